@@ -1,0 +1,3 @@
+module github.com/toolroom/toolroom
+
+go 1.26
