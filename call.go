@@ -1,0 +1,65 @@
+package toolroom
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Call is one request to run a tool. A surface fills it in; the runner
+// completes it and never changes the caller's copy.
+type Call struct {
+	// ID names this call in events and receipts. The runner assigns one when it
+	// is empty.
+	ID string `json:"id,omitempty"`
+	// Tool is the tool in any accepted spelling (see [Spellings]).
+	Tool string `json:"tool"`
+	// Arguments is one JSON object; empty means {}.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+
+	Identity Identity `json:"identity,omitzero"`
+	Session  string   `json:"session,omitempty"`
+	// Surface says which door the call came through: mcp, http, cli, go, chain,
+	// code, agent, page or replay.
+	Surface string `json:"surface,omitempty"`
+
+	// Timeout is the longest run time; zero is the default (30 s). It is capped
+	// by the tool's ceiling. Time spent waiting for a person does not count.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	// IdempotencyKey makes repeats of this call return the first result.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+
+	// Parent is the call that made this one, and Budget what that call may
+	// still spend. Both are set by the runner for calls from inside a tool.
+	Parent string  `json:"parent,omitempty"`
+	Budget *Budget `json:"-"`
+}
+
+// Identity says who calls. The zero Identity is the local operator.
+type Identity struct {
+	// Subject is the person, service or token that was authenticated.
+	Subject string `json:"subject,omitempty"`
+	// Agent, Provider and Skill are what the caller says it acts as; policy may
+	// narrow by them, never widen.
+	Agent    string   `json:"agent,omitempty"`
+	Provider string   `json:"provider,omitempty"`
+	Skill    string   `json:"skill,omitempty"`
+	Groups   []string `json:"groups,omitempty"`
+}
+
+// Key names the owner of state that is kept apart per identity: sessions,
+// artifacts, idempotency keys, rate limits.
+func (i Identity) Key() string {
+	if i.Subject == "" {
+		return "local"
+	}
+	return i.Subject
+}
+
+// String is a short form for people and logs.
+func (i Identity) String() string {
+	s := i.Key()
+	if i.Agent != "" {
+		s += "/" + i.Agent
+	}
+	return s
+}

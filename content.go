@@ -1,0 +1,106 @@
+package toolroom
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// ContentType is the kind of a piece of content.
+type ContentType string
+
+// The kinds of content, named as in MCP.
+const (
+	ContentText         ContentType = "text"
+	ContentImage        ContentType = "image"
+	ContentAudio        ContentType = "audio"
+	ContentResource     ContentType = "resource"
+	ContentResourceLink ContentType = "resource_link"
+)
+
+// Content is one piece of a result for people and models.
+type Content struct {
+	Type     ContentType `json:"type"`
+	Text     string      `json:"text,omitempty"`
+	Data     []byte      `json:"data,omitempty"`
+	MIMEType string      `json:"mimeType,omitempty"`
+	URI      string      `json:"uri,omitempty"`
+
+	// Raw is the piece as its source sent it. When set it is what goes out, so
+	// that kinds and fields which Toolroom does not know reach the client.
+	Raw json.RawMessage `json:"-"`
+}
+
+// TextContent is a piece of text.
+func TextContent(text string) Content { return Content{Type: ContentText, Text: text} }
+
+// MarshalJSON writes the form that MCP defines for content.
+func (c Content) MarshalJSON() ([]byte, error) {
+	if len(c.Raw) > 0 {
+		return c.Raw, nil
+	}
+	switch c.Type {
+	case ContentText:
+		// An empty text is still a text: the field is required.
+		return json.Marshal(struct {
+			Type ContentType `json:"type"`
+			Text string      `json:"text"`
+		}{c.Type, c.Text})
+	case ContentResource:
+		return json.Marshal(struct {
+			Type     ContentType     `json:"type"`
+			Resource resourceContent `json:"resource"`
+		}{c.Type, resourceContent{c.URI, c.MIMEType, c.Text, c.Data}})
+	default:
+		type plain Content
+		return json.Marshal(plain(c))
+	}
+}
+
+// UnmarshalJSON reads MCP content and keeps the original in Raw.
+func (c *Content) UnmarshalJSON(data []byte) error {
+	type plain Content
+	var wire struct {
+		plain
+		Resource *resourceContent `json:"resource"`
+	}
+	if err := json.Unmarshal(data, &wire); err != nil {
+		return err
+	}
+	*c = Content(wire.plain)
+	if r := wire.Resource; r != nil {
+		c.URI, c.MIMEType, c.Text, c.Data = r.URI, r.MIMEType, r.Text, r.Blob
+	}
+	c.Raw = append(json.RawMessage(nil), data...)
+	return nil
+}
+
+type resourceContent struct {
+	URI      string `json:"uri"`
+	MIMEType string `json:"mimeType,omitempty"`
+	Text     string `json:"text,omitempty"`
+	Blob     []byte `json:"blob,omitempty"`
+}
+
+func joinText(content []Content) (string, bool) {
+	var b strings.Builder
+	found := false
+	for _, c := range content {
+		if c.Type != ContentText {
+			continue
+		}
+		if found {
+			b.WriteByte('\n')
+		}
+		b.WriteString(c.Text)
+		found = true
+	}
+	return b.String(), found
+}
+
+func valueText(value json.RawMessage) string {
+	var s string
+	if len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &s) == nil {
+		return s
+	}
+	return string(value)
+}

@@ -1,0 +1,62 @@
+package toolroom
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// EventKind says what happened in a call.
+type EventKind string
+
+// The kinds of event. Every call begins with called and ends with exactly one
+// done or error, which is never dropped.
+const (
+	EventCalled   EventKind = "called"
+	EventProgress EventKind = "progress"
+	EventChunk    EventKind = "chunk"
+	EventLog      EventKind = "log"
+	EventApproval EventKind = "approval"
+	EventDone     EventKind = "done"
+	EventError    EventKind = "error"
+)
+
+// Event is something that happened in a call. Only the fields of its kind are
+// set.
+type Event struct {
+	Kind   EventKind `json:"kind"`
+	Call   string    `json:"call"`
+	Parent string    `json:"parent,omitempty"`
+	Tool   string    `json:"tool"`
+	Time   time.Time `json:"time"`
+
+	Progress *Progress       `json:"progress,omitempty"`
+	Chunk    json.RawMessage `json:"chunk,omitempty"`
+	Log      *Log            `json:"log,omitempty"`
+	Approval *ApprovalNotice `json:"approval,omitempty"`
+	Result   *Result         `json:"result,omitempty"`
+}
+
+// Final reports whether e ends its call.
+func (e *Event) Final() bool { return e.Kind == EventDone || e.Kind == EventError }
+
+// Progress says how far a call has come.
+type Progress struct {
+	Done    float64 `json:"done"`
+	Total   float64 `json:"total,omitempty"`
+	Message string  `json:"message,omitempty"`
+}
+
+// Log is a line that a tool wrote. Level is debug, info, warning or error.
+type Log struct {
+	Level   string          `json:"level"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// ApprovalNotice tells that a call waits for a person, or no longer does.
+type ApprovalNotice struct {
+	ID      string    `json:"id"`
+	State   string    `json:"state"`
+	Reason  string    `json:"reason,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+}

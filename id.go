@@ -1,0 +1,214 @@
+package toolroom
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxIDPart is the longest namespace or name, in bytes.
+const MaxIDPart = 128
+
+// ID is the canonical identity of a tool: namespace:name, with an optional
+// @version. IDs are comparable; the zero ID names nothing.
+type ID struct {
+	Namespace string
+	Name      string
+	Version   Version
+}
+
+// Version names one immutable text of a tool. Empty means "the one that is
+// served now".
+type Version string
+
+// ParseID reads the canonical form namespace:name[@version]. Other spellings
+// that people and models use are read by [Spellings]. The error is an [*Error]
+// with code invalid_id.
+func ParseID(s string) (ID, error) {
+	body, version, err := splitVersion(s)
+	if err != nil {
+		return ID{}, err
+	}
+	namespace, name, ok := strings.Cut(body, ":")
+	if !ok {
+		return ID{}, invalidID(s, "it has no namespace", "write namespace:name, for example file:read")
+	}
+	id := ID{namespace, name, version}
+	if err := id.validate(s); err != nil {
+		return ID{}, err
+	}
+	return id, nil
+}
+
+// MustParseID is ParseID for names that are fixed in a program's text. It
+// panics on a mistake.
+func MustParseID(s string) ID {
+	id, err := ParseID(s)
+	if err != nil {
+		panic(err)
+	}
+	return id
+}
+
+// String gives the canonical form, which ParseID reads back.
+func (id ID) String() string {
+	s := id.Namespace + ":" + id.Name
+	if id.Version != "" {
+		s += "@" + string(id.Version)
+	}
+	return s
+}
+
+// IsZero reports whether id names nothing.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// Unversioned is id without its version.
+func (id ID) Unversioned() ID { return ID{Namespace: id.Namespace, Name: id.Name} }
+
+// Validate reports an [*Error] with code invalid_id when id could not have been
+// parsed: it guards ids that were put together field by field.
+func (id ID) Validate() error { return id.validate(id.String()) }
+
+func (id ID) validate(spelled string) error {
+	if err := checkPart(spelled, "namespace", id.Namespace); err != nil {
+		return err
+	}
+	if err := checkPart(spelled, "name", id.Name); err != nil {
+		return err
+	}
+	if id.Version != "" {
+		return checkPart(spelled, "version", string(id.Version))
+	}
+	return nil
+}
+
+// MarshalText and UnmarshalText give an ID its canonical form in JSON.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (id *ID) UnmarshalText(text []byte) error {
+	parsed, err := ParseID(string(text))
+	if err != nil {
+		return err
+	}
+	*id = parsed
+	return nil
+}
+
+// Spellings lists every id that s may mean, canonical reading first. People and
+// models write the same tool in several ways:
+//
+//	file:read  file.read  file__read  mcp:file:read  mcp:file/read  read
+//
+// An entry with an empty Namespace stands for "any tool of this name". Which of
+// the readings exist is for the catalog to say; when more than one does, the
+// spelling is ambiguous. The error is an [*Error] with code invalid_id.
+func Spellings(s string) ([]ID, error) {
+	body, version, err := splitVersion(s)
+	if err != nil {
+		return nil, err
+	}
+	if rest, ok := strings.CutPrefix(body, "mcp:"); ok {
+		if server, tool, ok := cutAny(rest, ":/"); ok {
+			id := ID{server, tool, version}
+			if err := id.validate(s); err != nil {
+				return nil, err
+			}
+			return []ID{id}, nil
+		}
+	}
+	if namespace, name, ok := strings.Cut(body, ":"); ok {
+		id := ID{namespace, name, version}
+		if err := id.validate(s); err != nil {
+			return nil, err
+		}
+		return []ID{id}, nil
+	}
+
+	if err := checkSpelling(s, body); err != nil {
+		return nil, err
+	}
+	var ids []ID
+	for _, sep := range []string{".", "__"} {
+		for at := 1; at < len(body); at++ {
+			if !strings.HasPrefix(body[at:], sep) {
+				continue
+			}
+			id := ID{body[:at], body[at+len(sep):], version}
+			if id.validate(s) == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if len(body) <= MaxIDPart {
+		ids = append(ids, ID{Name: body, Version: version})
+	}
+	return ids, nil
+}
+
+// maxSpelling bounds what Spellings looks at: the longest canonical id and a
+// prefix.
+const maxSpelling = 3*MaxIDPart + len("mcp:") + len(":@")
+
+func checkSpelling(spelled, body string) error {
+	if len(body) > maxSpelling {
+		return invalidID(spelled[:32]+"…", fmt.Sprintf("it has %d bytes", len(body)), fmt.Sprintf("a namespace or name has at most %d", MaxIDPart))
+	}
+	for _, r := range body {
+		if !isIDRune(r) {
+			return invalidID(spelled, fmt.Sprintf("%q is not allowed", r), "use A-Z a-z 0-9 _ . - in namespace and name")
+		}
+	}
+	if body == "" {
+		return invalidID(spelled, "it is empty", "write namespace:name, for example file:read")
+	}
+	return nil
+}
+
+func splitVersion(s string) (body string, version Version, err error) {
+	body, v, found := strings.Cut(s, "@")
+	if !found {
+		return body, "", nil
+	}
+	if err := checkPart(s, "version", v); err != nil {
+		return "", "", err
+	}
+	return body, Version(v), nil
+}
+
+func checkPart(spelled, part, text string) error {
+	switch {
+	case text == "":
+		return invalidID(spelled, "its "+part+" is empty", "write namespace:name, for example file:read")
+	case len(text) > MaxIDPart:
+		return invalidID(spelled[:32]+"…", fmt.Sprintf("its %s has %d bytes", part, len(text)), fmt.Sprintf("use at most %d", MaxIDPart))
+	}
+	for _, r := range text {
+		if !isIDRune(r) {
+			return invalidID(spelled, fmt.Sprintf("%q is not allowed in its %s", r, part), "use A-Z a-z 0-9 _ . -")
+		}
+	}
+	return nil
+}
+
+func isIDRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '.' || r == '-'
+}
+
+func cutAny(s, chars string) (before, after string, found bool) {
+	if i := strings.IndexAny(s, chars); i >= 0 {
+		return s[:i], s[i+1:], true
+	}
+	return s, "", false
+}
+
+func invalidID(spelled, reason, hint string) *Error {
+	if len(spelled) > maxSpelling {
+		spelled = spelled[:maxSpelling] + "…"
+	}
+	return &Error{
+		Code:    CodeInvalidID,
+		Phase:   PhaseResolve,
+		Message: fmt.Sprintf("tool id %q is not valid: %s", spelled, reason),
+		Hint:    hint,
+	}
+}

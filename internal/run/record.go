@@ -1,0 +1,87 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// KeyStore remembers calls by idempotency key, per identity, so that a repeat
+// returns the recorded result. Its methods are safe for concurrent use, also by
+// several processes on one store.
+type KeyStore interface {
+	// ClaimKey records that call runs under key, durably. When the key is taken
+	// it returns the record that holds it and claimed is false. A record whose
+	// Expires is before now is free.
+	ClaimKey(ctx context.Context, k KeyRecord, now time.Time) (held KeyRecord, claimed bool, err error)
+	// FinishKey stores the result of the call that holds the key.
+	FinishKey(ctx context.Context, identity, key, call string, result json.RawMessage) error
+	// ReleaseKey frees a key whose call never started, so that a repeat runs.
+	ReleaseKey(ctx context.Context, identity, key, call string) error
+}
+
+// KeyRecord is one use of an idempotency key.
+type KeyRecord struct {
+	Identity string
+	Key      string
+	// Tool and ArgumentsHash are what the key stands for; another tool or other
+	// arguments under the same key are a conflict.
+	Tool          string
+	ArgumentsHash string
+	Call          string
+	// Owner is the process that runs the call. While it is alive the call may
+	// still finish.
+	Owner   string
+	Created time.Time
+	Expires time.Time
+	// Result is the encoded result, empty while the call runs.
+	Result json.RawMessage
+}
+
+// JobState is where an asynchronous call stands.
+type JobState string
+
+// The states of an asynchronous call.
+const (
+	JobQueued  JobState = "queued"
+	JobRunning JobState = "running"
+	JobDone    JobState = "done"
+)
+
+// Job is an asynchronous call: accepted, durable, and run once.
+type Job struct {
+	ID       string            `json:"id"`
+	Identity toolroom.Identity `json:"identity,omitzero"`
+	Call     toolroom.Call     `json:"call"`
+	State    JobState          `json:"state"`
+	Created  time.Time         `json:"created"`
+	Finished time.Time         `json:"finished,omitzero"`
+	// Started says that the tool itself may have begun: after a crash such a
+	// job is repeated only where the tool's guarantee allows.
+	Started bool             `json:"started,omitempty"`
+	Result  *toolroom.Result `json:"result,omitempty"`
+
+	// Fence is the token of the present lease. It grows with every claim, and
+	// a write with an older one is refused.
+	Fence int64     `json:"-"`
+	Lease time.Time `json:"-"`
+}
+
+// JobStore holds asynchronous calls. Its methods are safe for concurrent use,
+// also by several processes on one store.
+type JobStore interface {
+	// CreateJob stores a queued job, durably.
+	CreateJob(ctx context.Context, j *Job) error
+	// Job is one by id, or an error with code not_found.
+	Job(ctx context.Context, id string) (*Job, error)
+	// ClaimJob leases the oldest job that is queued, or running with a lease
+	// that ended before now, until the given time; nil when there is none.
+	ClaimJob(ctx context.Context, now, until time.Time) (*Job, error)
+	// ExtendJob prolongs a lease and records started. A stale fence is an error
+	// with code conflict: the job belongs to another process now.
+	ExtendJob(ctx context.Context, id string, fence int64, until time.Time, started bool) error
+	// FinishJob stores the one final result. A stale fence is a conflict.
+	FinishJob(ctx context.Context, id string, fence int64, result *toolroom.Result, now time.Time) error
+}

@@ -1,0 +1,70 @@
+package toolroom
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+)
+
+// MaxModelName is the longest tool name that every model API accepts
+// (^[a-zA-Z0-9_-]{1,64}$).
+const MaxModelName = 64
+
+// hashTag is the length of the hash suffix: 10 base32 characters are 50 bits,
+// so two of a million tools collide with a chance of about 1 in 2,000.
+const hashTag = 10
+
+// ModelName is the name of a tool for model APIs: namespace__name where that is
+// exact and short enough, else a readable prefix and a hash of the id. It
+// depends on the id alone, so a name never moves because another tool came.
+// A version is not part of the name.
+//
+// [ReadModelName] reads the exact form back; for hashed names the catalog keeps
+// the way back, and [IsHashedModelName] tells which is which.
+func ModelName(id ID) string {
+	plain := id.Namespace + "__" + id.Name
+	if back, ok := ReadModelName(plain); ok && back == id.Unversioned() {
+		return plain
+	}
+	sum := sha256.Sum256([]byte(id.Unversioned().String()))
+	tag := "_h" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:hashTag]
+	clean := strings.Map(func(r rune) rune {
+		if r == '.' {
+			return '_'
+		}
+		return r
+	}, plain)
+	if len(clean) > MaxModelName-len(tag) {
+		clean = clean[:MaxModelName-len(tag)]
+	}
+	return clean + tag
+}
+
+// ReadModelName is the id behind a name that ModelName made without a hash; ok
+// is false for every other string.
+func ReadModelName(name string) (id ID, ok bool) {
+	if len(name) > MaxModelName || strings.Contains(name, ".") || IsHashedModelName(name) {
+		return ID{}, false
+	}
+	namespace, rest, found := strings.Cut(name, "__")
+	// A second "__", or an underscore at the seam, could be cut in two ways.
+	if !found || strings.Contains(rest, "__") || strings.HasPrefix(rest, "_") {
+		return ID{}, false
+	}
+	id = ID{Namespace: namespace, Name: rest}
+	return id, id.Validate() == nil
+}
+
+// IsHashedModelName reports whether name has the form of a shortened name.
+func IsHashedModelName(name string) bool {
+	at := len(name) - hashTag - len("_h")
+	if at < 1 || name[at:at+2] != "_h" {
+		return false
+	}
+	for _, c := range name[at+2:] {
+		if !('a' <= c && c <= 'z' || '2' <= c && c <= '7') {
+			return false
+		}
+	}
+	return true
+}

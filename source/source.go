@@ -1,0 +1,97 @@
+// Package source is the contract between Toolroom and the places that tools
+// come from. To add a kind of source, implement [Source] and run the suite in
+// package sourcetest against it.
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Source is a place that tools come from. A source knows nothing of policy,
+// receipts or limits: the runner has dealt with them before Call.
+type Source interface {
+	// Tools lists every tool that the source has now, with canonical ids whose
+	// namespace is the one that the source was made with. The catalog calls it
+	// once at registration and again after each change that the source
+	// notifies. Cancelling ctx ends the work. An error means that the list is
+	// not known; an empty list means that there are no tools.
+	Tools(ctx context.Context) ([]toolroom.Tool, error)
+
+	// Call runs one tool and is called concurrently. When ctx ends, Call must
+	// end the work itself (process group, request, remote run) and return
+	// soon; what cannot be stopped is reported through Output.Effects.
+	//
+	// A tool that ran and failed is an Output with Failed set. An error is for
+	// what kept the tool from running or answering; an [*toolroom.Error] keeps
+	// its code, any other becomes execution_failed.
+	Call(ctx context.Context, req *Request) (*Output, error)
+
+	// Close ends everything that the source started and returns when nothing
+	// of it is left. It is idempotent. Calls in flight end with an error.
+	Close() error
+}
+
+// Notifier is implemented by sources whose tools can change by themselves.
+type Notifier interface {
+	// Notify sets the function that the source calls after its tools have
+	// changed. It is called at most once, before any other method, and changed
+	// may be called from any goroutine.
+	Notify(changed func())
+}
+
+// Describer is implemented by sources that can say what they are, for search
+// and for people.
+type Describer interface {
+	// Describe may be called at any time and never blocks on the network.
+	Describe() Description
+}
+
+// Description says what a source is.
+type Description struct {
+	Kind  toolroom.SourceKind `json:"kind"`
+	Title string              `json:"title,omitempty"`
+	// Text is what the source says of itself, for example the instructions of
+	// an MCP server.
+	Text string `json:"text,omitempty"`
+	// State is a word for people: ready, idle, connecting, backing off, broken.
+	State string `json:"state,omitempty"`
+	// Reason says why State is what it is, and what to do.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Request is one call as a source sees it.
+type Request struct {
+	// Call is the call's id in events and receipts.
+	Call string
+	Tool toolroom.ID
+	// Arguments is a JSON object that has passed the tool's input schema. It
+	// must not be changed.
+	Arguments      json.RawMessage
+	Identity       toolroom.Identity
+	IdempotencyKey string
+	// Emit sends progress, chunk and log events while the tool runs. It fills
+	// in call, tool and time, may block for backpressure, and does nothing
+	// after the call has ended. It is never nil.
+	Emit func(toolroom.Event)
+}
+
+// Output is what a tool gave back.
+type Output struct {
+	// Value is JSON, empty for no value.
+	Value   json.RawMessage
+	Content []toolroom.Content
+	// Failed says that the tool ran and reports failure; Content or Value says
+	// why.
+	Failed bool
+	// Effects is what is known of a failed call's effects; empty means unknown.
+	Effects toolroom.Effects
+	// Raw is the answer byte for byte, where the protocol can be relayed.
+	Raw json.RawMessage
+	// CPU and PeakMemory are measured by sources that run processes.
+	CPU        time.Duration
+	PeakMemory int64
+}
