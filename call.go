@@ -28,6 +28,13 @@ type Call struct {
 	// IdempotencyKey makes repeats of this call return the first result.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 
+	// NoWait ends a call that needs a person's approval with approval_required
+	// at once, in place of holding the caller.
+	NoWait bool `json:"no_wait,omitempty"`
+	// MaxOutput is how many bytes of the result are shown; zero is the default
+	// (51,200), negative shows all.
+	MaxOutput int `json:"max_output,omitempty"`
+
 	// Parent is the call that made this one, and Budget what that call may
 	// still spend. Both are set by the runner for calls from inside a tool.
 	Parent string  `json:"parent,omitempty"`

@@ -1,0 +1,228 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Level says how much Describe tells.
+type Level string
+
+// The levels, each with all of the one before it.
+const (
+	LevelSummary Level = "summary"
+	LevelSchema  Level = "schema"
+	LevelFull    Level = "full"
+)
+
+// Form is the way a ready call is written.
+type Form string
+
+// The forms of a ready call.
+const (
+	FormCLI  Form = "cli"
+	FormMCP  Form = "mcp"
+	FormCode Form = "code"
+)
+
+const maxDescribeSummary = 200
+
+// Description is what is told of a tool.
+type Description struct {
+	ID      string              `json:"id"`
+	Name    string              `json:"name"` // for model APIs
+	Title   string              `json:"title,omitempty"`
+	Summary string              `json:"summary"`
+	Source  toolroom.SourceKind `json:"source"`
+	Version toolroom.Version    `json:"version,omitempty"`
+	Call    string              `json:"call"`
+
+	// From LevelSchema on.
+	InputSchema json.RawMessage    `json:"input_schema,omitempty"`
+	Required    []string           `json:"required,omitempty"`
+	Defaults    map[string]any     `json:"defaults,omitempty"`
+	Types       map[string]string  `json:"types,omitempty"`
+	Guarantee   toolroom.Guarantee `json:"guarantee,omitempty"`
+
+	// At LevelFull.
+	Text         string             `json:"description,omitempty"`
+	OutputSchema json.RawMessage    `json:"output_schema,omitempty"`
+	Hints        *toolroom.Hints    `json:"hints,omitempty"`
+	Notes        string             `json:"notes,omitempty"`
+	Examples     []toolroom.Example `json:"examples,omitempty"`
+	Tags         []string           `json:"tags,omitempty"`
+	Aliases      []string           `json:"aliases,omitempty"`
+	Providers    []string           `json:"providers,omitempty"`
+}
+
+// Describe tells of the entry at a level; an unknown level is an error with
+// code invalid_arguments. An empty level is LevelSchema.
+func (c *Catalog) Describe(e *Entry, level Level, form Form) (*Description, error) {
+	if level == "" {
+		level = LevelSchema
+	}
+	if !slices.Contains([]Level{LevelSummary, LevelSchema, LevelFull}, level) {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no detail level %q", level).
+			WithHint("use summary, schema or full")
+	}
+	t := &e.Tool
+	d := &Description{
+		ID:      t.ID.String(),
+		Name:    e.ModelName,
+		Title:   t.Title,
+		Summary: Shorten(t.Description, maxDescribeSummary),
+		Source:  t.Source,
+		Version: t.ID.Version,
+		Call:    ReadyCall(e, form),
+	}
+	if level == LevelSummary {
+		return d, nil
+	}
+	d.InputSchema = t.InputSchema
+	d.Guarantee = t.RepeatGuarantee()
+	d.Required, d.Defaults, d.Types = digest(t.InputSchema)
+	if level == LevelSchema {
+		return d, nil
+	}
+	d.Text = t.Description
+	d.OutputSchema = t.OutputSchema
+	if t.Hints != (toolroom.Hints{}) {
+		hints := t.Hints
+		d.Hints = &hints
+	}
+	d.Notes, d.Examples, d.Tags, d.Aliases = t.Notes, t.Examples, t.Tags, t.Aliases
+	d.Providers = c.providersOf(t.ID)
+	return d, nil
+}
+
+func (c *Catalog) providersOf(id toolroom.ID) []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var names []string
+	for _, e := range c.offers[id.Unversioned()] {
+		names = append(names, e.Provider)
+	}
+	return names
+}
+
+// digest reads what a caller needs first from the top level of a schema.
+func digest(raw json.RawMessage) (required []string, defaults map[string]any, types map[string]string) {
+	var s struct {
+		Required   []string `json:"required"`
+		Properties map[string]struct {
+			Type    any              `json:"type"`
+			Default *json.RawMessage `json:"default"`
+			Enum    []any            `json:"enum"`
+		} `json:"properties"`
+	}
+	// A schema of another shape has no digest; it is shown whole anyway.
+	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil {
+		return nil, nil, nil
+	}
+	for name, p := range s.Properties {
+		if p.Default != nil {
+			if defaults == nil {
+				defaults = map[string]any{}
+			}
+			defaults[name] = *p.Default
+		}
+		if types == nil {
+			types = map[string]string{}
+		}
+		types[name] = typeWord(p.Type, p.Enum)
+	}
+	return s.Required, defaults, types
+}
+
+func typeWord(t any, enum []any) string {
+	switch t := t.(type) {
+	case string:
+		if len(enum) > 0 {
+			return "one of " + words(enum)
+		}
+		return t
+	case []any:
+		return words(t)
+	}
+	if len(enum) > 0 {
+		return "one of " + words(enum)
+	}
+	return "any"
+}
+
+func words(list []any) string {
+	parts := make([]string, len(list))
+	for i, v := range list {
+		parts[i] = fmt.Sprint(v)
+	}
+	return strings.Join(parts, " | ")
+}
+
+// ReadyCall shows how to call the tool, with its first example or arguments
+// made from its schema.
+func ReadyCall(e *Entry, form Form) string {
+	args := exampleArguments(e)
+	switch form {
+	case FormMCP:
+		return fmt.Sprintf(`{"name": %q, "arguments": %s}`, e.ModelName, args)
+	case FormCode:
+		return fmt.Sprintf("await call_tool(%q, %s)", e.Tool.ID, args)
+	default:
+		return "toolroom call " + e.Tool.ID.String() + shellArguments(args)
+	}
+}
+
+func exampleArguments(e *Entry) json.RawMessage {
+	if len(e.Tool.Examples) > 0 {
+		return e.Tool.Examples[0].Arguments
+	}
+	if s, err := e.Input(); err == nil && s != nil {
+		if example, ok := s.Example(); ok {
+			return example
+		}
+	}
+	return json.RawMessage("{}")
+}
+
+// shellArguments writes arguments as key=value where that is exact, else as one
+// quoted JSON object.
+func shellArguments(args json.RawMessage) string {
+	var members map[string]any
+	if json.Unmarshal(args, &members) != nil {
+		return " " + quoteShell(string(args))
+	}
+	keys := make([]string, 0, len(members))
+	for key := range members {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	var b strings.Builder
+	for _, key := range keys {
+		var word string
+		switch v := members[key].(type) {
+		case string:
+			word = v
+		case bool, float64:
+			word = fmt.Sprint(v)
+		default:
+			return " " + quoteShell(string(args))
+		}
+		b.WriteString(" " + quoteShell(key+"="+word))
+	}
+	return b.String()
+}
+
+// quoteShell quotes a word for a POSIX shell when it needs it.
+func quoteShell(word string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

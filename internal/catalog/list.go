@@ -1,0 +1,130 @@
+package catalog
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Page sizes of lists.
+const (
+	DefaultPage = 100
+	MaxPage     = 1000
+)
+
+// ListOptions select what List returns.
+type ListOptions struct {
+	// Cursor continues a list; empty starts it.
+	Cursor string
+	// Limit is the page size; zero is DefaultPage, more than MaxPage is MaxPage.
+	Limit     int
+	Namespace string
+	Hidden    bool // hidden tools too
+	// Visible keeps entries that the caller may see; nil keeps all.
+	Visible func(*Entry) bool
+}
+
+// Page is a part of the list, in the order of ids.
+type Page struct {
+	Entries []*Entry
+	// Next continues the list, empty at its end.
+	Next string
+}
+
+// List pages through the tools. A cursor is bound to the set of tools: after a
+// change it is refused with invalid_cursor, so that a list read to its end has
+// neither gap nor repeat.
+func (c *Catalog) List(o ListOptions) (Page, error) {
+	ids, fingerprint := c.order()
+	start, err := startOf(o, ids, fingerprint)
+	if err != nil {
+		return Page{}, err
+	}
+	limit := o.Limit
+	if limit <= 0 {
+		limit = DefaultPage
+	}
+	limit = min(limit, MaxPage)
+
+	var page Page
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for at := start; at < len(ids); at++ {
+		if o.Namespace != "" && ids[at].Namespace != o.Namespace {
+			continue
+		}
+		e := c.serving(ids[at])
+		if e == nil || e.Tool.Hidden && !o.Hidden || o.Visible != nil && !o.Visible(e) {
+			continue
+		}
+		if len(page.Entries) == limit {
+			page.Next = cursor(fingerprint, o.Namespace, ids[at])
+			break
+		}
+		page.Entries = append(page.Entries, e)
+	}
+	return page, nil
+}
+
+// All is the whole list, for callers that do not page.
+func (c *Catalog) All(visible func(*Entry) bool) []*Entry {
+	ids, _ := c.order()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	entries := make([]*Entry, 0, len(ids))
+	for _, id := range ids {
+		if e := c.serving(id); e != nil && !e.Tool.Hidden && (visible == nil || visible(e)) {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// Namespaces counts the visible tools of each namespace.
+func (c *Catalog) Namespaces(visible func(*Entry) bool) map[string]int {
+	counts := map[string]int{}
+	for _, e := range c.All(visible) {
+		counts[e.Tool.ID.Namespace]++
+	}
+	return counts
+}
+
+// A cursor is the fingerprint of the list, the namespace that filters it, and
+// the next id. It holds nothing secret, so it is encoded, not sealed.
+func cursor(fingerprint, namespace string, next toolroom.ID) string {
+	text := strings.Join([]string{"1", fingerprint, namespace, next.String()}, " ")
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+func startOf(o ListOptions, ids []toolroom.ID, fingerprint string) (int, error) {
+	if o.Cursor == "" {
+		return 0, nil
+	}
+	refuse := func(reason string) error {
+		e := toolroom.Errorf(toolroom.CodeInvalidCursor, "the cursor is not valid: %s", reason)
+		return e.WithHint("start the list again without a cursor")
+	}
+	text, err := base64.RawURLEncoding.DecodeString(o.Cursor)
+	if err != nil {
+		return 0, refuse("it was not made here")
+	}
+	parts := strings.Split(string(text), " ")
+	if len(parts) != 4 || parts[0] != "1" {
+		return 0, refuse("it was not made here")
+	}
+	if parts[1] != fingerprint {
+		return 0, refuse("the tools have changed since")
+	}
+	if parts[2] != o.Namespace {
+		return 0, refuse(fmt.Sprintf("it belongs to a list of namespace %q", parts[2]))
+	}
+	next, err := toolroom.ParseID(parts[3])
+	if err != nil {
+		return 0, refuse("it was not made here")
+	}
+	at, _ := slices.BinarySearchFunc(ids, next, compareIDs)
+	return at, nil
+}

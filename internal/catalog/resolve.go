@@ -1,0 +1,111 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// maxCandidates is how many tools an error names.
+const maxCandidates = 5
+
+// Resolve finds the one tool that a spelling means. The error is an
+// [*toolroom.Error]: invalid_id, tool_not_found with the nearest tools, or
+// ambiguous_tool with the candidates. Errors name only tools that visible
+// accepts; nil accepts all.
+func (c *Catalog) Resolve(spelling string, visible func(*Entry) bool) (*Entry, error) {
+	c.mu.RLock()
+	e, candidates, err := c.lookup(spelling)
+	c.mu.RUnlock()
+	switch {
+	case err != nil:
+		return nil, err
+	case e != nil:
+		return e, nil
+	case len(candidates) > 1:
+		return nil, ambiguous(spelling, c.names(candidates, visible))
+	default:
+		return nil, c.notFound(spelling, visible)
+	}
+}
+
+// lookup gives the tool, or all candidates when there are several.
+func (c *Catalog) lookup(spelling string) (*Entry, []toolroom.ID, error) {
+	if id, err := toolroom.ParseID(spelling); err == nil {
+		if e := c.serving(id.Unversioned()); e != nil && serves(e, id.Version) {
+			return e, nil, nil
+		}
+	}
+	if id, ok := c.byAlias[spelling]; ok {
+		return c.serving(id), nil, nil
+	}
+	if id, ok := c.byModelName[spelling]; ok {
+		return c.serving(id), nil, nil
+	}
+	readings, err := toolroom.Spellings(spelling)
+	if err != nil {
+		return nil, nil, err
+	}
+	var found []toolroom.ID
+	add := func(id toolroom.ID, version toolroom.Version) {
+		if e := c.serving(id); e != nil && serves(e, version) && !slices.Contains(found, id) {
+			found = append(found, id)
+		}
+	}
+	for _, id := range readings {
+		if id.Namespace != "" {
+			add(id.Unversioned(), id.Version)
+			continue
+		}
+		for _, same := range c.byName[id.Name] {
+			add(same, id.Version)
+		}
+	}
+	if len(found) == 1 {
+		return c.serving(found[0]), nil, nil
+	}
+	return nil, found, nil
+}
+
+func serves(e *Entry, v toolroom.Version) bool { return v == "" || v == e.Tool.ID.Version }
+
+func (c *Catalog) names(ids []toolroom.ID, visible func(*Entry) bool) []string {
+	var names []string
+	for _, id := range ids {
+		if e := c.entryOf(id); e != nil && (visible == nil || visible(e)) {
+			names = append(names, id.String())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func ambiguous(spelling string, names []string) *toolroom.Error {
+	e := toolroom.Errorf(toolroom.CodeAmbiguousTool, "%q can mean several tools", spelling)
+	e.Phase = toolroom.PhaseResolve
+	e.Details = map[string]any{"candidates": names}
+	if len(names) > 0 {
+		e.Message += ": " + strings.Join(names[:min(len(names), maxCandidates)], ", ")
+		e.Hint = "write the whole id, for example " + names[0]
+	}
+	return e
+}
+
+func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom.Error {
+	e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
+	e.Phase = toolroom.PhaseResolve
+	hits := c.Search(spelling, SearchOptions{Limit: maxCandidates, Visible: visible}).Hits
+	if len(hits) == 0 {
+		e.Hint = fmt.Sprintf("%d tools are here: list them (toolroom tools), or search by what you want to do (toolroom search %q)", c.Len(), "what you want to do")
+		return e
+	}
+	names := make([]string, len(hits))
+	for i, h := range hits {
+		names[i] = h.ID
+	}
+	e.Details = map[string]any{"nearest": names}
+	e.Hint = "did you mean " + strings.Join(names, ", ") + "?"
+	return e
+}

@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Pattern selects tools:
+//
+//	github:create_issue  github.create_issue  mcp:github:create_issue   one tool
+//	browser.*  mcp:github:*  *:delete_*  *                              a glob
+//	group:fs                                                            a named set
+//	hint:destructive  tag:beta  source:mcp                              a property
+//
+// In a glob, * stands for any run of characters, and the first dot or colon
+// separates namespace and name.
+type Pattern struct {
+	text string
+	// glob is matched against namespace:name.
+	glob string
+	mcp  bool // only tools of MCP servers
+	hint string
+	tag  string
+	kind toolroom.SourceKind
+	any  []Pattern // group
+}
+
+// ParsePattern reads a pattern; groups resolves group names.
+func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
+	p := Pattern{text: text}
+	prefix, rest, _ := strings.Cut(text, ":")
+	switch prefix {
+	case "group":
+		members, ok := groups[rest]
+		if !ok {
+			return p, fmt.Errorf("there is no group %q%s", rest, didYouMean(rest, groups))
+		}
+		for _, m := range members {
+			member, err := ParsePattern(m, nil)
+			if err != nil {
+				return p, fmt.Errorf("group %s: %w", rest, err)
+			}
+			p.any = append(p.any, member)
+		}
+		return p, nil
+	case "hint":
+		if rest != "read_only" && rest != "destructive" && rest != "idempotent" && rest != "open_world" {
+			return p, fmt.Errorf("there is no hint %q: use read_only, destructive, idempotent or open_world", rest)
+		}
+		p.hint = rest
+		return p, nil
+	case "tag":
+		p.tag = rest
+		return p, nil
+	case "source":
+		p.kind = toolroom.SourceKind(rest)
+		return p, nil
+	}
+
+	glob := text
+	if prefix == "mcp" && strings.ContainsAny(rest, ":/") {
+		p.mcp = true
+		glob = strings.Replace(rest, "/", ":", 1)
+	}
+	if !strings.Contains(glob, ":") {
+		switch {
+		case strings.Contains(glob, "."):
+			glob = strings.Replace(glob, ".", ":", 1)
+		case glob != "*":
+			return p, fmt.Errorf("%q has no namespace: write namespace.name, namespace.* or *", text)
+		}
+	}
+	for _, r := range glob {
+		ok := r == '*' || r == ':' || r == '_' || r == '.' || r == '-' ||
+			'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		if !ok {
+			return p, fmt.Errorf("%q: %q is not allowed in a pattern", text, r)
+		}
+	}
+	p.glob = glob
+	return p, nil
+}
+
+// String is the pattern as it was written.
+func (p Pattern) String() string { return p.text }
+
+// Matches reports whether the pattern selects the tool.
+func (p Pattern) Matches(t *toolroom.Tool) bool {
+	switch {
+	case p.any != nil:
+		for _, m := range p.any {
+			if m.Matches(t) {
+				return true
+			}
+		}
+		return false
+	case p.hint != "":
+		return hasHint(t.Hints, p.hint)
+	case p.tag != "":
+		for _, tag := range t.Tags {
+			if tag == p.tag {
+				return true
+			}
+		}
+		return false
+	case p.kind != "":
+		return t.Source == p.kind
+	case p.mcp && t.Source != toolroom.SourceMCP:
+		return false
+	case p.glob == "*":
+		return true
+	default:
+		namespace, name, _ := strings.Cut(p.glob, ":")
+		return matchGlob(namespace, t.ID.Namespace) && matchGlob(name, t.ID.Name)
+	}
+}
+
+func hasHint(h toolroom.Hints, name string) bool {
+	switch name {
+	case "read_only":
+		return h.IsReadOnly()
+	case "destructive":
+		return h.IsDestructive()
+	case "idempotent":
+		return h.IsIdempotent()
+	default:
+		return h.IsOpenWorld()
+	}
+}
+
+// matchGlob reports whether text has the form of glob, in which * stands for
+// any run of characters. It never backtracks more than linearly per star.
+func matchGlob(glob, text string) bool {
+	star, mark := -1, 0
+	g, t := 0, 0
+	for t < len(text) {
+		switch {
+		case g < len(glob) && glob[g] == '*':
+			star, mark = g, t
+			g++
+		case g < len(glob) && glob[g] == text[t]:
+			g++
+			t++
+		case star >= 0:
+			mark++
+			g, t = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(glob[g:], "*") == ""
+}

@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Profiles that are always there. Each holds the ones before it.
+const (
+	ProfileMinimal   = "minimal"
+	ProfileMessaging = "messaging"
+	ProfileCoding    = "coding"
+	ProfileFull      = "full"
+)
+
+// builtinProfiles are the profiles of the reference policy (Flynn).
+func builtinProfiles() map[string][]string {
+	minimal := []string{"file.read", "file.list", "web.fetch", "system.info"}
+	messaging := append(slices.Clone(minimal),
+		"memory.*", "web.search", "web.search.news", "gmail.*", "calendar.*", "docs.*", "drive.*",
+		"tasks.list", "tasks.get", "tasks.lists",
+		"cron.list", "cron.trigger", "cron.create", "cron.delete",
+		"minio.share", "minio.ingest", "minio.sync",
+		"k8s.pods", "k8s.deployments", "k8s.logs",
+		"agent.delegate", "agents.list", "council.run")
+	coding := append(slices.Clone(messaging),
+		"file.write", "file.edit", "file.patch", "shell.exec",
+		"process.start", "process.status", "process.output", "process.kill", "process.list",
+		"screen.capture", "camera.capture", "browser.*")
+	return map[string][]string{
+		ProfileMinimal:   minimal,
+		ProfileMessaging: messaging,
+		ProfileCoding:    coding,
+		ProfileFull:      {"*"},
+	}
+}
+
+// builtinGroups are the groups of the reference policy.
+func builtinGroups() map[string][]string {
+	return map[string][]string{
+		"fs":      {"file.*"},
+		"runtime": {"shell.*", "process.*"},
+		"web":     {"web.*"},
+		"memory":  {"memory.*"},
+		"gmail":   {"gmail.*"},
+		"gcal":    {"calendar.*"},
+		"gdocs":   {"docs.*"},
+		"gdrive":  {"drive.*"},
+		"gtasks":  {"tasks.*"},
+		"cron":    {"cron.*"},
+		"minio":   {"minio.*"},
+		"k8s":     {"k8s.*"},
+	}
+}
+
+// didYouMean names the known name nearest to a mistaken one.
+func didYouMean[T any](name string, known map[string]T) string {
+	names := slices.Sorted(maps.Keys(known))
+	best, distance := "", len(name)/2+1
+	for _, n := range names {
+		if d := editDistance(name, n); d <= distance {
+			best, distance = n, d-1
+		}
+	}
+	if best != "" {
+		return " (did you mean " + best + "?)"
+	}
+	return ": there are " + strings.Join(names, ", ")
+}
+
+// editDistance is Levenshtein's, for short names.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

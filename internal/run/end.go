@@ -1,0 +1,176 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/receipt"
+)
+
+// end makes the result, keeps the receipt, and tells everyone.
+func (p *pass) end(err error) *toolroom.Result {
+	r := &p.result
+	if p.replayed != nil {
+		*r = *p.replayed
+	} else {
+		p.conclude(err)
+	}
+	r.Call, r.Tool = p.call.ID, p.tool
+	if p.keyed {
+		p.settleKey()
+	}
+	p.record()
+
+	kind := toolroom.EventDone
+	if r.Error != nil {
+		kind = toolroom.EventError
+	}
+	p.emit(toolroom.Event{Kind: kind, Result: r})
+	p.ended.Store(true)
+	return r
+}
+
+// conclude fills in what the steps have not: status, effects and usage.
+func (p *pass) conclude(err error) {
+	r := &p.result
+	r.Status = toolroom.StatusOK
+	if err != nil {
+		r.Error = toolroom.AsError(err)
+		r.Status = r.Error.Code.Info().Status
+	}
+	r.Effects = p.effects()
+	r.Usage.BytesIn, r.Usage.BytesOut = int64(len(p.call.Arguments)), p.bytesOut()
+	r.Usage.Calls = int(p.children.Load())
+	if p.ran.IsZero() {
+		r.Usage.Queue = p.Now().Sub(p.started) - r.Usage.Wait
+	}
+}
+
+// effects says what is known of what the call did to the world.
+func (p *pass) effects() toolroom.Effects {
+	switch {
+	case p.ran.IsZero(), p.entry.Tool.Hints.IsReadOnly(), p.result.Usage.Cached:
+		return toolroom.EffectsNone
+	case p.output != nil && p.output.Effects != "":
+		return p.output.Effects
+	case p.output != nil && !p.output.Failed:
+		return toolroom.EffectsDone
+	case p.result.Error != nil && notBegun(p.result.Error):
+		return toolroom.EffectsNone
+	default:
+		return toolroom.EffectsUnknown
+	}
+}
+
+// notBegun reports whether an error of the execute phase says that the tool
+// itself never began.
+func notBegun(e *toolroom.Error) bool {
+	if known, ok := e.Details["effects"].(toolroom.Effects); ok {
+		return known == toolroom.EffectsNone
+	}
+	switch e.Code {
+	case toolroom.CodeRateLimited, toolroom.CodeCircuitOpen, toolroom.CodeUnsupported, toolroom.CodeDenied:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *pass) bytesOut() int64 {
+	n := len(p.result.Value)
+	for _, c := range p.result.Content {
+		n += len(c.Text) + len(c.Data)
+	}
+	return int64(n)
+}
+
+// record keeps the receipt of this call.
+func (p *pass) record() {
+	if p.Receipts == nil {
+		return
+	}
+	r := &receipt.Receipt{
+		ID:            p.call.ID,
+		Parent:        p.call.Parent,
+		Tool:          p.tool,
+		Surface:       p.call.Surface,
+		Identity:      p.call.Identity,
+		Session:       p.call.Session,
+		Arguments:     p.recordedArguments(),
+		ArgumentsHash: p.argumentsHash(),
+		Key:           p.call.IdempotencyKey,
+		Status:        p.result.Status,
+		Effects:       p.result.Effects,
+		Error:         p.recordedError(),
+		Preview:       p.preview(),
+		Rule:          p.decision.Rule,
+		Started:       p.started,
+		Usage:         p.result.Usage,
+	}
+	if p.entry != nil {
+		r.Source = p.entry.Tool.Source
+	}
+	if p.approval != nil {
+		r.Approval = p.approval.ID
+	}
+	if len(p.result.Value) > 0 {
+		r.ResultHash = hexSHA256(p.result.Value)
+	}
+	for _, a := range p.result.Artifacts {
+		r.Artifacts = append(r.Artifacts, a.Handle)
+	}
+	// The caller may be gone; its receipt is kept all the same.
+	if err := p.Receipts.Append(context.WithoutCancel(p.ctx), r); err != nil {
+		p.Log.Error("a receipt was not kept", "call", p.call.ID, "error", err)
+	}
+}
+
+// recordedArguments is a copy of the arguments without sensitive values.
+func (p *pass) recordedArguments() json.RawMessage {
+	args := p.call.Arguments
+	if p.args == nil || p.entry == nil {
+		// They did not decode, or nobody knows which of them are sensitive.
+		return nil
+	}
+	if len(p.entry.Tool.Sensitive) > 0 {
+		args = mask(p.args, p.entry.Tool.Sensitive)
+	}
+	args = append(json.RawMessage(nil), args...)
+	if p.Redact != nil {
+		args = p.Redact(args)
+	}
+	if len(args) > maxRecordedArguments {
+		return json.RawMessage(`"[too large to record; see arguments_hash]"`)
+	}
+	return args
+}
+
+// maxRecordedArguments bounds a receipt; the hash is always of the whole.
+const maxRecordedArguments = 64 << 10
+
+func (p *pass) recordedError() *toolroom.Error {
+	if p.result.Error == nil {
+		return nil
+	}
+	e := *p.result.Error
+	e.Details, e.Cause = nil, nil // they may repeat arguments
+	e.Message, e.Hint = p.redactText(e.Message), ""
+	return &e
+}
+
+func (p *pass) preview() string {
+	text := p.result.Text()
+	if len(text) > receipt.MaxPreview {
+		text = strings.ToValidUTF8(text[:receipt.MaxPreview], "")
+	}
+	return p.redactText(text)
+}
+
+func (p *pass) redactText(text string) string {
+	if p.Redact == nil || text == "" {
+		return text
+	}
+	return string(p.Redact([]byte(text)))
+}

@@ -1,0 +1,61 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/source"
+)
+
+// execution is one run of a tool inside its decorators.
+type execution struct {
+	entry   *catalog.Entry
+	request source.Request
+	// hash gives the SHA-256 of the canonical arguments, made when asked for.
+	hash func() string
+
+	attempts int
+	cached   bool
+}
+
+// executor runs a tool. Decorators wrap one executor in another.
+type executor func(context.Context, *execution) (*source.Output, error)
+
+// newExecutor builds what stands around every tool, innermost first.
+func newExecutor(l Limits, now func() time.Time) executor {
+	x := executor(callSource)
+	x = withBreaker(x, l.Breaker)
+	x = withRetry(x, l.Retry)
+	x = withConcurrency(x, l.Concurrency)
+	x = withRate(x, l.Rate)
+	x = withCache(x, l.Cache, now)
+	return x
+}
+
+func callSource(ctx context.Context, x *execution) (*source.Output, error) {
+	x.attempts++
+	return x.entry.Source.Call(ctx, &x.request)
+}
+
+// upstreamFault reports whether err says that the tool's place is in trouble,
+// rather than that the tool did its work and failed.
+func upstreamFault(err error) bool {
+	if err == nil {
+		return false
+	}
+	var e *toolroom.Error
+	if !errors.As(err, &e) {
+		return errors.Is(err, context.DeadlineExceeded)
+	}
+	switch e.Code {
+	case toolroom.CodeUpstreamUnavailable, toolroom.CodeTimeout:
+		return true
+	case toolroom.CodeUpstreamError:
+		return e.Retryable
+	default:
+		return false
+	}
+}

@@ -1,0 +1,21 @@
+package run
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/binary"
+	"time"
+)
+
+// idText is Crockford's base32 in lower case: it sorts as the bytes do and has
+// no letters that people confuse.
+var idText = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// newID makes a name that sorts by time: 48 bits of milliseconds and 72 random
+// ones.
+func newID(prefix string, now time.Time) string {
+	var b [15]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(now.UnixMilli())<<16)
+	rand.Read(b[6:])
+	return prefix + "_" + idText.EncodeToString(b[:])
+}

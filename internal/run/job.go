@@ -1,0 +1,162 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Submit accepts a call to be run later and returns its job once it is durable.
+// The job is run by a [Worker] of this process or of another one on the same
+// store.
+func (r *Runner) Submit(ctx context.Context, call toolroom.Call) (*Job, error) {
+	if r.Jobs == nil {
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "asynchronous calls need a store, and this room has none")
+	}
+	now := r.Now()
+	if call.ID == "" {
+		call.ID = newID("call", now)
+	}
+	job := &Job{ID: call.ID, Identity: call.Identity, Call: call, State: JobQueued, Created: now}
+	if err := r.Jobs.CreateJob(ctx, job); err != nil {
+		return nil, err
+	}
+	return job, nil
+}
+
+// WorkerOptions configure a Worker; zero fields have the defaults named.
+type WorkerOptions struct {
+	// Parallel is how many jobs run at once (10).
+	Parallel int
+	// Lease is how long a claim lasts without a sign of life (30 s).
+	Lease time.Duration
+	// Poll is how often the store is asked for work of other processes (500 ms).
+	Poll time.Duration
+}
+
+// Worker runs submitted calls. Start it once; it goes on until its context ends.
+type Worker struct {
+	runner *Runner
+	o      WorkerOptions
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	cancels map[string]context.CancelFunc
+}
+
+// NewWorker makes a worker for r's jobs.
+func NewWorker(r *Runner, o WorkerOptions) *Worker {
+	set(&o.Parallel, DefaultParallel)
+	set(&o.Lease, 30*time.Second)
+	set(&o.Poll, 500*time.Millisecond)
+	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), cancels: map[string]context.CancelFunc{}}
+}
+
+// Wake makes the worker look for work now.
+func (w *Worker) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Cancel ends a job that runs in this process. It reports whether there was one.
+func (w *Worker) Cancel(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cancel, ok := w.cancels[id]
+	if ok {
+		cancel()
+	}
+	return ok
+}
+
+// Run works until ctx ends, then waits for its jobs to end.
+func (w *Worker) Run(ctx context.Context) {
+	slots := make(chan struct{}, w.o.Parallel)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	tick := time.NewTicker(w.o.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		job, err := w.runner.Jobs.ClaimJob(ctx, w.runner.Now(), w.runner.Now().Add(w.o.Lease))
+		if err != nil && ctx.Err() == nil {
+			w.runner.Log.Error("no job could be claimed", "error", err)
+		}
+		if job != nil {
+			wg.Go(func() {
+				defer func() { <-slots; w.Wake() }()
+				w.do(ctx, job)
+			})
+			continue
+		}
+		<-slots
+		select {
+		case <-w.wake:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// do runs one job under its lease and stores its one result.
+func (w *Worker) do(ctx context.Context, job *Job) {
+	runCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.mu.Lock()
+	w.cancels[job.ID] = cancel
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.cancels, job.ID)
+	}()
+
+	var heart sync.WaitGroup
+	heart.Go(func() { w.beat(runCtx, cancel, job) })
+	call := job.Call
+	if call.IdempotencyKey == "" {
+		// The key decides what a second process may do with a job whose first
+		// one died: see claimKey.
+		call.IdempotencyKey = "job:" + job.ID
+	}
+	result := w.runner.Run(runCtx, call)
+	cancel()
+	heart.Wait()
+	if ctx.Err() != nil && result.Status == toolroom.StatusCancelled && result.Effects == toolroom.EffectsNone {
+		return // the process ends and nothing happened: another one takes the job over
+	}
+	err := w.runner.Jobs.FinishJob(context.WithoutCancel(ctx), job.ID, job.Fence, result, w.runner.Now())
+	if err != nil {
+		w.runner.Log.Error("the result of a job was not stored", "job", job.ID, "error", err)
+	}
+}
+
+
+// beat keeps the lease alive, and ends the run when it has been lost.
+func (w *Worker) beat(ctx context.Context, lost context.CancelFunc, job *Job) {
+	tick := time.NewTicker(w.o.Lease / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := w.runner.Now()
+		err := w.runner.Jobs.ExtendJob(ctx, job.ID, job.Fence, now.Add(w.o.Lease), true)
+		if errors.Is(err, &toolroom.Error{Code: toolroom.CodeConflict}) {
+			lost()
+			return
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// keyPoll is how often a repeat looks whether another process has finished the
+// first call.
+const keyPoll = 100 * time.Millisecond
+
+// claimKey makes this call the one that runs under its idempotency key, or
+// finds the recorded result of the one that did. While the first still runs,
+// the repeat waits for it.
+func (p *pass) claimKey() error {
+	key := p.call.IdempotencyKey
+	if key == "" {
+		return nil
+	}
+	if p.Keys == nil {
+		return toolroom.Errorf(toolroom.CodeUnsupported, "idempotency keys need a store, and this room has none")
+	}
+	record := KeyRecord{
+		Identity:      p.call.Identity.Key(),
+		Key:           key,
+		Tool:          p.tool,
+		ArgumentsHash: p.argumentsHash(),
+		Call:          p.call.ID,
+		Owner:         p.Owner,
+	}
+	for {
+		now := p.Now()
+		record.Created, record.Expires = now, now.Add(p.Limits.KeyTTL)
+		// The flight is entered first, so that a repeat in this process that
+		// finds the claim finds the flight as well.
+		landed := p.flights.enter(p.call.ID)
+		held, claimed, err := p.Keys.ClaimKey(p.ctx, record, now)
+		if err != nil || !claimed {
+			landed()
+		}
+		switch {
+		case err != nil:
+			return err
+		case claimed:
+			p.keyed = true
+			return nil
+		case held.Tool != record.Tool || held.ArgumentsHash != record.ArgumentsHash:
+			return toolroom.Errorf(toolroom.CodeConflict, "the idempotency key %q stands for another call of %s", key, held.Tool).
+				WithHint("use a new key for a new call; repeat a call with the same arguments")
+		case len(held.Result) > 0:
+			var result toolroom.Result
+			if err := json.Unmarshal(held.Result, &result); err != nil {
+				return toolroom.Errorf(toolroom.CodeInternal, "the recorded result of key %q cannot be read: %w", key, err)
+			}
+			p.replayed = &result
+			return nil
+		}
+		if err := p.awaitHolder(held); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitHolder waits until the call that holds the key may have ended, or frees
+// the key of one that died.
+func (p *pass) awaitHolder(held KeyRecord) error {
+	if held.Owner == p.Owner {
+		if done := p.flights.landing(held.Call); done != nil {
+			select {
+			case <-done:
+				return nil
+			case <-p.ctx.Done():
+				return toolroom.Errorf(toolroom.CodeOf(p.ctx.Err()), "cancelled while call %s, the first with this idempotency key, still runs", held.Call)
+			}
+		}
+	} else if p.OwnerAlive != nil && p.OwnerAlive(held.Owner) {
+		select {
+		case <-time.After(keyPoll):
+			return nil
+		case <-p.ctx.Done():
+			return toolroom.Errorf(toolroom.CodeOf(p.ctx.Err()), "cancelled while call %s, the first with this idempotency key, still runs elsewhere", held.Call)
+		}
+	}
+	if p.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeNever {
+		e := toolroom.Errorf(toolroom.CodeConflict, "call %s, the first with idempotency key %q, ended without a record; whether %s acted is unknown", held.Call, held.Key, p.tool)
+		return e.WithHint("check what it did; then use a new key")
+	}
+	return p.Keys.ReleaseKey(p.ctx, held.Identity, held.Key, held.Call)
+}
+
+// settleKey records the result for repeats, or frees the key when the tool
+// never acted and a repeat may succeed.
+func (p *pass) settleKey() {
+	defer p.flights.leave(p.call.ID)
+	ctx := context.WithoutCancel(p.ctx)
+	identity := p.call.Identity.Key()
+	var err error
+	if p.result.Error != nil && p.result.Effects == toolroom.EffectsNone {
+		err = p.Keys.ReleaseKey(ctx, identity, p.call.IdempotencyKey, p.call.ID)
+	} else {
+		var encoded []byte
+		if encoded, err = json.Marshal(&p.result); err == nil {
+			err = p.Keys.FinishKey(ctx, identity, p.call.IdempotencyKey, p.call.ID, encoded)
+		}
+	}
+	if err != nil {
+		p.Log.Error("an idempotency key was not settled", "call", p.call.ID, "error", err)
+	}
+}
+
+// flights are the keyed calls that run in this process.
+type flights struct {
+	mu   sync.Mutex
+	done map[string]chan struct{}
+}
+
+func (f *flights) enter(call string) (leave func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.done == nil {
+		f.done = map[string]chan struct{}{}
+	}
+	if _, in := f.done[call]; !in {
+		f.done[call] = make(chan struct{})
+	}
+	return func() { f.leave(call) }
+}
+
+func (f *flights) leave(call string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if done, ok := f.done[call]; ok {
+		close(done)
+		delete(f.done, call)
+	}
+}
+
+func (f *flights) landing(call string) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.done[call]
+}

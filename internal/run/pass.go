@@ -1,0 +1,336 @@
+package run
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/source"
+)
+
+// pass is one call on its way through the pipeline.
+type pass struct {
+	*Runner
+	ctx    context.Context
+	call   toolroom.Call
+	parent *pass
+	depth  int
+	budget *toolroom.Budget
+	sink   func(toolroom.Event)
+
+	started time.Time
+	entry   *catalog.Entry
+	tool    string // canonical id, once resolved
+	args    any    // the decoded arguments
+	// canonical and hash are made when a step first needs them.
+	canonical []byte
+	hash      string
+
+	decision policy.Decision
+	approval *approval.Approval
+	keyed    bool // this pass holds the idempotency key
+
+	ran    time.Time // when the tool started
+	output *source.Output
+	result toolroom.Result
+	// children counts the calls made from inside the tool.
+	children atomic.Int64
+	// ended makes events of a tool that outlives its call go nowhere.
+	ended atomic.Bool
+	// replayed is the recorded result of an earlier call with the same key.
+	replayed *toolroom.Result
+}
+
+type passKey struct{}
+
+// begin takes a call in. What it inherits from the call that made it, it
+// inherits here.
+func (r *Runner) begin(ctx context.Context, call toolroom.Call) *pass {
+	p := &pass{Runner: r, ctx: ctx, call: call, started: r.Now()}
+	p.sink, _ = ctx.Value(sinkKey{}).(func(toolroom.Event))
+	if parent, ok := ctx.Value(passKey{}).(*pass); ok && parent.Runner == r {
+		p.parent, p.depth, p.budget = parent, parent.depth+1, parent.budget
+		p.call.Parent = parent.call.ID
+		p.call.Identity = parent.call.Identity
+		p.call.Session = parent.call.Session
+	} else {
+		p.budget = call.Budget
+	}
+	if p.call.ID == "" {
+		p.call.ID = newID("call", p.started)
+	}
+	if p.call.Surface == "" {
+		p.call.Surface = "go"
+	}
+	p.tool = p.call.Tool
+	return p
+}
+
+// through is the pipeline. The steps stand in the order of the design.
+func (p *pass) through() error {
+	for _, step := range [...]struct {
+		phase toolroom.Phase
+		do    func(*pass) error
+	}{
+		{toolroom.PhaseReceipt, (*pass).admit},
+		{toolroom.PhaseResolve, (*pass).resolve},
+		{toolroom.PhaseValidateInput, (*pass).validateInput},
+		{toolroom.PhasePolicy, (*pass).decide},
+		{toolroom.PhaseExecute, (*pass).claimKey},
+		{toolroom.PhaseApproval, (*pass).approve},
+		{toolroom.PhaseExecute, (*pass).run},
+		{toolroom.PhaseExecute, (*pass).normalise},
+		{toolroom.PhaseValidateOutput, (*pass).validateOutput},
+		{toolroom.PhaseShape, (*pass).shape},
+	} {
+		if err := step.do(p); err != nil {
+			return p.locate(err, step.phase)
+		}
+		if p.replayed != nil {
+			return nil
+		}
+	}
+	return nil
+}
+
+// locate gives an error its phase and tool, and tells our own cancellation
+// from the tool's failure.
+func (p *pass) locate(err error, phase toolroom.Phase) *toolroom.Error {
+	located := *toolroom.AsError(err)
+	if located.Phase == "" {
+		located.Phase = phase
+	}
+	if located.Tool == "" {
+		located.Tool = p.tool
+	}
+	return &located
+}
+
+// admit refuses a call whose receipt could not be kept, and one that its
+// parent may not make.
+func (p *pass) admit() error {
+	if err := p.ctx.Err(); err != nil {
+		return toolroom.Errorf(toolroom.CodeOf(err), "the call was cancelled before it began")
+	}
+	if p.Receipts != nil {
+		if err := p.Receipts.Ready(); err != nil {
+			e := toolroom.Errorf(toolroom.CodeInternal, "no call is taken while receipts cannot be kept: %w", err)
+			e.Retryable = true
+			return e.WithHint("free the disk or the database, then call again; nothing was run")
+		}
+	}
+	if p.budget == nil {
+		budget, err := toolroom.NewBudget(toolroom.BudgetLimits{})
+		if err != nil {
+			return err
+		}
+		p.budget = budget
+	}
+	if p.parent != nil {
+		p.parent.children.Add(1)
+		return p.budget.TakeCall(p.depth)
+	}
+	return nil
+}
+
+func (p *pass) resolve() error {
+	entry, err := p.Catalog.Resolve(p.call.Tool, p.Visible(p.call.Identity))
+	if err != nil {
+		return err
+	}
+	p.entry, p.tool = entry, entry.Tool.ID.String()
+	for above := p.parent; above != nil; above = above.parent {
+		if above.entry == entry {
+			e := toolroom.Errorf(toolroom.CodeBudgetExceeded, "%s calls itself", p.tool)
+			e.Details = map[string]any{"cycle": p.path()}
+			return e.WithHint("a tool may not be called from inside its own call; break the cycle")
+		}
+	}
+	return nil
+}
+
+// path lists the tools from the first call down to this one.
+func (p *pass) path() []string {
+	var path []string
+	for at := p; at != nil; at = at.parent {
+		path = append([]string{at.tool}, path...)
+	}
+	return path
+}
+
+func (p *pass) validateInput() error {
+	if len(p.call.Arguments) == 0 {
+		p.call.Arguments = json.RawMessage("{}")
+	}
+	args, err := jsonx.Decode(p.call.Arguments, jsonx.Limits{Bytes: p.Limits.InputBytes})
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s are not usable: %w", p.tool, err).
+			WithHint("send one JSON object, for example %s", catalog.ReadyCall(p.entry, catalog.FormCLI))
+	}
+	if _, ok := args.(map[string]any); !ok {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s must be a JSON object, not %s", p.tool, kindOf(args)).
+			WithHint("for example %s", catalog.ReadyCall(p.entry, catalog.FormCLI))
+	}
+	p.args = args
+	input, err := p.entry.Input()
+	if err != nil {
+		return p.badSchema("input", err)
+	}
+	if input == nil {
+		return nil
+	}
+	if err := input.Validate(args); err != nil {
+		return p.invalidArguments(input, err)
+	}
+	return nil
+}
+
+// badSchema is a schema that cannot be used: the tool's fault, not the caller's.
+func (p *pass) badSchema(which string, err error) error {
+	return toolroom.Errorf(toolroom.CodeUnsupported, "the %s schema of %s cannot be used: %w", which, p.tool, err).
+		WithHint("the tool's author must mend the schema")
+}
+
+func (p *pass) invalidArguments(input *schema.Schema, err error) error {
+	e := toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s do not fit: %w", p.tool, err)
+	if failure := (*schema.Failure)(nil); errors.As(err, &failure) {
+		e.Details = map[string]any{"problems": failure.Problems}
+	}
+	if repaired, ok := schema.Repair(input, p.args); ok {
+		e.Details["example"] = repaired
+		return e.WithHint("this would be accepted: %s", repaired)
+	}
+	return e.WithHint("see what it takes: toolroom describe %s", p.tool)
+}
+
+func (p *pass) decide() error {
+	p.decision = p.Policy.Decide(&p.entry.Tool, p.call.Identity)
+	if p.decision.Effect != policy.Deny {
+		return nil
+	}
+	e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", p.call.Identity, p.tool, p.decision.Rule)
+	e.Details = map[string]any{"rule": p.decision.Rule}
+	e.Hint = p.decision.Hint
+	return e
+}
+
+// approve suspends the call until a person has answered, when policy asks. The
+// time does not count against the deadline, which starts when the tool does.
+func (p *pass) approve() error {
+	if p.decision.Effect != policy.Confirm {
+		return nil
+	}
+	if p.Desk == nil {
+		return toolroom.Errorf(toolroom.CodeApprovalRequired, "%s needs a person's approval (%s), and nobody can be asked here", p.tool, p.decision.Rule)
+	}
+	canonical, err := p.canonicalArguments()
+	if err != nil {
+		return err
+	}
+	asked, err := p.Desk.Request(p.ctx, approval.Approval{
+		Call:      p.call.ID,
+		Digest:    approval.Digest(p.entry.Tool.ID, canonical, p.call.Identity),
+		Tool:      p.tool,
+		Arguments: p.recordedArguments(),
+		Identity:  p.call.Identity,
+		Reason:    p.decision.Rule,
+	})
+	if err != nil {
+		return err
+	}
+	if asked.State == approval.Pending {
+		if asked, err = p.waitForPerson(asked); err != nil {
+			return err
+		}
+	}
+	if err := p.Desk.Use(p.ctx, asked.ID); err != nil {
+		return err
+	}
+	p.approval = asked
+	return nil
+}
+
+func (p *pass) waitForPerson(asked *approval.Approval) (*approval.Approval, error) {
+	p.notice(asked)
+	if p.call.NoWait {
+		return nil, approvalRequired(p.tool, asked)
+	}
+	began := p.Now()
+	defer func() { p.result.Usage.Wait += p.Now().Sub(began) }()
+	ctx, cancel := context.WithTimeout(p.ctx, p.Limits.ApprovalWait)
+	defer cancel()
+	answered, err := p.Desk.Wait(ctx, asked.ID)
+	if errors.Is(err, context.DeadlineExceeded) && p.ctx.Err() == nil {
+		return nil, approvalRequired(p.tool, asked)
+	}
+	if answered != nil {
+		p.notice(answered)
+	}
+	return answered, err
+}
+
+func approvalRequired(tool string, a *approval.Approval) *toolroom.Error {
+	e := toolroom.Errorf(toolroom.CodeApprovalRequired, "%s waits for a person's approval (%s): %s", tool, a.ID, a.Reason)
+	e.Details = map[string]any{"approval": a.ID, "expires": a.Expires, "reason": a.Reason}
+	return e.WithHint("a person answers with: toolroom approve %s. Then make the same call again; it runs once", a.ID)
+}
+
+func (p *pass) notice(a *approval.Approval) {
+	p.emit(toolroom.Event{Kind: toolroom.EventApproval, Approval: &toolroom.ApprovalNotice{
+		ID: a.ID, State: string(a.State), Reason: a.Reason, Expires: a.Expires,
+	}})
+}
+
+func (p *pass) canonicalArguments() ([]byte, error) {
+	if p.canonical == nil {
+		canonical, err := jsonx.Canonical(p.call.Arguments)
+		if err != nil {
+			return nil, err
+		}
+		p.canonical = canonical
+	}
+	return p.canonical, nil
+}
+
+// argumentsHash is the SHA-256, in hex, of the canonical arguments.
+func (p *pass) argumentsHash() string {
+	if p.hash == "" {
+		if canonical, err := p.canonicalArguments(); err == nil {
+			p.hash = hexSHA256(canonical)
+		}
+	}
+	return p.hash
+}
+
+func hexSHA256(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "an array"
+	case map[string]any:
+		return "an object"
+	default:
+		return fmt.Sprintf("a number (%v)", v)
+	}
+}

@@ -1,0 +1,101 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
+)
+
+// RetryLimits bound the repeats of a call whose source was in trouble. Only
+// calls that may be repeated are: by guarantee safe, or keyed with a key.
+type RetryLimits struct {
+	// Attempts is how often a call is tried in all (3); 1 never repeats.
+	Attempts int `yaml:"attempts"`
+	// Base is the first pause (100 ms); it doubles, with jitter, up to Max (30 s).
+	Base time.Duration `yaml:"base"`
+	Max  time.Duration `yaml:"max"`
+}
+
+func withRetry(next executor, l RetryLimits) executor {
+	policy := retrypolicy.NewBuilder[*source.Output]().
+		HandleIf(func(_ *source.Output, err error) bool { return repeatable(err) }).
+		WithMaxRetries(l.Attempts-1).
+		WithBackoff(l.Base, max(l.Max, l.Base+1)).
+		WithJitterFactor(0.25).
+		ReturnLastFailure().
+		Build()
+	return func(ctx context.Context, x *execution) (*source.Output, error) {
+		if l.Attempts <= 1 || !mayRepeat(x) {
+			return next(ctx, x)
+		}
+		return failsafe.With(policy).WithContext(ctx).GetWithExecution(func(e failsafe.Execution[*source.Output]) (*source.Output, error) {
+			if e.IsRetry() {
+				x.request.Emit(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{
+					Level: "warning", Message: "trying again after: " + e.LastError().Error(),
+				}})
+			}
+			return next(ctx, x)
+		})
+	}
+}
+
+func mayRepeat(x *execution) bool {
+	switch x.entry.Tool.RepeatGuarantee() {
+	case toolroom.GuaranteeSafe:
+		return true
+	case toolroom.GuaranteeKeyed:
+		return x.request.IdempotencyKey != ""
+	default:
+		return false
+	}
+}
+
+func repeatable(err error) bool {
+	var e *toolroom.Error
+	return errors.As(err, &e) && e.Retryable && e.Code != toolroom.CodeCircuitOpen
+}
+
+// BreakerLimits say when a tool whose source keeps failing is left alone.
+type BreakerLimits struct {
+	// Failures in a row open the circuit (5); after Delay (30 s) one call may
+	// try again.
+	Failures int           `yaml:"failures"`
+	Delay    time.Duration `yaml:"delay"`
+}
+
+func withBreaker(next executor, l BreakerLimits) executor {
+	var breakers sync.Map // of circuitbreaker.CircuitBreaker[any], by toolroom.ID
+	get := func(id toolroom.ID) circuitbreaker.CircuitBreaker[any] {
+		if b, ok := breakers.Load(id); ok {
+			return b.(circuitbreaker.CircuitBreaker[any])
+		}
+		b, _ := breakers.LoadOrStore(id, circuitbreaker.NewBuilder[any]().
+			WithFailureThreshold(uint(l.Failures)).WithDelay(l.Delay).Build())
+		return b.(circuitbreaker.CircuitBreaker[any])
+	}
+	return func(ctx context.Context, x *execution) (*source.Output, error) {
+		id := x.entry.Tool.ID
+		breaker := get(id)
+		if !breaker.TryAcquirePermit() {
+			wait := breaker.RemainingDelay().Round(time.Second)
+			e := toolroom.Errorf(toolroom.CodeCircuitOpen, "%s failed %d times in a row and is left alone for now", id, l.Failures)
+			e.Details = map[string]any{"retry_after_seconds": wait.Seconds()}
+			return nil, e.WithHint("try again in %s; see what is wrong: toolroom sources test %s", wait, id.Namespace)
+		}
+		out, err := next(ctx, x)
+		if upstreamFault(err) {
+			breaker.RecordFailure()
+		} else {
+			breaker.RecordSuccess()
+		}
+		return out, err
+	}
+}

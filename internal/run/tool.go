@@ -1,0 +1,240 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/source"
+)
+
+// How long a source has to end its work after the deadline or a cancel, before
+// the call returns without it. Sources that run processes give them two seconds
+// between SIGTERM and SIGKILL; nothing can end a Go function that does not
+// watch its context, so there is no point in waiting long for one.
+const (
+	stopGrace   = 3 * time.Second
+	stopGraceGo = 100 * time.Millisecond
+)
+
+// maxFailureText is how much of a failed tool's output its error repeats.
+const maxFailureText = 2000
+
+// run executes the tool under its deadline. When the deadline passes or the
+// caller goes away, the work itself is ended.
+func (p *pass) run() error {
+	ctx, cancel := context.WithTimeout(context.WithValue(p.ctx, passKey{}, p), p.timeout())
+	defer cancel()
+	p.ran = p.Now()
+	p.result.Usage.Queue = p.ran.Sub(p.started) - p.result.Usage.Wait
+
+	x := &execution{
+		entry: p.entry,
+		hash:  p.argumentsHash,
+		request: source.Request{
+			Call:           p.call.ID,
+			Tool:           p.entry.Tool.ID,
+			Arguments:      p.call.Arguments,
+			Identity:       p.call.Identity,
+			IdempotencyKey: p.call.IdempotencyKey,
+			Emit:           p.emit,
+		},
+	}
+	type outcome struct {
+		output *source.Output
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				p.Log.Error("a tool panicked", "tool", p.tool, "call", p.call.ID, "panic", v, "stack", string(debug.Stack()))
+				done <- outcome{err: toolroom.Errorf(toolroom.CodeExecutionFailed, "%s panicked: %v", p.tool, v)}
+			}
+		}()
+		output, err := p.execute(ctx, x)
+		done <- outcome{output, err}
+	}()
+
+	var out outcome
+	stopped := true
+	select {
+	case out = <-done:
+	case <-ctx.Done():
+		out, stopped = await(done, p.grace())
+	}
+	p.result.Usage.Run = p.Now().Sub(p.ran)
+	if stopped { // else the tool's goroutine may still write to x
+		p.result.Usage.Attempts, p.result.Usage.Cached = x.attempts, x.cached
+	}
+	if !stopped || out.err != nil && ctx.Err() != nil {
+		return p.interrupted(ctx, out.err, stopped)
+	}
+	p.output = out.output
+	return p.executionError(out.err)
+}
+
+func await[T any](done <-chan T, grace time.Duration) (out T, ok bool) {
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case out = <-done:
+		return out, true
+	case <-timer.C:
+		return out, false
+	}
+}
+
+func (p *pass) grace() time.Duration {
+	if p.entry.Tool.Source == toolroom.SourceGo {
+		return stopGraceGo
+	}
+	return stopGrace
+}
+
+// timeout is what the caller asked for, capped by the tool's ceiling.
+func (p *pass) timeout() time.Duration {
+	ceiling := p.entry.Tool.Timeout
+	if ceiling == 0 {
+		ceiling = p.Limits.MaxTimeout
+	}
+	asked := p.call.Timeout
+	if asked <= 0 {
+		asked = p.Limits.Timeout
+	}
+	return min(asked, ceiling)
+}
+
+// interrupted is the error of a call that was ended from outside. What its
+// effects are is known only where the source says so.
+func (p *pass) interrupted(ctx context.Context, cause error, stopped bool) error {
+	code := toolroom.CodeTimeout
+	what := fmt.Sprintf("%s timed out after %s", p.tool, p.result.Usage.Run.Round(time.Millisecond))
+	if errors.Is(ctx.Err(), context.Canceled) {
+		code, what = toolroom.CodeCancelled, p.tool+" was cancelled"
+	}
+	if !stopped {
+		what += ", and it has not stopped"
+	}
+	e := toolroom.Errorf(code, "%s", what)
+	e.Retryable = p.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeSafe
+	e.Cause = cause
+	if code == toolroom.CodeTimeout {
+		e.Hint = "ask for more time (at most " + p.ceilingText() + "), or for less work"
+	}
+	var known *toolroom.Error
+	if errors.As(cause, &known) {
+		e.Details = known.Details
+	}
+	return e
+}
+
+func (p *pass) ceilingText() string {
+	if p.entry.Tool.Timeout > 0 {
+		return p.entry.Tool.Timeout.String()
+	}
+	return p.Limits.MaxTimeout.String()
+}
+
+// executionError gives an untyped error of a source the code execution_failed.
+func (p *pass) executionError(err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *toolroom.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s failed: %w", p.tool, err)
+}
+
+// normalise turns what the source gave into value and content. Content alone
+// becomes a value as the reference has it: one text that is JSON is that JSON,
+// any other text a string, several pieces a list.
+func (p *pass) normalise() error {
+	out := p.output
+	if out == nil {
+		out = &source.Output{}
+		p.output = out
+	}
+	p.result.Value, p.result.Content, p.result.Raw = out.Value, out.Content, out.Raw
+	p.result.Usage.CPU, p.result.Usage.PeakMemory = out.CPU, out.PeakMemory
+	if len(out.Value) == 0 && len(out.Content) > 0 {
+		value, err := valueOf(out.Content)
+		if err != nil {
+			return toolroom.Errorf(toolroom.CodeInvalidOutput, "the result of %s cannot be written as JSON: %w", p.tool, err)
+		}
+		p.result.Value = value
+	}
+	if p.parent != nil {
+		if err := p.budget.TakeBytes(len(p.result.Value)); err != nil {
+			return err
+		}
+	}
+	if !out.Failed {
+		return nil
+	}
+	text := catalog.Shorten(p.result.Text(), maxFailureText)
+	if text == "" {
+		text = "it gave no reason"
+	}
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s failed: %s", p.tool, text)
+}
+
+func valueOf(content []toolroom.Content) (json.RawMessage, error) {
+	if len(content) == 1 && content[0].Type == toolroom.ContentText {
+		return textValue(content[0].Text)
+	}
+	list := make([]json.RawMessage, len(content))
+	for i, c := range content {
+		var err error
+		if c.Type == toolroom.ContentText {
+			list[i], err = textValue(c.Text)
+		} else {
+			list[i], err = json.Marshal(c)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return jsonx.Marshal(list)
+}
+
+// textValue is a text as JSON: itself when it is a JSON object or list, else a
+// string. A text like 007 or true stays a text.
+func textValue(text string) (json.RawMessage, error) {
+	trimmed := bytes.TrimSpace([]byte(text))
+	if len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid(trimmed) {
+		return trimmed, nil
+	}
+	return jsonx.Marshal(text)
+}
+
+func (p *pass) validateOutput() error {
+	output, err := p.entry.Output()
+	if err != nil {
+		return p.badSchema("output", err)
+	}
+	if output == nil {
+		return nil
+	}
+	value, err := jsonx.Decode(p.result.Value, jsonx.Limits{Bytes: maxOutputDocument})
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidOutput, "the value of %s is not usable JSON: %w", p.tool, err)
+	}
+	if err := output.Validate(value); err != nil {
+		e := toolroom.Errorf(toolroom.CodeInvalidOutput, "the value of %s does not fit its output schema: %w", p.tool, err)
+		return e.WithHint("the tool ran; its author must mend the tool or its schema")
+	}
+	return nil
+}
+
+// maxOutputDocument is the largest value that is checked against a schema.
+const maxOutputDocument = 64 << 20
