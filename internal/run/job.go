@@ -141,7 +141,6 @@ func (w *Worker) do(ctx context.Context, job *Job) {
 	}
 }
 
-
 // beat keeps the lease alive, and ends the run when it has been lost.
 func (w *Worker) beat(ctx context.Context, lost context.CancelFunc, job *Job) {
 	tick := time.NewTicker(w.o.Lease / 3)
