@@ -27,6 +27,8 @@ const (
 	FormCLI  Form = "cli"
 	FormMCP  Form = "mcp"
 	FormCode Form = "code"
+	// FormMCPSearch is for clients that call through the tool call_tool.
+	FormMCPSearch Form = "mcp_search"
 )
 
 const maxDescribeSummary = 200
@@ -169,6 +171,8 @@ func ReadyCall(e *Entry, form Form) string {
 	switch form {
 	case FormMCP:
 		return fmt.Sprintf(`{"name": %q, "arguments": %s}`, e.ModelName, args)
+	case FormMCPSearch:
+		return fmt.Sprintf(`{"name": "call_tool", "arguments": {"tool": %q, "arguments": %s}}`, e.Tool.ID, args)
 	case FormCode:
 		return fmt.Sprintf("await call_tool(%q, %s)", e.Tool.ID, args)
 	default:

@@ -1,0 +1,89 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func ownGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+func lockThread() (unlock func()) {
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
+}
+
+func signalGroup(pid int, sig syscall.Signal) { _ = syscall.Kill(-pid, sig) }
+
+// ownerVariable marks children in their environment.
+const ownerVariable = "TOOLROOM_OWNER"
+
+// Owner names this process so that no later one can be taken for it: pid and
+// start time.
+func Owner() string {
+	pid := os.Getpid()
+	return fmt.Sprintf("%d-%s", pid, startTime(pid))
+}
+
+// Alive reports whether the process that an owner names still runs.
+func Alive(owner string) bool {
+	pidText, started, ok := strings.Cut(owner, "-")
+	pid, err := strconv.Atoi(pidText)
+	return ok && err == nil && started != "" && startTime(pid) == started
+}
+
+// startTime is when a process started, in clock ticks since boot: field 22 of
+// /proc/PID/stat (proc(5)). It is empty when there is no such process.
+func startTime(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// The command, field 2, is in parentheses and may hold anything.
+	after := stat[bytes.LastIndexByte(stat, ')')+1:]
+	fields := strings.Fields(string(after))
+	const startField = 22 - 3
+	if len(fields) <= startField || fields[0] == "Z" {
+		return ""
+	}
+	return fields[startField]
+}
+
+// Sweep ends the processes that a Toolroom process which no longer runs has
+// left behind, and returns how many there were. Only processes of this user
+// can be seen and ended.
+func Sweep() int {
+	swept := 0
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		environ, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		owner, marked := lookup(environ, ownerVariable)
+		if !marked || Alive(owner) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err == nil && pid != os.Getpid() && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			swept++
+		}
+	}
+	return swept
+}
+
+func lookup(environ []byte, name string) (string, bool) {
+	for _, entry := range bytes.Split(environ, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, []byte(name+"=")); ok {
+			return string(value), true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,60 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxBody is the largest request, the runner's limit for arguments and some
+	// room around them.
+	maxBody = 5 << 20
+	// sessionTimeout ends sessions of old clients that went away silently.
+	sessionTimeout = 30 * time.Minute
+	// firstModern is the first revision without sessions.
+	firstModern = "2026-07-28"
+)
+
+// speaksModern tells the era of an HTTP request: by its protocol header, or, for
+// a POST without a session, by the version in its body. The body is put back.
+func speaksModern(w http.ResponseWriter, r *http.Request) (bool, error) {
+	if version := r.Header.Get("MCP-Protocol-Version"); version != "" {
+		return version >= firstModern, nil
+	}
+	if r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") != "" {
+		return false, nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return false, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var message struct {
+		Params struct {
+			Meta map[string]json.RawMessage `json:"_meta"`
+		} `json:"params"`
+	}
+	// What is not such a message is for the handler to refuse.
+	_ = json.Unmarshal(body, &message)
+	_, modern := message.Params.Meta[mcp.MetaKeyProtocolVersion]
+	return modern, nil
+}
+
+// speaksVersion is the protocol revision that the client of a session speaks.
+func speaksVersion(session *mcp.ServerSession) string {
+	if p := session.InitializeParams(); p != nil {
+		return p.ProtocolVersion
+	}
+	return firstModern
+}
+
+// elicits reports whether the client can put a question to its user.
+func elicits(session *mcp.ServerSession) bool {
+	p := session.InitializeParams()
+	return p != nil && p.Capabilities != nil && p.Capabilities.Elicitation != nil
+}

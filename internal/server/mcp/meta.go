@@ -1,0 +1,213 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// metaTool is a tool of this surface: it finds, describes and calls the tools of
+// the room, so that a client need not hold all of their definitions.
+type metaTool struct {
+	definition *mcp.Tool
+	handle     func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)
+}
+
+// The search tools, and the one that every client needs: without it a result
+// that was cut could not be read on.
+const (
+	searchTools   = "search_tools"
+	describeTools = "describe_tools"
+	callTool      = "call_tool"
+	readResult    = "read_result"
+)
+
+// metaToolsShown are those that clients see, in the order of the list.
+func (s *Server) metaToolsShown() []string {
+	if s.o.Expose.Search {
+		return []string{searchTools, describeTools, callTool, readResult}
+	}
+	return []string{readResult}
+}
+
+func (s *Server) metaTools() map[string]metaTool {
+	yes, no := true, false
+	reading := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
+	tools := map[string]metaTool{}
+	add := func(d *mcp.Tool, handle func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)) {
+		tools[d.Name] = metaTool{definition: d, handle: handle}
+	}
+	add(&mcp.Tool{
+		Name: searchTools, Title: "Search tools", Annotations: reading,
+		Description: "Find tools by what you want to do. Returns the best matches with a ready call for each. Search before you conclude that something cannot be done.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{
+			"query":{"type":"string","description":"what you want to do, in a few words","minLength":1},
+			"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},
+			"namespace":{"type":"string","description":"search only the tools of this source"}},
+			"required":["query"],"additionalProperties":false}`),
+	}, s.searchTools)
+	add(&mcp.Tool{
+		Name: describeTools, Title: "Describe tools", Annotations: reading,
+		Description: "Show how to call tools: arguments, types, defaults; with detail full also notes, examples and the output schema.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{
+			"tools":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":20,"description":"ids from search_tools"},
+			"detail":{"type":"string","enum":["summary","schema","full"],"default":"schema"}},
+			"required":["tools"],"additionalProperties":false}`),
+	}, s.describeTools)
+	add(&mcp.Tool{
+		Name: callTool, Title: "Call a tool", Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes},
+		Description: "Call a tool found by search_tools.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{
+			"tool":{"type":"string","description":"id of the tool"},
+			"arguments":{"type":"object","description":"its arguments, as describe_tools shows them"}},
+			"required":["tool"],"additionalProperties":false}`),
+	}, s.callTool)
+	add(&mcp.Tool{
+		Name: readResult, Title: "Read a long result", Annotations: reading,
+		Description: "Read on in a result that was truncated, by its handle: a page from an offset, the lines that match a pattern, or the part that a JSON path selects.",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{
+			"handle":{"type":"string","description":"res_… or art_…"},
+			"offset":{"type":"integer","minimum":0,"description":"first byte"},
+			"limit":{"type":"integer","minimum":1,"description":"most bytes"},
+			"grep":{"type":"string","description":"regular expression (RE2)"},
+			"context":{"type":"integer","minimum":0,"maximum":20,"description":"lines around each match"},
+			"json_path":{"type":"string","description":"RFC 9535, for example $.items[0:5].name"}},
+			"required":["handle"],"additionalProperties":false}`),
+	}, s.readResult)
+	return tools
+}
+
+func (s *Server) instructions() string {
+	if !s.o.Expose.Search {
+		return "Tools of many sources behind one endpoint. A result that was truncated names a handle: read on with " + readResult + "."
+	}
+	return fmt.Sprintf("Many tools are behind this server. Find them with %s, see how to call them with %s, call them with %s; read long results on with %s.",
+		searchTools, describeTools, callTool, readResult)
+}
+
+func (s *Server) searchTools(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var in struct {
+		Query     string `json:"query"`
+		Limit     int    `json:"limit"`
+		Namespace string `json:"namespace"`
+	}
+	if err := s.read(req, searchTools, &in); err != nil {
+		return failed(err), nil
+	}
+	s.o.Ready(ctx)
+	return structured(s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
+		Limit: in.Limit, Namespace: in.Namespace, Form: catalog.FormMCPSearch,
+		Visible: s.o.Runner.Visible(s.o.Identity(ctx)),
+	}))
+}
+
+func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var in struct {
+		Tools  []string      `json:"tools"`
+		Detail catalog.Level `json:"detail"`
+	}
+	if err := s.read(req, describeTools, &in); err != nil {
+		return failed(err), nil
+	}
+	s.o.Ready(ctx)
+	visible := s.o.Runner.Visible(s.o.Identity(ctx))
+	out := struct {
+		Tools    []*catalog.Description `json:"tools"`
+		NotFound []*toolroom.Error      `json:"not_found,omitempty"`
+	}{Tools: []*catalog.Description{}}
+	for _, spelling := range in.Tools {
+		e, err := s.o.Runner.Catalog.Resolve(spelling, visible)
+		if err == nil && !visible(e) {
+			err = toolroom.Errorf(toolroom.CodeDenied, "you may not call %s", e.Tool.ID)
+		}
+		if err != nil {
+			out.NotFound = append(out.NotFound, toolroom.AsError(err))
+			continue
+		}
+		d, err := s.o.Runner.Catalog.Describe(e, in.Detail, catalog.FormMCPSearch)
+		if err != nil {
+			return failed(err), nil
+		}
+		out.Tools = append(out.Tools, d)
+	}
+	return structured(out)
+}
+
+func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var in struct {
+		Tool      string          `json:"tool"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if err := s.read(req, callTool, &in); err != nil {
+		return failed(err), nil
+	}
+	return s.run(ctx, req, in.Tool, in.Arguments)
+}
+
+func (s *Server) readResult(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	var in struct {
+		Handle   string `json:"handle"`
+		Offset   int64  `json:"offset"`
+		Limit    int64  `json:"limit"`
+		Grep     string `json:"grep"`
+		Context  int    `json:"context"`
+		JSONPath string `json:"json_path"`
+	}
+	if err := s.read(req, readResult, &in); err != nil {
+		return failed(err), nil
+	}
+	if s.o.Artifacts == nil {
+		return failed(toolroom.Errorf(toolroom.CodeNotFound, "no results are kept here")), nil
+	}
+	page, err := s.o.Artifacts.Read(ctx, s.o.Identity(ctx).Key(), in.Handle, artifact.ReadOptions{
+		Offset: in.Offset, Limit: in.Limit, Grep: in.Grep, Context: in.Context, JSONPath: in.JSONPath,
+	})
+	if err != nil {
+		return failed(err), nil
+	}
+	return structured(page)
+}
+
+// read decodes the arguments of a search tool, strictly and against its schema.
+func (s *Server) read(req *mcp.CallToolRequest, name string, into any) error {
+	raw := req.Params.Arguments
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	doc, err := jsonx.Decode(raw, jsonx.Limits{})
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s are not usable: %w", name, err)
+	}
+	compiled, err := s.schemas.Get(s.meta[name].definition.InputSchema.(json.RawMessage))
+	if err != nil {
+		return err
+	}
+	if err := compiled.Validate(doc); err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s do not fit: %w", name, err)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s do not fit: %w", name, err)
+	}
+	return nil
+}
+
+func failed(err error) *mcp.CallToolResult {
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: errorText(toolroom.AsError(err))}}}
+}
+
+func structured(v any) (*mcp.CallToolResult, error) {
+	value, err := jsonx.Marshal(v)
+	if err != nil {
+		return nil, rpcError(toolroom.AsError(err))
+	}
+	text := strings.TrimSpace(string(value))
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, StructuredContent: json.RawMessage(value)}, nil
+}

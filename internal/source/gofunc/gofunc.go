@@ -1,0 +1,151 @@
+// Package gofunc makes Go functions into tools. Use [New] to wrap a typed
+// function, and a [Source] to offer it to a catalog.
+package gofunc
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"sync"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Handler is a raw tool: JSON in, an output out.
+type Handler func(ctx context.Context, req *source.Request) (*source.Output, error)
+
+// Func is a tool and the function behind it.
+type Func struct {
+	Tool    toolroom.Tool
+	Handler Handler
+}
+
+// New wraps a typed function as a tool. The schemas are inferred from In, a
+// struct or a map with string keys, and Out, where the tool does not bring its
+// own; an Out of any has none. The error says which type has no schema.
+func New[In, Out any](tool toolroom.Tool, f func(context.Context, In) (Out, error)) (Func, error) {
+	tool.Source = toolroom.SourceGo
+	if len(tool.InputSchema) == 0 {
+		inferred, err := schema.For[In]()
+		if err != nil {
+			return Func{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: no input schema for %v: %w", tool.ID, reflect.TypeFor[In](), err)
+		}
+		tool.InputSchema = inferred
+	}
+	if len(tool.OutputSchema) == 0 && promises[Out]() {
+		inferred, err := schema.For[Out]()
+		if err != nil {
+			return Func{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: no output schema for %v: %w", tool.ID, reflect.TypeFor[Out](), err)
+		}
+		tool.OutputSchema = inferred
+	}
+	return Func{Tool: tool, Handler: func(ctx context.Context, req *source.Request) (*source.Output, error) {
+		var in In
+		if err := json.Unmarshal(req.Arguments, &in); err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments do not fit %T: %w", in, err)
+		}
+		out, err := f(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return encode(out)
+	}}, nil
+}
+
+// promises reports whether Out says anything about the value.
+func promises[Out any]() bool {
+	t := reflect.TypeFor[Out]()
+	switch t {
+	case reflect.TypeFor[any](), reflect.TypeFor[json.RawMessage](), reflect.TypeFor[[]toolroom.Content](), reflect.TypeFor[*source.Output]():
+		return false
+	}
+	return true
+}
+
+func encode(out any) (*source.Output, error) {
+	switch out := out.(type) {
+	case *source.Output:
+		return out, nil
+	case []toolroom.Content:
+		return &source.Output{Content: out}, nil
+	case json.RawMessage:
+		return &source.Output{Value: out}, nil
+	}
+	value, err := jsonx.Marshal(out)
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidOutput, "the value cannot be written as JSON: %w", err)
+	}
+	return &source.Output{Value: value}, nil
+}
+
+// Source offers Go functions. The zero Source is ready; its methods are safe
+// for concurrent use.
+type Source struct {
+	mu     sync.RWMutex
+	funcs  map[toolroom.ID]Func
+	closed bool
+}
+
+// Put adds or replaces a function.
+func (s *Source) Put(f Func) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.funcs == nil {
+		s.funcs = map[toolroom.ID]Func{}
+	}
+	s.funcs[f.Tool.ID.Unversioned()] = f
+}
+
+// Remove takes a function out.
+func (s *Source) Remove(id toolroom.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.funcs, id.Unversioned())
+}
+
+// Tools lists the functions.
+func (s *Source) Tools(context.Context) ([]toolroom.Tool, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	tools := make([]toolroom.Tool, 0, len(s.funcs))
+	for _, f := range s.funcs {
+		tools = append(tools, f.Tool)
+	}
+	return tools, nil
+}
+
+type requestKey struct{}
+
+// Call runs a function. Nothing can end one that does not watch its context.
+func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	s.mu.RLock()
+	f, ok := s.funcs[req.Tool.Unversioned()]
+	closed := s.closed
+	s.mu.RUnlock()
+	switch {
+	case closed:
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the Go functions have been closed")
+	case !ok:
+		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "there is no Go function %s", req.Tool)
+	}
+	return f.Handler(context.WithValue(ctx, requestKey{}, req), req)
+}
+
+// Close refuses further calls. It is idempotent.
+func (s *Source) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+// Emit sends an event from inside a function, through the ctx that it was
+// given. With any other ctx it does nothing.
+func Emit(ctx context.Context, e toolroom.Event) {
+	if req, ok := ctx.Value(requestKey{}).(*source.Request); ok {
+		req.Emit(e)
+	}
+}
