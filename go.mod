@@ -4,4 +4,10 @@ go 1.26
 
 require github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3
 
-require github.com/google/go-cmp v0.7.0 // indirect
+require (
+	github.com/dlclark/regexp2/v2 v2.12.0 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
+	github.com/google/jsonschema-go v0.4.3 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+	golang.org/x/text v0.14.0 // indirect
+)
