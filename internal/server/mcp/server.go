@@ -54,7 +54,7 @@ type Server struct {
 	server *mcp.Server
 	meta   map[string]metaTool
 	// schemas are those of the search tools.
-	schemas schema.Cache
+	schemas *schema.Cache
 	cancel  func()
 }
 
@@ -73,7 +73,7 @@ func New(o Options) *Server {
 	if o.Ready == nil {
 		o.Ready = func(context.Context) {}
 	}
-	s := &Server{o: o}
+	s := &Server{o: o, schemas: schema.NewCache(0, schema.Limits{})}
 	s.meta = s.metaTools()
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: s.instructions(),
