@@ -154,6 +154,7 @@ func (r *Runner) Visible(who toolroom.Identity) func(*catalog.Entry) bool {
 // call: it has its identity, deadline, budget and trace.
 func (r *Runner) Run(ctx context.Context, call toolroom.Call) *toolroom.Result {
 	p := r.begin(ctx, call)
+	p.emit(toolroom.Event{Kind: toolroom.EventCalled})
 	err := p.through()
 	return p.end(err)
 }
