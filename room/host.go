@@ -26,6 +26,7 @@ const (
 // after each change, and lets calls finish before the source is closed.
 type host struct {
 	name    string
+	digest  string // of the configuration that it was built from
 	src     source.Source
 	catalog *catalog.Catalog
 	cache   *listCache

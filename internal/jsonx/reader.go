@@ -60,18 +60,24 @@ func NewReader(data []byte, limits Limits) *Reader {
 }
 
 // Finish reports the first error; text after the document is one. It ends the
-// life of r, on every path.
+// life of r, as Abandon does.
 func (r *Reader) Finish() error {
 	if r.err == nil {
 		r.expectEnd()
 	}
 	err := r.err
+	r.Abandon()
+	return err
+}
+
+// Abandon ends the life of r where the rest of the document does not matter.
+// Every Reader needs exactly one call of Finish or Abandon.
+func (r *Reader) Abandon() {
 	r.data, r.src, r.err = nil, bytes.Buffer{}, nil
 	r.dec.Reset(&r.src)           // lets go of data
 	if cap(r.scratch) <= 64<<10 { // a rare huge string must not stay pinned
 		readers.Put(r)
 	}
-	return err
 }
 
 func (r *Reader) expectEnd() {

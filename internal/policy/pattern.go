@@ -83,6 +83,29 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 	return p, nil
 }
 
+// ParsePatterns reads patterns that use no groups of their own.
+func ParsePatterns(texts []string) ([]Pattern, error) {
+	groups := builtinGroups()
+	patterns := make([]Pattern, len(texts))
+	for i, text := range texts {
+		var err error
+		if patterns[i], err = ParsePattern(text, groups); err != nil {
+			return nil, err
+		}
+	}
+	return patterns, nil
+}
+
+// AnyMatches reports whether one of the patterns selects the tool.
+func AnyMatches(patterns []Pattern, t *toolroom.Tool) bool {
+	for i := range patterns {
+		if patterns[i].Matches(t) {
+			return true
+		}
+	}
+	return false
+}
+
 // String is the pattern as it was written.
 func (p Pattern) String() string { return p.text }
 

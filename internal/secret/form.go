@@ -1,0 +1,98 @@
+package secret
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf16"
+)
+
+// forms lists the texts that betray a value: itself, and what encoders that
+// tools use make of it. Forms shorter than a window are left out.
+func forms(value string) []string {
+	out := []string{value, strings.TrimSpace(value)}
+	for _, escape := range []func(string) string{jsonText, jsonHTML, jsonASCII, jsonSlashes} {
+		once := escape(value)
+		// JSON in a string of JSON is how MCP servers give structured results.
+		out = append(out, once, escape(once))
+	}
+	for _, escape := range []func(string) string{url.QueryEscape, url.PathEscape} {
+		escaped := escape(value)
+		out = append(out, escaped, lowerHex(escaped))
+	}
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		out = append(out, encoding.EncodeToString([]byte(value)), encoding.WithPadding(base64.NoPadding).EncodeToString([]byte(value)))
+		for offset := range 3 {
+			out = append(out, within(encoding, value, offset))
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return slices.DeleteFunc(out, func(form string) bool { return len(form) < window })
+}
+
+// within is what is sure of value in the base64 of a longer text, where offset
+// bytes of an unknown group of three come before it: the characters that no
+// neighbouring byte has a part in.
+func within(encoding *base64.Encoding, value string, offset int) string {
+	padded := append(make([]byte, offset), value...)
+	text := encoding.WithPadding(base64.NoPadding).EncodeToString(padded)
+	if len(padded)%3 != 0 {
+		text = text[:len(text)-1]
+	}
+	if offset > 0 {
+		text = text[offset+1:]
+	}
+	return text
+}
+
+func jsonText(s string) string {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always encodes
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(out.String(), "\n"), `"`), `"`)
+}
+
+// jsonHTML is the default of Go.
+func jsonHTML(s string) string {
+	b, _ := json.Marshal(s) // a string always encodes
+	return string(b[1 : len(b)-1])
+}
+
+// jsonASCII is the default of Python.
+func jsonASCII(s string) string {
+	var out strings.Builder
+	for _, r := range jsonText(s) {
+		switch {
+		case r < 0x80:
+			out.WriteRune(r)
+		case r <= 0xffff:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return out.String()
+}
+
+// jsonSlashes is the default of PHP.
+func jsonSlashes(s string) string {
+	return strings.ReplaceAll(jsonASCII(s), "/", `\/`)
+}
+
+// lowerHex writes the escapes of a URL as some encoders do, %2f for %2F.
+func lowerHex(escaped string) string {
+	b := []byte(escaped)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i:], bytes.ToLower(b[i:i+3]))
+		}
+	}
+	return string(b)
+}

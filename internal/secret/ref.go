@@ -1,0 +1,105 @@
+// Package secret keeps values that no config, receipt or log may show.
+// toolroom.yaml names them by reference ([ParseRef]); [Store] keeps them
+// encrypted and resolves references; [Masker] takes them out of what is shown
+// or recorded.
+package secret
+
+import (
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// The schemes of references.
+const (
+	stored      = "secret://"
+	environment = "env://"
+)
+
+// Ref is a reference to a secret: secret://scope/name, kept by a [Store], or
+// env://NAME, a variable of the process's environment. Refs are comparable.
+type Ref struct {
+	// Scope is empty for env://.
+	Scope string
+	Name  string
+}
+
+// IsRef reports whether text has the form of a reference, perhaps a mistaken
+// one.
+func IsRef(text string) bool {
+	return strings.HasPrefix(text, stored) || strings.HasPrefix(text, environment)
+}
+
+// ParseRef reads a reference. The error has code invalid_arguments.
+func ParseRef(text string) (Ref, error) {
+	if name, ok := strings.CutPrefix(text, environment); ok {
+		if !isVariable(name) {
+			return Ref{}, invalidRef(text, "a variable has letters, digits and _, and no digit first", "env://GITHUB_TOKEN")
+		}
+		return Ref{Name: name}, nil
+	}
+	path, ok := strings.CutPrefix(text, stored)
+	if !ok {
+		return Ref{}, invalidRef(text, "it begins with neither secret:// nor env://", "secret://github/token")
+	}
+	return ParsePath(path)
+}
+
+// ParsePath reads scope/name, the form of the command line.
+func ParsePath(path string) (Ref, error) {
+	scope, name, _ := strings.Cut(path, "/")
+	if !isPart(scope) || !isPart(name) {
+		return Ref{}, invalidRef(stored+path, "it needs a scope and a name of 1 to 128 characters of A-Z a-z 0-9 _ . -", "secret://github/token")
+	}
+	return Ref{scope, name}, nil
+}
+
+// String is the reference as ParseRef reads it.
+func (r Ref) String() string {
+	if r.Scope == "" {
+		return environment + r.Name
+	}
+	return stored + r.path()
+}
+
+func (r Ref) path() string { return r.Scope + "/" + r.Name }
+
+// mark stands where the value was. It has no character that JSON, a URL query
+// in a log or a shell would have to escape differently from plain text.
+func (r Ref) mark() string {
+	if r.Scope == "" {
+		return "[env " + r.Name + "]"
+	}
+	return "[secret " + r.path() + "]"
+}
+
+// unset is the error for a reference without a value.
+func (r Ref) unset() error {
+	e := toolroom.Errorf(toolroom.CodeNotFound, "%s is not set", r)
+	if r.Scope == "" {
+		return e.WithHint("set the variable before Toolroom starts: export %s=…", r.Name)
+	}
+	return e.WithHint("set it: toolroom secret set %s", r.path())
+}
+
+func invalidRef(text, reason, example string) error {
+	if len(text) > 80 {
+		text = text[:80] + "…"
+	}
+	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a reference to a secret: %s", text, reason).
+		WithHint("for example %s", example)
+}
+
+func isPart(s string) bool {
+	return toolroom.ID{Namespace: s, Name: s}.Validate() == nil
+}
+
+func isVariable(s string) bool {
+	for i, r := range s {
+		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= toolroom.MaxIDPart
+}
