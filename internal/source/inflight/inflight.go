@@ -4,6 +4,7 @@ package inflight
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/toolroom/toolroom"
@@ -61,17 +62,18 @@ func (g *Group) Close() {
 	g.calls.Wait()
 }
 
-// EndOf is why ctx ended, as an error with a code: timeout, cancelled, or the
-// error that its cause carries.
+// EndOf is why ctx ended, as an error with a code: the one that its cause
+// carries, else timeout or cancelled.
 func EndOf(ctx context.Context) *toolroom.Error {
 	cause := context.Cause(ctx)
-	switch code := toolroom.CodeOf(cause); code {
-	case toolroom.CodeTimeout:
-		return &toolroom.Error{Code: code, Message: "the call's time is up", Cause: cause}
-	case toolroom.CodeCancelled:
-		return &toolroom.Error{Code: code, Message: "the call was cancelled", Cause: cause}
+	var typed *toolroom.Error
+	switch {
+	case errors.As(cause, &typed):
+		return typed
+	case errors.Is(cause, context.DeadlineExceeded):
+		return toolroom.Errorf(toolroom.CodeTimeout, "the call's time is up: %w", cause)
 	default:
-		return toolroom.AsError(cause)
+		return toolroom.Errorf(toolroom.CodeCancelled, "the call was cancelled: %w", cause)
 	}
 }
 
