@@ -224,7 +224,12 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	name := s.path(req.Tool.Name)
 	h := top
 	if name != "" {
-		if !slices.Contains(s.subcommands(top), name) && !strings.Contains(name, ".") {
+		if parent, _, nested := strings.Cut(name, "."); nested && top.has(parent) {
+			if _, err := s.read(ctx, parent); err != nil {
+				return nil, err
+			}
+		}
+		if !slices.Contains(s.subcommands(top), name) {
 			return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "%s has no sub-command %s", filepath.Base(s.o.Command), name)
 		}
 		if h, err = s.read(ctx, name); err != nil {

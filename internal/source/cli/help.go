@@ -2,6 +2,7 @@ package clisource
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -9,10 +10,10 @@ import (
 type help struct {
 	about    string // the first line that is no usage
 	flags    []flag
-	commands []command
+	commands []subcommand
 }
 
-type command struct{ name, text string }
+type subcommand struct{ name, text string }
 
 // flag is one option of a program.
 type flag struct {
@@ -42,6 +43,10 @@ func (h *help) text(command string) string {
 		}
 	}
 	return ""
+}
+
+func (h *help) has(command string) bool {
+	return slices.ContainsFunc(h.commands, func(c subcommand) bool { return c.name == command })
 }
 
 // Limits of what is read from a help text: no program has more, and a hostile
@@ -95,7 +100,7 @@ func parseHelp(text string) *help {
 		default:
 			if m := commandLine.FindStringSubmatch(line); listing && m != nil && len(h.commands) < maxCommands && !seen["command "+m[1]] {
 				seen["command "+m[1]] = true
-				h.commands = append(h.commands, command{m[1], m[2]})
+				h.commands = append(h.commands, subcommand{m[1], m[2]})
 			} else if h.about == "" && line[0] != ' ' && line[0] != '\t' {
 				h.about = trimmed
 			}
@@ -144,7 +149,9 @@ func (f *flag) take(part string) {
 	}
 	name, rest := m[2], strings.TrimSpace(m[3])
 	if strings.HasPrefix(part, "--") {
-		f.long = name
+		if f.long == "" { // tar names some twice
+			f.long = name
+		}
 		f.negatable = f.negatable || m[1] != ""
 	} else if len(name) == 1 {
 		f.short = name
