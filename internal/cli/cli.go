@@ -130,14 +130,19 @@ func (p *pipe) Write(b []byte) (int, error) {
 
 // withRoom makes a command that works on the open room.
 func (a *app) withRoom(run func(ctx context.Context, r *room.Room, args []string) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) (err error) {
-		r, err := a.openRoom(c.Context(), slog.LevelWarn)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, r.Close()) }()
-		return run(c.Context(), r, args)
+	return func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		return a.inRoom(ctx, func(r *room.Room) error { return run(ctx, r, args) })
 	}
+}
+
+func (a *app) inRoom(ctx context.Context, do func(*room.Room) error) (err error) {
+	r, err := a.openRoom(ctx, slog.LevelWarn)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return do(r)
 }
 
 func (a *app) openRoom(ctx context.Context, level slog.Level) (*room.Room, error) {

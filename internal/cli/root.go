@@ -58,7 +58,7 @@ them, runs them, and keeps a receipt of every call.`,
 		}
 	}
 	add(groupUse, a.callCommand(), a.chainCommand(), a.searchCommand(), a.describeCommand(), a.toolsCommand(), a.artifactCommand())
-	add(groupSetUp, a.initCommand(), a.serveCommand(), a.sourcesCommand(), a.configCommand())
+	add(groupSetUp, a.initCommand(), a.serveCommand(), a.sourcesCommand(), a.importCommand(), a.configCommand())
 	add(groupGovern, a.callsCommand(), a.approveCommand(), a.policyCommand(), a.tokenCommand(), a.secretCommand())
 	add(groupAbout, a.doctorCommand(), a.benchCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupAbout)
@@ -88,8 +88,12 @@ func onlyHolds(c *cobra.Command) {
 // unknown refuses a word that is no sub-command of c.
 func unknown(c *cobra.Command, word string) error {
 	hint := c.CommandPath() + " --help"
-	if near := c.SuggestionsFor(word); len(near) > 0 {
-		hint = c.CommandPath() + " " + near[0]
+	var names []string
+	for _, sub := range c.Commands() {
+		names = append(names, sub.Name())
+	}
+	if near := nearest(word, names); near != "" {
+		hint = c.CommandPath() + " " + near
 	}
 	return usage(hint, "there is no command %q in %s", word, c.CommandPath())
 }
