@@ -111,7 +111,7 @@ func New(o Options) *Catalog {
 		byName:      map[string][]toolroom.ID{},
 		byAlias:     map[string]toolroom.ID{},
 		byModelName: map[string]toolroom.ID{},
-		index:       search.New(),
+		index:       &search.Index{},
 		providers:   map[string]source.Description{},
 	}
 }
