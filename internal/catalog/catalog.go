@@ -27,21 +27,31 @@ type Entry struct {
 	// ModelName is the tool's name for model APIs.
 	ModelName string
 
-	schemas *schema.Cache
+	input, output lazySchema
 }
 
-// Input is the compiled schema of the arguments, nil when there is none.
-func (e *Entry) Input() (*schema.Schema, error) { return e.compiled(e.Tool.InputSchema) }
+// lazySchema compiles at the first use: most tools of a large catalog are never
+// called.
+type lazySchema struct {
+	cache    *schema.Cache
+	once     sync.Once
+	compiled *schema.Schema
+	err      error
+}
 
-// Output is the compiled schema of the value, nil when there is none.
-func (e *Entry) Output() (*schema.Schema, error) { return e.compiled(e.Tool.OutputSchema) }
-
-func (e *Entry) compiled(raw []byte) (*schema.Schema, error) {
+func (l *lazySchema) get(raw []byte) (*schema.Schema, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	return e.schemas.Get(raw)
+	l.once.Do(func() { l.compiled, l.err = l.cache.Compile(raw) })
+	return l.compiled, l.err
 }
+
+// Input is the compiled schema of the arguments, nil when there is none.
+func (e *Entry) Input() (*schema.Schema, error) { return e.input.get(e.Tool.InputSchema) }
+
+// Output is the compiled schema of the value, nil when there is none.
+func (e *Entry) Output() (*schema.Schema, error) { return e.output.get(e.Tool.OutputSchema) }
 
 // Selector picks the provider that serves an id when several offer it. The
 // slice is never empty and in the order of registration.
@@ -57,6 +67,10 @@ type Options struct {
 	// Schemas caches compiled schemas; nil makes a cache of its own.
 	Schemas *schema.Cache
 }
+
+// schemaCache is how many compiled schemas are kept for tools that come and go
+// with their sources.
+const schemaCache = 4096
 
 // Catalog is the set of all tools. Its methods are safe for concurrent use.
 type Catalog struct {
@@ -87,7 +101,7 @@ func New(o Options) *Catalog {
 		o.Coalesce = 150 * time.Millisecond
 	}
 	if o.Schemas == nil {
-		o.Schemas = &schema.Cache{}
+		o.Schemas = schema.NewCache(schemaCache, schema.Limits{})
 	}
 	return &Catalog{
 		selector:    o.Selector,
@@ -211,7 +225,8 @@ func (c *Catalog) entry(provider string, src source.Source, tool toolroom.Tool) 
 		Provider:  provider,
 		Source:    src,
 		ModelName: toolroom.ModelName(tool.ID),
-		schemas:   c.schemas,
+		input:     lazySchema{cache: c.schemas},
+		output:    lazySchema{cache: c.schemas},
 	}, nil
 }
 

@@ -83,6 +83,29 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 	return p, nil
 }
 
+// ParsePatterns reads patterns that use no groups of their own.
+func ParsePatterns(texts []string) ([]Pattern, error) {
+	groups := builtinGroups()
+	patterns := make([]Pattern, len(texts))
+	for i, text := range texts {
+		var err error
+		if patterns[i], err = ParsePattern(text, groups); err != nil {
+			return nil, err
+		}
+	}
+	return patterns, nil
+}
+
+// AnyMatches reports whether one of the patterns selects the tool.
+func AnyMatches(patterns []Pattern, t *toolroom.Tool) bool {
+	for i := range patterns {
+		if patterns[i].Matches(t) {
+			return true
+		}
+	}
+	return false
+}
+
 // String is the pattern as it was written.
 func (p Pattern) String() string { return p.text }
 
@@ -115,6 +138,17 @@ func (p Pattern) Matches(t *toolroom.Tool) bool {
 		namespace, name, _ := strings.Cut(p.glob, ":")
 		return matchGlob(namespace, t.ID.Namespace) && matchGlob(name, t.ID.Name)
 	}
+}
+
+// MatchAny reports whether a plain name matches one of the globs, in which *
+// stands for any run of characters.
+func MatchAny(globs []string, name string) bool {
+	for _, glob := range globs {
+		if matchGlob(glob, name) {
+			return true
+		}
+	}
+	return false
 }
 
 func hasHint(h toolroom.Hints, name string) bool {

@@ -56,7 +56,9 @@ const MaxPreview = 512
 
 // Query selects receipts. Zero fields do not restrict.
 type Query struct {
-	Tool    string
+	Tool string
+	// Subject is the caller's [toolroom.Identity.Key]: "local" for the local
+	// operator.
 	Subject string
 	Surface string
 	Status  toolroom.Status
@@ -64,24 +66,47 @@ type Query struct {
 	// Since keeps receipts of calls that started at or after it.
 	Since time.Time
 	// AfterSeq keeps receipts after a place in the chain, oldest first; it is
-	// how a follower reads on. Without it the newest come first.
+	// how a follower reads on, and FromStart how one begins at the first
+	// receipt. Without it the newest come first.
 	AfterSeq int64
 	// BeforeSeq pages backwards through the newest.
 	BeforeSeq int64
-	// Limit is the most receipts to return; zero is 50, the most is 1,000.
+	// Limit is the most receipts to return; zero is DefaultLimit, and more than
+	// MaxLimit is MaxLimit.
 	Limit int
+}
+
+// FromStart as Query.AfterSeq reads the chain from its first receipt on.
+const FromStart int64 = -1
+
+// Limits of a query, in receipts.
+const (
+	DefaultLimit = 50
+	MaxLimit     = 1000
+)
+
+// RowLimit is the most receipts that a store returns for q.
+func (q Query) RowLimit() int {
+	if q.Limit <= 0 {
+		return DefaultLimit
+	}
+	return min(q.Limit, MaxLimit)
 }
 
 // Store holds receipts. Its methods are safe for concurrent use, also by
 // several processes on one store.
 type Store interface {
 	// AppendReceipts adds a group in one durable transaction, in order, and
-	// fills in Seq and Hash. After an error none of the group is stored.
+	// fills in Seq and Hash. After an error none of the group is stored. A call
+	// id that is there already is no error: a record is never refused because a
+	// caller chose its call ids badly.
 	AppendReceipts(ctx context.Context, group []*Receipt) error
-	// Receipt is one by call id, or an error with code not_found.
+	// Receipt is the newest one with a call id, or an error with code not_found.
 	Receipt(ctx context.Context, id string) (*Receipt, error)
+	// Receipts are those that q selects, none being no error.
 	Receipts(ctx context.Context, q Query) ([]*Receipt, error)
-	// VerifyReceipts walks the chain and reports the first receipt that does
-	// not fit, as an error that names its id and seq; n is how many fit.
+	// VerifyReceipts walks the chain with [Chain.Check] and [Chain.CheckEnd] and
+	// reports the first receipt that does not fit, as an error that names its
+	// id and seq; n is how many fit.
 	VerifyReceipts(ctx context.Context) (n int64, err error)
 }

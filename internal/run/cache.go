@@ -15,34 +15,24 @@ import (
 // are named: a read-only tool may still read something that changes.
 type CacheLimits struct {
 	// Tools are patterns as in policy. Only read-only tools are cached.
-	Tools []string `yaml:"tools"`
+	Tools []string
 	// TTL is how long a result is used (5 min, at most 1 h), Entries how many
 	// are kept (1,000).
-	TTL     time.Duration `yaml:"ttl"`
-	Entries int           `yaml:"entries"`
+	TTL     time.Duration
+	Entries int
 }
 
 const maxCacheTTL = time.Hour
 
 // Validate reports patterns that cannot be read.
 func (l CacheLimits) Validate() error {
-	for _, text := range l.Tools {
-		if _, err := policy.ParsePattern(text, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := policy.ParsePatterns(l.Tools)
+	return err
 }
 
 func withCache(next executor, l CacheLimits, now func() time.Time) executor {
-	var patterns []policy.Pattern
-	for _, text := range l.Tools {
-		// Validate has refused what cannot be read.
-		if p, err := policy.ParsePattern(text, nil); err == nil {
-			patterns = append(patterns, p)
-		}
-	}
-	if len(patterns) == 0 {
+	patterns, err := policy.ParsePatterns(l.Tools)
+	if err != nil || len(patterns) == 0 { // Validate has told of an error
 		return next
 	}
 	type cacheKey struct {
@@ -58,7 +48,7 @@ func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 		return next
 	}
 	return func(ctx context.Context, x *execution) (*source.Output, error) {
-		if !x.entry.Tool.Hints.IsReadOnly() || !anyMatches(patterns, &x.entry.Tool) {
+		if !x.entry.Tool.Hints.IsReadOnly() || !policy.AnyMatches(patterns, &x.entry.Tool) {
 			return next(ctx, x)
 		}
 		key := cacheKey{x.entry.Tool.ID, x.entry.Provider, x.request.Identity.Key(), x.hash()}
@@ -72,13 +62,4 @@ func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 		}
 		return out, err
 	}
-}
-
-func anyMatches(patterns []policy.Pattern, t *toolroom.Tool) bool {
-	for _, p := range patterns {
-		if p.Matches(t) {
-			return true
-		}
-	}
-	return false
 }

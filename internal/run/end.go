@@ -130,9 +130,13 @@ func (p *pass) record() {
 // recordedArguments is a copy of the arguments without sensitive values.
 func (p *pass) recordedArguments() json.RawMessage {
 	args := p.call.Arguments
-	if p.args == nil || p.entry == nil {
-		// They did not decode, or nobody knows which of them are sensitive.
-		return nil
+	if p.entry == nil || len(args) == 0 {
+		return nil // nobody knows which of them are sensitive
+	}
+	if p.args == nil && (len(p.entry.Tool.Sensitive) > 0 || p.result.Error != nil) {
+		if _, err := p.decodedArguments(); err != nil {
+			return nil // they are no JSON object
+		}
 	}
 	if len(p.entry.Tool.Sensitive) > 0 {
 		args = mask(p.args, p.entry.Tool.Sensitive)

@@ -225,6 +225,9 @@ func (p *pass) validateOutput() error {
 	if output == nil {
 		return nil
 	}
+	if output.Accepts(p.result.Value) {
+		return nil
+	}
 	value, err := jsonx.Decode(p.result.Value, jsonx.Limits{Bytes: maxOutputDocument})
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidOutput, "the value of %s is not usable JSON: %w", p.tool, err)

@@ -186,7 +186,7 @@ func (s *Server) read(req *mcp.CallToolRequest, name string, into any) error {
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s are not usable: %w", name, err)
 	}
-	compiled, err := s.schemas.Get(s.meta[name].definition.InputSchema.(json.RawMessage))
+	compiled, err := s.schemas.Compile(s.meta[name].definition.InputSchema.(json.RawMessage))
 	if err != nil {
 		return err
 	}

@@ -43,8 +43,9 @@ type Options struct {
 type Exposure struct {
 	// Search shows search_tools, describe_tools, call_tool and read_result.
 	Search bool
-	// Direct selects the tools that are shown as they are.
-	Direct []policy.Pattern
+	// Direct selects the tools that are shown as they are; NotDirect takes some
+	// of them out again. What is not shown can still be found and called.
+	Direct, NotDirect []policy.Pattern
 }
 
 // Server is an MCP server. It serves any number of clients at once.
@@ -53,7 +54,7 @@ type Server struct {
 	server *mcp.Server
 	meta   map[string]metaTool
 	// schemas are those of the search tools.
-	schemas schema.Cache
+	schemas *schema.Cache
 	cancel  func()
 }
 
@@ -72,7 +73,7 @@ func New(o Options) *Server {
 	if o.Ready == nil {
 		o.Ready = func(context.Context) {}
 	}
-	s := &Server{o: o}
+	s := &Server{o: o, schemas: schema.NewCache(0, schema.Limits{})}
 	s.meta = s.metaTools()
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: s.instructions(),
@@ -200,12 +201,7 @@ func (s *Server) page(ctx context.Context, cursor, version string) ([]*mcp.Tool,
 }
 
 func (s *Server) shownDirectly(e *catalog.Entry) bool {
-	for _, p := range s.o.Expose.Direct {
-		if p.Matches(&e.Tool) {
-			return true
-		}
-	}
-	return false
+	return policy.AnyMatches(s.o.Expose.Direct, &e.Tool) && !policy.AnyMatches(s.o.Expose.NotDirect, &e.Tool)
 }
 
 // call runs a tool, or one of the search tools.

@@ -36,7 +36,7 @@ func New[In, Out any](tool toolroom.Tool, f func(context.Context, In) (Out, erro
 		tool.InputSchema = inferred
 	}
 	if len(tool.OutputSchema) == 0 && promises[Out]() {
-		inferred, err := schema.For[Out]()
+		inferred, err := schema.InferResult(reflect.TypeFor[Out]())
 		if err != nil {
 			return Func{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: no output schema for %v: %w", tool.ID, reflect.TypeFor[Out](), err)
 		}

@@ -1,0 +1,40 @@
+# Toolroom. `make help` lists the targets.
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  = -s -w -X main.version=$(VERSION)
+
+.PHONY: help build test race lint fuzz bench integration demo clean
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+build: ## build the binary into bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./examples/mcp-folder
+
+test: ## run the tests; needs Go and nothing else
+	$(GO) test ./...
+
+race: ## run the tests under the race detector (needs a C compiler)
+	$(GO) test -race ./...
+
+lint: ## gofumpt, vet, staticcheck, and the other systems still compile
+	@test -z "$$($(GO) tool -modfile=tools/go.mod gofumpt -l . | tee /dev/stderr)" || { echo "run: go tool -modfile=tools/go.mod gofumpt -w ."; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+	GOOS=darwin $(GO) vet ./cmd/... ./room/... ./internal/... && GOOS=windows $(GO) build ./...
+
+fuzz: ## run each fuzz test for a short while (FUZZTIME=10s)
+	@for f in $$(grep -rl --include='*_test.go' '^func Fuzz' . ); do \
+	  for t in $$(grep -o '^func Fuzz[A-Za-z0-9]*' $$f | cut -d' ' -f2); do \
+	    echo "$$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $${FUZZTIME:-10s} ./$$(dirname $$f) || exit 1; done; done
+
+bench: build ## print the figures of docs/benchmarks.md
+	./scripts/bench.sh
+
+integration: build ## test against real MCP servers and clients (npm), git and curl
+	$(GO) test -tags integration -count=1 ./test/...
+
+demo: build ## start a room, add sources, find, call and chain their tools
+	./scripts/demo.sh
+
+clean: ## remove what the targets made
+	rm -rf bin .demo

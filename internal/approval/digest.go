@@ -1,0 +1,33 @@
+package approval
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Digest names one exact call: the SHA-256, in hex, over tool id and version,
+// canonical arguments and everything about who calls. The order of groups does
+// not matter.
+func Digest(tool toolroom.ID, canonicalArgs []byte, identity toolroom.Identity) string {
+	parts := []string{
+		"toolroom approval 1",
+		tool.String(),
+		string(canonicalArgs),
+		identity.Subject, identity.Agent, identity.Provider, identity.Skill,
+	}
+	parts = append(parts, slices.Sorted(slices.Values(identity.Groups))...)
+
+	h := sha256.New()
+	var size [8]byte
+	for _, part := range parts {
+		// The length keeps "ab","c" and "a","bc" apart.
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		h.Write(size[:])
+		h.Write([]byte(part))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,20 @@
+package jsonx
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// Marshal encodes v as encoding/json does, so that struct tags, [json.Number],
+// [json.RawMessage] and marshalling methods mean what they mean there, except
+// that <, > and & stay as they are. Keys of maps are sorted.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode %T as JSON: %w", v, err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

@@ -1,0 +1,44 @@
+package jsonx
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestMarshalFollowsStructTagsAndLeavesTextReadable(t *testing.T) {
+	t.Parallel()
+	type call struct {
+		Args  json.RawMessage `json:"args"`
+		Count json.Number     `json:"count"`
+		Query string          `json:"query,omitempty"`
+		inner int
+	}
+	for name, test := range map[string]struct {
+		value any
+		want  string
+	}{
+		"tree":           {map[string]any{"b": []any{json.Number("9007199254740993"), nil}, "a": "<b> & c"}, `{"a":"<b> & c","b":[9007199254740993,null]}`},
+		"struct":         {call{Args: json.RawMessage(`{"x":1}`), Count: "12"}, `{"args":{"x":1},"count":12}`},
+		"scalar":         {"x", `"x"`},
+		"trailing lines": {"\n", `"\n"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Marshal(test.value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestMarshalNamesTheTypeThatHasNoForm(t *testing.T) {
+	t.Parallel()
+	_, err := Marshal(make(chan int))
+	if err == nil || err.Error() != "encode chan int as JSON: json: unsupported type: chan int" {
+		t.Errorf("got %v", err)
+	}
+}

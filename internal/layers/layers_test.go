@@ -1,0 +1,122 @@
+// Package layers holds the rule of which package may import which. Arrows
+// point down only; heavy modules stay out of what every program links.
+package layers
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/toolroom/toolroom"
+
+// order lists the layers from the bottom up. A package may import packages of
+// its own line only where the line says so, and of lines above it in this list.
+var order = []struct {
+	name     string
+	packages []string // a trailing /... takes in what is below
+	peers    bool     // packages of this line may import one another
+}{
+	{name: "the nouns", packages: []string{""}},
+	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/atomicfile", "internal/jsonpath"}},
+	{name: "schemas", packages: []string{"internal/schema"}},
+	{name: "contracts", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
+	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
+	{name: "adapters of sources", packages: []string{"internal/source/..."}},
+	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/policy", "internal/approval", "internal/artifact", "internal/receipt", "internal/secret", "internal/token"}},
+	{name: "the pipeline", packages: []string{"internal/run"}},
+	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
+	{name: "config", packages: []string{"internal/config", "internal/imports"}, peers: true},
+	{name: "the room", packages: []string{"room"}},
+	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
+	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/..."}},
+}
+
+// heavy modules may be linked only by the packages named.
+var heavy = map[string][]string{
+	"github.com/modelcontextprotocol/go-sdk": {"internal/source/mcp", "internal/server/mcp", "examples/mcp-folder"},
+	"modernc.org/sqlite":                     {"internal/store/sqlite"},
+	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
+	"github.com/getkin/kin-openapi":          {"internal/source/openapi"},
+	"github.com/prometheus/client_golang":    {"internal/server/api"},
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestArrowsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {
+	for _, p := range list(t) {
+		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		level := levelOf(from)
+		if level < 0 {
+			if !strings.HasPrefix(from, "internal/layers") {
+				t.Errorf("%s is in no layer: add it to the list in this test", p.ImportPath)
+			}
+			continue
+		}
+		for _, imported := range p.Imports {
+			for m, allowed := range heavy {
+				if (imported == m || strings.HasPrefix(imported, m+"/")) && !slices.ContainsFunc(allowed, func(a string) bool { return from == a || strings.HasPrefix(from, a+"/") }) {
+					t.Errorf("%s imports %s, which only %v may", from, imported, allowed)
+				}
+			}
+			if !strings.HasPrefix(imported, module) {
+				if level == 0 && strings.Contains(imported, ".") {
+					t.Errorf("the nouns import %s; they import the standard library only", imported)
+				}
+				continue
+			}
+			to := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
+			below := levelOf(to)
+			if below > level || below == level && !order[level].peers && !strings.HasPrefix(to, from) && !strings.HasPrefix(from, to) {
+				t.Errorf("%s (%s) imports %s (%s): arrows point down only", from, order[level].name, to, order[max(below, 0)].name)
+			}
+		}
+	}
+}
+
+func levelOf(path string) int {
+	// The longest pattern that fits decides, so that a line may except one
+	// package of another line's folder.
+	best, length := -1, -1
+	for level, line := range order {
+		for _, pattern := range line.packages {
+			folder, deep := strings.CutSuffix(pattern, "/...")
+			if path == folder || deep && strings.HasPrefix(path, folder+"/") {
+				if len(folder) > length {
+					best, length = level, len(folder)
+				}
+			}
+		}
+	}
+	return best
+}
+
+func list(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...")
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %s", exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	var packages []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}

@@ -1,0 +1,363 @@
+package receipt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/toolroom/toolroom"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRecorderCommitsWhatArrivesWithinTheWindowAsOneGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		r := NewRecorder(store, RecorderOptions{})
+		defer closeRecorder(t, r)
+
+		appendCalls(t, r, "a", "b", "c")
+		synctest.Wait()
+		if got := store.groups(); len(got) != 0 {
+			t.Fatalf("committed %v before the window was over", got)
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if diff := cmp.Diff([][]string{{"a", "b", "c"}}, store.groups()); diff != "" {
+			t.Errorf("groups (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestRecorderSplitsALongQueueIntoGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		r := NewRecorder(store, RecorderOptions{Group: 2})
+		appendCalls(t, r, "a", "b", "c", "d", "e")
+		closeRecorder(t, r)
+		if diff := cmp.Diff([][]string{{"a", "b"}, {"c", "d"}, {"e"}}, store.groups()); diff != "" {
+			t.Errorf("groups (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFlushReturnsWhenEverythingAppendedIsDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{delay: 3 * time.Millisecond}
+		r := NewRecorder(store, RecorderOptions{Window: time.Hour})
+		defer closeRecorder(t, r)
+
+		appendCalls(t, r, "a", "b")
+		start := time.Now()
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"a", "b"}, store.calls()); diff != "" {
+			t.Errorf("durable after Flush (-want +got):\n%s", diff)
+		}
+		if took := time.Since(start); took != store.delay {
+			t.Errorf("Flush took %v: it must not wait for the window, only for the commit of %v", took, store.delay)
+		}
+	})
+}
+
+func TestFlushOfAnEmptyRecorderReturnsAtOnce(t *testing.T) {
+	r := NewRecorder(&fakeStore{}, RecorderOptions{Window: time.Hour})
+	defer closeRecorder(t, r)
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFlushEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{delay: time.Hour}
+		r := NewRecorder(store, RecorderOptions{})
+		defer closeRecorder(t, r)
+		appendCalls(t, r, "a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Flush(ctx); toolroom.CodeOf(err) != toolroom.CodeTimeout {
+			t.Errorf("Flush = %v, want a timeout", err)
+		}
+	})
+}
+
+func TestRecorderKeepsAndRetriesWhatTheStoreRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		r := NewRecorder(store, RecorderOptions{Group: 2})
+		defer closeRecorder(t, r)
+		if err := r.Ready(); err != nil {
+			t.Fatalf("Ready of a new recorder = %v", err)
+		}
+
+		full := toolroom.Errorf(toolroom.CodeInternal, "the disk is full").WithHint("free space")
+		store.fail(full)
+		appendCalls(t, r, "a", "b", "c")
+		time.Sleep(time.Second)
+		appendCalls(t, r, "d")
+
+		err := r.Ready()
+		if toolroom.CodeOf(err) != toolroom.CodeInternal || !strings.Contains(err.Error(), "the disk is full") {
+			t.Errorf("Ready while the disk is full = %v", err)
+		}
+		if e := toolroom.AsError(err); !e.Retryable || e.Phase != toolroom.PhaseReceipt || e.Hint != "free space" {
+			t.Errorf("Ready gives retryable %v, phase %q, hint %q", e.Retryable, e.Phase, e.Hint)
+		}
+		if err := r.Flush(t.Context()); err == nil {
+			t.Error("Flush reports success while nothing can be written")
+		}
+
+		store.fail(nil)
+		time.Sleep(2 * time.Second) // the longest pause between tries
+		synctest.Wait()
+		if err := r.Ready(); err != nil {
+			t.Errorf("Ready after the disk had room again = %v", err)
+		}
+		if diff := cmp.Diff([]string{"a", "b", "c", "d"}, store.calls()); diff != "" {
+			t.Errorf("durable (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestRecorderTriesLessOftenTheLongerTheStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{err: errors.New("locked")}
+		r := NewRecorder(store, RecorderOptions{Retry: time.Second, MaxRetry: 4 * time.Second})
+		appendCalls(t, r, "a")
+		start := time.Now()
+		time.Sleep(12 * time.Second)
+		synctest.Wait()
+		var at []time.Duration
+		for _, tried := range store.tries() {
+			at = append(at, tried.Sub(start).Truncate(time.Second))
+		}
+		if diff := cmp.Diff([]time.Duration{0, 1e9, 3e9, 7e9, 11e9}, at); diff != "" {
+			t.Errorf("tries (-want +got):\n%s", diff)
+		}
+		store.fail(nil)
+		closeRecorder(t, r)
+	})
+}
+
+func TestAppendBlocksWhileTheQueueIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{err: errors.New("locked")}
+		r := NewRecorder(store, RecorderOptions{Queue: 2})
+		appendCalls(t, r, "a", "b")
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := r.Append(ctx, &Receipt{ID: "refused"})
+		if toolroom.CodeOf(err) != toolroom.CodeTimeout || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("Append to a full queue = %v, want a timeout that names the call", err)
+		}
+
+		taken := make(chan error)
+		go func() { taken <- r.Append(t.Context(), &Receipt{ID: "c"}) }()
+		synctest.Wait()
+		store.fail(nil)
+		if err := <-taken; err != nil {
+			t.Errorf("Append after there was room = %v", err)
+		}
+		closeRecorder(t, r)
+		if diff := cmp.Diff([]string{"a", "b", "c"}, store.calls()); diff != "" {
+			t.Errorf("durable (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAppendTakesTheReceiptOfACancelledCall(t *testing.T) {
+	store := &fakeStore{}
+	r := NewRecorder(store, RecorderOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.Append(ctx, &Receipt{ID: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	closeRecorder(t, r)
+	if diff := cmp.Diff([]string{"a"}, store.calls()); diff != "" {
+		t.Errorf("durable (-want +got):\n%s", diff)
+	}
+}
+
+func TestCloseGivesUpWithItsContextAndCountsTheLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{err: errors.New("the disk is full")}
+		r := NewRecorder(store, RecorderOptions{})
+		appendCalls(t, r, "a", "b", "c")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := r.Close(ctx)
+		if err == nil || !strings.Contains(err.Error(), "3 receipts could not be written") || !strings.Contains(err.Error(), "the disk is full") {
+			t.Errorf("Close = %v, want the number of lost receipts and the reason", err)
+		}
+	})
+}
+
+func TestAClosedRecorderRefusesReceipts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{err: errors.New("locked")}
+		r := NewRecorder(store, RecorderOptions{Queue: 1})
+		appendCalls(t, r, "a")
+		blocked := make(chan error)
+		go func() { blocked <- r.Append(t.Context(), &Receipt{ID: "b"}) }()
+		synctest.Wait()
+
+		store.fail(nil)
+		closeRecorder(t, r)
+		<-blocked // taken or refused, but not left waiting
+		if err := r.Append(t.Context(), &Receipt{ID: "c"}); err == nil {
+			t.Error("Append after Close succeeded")
+		}
+		if err := r.Ready(); err == nil {
+			t.Error("Ready after Close = nil")
+		}
+		closeRecorder(t, r)
+	})
+}
+
+func TestRecorderKeepsTheOrderOfEachCallerUnderLoad(t *testing.T) {
+	t.Parallel()
+	const callers, each = 8, 500
+	store := &fakeStore{}
+	r := NewRecorder(store, RecorderOptions{Queue: 64, Group: 16, Window: time.Microsecond})
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			for n := range each {
+				if err := r.Append(t.Context(), &Receipt{ID: fmt.Sprintf("%d/%03d", caller, n)}); err != nil {
+					t.Error(err)
+				}
+				if n%100 == 0 {
+					if err := r.Flush(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	closeRecorder(t, r)
+
+	next := map[string]int{}
+	for _, id := range store.calls() {
+		caller, n, _ := strings.Cut(id, "/")
+		if want := fmt.Sprintf("%03d", next[caller]); n != want {
+			t.Fatalf("caller %s: receipt %s came where %s was next", caller, n, want)
+		}
+		next[caller]++
+	}
+	for caller, n := range next {
+		if n != each {
+			t.Errorf("caller %s: %d receipts of %d", caller, n, each)
+		}
+	}
+	if len(next) != callers {
+		t.Errorf("receipts of %d callers, want %d", len(next), callers)
+	}
+}
+
+func BenchmarkRecorderAppend(b *testing.B) {
+	r := NewRecorder(&discard{}, RecorderOptions{})
+	defer func() {
+		if err := r.Close(context.Background()); err != nil {
+			b.Error(err)
+		}
+	}()
+	rec := &Receipt{ID: "call_1"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := r.Append(b.Context(), rec); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func appendCalls(t *testing.T, r *Recorder, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		if err := r.Append(t.Context(), &Receipt{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func closeRecorder(t *testing.T, r *Recorder) {
+	t.Helper()
+	if err := r.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+// fakeStore keeps the ids of what it is given, or fails when told to.
+type fakeStore struct {
+	Store
+	delay time.Duration
+
+	mu       sync.Mutex
+	err      error
+	stored   [][]string
+	attempts []time.Time
+}
+
+func (s *fakeStore) AppendReceipts(ctx context.Context, group []*Receipt) error {
+	if s.delay > 0 {
+		select {
+		case <-time.After(s.delay):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attempts = append(s.attempts, time.Now())
+	if s.err != nil {
+		return s.err
+	}
+	ids := make([]string, len(group))
+	for i, r := range group {
+		ids[i] = r.ID
+	}
+	s.stored = append(s.stored, ids)
+	return nil
+}
+
+func (s *fakeStore) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+func (s *fakeStore) groups() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stored
+}
+
+func (s *fakeStore) calls() []string {
+	var ids []string
+	for _, group := range s.groups() {
+		ids = append(ids, group...)
+	}
+	return ids
+}
+
+func (s *fakeStore) tries() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempts
+}
+
+type discard struct{ Store }
+
+func (*discard) AppendReceipts(context.Context, []*Receipt) error { return nil }

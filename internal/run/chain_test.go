@@ -1,0 +1,88 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/source"
+)
+
+func chainBench(t *testing.T) *bench {
+	b := newBench(t)
+	b.add(tool("make:list"), value(`{"items":[3,4],"id":9007199254740993}`))
+	b.add(tool("echo:it"), func(_ context.Context, req *source.Request) (*source.Output, error) {
+		return &source.Output{Value: req.Arguments}, nil
+	})
+	b.add(tool("fail:it"), func(context.Context, *source.Request) (*source.Output, error) {
+		return &source.Output{Failed: true, Content: []toolroom.Content{toolroom.TextContent("no")}}, nil
+	})
+	return b
+}
+
+func TestChains(t *testing.T) {
+	t.Parallel()
+	args := func(s string) json.RawMessage { return json.RawMessage(s) }
+	for _, c := range []struct {
+		name   string
+		steps  []run.Step
+		value  string
+		failed int // -1: none
+		code   toolroom.Code
+		done   int
+	}{
+		{name: "an empty chain is ok and has no value", failed: -1},
+		{
+			name:  "the first step's previous is null",
+			steps: []run.Step{{Tool: "echo:it", UsePrevious: true}},
+			value: `{"previous":null}`, failed: -1, done: 1,
+		},
+		{
+			name:  "previous overwrites the argument of that name",
+			steps: []run.Step{{Tool: "echo:it", Arguments: args(`{"n":1}`)}, {Tool: "echo:it", Arguments: args(`{"previous":0,"k":2}`), UsePrevious: true}},
+			value: `{"k":2,"previous":{"n":1}}`, failed: -1, done: 2,
+		},
+		{
+			name:  "a mapping picks from previous and from steps, large integers exact",
+			steps: []run.Step{{Tool: "make:list"}, {Tool: "echo:it", Map: map[string]string{"x": "previous.items[1] + 1", "id": "steps[0].id"}}},
+			value: `{"id":9007199254740993,"x":5}`, failed: -1, done: 2,
+		},
+		{
+			name:  "a false condition skips and keeps previous",
+			steps: []run.Step{{Tool: "make:list"}, {Tool: "fail:it", If: "len(previous.items) > 2"}, {Tool: "echo:it", Map: map[string]string{"n": "len(previous.items)"}}},
+			value: `{"n":2}`, failed: -1, done: 3,
+		},
+		{
+			name:  "the first failure ends the chain with what there is",
+			steps: []run.Step{{Tool: "make:list"}, {Tool: "fail:it"}, {Tool: "echo:it"}},
+			value: `{"items":[3,4],"id":9007199254740993}`, failed: 1, code: toolroom.CodeExecutionFailed, done: 2,
+		},
+		{
+			name:  "a step may go on after its failure",
+			steps: []run.Step{{Tool: "fail:it", ContinueOnError: true}, {Tool: "echo:it", UsePrevious: true}},
+			value: `{"previous":null}`, failed: -1, done: 2,
+		},
+		{
+			name:   "a mistake in an expression is found before anything runs",
+			steps:  []run.Step{{Tool: "make:list"}, {Tool: "echo:it", If: "previous.("}},
+			failed: 1, code: toolroom.CodeInvalidArguments, done: 0,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := chainBench(t).Chain(t.Context(), toolroom.Call{Surface: "chain"}, c.steps)
+			if string(r.Value) != c.value || len(r.Steps) != c.done {
+				t.Errorf("value %s after %d steps, want %s after %d", r.Value, len(r.Steps), c.value, c.done)
+			}
+			switch {
+			case c.failed < 0 && (r.Failed != nil || r.Status != toolroom.StatusOK):
+				t.Errorf("failed: %+v", r.Error)
+			case c.failed >= 0 && (r.Failed == nil || *r.Failed != c.failed || r.Error.Code != c.code || !strings.Contains(r.Error.Message, "step 2")):
+				t.Errorf("got failed %v, error %+v", r.Failed, r.Error)
+			}
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A census counts what a schema text would cost the validator.
+type census struct {
+	limits     Limits
+	subschemas int
+	pointers   int
+}
+
+// count walks a schema text that jsonx has bounded in size and depth.
+func (c *census) count(value any, pointer string) *Error {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			if err := c.count(member, pointer+"/"+escape(name)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		composites := 0
+		for i, item := range value {
+			switch item.(type) {
+			case map[string]any, []any:
+				composites++
+			}
+			if err := c.count(item, pointer+"/"+strconv.Itoa(i)); err != nil {
+				return err
+			}
+		}
+		if composites > maxComposites {
+			return tooLarge(pointer, fmt.Sprintf("more than %d objects and arrays in one array", maxComposites))
+		}
+	case bool:
+	case json.Number:
+		if reason := numberTrouble(value); reason != "" {
+			return tooLarge(pointer, reason)
+		}
+		return nil
+	default:
+		return nil
+	}
+	c.subschemas++
+	c.pointers += len(pointer)
+	switch {
+	case c.subschemas > c.limits.Subschemas:
+		return tooLarge("", fmt.Sprintf("more than %d objects, arrays and booleans", c.limits.Subschemas))
+	case c.pointers > maxPointers:
+		return tooLarge("", "names of members are too long for the number of subschemas below them")
+	}
+	return nil
+}
+
+func tooLarge(pointer, reason string) *Error {
+	return &Error{Kind: TooLarge, Pointer: pointer, Reason: reason, Hint: "simplify the schema"}
+}
+
+// numberTrouble says why a number is beyond what the validator may compute with.
+func numberTrouble(n json.Number) string {
+	text := string(n)
+	if len(text) > maxNumber {
+		return fmt.Sprintf("a number of %d characters, the limit is %d", len(text), maxNumber)
+	}
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		exponent, err := strconv.Atoi(text[i+1:])
+		if err != nil || exponent < -maxNumber || exponent > maxNumber {
+			return fmt.Sprintf("number %s with an exponent beyond %d", shorten(text, 40), maxNumber)
+		}
+	}
+	return ""
+}
+
+// A trouble is a place of a document that the validator must not see: nesting
+// too deep for its stack, or a number that it would take ages for.
+type trouble struct {
+	path          []string // from the place up to the root
+	expected, got string
+}
+
+// troubles finds all of them. It allocates nothing for a document without any.
+func troubles(value any, depth int) []trouble {
+	if depth > maxDocumentDepth {
+		return []trouble{{expected: fmt.Sprintf("at most %d levels of nesting", maxDocumentDepth), got: "more"}}
+	}
+	var found []trouble
+	up := func(below []trouble, token string) {
+		for _, t := range below {
+			t.path = append(t.path, token)
+			found = append(found, t)
+		}
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			if below := troubles(member, depth+1); below != nil {
+				up(below, name)
+			}
+		}
+	case []any:
+		for i, item := range value {
+			if below := troubles(item, depth+1); below != nil {
+				up(below, strconv.Itoa(i))
+			}
+		}
+	case json.Number:
+		if reason := numberTrouble(value); reason != "" {
+			found = []trouble{{expected: "a number in range", got: reason}}
+		}
+	}
+	return found
+}
+
+func explainTroubles(troubles []trouble) *Failure {
+	problems := make([]Problem, 0, len(troubles))
+	for _, t := range troubles {
+		slices.Reverse(t.path)
+		problems = append(problems, newProblem(t.path, "", t.expected, t.got))
+	}
+	return newFailure(problems, 0)
+}

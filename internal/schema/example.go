@@ -1,0 +1,297 @@
+package schema
+
+import (
+	"encoding/json"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// maxExample is the longest example in bytes; it is meant to be read.
+const maxExample = 8 << 10
+
+// Example returns a small valid document: required properties only, with the
+// values that the schema itself gives (const, default, examples, enum) or with
+// placeholders. It reports false if none could be found.
+func (s *Schema) Example() (json.RawMessage, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.judge.repair(newFiller().fill(s.judge.root, ""))
+}
+
+// A filler makes up values. Its bounds keep recursive schemas finite; what
+// comes out too small is refused by the judge afterwards.
+type filler struct {
+	values int // that may still be made
+	depth  int // that may still be gone down
+}
+
+func newFiller() *filler { return &filler{values: 500, depth: 12} }
+
+// fill makes a value for s. name is that of the property, to show in placeholders.
+func (f *filler) fill(s *jsonschema.Schema, name string) any {
+	if s == nil || f.values == 0 || f.depth == 0 {
+		return nil
+	}
+	f.values--
+	f.depth--
+	defer func() { f.depth++ }()
+	parts := parts(s)
+	for _, part := range parts {
+		if value, ok := given(part); ok {
+			return clone(value)
+		}
+	}
+	switch likelyType(parts) {
+	case "object":
+		return f.fillObject(parts)
+	case "array":
+		return f.fillArray(parts)
+	case "string":
+		return fillText(parts, name)
+	case "integer", "number":
+		return fillNumber(parts)
+	case "boolean":
+		return false
+	default:
+		return nil
+	}
+}
+
+// parts returns s with all that applies to the same value and that a value has
+// to meet: of alternatives, the first that takes more than null.
+func parts(s *jsonschema.Schema) []*jsonschema.Schema {
+	var found []*jsonschema.Schema
+	var add func(*jsonschema.Schema)
+	add = func(s *jsonschema.Schema) {
+		if s == nil || len(found) > maxChain || slices.Contains(found, s) {
+			return
+		}
+		found = append(found, s)
+		add(s.Ref)
+		for _, in := range s.AllOf {
+			add(in)
+		}
+		for _, branches := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
+			i := slices.IndexFunc(branches, func(branch *jsonschema.Schema) bool {
+				return branch.Types == nil || branch.Types.String() != "[null]"
+			})
+			if i >= 0 {
+				add(branches[i])
+			}
+		}
+	}
+	add(s)
+	return found
+}
+
+// given returns a value that the author of the schema chose.
+func given(s *jsonschema.Schema) (any, bool) {
+	switch {
+	case s.Const != nil:
+		return *s.Const, true
+	case s.Default != nil && *s.Default != nil:
+		return *s.Default, true
+	case len(s.Examples) > 0:
+		return s.Examples[0], true
+	case s.Enum != nil && len(s.Enum.Values) > 0:
+		return s.Enum.Values[0], true
+	default:
+		return nil, false
+	}
+}
+
+// likelyType picks one of the types that all parts allow.
+func likelyType(parts []*jsonschema.Schema) string {
+	var allowed []string
+	for _, part := range parts {
+		if part.Types == nil {
+			continue
+		}
+		types := part.Types.ToStrings()
+		if allowed == nil {
+			allowed = types
+		} else {
+			allowed = slices.DeleteFunc(allowed, func(t string) bool { return !slices.Contains(types, t) })
+		}
+	}
+	for _, t := range []string{"object", "array", "string", "integer", "number", "boolean"} {
+		if slices.Contains(allowed, t) {
+			return t
+		}
+	}
+	for _, part := range parts { // nothing says the type, but keywords hint at it
+		switch {
+		case allowed != nil:
+			return ""
+		case len(part.Properties)+len(part.Required) > 0:
+			return "object"
+		case itemSchema(part) != nil || part.MinItems != nil:
+			return "array"
+		case part.Pattern != nil || part.MinLength != nil || part.Format != nil && part.Format.Name != "":
+			return "string"
+		case part.Minimum != nil || part.Maximum != nil || part.MultipleOf != nil:
+			return "number"
+		}
+	}
+	return ""
+}
+
+func (f *filler) fillObject(parts []*jsonschema.Schema) any {
+	object := map[string]any{}
+	for _, part := range parts {
+		for _, name := range part.Required {
+			if _, done := object[name]; !done {
+				object[name] = f.fill(propertySchema(parts[0], name), name)
+			}
+		}
+	}
+	return object
+}
+
+func (f *filler) fillArray(parts []*jsonschema.Schema) any {
+	array := []any{}
+	for _, part := range parts {
+		for part.MinItems != nil && len(array) < *part.MinItems && f.values > 0 {
+			array = append(array, f.fill(elementSchema(part, len(array)), ""))
+		}
+		if part.Contains != nil && len(array) == 0 {
+			array = append(array, f.fill(part.Contains, ""))
+		}
+	}
+	return array
+}
+
+// elementSchema returns what s says about element i of an array.
+func elementSchema(s *jsonschema.Schema, i int) *jsonschema.Schema {
+	list := s.PrefixItems
+	if items, ok := s.Items.([]*jsonschema.Schema); ok {
+		list = items
+	}
+	if i < len(list) {
+		return list[i]
+	}
+	return itemSchema(s)
+}
+
+func fillText(parts []*jsonschema.Schema, name string) any {
+	text := "text"
+	if name != "" {
+		text = "<" + name + ">"
+	}
+	for _, part := range parts {
+		if part.Format != nil {
+			if example, ok := formatExample(part.Format.Name); ok {
+				return example
+			}
+		}
+		if part.Pattern != nil {
+			if example, ok := patternExample(part.Pattern.String()); ok {
+				return example
+			}
+		}
+	}
+	for _, part := range parts {
+		if part.MinLength != nil {
+			text = pad(text, *part.MinLength)
+		}
+		if part.MaxLength != nil {
+			text = cutRunes(text, *part.MaxLength)
+		}
+	}
+	return text
+}
+
+// pad lengthens a text to at least n code points, within reason.
+func pad(text string, n int) string {
+	if missing := min(n, maxExample) - len([]rune(text)); missing > 0 {
+		text += strings.Repeat("x", missing)
+	}
+	return text
+}
+
+func cutRunes(text string, n int) string {
+	runes := []rune(text)
+	return string(runes[:min(len(runes), n)])
+}
+
+func fillNumber(parts []*jsonschema.Schema) any {
+	value := new(big.Rat)
+	for _, part := range parts {
+		value = moveInside(value, part)
+	}
+	return jsonNumber(value)
+}
+
+// moveInside moves a number by as little as is needed to meet the bounds of s.
+func moveInside(value *big.Rat, s *jsonschema.Schema) *big.Rat {
+	one := big.NewRat(1, 1)
+	if s.Minimum != nil && value.Cmp(s.Minimum) < 0 {
+		value = s.Minimum
+	}
+	if s.ExclusiveMinimum != nil && value.Cmp(s.ExclusiveMinimum) <= 0 {
+		value = new(big.Rat).Add(s.ExclusiveMinimum, one)
+	}
+	if s.Maximum != nil && value.Cmp(s.Maximum) > 0 {
+		value = s.Maximum
+	}
+	if s.ExclusiveMaximum != nil && value.Cmp(s.ExclusiveMaximum) >= 0 {
+		value = new(big.Rat).Sub(s.ExclusiveMaximum, one)
+		if s.ExclusiveMinimum != nil && value.Cmp(s.ExclusiveMinimum) <= 0 { // a range narrower than that
+			value = new(big.Rat).Add(s.ExclusiveMinimum, s.ExclusiveMaximum)
+			value.Quo(value, big.NewRat(2, 1))
+		}
+	}
+	if s.MultipleOf != nil && s.MultipleOf.Sign() > 0 {
+		times := new(big.Rat).Quo(value, s.MultipleOf)
+		value = new(big.Rat).Mul(roundUp(times), s.MultipleOf)
+		if s.Maximum != nil && value.Cmp(s.Maximum) > 0 {
+			value.Sub(value, s.MultipleOf)
+		}
+	}
+	if s.Types != nil && s.Types.String() == "[integer]" {
+		value = roundUp(value)
+	}
+	return value
+}
+
+func roundUp(r *big.Rat) *big.Rat {
+	whole := new(big.Int).Add(r.Num(), new(big.Int).Sub(r.Denom(), big.NewInt(1)))
+	return new(big.Rat).SetInt(whole.Div(whole, r.Denom()))
+}
+
+func jsonNumber(r *big.Rat) json.Number {
+	if digits, exact := r.FloatPrec(); exact {
+		return json.Number(r.FloatString(digits))
+	}
+	return json.Number(r.FloatString(20))
+}
+
+// clone copies a tree, so that changing a document leaves the schema alone.
+func clone(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		object := make(map[string]any, len(value))
+		for name, member := range value {
+			object[name] = clone(member)
+		}
+		return object
+	case []any:
+		array := make([]any, len(value))
+		for i, item := range value {
+			array[i] = clone(item)
+		}
+		return array
+	default:
+		return value
+	}
+}
+
+// encodeExample writes an example, false if it is too long to show.
+func encodeExample(document any) (json.RawMessage, bool) {
+	text, err := jsonx.Marshal(document)
+	return text, err == nil && len(text) <= maxExample
+}

@@ -1,0 +1,83 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// For is [Infer] for a type that is known at compile time.
+func For[T any]() (json.RawMessage, error) { return Infer(reflect.TypeFor[T]()) }
+
+// Infer writes the schema of the JSON form of t, for arguments that are decoded
+// into it. Struct fields are required unless tagged omitempty or omitzero, other
+// properties are refused, and the tag jsonschema:"TEXT" describes a field.
+//
+// Null is allowed for pointers alone, and not for pointers to slices: although
+// encoding/json would take it, a caller should send [] for a slice. For what a
+// handler returns see [InferResult].
+//
+// time.Time is a date-time, []byte a base64 string, [json.Number] a number,
+// [json.RawMessage] and interfaces any value. Types that have no JSON form, or
+// refer to themselves, are an error that names them.
+func Infer(t reflect.Type) (json.RawMessage, error) {
+	return infer(t, func(s *jsonschema.Schema) {
+		if slices.Equal(s.Types, []string{"null", "array"}) {
+			s.Type, s.Types = "array", nil
+		}
+	})
+}
+
+// InferResult is [Infer] for values that Go encodes: there a nil slice, map or
+// []byte becomes null, and the schema says so.
+func InferResult(t reflect.Type) (json.RawMessage, error) {
+	return infer(t, func(s *jsonschema.Schema) {
+		isMap := s.Type == "object" && s.Properties == nil && s.AdditionalProperties != nil
+		isBytes := s.Type == "string" && s.ContentEncoding != ""
+		if isMap || isBytes {
+			s.Type, s.Types = "", []string{"null", s.Type}
+		}
+	})
+}
+
+// infer adjusts each subschema that it has inferred.
+func infer(t reflect.Type, adjust func(*jsonschema.Schema)) (json.RawMessage, error) {
+	if t == nil {
+		return nil, errors.New("schema of a Go type: there is no type")
+	}
+	inferred, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
+		reflect.TypeFor[[]byte]():          {Type: "string", ContentEncoding: "base64"},
+		reflect.TypeFor[json.Number]():     {Type: "number"},
+		reflect.TypeFor[json.RawMessage](): {},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("schema of Go type %s: %w: change the type, or write the schema by hand", t, errors.Unwrap(err))
+	}
+	walk(inferred, adjust)
+	text, err := jsonx.Marshal(inferred)
+	if err != nil {
+		return nil, fmt.Errorf("schema of Go type %s: %w", t, err)
+	}
+	return text, nil
+}
+
+// walk visits what inference can produce: nested properties, elements and
+// values of maps.
+func walk(s *jsonschema.Schema, visit func(*jsonschema.Schema)) {
+	if s == nil {
+		return
+	}
+	visit(s)
+	walk(s.Items, visit)
+	walk(s.AdditionalProperties, visit)
+	for _, property := range s.Properties {
+		walk(property, visit)
+	}
+}

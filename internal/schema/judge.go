@@ -1,0 +1,131 @@
+package schema
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// home is the address that a schema is compiled under. No loader serves it.
+const home = "toolroom:///schema"
+
+// A judge is a schema compiled by the validator, together with the meter that
+// bounds its work. The validator gives its hooks nothing that tells one call from
+// another, so a judge serves one call at a time. That costs little: the matcher
+// settles most calls before, and what is left takes tens of microseconds.
+type judge struct {
+	root *jsonschema.Schema
+	// at holds every subschema that is an object by its location.
+	at    map[string]*jsonschema.Schema
+	meter *meter
+}
+
+func newJudge(tree any, options options) (j *judge, failed *Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			j, failed = nil, recovered(p)
+		}
+	}()
+	j = &judge{at: map[string]*jsonschema.Schema{}, meter: &meter{steps: options.limits.Steps, left: math.MaxInt}}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	compiler.UseLoader(remotes(options.remotes))
+	compiler.UseRegexpEngine(j.meter.compilePattern)
+	if !options.annotateFormat {
+		compiler.AssertFormat()
+	}
+	j.collect(compiler, time.Now().Add(options.limits.CompileTime))
+	err := compiler.AddResource(home, tree)
+	if err == nil {
+		j.root, err = compiler.Compile(home)
+	}
+	if err != nil {
+		return nil, j.compileError(err, tree)
+	}
+	return j, nil
+}
+
+// startCounting makes the judge ready to judge. Before it, the compiled schema
+// has the plain formats that a matcher may use as well.
+func (j *judge) startCounting() {
+	for _, s := range j.at {
+		j.meter.attach(s)
+	}
+}
+
+// collect makes the compiler hand over each subschema that it compiles. It uses
+// the one hook that sees all of them, a vocabulary that adds no keyword; the
+// fields of a compiled schema do not lead to the targets of $dynamicRef. Here
+// alone a compilation can also be stopped.
+func (j *judge) collect(compiler *jsonschema.Compiler, deadline time.Time) {
+	compiler.AssertVocabs()
+	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
+		URL: "toolroom:///vocabulary/meter",
+		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
+			if time.Now().After(deadline) {
+				return nil, tooLarge("", "it takes too long to compile")
+			}
+			s := ctx.Enqueue(nil)
+			j.at[s.Location] = s
+			return nil, nil
+		},
+	})
+}
+
+// judge finds all that is wrong with a document. An error means that it could
+// not tell.
+func (j *judge) judge(document any) (leaves []leaf, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			leaves, err = nil, recovered(p)
+		}
+	}()
+	j.meter.reset()
+	switch err := j.root.Validate(document).(type) {
+	case nil:
+		return nil, nil
+	case *jsonschema.ValidationError:
+		return appendLeaves(nil, err, document), nil
+	default:
+		return nil, &Error{Kind: Internal, Reason: err.Error()}
+	}
+}
+
+// recovered turns what the validator panicked with into an error: the meter's
+// own, which is how it stops the validator, or a bug.
+func recovered(p any) *Error {
+	if stopped, ok := p.(*Error); ok {
+		return stopped
+	}
+	return &Error{
+		Kind: Internal, Reason: fmt.Sprintf("the validator failed: %v", p),
+		Hint: "report this with the schema and the document",
+	}
+}
+
+// remotes serves documents to a reference by URL, and refuses all others.
+type remotes map[string]any
+
+func (r remotes) Load(address string) (any, error) {
+	if document, ok := r[address]; ok {
+		return document, nil
+	}
+	return nil, fmt.Errorf("references outside the schema are not fetched")
+}
+
+// pointer returns the JSON pointer of a location inside the schema, or the
+// whole location if it lies in a meta-schema.
+func pointer(location string) string {
+	fragment, inside := strings.CutPrefix(location, home+"#")
+	if !inside {
+		return location
+	}
+	if text, err := url.PathUnescape(fragment); err == nil {
+		return text
+	}
+	return fragment
+}

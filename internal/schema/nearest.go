@@ -1,0 +1,69 @@
+package schema
+
+import (
+	"strings"
+	"unicode"
+)
+
+// nearest returns the candidate that name was most likely meant to be. Case and
+// separators do not count, so that userId means user_id; beyond that about one
+// typing mistake in three characters may be made.
+func nearest(name string, candidates []string) (string, bool) {
+	const longest, most = 64, 1000 // bounds the work: distance is quadratic
+	if len(name) > longest || len(candidates) > most {
+		return "", false
+	}
+	plain := plainName(name)
+	best, bestDistance := "", len(plain)/3+1
+	for _, candidate := range candidates {
+		if len(candidate) > longest || candidate == name {
+			continue
+		}
+		other := plainName(candidate)
+		if len(plain) < 2 || len(other) < 2 { // any two letters are near
+			if string(plain) != string(other) {
+				continue
+			}
+		}
+		d := distance(plain, other)
+		if d < bestDistance || d == bestDistance && best != "" && candidate < best {
+			best, bestDistance = candidate, d
+		}
+	}
+	return best, best != ""
+}
+
+func plainName(name string) []rune {
+	return []rune(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("_-. ", r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name))
+}
+
+// distance counts the insertions, deletions, replacements and swaps of
+// neighbours that turn a into b (optimal string alignment).
+func distance(a, b []rune) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			replaced := rows[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				replaced++
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, replaced)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

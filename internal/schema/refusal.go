@@ -1,0 +1,84 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// compileError turns what the compiler reports about a schema into an Error.
+func (j *judge) compileError(err error, tree any) *Error {
+	var own *Error
+	var outside *jsonschema.LoadURLError
+	var pattern *jsonschema.InvalidRegexError
+	var invalid *jsonschema.SchemaValidationError
+	var nothing *jsonschema.JSONPointerNotFoundError
+	var anchor *jsonschema.AnchorNotFoundError
+	var dialect *jsonschema.UnsupportedDraftError
+	var badID *jsonschema.ParseIDError
+	var sameID *jsonschema.DuplicateIDError
+	var sameAnchor *jsonschema.DuplicateAnchorError
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &invalid):
+		return j.invalid(invalid, tree)
+	case errors.As(err, &pattern):
+		return badPattern(pointer(pattern.URL), pattern.Regex, pattern.Err)
+	case errors.As(err, &outside):
+		return &Error{
+			Kind: Reference, Reason: "reference to " + quote(outside.URL) + ", which is outside the schema and not fetched",
+			Hint: "put the definition under $defs and refer to it as #/$defs/NAME",
+		}
+	case errors.As(err, &nothing):
+		return &Error{
+			Kind: Reference, Reason: "reference to " + quote("#"+pointer(nothing.URL)) + ", which is not there",
+			Hint: "define it, or correct the reference",
+		}
+	case errors.As(err, &anchor):
+		_, name, _ := strings.Cut(anchor.Reference, "#")
+		return &Error{
+			Kind: Reference, Reason: "reference to the anchor " + quote(name) + ", which is not there",
+			Hint: "define it, or correct the reference",
+		}
+	case errors.As(err, &dialect):
+		return &Error{Kind: Dialect, Reason: dialect.Error()}
+	case errors.As(err, &badID):
+		return &Error{Kind: Reference, Pointer: pointer(badID.URL), Reason: "the id is not a URI reference"}
+	case errors.As(err, &sameID):
+		return &Error{Kind: Reference, Pointer: sameID.Ptr1, Reason: "has the same id as " + display(sameID.Ptr2), Hint: "rename one of them"}
+	case errors.As(err, &sameAnchor):
+		return &Error{Kind: Reference, Pointer: sameAnchor.Ptr1, Reason: "has the same anchor as " + display(sameAnchor.Ptr2), Hint: "rename one of them"}
+	default:
+		return &Error{Kind: Invalid, Reason: strings.ReplaceAll(err.Error(), home, "")}
+	}
+}
+
+// invalid explains why a schema does not fit its meta-schema.
+func (j *judge) invalid(err *jsonschema.SchemaValidationError, tree any) *Error {
+	var report *jsonschema.ValidationError
+	if !errors.As(err.Err, &report) {
+		return &Error{Kind: Invalid, Reason: err.Err.Error()}
+	}
+	leaves := appendLeaves(nil, report, tree)
+	for _, l := range leaves {
+		if format, ok := l.cause.(*kind.Format); ok && format.Want == "regex" {
+			text, _ := l.value.(string)
+			return badPattern(pointerTo(l.path), text, format.Err)
+		}
+	}
+	failure := j.explain(leaves)
+	first := failure.Problems[0]
+	failure.Problems[0].Message = fmt.Sprintf("expected %s, got %s", first.Expected, first.Got)
+	return &Error{Kind: Invalid, Pointer: first.Pointer, Reason: "not a valid schema: " + failure.Error()}
+}
+
+func badPattern(pointer, text string, reason error) *Error {
+	return &Error{
+		Kind: Pattern, Pointer: pointer, Reason: "pattern " + quote(text) + " cannot be used: " + reason.Error(),
+		Hint: "correct or simplify the regular expression",
+	}
+}

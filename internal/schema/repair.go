@@ -1,0 +1,234 @@
+package schema
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// maxRepairRounds is how often a document is judged and mended: each round can
+// bring up problems below what the one before has mended.
+const maxRepairRounds = 8
+
+// maxRepairValues is how many values a document may hold to be mended.
+const maxRepairValues = 2_000
+
+// Repair derives a valid document from one that s refuses, to show to the
+// caller as an example: values take the type that is asked for ("3" becomes 3, a
+// string becomes a list of it, JSON in a string becomes what it says), misspelt
+// names are corrected, unknown ones dropped, missing ones filled in as in
+// [Schema.Example], numbers moved into their bounds. It reports false if the
+// result is not valid, or too long to show (8 KiB). The document is left as it is.
+func Repair(s *Schema, document any) (json.RawMessage, bool) {
+	if troubles(document, 0) != nil || countValues(document) > maxRepairValues {
+		return nil, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.judge.repair(clone(document))
+}
+
+func countValues(value any) int {
+	n := 1
+	switch value := value.(type) {
+	case map[string]any:
+		for _, member := range value {
+			n += countValues(member)
+		}
+	case []any:
+		for _, item := range value {
+			n += countValues(item)
+		}
+	}
+	return n
+}
+
+// repair mends a document, which it owns, until the judge is content.
+func (j *judge) repair(document any) (json.RawMessage, bool) {
+	for range maxRepairRounds {
+		leaves, err := j.judge(document)
+		if err != nil {
+			return nil, false
+		}
+		if len(leaves) == 0 {
+			return encodeExample(document)
+		}
+		slices.SortStableFunc(leaves, func(a, b leaf) int {
+			return cmp.Or(cmp.Compare(a.turn(), b.turn()), comparePaths(a.path, b.path))
+		})
+		m := mender{judge: j, filler: newFiller(), document: document}
+		for _, l := range leaves {
+			m.mend(l)
+		}
+		document = m.document
+	}
+	return nil, false
+}
+
+// turn orders the mending: first names, since a misspelt one may be the one
+// that is missing; last what is to be filled in.
+func (l leaf) turn() int {
+	switch l.cause.(type) {
+	case unknown:
+		return 0
+	case missing:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// A mender changes a document, one leaf at a time.
+type mender struct {
+	judge    *judge
+	filler   *filler
+	document any
+}
+
+func (m *mender) mend(l leaf) {
+	owner := m.judge.at[l.schema]
+	if len(l.path) > 0 {
+		holder, _ := lookup(m.document, l.path[:len(l.path)-1])
+		object, _ := holder.(map[string]any)
+		name := l.path[len(l.path)-1]
+		switch c := l.cause.(type) {
+		case unknown:
+			rename(object, name, propertyNames(owner))
+			return
+		case missing:
+			m.fillIn(object, c.name, owner)
+			return
+		case *kind.FalseSchema:
+			delete(object, name)
+			return
+		}
+		if l.ofName {
+			delete(object, name)
+			return
+		}
+	}
+	value, found := lookup(m.document, l.path)
+	if !found {
+		return // an earlier leaf has moved it
+	}
+	if mended, ok := m.mendValue(value, l.cause, owner); ok {
+		m.document = replace(m.document, l.path, mended)
+	}
+}
+
+// rename gives a misspelt property its name, or drops it.
+func rename(object map[string]any, name string, known []string) {
+	value, there := object[name]
+	if !there {
+		return
+	}
+	delete(object, name)
+	if meant, ok := nearest(name, known); ok {
+		if _, taken := object[meant]; !taken {
+			object[meant] = value
+		}
+	}
+}
+
+// fillIn adds a missing property: under its misspelt name if there is one.
+func (m *mender) fillIn(object map[string]any, name string, owner *jsonschema.Schema) {
+	if _, there := object[name]; there || object == nil {
+		return
+	}
+	known := propertyNames(owner)
+	for _, other := range slices.Sorted(maps.Keys(object)) {
+		if _, near := nearest(other, []string{name}); near && !slices.Contains(known, other) {
+			object[name] = object[other]
+			delete(object, other)
+			return
+		}
+	}
+	object[name] = m.filler.fill(propertySchema(owner, name), name)
+}
+
+// mendValue returns what to put in the place of a value.
+func (m *mender) mendValue(value any, c cause, s *jsonschema.Schema) (any, bool) {
+	switch c := c.(type) {
+	case *kind.Type:
+		if mended, ok := coerce(value, c.Want); ok {
+			return mended, true
+		}
+		return m.filler.fill(s, ""), s != nil
+	case *kind.Const:
+		return clone(c.Want), true
+	case *kind.Enum:
+		return nearestValue(value, c.Want)
+	case *kind.Format, *kind.Pattern:
+		return fillText(parts(s), ""), s != nil
+	case *kind.UniqueItems:
+		items, ok := value.([]any)
+		return slices.Delete(slices.Clone(items), c.Duplicates[1], c.Duplicates[1]+1), ok
+	case *kind.AdditionalItems:
+		items, ok := value.([]any)
+		return items[:len(items)-c.Count], ok
+	}
+	if s == nil {
+		return nil, false
+	}
+	switch value := value.(type) {
+	case string:
+		return mendLength(value, s), true
+	case json.Number:
+		number, ok := new(big.Rat).SetString(string(value))
+		if !ok {
+			return nil, false
+		}
+		return jsonNumber(moveInside(number, s)), true
+	case []any:
+		return m.mendItems(value, s), true
+	default:
+		return nil, false
+	}
+}
+
+func mendLength(text string, s *jsonschema.Schema) string {
+	if s.MinLength != nil {
+		text = pad(text, *s.MinLength)
+	}
+	if s.MaxLength != nil {
+		text = cutRunes(text, *s.MaxLength)
+	}
+	return text
+}
+
+func (m *mender) mendItems(items []any, s *jsonschema.Schema) []any {
+	if s.MaxItems != nil && len(items) > *s.MaxItems {
+		items = items[:*s.MaxItems]
+	}
+	for s.MinItems != nil && len(items) < *s.MinItems && m.filler.values > 0 {
+		items = append(items, m.filler.fill(elementSchema(s, len(items)), ""))
+	}
+	if s.Contains != nil {
+		items = append(items, m.filler.fill(s.Contains, ""))
+	}
+	return items
+}
+
+// replace puts a value in a document at a path that exists.
+func replace(document any, path []string, value any) any {
+	if len(path) == 0 {
+		return value
+	}
+	last := len(path) - 1
+	holder, _ := lookup(document, path[:last])
+	switch holder := holder.(type) {
+	case map[string]any:
+		holder[path[last]] = value
+	case []any:
+		if i, err := strconv.Atoi(path[last]); err == nil && i >= 0 && i < len(holder) {
+			holder[i] = value
+		}
+	}
+	return document
+}

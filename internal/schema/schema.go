@@ -1,0 +1,122 @@
+package schema
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// A Schema is a compiled JSON Schema. It is safe for concurrent use; only
+// checks that take the judge wait for each other.
+type Schema struct {
+	fast *matcher // nil if the schema is outside of what a matcher can settle
+
+	mu    sync.Mutex // guards judge
+	judge *judge
+}
+
+// options are what Compile and tests may choose.
+type options struct {
+	limits Limits
+	// remotes are documents by URL that a reference may lead to. Only the
+	// official test suite has any: the product fetches nothing.
+	remotes map[string]any
+	// annotateFormat leaves format unchecked, as parts of the suite want it.
+	annotateFormat bool
+}
+
+// Compile reads a schema of draft 4, 6, 7, 2019-09 or 2020-12, as its $schema
+// says, or of 2020-12 if it says nothing. The keyword format is asserted. A $ref
+// may lead to any place of the text and to the meta-schemas of json-schema.org,
+// which are built in; nothing is ever fetched.
+//
+// Every error is an [*Error]. A schema that compiles is checked against in
+// bounded time: Compile refuses what could make that untrue.
+func Compile(raw []byte, limits Limits) (*Schema, error) {
+	return compile(raw, options{limits: limits.withDefaults()})
+}
+
+func compile(raw []byte, options options) (*Schema, error) {
+	tree, failed := parse(raw, options)
+	if failed != nil {
+		return nil, failed
+	}
+	judge, failed := newJudge(tree, options)
+	if failed != nil {
+		return nil, failed
+	}
+	if failed := judge.checkChains(); failed != nil {
+		return nil, failed
+	}
+	s := &Schema{fast: newMatcher(judge.root), judge: judge}
+	judge.startCounting()
+	return s, nil
+}
+
+// parse decodes a schema text and applies the bounds that need no compilation.
+func parse(raw []byte, options options) (any, *Error) {
+	tree, err := jsonx.Decode(raw, jsonx.Limits{Bytes: options.limits.Bytes, Depth: options.limits.Depth})
+	if err != nil {
+		return nil, &Error{Kind: Syntax, Reason: err.Error()}
+	}
+	switch root := tree.(type) {
+	case bool:
+	case map[string]any:
+		dialect, ok := root["$schema"].(string)
+		if ok && options.remotes == nil && !supported(dialect) {
+			return nil, &Error{
+				Kind: Dialect, Pointer: "/$schema",
+				Reason: "dialect " + quote(dialect) + " is not supported",
+				Hint:   "use https://json-schema.org/draft/2020-12/schema, or draft 2019-09, 7, 6 or 4",
+			}
+		}
+	default:
+		return nil, &Error{
+			Kind: Syntax, Reason: "expected an object or a boolean, got " + describeValue(tree),
+			Hint: `write a schema such as {"type": "object"}`,
+		}
+	}
+	count := census{limits: options.limits}
+	return tree, count.count(tree, "")
+}
+
+// supported tells whether $schema names a dialect that is built in.
+func supported(dialect string) bool {
+	dialect = strings.TrimSuffix(dialect, "#")
+	dialect = strings.TrimPrefix(strings.TrimPrefix(dialect, "https://"), "http://")
+	switch dialect {
+	case "json-schema.org/schema",
+		"json-schema.org/draft/2020-12/schema",
+		"json-schema.org/draft/2019-09/schema",
+		"json-schema.org/draft-07/schema",
+		"json-schema.org/draft-06/schema",
+		"json-schema.org/draft-04/schema":
+		return true
+	}
+	return false
+}
+
+// Accepts tells from the text of a document whether it is valid, without
+// building anything. True is certain: the text passes jsonx.Check with its
+// default limits, and Validate would find nothing. False only means that it
+// takes Validate to tell.
+func (s *Schema) Accepts(document []byte) bool {
+	return s.fast != nil && s.fast.accepts(document)
+}
+
+// Validate checks a tree as jsonx.Decode makes it. It returns nil, a [*Failure]
+// that holds the problems of the document, or an [*Error] of the kind TooLarge
+// if finding them takes more than Limits.Steps.
+func (s *Schema) Validate(document any) error {
+	if troubles := troubles(document, 0); len(troubles) > 0 {
+		return explainTroubles(troubles)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	leaves, err := s.judge.judge(document)
+	if err != nil || len(leaves) == 0 {
+		return err
+	}
+	return s.judge.explain(leaves)
+}

@@ -1,0 +1,150 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/server/auth"
+)
+
+// Approvers is the group whose members may answer questions.
+const Approvers = "approvers"
+
+type approvalsInput struct {
+	State approval.State `query:"state" enum:"pending,approved,declined,expired" doc:"left out means all"`
+}
+
+type approvalsOutput struct {
+	Body approvalList
+}
+
+type approvalList struct {
+	Approvals []*approval.Approval `json:"approvals"`
+}
+
+type approvalOutput struct {
+	Body *approval.Approval
+}
+
+type answerInput struct {
+	ID string `path:"id"`
+	Exchange
+}
+
+// AnswerRequest is a person's answer. Approve has no default: an answer that
+// does not say is none.
+type AnswerRequest struct {
+	Approve *bool  `json:"approve"`
+	Comment string `json:"comment,omitempty" maxLength:"2000"`
+}
+
+const maxComment = 2000
+
+func (s *Server) routeApprovals() {
+	register(s, huma.Operation{
+		OperationID: "list-approvals", Method: http.MethodGet, Path: "/approvals", Tags: []string{"approvals"},
+		Summary: "List questions to people, oldest first",
+	}, s.listApprovals)
+	register(s, huma.Operation{
+		OperationID: "get-approval", Method: http.MethodGet, Path: "/approvals/{id}", Tags: []string{"approvals"},
+		Summary: "One question to a person",
+	}, s.getApproval)
+	register(s, huma.Operation{
+		OperationID: "answer-approval", Method: http.MethodPost, Path: "/approvals/{id}", Tags: []string{"approvals"},
+		Summary: "Approve or decline a call", RequestBody: jsonBody[AnswerRequest](s),
+	}, s.answerApproval)
+}
+
+func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*approvalsOutput, error) {
+	if s.o.Desk == nil {
+		return nil, noDesk()
+	}
+	all, err := s.o.Desk.List(ctx, in.State)
+	if err != nil {
+		return nil, err
+	}
+	list := approvalList{Approvals: []*approval.Approval{}}
+	for _, a := range all {
+		if seesApproval(ctx, a) {
+			list.Approvals = append(list.Approvals, a)
+		}
+	}
+	return &approvalsOutput{Body: list}, nil
+}
+
+func (s *Server) getApproval(ctx context.Context, in *idInput) (*approvalOutput, error) {
+	a, err := s.approval(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &approvalOutput{Body: a}, nil
+}
+
+func (s *Server) approval(ctx context.Context, id string) (*approval.Approval, error) {
+	if s.o.Desk == nil {
+		return nil, noDesk()
+	}
+	a, err := s.o.Desk.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !seesApproval(ctx, a) {
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no approval %q", id)
+	}
+	return a, nil
+}
+
+func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approvalOutput, error) {
+	body, err := readJSON[AnswerRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	if body.Approve == nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the answer does not say whether to approve").
+			WithHint(`send {"approve": true} or {"approve": false}`)
+	}
+	if len(body.Comment) > maxComment {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the comment has %d bytes; at most %d are allowed", len(body.Comment), maxComment)
+	}
+	asked, err := s.approval(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	who := auth.Identity(ctx)
+	if err := mayAnswer(who, asked); err != nil {
+		return nil, err
+	}
+	answered, err := s.o.Desk.Answer(ctx, in.ID, approval.Answer{Approve: *body.Approve, By: who.Key(), Comment: body.Comment})
+	if err != nil {
+		return nil, err
+	}
+	return &approvalOutput{Body: answered}, nil
+}
+
+func seesApproval(ctx context.Context, a *approval.Approval) bool {
+	return mayRead(ctx, a.Identity.Key()) || slices.Contains(auth.Identity(ctx).Groups, Approvers)
+}
+
+// mayAnswer keeps an agent from approving its own call. The local operator may
+// do so: there is nobody else to ask.
+func mayAnswer(who toolroom.Identity, asked *approval.Approval) error {
+	switch {
+	case auth.IsLocal(who):
+		return nil
+	case who.Key() == asked.Identity.Key():
+		return toolroom.Errorf(toolroom.CodeDenied, "%s made this call and may not approve it", who.Key()).
+			WithHint("another person answers it: toolroom approve %s", asked.ID)
+	case !slices.Contains(who.Groups, Approvers):
+		return toolroom.Errorf(toolroom.CodeDenied, "%s may not answer for people", who.Key()).
+			WithHint("use a token of the group %s", Approvers)
+	default:
+		return nil
+	}
+}
+
+func noDesk() error { return unsupported("this server asks nobody: it has no approvals") }

@@ -1,0 +1,261 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/server/auth"
+	"github.com/toolroom/toolroom/internal/server/problem"
+)
+
+// Limits of what one request may ask for.
+const (
+	maxBatch          = 100
+	maxParallel       = 50
+	maxIdempotencyKey = 256
+)
+
+// surface is the name of this door in receipts.
+const surface = "http"
+
+// CallRequest is the body of a call.
+type CallRequest struct {
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"one JSON object; left out means {}"`
+	TimeoutMS int64           `json:"timeout_ms,omitempty" minimum:"0" doc:"longest run time (30,000), capped by the tool's ceiling"`
+	Session   string          `json:"session,omitempty"`
+	MaxOutput int             `json:"max_output,omitempty" doc:"bytes of the result to show (51,200); negative shows all"`
+	NoWait    bool            `json:"no_wait,omitempty" doc:"do not hold the call while a person is asked"`
+}
+
+// NamedCallRequest is the body of a call that names its tool.
+type NamedCallRequest struct {
+	Tool string `json:"tool" doc:"the tool in any accepted spelling"`
+	CallRequest
+}
+
+// BatchRequest is the body of several calls.
+type BatchRequest struct {
+	Calls    []BatchCall `json:"calls" maxItems:"100"`
+	Parallel int         `json:"parallel,omitempty" minimum:"0" maximum:"50" doc:"how many run at once (10)"`
+}
+
+// BatchCall is one call of a batch.
+type BatchCall struct {
+	NamedCallRequest
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"256"`
+}
+
+// BatchResponse has the results in the order of the calls.
+type BatchResponse struct {
+	Results []*toolroom.Result `json:"results"`
+}
+
+// ChainRequest is the body of a chain.
+type ChainRequest struct {
+	Steps   []run.Step `json:"steps" maxItems:"100"`
+	Session string     `json:"session,omitempty"`
+}
+
+// Accepted acknowledges an asynchronous call, which is durable by then.
+type Accepted struct {
+	ID    string       `json:"id"`
+	State run.JobState `json:"state" enum:"queued,running,done"`
+}
+
+// Delivery is how the caller wants to hear of the outcome.
+type Delivery struct {
+	Exchange
+	Key    string `header:"Idempotency-Key" doc:"a repeat with the same key returns the first result"`
+	Stream bool   `query:"stream" doc:"answer with events (text/event-stream); so does Accept"`
+	Async  bool   `query:"async" doc:"answer 202 at once; so does Prefer: respond-async"`
+	Prefer string `header:"Prefer"`
+}
+
+type callInput struct {
+	ID string `path:"id" doc:"any accepted spelling; a slash in it is written %2F"`
+	Delivery
+}
+
+type namedCallInput struct {
+	Delivery
+}
+
+type bodyInput struct {
+	Exchange
+}
+
+func (s *Server) routeCalls() {
+	responses := func() map[string]*huma.Response {
+		ok := jsonResponse[toolroom.Result](s, "The tool did its work")
+		ok.Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "called, progress, chunk, log and approval, then exactly one done or error, each with an event object as data"}}
+		return map[string]*huma.Response{
+			"200": ok,
+			"202": jsonResponse[Accepted](s, "The call is durable and will run; see Location"),
+			"4XX": failure[toolroom.Result](s, "The call was refused"),
+			"5XX": failure[toolroom.Result](s, "The tool or its source failed"),
+		}
+	}
+	register(s, huma.Operation{
+		OperationID: "call-tool", Method: http.MethodPost, Path: "/tools/{id}/call", Tags: []string{"calls"},
+		Summary: "Call a tool", RequestBody: jsonBody[CallRequest](s), Responses: responses(),
+	}, s.callTool)
+	register(s, huma.Operation{
+		OperationID: "call", Method: http.MethodPost, Path: "/call", Tags: []string{"calls"},
+		Summary: "Call the tool that the body names", RequestBody: jsonBody[NamedCallRequest](s), Responses: responses(),
+	}, s.callNamed)
+	register(s, huma.Operation{
+		OperationID: "chain", Method: http.MethodPost, Path: "/chain", Tags: []string{"calls"},
+		Summary: "Call tools one after the other", RequestBody: jsonBody[ChainRequest](s),
+		Responses: map[string]*huma.Response{
+			"200": jsonResponse[run.ChainResult](s, "All steps are done"),
+			"4XX": failure[run.ChainResult](s, "A step was refused"),
+			"5XX": failure[run.ChainResult](s, "A step failed"),
+		},
+	}, s.chain)
+	register(s, huma.Operation{
+		OperationID: "batch", Method: http.MethodPost, Path: "/batch", Tags: []string{"calls"},
+		Summary: "Call tools side by side", RequestBody: jsonBody[BatchRequest](s),
+		Responses: map[string]*huma.Response{"200": jsonResponse[BatchResponse](s, "The results, each with its own status")},
+	}, s.batch)
+}
+
+func (s *Server) callTool(ctx context.Context, in *callInput) (*raw, error) {
+	body, err := readJSON[CallRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	return s.deliver(ctx, &in.Delivery, NamedCallRequest{Tool: in.ID, CallRequest: body})
+}
+
+func (s *Server) callNamed(ctx context.Context, in *namedCallInput) (*raw, error) {
+	body, err := readJSON[NamedCallRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	return s.deliver(ctx, &in.Delivery, body)
+}
+
+// deliver makes the call in the way that the caller wants to hear of it.
+func (s *Server) deliver(ctx context.Context, d *Delivery, body NamedCallRequest) (*raw, error) {
+	call, err := body.call(auth.Identity(ctx), d.Key)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case d.Async || prefersAsync(d.Prefer):
+		return s.submit(ctx, d, call)
+	case d.Stream || d.wants(eventStream):
+		return &raw{Body: func(huma.Context) { s.streamCall(ctx, d, call) }}, nil
+	default:
+		result := s.call(ctx, call)
+		if result.Error != nil {
+			d.retryAfter(result.Error)
+		}
+		return d.answer(statusOf(result.Error), result), nil
+	}
+}
+
+// call runs one call that can be cancelled by its id.
+func (s *Server) call(ctx context.Context, call toolroom.Call) *toolroom.Result {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	leave := func() {}
+	defer func() { leave() }()
+	return s.o.Runner.Run(run.WithSink(ctx, func(e toolroom.Event) {
+		if e.Kind == toolroom.EventCalled {
+			leave = s.running.enter(e.Call, call.Identity.Key(), cancel)
+		}
+	}), call)
+}
+
+func (s *Server) submit(ctx context.Context, d *Delivery, call toolroom.Call) (*raw, error) {
+	if s.o.Worker == nil {
+		return nil, unsupported("this server runs no asynchronous calls")
+	}
+	job, err := s.o.Runner.Submit(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	s.o.Worker.Wake()
+	d.w.Header().Set("Location", Prefix+"/calls/"+job.ID)
+	if prefersAsync(d.Prefer) {
+		d.w.Header().Set("Preference-Applied", "respond-async")
+	}
+	return d.answer(http.StatusAccepted, Accepted{ID: job.ID, State: job.State}), nil
+}
+
+func (s *Server) chain(ctx context.Context, in *bodyInput) (*raw, error) {
+	body, err := readJSON[ChainRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	as := toolroom.Call{Identity: auth.Identity(ctx), Session: body.Session, Surface: surface}
+	result := s.o.Runner.Chain(ctx, as, body.Steps)
+	if result.Error != nil {
+		in.retryAfter(result.Error)
+	}
+	return in.answer(statusOf(result.Error), result), nil
+}
+
+func (s *Server) batch(ctx context.Context, in *bodyInput) (*raw, error) {
+	body, err := readJSON[BatchRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	if len(body.Calls) > maxBatch || body.Parallel < 0 || body.Parallel > maxParallel {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a batch has at most %d calls, and runs at most %d at once", maxBatch, maxParallel)
+	}
+	calls := make([]toolroom.Call, len(body.Calls))
+	for i, c := range body.Calls {
+		if calls[i], err = c.call(auth.Identity(ctx), c.IdempotencyKey); err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "call %d: %w", i+1, err)
+		}
+	}
+	return in.answer(http.StatusOK, BatchResponse{Results: s.o.Runner.Batch(ctx, calls, body.Parallel)}), nil
+}
+
+// call is what the body asks for.
+func (b NamedCallRequest) call(who toolroom.Identity, key string) (toolroom.Call, error) {
+	if b.TimeoutMS < 0 {
+		return toolroom.Call{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "timeout_ms is negative").WithHint("leave it out for the default of 30 s")
+	}
+	if len(key) > maxIdempotencyKey {
+		return toolroom.Call{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the idempotency key has %d bytes; at most %d are allowed", len(key), maxIdempotencyKey)
+	}
+	return toolroom.Call{
+		Tool: b.Tool, Arguments: b.Arguments, Identity: who, Session: b.Session, Surface: surface,
+		Timeout:        time.Duration(min(b.TimeoutMS, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond,
+		IdempotencyKey: key, NoWait: b.NoWait, MaxOutput: b.MaxOutput,
+	}, nil
+}
+
+func statusOf(e *toolroom.Error) int {
+	if e == nil {
+		return http.StatusOK
+	}
+	return e.Code.Info().HTTPStatus
+}
+
+func (x *Exchange) retryAfter(e *toolroom.Error) {
+	if after := problem.RetryAfter(e.Details); after != "" {
+		x.w.Header().Set("Retry-After", after)
+	}
+}
+
+func prefersAsync(prefer string) bool {
+	for preference := range strings.SplitSeq(prefer, ",") {
+		name, _, _ := strings.Cut(preference, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
+			return true
+		}
+	}
+	return false
+}

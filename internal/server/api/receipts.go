@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/server/auth"
+)
+
+type receiptsInput struct {
+	Tool    string          `query:"tool" doc:"canonical id"`
+	Status  toolroom.Status `query:"status" enum:"ok,error,denied,cancelled,timeout"`
+	Subject string          `query:"subject" doc:"whose calls; operators only, others see their own"`
+	Surface string          `query:"surface"`
+	Parent  string          `query:"parent" doc:"the calls that this call made"`
+	Since   time.Time       `query:"since" doc:"calls that started at or after it"`
+	Before  int64           `query:"before" minimum:"0" doc:"seq of the last receipt of the page before"`
+	Limit   int             `query:"limit" minimum:"0" doc:"page size (50, at most 1,000)"`
+}
+
+type receiptsOutput struct {
+	Body receiptPage
+}
+
+type receiptPage struct {
+	Calls []*receipt.Receipt `json:"calls"`
+	// Before continues the list, zero at its end.
+	Before int64 `json:"before,omitempty"`
+}
+
+type idInput struct {
+	ID string `path:"id"`
+}
+
+type recordOutput struct {
+	Body CallRecord
+}
+
+// CallRecord is what is known of a call: the state and result of one that was
+// made asynchronously, and the receipt of one that has ended.
+type CallRecord struct {
+	ID      string           `json:"id"`
+	State   run.JobState     `json:"state" enum:"queued,running,done"`
+	Result  *toolroom.Result `json:"result,omitempty"`
+	Receipt *receipt.Receipt `json:"receipt,omitempty"`
+
+	owner string
+}
+
+type cancelOutput struct {
+	Status int
+	Body   Cancelling
+}
+
+// Cancelling acknowledges that a call is being ended.
+type Cancelling struct {
+	ID         string `json:"id"`
+	Cancelling bool   `json:"cancelling"`
+}
+
+func (s *Server) routeReceipts() {
+	register(s, huma.Operation{
+		OperationID: "list-calls", Method: http.MethodGet, Path: "/calls", Tags: []string{"calls"},
+		Summary: "List the receipts of calls, newest first",
+	}, s.listReceipts)
+	register(s, huma.Operation{
+		OperationID: "get-call", Method: http.MethodGet, Path: "/calls/{id}", Tags: []string{"calls"},
+		Summary: "What is known of a call: its state, result and receipt",
+	}, s.getCall)
+	register(s, huma.Operation{
+		OperationID: "cancel-call", Method: http.MethodPost, Path: "/calls/{id}/cancel", Tags: []string{"calls"},
+		Summary: "End a call that is under way", DefaultStatus: http.StatusAccepted,
+	}, s.cancelCall)
+}
+
+func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receiptsOutput, error) {
+	if s.o.Receipts == nil {
+		return nil, unsupported("this server keeps no receipts")
+	}
+	q := receipt.Query{
+		Tool: in.Tool, Status: in.Status, Subject: in.Subject, Surface: in.Surface, Parent: in.Parent,
+		Since: in.Since, BeforeSeq: in.Before, Limit: in.Limit,
+	}
+	if who := auth.Identity(ctx); !auth.IsOperator(who) {
+		if q.Subject != "" && q.Subject != who.Key() {
+			return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator sees the calls of %s", q.Subject).
+				WithHint("leave subject out to see your own")
+		}
+		q.Subject = who.Key()
+	}
+	list, err := s.o.Receipts.Receipts(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	page := receiptPage{Calls: append([]*receipt.Receipt{}, list...)}
+	if len(list) == q.RowLimit() {
+		page.Before = list[len(list)-1].Seq
+	}
+	return &receiptsOutput{Body: page}, nil
+}
+
+func (s *Server) getCall(ctx context.Context, in *idInput) (*recordOutput, error) {
+	record, err := s.record(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &recordOutput{Body: *record}, nil
+}
+
+// record is what is known of a call that the caller may see.
+func (s *Server) record(ctx context.Context, id string) (*CallRecord, error) {
+	record, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if record == nil || !mayRead(ctx, record.owner) {
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no call %q", id).
+			WithHint("list your calls: GET %s/calls", Prefix)
+	}
+	return record, nil
+}
+
+func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
+	record := &CallRecord{ID: id}
+	if jobs := s.o.Runner.Jobs; jobs != nil {
+		job, err := jobs.Job(ctx, id)
+		switch {
+		case err == nil:
+			record.State, record.Result, record.owner = job.State, job.Result, job.Identity.Key()
+		case !isNotFound(err):
+			return nil, err
+		}
+	}
+	if s.o.Receipts != nil {
+		r, err := s.o.Receipts.Receipt(ctx, id)
+		switch {
+		case err == nil:
+			record.Receipt, record.owner = r, r.Identity.Key()
+			if record.State == "" {
+				record.State = run.JobDone
+			}
+		case !isNotFound(err):
+			return nil, err
+		}
+	}
+	if record.State == "" {
+		call, ok := s.running.get(id)
+		if !ok {
+			return nil, nil
+		}
+		record.State, record.owner = run.JobRunning, call.owner
+	}
+	return record, nil
+}
+
+func isNotFound(err error) bool {
+	return errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound})
+}
+
+// mayRead reports whether the caller may see what belongs to owner. What it may
+// not see is answered as if it were not there.
+func mayRead(ctx context.Context, owner string) bool {
+	who := auth.Identity(ctx)
+	return auth.IsOperator(who) || who.Key() == owner
+}
+
+func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, error) {
+	record, err := s.record(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	cancelled := false
+	if call, ok := s.running.get(in.ID); ok {
+		call.cancel()
+		cancelled = true
+	} else if s.o.Worker != nil {
+		cancelled = s.o.Worker.Cancel(in.ID)
+	}
+	switch {
+	case cancelled:
+		return &cancelOutput{Status: http.StatusAccepted, Body: Cancelling{ID: in.ID, Cancelling: true}}, nil
+	case record.State == run.JobDone:
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "the call %s has ended already", in.ID)
+	default:
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "the call %s does not run in this process", in.ID).
+			WithHint("ask again once it is running, on the server that runs it")
+	}
+}

@@ -1,0 +1,106 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/server/auth"
+)
+
+// Source is how a source is, for people.
+type Source struct {
+	Name  string              `json:"name"`
+	Kind  toolroom.SourceKind `json:"kind"`
+	Tools int                 `json:"tools"`
+	// State is a word: ready, idle, connecting, backing off, failing. Reason
+	// says why, and what to do.
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+type sourcesOutput struct {
+	Body sourceList
+}
+
+type sourceList struct {
+	Sources []Source `json:"sources"`
+}
+
+type explainInput struct {
+	Tool     string `query:"tool" required:"true" doc:"any accepted spelling"`
+	Agent    string `query:"agent" doc:"ask for a caller that acts as this agent"`
+	Provider string `query:"provider" doc:"ask for a caller that uses this model provider"`
+}
+
+type explainOutput struct {
+	Body Explanation
+}
+
+// Explanation tells what policy says to one caller and one tool, and why.
+type Explanation struct {
+	Tool     string            `json:"tool"`
+	Identity toolroom.Identity `json:"identity"`
+	Decision policy.Decision   `json:"decision"`
+	// Steps are what each layer says, in order.
+	Steps []policy.Step `json:"steps,omitempty"`
+}
+
+func (s *Server) routeSources() {
+	register(s, huma.Operation{
+		OperationID: "list-sources", Method: http.MethodGet, Path: "/sources", Tags: []string{"sources"},
+		Summary: "List the sources and how they are; operators only",
+	}, s.listSources)
+	register(s, huma.Operation{
+		OperationID: "explain-policy", Method: http.MethodGet, Path: "/policy/explain", Tags: []string{"policy"},
+		Summary: "Why a tool is allowed, denied or asked about",
+	}, s.explainPolicy)
+}
+
+func (s *Server) listSources(ctx context.Context, _ *struct{}) (*sourcesOutput, error) {
+	if s.o.Sources == nil {
+		return nil, unsupported("this server does not tell of its sources")
+	}
+	if who := auth.Identity(ctx); !auth.IsOperator(who) {
+		// Reasons and errors name commands, addresses and paths.
+		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator sees the sources").
+			WithHint("list the tools: GET %s/tools", Prefix)
+	}
+	return &sourcesOutput{Body: sourceList{Sources: append([]Source{}, s.o.Sources(ctx)...)}}, nil
+}
+
+func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*explainOutput, error) {
+	who := auth.Identity(ctx)
+	if err := actAs(&who.Agent, in.Agent, who); err != nil {
+		return nil, err
+	}
+	if err := actAs(&who.Provider, in.Provider, who); err != nil {
+		return nil, err
+	}
+	e, err := s.o.Runner.Catalog.Resolve(in.Tool, s.o.Runner.Visible(who))
+	if err != nil {
+		return nil, err
+	}
+	out := Explanation{Tool: e.Tool.ID.String(), Identity: who, Decision: s.o.Runner.Policy.Decide(&e.Tool, who)}
+	if s.o.Explain != nil {
+		out.Steps = s.o.Explain(&e.Tool, who)
+	}
+	return &explainOutput{Body: out}, nil
+}
+
+// actAs puts a name into a field of an identity. What a token says, only an
+// operator may ask to be otherwise.
+func actAs(field *string, name string, who toolroom.Identity) error {
+	if name == "" || name == *field {
+		return nil
+	}
+	if *field != "" && !auth.IsOperator(who) {
+		return toolroom.Errorf(toolroom.CodeDenied, "your token acts as %s", *field)
+	}
+	*field = name
+	return nil
+}

@@ -1,0 +1,108 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/server/auth"
+)
+
+type listInput struct {
+	Cursor    string `query:"cursor" doc:"continues a list; one made before the tools changed is refused"`
+	Limit     int    `query:"limit" minimum:"0" doc:"page size (100, at most 1,000)"`
+	Namespace string `query:"namespace"`
+}
+
+type listOutput struct {
+	Body toolPage
+}
+
+type toolPage struct {
+	Tools []*catalog.Description `json:"tools"`
+	// Next continues the list, empty at its end.
+	Next string `json:"next,omitempty"`
+}
+
+type describeInput struct {
+	ID    string `path:"id" doc:"any accepted spelling; a slash in it is written %2F"`
+	Level string `query:"level" enum:"summary,schema,full" default:"schema"`
+	Form  string `query:"form" enum:"cli,mcp,code" default:"cli" doc:"how the ready call is written"`
+}
+
+type describeOutput struct {
+	Body *catalog.Description
+}
+
+type searchInput struct {
+	Query     string `query:"q" required:"true" maxLength:"2000"`
+	Limit     int    `query:"limit" minimum:"0" doc:"most hits (10, at most 100)"`
+	Namespace string `query:"namespace"`
+	Form      string `query:"form" enum:"cli,mcp,code" default:"cli"`
+}
+
+type searchOutput struct {
+	Body catalog.Found
+}
+
+func (s *Server) routeTools() {
+	register(s, huma.Operation{
+		OperationID: "list-tools", Method: http.MethodGet, Path: "/tools", Tags: []string{"tools"},
+		Summary: "List the tools that the caller may call",
+	}, s.listTools)
+	register(s, huma.Operation{
+		OperationID: "describe-tool", Method: http.MethodGet, Path: "/tools/{id}", Tags: []string{"tools"},
+		Summary: "Describe a tool",
+	}, s.describeTool)
+	register(s, huma.Operation{
+		OperationID: "search-tools", Method: http.MethodGet, Path: "/search", Tags: []string{"tools"},
+		Summary: "Find tools by what they do",
+	}, s.searchTools)
+}
+
+func (s *Server) listTools(ctx context.Context, in *listInput) (*listOutput, error) {
+	page, err := s.o.Runner.Catalog.List(catalog.ListOptions{
+		Cursor: in.Cursor, Limit: in.Limit, Namespace: in.Namespace,
+		Visible: s.o.Runner.Visible(auth.Identity(ctx)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &listOutput{Body: toolPage{Tools: make([]*catalog.Description, 0, len(page.Entries)), Next: page.Next}}
+	for _, e := range page.Entries {
+		d, err := s.o.Runner.Catalog.Describe(e, catalog.LevelSummary, catalog.FormCLI)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Tools = append(out.Body.Tools, d)
+	}
+	return out, nil
+}
+
+func (s *Server) describeTool(ctx context.Context, in *describeInput) (*describeOutput, error) {
+	visible := s.o.Runner.Visible(auth.Identity(ctx))
+	e, err := s.o.Runner.Catalog.Resolve(in.ID, visible)
+	if err != nil {
+		return nil, err
+	}
+	if !visible(e) {
+		denied := toolroom.Errorf(toolroom.CodeDenied, "you may not call %s", e.Tool.ID)
+		denied.Phase, denied.Tool = toolroom.PhasePolicy, e.Tool.ID.String()
+		return nil, denied
+	}
+	d, err := s.o.Runner.Catalog.Describe(e, catalog.Level(in.Level), catalog.Form(in.Form))
+	if err != nil {
+		return nil, err
+	}
+	return &describeOutput{Body: d}, nil
+}
+
+func (s *Server) searchTools(ctx context.Context, in *searchInput) (*searchOutput, error) {
+	return &searchOutput{Body: s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
+		Limit: in.Limit, Namespace: in.Namespace, Form: catalog.Form(in.Form),
+		Visible: s.o.Runner.Visible(auth.Identity(ctx)),
+	})}, nil
+}

@@ -1,0 +1,207 @@
+// Package server puts a room on the network: MCP at /mcp, the API at /api/v1,
+// a page at /, health and metrics; or MCP alone on stdin and stdout.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/server/api"
+	"github.com/toolroom/toolroom/internal/server/auth"
+	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
+	"github.com/toolroom/toolroom/internal/token"
+	"github.com/toolroom/toolroom/room"
+)
+
+// Options say how to serve.
+type Options struct {
+	// Listen is the address; empty is the config's.
+	Listen string
+	// ConfigFile is watched; a change is put in force. Empty watches nothing.
+	ConfigFile string
+	// Started is called with the address once requests are taken; may be nil.
+	Started func(net.Addr)
+	Version string
+	Log     *slog.Logger
+}
+
+const (
+	// firstListWait is how long the first list of a client waits for sources
+	// that are still starting.
+	firstListWait = 10 * time.Second
+	// drainWait is how long requests may finish after the end was asked for.
+	drainWait = 10 * time.Second
+)
+
+// Serve serves over HTTP until ctx ends; calls in flight may finish then.
+func Serve(ctx context.Context, r *room.Room, o Options) error {
+	c := r.Config()
+	if o.Listen == "" {
+		o.Listen = c.Server.Listen
+	}
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return listenError(o.Listen, err)
+	}
+	handler, closeHandler, err := newHandler(r, c, o)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	defer closeHandler()
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.Start(ctx)
+	watchConfig(ctx, r, o)
+	srv := auth.Server(o.Listen, handler)
+	srv.BaseContext = func(net.Listener) context.Context { return ctx }
+	if o.Started != nil {
+		o.Started(listener.Addr())
+	}
+	served := make(chan error, 1)
+	go func() { served <- serveOn(srv, listener, c.Server.TLS) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), drainWait)
+	defer stop()
+	if err := srv.Shutdown(drain); err != nil {
+		srv.Close()
+	}
+	<-served
+	return nil
+}
+
+func serveOn(srv *http.Server, l net.Listener, tls config.TLS) error {
+	var err error
+	if tls.Cert != "" {
+		err = srv.ServeTLS(l, tls.Cert, tls.Key)
+	} else {
+		err = srv.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// ServeStdio serves MCP to one client on a pair of streams.
+func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.WriteCloser, o Options) error {
+	s, err := newMCP(r, r.Config(), o, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	r.Start(ctx)
+	watchConfig(ctx, r, o)
+	return s.Stdio(ctx, in, out)
+}
+
+func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func(), error) {
+	mcp, err := newMCP(r, c, o, auth.Identity)
+	if err != nil {
+		return nil, nil, err
+	}
+	parts := r.Parts()
+	tokens := token.NewVerifier(parts.Tokens)
+	guard := auth.Middleware(auth.Options{
+		Verify:   tokens.Verify,
+		Required: auth.Required(c.Server.Auth.Required),
+		Origins:  c.Server.Origins,
+		Log:      o.Log,
+	})
+	rest := api.New(api.Options{
+		Runner: parts.Runner, Worker: parts.Worker, Desk: parts.Desk, Artifacts: parts.Artifacts,
+		Receipts: parts.Receipts, Recorder: parts.Recorder,
+		Sources: r.Sources,
+		Explain: r.Explain,
+		Version: o.Version,
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", guard(mcp.HTTP()))
+	mux.Handle("/api/v1/", guard(rest))
+	mux.Handle("/metrics", guard(rest))
+	mux.Handle("/healthz", rest)
+	mux.Handle("/readyz", rest)
+	mux.Handle("GET /{$}", page(o.Version))
+	return mux, mcp.Close, nil
+}
+
+func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity) (*mcpserver.Server, error) {
+	expose, err := exposure(c.Expose)
+	if err != nil {
+		return nil, err
+	}
+	parts := r.Parts()
+	return mcpserver.New(mcpserver.Options{
+		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk,
+		Expose: expose, Identity: who, Version: o.Version, Log: o.Log,
+		Ready: func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, firstListWait)
+			defer cancel()
+			// A source that fails is reported by its status, not here.
+			_ = r.Load(ctx)
+		},
+	}), nil
+}
+
+// exposure reads how tools are shown: as they are, or behind search, or both
+// mixed by pattern.
+func exposure(e config.Expose) (mcpserver.Exposure, error) {
+	var out mcpserver.Exposure
+	direct := e.Direct
+	switch e.Mode {
+	case "direct":
+		direct = append([]string{"*"}, direct...)
+		out.Search = len(e.Search) > 0
+	case "search":
+		out.Search = true
+	default:
+		return out, toolroom.Errorf(toolroom.CodeUnsupported, "expose.mode: %q is not in this build yet", e.Mode).
+			WithHint("use direct or search")
+	}
+	var err error
+	if out.Direct, err = policy.ParsePatterns(direct); err != nil {
+		return out, err
+	}
+	out.NotDirect, err = policy.ParsePatterns(append(e.Search, e.Hidden...))
+	return out, err
+}
+
+func watchConfig(ctx context.Context, r *room.Room, o Options) {
+	if o.ConfigFile == "" {
+		return
+	}
+	err := config.Watch(ctx, o.ConfigFile, func(c *config.Config, err error) {
+		if err == nil {
+			err = r.Reload(c)
+		}
+		if err != nil {
+			o.Log.Error("the changed config is not used; the one before stays in force", "error", err)
+		}
+	})
+	if err != nil {
+		o.Log.Warn("the config is not watched for changes", "error", err)
+	}
+}
+
+func listenError(addr string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return toolroom.Errorf(toolroom.CodeConflict, "%s is in use: another Toolroom, or another program, listens there", addr).
+			WithHint("stop it, or choose another address: toolroom serve --listen 127.0.0.1:7071")
+	}
+	return fmt.Errorf("listen on %s: %w", addr, err)
+}

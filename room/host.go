@@ -1,0 +1,267 @@
+package room
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/source"
+)
+
+const (
+	// listTimeout bounds one listing of a source, its start included.
+	listTimeout = 90 * time.Second
+	// drainTimeout is how long a source that is taken out may finish its calls.
+	drainTimeout = 30 * time.Second
+	// Pauses between attempts to list a source that fails.
+	firstRelist = time.Second
+	lastRelist  = time.Minute
+)
+
+// host keeps one configured source in the catalog: it lists the tools, again
+// after each change, and lets calls finish before the source is closed.
+type host struct {
+	name    string
+	digest  string // of the configuration that it was built from
+	src     source.Source
+	catalog *catalog.Catalog
+	cache   *listCache
+	log     *slog.Logger
+
+	ctx    context.Context // ends when the host closes
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	calls  inFlight
+
+	mu      sync.Mutex
+	current *listing // the last attempt, or the one under way
+	again   bool     // something changed during the attempt under way
+	listed  bool
+	closed  bool
+}
+
+// listing is one attempt to list a source's tools.
+type listing struct {
+	done chan struct{}
+	err  error
+}
+
+func (l *listing) over() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func newHost(name string, src source.Source, c *catalog.Catalog, cache *listCache, log *slog.Logger) *host {
+	h := &host{name: name, src: src, catalog: c, cache: cache, log: log}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	if n, ok := src.(source.Notifier); ok {
+		n.Notify(func() { h.start(true) })
+	}
+	if tools, ok := cache.read(); ok {
+		h.put(tools)
+		h.listed = true
+	}
+	return h
+}
+
+// load waits until the tools are known, listing them when they are not.
+func (h *host) load(ctx context.Context) error {
+	h.mu.Lock()
+	listed := h.listed
+	h.mu.Unlock()
+	if listed {
+		return nil
+	}
+	return h.list(ctx)
+}
+
+// list lists the tools now and waits for the end.
+func (h *host) list(ctx context.Context) error {
+	l := h.start(false)
+	select {
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// start begins an attempt, or joins the one under way. With changed set, an
+// attempt under way is followed by another: it may have read the old list.
+func (h *host) start(changed bool) *listing {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.current != nil && !h.current.over() {
+		h.again = h.again || changed
+		return h.current
+	}
+	l := &listing{done: make(chan struct{})}
+	if h.closed {
+		l.err = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s has been taken out", h.name)
+		close(l.done)
+		return l
+	}
+	h.current = l
+	h.work.Go(func() {
+		l.err = h.fetch()
+		close(l.done)
+		h.mu.Lock()
+		again := h.again
+		h.again = false
+		h.mu.Unlock()
+		if again && h.ctx.Err() == nil {
+			h.start(false)
+		}
+	})
+	return l
+}
+
+func (h *host) fetch() error {
+	ctx, cancel := context.WithTimeout(h.ctx, listTimeout)
+	defer cancel()
+	tools, err := h.src.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	if h.ctx.Err() != nil {
+		return h.ctx.Err()
+	}
+	h.put(tools)
+	h.mu.Lock()
+	h.listed = true
+	h.mu.Unlock()
+	if err := h.cache.write(tools); err != nil {
+		h.log.Warn("the tool list was not kept", "source", h.name, "error", err)
+	}
+	return nil
+}
+
+func (h *host) put(tools []toolroom.Tool) {
+	if err := h.catalog.SetProvider(h.name, h, tools); err != nil {
+		h.log.Warn("some tools were left out", "source", h.name, "error", err)
+	}
+}
+
+// keepListed lists the source until that has worked once, with growing pauses.
+func (h *host) keepListed() {
+	h.work.Go(func() {
+		for pause := firstRelist; ; pause = min(2*pause, lastRelist) {
+			err := h.list(h.ctx)
+			if err == nil || h.ctx.Err() != nil {
+				return
+			}
+			h.log.Warn("a source cannot be listed; it will be tried again", "source", h.name, "error", err, "in", pause)
+			select {
+			case <-time.After(pause):
+			case <-h.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+// Tools, Call, Describe and Close make the host itself the source that the
+// catalog holds, so that it can count the calls.
+
+// Tools lists the source.
+func (h *host) Tools(ctx context.Context) ([]toolroom.Tool, error) { return h.src.Tools(ctx) }
+
+// Call calls the source, unless it has been taken out.
+func (h *host) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	if !h.calls.enter() {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s has been taken out", h.name)
+	}
+	defer h.calls.leave()
+	return h.src.Call(ctx, req)
+}
+
+// Describe says what the source is.
+func (h *host) Describe() source.Description {
+	if d, ok := h.src.(source.Describer); ok {
+		return d.Describe()
+	}
+	return source.Description{State: "ready"}
+}
+
+// status is how the source is, for people.
+func (h *host) status() SourceStatus {
+	d := h.Describe()
+	s := SourceStatus{Name: h.name, Kind: d.Kind, State: d.State, Reason: d.Reason}
+	h.mu.Lock()
+	current, listed := h.current, h.listed
+	h.mu.Unlock()
+	if current != nil && current.over() && current.err != nil {
+		s.State, s.Error = "failing", current.err.Error()
+		var e *toolroom.Error
+		if errors.As(current.err, &e) && e.Hint != "" {
+			s.Reason = e.Hint
+		}
+	}
+	s.Listed = listed
+	return s
+}
+
+// Close takes the source out: no new calls, those in flight may finish, then
+// everything that it started is ended.
+func (h *host) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.calls.drain(drainTimeout)
+	h.cancel()
+	err := h.src.Close()
+	h.work.Wait()
+	return err
+}
+
+// inFlight counts calls so that they can be waited for.
+type inFlight struct {
+	mu     sync.Mutex
+	n      int
+	closed bool
+	empty  chan struct{} // closed when n falls to zero after the end began
+}
+
+func (f *inFlight) enter() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	f.n++
+	return true
+}
+
+func (f *inFlight) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n--
+	if f.n == 0 && f.empty != nil {
+		close(f.empty)
+		f.empty = nil
+	}
+}
+
+func (f *inFlight) drain(most time.Duration) {
+	f.mu.Lock()
+	f.closed = true
+	if f.n == 0 {
+		f.mu.Unlock()
+		return
+	}
+	empty := make(chan struct{})
+	f.empty = empty
+	f.mu.Unlock()
+	select {
+	case <-empty:
+	case <-time.After(most):
+	}
+}

@@ -1,0 +1,407 @@
+// Package room is what Go programs embed: a place that holds tools, finds them,
+// checks who may call them, runs them and keeps the receipts.
+//
+//	r, err := room.Open(ctx, room.Options{})
+//	if err != nil { … }
+//	defer r.Close()
+//	room.Register(r, "math:add", "Add two numbers.", func(ctx context.Context, in Numbers) (int, error) {
+//		return in.A + in.B, nil
+//	})
+//	result := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: room.Args{"a": 1, "b": 2}.JSON()})
+//
+// Start with [Open], [Register] and [Room.Run]; then [Room.Search],
+// [Room.Stream], [Room.Chain] and [Room.Batch].
+package room
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/source/gofunc"
+	"github.com/toolroom/toolroom/internal/store/sqlite"
+)
+
+// Types of the parts, under the names that programs use.
+type (
+	// Step is one call of a chain.
+	Step = run.Step
+	// ChainResult is the outcome of a chain.
+	ChainResult = run.ChainResult
+	// Job is an asynchronous call.
+	Job = run.Job
+	// SearchOptions and Found are the question and the answer of a search.
+	SearchOptions = catalog.SearchOptions
+	Found         = catalog.Found
+	// ListOptions and Page are those of a list of tools.
+	ListOptions = catalog.ListOptions
+	Page        = catalog.Page
+	// Level, Form and Description are those of a description.
+	Level       = catalog.Level
+	Form        = catalog.Form
+	Description = catalog.Description
+)
+
+// Options say how to open a room. The zero value is a room of its own in a
+// temporary folder, without sources, that permits everything.
+type Options struct {
+	// Home is the folder of all state; it is made when missing. Empty is a
+	// temporary folder that Close removes.
+	Home string
+	// ConfigFile is the toolroom.yaml to read; empty reads none.
+	ConfigFile string
+	// Environ is what child processes may inherit from, as os.Environ gives it;
+	// nil is the environment of this process. Children get little of it.
+	Environ []string
+	// Log receives warnings and errors; nil discards them.
+	Log *slog.Logger
+	// Version is told to MCP servers and clients.
+	Version string
+}
+
+// Room is an open room. Its methods are safe for concurrent use.
+type Room struct {
+	o      Options
+	home   string
+	isTemp bool
+	log    *slog.Logger
+	owner  string
+
+	store     *sqlite.Store
+	recorder  *receipt.Recorder
+	desk      *approval.Desk
+	artifacts *artifact.Store
+	secrets   *secret.Store
+	masker    *secret.Masker
+	catalog   *catalog.Catalog
+	policy    policySwitch
+	runner    *run.Runner
+	worker    *run.Worker
+	funcs     *gofunc.Source
+
+	mu     sync.Mutex
+	config *config.Config
+	hosts  map[string]*host
+
+	background sync.WaitGroup
+	stop       context.CancelFunc
+}
+
+// Open opens a room. It starts no source: each starts at its first use, or with
+// [Room.Start]. Several processes may have the same home open.
+func Open(ctx context.Context, o Options) (_ *Room, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Environ == nil {
+		o.Environ = os.Environ()
+	}
+	r := &Room{o: o, log: o.Log, hosts: map[string]*host{}, owner: proc.Owner()}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	if r.config, err = readConfig(o.ConfigFile); err != nil {
+		return nil, err
+	}
+	if err := r.openHome(); err != nil {
+		return nil, err
+	}
+	if err := r.openParts(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.registerBuiltins(); err != nil {
+		return nil, err
+	}
+	return r, r.apply(r.config)
+}
+
+func readConfig(path string) (*config.Config, error) {
+	if path == "" {
+		return config.Default(), nil
+	}
+	return config.Load(path)
+}
+
+func (r *Room) openHome() error {
+	r.home = r.o.Home
+	if r.home == "" {
+		temp, err := os.MkdirTemp("", "toolroom-*")
+		if err != nil {
+			return err
+		}
+		r.home, r.isTemp = temp, true
+		return nil
+	}
+	if err := os.MkdirAll(r.home, 0o700); err != nil {
+		return toolroom.Errorf(toolroom.CodeInternal, "the home folder cannot be made: %w", err).
+			WithHint("choose another with --home")
+	}
+	return nil
+}
+
+func (r *Room) openParts(ctx context.Context) error {
+	path, err := storePath(r.home, r.config.Store.URL)
+	if err != nil {
+		return err
+	}
+	if r.store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
+		return err
+	}
+	if r.secrets, err = secret.Open(r.home, secret.Options{LookupEnv: r.lookupEnv}); err != nil {
+		return err
+	}
+	r.masker = r.secrets.Masker()
+	r.recorder = receipt.NewRecorder(r.store, receipt.RecorderOptions{})
+	r.desk = approval.NewDesk(r.store, approval.DeskOptions{})
+	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
+		Results: artifactLimits(r.config.Results), Files: artifactLimits(r.config.Artifacts),
+	}); err != nil {
+		return err
+	}
+	r.catalog = catalog.New(catalog.Options{})
+	r.runner = run.New(run.Options{
+		Catalog:    r.catalog,
+		Policy:     &r.policy,
+		Receipts:   r.recorder,
+		Artifacts:  results{r.artifacts},
+		Desk:       r.desk,
+		Keys:       r.store,
+		Jobs:       r.store,
+		Limits:     runLimits(r.config.Limits),
+		Redact:     r.masker.Mask,
+		Owner:      r.owner,
+		OwnerAlive: proc.Alive,
+		Log:        r.log,
+	})
+	r.worker = run.NewWorker(r.runner, run.WorkerOptions{})
+	return nil
+}
+
+// storePath reads the store's URL: sqlite:PATH, relative to the home.
+func storePath(home, url string) (string, error) {
+	path, ok := strings.CutPrefix(url, "sqlite:")
+	if !ok {
+		return "", toolroom.Errorf(toolroom.CodeUnsupported, "store.url: this build keeps its state in SQLite only, not in %q", schemeOf(url)).
+			WithHint(`write store: {url: "sqlite:toolroom.db"}`)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(home, path)
+	}
+	return path, nil
+}
+
+func schemeOf(url string) string {
+	scheme, _, _ := strings.Cut(url, ":")
+	return scheme
+}
+
+// results lets the runner keep long results in the artifact store.
+type results struct{ store *artifact.Store }
+
+// PutResult keeps a whole result.
+func (s results) PutResult(ctx context.Context, owner, name, mimeType string, data io.Reader) (toolroom.Artifact, error) {
+	return s.store.Put(ctx, owner, artifact.Result, name, mimeType, data)
+}
+
+func (r *Room) lookupEnv(name string) (string, bool) {
+	for _, entry := range r.o.Environ {
+		if key, value, ok := strings.Cut(entry, "="); ok && key == name {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// Close ends every source, waits for what runs, and writes what is not yet
+// written. It is idempotent.
+func (r *Room) Close() error {
+	var errs []error
+	if r.stop != nil {
+		r.stop()
+	}
+	r.background.Wait()
+	r.mu.Lock()
+	hosts := r.hosts
+	r.hosts = map[string]*host{}
+	r.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, h := range hosts {
+		wg.Go(func() { h.Close() })
+	}
+	wg.Wait()
+	if r.recorder != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		errs = append(errs, r.recorder.Close(ctx))
+		cancel()
+	}
+	if r.store != nil {
+		errs = append(errs, r.store.Close())
+		r.store = nil
+	}
+	if r.isTemp {
+		errs = append(errs, os.RemoveAll(r.home))
+	}
+	return errors.Join(errs...)
+}
+
+// closeTimeout bounds how long Close waits for a disk that is full or locked.
+const closeTimeout = 10 * time.Second
+
+// Start begins what a server does beside answering: it lists all sources, now
+// and after failures, and runs submitted calls. It ends with ctx or Close.
+func (r *Room) Start(ctx context.Context) {
+	if n := proc.Sweep(); n > 0 {
+		r.log.Warn("ended processes that an earlier Toolroom left behind", "processes", n)
+	}
+	ctx, r.stop = context.WithCancel(ctx)
+	for _, h := range r.allHosts() {
+		h.keepListed()
+	}
+	r.background.Go(func() { r.worker.Run(ctx) })
+}
+
+// Args are arguments written as a Go map.
+type Args map[string]any
+
+// JSON encodes the arguments. It panics on what JSON has no form for, such as a
+// channel: that is a mistake in the program's text.
+func (a Args) JSON() json.RawMessage {
+	data, err := json.Marshal(a)
+	if err != nil {
+		panic(fmt.Sprintf("room.Args: %v", err))
+	}
+	return data
+}
+
+// Run runs one call to its end and always returns a result. When the tool is
+// not known yet, the sources that may have it are listed first.
+func (r *Room) Run(ctx context.Context, call toolroom.Call) *toolroom.Result {
+	r.find(ctx, call.Tool)
+	return r.runner.Run(ctx, call)
+}
+
+// Stream runs one call and yields its events; the last one carries the result.
+// Leaving the loop cancels the call.
+func (r *Room) Stream(ctx context.Context, call toolroom.Call) iter.Seq[toolroom.Event] {
+	r.find(ctx, call.Tool)
+	return r.runner.Stream(ctx, call)
+}
+
+// Chain runs steps one after the other, as the caller that as names.
+func (r *Room) Chain(ctx context.Context, as toolroom.Call, steps []Step) *ChainResult {
+	for _, s := range steps {
+		r.find(ctx, s.Tool)
+	}
+	if as.Surface == "" {
+		as.Surface = "chain"
+	}
+	return r.runner.Chain(ctx, as, steps)
+}
+
+// Batch runs calls in parallel and returns their results in order.
+func (r *Room) Batch(ctx context.Context, calls []toolroom.Call, parallel int) []*toolroom.Result {
+	for _, c := range calls {
+		r.find(ctx, c.Tool)
+	}
+	return r.runner.Batch(ctx, calls, parallel)
+}
+
+// Submit accepts a call to be run in the background and returns once it is
+// durable. It needs [Room.Start] in some process on the same home.
+func (r *Room) Submit(ctx context.Context, call toolroom.Call) (*Job, error) {
+	job, err := r.runner.Submit(ctx, call)
+	if err == nil {
+		r.worker.Wake()
+	}
+	return job, err
+}
+
+// Search ranks the tools that who may call.
+func (r *Room) Search(who toolroom.Identity, query string, o SearchOptions) Found {
+	o.Visible = r.runner.Visible(who)
+	return r.catalog.Search(query, o)
+}
+
+// Tools lists the tools that who may call.
+func (r *Room) Tools(who toolroom.Identity, o ListOptions) (Page, error) {
+	o.Visible = r.runner.Visible(who)
+	return r.catalog.List(o)
+}
+
+// Describe tells of one tool that who may call.
+func (r *Room) Describe(ctx context.Context, who toolroom.Identity, spelling string, level Level, form Form) (*Description, error) {
+	r.find(ctx, spelling)
+	visible := r.runner.Visible(who)
+	e, err := r.catalog.Resolve(spelling, visible)
+	if err != nil {
+		return nil, err
+	}
+	if decision := r.policy.Decide(&e.Tool, who); decision.Effect == policy.Deny {
+		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", who, e.Tool.ID, decision.Rule)
+		return nil, denied.WithHint("%s", decision.Hint)
+	}
+	return r.catalog.Describe(e, level, form)
+}
+
+// find makes sure that the sources which may have a tool are listed.
+func (r *Room) find(ctx context.Context, spelling string) {
+	if _, err := r.catalog.Resolve(spelling, nil); toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
+		return
+	}
+	readings, err := toolroom.Spellings(spelling)
+	if err != nil {
+		return
+	}
+	var names []string
+	for _, id := range readings {
+		if id.Namespace != "" {
+			names = append(names, id.Namespace)
+		}
+	}
+	// A failure to list shows when the tool is not found.
+	_ = r.relist(ctx, names)
+}
+
+// policySwitch is the decider in force; a reload changes it between calls.
+type policySwitch struct {
+	mu     sync.RWMutex
+	layers *policy.Layers
+}
+
+func (s *policySwitch) set(l *policy.Layers) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.layers = l
+}
+
+func (s *policySwitch) get() *policy.Layers {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.layers
+}
+
+// Decide asks the layers in force.
+func (s *policySwitch) Decide(t *toolroom.Tool, who toolroom.Identity) policy.Decision {
+	return s.get().Decide(t, who)
+}

@@ -1,0 +1,170 @@
+package room
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/policy"
+)
+
+// SourceStatus says how a source is.
+type SourceStatus struct {
+	Name string              `json:"name"`
+	Kind toolroom.SourceKind `json:"kind"`
+	// State is a word for people: ready, idle, connecting, backing off, failing.
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"`
+	// Listed says that the tools are known, from now or from an earlier run.
+	Listed bool `json:"listed"`
+	Tools  int  `json:"tools"`
+	// Error is why the last attempt to list the tools failed.
+	Error string `json:"error,omitempty"`
+}
+
+// SourceTest is the outcome of trying a source.
+type SourceTest struct {
+	SourceStatus
+	// Took is how long it took to start the source and list its tools.
+	Took time.Duration `json:"took_ns"`
+}
+
+// Sources says how all configured sources are, in the order of their names.
+func (r *Room) Sources() []SourceStatus {
+	counts := r.catalog.Namespaces(nil)
+	var out []SourceStatus
+	for _, h := range r.allHosts() {
+		s := h.status()
+		s.Tools = counts[h.name]
+		out = append(out, s)
+	}
+	return out
+}
+
+// TestSource starts a source, lists its tools, and says how that went. The error
+// is not_found for a name that is not configured; a source that fails is a
+// status with Error set.
+func (r *Room) TestSource(ctx context.Context, name string) (SourceTest, error) {
+	h := r.host(name)
+	if h == nil {
+		e := toolroom.Errorf(toolroom.CodeNotFound, "there is no source %q", name)
+		return SourceTest{}, e.WithHint("see what there is: toolroom sources list")
+	}
+	began := time.Now()
+	err := h.list(ctx)
+	test := SourceTest{SourceStatus: h.status(), Took: time.Since(began)}
+	test.Tools = r.catalog.Namespaces(nil)[name]
+	if err != nil && test.Error == "" {
+		test.Error = err.Error()
+	}
+	return test, nil
+}
+
+// Load waits until the named sources, or all of them, have been listed, now or
+// in an earlier run. The error joins what failed; the others are there.
+func (r *Room) Load(ctx context.Context, names ...string) error {
+	return r.each(names, func(h *host) error { return h.load(ctx) })
+}
+
+// relist lists the named sources anew, or, when none of them is configured, all
+// that have never been listed.
+func (r *Room) relist(ctx context.Context, names []string) error {
+	known := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return r.host(n) == nil })
+	if len(known) == 0 {
+		return r.Load(ctx)
+	}
+	return r.each(known, func(h *host) error { return h.list(ctx) })
+}
+
+func (r *Room) each(names []string, do func(*host) error) error {
+	hosts := r.allHosts()
+	if len(names) > 0 {
+		hosts = slices.DeleteFunc(hosts, func(h *host) bool { return !slices.Contains(names, h.name) })
+	}
+	errs := make([]error, len(hosts))
+	var wg sync.WaitGroup
+	for i, h := range hosts {
+		wg.Go(func() { errs[i] = do(h) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (r *Room) host(name string) *host {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hosts[name]
+}
+
+func (r *Room) allHosts() []*host {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	hosts := make([]*host, 0, len(r.hosts))
+	for _, name := range slices.Sorted(maps.Keys(r.hosts)) {
+		hosts = append(hosts, r.hosts[name])
+	}
+	return hosts
+}
+
+// Reload puts a new config in force without dropping calls: policy from the
+// next call on, new sources at once; a source that is gone or has changed
+// finishes its calls first. Limits and the store stay until the next start.
+func (r *Room) Reload(c *config.Config) error {
+	if err := r.apply(c); err != nil {
+		return err
+	}
+	r.log.Info("the config has been read again")
+	return nil
+}
+
+func (r *Room) apply(c *config.Config) error {
+	layers, err := policy.Compile(c.Tools)
+	if err != nil {
+		return err
+	}
+	built := map[string]*host{}
+	r.mu.Lock()
+	old := r.hosts
+	r.mu.Unlock()
+	for name, s := range c.Sources {
+		if s.Disabled {
+			continue
+		}
+		digest := sourceDigest(s, c.CLI)
+		if h, same := old[name]; same && h.digest == digest {
+			built[name] = h
+			continue
+		}
+		src, err := r.build(name, s, c.CLI)
+		if err != nil {
+			return err
+		}
+		built[name] = newHost(name, src, r.catalog, r.cacheFor(name, digest), r.log)
+		built[name].digest = digest
+	}
+	r.policy.set(layers)
+	r.mu.Lock()
+	r.hosts, r.config = built, c
+	started := r.stop != nil
+	r.mu.Unlock()
+	for name, h := range built {
+		if started && old[name] != h {
+			h.keepListed()
+		}
+	}
+	for name, h := range old {
+		if built[name] == h {
+			continue
+		}
+		if built[name] == nil {
+			r.catalog.RemoveProvider(name)
+		}
+		r.background.Go(func() { h.Close() })
+	}
+	return nil
+}
