@@ -3,6 +3,7 @@ module github.com/toolroom/toolroom
 go 1.26.0
 
 require (
+	github.com/BurntSushi/toml v1.6.0
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/dlclark/regexp2/v2 v2.12.0
 	github.com/expr-lang/expr v1.17.8
