@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"fmt"
@@ -21,13 +22,16 @@ import (
 	"github.com/toolroom/toolroom/internal/store/storetest"
 )
 
-// childPath, when set, makes the test binary one of several processes that use
-// a database at once.
-const childPath = "TOOLROOM_TEST_CHILD"
+// childPath, when set, makes the test binary a process that appends receipts to
+// that database; childCount says how many, 0 for without end.
+const (
+	childPath  = "TOOLROOM_TEST_CHILD"
+	childCount = "TOOLROOM_TEST_COUNT"
+)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childPath); path != "" {
-		if err := child(path); err != nil {
+		if err := child(path, os.Getenv(childCount)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -49,41 +53,73 @@ func TestTheStoreKeepsItsContract(t *testing.T) {
 
 func TestProcessesThatOpenANewFileAtOnceAllSucceed(t *testing.T) {
 	t.Parallel()
-	const processes, rounds = 4, 5
+	const processes, rounds, each = 4, 5, 20
 	for range rounds {
 		path := newPath(t)
 		var wg sync.WaitGroup
 		for range processes {
 			wg.Go(func() {
-				cmd := exec.CommandContext(t.Context(), os.Args[0])
-				cmd.Env = append(os.Environ(), childPath+"="+path)
-				if out, err := cmd.CombinedOutput(); err != nil {
+				if out, err := childProcess(t, path, each).CombinedOutput(); err != nil {
 					t.Errorf("a process failed: %v\n%s", err, out)
 				}
 			})
 		}
 		wg.Wait()
-		if n, err := open(t, path).VerifyReceipts(t.Context()); err != nil || n != processes*childReceipts {
-			t.Errorf("%d receipts, %v; want %d", n, err, processes*childReceipts)
+		if n, err := open(t, path).VerifyReceipts(t.Context()); err != nil || n != processes*each {
+			t.Errorf("%d receipts, %v; want %d", n, err, processes*each)
 		}
 	}
 }
 
-const childReceipts = 20
+func TestWhatWasAcknowledgedSurvivesAKilledProcess(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	cmd := childProcess(t, path, 0)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	acknowledged := int64(0)
+	for lines := bufio.NewScanner(stdout); acknowledged < 50 && lines.Scan(); {
+		acknowledged++
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	n, err := open(t, path).VerifyReceipts(t.Context())
+	if err != nil || n < acknowledged || acknowledged != 50 {
+		t.Errorf("%d receipts, %v; %d were acknowledged, want 50 at least", n, err, acknowledged)
+	}
+}
 
-func child(path string) error {
+func childProcess(t *testing.T, path string, count int) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), childPath+"="+path, fmt.Sprintf("%s=%d", childCount, count))
+	return cmd
+}
+
+// child appends receipts one by one and prints the seq of each that is durable.
+func child(path, count string) error {
 	ctx := context.Background()
 	s, err := Open(ctx, path, Options{})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	for range childReceipts {
-		if err := s.AppendReceipts(ctx, []*receipt.Receipt{{ID: "a"}}); err != nil {
+	for n := 1; ; n++ {
+		group := []*receipt.Receipt{{ID: "a"}}
+		if err := s.AppendReceipts(ctx, group); err != nil {
 			return err
 		}
+		fmt.Println(group[0].Seq)
+		if fmt.Sprint(n) == count {
+			return nil
+		}
 	}
-	return nil
 }
 
 func TestHandlesThatOpenANewFileAtOnceAllSucceed(t *testing.T) {
