@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"os"
@@ -68,6 +69,9 @@ type Options struct {
 	Home string
 	// ConfigFile is the toolroom.yaml to read; empty reads none.
 	ConfigFile string
+	// Environ is what child processes may inherit from, as os.Environ gives it;
+	// nil is the environment of this process. Children get little of it.
+	Environ []string
 	// Log receives warnings and errors; nil discards them.
 	Log *slog.Logger
 	// Version is told to MCP servers and clients.
@@ -81,7 +85,6 @@ type Room struct {
 	isTemp bool
 	log    *slog.Logger
 	owner  string
-	lock   *ownerLock
 
 	store     *sqlite.Store
 	recorder  *receipt.Recorder
@@ -109,6 +112,9 @@ func Open(ctx context.Context, o Options) (_ *Room, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Environ == nil {
+		o.Environ = os.Environ()
+	}
 	r := &Room{o: o, log: o.Log, hosts: map[string]*host{}, owner: proc.Owner()}
 	defer func() {
 		if err != nil {
@@ -132,7 +138,7 @@ func Open(ctx context.Context, o Options) (_ *Room, err error) {
 
 func readConfig(path string) (*config.Config, error) {
 	if path == "" {
-		return config.Parse("", nil)
+		return config.Default(), nil
 	}
 	return config.Load(path)
 }
@@ -162,13 +168,15 @@ func (r *Room) openParts(ctx context.Context) error {
 	if r.store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
 		return err
 	}
-	if r.secrets, err = secret.Open(r.home); err != nil {
+	if r.secrets, err = secret.Open(r.home, secret.Options{LookupEnv: r.lookupEnv}); err != nil {
 		return err
 	}
 	r.masker = r.secrets.Masker()
-	r.recorder = receipt.NewRecorder(r.store, receipt.RecorderOptions{Log: r.log})
+	r.recorder = receipt.NewRecorder(r.store, receipt.RecorderOptions{})
 	r.desk = approval.NewDesk(r.store, approval.DeskOptions{})
-	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifactLimits(r.config.Artifacts)); err != nil {
+	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
+		Results: artifactLimits(r.config.Results), Files: artifactLimits(r.config.Artifacts),
+	}); err != nil {
 		return err
 	}
 	r.catalog = catalog.New(catalog.Options{})
@@ -180,7 +188,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		Desk:       r.desk,
 		Keys:       r.store,
 		Jobs:       r.store,
-		Limits:     r.config.Limits,
+		Limits:     runLimits(r.config.Limits),
 		Redact:     r.masker.Mask,
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
@@ -210,6 +218,20 @@ func schemeOf(url string) string {
 
 // results lets the runner keep long results in the artifact store.
 type results struct{ store *artifact.Store }
+
+// PutResult keeps a whole result.
+func (s results) PutResult(ctx context.Context, owner, name, mimeType string, data io.Reader) (toolroom.Artifact, error) {
+	return s.store.Put(ctx, owner, artifact.Result, name, mimeType, data)
+}
+
+func (r *Room) lookupEnv(name string) (string, bool) {
+	for _, entry := range r.o.Environ {
+		if key, value, ok := strings.Cut(entry, "="); ok && key == name {
+			return value, true
+		}
+	}
+	return "", false
+}
 
 // Close ends every source, waits for what runs, and writes what is not yet
 // written. It is idempotent.
@@ -339,7 +361,7 @@ func (r *Room) Describe(ctx context.Context, who toolroom.Identity, spelling str
 		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", who, e.Tool.ID, decision.Rule)
 		return nil, denied.WithHint("%s", decision.Hint)
 	}
-	return r.catalog.Describe(e, level, form)
+	return r.catalog.Describe(ctx, e, level, form)
 }
 
 // find makes sure that the sources which may have a tool are listed.

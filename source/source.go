@@ -6,6 +6,7 @@ package source
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -49,6 +50,18 @@ type Describer interface {
 	// Describe may be called at any time and never blocks on the network.
 	Describe() Description
 }
+
+// Refiner is implemented by sources that learn the details of a tool only when
+// somebody asks, for example from the help text of a program.
+type Refiner interface {
+	// Refine gives the tool with all that can be known of it. The source also
+	// notifies that its tools have changed. ErrNotRefined means that there is
+	// no more to know.
+	Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error)
+}
+
+// ErrNotRefined is returned by a Refiner that has no more to tell.
+var ErrNotRefined = errors.New("there is no more to know of this tool")
 
 // Description says what a source is.
 type Description struct {

@@ -140,6 +140,17 @@ func (p Pattern) Matches(t *toolroom.Tool) bool {
 	}
 }
 
+// MatchAny reports whether a plain name matches one of the globs, in which *
+// stands for any run of characters.
+func MatchAny(globs []string, name string) bool {
+	for _, glob := range globs {
+		if matchGlob(glob, name) {
+			return true
+		}
+	}
+	return false
+}
+
 func hasHint(h toolroom.Hints, name string) bool {
 	switch name {
 	case "read_only":

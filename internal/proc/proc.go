@@ -94,6 +94,16 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // closed.
 func (p *Process) Err() error { return p.err }
 
+// Usage is the processor time and the peak memory, in bytes, of the process and
+// the children it waited for. It is valid once Done is closed.
+func (p *Process) Usage() (cpu time.Duration, peak int64) {
+	state := p.cmd.ProcessState
+	if state == nil {
+		return 0, 0
+	}
+	return state.UserTime() + state.SystemTime(), peakMemory(state)
+}
+
 // Stop ends the process and its group, and returns when it is gone: its stdin
 // is closed first, after a third of grace it gets SIGTERM, after grace SIGKILL.
 // It is idempotent.

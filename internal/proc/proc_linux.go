@@ -87,3 +87,11 @@ func lookup(environ []byte, name string) (string, bool) {
 	}
 	return "", false
 }
+
+// peakMemory is ru_maxrss, which Linux counts in KiB (getrusage(2)).
+func peakMemory(state *os.ProcessState) int64 {
+	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
+		return usage.Maxrss << 10
+	}
+	return 0
+}

@@ -15,11 +15,11 @@ import (
 // are named: a read-only tool may still read something that changes.
 type CacheLimits struct {
 	// Tools are patterns as in policy. Only read-only tools are cached.
-	Tools []string `yaml:"tools"`
+	Tools []string
 	// TTL is how long a result is used (5 min, at most 1 h), Entries how many
 	// are kept (1,000).
-	TTL     time.Duration `yaml:"ttl"`
-	Entries int           `yaml:"entries"`
+	TTL     time.Duration
+	Entries int
 }
 
 const maxCacheTTL = time.Hour

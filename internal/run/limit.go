@@ -46,8 +46,8 @@ func withConcurrency(next executor, fallback int) executor {
 type RateLimits struct {
 	// PerSecond is the steady rate; zero is unlimited. Burst is how many calls
 	// may come at once (at least 1).
-	PerSecond float64 `yaml:"per_second"`
-	Burst     int     `yaml:"burst"`
+	PerSecond float64
+	Burst     int
 }
 
 // maxBuckets bounds the memory of the rate limit. Past it, buckets that are

@@ -18,10 +18,10 @@ import (
 // calls that may be repeated are: by guarantee safe, or keyed with a key.
 type RetryLimits struct {
 	// Attempts is how often a call is tried in all (3); 1 never repeats.
-	Attempts int `yaml:"attempts"`
+	Attempts int
 	// Base is the first pause (100 ms); it doubles, with jitter, up to Max (30 s).
-	Base time.Duration `yaml:"base"`
-	Max  time.Duration `yaml:"max"`
+	Base time.Duration
+	Max  time.Duration
 }
 
 func withRetry(next executor, l RetryLimits) executor {
@@ -67,8 +67,8 @@ func repeatable(err error) bool {
 type BreakerLimits struct {
 	// Failures in a row open the circuit (5); after Delay (30 s) one call may
 	// try again.
-	Failures int           `yaml:"failures"`
-	Delay    time.Duration `yaml:"delay"`
+	Failures int
+	Delay    time.Duration
 }
 
 func withBreaker(next executor, l BreakerLimits) executor {

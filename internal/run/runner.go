@@ -19,32 +19,31 @@ import (
 	"github.com/toolroom/toolroom/internal/receipt"
 )
 
-// Limits bound calls. The yaml tags are those of the section "limits" of
-// toolroom.yaml; zero fields have the defaults named.
+// Limits bound calls; zero fields have the defaults named.
 type Limits struct {
 	// Timeout is the run time of a call that asks for none (30 s); MaxTimeout
 	// is the most a caller may ask for (10 min) where a tool has no ceiling of
 	// its own.
-	Timeout    time.Duration `yaml:"timeout"`
-	MaxTimeout time.Duration `yaml:"max_timeout"`
+	Timeout    time.Duration
+	MaxTimeout time.Duration
 	// ApprovalWait is how long a caller is held while a person decides (10 min).
 	// After it the call ends with approval_required; the question stays open.
-	ApprovalWait time.Duration `yaml:"approval_wait"`
+	ApprovalWait time.Duration
 	// OutputBytes is how much of a result is shown (51,200); the whole stays
 	// readable through its handle.
-	OutputBytes int `yaml:"output_bytes"`
+	OutputBytes int
 	// InputBytes is the largest arguments document (4 MiB).
-	InputBytes int `yaml:"input_bytes"`
+	InputBytes int
 	// KeyTTL is how long an idempotency key is remembered (24 h).
-	KeyTTL time.Duration `yaml:"key_ttl"`
+	KeyTTL time.Duration
 
-	Retry   RetryLimits   `yaml:"retry"`
-	Breaker BreakerLimits `yaml:"breaker"`
-	Rate    RateLimits    `yaml:"rate"`
-	Cache   CacheLimits   `yaml:"cache"`
+	Retry   RetryLimits
+	Breaker BreakerLimits
+	Rate    RateLimits
+	Cache   CacheLimits
 	// Concurrency is how many calls of one tool may run at once where the tool
 	// does not say; zero is unlimited.
-	Concurrency int `yaml:"concurrency"`
+	Concurrency int
 }
 
 func (l Limits) withDefaults() Limits {

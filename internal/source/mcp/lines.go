@@ -3,51 +3,70 @@ package mcpsource
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
 )
 
-// messageLines passes on the lines of a server's output that can be messages.
-// Many servers print a banner or a log line on stdout; that goes to stderr
-// where people can read it, in place of ending the connection.
+// messageLines passes on the lines of a server's output that are JSON. Many
+// servers print a banner or a log line on stdout; that goes to stderr where
+// people can read it, in place of ending the connection. A line that begins as
+// a message and is none ends it: the SDK would wait for the rest for ever.
 type messageLines struct {
-	src  io.ReadCloser
-	in   *bufio.Reader
-	rest []byte
-	// skipping is set inside a line that is no message.
-	skipping  bool
-	atStart   bool
+	src       io.ReadCloser
+	in        *bufio.Reader
+	line      []byte // a long line in the making
+	rest      []byte // of the line that is passed on
 	elsewhere io.Writer
 }
 
 func newMessageLines(src io.ReadCloser, elsewhere io.Writer) *messageLines {
-	return &messageLines{src: src, in: bufio.NewReaderSize(src, 64<<10), atStart: true, elsewhere: elsewhere}
+	return &messageLines{src: src, in: bufio.NewReaderSize(src, 64<<10), elsewhere: elsewhere}
 }
 
 func (l *messageLines) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
-		piece, err := l.in.ReadSlice('\n')
-		if len(piece) > 0 {
-			if l.atStart {
-				first := bytes.TrimLeft(piece, " \t\r\n")
-				l.skipping = len(first) == 0 || first[0] != '{' && first[0] != '['
-			}
-			l.atStart = piece[len(piece)-1] == '\n'
-			if l.skipping {
-				_, _ = l.elsewhere.Write(piece)
-			} else {
-				l.rest = piece
-				break
-			}
-		}
-		if err != nil && err != bufio.ErrBufferFull {
+		line, err := l.next()
+		if err != nil {
 			return 0, err
+		}
+		start := bytes.TrimLeft(line, " \t\r\n")
+		switch {
+		case len(start) == 0:
+		case start[0] != '{' && start[0] != '[':
+			_, _ = l.elsewhere.Write(line)
+		case !json.Valid(start):
+			return 0, fmt.Errorf("the server wrote a line that is not a JSON message: %.80q", start)
+		default:
+			l.rest = line
 		}
 	}
 	n := copy(p, l.rest)
 	l.rest = l.rest[n:]
 	return n, nil
+}
+
+// next reads one whole line.
+func (l *messageLines) next() ([]byte, error) {
+	l.line = l.line[:0]
+	for {
+		piece, err := l.in.ReadSlice('\n')
+		if err == nil && len(l.line) == 0 {
+			return piece, nil // the usual case needs no copy
+		}
+		l.line = append(l.line, piece...)
+		switch {
+		case err == nil:
+			return l.line, nil
+		case len(l.line) > maxMessage:
+			return nil, fmt.Errorf("the server wrote a line of more than %d bytes", maxMessage)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
 }
 
 // Close closes the source of the lines.

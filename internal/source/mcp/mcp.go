@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/source"
@@ -77,7 +76,7 @@ type Source struct {
 	notBefore  time.Time
 	about      source.Description
 
-	calls sync.Map // of func(toolroom.Event), by progress token
+	calls listeners
 }
 
 // New makes a source; nothing is started until it is used.
@@ -146,9 +145,9 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	if err != nil {
 		return nil, err
 	}
-	s.calls.Store(req.Call, req.Emit)
-	defer s.calls.Delete(req.Call)
+	leave := s.calls.enter(req.Call, req.Emit)
 	raw, err := up.callTool(ctx, req)
+	leave()
 	if err != nil {
 		return nil, s.fault(ctx, up, "call "+req.Tool.Name, err)
 	}
@@ -361,18 +360,4 @@ func readResult(tool toolroom.ID, raw json.RawMessage) (*source.Output, error) {
 		wire.StructuredContent = nil
 	}
 	return &source.Output{Value: wire.StructuredContent, Content: wire.Content, Failed: wire.IsError, Raw: raw}, nil
-}
-
-// levels maps MCP's log levels, those of syslog, to Toolroom's.
-func level(l mcp.LoggingLevel) string {
-	switch l {
-	case "debug":
-		return "debug"
-	case "info", "notice":
-		return "info"
-	case "warning":
-		return "warning"
-	default:
-		return "error"
-	}
 }

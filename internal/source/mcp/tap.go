@@ -14,6 +14,8 @@ import (
 // its id. This is the seam for a relay that speaks raw JSON throughout.
 type tap struct {
 	mcp.Transport
+	// heard gets each notification, in order with the results.
+	heard func(method string, params json.RawMessage)
 
 	mu      sync.Mutex
 	waiting map[string]*expected     // by progress token
@@ -66,10 +68,20 @@ func (c *tappedConnection) Write(ctx context.Context, msg jsonrpc.Message) error
 
 func (c *tappedConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	msg, err := c.Connection.Read(ctx)
-	if resp, ok := msg.(*jsonrpc.Response); ok && err == nil && resp.Error == nil {
-		c.tap.received(resp)
+	if err != nil {
+		return msg, err
 	}
-	return msg, err
+	switch msg := msg.(type) {
+	case *jsonrpc.Response:
+		if msg.Error == nil {
+			c.tap.received(msg)
+		}
+	case *jsonrpc.Request:
+		if !msg.IsCall() {
+			c.tap.heard(msg.Method, msg.Params)
+		}
+	}
+	return msg, nil
 }
 
 func (t *tap) sending(req *jsonrpc.Request) {

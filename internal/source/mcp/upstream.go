@@ -56,14 +56,12 @@ func (s *Source) dial(ctx context.Context) (*upstream, error) {
 		client.Transport = &headers{base: client.Transport, header: s.o.Header}
 		transport = &mcp.StreamableClientTransport{Endpoint: s.o.URL, HTTPClient: &client}
 	}
-	up.tap = &tap{Transport: transport}
+	up.tap = &tap{Transport: transport, heard: s.calls.hear}
 
 	client := mcp.NewClient(&mcp.Implementation{Name: "toolroom", Version: s.o.Version}, &mcp.ClientOptions{
-		Capabilities:                &mcp.ClientCapabilities{},
-		MultiRoundTrip:              &mcp.MultiRoundTripOptions{Disabled: true},
-		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.changed() },
-		LoggingMessageHandler:       s.logged,
-		ProgressNotificationHandler: s.progressed,
+		Capabilities:           &mcp.ClientCapabilities{},
+		MultiRoundTrip:         &mcp.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { s.changed() },
 	})
 	session, err := client.Connect(ctx, up.tap, nil)
 	if err != nil {
@@ -189,38 +187,6 @@ func (up *upstream) callTool(ctx context.Context, req *source.Request) (json.Raw
 		_, err := up.session.CallTool(ctx, params)
 		return err
 	})
-}
-
-func (s *Source) progressed(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
-	token, _ := req.Params.ProgressToken.(string)
-	if emit, ok := s.calls.Load(token); ok {
-		emit.(func(toolroom.Event))(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{
-			Done: req.Params.Progress, Total: req.Params.Total, Message: req.Params.Message,
-		}})
-	}
-}
-
-// logged passes on what a server logs. The message names no call, so it belongs
-// to the only call that runs, or to none.
-func (s *Source) logged(_ context.Context, req *mcp.LoggingMessageRequest) {
-	var only func(toolroom.Event)
-	n := 0
-	s.calls.Range(func(_, emit any) bool {
-		only, n = emit.(func(toolroom.Event)), n+1
-		return n < 2
-	})
-	data, err := json.Marshal(req.Params.Data)
-	if err != nil {
-		return
-	}
-	s.o.Log.Debug("an MCP server logged", "source", s.o.Namespace, "level", req.Params.Level, "data", string(data))
-	if n == 1 {
-		message, isText := req.Params.Data.(string)
-		if !isText {
-			message = string(data)
-		}
-		only(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level(req.Params.Level), Message: message, Data: data}})
-	}
 }
 
 // headers adds the configured headers to each request, read anew each time so

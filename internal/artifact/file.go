@@ -1,0 +1,88 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+var errTooLarge = errors.New("larger than allowed")
+
+// writeFile writes at most limit bytes, and the file at path is either whole and
+// durable or not there.
+func writeFile(path string, r io.Reader, limit int64) (size int64, err error) {
+	dir := filepath.Dir(path)
+	if err := makeDir(dir); err != nil {
+		return 0, err
+	}
+	temp, err := os.CreateTemp(dir, "new-*")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temp.Name()) // what is left is swept later
+		}
+	}()
+	// One byte more tells a file that is too large from one that just fits.
+	size, err = io.Copy(temp, io.LimitReader(r, limit+1))
+	if err == nil && size > limit {
+		err = errTooLarge
+	}
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return 0, err
+	}
+	if err := os.Rename(temp.Name(), path); err != nil {
+		return 0, err
+	}
+	return size, syncDir(dir)
+}
+
+// makeDir makes a folder that may be there already, durably.
+func makeDir(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// syncDir makes what was created or renamed in dir durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// removeFile removes a file that may be gone already.
+func removeFile(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove an artifact: %w", err)
+	}
+	return nil
+}
+
+// contextReader ends a copy when its context has ended.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}

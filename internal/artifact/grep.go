@@ -1,0 +1,153 @@
+package artifact
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+const (
+	maxPattern = 1000 // bytes of a regular expression
+	maxContext = 50   // lines around a match
+
+	// maxShown is how much of a line is shown, in bytes. From a longer one each
+	// match is shown with what surrounds it, lead bytes of it before.
+	maxShown = 1000
+	lead     = 200
+)
+
+// readGrep fills in the page of matching lines. A line of it reads
+//
+//	LINE:BYTE:text of a match
+//	LINE-BYTE-text of the context
+//
+// where BYTE is the offset of the text in the artifact, and -- stands between
+// lines that are not neighbours, as grep -nb writes it.
+func readGrep(ctx context.Context, page *Page, r io.Reader, opts ReadOptions) error {
+	if len(opts.Grep) > maxPattern {
+		return invalid(fmt.Sprintf("the regular expression is longer than %d bytes", maxPattern), "search for a part of it")
+	}
+	pattern, err := regexp.Compile(opts.Grep)
+	if err != nil {
+		return invalid(fmt.Sprintf("grep: %v", err), "write a regular expression in RE2 syntax; \\Q…\\E takes text as it is")
+	}
+	g := &grep{page: page, pattern: pattern, opts: opts}
+	if err := g.search(ctx, r); err != nil {
+		return fmt.Errorf("read artifact %s: %w", page.Artifact.Handle, err)
+	}
+	page.Text = strings.ToValidUTF8(g.out.String(), "\uFFFD")
+	return nil
+}
+
+type grep struct {
+	page    *Page
+	pattern *regexp.Regexp
+	opts    ReadOptions
+
+	out    strings.Builder
+	last   int64     // number of the line shown last
+	before []excerpt // lines that are context if a match follows
+	after  int       // how many lines are still context of the last match
+}
+
+// excerpt is a line as it is shown.
+type excerpt struct {
+	number int64
+	offset int64
+	text   string
+	match  bool
+}
+
+func (g *grep) search(ctx context.Context, r io.Reader) error {
+	pieces := newPieces(r)
+	for {
+		p, err := pieces.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		if !g.take(p) {
+			return nil
+		}
+	}
+}
+
+// take shows what there is to show of a piece, and reports whether to go on.
+// Pieces before the wanted offset are taken too: a page may begin within the
+// context of a match before it.
+func (g *grep) take(p piece) bool {
+	hits, matched := g.hits(p)
+	switch {
+	case matched:
+		show := append(g.before, hits...)
+		g.before = nil
+		g.after = g.opts.Context
+		return g.show(show...)
+	case p.first && g.after > 0:
+		g.after--
+		return g.show(p.beginning())
+	case p.first && g.opts.Context > 0:
+		if len(g.before) == g.opts.Context {
+			g.before = g.before[1:]
+		}
+		g.before = append(g.before, p.beginning())
+	}
+	return true
+}
+
+// hits gives the excerpts that show the matches of a piece.
+func (g *grep) hits(p piece) (hits []excerpt, matched bool) {
+	if p.first && len(p.text) <= maxShown {
+		if !g.pattern.Match(p.text) {
+			return nil, false
+		}
+		return []excerpt{p.excerpt(0, len(p.text), true)}, true
+	}
+	begin := int(max(0, g.opts.Offset-p.offset)) // of what is not shown yet
+	for _, at := range g.pattern.FindAllIndex(p.text, -1) {
+		if at[0] >= p.fresh {
+			break
+		}
+		matched = true
+		if at[0] < begin {
+			continue
+		}
+		from := runeStart(p.text, max(begin, at[0]-lead))
+		begin = runeStart(p.text, min(from+maxShown, len(p.text)))
+		hits = append(hits, p.excerpt(from, begin, true))
+	}
+	return hits, matched
+}
+
+// show writes excerpts until the page is full, and reports whether it is not.
+func (g *grep) show(excerpts ...excerpt) bool {
+	for _, e := range excerpts {
+		if e.offset < g.opts.Offset {
+			continue
+		}
+		mark := '-'
+		if e.match {
+			mark = ':'
+		}
+		line := fmt.Sprintf("%d%c%d%c%s\n", e.number, mark, e.offset, mark, e.text)
+		if g.opts.Context > 0 && g.last > 0 && e.number > g.last+1 {
+			line = "--\n" + line
+		}
+		if g.out.Len() > 0 && int64(g.out.Len()+len(line)) > g.opts.Limit {
+			g.page.Next = e.offset
+			return false
+		}
+		g.out.WriteString(line)
+		g.last = e.number
+		if e.match {
+			g.page.Matches++
+		}
+	}
+	return true
+}

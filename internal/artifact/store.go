@@ -1,0 +1,238 @@
+package artifact
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Options tune a Store; the zero value is what a server wants.
+type Options struct {
+	// Results and Files are the limits of the kinds; a zero field is that of
+	// DefaultLimits.
+	Results, Files Limits
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+// Store keeps artifacts. Its methods are safe for concurrent use, and several
+// processes may have the same folder and index open.
+type Store struct {
+	dir    string
+	index  Index
+	limits map[Kind]Limits
+	now    func() time.Time
+
+	mu    sync.Mutex
+	swept time.Time
+}
+
+// sweepEvery bounds how long an expired artifact takes room on the disk of a
+// store that is in use.
+const sweepEvery = time.Minute
+
+// orphanAge is how old a file without an entry must be before it counts as left
+// over from a crash: younger ones may belong to a Put that is under way.
+const orphanAge = 10 * time.Minute
+
+// Open opens the store in dir, which it makes if need be, and sweeps out what
+// has expired and what crashes have left.
+func Open(ctx context.Context, dir string, index Index, opts Options) (*Store, error) {
+	s := &Store{
+		dir:   dir,
+		index: index,
+		limits: map[Kind]Limits{
+			Result: opts.Results.withDefaults(Result),
+			File:   opts.Files.withDefaults(File),
+		},
+		now: opts.Now,
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the artifacts: %w", err)
+	}
+	if err := s.Sweep(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.sweepOrphans(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Put keeps the bytes of r for owner, durably, under a new handle. The name is
+// made safe. When the limits leave no room the error has the code
+// resource_limit, and nothing that is there is given up for it.
+func (s *Store) Put(ctx context.Context, owner string, kind Kind, name, mime string, r io.Reader) (toolroom.Artifact, error) {
+	limits, ok := s.limits[kind]
+	if !ok {
+		return toolroom.Artifact{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no kind of artifact %q", kind)
+	}
+	if err := s.sweepNowAndThen(ctx); err != nil {
+		return toolroom.Artifact{}, err
+	}
+	// Asked before anything is written, so that a full store does not cost disk.
+	used, err := s.index.ArtifactUsage(ctx, owner, kind, s.now())
+	if err != nil {
+		return toolroom.Artifact{}, err
+	}
+	if err := limits.Admit(kind, used, 0); err != nil {
+		return toolroom.Artifact{}, err
+	}
+
+	e := &Entry{Handle: newHandle(kind), Owner: owner, Kind: kind, Name: safeName(name), MIMEType: mime}
+	path := s.path(owner, e.Handle)
+	room := min(limits.Each, limits.Total-used.Bytes)
+	e.Size, err = writeFile(path, contextReader{ctx, r}, room)
+	switch {
+	case errors.Is(err, errTooLarge):
+		return toolroom.Artifact{}, limits.Admit(kind, used, room+1)
+	case errors.Is(err, syscall.ENOSPC):
+		return toolroom.Artifact{}, diskFull(s.dir, err)
+	case err != nil:
+		return toolroom.Artifact{}, fmt.Errorf("keep the bytes of a %s: %w", kind, err)
+	}
+	e.Created = s.now()
+	e.Expires = e.Created.Add(limits.TTL)
+	if err := s.index.AddArtifact(ctx, e, limits); err != nil {
+		return toolroom.Artifact{}, errors.Join(err, os.Remove(path))
+	}
+	return e.Artifact(), nil
+}
+
+// Open gives the bytes of an artifact, or not_found when owner has no such one.
+// The caller closes the file; deleting or expiring does not cut it off.
+func (s *Store) Open(ctx context.Context, owner, handle string) (*os.File, toolroom.Artifact, error) {
+	a, err := s.Stat(ctx, owner, handle)
+	if err != nil {
+		return nil, toolroom.Artifact{}, err
+	}
+	f, err := os.Open(s.path(owner, handle))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, toolroom.Artifact{}, NotFound(handle)
+	}
+	if err != nil {
+		return nil, toolroom.Artifact{}, fmt.Errorf("open artifact %s: %w", handle, err)
+	}
+	return f, a, nil
+}
+
+// Stat describes an artifact, or reports not_found.
+func (s *Store) Stat(ctx context.Context, owner, handle string) (toolroom.Artifact, error) {
+	if !isHandle(handle) {
+		return toolroom.Artifact{}, NotFound(handle)
+	}
+	e, err := s.index.Artifact(ctx, owner, handle, s.now())
+	if err != nil {
+		return toolroom.Artifact{}, err
+	}
+	return e.Artifact(), nil
+}
+
+// List describes what owner has, oldest first.
+func (s *Store) List(ctx context.Context, owner string) ([]toolroom.Artifact, error) {
+	entries, err := s.index.Artifacts(ctx, owner, s.now())
+	if err != nil {
+		return nil, err
+	}
+	list := make([]toolroom.Artifact, len(entries))
+	for i, e := range entries {
+		list[i] = e.Artifact()
+	}
+	return list, nil
+}
+
+// Delete removes an artifact, or reports not_found.
+func (s *Store) Delete(ctx context.Context, owner, handle string) error {
+	if !isHandle(handle) {
+		return NotFound(handle)
+	}
+	if err := s.index.DeleteArtifact(ctx, owner, handle, s.now()); err != nil {
+		return err
+	}
+	return removeFile(s.path(owner, handle))
+}
+
+// Sweep removes what has expired. Open calls it, and Put about once a minute.
+func (s *Store) Sweep(ctx context.Context) error {
+	now := s.now()
+	s.mu.Lock()
+	s.swept = now
+	s.mu.Unlock()
+	expired, err := s.index.SweepArtifacts(ctx, now)
+	if err != nil {
+		return err
+	}
+	for _, e := range expired {
+		if err := removeFile(s.path(e.Owner, e.Handle)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) sweepNowAndThen(ctx context.Context) error {
+	s.mu.Lock()
+	due := s.now().Sub(s.swept) >= sweepEvery
+	s.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return s.Sweep(ctx)
+}
+
+// sweepOrphans removes files that no entry knows.
+func (s *Store) sweepOrphans(ctx context.Context) error {
+	known, err := s.index.ArtifactHandles(ctx)
+	if err != nil {
+		return err
+	}
+	err = filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || known[d.Name()] {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // another process was faster
+		}
+		if err != nil || s.now().Sub(info.ModTime()) < orphanAge {
+			return err
+		}
+		return removeFile(path)
+	})
+	if err != nil {
+		return fmt.Errorf("sweep the artifacts: %w", err)
+	}
+	return nil
+}
+
+// path is where the bytes of an artifact are. Owners are hashed because their
+// names are not safe as file names.
+func (s *Store) path(owner, handle string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return filepath.Join(s.dir, hex.EncodeToString(sum[:16]), handle)
+}
+
+func diskFull(dir string, cause error) error {
+	return &toolroom.Error{
+		Code:      toolroom.CodeInternal,
+		Phase:     toolroom.PhaseShape,
+		Message:   fmt.Sprintf("the disk that holds %s is full", dir),
+		Retryable: true,
+		Hint:      "free space there; nothing else is needed",
+		Cause:     cause,
+	}
+}

@@ -1,0 +1,215 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/secret"
+)
+
+// check judges what the keys say.
+type check struct {
+	*decoder
+	// unread are the mistakes of decoding.
+	unread []Problem
+}
+
+// problem notes a mistake at a key, or at the nearest key above it that is
+// there. A key that could not be read, or has such a key within it, is not
+// judged: what is missing there may be what was mistyped.
+func (c check) problem(key, reason, hint string) {
+	for _, p := range c.unread {
+		if rest, ok := strings.CutPrefix(p.Key, key); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return
+		}
+	}
+	at := place{1, 1}
+	for above := key; above != ""; above = above[:max(0, strings.LastIndexAny(above, ".["))] {
+		if p, ok := c.places[above]; ok {
+			at = p
+			break
+		}
+	}
+	c.add(at, key, reason, hint)
+}
+
+func (c check) config(config *Config) {
+	c.server(config.Server)
+	c.store(config.Store)
+	c.policy(config.Tools)
+	c.oneOf("expose.mode", config.Expose.Mode, "direct", "search", "code")
+	c.patterns("expose.direct", config.Expose.Direct, config.Tools.Groups)
+	c.patterns("expose.search", config.Expose.Search, config.Tools.Groups)
+	c.patterns("expose.hidden", config.Expose.Hidden, config.Tools.Groups)
+	c.oneOf("cli.mode", config.CLI.Mode, "disabled", "allowlist", "ambient")
+	for i, program := range config.CLI.Allow {
+		if program == "" || strings.ContainsAny(program, " \t\n*") {
+			c.problem(fmt.Sprintf("cli.allow[%d]", i), quote(program)+" is not the name of a program", "for example git")
+		}
+	}
+	c.limits(config.Limits)
+	c.quota("results", config.Results)
+	c.quota("artifacts", config.Artifacts)
+	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {
+		c.source("sources."+name, name, config.Sources[name])
+	}
+}
+
+func (c check) server(s Server) {
+	if _, port, err := net.SplitHostPort(s.Listen); err != nil {
+		c.problem("server.listen", quote(s.Listen)+" is not host:port", "for example 127.0.0.1:7070")
+	} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		c.problem("server.listen", fmt.Sprintf("the port %s is not a number from 0 to 65535", quote(port)), "for example 127.0.0.1:7070")
+	}
+	c.oneOf("server.auth.required", s.Auth.Required, "auto", "always", "never")
+	for i, origin := range s.Origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin {
+			c.problem(fmt.Sprintf("server.origins[%d]", i), quote(origin)+" is not an origin", "for example https://example.com, without a path")
+		}
+	}
+	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
+		c.problem("server.tls", "cert and key go together", "")
+	}
+}
+
+func (c check) store(s Store) {
+	scheme, rest, _ := strings.Cut(s.URL, ":")
+	ok := scheme == "sqlite" && rest != "" && !strings.HasPrefix(rest, "//") ||
+		(scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//")
+	if !ok {
+		// The URL may hold a password: it is not shown.
+		c.problem("store.url", "the store is not known", "write sqlite:toolroom.db or postgres://host/database")
+	}
+}
+
+func (c check) policy(p policy.Config) {
+	_, err := policy.Compile(p)
+	if err == nil {
+		return
+	}
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, err := range all {
+		key, reason, _ := strings.Cut(err.Error(), ": ")
+		c.problem(key, reason, "")
+	}
+}
+
+func (c check) patterns(key string, texts []string, groups map[string][]string) {
+	for i, text := range texts {
+		if _, err := policy.ParsePattern(text, groups); err != nil {
+			c.problem(fmt.Sprintf("%s[%d]", key, i), err.Error(), "")
+		}
+	}
+}
+
+func (c check) limits(l Limits) {
+	if l.Timeout > l.MaxTimeout {
+		c.problem("limits.timeout", fmt.Sprintf("%s is more than max_timeout, %s", l.Timeout, l.MaxTimeout), "")
+	}
+	if l.Retry.Base > l.Retry.Max {
+		c.problem("limits.retry.base", fmt.Sprintf("%s is more than max, %s", l.Retry.Base, l.Retry.Max), "")
+	}
+	if l.Cache.TTL > maxCacheTTL {
+		c.problem("limits.cache.ttl", fmt.Sprintf("%s is more than %s", l.Cache.TTL, maxCacheTTL), "")
+	}
+	c.patterns("limits.cache.tools", l.Cache.Tools, nil)
+}
+
+func (c check) quota(key string, q Quota) {
+	if q.EntryBytes > q.TotalBytes {
+		c.problem(key+".entry_bytes", fmt.Sprintf("%d is more than total_bytes, %d", q.EntryBytes, q.TotalBytes), "")
+	}
+}
+
+func (c check) oneOf(key, value string, known ...string) {
+	if !slices.Contains(known, value) {
+		c.problem(key, fmt.Sprintf("%s is not one of %s", quote(value), strings.Join(known, ", ")), hintNearest(value, known))
+	}
+}
+
+// hintNearest is empty where nothing is near: the reason lists what there is.
+func hintNearest(value string, known []string) string {
+	if hint := nearest(value, known); strings.HasPrefix(hint, "did") {
+		return hint
+	}
+	return ""
+}
+
+func (c check) webURL(key, text string) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		// A URL may hold a token: it is not shown.
+		c.problem(key, "it is not an http or https URL", "for example https://example.com/mcp")
+	}
+}
+
+func (c check) namespace(key, name string) {
+	if (toolroom.ID{Namespace: name, Name: name}).Validate() != nil {
+		c.problem(key, quote(name)+" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -", "")
+	}
+}
+
+func (c check) headers(key string, headers map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		at := key + "." + name
+		if strings.Trim(name, tokenChars) != "" || name == "" {
+			c.problem(at, quote(name)+" is not the name of a header", "for example Authorization")
+		}
+		if strings.ContainsAny(headers[name], "\r\n\x00") {
+			c.problem(at, "a header has one line", "")
+		}
+		c.reference(at, headers[name])
+		if http.CanonicalHeaderKey(name) == "Host" {
+			c.problem(at, "the header Host is set by the URL", "remove it")
+		}
+	}
+}
+
+// tokenChars are those of a header name (RFC 9110, 5.6.2).
+const tokenChars = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+func (c check) env(key string, env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		at := key + "." + name
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			c.problem(at, quote(name)+" is not the name of a variable", "for example GITHUB_TOKEN")
+		}
+		if strings.Contains(env[name], "\x00") {
+			c.problem(at, "a variable has no zero byte", "")
+		}
+		c.reference(at, env[name])
+	}
+}
+
+// reference checks a value that may be a reference to a secret. Values are not
+// shown: they may be secrets written in plain.
+func (c check) reference(key, value string) {
+	if secret.IsRef(value) {
+		if _, err := secret.ParseRef(value); err != nil {
+			e := toolroom.AsError(err)
+			c.problem(key, e.Message, e.Hint)
+		}
+		return
+	}
+	if strings.Contains(value, "secret://") {
+		c.problem(key, "a reference to a secret is the whole value", "put the text around it into the secret")
+	}
+}
+
+func (c check) references(key string, values map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		c.reference(key+"."+name, values[name])
+	}
+}

@@ -1,0 +1,363 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// decoder walks a YAML tree along Go types and notes every mistake, where
+// yaml's own decoder knows the place of few.
+type decoder struct {
+	problems
+	// places are those of the keys that were there.
+	places map[string]place
+}
+
+// maxKey is the longest key, in bytes.
+const maxKey = 256
+
+func valueOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem() }
+
+// parse gives the root of the tree, nil when there is nothing or no YAML.
+func (d *decoder) parse(data []byte) *yaml.Node {
+	top := place{1, 1}
+	if len(data) > MaxFile {
+		d.add(top, "", fmt.Sprintf("the file has more than %d bytes", MaxFile), "")
+		return nil
+	}
+	if !utf8.Valid(data) {
+		d.add(firstInvalid(data), "", "the text is not UTF-8", "save the file as UTF-8")
+		return nil
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	if err != nil {
+		d.syntax(err)
+		return nil
+	}
+	var document, second yaml.Node
+	if err := loader.Load(&document); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		d.syntax(err)
+		return nil
+	}
+	if err := loader.Load(&second); err == nil {
+		d.add(placeOf(&second), "", "a second document begins", "remove the line ---")
+	} else if !errors.Is(err, io.EOF) {
+		d.syntax(err)
+	}
+	if len(document.Content) == 0 {
+		return nil
+	}
+	return document.Content[0]
+}
+
+func firstInvalid(data []byte) place {
+	at := place{1, 1}
+	for len(data) > 0 {
+		r, n := utf8.DecodeRune(data)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return at
+		case r == '\n':
+			at = place{at.line + 1, 1}
+		default:
+			at.column++
+		}
+		data = data[n:]
+	}
+	return at
+}
+
+func (d *decoder) syntax(err error) {
+	at, reason := place{1, 1}, err.Error()
+	var e *yaml.LoadError
+	if errors.As(err, &e) {
+		reason = e.Message
+		if e.Mark.Line > 0 {
+			at = place{e.Mark.Line, e.Mark.Column}
+		}
+	}
+	d.add(at, "", "not YAML: "+reason, "")
+}
+
+// decode reads n into v, which is settable.
+func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
+	if d.full() || !d.plain(n, path) {
+		return
+	}
+	switch v.Interface().(type) {
+	case time.Duration:
+		d.duration(n, v, path)
+		return
+	case JSON:
+		if isNull(n) {
+			return
+		}
+		if text, ok := d.json(n, path, 0); ok {
+			v.SetBytes(text)
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.decode(n, v.Elem(), path)
+	case reflect.Struct:
+		d.structure(n, v, path)
+	case reflect.Map:
+		d.dictionary(n, v, path)
+	case reflect.Slice:
+		d.list(n, v, path)
+	default:
+		d.scalar(n, v, path)
+	}
+}
+
+// plain refuses what a config has no need of. Aliases are refused, not
+// followed: nested ones make a small file stand for a huge one.
+func (d *decoder) plain(n *yaml.Node, path string) bool {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		d.add(placeOf(n), path, "aliases are not supported", "repeat the value")
+	case n.Style&yaml.TaggedStyle != 0:
+		d.add(placeOf(n), path, "tags such as "+n.ShortTag()+" are not supported", "remove it")
+	default:
+		return true
+	}
+	return false
+}
+
+func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
+	fields := map[string]reflect.Value{}
+	known := fieldsOf(v, fields)
+	d.mapping(n, path, func(key, value *yaml.Node, at string) {
+		field, ok := fields[key.Value]
+		if !ok {
+			d.add(placeOf(key), at, "there is no such key", nearest(key.Value, known))
+			return
+		}
+		if value.Kind == yaml.ScalarNode && isNull(value) && !mayBeEmpty(field) {
+			d.add(placeOf(key), at, "it has no value", "remove the key for its default")
+			return
+		}
+		d.note(key, value, at)
+		d.decode(value, field, at)
+	})
+}
+
+// fieldsOf collects the fields of a struct by key, and the keys in order.
+func fieldsOf(v reflect.Value, fields map[string]reflect.Value) (known []string) {
+	for i := range v.NumField() {
+		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+		switch {
+		case options == "inline":
+			known = append(known, fieldsOf(v.Field(i), fields)...)
+		case name != "":
+			fields[name] = v.Field(i)
+			known = append(known, name)
+		}
+	}
+	return known
+}
+
+func (d *decoder) dictionary(n *yaml.Node, v reflect.Value, path string) {
+	if isNull(n) {
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	d.mapping(n, path, func(key, value *yaml.Node, at string) {
+		element := reflect.New(v.Type().Elem()).Elem()
+		if value.Kind == yaml.ScalarNode && isNull(value) && !mayBeEmpty(element) {
+			d.add(placeOf(key), at, "it has no value", `for an empty text write ""`)
+			return
+		}
+		d.note(key, value, at)
+		d.decode(value, element, at)
+		v.SetMapIndex(reflect.ValueOf(key.Value), element)
+	})
+}
+
+// mapping calls f with every key that is in order, and its value.
+func (d *decoder) mapping(n *yaml.Node, path string, f func(key, value *yaml.Node, at string)) {
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.add(placeOf(n), path, "want keys and values, got "+kindOf(n), "")
+		return
+	}
+	seen := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind != yaml.ScalarNode {
+			d.add(placeOf(key), path, "a key is a plain text, got "+kindOf(key), "")
+			continue
+		}
+		if len(key.Value) > maxKey {
+			d.add(placeOf(key), path, fmt.Sprintf("the key %s has more than %d bytes", quote(key.Value), maxKey), "")
+			continue
+		}
+		at := join(path, key.Value)
+		if key.Tag == "!!merge" {
+			d.add(placeOf(key), at, "merge keys are not supported", "repeat the keys")
+			continue
+		}
+		if line, ok := seen[key.Value]; ok {
+			d.add(placeOf(key), at, fmt.Sprintf("the key is there twice, first in line %d", line), "remove one")
+			continue
+		}
+		seen[key.Value] = key.Line
+		f(key, value, at)
+	}
+}
+
+// note keeps the place that later checks name.
+func (d *decoder) note(key, value *yaml.Node, at string) {
+	d.places[at] = placeOf(key)
+	if value.Kind == yaml.ScalarNode && !isNull(value) {
+		d.places[at] = placeOf(value)
+	}
+}
+
+func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		hint := ""
+		if n.Kind == yaml.ScalarNode {
+			hint = fmt.Sprintf("write [%s]", quote(n.Value))
+		}
+		d.add(placeOf(n), path, "want a list, got "+kindOf(n), hint)
+		return
+	}
+	for i, item := range n.Content {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		d.places[at] = placeOf(item)
+		element := reflect.New(v.Type().Elem()).Elem()
+		if isNull(item) {
+			d.add(placeOf(item), at, "it has no value", "remove the item")
+		} else {
+			d.decode(item, element, at)
+		}
+		v.Set(reflect.Append(v, element))
+	}
+}
+
+func (d *decoder) duration(n *yaml.Node, v reflect.Value, path string) {
+	const hint = "for example 500ms, 30s, 5m or 1h30m"
+	if n.Kind != yaml.ScalarNode {
+		d.add(placeOf(n), path, "want a duration, got "+kindOf(n), hint)
+		return
+	}
+	duration, err := time.ParseDuration(n.Value)
+	switch {
+	case err != nil && n.Tag == "!!int":
+		d.add(placeOf(n), path, fmt.Sprintf("the duration %s has no unit", quote(n.Value)), hint)
+	case err != nil:
+		d.add(placeOf(n), path, quote(n.Value)+" is not a duration", hint)
+	case duration < 0:
+		d.add(placeOf(n), path, fmt.Sprintf("the duration %s is negative", quote(n.Value)), hint)
+	default:
+		v.SetInt(int64(duration))
+	}
+}
+
+func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
+	wrong := func(want, hint string) {
+		got := kindOf(n)
+		if n.Kind == yaml.ScalarNode {
+			got = quote(n.Value)
+		}
+		d.add(placeOf(n), path, "want "+want+", got "+got, hint)
+	}
+	switch v.Kind() {
+	case reflect.String:
+		// Any scalar is taken as it is written: version numbers, ports and
+		// switches are texts in the environment of a program.
+		if n.Kind != yaml.ScalarNode {
+			wrong("a text", "")
+			return
+		}
+		v.SetString(n.Value)
+	case reflect.Bool:
+		var b bool
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" || n.Decode(&b) != nil {
+			wrong("true or false", "")
+			return
+		}
+		v.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		var i int64
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" || n.Decode(&i) != nil || v.OverflowInt(i) {
+			wrong("a whole number", "")
+			return
+		}
+		if i < 0 {
+			d.add(placeOf(n), path, fmt.Sprintf("%d is negative", i), "")
+			return
+		}
+		v.SetInt(i)
+	case reflect.Float64:
+		var f float64
+		number := n.Kind == yaml.ScalarNode && (n.Tag == "!!int" || n.Tag == "!!float")
+		if !number || n.Decode(&f) != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+			wrong("a number", "")
+			return
+		}
+		if f < 0 {
+			d.add(placeOf(n), path, fmt.Sprintf("%g is negative", f), "")
+			return
+		}
+		v.SetFloat(f)
+	}
+}
+
+// mayBeEmpty tells what a key without a value is fine for: a section all of
+// whose keys are comments.
+func mayBeEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice:
+		return true
+	case reflect.Pointer:
+		return v.Type().Elem().Kind() == reflect.Struct
+	default:
+		return false
+	}
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+func kindOf(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Kind == yaml.MappingNode:
+		return "keys and values"
+	case n.Kind == yaml.AliasNode:
+		return "an alias"
+	case isNull(n):
+		return "nothing"
+	default:
+		return "the text " + quote(n.Value)
+	}
+}
+
+func placeOf(n *yaml.Node) place { return place{max(n.Line, 1), max(n.Column, 1)} }
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// maxJSONDepth bounds schemas and bodies.
+const maxJSONDepth = 100
+
+// json writes a YAML tree as JSON: keys in their order, numbers as they are.
+func (d *decoder) json(n *yaml.Node, path string, depth int) ([]byte, bool) {
+	if !d.plain(n, path) {
+		return nil, false
+	}
+	if depth > maxJSONDepth {
+		d.add(placeOf(n), path, fmt.Sprintf("it is nested deeper than %d", maxJSONDepth), "")
+		return nil, false
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		return d.jsonObject(n, path, depth)
+	case yaml.SequenceNode:
+		return d.jsonList(n, path, depth)
+	}
+	text, ok := jsonScalar(n)
+	if !ok {
+		d.add(placeOf(n), path, quote(n.Value)+" is not a value of JSON", "quote it to make it a text")
+	}
+	return text, ok
+}
+
+func (d *decoder) jsonObject(n *yaml.Node, path string, depth int) ([]byte, bool) {
+	var out bytes.Buffer
+	ok := true
+	out.WriteByte('{')
+	d.mapping(n, path, func(key, value *yaml.Node, _ string) {
+		text, good := d.json(value, path, depth+1)
+		ok = ok && good
+		if out.Len() > 1 {
+			out.WriteByte(',')
+		}
+		out.Write(jsonString(key.Value))
+		out.WriteByte(':')
+		out.Write(text)
+	})
+	out.WriteByte('}')
+	return out.Bytes(), ok
+}
+
+func (d *decoder) jsonList(n *yaml.Node, path string, depth int) ([]byte, bool) {
+	var out bytes.Buffer
+	ok := true
+	out.WriteByte('[')
+	for i, item := range n.Content {
+		text, good := d.json(item, path, depth+1)
+		ok = ok && good
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.Write(text)
+	}
+	out.WriteByte(']')
+	return out.Bytes(), ok
+}
+
+func jsonScalar(n *yaml.Node) ([]byte, bool) {
+	switch n.Tag {
+	case "!!null":
+		return []byte("null"), true
+	case "!!bool":
+		return []byte(strings.ToLower(n.Value)), true
+	case "!!int", "!!float":
+		return jsonNumber(n.Value)
+	default:
+		return jsonString(n.Value), true
+	}
+}
+
+func jsonNumber(text string) ([]byte, bool) {
+	if json.Valid([]byte(text)) {
+		return []byte(text), true
+	}
+	// 0x1F, 0o17, +5, 1_000, .5: numbers of YAML alone.
+	if i, ok := new(big.Int).SetString(text, 0); ok {
+		return []byte(i.String()), true
+	}
+	f, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", ""), 64)
+	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+		return nil, false
+	}
+	out, err := json.Marshal(f)
+	return out, err == nil
+}
+
+func jsonString(s string) []byte {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always encodes
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}

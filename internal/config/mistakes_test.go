@@ -1,0 +1,205 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom/internal/config"
+)
+
+func mistakes(t *testing.T, text string) string {
+	t.Helper()
+	_, err := config.Parse("t.yaml", []byte(text))
+	if err == nil {
+		return ""
+	}
+	var all *config.Errors
+	if !errors.As(err, &all) || len(all.Problems) == 0 {
+		t.Fatalf("%T: %v", err, err)
+	}
+	return err.Error()
+}
+
+func TestEveryMistakeIsReportedAtOnceInOrder(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/mistakes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/mistakes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), mistakes(t, string(text))+"\n"); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestEachMistakeNamesItsPlaceItsReasonAndTheRightForm(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"sorces: {}":                               "t.yaml:1:1: sorces: there is no such key; did you mean sources?",
+		"frobnicate: 1":                            "t.yaml:1:1: frobnicate: there is no such key; there are server, store, expose, tools, cli, limits, results, artifacts, sources",
+		"tools:\n  alow: []":                       "t.yaml:2:3: tools.alow: there is no such key; did you mean allow?",
+		"tools: [a]":                               "t.yaml:1:8: tools: want keys and values, got a list",
+		"tools: {deny: browser.*}":                 `t.yaml:1:15: tools.deny: want a list, got the text "browser.*"; write ["browser.*"]`,
+		"tools: {deny: [{a: b}]}":                  "t.yaml:1:16: tools.deny[0]: want a text, got keys and values",
+		"tools: {deny: [~]}":                       "t.yaml:1:16: tools.deny[0]: it has no value; remove the item",
+		"tools: {deny: [fs]}":                      `t.yaml:1:16: tools.deny[0]: "fs" has no namespace: write namespace.name, namespace.* or *`,
+		"tools: {profile: codin}":                  `t.yaml:1:18: tools.profile: there is no profile "codin" (did you mean coding?)`,
+		"tools: {agents: {a: {deny: [x]}}}":        `t.yaml:1:29: tools.agents.a.deny[0]: "x" has no namespace: write namespace.name, namespace.* or *`,
+		"server: {listen: 7070}":                   `t.yaml:1:18: server.listen: "7070" is not host:port; for example 127.0.0.1:7070`,
+		"server: {listen: 'a:http'}":               `t.yaml:1:18: server.listen: the port "http" is not a number from 0 to 65535; for example 127.0.0.1:7070`,
+		"server: {listen: }":                       "t.yaml:1:10: server.listen: it has no value; remove the key for its default",
+		"server: {auth: {required: on}}":           `t.yaml:1:27: server.auth.required: "on" is not one of auto, always, never`,
+		"server: {auth: {required: alway}}":        `t.yaml:1:27: server.auth.required: "alway" is not one of auto, always, never; did you mean always?`,
+		"server: {origins: [example.com]}":         `t.yaml:1:20: server.origins[0]: "example.com" is not an origin; for example https://example.com, without a path`,
+		"server: {tls: {cert: a.pem}}":             "t.yaml:1:10: server.tls: cert and key go together",
+		"server: {max_body: 1MB}":                  `t.yaml:1:20: server.max_body: want a whole number, got "1MB"`,
+		"server: {max_body: -1}":                   "t.yaml:1:20: server.max_body: -1 is negative",
+		"server: {max_body: 99999999999999999999}": `t.yaml:1:20: server.max_body: want a whole number, got "99999999999999999999"`,
+		"store: {url: mysql://u:secret@h}":         "t.yaml:1:14: store.url: the store is not known; write sqlite:toolroom.db or postgres://host/database",
+		"expose: {mode: serch}":                    `t.yaml:1:16: expose.mode: "serch" is not one of direct, search, code; did you mean search?`,
+		"expose: {hidden: [a b:c]}":                `t.yaml:1:19: expose.hidden[0]: "a b:c": ' ' is not allowed in a pattern`,
+		"cli: {allow: ['git status']}":             `t.yaml:1:15: cli.allow[0]: "git status" is not the name of a program; for example git`,
+		"limits: {timeout: 30}":                    `t.yaml:1:19: limits.timeout: the duration "30" has no unit; for example 500ms, 30s, 5m or 1h30m`,
+		"limits: {timeout: soon}":                  `t.yaml:1:19: limits.timeout: "soon" is not a duration; for example 500ms, 30s, 5m or 1h30m`,
+		"limits: {timeout: -3s}":                   `t.yaml:1:19: limits.timeout: the duration "-3s" is negative; for example 500ms, 30s, 5m or 1h30m`,
+		"limits: {timeout: [1]}":                   "t.yaml:1:19: limits.timeout: want a duration, got a list; for example 500ms, 30s, 5m or 1h30m",
+		"limits: {timeout: 1h}":                    "t.yaml:1:19: limits.timeout: 1h0m0s is more than max_timeout, 10m0s",
+		"limits: {retry: {base: 1m}}":              "t.yaml:1:24: limits.retry.base: 1m0s is more than max, 30s",
+		"limits: {cache: {ttl: 2h}}":               "t.yaml:1:23: limits.cache.ttl: 2h0m0s is more than 1h0m0s",
+		"limits: {rate: {per_second: .inf}}":       `t.yaml:1:29: limits.rate.per_second: want a number, got ".inf"`,
+		"results: {entry_bytes: 99999999}":         "t.yaml:1:24: results.entry_bytes: 99999999 is more than total_bytes, 33554432",
+		"a: 1\na: 2":                               "t.yaml:1:1: a: there is no such key; there are server, store, expose, tools, cli, limits, results, artifacts, sources\nt.yaml:2:1: a: the key is there twice, first in line 1; remove one",
+		"server: &x {}\nstore: *x":                 "t.yaml:2:8: store: aliases are not supported; repeat the value",
+		"server: {<<: {listen: a}}":                "t.yaml:1:10: server.<<: merge keys are not supported; repeat the keys",
+		"server: !!map {}":                         "t.yaml:1:9: server: tags such as !!map are not supported; remove it",
+		"? [a]\n: b":                               "t.yaml:1:3: a key is a plain text, got a list",
+		"- a":                                      "t.yaml:1:1: want keys and values, got a list",
+		"hello":                                    `t.yaml:1:1: want keys and values, got the text "hello"`,
+		"server: {\nlisten: [":                     "t.yaml:3:1: not YAML: did not find expected node content",
+		"a: b: c":                                  "t.yaml:1:5: not YAML: mapping values are not allowed in this context",
+		"server: {}\n---\nstore: {}":               "t.yaml:2:1: a second document begins; remove the line ---",
+		"a: b\nc: \xff":                            "t.yaml:2:4: the text is not UTF-8; save the file as UTF-8",
+		strings.Repeat("#", config.MaxFile+1):      "t.yaml:1:1: the file has more than 1048576 bytes",
+		strings.Repeat("k", 300) + ": 1":           `t.yaml:1:1: the key "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk…" has more than 256 bytes`,
+	} {
+		if diff := cmp.Diff(want, mistakes(t, text)); diff != "" {
+			t.Errorf("%.60q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestEachMistakeInASourceNamesItsPlaceItsReasonAndTheRightForm(t *testing.T) {
+	t.Parallel()
+	const base = `base_url: "http://a"`
+	for text, want := range map[string]string{
+		"a b: {cli: {command: x}}": `1:11: sources.a b: "a b" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -`,
+		"x: {}":                    `1:11: sources.x: it has none of mcp, openapi, http and cli; for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`,
+		"x: {mpc: {command: a}}":   "1:15: sources.x.mpc: there is no such key; did you mean mcp?",
+		"x: {mcp: {command: a}, cli: {command: a}}": "1:11: sources.x: it has more than one of mcp, openapi, http and cli; make a source of each",
+		"x: {mcp: {}}": `1:15: sources.x.mcp: it has neither command nor url; for example {command: mcp-server-filesystem, args: ["."]} or {url: "https://example.com/mcp"}`,
+		"x: {mcp: {command: a, url: 'http://a'}}":                                   "1:15: sources.x.mcp: it has both command and url; make a source of each",
+		"x: {mcp: {url: 'a.example/mcp'}}":                                          "1:26: sources.x.mcp.url: it is not an http or https URL; for example https://example.com/mcp",
+		"x: {mcp: {url: 'http://a', args: [b]}}":                                    "1:38: sources.x.mcp.args: it has a meaning with command only; remove it",
+		"x: {mcp: {command: a, headers: {A: b}}}":                                   "1:33: sources.x.mcp.headers: it has a meaning with url only; remove it",
+		"x: {mcp: {command: a, env: {A=B: c}}}":                                     `1:44: sources.x.mcp.env.A=B: "A=B" is not the name of a variable; for example GITHUB_TOKEN`,
+		"x: {mcp: {command: a, env: {A: secret://b}}}":                              `1:42: sources.x.mcp.env.A: "secret://b" is not a reference to a secret: it needs a scope and a name of 1 to 128 characters of A-Z a-z 0-9 _ . -; for example secret://github/token`,
+		"x: {mcp: {command: a, env: {A: }}}":                                        `1:39: sources.x.mcp.env.A: it has no value; for an empty text write ""`,
+		"x: {mcp: {url: 'http://a', headers: {A: 'Bearer secret://a/b'}}}":          "1:51: sources.x.mcp.headers.A: a reference to a secret is the whole value; put the text around it into the secret",
+		"x: {mcp: {url: 'http://a', headers: {A b: c}}}":                            `1:53: sources.x.mcp.headers.A b: "A b" is not the name of a header; for example Authorization`,
+		`x: {mcp: {url: 'http://a', headers: {A: "b\nc"}}}`:                         "1:51: sources.x.mcp.headers.A: a header has one line",
+		"x: {mcp: {url: 'http://a', headers: {host: b}}}":                           "1:54: sources.x.mcp.headers.host: the header Host is set by the URL; remove it",
+		"x: {cli: {command: a}, tools: {include: [a b]}}":                           `1:52: sources.x.tools.include[0]: "a b" is not a pattern of names: it has characters besides A-Z a-z 0-9 _ . - *; for example create_*`,
+		"x: {openapi: {}}":                                                          "1:15: sources.x.openapi: spec is missing; for example {spec: petstore.json}",
+		"x: {openapi: {spec: a, auth: {k: 'env://1'}}}":                             `1:44: sources.x.openapi.auth.k: "env://1" is not a reference to a secret: a variable has letters, digits and _, and no digit first; for example env://GITHUB_TOKEN`,
+		"x: {cli: {args: [a]}}":                                                     "1:15: sources.x.cli: command is missing; for example {command: git}",
+		"x: {cli: {command: git, tools: [--help]}}":                                 `1:43: sources.x.cli.tools[0]: "--help" is not a sub-command; for example status or "remote add"`,
+		"x: {http: {tools: [{name: a}]}}":                                           `1:15: sources.x.http: base_url is missing; for example {base_url: "https://api.example.com/tools", tools: [{name: forecast}]}`,
+		"x: {http: {" + base + "}}":                                                 "1:15: sources.x.http: it has no tools; for example tools: [{name: forecast, input_schema: {type: object}}]",
+		"x: {http: {" + base + ", form: rnu, tools: [{name: a}]}}":                  `1:50: sources.x.http.form: "rnu" is not one of path, run; did you mean run?`,
+		"x: {http: {" + base + ", tools: [{title: a}]}}":                            "1:52: sources.x.http.tools[0]: name is missing; for example {name: forecast}",
+		"x: {http: {" + base + ", tools: [{name: a}, {name: a}]}}":                  `1:70: sources.x.http.tools[1].name: "a" is the name of tools[0] too`,
+		"x: {http: {" + base + ", tools: [{name: a, method: get}]}}":                `1:70: sources.x.http.tools[0].method: "get" is not one of GET, POST, PUT, PATCH, DELETE, HEAD`,
+		"x: {http: {" + base + ", tools: [{name: a, path: b}]}}":                    `1:68: sources.x.http.tools[0].path: a path begins with /; write "/b"`,
+		"x: {http: {" + base + ", tools: [{name: a, guarantee: saf}]}}":             `1:73: sources.x.http.tools[0].guarantee: "saf" is not one of safe, keyed, never; did you mean safe?`,
+		"x: {http: {" + base + ", tools: [{name: a, result: b}]}}":                  `1:70: sources.x.http.tools[0].result: "b" is not a JSON pointer; for example /data/items`,
+		"x: {http: {" + base + ", tools: [{name: a, hints: {read_only: yes}}]}}":    `1:81: sources.x.http.tools[0].hints.read_only: want true or false, got "yes"`,
+		"x: {http: {" + base + ", tools: [{name: a, input_schema: [a]}]}}":          "1:62: sources.x.http.tools[0].input_schema: a schema is an object; for example {type: object}",
+		"x: {http: {" + base + ", tools: [{name: a, input_schema: {a: .nan}}]}}":    `1:80: sources.x.http.tools[0].input_schema: ".nan" is not a value of JSON; quote it to make it a text`,
+		"x: {http: {" + base + ", tools: [{name: a, input_schema: {a: 1, a: 2}}]}}": "1:83: sources.x.http.tools[0].input_schema.a: the key is there twice, first in line 1; remove one",
+	} {
+		if diff := cmp.Diff("t.yaml:"+want, mistakes(t, "sources: {"+text+"}")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestAValueThatMayBeASecretIsNotShown(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"store: {url: 'mysql://u:hunter2@h'}",
+		"sources: {x: {mcp: {url: 'ftp://u:hunter2@h'}}}",
+		"sources: {x: {mcp: {url: 'http://a', headers: {A: 'hunter2 secret://a/b'}}}}",
+		"sources: {x: {mcp: {command: a, env: {A: \"hunter2\\0\"}}}}",
+	} {
+		if got := mistakes(t, text); got == "" || strings.Contains(got, "hunter2") {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
+func TestHostileTextsAreRefusedQuickly(t *testing.T) {
+	t.Parallel()
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
+	}
+	var unknown strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintf(&unknown, "key%d: 1\n", i)
+	}
+	for name, text := range map[string]string{
+		"aliases":      bomb,
+		"deep flow":    strings.Repeat("[", 500_000),
+		"deep maps":    strings.Repeat("{a: ", 200_000),
+		"deep blocks":  strings.Repeat("- ", 500_000),
+		"deep schema":  "sources: {x: {http: {tools: [{input_schema: " + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}]}}}",
+		"unknown keys": unknown.String(),
+		"self alias":   "server: &a {listen: *a}",
+	} {
+		_, err := config.Parse("t.yaml", []byte(text))
+		var all *config.Errors
+		if !errors.As(err, &all) || len(all.Problems) > 100 {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(promised))
+	f.Add([]byte("tools: {alow: &a [*a], deny: x}\nlimits: {timeout: 3}\n"))
+	f.Add([]byte("sources: {x: {http: {tools: [{name: a, input_schema: {a: 0x1F, b: [.5, ~]}}]}}}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := config.Parse("t.yaml", text)
+		var all *config.Errors
+		switch {
+		case err == nil && c == nil:
+			t.Error("neither a config nor an error")
+		case err != nil && (!errors.As(err, &all) || len(all.Problems) == 0):
+			t.Errorf("%T: %v", err, err)
+		case err != nil:
+			for _, p := range all.Problems {
+				if p.Line < 1 || p.Column < 1 || p.Reason == "" {
+					t.Errorf("%+v", p)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package config_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/config"
+)
+
+type change struct {
+	config *config.Config
+	err    error
+}
+
+// watch gives the changes of a file. It returns when the watch has begun.
+func watch(t *testing.T, path string) <-chan change {
+	t.Helper()
+	changes := make(chan change, 16)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- config.Watch(ctx, path, func(c *config.Config, err error) { changes <- change{c, err} })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	// Nothing tells that a watch has begun but that it sees: write marks until
+	// one is seen, and then what is to be there.
+	before, err := os.ReadFile(path)
+	for i := 0; ; i++ {
+		put(t, path, "server: {listen: ':"+string(rune('1'+i%9))+"'}\n")
+		select {
+		case <-changes:
+			if errors.Is(err, fs.ErrNotExist) {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				put(t, path, string(before))
+			}
+			<-changes
+			return changes
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func replace(t *testing.T, path, text string) {
+	t.Helper()
+	put(t, path+".new", text)
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWatchSeesWritesReplacementsMistakesAndRemoval(t *testing.T) {
+	t.Parallel()
+	path := file(t, "")
+	changes := watch(t, path)
+
+	put(t, path, "server: {listen: 'a:1'}")
+	if c := <-changes; c.err != nil || c.config.Server.Listen != "a:1" {
+		t.Errorf("written: %+v", c)
+	}
+	replace(t, path, "server: {listen: 'a:2'}")
+	if c := <-changes; c.err != nil || c.config.Server.Listen != "a:2" {
+		t.Errorf("replaced: %+v", c)
+	}
+	put(t, path, "sorces: {}")
+	if c := <-changes; c.config != nil || c.err == nil || !strings.Contains(c.err.Error(), "did you mean sources?") {
+		t.Errorf("mistaken: %+v", c)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-changes; !errors.Is(c.err, fs.ErrNotExist) {
+		t.Errorf("removed: %+v", c)
+	}
+	put(t, path, "server: {listen: 'a:3'}")
+	if c := <-changes; c.err != nil || c.config.Server.Listen != "a:3" {
+		t.Errorf("made anew: %+v", c)
+	}
+}
+
+func TestWatchSeesAFileThatIsMadeLater(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "toolroom.yaml")
+	changes := watch(t, path)
+	put(t, path, "server: {listen: 'a:1'}")
+	if c := <-changes; c.err != nil || c.config.Server.Listen != "a:1" {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestWatchIsSilentWhenTheTextStays(t *testing.T) {
+	t.Parallel()
+	path := file(t, "server: {listen: 'a:1'}")
+	changes := watch(t, path)
+	replace(t, path, "server: {listen: 'a:1'}")
+	put(t, filepath.Join(filepath.Dir(path), "other"), "x")
+	// The change after them is the next that is reported.
+	time.Sleep(300 * time.Millisecond) // longer than edits are gathered
+	put(t, path, "server: {listen: 'a:2'}")
+	if c := <-changes; c.err != nil || c.config.Server.Listen != "a:2" {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestWatchFollowsLinks(t *testing.T) {
+	t.Parallel()
+	target := file(t, "")
+	link := filepath.Join(t.TempDir(), "toolroom.yaml")
+	if err := os.Symlink(target, link); err != nil {
+		t.Skip("no symbolic links here:", err)
+	}
+	changes := watch(t, link)
+	replace(t, target, "server: {listen: 'a:1'}")
+	if c := <-changes; c.err != nil || c.config.Server.Listen != "a:1" {
+		t.Errorf("the target replaced: %+v", c)
+	}
+	other := filepath.Join(filepath.Dir(link), "other")
+	put(t, other, "server: {listen: 'a:2'}")
+	if err := os.Symlink(other, link+".new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(link+".new", link); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-changes; c.err != nil || c.config.Server.Listen != "a:2" {
+		t.Errorf("the link replaced: %+v", c)
+	}
+}
+
+func TestWatchSaysWhenTheFolderIsMissing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "no", "toolroom.yaml")
+	err := config.Watch(t.Context(), path, nil)
+	if err == nil || !strings.Contains(err.Error(), "the folder of "+path+" cannot be watched") {
+		t.Errorf("got %v", err)
+	}
+}

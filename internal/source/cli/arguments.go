@@ -1,0 +1,224 @@
+package clisource
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// Arguments that are no flags.
+const (
+	positionals = "_"
+	stdinInput  = "stdin"
+)
+
+// schema describes the arguments. Before the help of a sub-command has been
+// read any flag is taken; its own help decides when it is called.
+func (h *help) schema() json.RawMessage {
+	properties := map[string]any{
+		positionals: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "arguments that are no flags, in order"},
+		stdinInput:  map[string]any{"type": "string", "description": "text for standard input"},
+	}
+	schema := map[string]any{"type": "object", "properties": properties}
+	if h == nil || len(h.flags) == 0 {
+		schema["additionalProperties"] = map[string]any{
+			"type":        []string{"string", "number", "boolean", "array"},
+			"description": "a flag by its name without dashes; true sets it, a list repeats it",
+		}
+	} else {
+		schema["additionalProperties"] = false
+		for _, f := range h.flags {
+			properties[f.name()] = f.schema()
+		}
+	}
+	encoded, err := jsonx.Marshal(schema)
+	if err != nil { // strings and lists always have a form
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	return encoded
+}
+
+// name is the flag's parameter: its long name with underscores for dashes.
+func (f flag) name() string {
+	if f.long == "" {
+		return f.short
+	}
+	return strings.ReplaceAll(f.long, "-", "_")
+}
+
+func (f flag) schema() map[string]any {
+	s := map[string]any{}
+	if f.text != "" {
+		s["description"] = f.text
+	}
+	switch f.value {
+	case noValue:
+		s["type"] = "boolean"
+	case optionalValue:
+		s["type"] = []string{"boolean", "string"}
+	case numberValue:
+		s["type"] = []string{"number", "string"}
+	default:
+		s["type"] = []string{"string", "number", "array"}
+		s["items"] = map[string]any{"type": []string{"string", "number"}}
+	}
+	return s
+}
+
+// arguments turns the arguments of a call into words of a command line.
+func (h *help) arguments(raw json.RawMessage) (argv []string, stdin string, err error) {
+	doc, err := jsonx.Decode(raw, jsonx.Limits{})
+	if err != nil {
+		return nil, "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err)
+	}
+	args, ok := doc.(map[string]any)
+	if !ok {
+		return nil, "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments must be a JSON object")
+	}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		switch name {
+		case positionals:
+		case stdinInput:
+			stdin, _ = args[name].(string)
+		default:
+			words, err := h.flagWords(name, args[name])
+			if err != nil {
+				return nil, "", err
+			}
+			argv = append(argv, words...)
+		}
+	}
+	words, err := positionalWords(args[positionals])
+	return append(argv, words...), stdin, err
+}
+
+func (h *help) flagWords(name string, value any) ([]string, error) {
+	f, err := h.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if list, ok := value.([]any); ok {
+		var words []string
+		for _, element := range list {
+			more, err := f.words(element)
+			if err != nil {
+				return nil, err
+			}
+			words = append(words, more...)
+		}
+		return words, nil
+	}
+	return f.words(value)
+}
+
+// find is the flag of a parameter. A program whose help names no flags takes
+// any.
+func (h *help) find(name string) (flag, error) {
+	for _, f := range h.flags {
+		if name == f.name() || name == f.long || name == f.short {
+			return f, nil
+		}
+	}
+	if len(h.flags) > 0 {
+		return flag{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no flag %q", name).
+			WithHint("flags here: %s", h.flagNames())
+	}
+	if !flagName.MatchString("--"+name) || strings.ContainsAny(name, "=[ ") {
+		return flag{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be the name of a flag", name)
+	}
+	if len(name) == 1 {
+		return flag{short: name, value: optionalValue}, nil
+	}
+	return flag{long: strings.ReplaceAll(name, "_", "-"), value: optionalValue, joined: true}, nil
+}
+
+const maxNamed = 40
+
+func (h *help) flagNames() string {
+	var names []string
+	for _, f := range h.flags {
+		names = append(names, f.name())
+	}
+	if len(names) > maxNamed {
+		names = append(names[:maxNamed], "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// words writes the flag with one value.
+func (f flag) words(value any) ([]string, error) {
+	name := "--" + f.long
+	if f.long == "" {
+		name = "-" + f.short
+	}
+	var text string
+	switch value := value.(type) {
+	case nil:
+		return nil, nil
+	case bool:
+		switch {
+		case f.value != noValue && f.value != optionalValue:
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes a value, not %v", f.name(), value)
+		case value:
+			return []string{name}, nil
+		case f.negatable:
+			return []string{"--no-" + f.long}, nil
+		default:
+			return nil, nil
+		}
+	case string:
+		text = value
+	case json.Number:
+		text = value.String()
+	default:
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes a text or a number", f.name())
+	}
+	switch {
+	case f.value == noValue:
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes no value; set it to true", f.name())
+	case strings.ContainsRune(text, 0):
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s holds a NUL", f.name())
+	case f.joined && f.long != "":
+		return []string{name + "=" + text}, nil
+	case f.value == optionalValue: // behind a single letter
+		return []string{name + text}, nil
+	default:
+		return []string{name, text}, nil
+	}
+}
+
+// positionalWords are the arguments that are no flags. One that looks like a
+// flag is refused: what a model read somewhere must not become an option. Behind
+// a "--" of its own anything may stand, where the program understands that.
+func positionalWords(value any) ([]string, error) {
+	var list []any
+	switch value := value.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		list = []any{value}
+	case []any:
+		list = value
+	}
+	var words []string
+	behind := false
+	for i, element := range list {
+		text := fmt.Sprint(element)
+		switch {
+		case strings.ContainsRune(text, 0):
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "_[%d] holds a NUL", i)
+		case text == "--":
+			behind = true
+		case !behind && len(text) > 1 && text[0] == '-':
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "_[%d]: %q looks like a flag", i, text).
+				WithHint(`give flags by name, for example {"%s": true}; or put "--" before it in _ if it is meant as text`, strings.TrimLeft(text, "-"))
+		}
+		words = append(words, text)
+	}
+	return words, nil
+}

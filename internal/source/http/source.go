@@ -1,0 +1,308 @@
+package httpsource
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/httpcall"
+	"github.com/toolroom/toolroom/internal/source/secretref"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Options are what a source needs from its surroundings.
+type Options struct {
+	// Resolve gives the secrets that the configuration refers to. Without it a
+	// call that needs one fails.
+	Resolve secretref.Resolver
+	// Transport sends the requests; default a new http.Transport.
+	Transport http.RoundTripper
+}
+
+// Source makes the tools of one HTTP service callable.
+type Source struct {
+	config  Config
+	base    *url.URL
+	tools   []toolroom.Tool
+	routes  map[toolroom.ID]*endpoint
+	resolve secretref.Resolver
+	client  *httpcall.Client
+}
+
+// endpoint is a tool with its route; the route is nil in FormRun.
+type endpoint struct {
+	*Tool
+	route *route
+	keyed bool
+}
+
+var (
+	_ source.Source    = (*Source)(nil)
+	_ source.Describer = (*Source)(nil)
+)
+
+// New makes a source whose tools are in namespace. It opens no connection. The
+// error is that of Config.Validate.
+func New(namespace string, config Config, options Options) (*Source, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	base, err := url.Parse(config.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("base_url: %w", err)
+	}
+	s := &Source{
+		config:  config,
+		base:    base,
+		routes:  make(map[toolroom.ID]*endpoint, len(config.Tools)),
+		resolve: options.Resolve,
+		client: httpcall.NewClient(httpcall.Options{
+			Timeout:       config.Timeout,
+			MaxResponse:   config.MaxResponse,
+			RedirectHosts: config.RedirectHosts,
+			Transport:     options.Transport,
+		}),
+	}
+	for i := range config.Tools {
+		if err := s.add(namespace, &s.config.Tools[i]); err != nil {
+			return nil, fmt.Errorf("tools[%d]: %w", i, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *Source) add(namespace string, tool *Tool) error {
+	e := &endpoint{Tool: tool}
+	if s.config.Form != FormRun {
+		var err error
+		if e.route, err = newRoute(tool); err != nil {
+			return err
+		}
+	}
+	described, err := e.describe(toolroom.ID{Namespace: namespace, Name: tool.Name})
+	if err != nil {
+		return err
+	}
+	if described.Timeout == 0 {
+		described.Timeout = s.config.Timeout
+	}
+	e.keyed = described.RepeatGuarantee() == toolroom.GuaranteeKeyed
+	s.tools = append(s.tools, described)
+	s.routes[described.ID] = e
+	return nil
+}
+
+func (e *endpoint) describe(id toolroom.ID) (toolroom.Tool, error) {
+	input := e.InputSchema
+	if input == nil && e.route != nil {
+		input = e.route.schema()
+	}
+	inputSchema, err := schemaText(input)
+	if err != nil {
+		return toolroom.Tool{}, fmt.Errorf("input_schema: %w", err)
+	}
+	outputSchema, err := schemaText(e.OutputSchema)
+	if err != nil {
+		return toolroom.Tool{}, fmt.Errorf("output_schema: %w", err)
+	}
+	return toolroom.Tool{
+		ID:           id,
+		Title:        e.Title,
+		Description:  e.Description,
+		InputSchema:  inputSchema,
+		OutputSchema: outputSchema,
+		Hints:        e.hints(),
+		Guarantee:    e.Guarantee,
+		Tags:         e.Tags,
+		Sensitive:    e.Sensitive,
+		Timeout:      e.Timeout,
+		Source:       toolroom.SourceHTTP,
+	}, nil
+}
+
+// hints are those of the configuration, over those that RFC 9110, 9.2 gives to
+// the method.
+func (e *endpoint) hints() toolroom.Hints {
+	h := toolroom.Hints(e.Hints)
+	if e.route == nil {
+		return h
+	}
+	yes := true
+	switch e.route.method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		h.ReadOnly = cmp.Or(h.ReadOnly, &yes)
+	case http.MethodPut:
+		h.Idempotent = cmp.Or(h.Idempotent, &yes)
+	case http.MethodDelete:
+		h.Idempotent = cmp.Or(h.Idempotent, &yes)
+		h.Destructive = cmp.Or(h.Destructive, &yes)
+	}
+	return h
+}
+
+// schema accepts the arguments of the templates, when the configuration gives
+// no schema. Other arguments are sent in the body or query.
+func (r *route) schema() map[string]any {
+	properties := map[string]any{}
+	for name := range r.used {
+		properties[name] = map[string]any{}
+	}
+	schema := map[string]any{"type": "object", "properties": properties}
+	if required := r.path.arguments(); len(required) > 0 {
+		slices.Sort(required)
+		schema["required"] = slices.Compact(required)
+	}
+	return schema
+}
+
+func schemaText(schema map[string]any) (json.RawMessage, error) {
+	if schema == nil {
+		return nil, nil
+	}
+	return json.Marshal(schema)
+}
+
+// Tools lists the configured tools.
+func (s *Source) Tools(context.Context) ([]toolroom.Tool, error) { return slices.Clone(s.tools), nil }
+
+// Describe says what the configuration says of the service.
+func (s *Source) Describe() source.Description {
+	return source.Description{
+		Kind:  toolroom.SourceHTTP,
+		Title: s.config.Title,
+		Text:  s.config.Description,
+		State: "ready",
+	}
+}
+
+// Close ends the calls in flight.
+func (s *Source) Close() error { return s.client.Close() }
+
+// Call sends one request. See package httpcall for its errors.
+func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	e, ok := s.routes[req.Tool.Unversioned()]
+	if !ok {
+		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "the source has no tool %s", req.Tool)
+	}
+	secrets := secretref.New(s.resolve)
+	request, err := s.request(ctx, e, req, secrets)
+	if err != nil {
+		return &source.Output{Effects: toolroom.EffectsNone}, err
+	}
+	reply, err := s.client.Do(ctx, httpcall.Request{
+		HTTP:    request,
+		Secrets: secrets,
+		Timeout: e.Timeout,
+		JSON:    s.config.Form == FormRun || e.OutputSchema != nil || e.Result != "",
+	})
+	output := &reply.Output
+	if err != nil {
+		return output, err
+	}
+	if s.config.Form == FormRun {
+		if err := unwrap(output); err != nil {
+			return &source.Output{Effects: toolroom.EffectsDone}, err
+		}
+	}
+	if e.Result != "" && !output.Failed {
+		if output.Value, err = httpcall.Pick(output.Value, e.Result); err != nil {
+			return &source.Output{Effects: toolroom.EffectsDone}, err
+		}
+	}
+	return output, nil
+}
+
+func (s *Source) request(ctx context.Context, e *endpoint, call *source.Request, secrets *secretref.Secrets) (*http.Request, error) {
+	request, err := s.bareRequest(ctx, e, call, secrets)
+	if err != nil {
+		return nil, err
+	}
+	shared, err := s.headers(ctx, secrets)
+	if err != nil {
+		return nil, err
+	}
+	if e.keyed && call.IdempotencyKey != "" {
+		shared.Set("Idempotency-Key", call.IdempotencyKey)
+	}
+	// What the tool says itself goes before what all tools share.
+	for name, values := range shared {
+		if _, set := request.Header[name]; !set {
+			request.Header[name] = values
+		}
+	}
+	return request, nil
+}
+
+func (s *Source) headers(ctx context.Context, secrets *secretref.Secrets) (http.Header, error) {
+	header := http.Header{"Accept": {"application/json, */*;q=0.5"}}
+	for _, name := range slices.Sorted(maps.Keys(s.config.Headers)) {
+		value, err := secrets.Expand(ctx, s.config.Headers[name])
+		if err != nil {
+			return nil, err
+		}
+		header.Set(name, value)
+	}
+	return header, nil
+}
+
+func (s *Source) bareRequest(ctx context.Context, e *endpoint, call *source.Request, secrets *secretref.Secrets) (*http.Request, error) {
+	if s.config.Form == FormRun {
+		return s.runRequest(ctx, e.Name, call.Arguments)
+	}
+	args, err := parseArguments(call.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	return e.route.request(ctx, s.base, args, secrets)
+}
+
+func (s *Source) runRequest(ctx context.Context, tool string, input json.RawMessage) (*http.Request, error) {
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	body, err := json.Marshal(struct {
+		Tool  string          `json:"tool"`
+		Input json.RawMessage `json:"input"`
+	}{tool, input})
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not JSON: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base.JoinPath("tools", "run").String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	return request, nil
+}
+
+// unwrap takes the result out of the answer {"tool", "result", "success"}.
+func unwrap(output *source.Output) error {
+	var answer struct {
+		Result  json.RawMessage `json:"result"`
+		Success *bool           `json:"success"`
+	}
+	if err := json.Unmarshal(output.Value, &answer); err != nil || answer.Result == nil && answer.Success == nil {
+		return toolroom.Errorf(toolroom.CodeInvalidOutput, `the answer is not {"tool", "result", "success"}`).
+			WithHint("set form: path if the service answers with the result itself")
+	}
+	output.Value = answer.Result
+	output.Failed = answer.Success != nil && !*answer.Success
+	if !output.Failed {
+		return nil
+	}
+	reason := "the service reports failure and gives no reason"
+	if len(answer.Result) > 0 {
+		reason, _ = scalarText(answer.Result)
+	}
+	if reason != "" {
+		output.Content = []toolroom.Content{toolroom.TextContent(reason)}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package httpcall
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
+)
+
+// read turns an answer into an output: JSON stays as it is, byte for byte;
+// text becomes a string; images, audio and other bytes become content.
+func (x *exchange) read(ctx context.Context, response *http.Response) (source.Output, error) {
+	if response.StatusCode >= 300 {
+		return x.refused(response)
+	}
+	limit := x.client.options.MaxResponse
+	if response.ContentLength > limit {
+		return done, x.tooLarge(limit)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
+	if err != nil {
+		return source.Output{Effects: toolroom.EffectsUnknown}, x.failure(ctx, err)
+	}
+	if int64(len(body)) > limit {
+		return done, x.tooLarge(limit)
+	}
+	return x.decode(response, body)
+}
+
+// done are the effects of a request that was answered with success, even when
+// its answer is of no use.
+var done = source.Output{Effects: toolroom.EffectsDone}
+
+func (x *exchange) tooLarge(limit int64) error {
+	return toolroom.Errorf(toolroom.CodeResourceLimit, "%s %s: the answer is larger than %d bytes", x.method, x.host, limit).
+		WithHint("ask for less, for example by a page or a filter, or raise max_response of the source")
+}
+
+func (x *exchange) decode(response *http.Response, body []byte) (source.Output, error) {
+	if len(body) == 0 {
+		return source.Output{}, nil
+	}
+	header := response.Header.Get("Content-Type")
+	kind, parameters, err := mime.ParseMediaType(header)
+	if err != nil {
+		kind = ""
+	}
+	switch family, _, _ := strings.Cut(kind, "/"); {
+	case isJSON(kind), kind == "" && json.Valid(body):
+		text := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\uFEFF")))
+		if !json.Valid(text) || !utf8.Valid(text) {
+			return done, x.notJSON(header, body, "which is not JSON")
+		}
+		return source.Output{Value: text}, nil
+	case x.json:
+		return done, x.notJSON(header, body, "where JSON was promised")
+	case family == "image":
+		return source.Output{Content: []toolroom.Content{{Type: toolroom.ContentImage, MIMEType: kind, Data: body}}}, nil
+	case family == "audio":
+		return source.Output{Content: []toolroom.Content{{Type: toolroom.ContentAudio, MIMEType: kind, Data: body}}}, nil
+	default:
+		text, ok := asText(body, parameters["charset"])
+		if !ok {
+			return source.Output{Content: []toolroom.Content{blob(response, kind, body)}}, nil
+		}
+		value, err := json.Marshal(text)
+		if err != nil {
+			return done, fmt.Errorf("encode the text of an answer: %w", err)
+		}
+		return source.Output{Value: value, Content: []toolroom.Content{toolroom.TextContent(text)}}, nil
+	}
+}
+
+func isJSON(kind string) bool { return kind == "application/json" || strings.HasSuffix(kind, "+json") }
+
+// asText reads the charsets that HTTP knows without a declaration; other bytes
+// are not text to us.
+func asText(body []byte, charset string) (string, bool) {
+	switch strings.ToLower(charset) {
+	case "iso-8859-1", "latin1":
+		runes := make([]rune, len(body))
+		for i, b := range body {
+			runes[i] = rune(b)
+		}
+		return string(runes), true
+	case "", "utf-8", "utf8", "us-ascii":
+		return string(body), utf8.Valid(body) && bytes.IndexByte(body, 0) < 0
+	default:
+		return "", false
+	}
+}
+
+func blob(response *http.Response, kind string, body []byte) toolroom.Content {
+	address := *response.Request.URL
+	// A key of the service may be in the query.
+	address.RawQuery, address.User, address.Fragment = "", nil, ""
+	return toolroom.Content{Type: toolroom.ContentResource, MIMEType: kind, URI: address.String(), Data: body}
+}
+
+func (x *exchange) notJSON(header string, body []byte, complaint string) error {
+	const shown = 80
+	if header == "" {
+		header = "no content type"
+	}
+	first := x.excerpt(body[:min(len(body), maxErrorBody)], shown)
+	return &toolroom.Error{
+		Code:    toolroom.CodeInvalidOutput,
+		Message: fmt.Sprintf("%s %s: answered with %s, %s; it begins %q", x.method, x.host, header, complaint, first),
+		Hint:    "check that base_url and path lead to the service itself, not to a page in front of it",
+		Details: map[string]any{"content_type": header, "first_bytes": first},
+	}
+}
+
+// Pick gives the part of value that pointer (RFC 6901) leads to, byte for byte.
+// The error has code invalid_output and says how far the pointer led.
+func Pick(value json.RawMessage, pointer string) (json.RawMessage, error) {
+	at := value
+	walked := ""
+	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if pointer == "" {
+			break
+		}
+		next, ok := member(at, strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
+		if !ok {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidOutput, "the answer has nothing at %s/%s, where its result was promised", walked, token).
+				WithHint("correct the JSON pointer in result of the tool's config")
+		}
+		walked += "/" + token
+		at = next
+	}
+	return at, nil
+}
+
+func member(value json.RawMessage, token string) (json.RawMessage, bool) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(value, &members) == nil {
+		found, ok := members[token]
+		return found, ok
+	}
+	var elements []json.RawMessage
+	if json.Unmarshal(value, &elements) != nil {
+		return nil, false
+	}
+	for i, element := range elements {
+		if fmt.Sprint(i) == token {
+			return element, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,192 @@
+// Package httpcall sends the requests of the sources that speak HTTP: bounded
+// in time and size, with a distinct error for each way to fail, and with
+// secrets kept out of messages and away from other hosts.
+package httpcall
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/inflight"
+	"github.com/toolroom/toolroom/internal/source/secretref"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Defaults of a Client.
+const (
+	DefaultTimeout     = 120 * time.Second // as the HTTP dispatcher of AgentFlow
+	DefaultMaxResponse = 16 << 20
+)
+
+// Options configure a Client; the zero value is ready to use.
+type Options struct {
+	// Timeout bounds one exchange; default DefaultTimeout. The context may end
+	// it earlier.
+	Timeout time.Duration
+	// MaxResponse is the largest body accepted, in bytes after decompression;
+	// default DefaultMaxResponse.
+	MaxResponse int64
+	// RedirectHosts are the hosts, as host or host:port, that an answer may
+	// redirect to beside its own. They are sent no header but Accept,
+	// Content-Type and User-Agent.
+	RedirectHosts []string
+	// Transport sends the requests; default a new one, which takes its proxy
+	// from the environment as http.DefaultTransport does.
+	Transport http.RoundTripper
+}
+
+// Client sends requests for one source. Its methods may be called concurrently.
+type Client struct {
+	options Options
+	http    *http.Client
+	calls   inflight.Group
+}
+
+// NewClient makes a client, which lives until Close.
+func NewClient(options Options) *Client {
+	if options.Timeout == 0 {
+		options.Timeout = DefaultTimeout
+	}
+	if options.MaxResponse == 0 {
+		options.MaxResponse = DefaultMaxResponse
+	}
+	if options.Transport == nil {
+		options.Transport = newTransport()
+	}
+	c := &Client{options: options}
+	c.http = &http.Client{Transport: options.Transport, CheckRedirect: c.checkRedirect}
+	return c
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    10 * time.Second,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConnsPerHost:    16,
+		MaxResponseHeaderBytes: 1 << 20,
+	}
+}
+
+// Close ends the exchanges in flight and returns when they are over. It is
+// idempotent.
+func (c *Client) Close() error {
+	c.calls.Close()
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Request is one exchange to make.
+type Request struct {
+	// HTTP is the request; its context is replaced.
+	HTTP *http.Request
+	// Secrets are those in the request, to be kept out of messages; may be nil.
+	Secrets *secretref.Secrets
+	// Timeout replaces the client's unless it is zero.
+	Timeout time.Duration
+	// JSON says that a body was promised to be JSON.
+	JSON bool
+}
+
+// Reply is what came back. After a failure only Effects is set in Output.
+type Reply struct {
+	source.Output
+	Header http.Header
+}
+
+// Do makes the exchange. A status of 400 or more is an error, as is everything
+// that kept an answer from coming; the codes are upstream_unavailable,
+// upstream_error, rate_limited, timeout, cancelled, resource_limit and
+// invalid_output. The reply is never nil.
+func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
+	ctx, done, err := c.calls.Begin(ctx)
+	if err != nil {
+		return &Reply{Output: source.Output{Effects: toolroom.EffectsNone}}, err
+	}
+	defer done()
+
+	timeout := c.options.Timeout
+	if req.Timeout > 0 {
+		timeout = req.Timeout
+	}
+	x := &exchange{client: c, secrets: req.Secrets, method: req.HTTP.Method, host: req.HTTP.URL.Host, json: req.JSON}
+	if x.secrets == nil {
+		x.secrets = secretref.New(nil)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, x.slow(timeout))
+	defer cancel()
+
+	// What was never sent had no effect.
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaders: func() { sent.Store(true) },
+	})
+	if req.HTTP.Header.Get("User-Agent") == "" {
+		req.HTTP.Header.Set("User-Agent", "toolroom")
+	}
+	response, err := c.http.Do(req.HTTP.WithContext(ctx))
+	if err != nil {
+		effects := toolroom.EffectsNone
+		if sent.Load() {
+			effects = toolroom.EffectsUnknown
+		}
+		return &Reply{Output: source.Output{Effects: effects}}, x.failure(ctx, err)
+	}
+	// Closing a body that was not read to its end closes the connection, which
+	// is what stops a flood.
+	defer response.Body.Close()
+	reply := &Reply{Header: response.Header}
+	reply.Output, err = x.read(ctx, response)
+	return reply, err
+}
+
+// exchange is what the steps of one request share.
+type exchange struct {
+	client  *Client
+	secrets *secretref.Secrets
+	method  string
+	host    string
+	json    bool
+}
+
+const maxRedirects = 5
+
+// checkRedirect lets a request follow to its own host, or to hosts that the
+// configuration names. The standard client would send headers such as
+// X-Api-Key to any host, and Authorization to sub-domains.
+func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
+	first := via[0].URL
+	if len(via) > maxRedirects {
+		return toolroom.Errorf(toolroom.CodeUpstreamError, "%s redirects more than %d times", first.Host, maxRedirects).
+			WithHint("set base_url to the address that answers")
+	}
+	if req.URL.Host == first.Host && req.URL.Scheme == first.Scheme {
+		return nil
+	}
+	if req.URL.Host == first.Host && req.URL.Scheme == "https" {
+		return nil
+	}
+	if (req.URL.Scheme == "https" || req.URL.Scheme == first.Scheme) && c.allowsHost(req.URL.Host, req.URL.Hostname()) {
+		for name := range req.Header {
+			if !slices.Contains([]string{"Accept", "Content-Type", "User-Agent"}, name) {
+				req.Header.Del(name)
+			}
+		}
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeUpstreamError, "%s redirects to %s://%s, which is another host", first.Host, req.URL.Scheme, req.URL.Host).
+		WithHint("set base_url to the address that answers, or add %s to redirect_hosts", req.URL.Host)
+}
+
+func (c *Client) allowsHost(host, hostname string) bool {
+	return slices.ContainsFunc(c.options.RedirectHosts, func(allowed string) bool {
+		return strings.EqualFold(allowed, host) || strings.EqualFold(allowed, hostname)
+	})
+}

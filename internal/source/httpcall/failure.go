@@ -1,0 +1,146 @@
+package httpcall
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/inflight"
+	"github.com/toolroom/toolroom/source"
+)
+
+// failure says why no answer came. It never quotes err, whose text holds the
+// address with its query.
+func (x *exchange) failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return inflight.EndOf(ctx)
+	}
+	var (
+		typed       *toolroom.Error
+		dns         *net.DNSError
+		certificate *tls.CertificateVerificationError
+		notTLS      tls.RecordHeaderError
+		network     *net.OpError
+	)
+	switch {
+	case errors.As(err, &typed):
+		return typed
+	case errors.As(err, &dns):
+		e := x.unavailable(err, "the host name cannot be resolved")
+		e.Retryable = !dns.IsNotFound
+		return e.WithHint("check the host in the source's base_url")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return x.unavailable(err, "the connection was refused").
+			WithHint("start the service, or check host and port in the source's base_url")
+	case errors.As(err, &certificate):
+		e := x.unavailable(err, "its certificate is not trusted")
+		e.Retryable = false
+		return e.WithHint("install the certificate's authority on this machine, or correct base_url")
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &notTLS):
+		e := x.unavailable(err, "it does not speak TLS")
+		e.Retryable = false
+		return e.WithHint("use http:// in base_url, or the port that speaks TLS")
+	case errors.As(err, &network) && network.Op == "dial":
+		return x.unavailable(err, "it cannot be reached")
+	default:
+		return x.unavailable(err, "the connection broke before the answer came")
+	}
+}
+
+func (x *exchange) unavailable(cause error, reason string) *toolroom.Error {
+	return &toolroom.Error{
+		Code:      toolroom.CodeUpstreamUnavailable,
+		Message:   fmt.Sprintf("%s %s: %s", x.method, x.host, reason),
+		Retryable: true,
+		Cause:     cause,
+	}
+}
+
+func (x *exchange) slow(timeout time.Duration) error {
+	return toolroom.Errorf(toolroom.CodeTimeout, "%s %s: no whole answer came in %v", x.method, x.host, timeout).
+		WithHint("what the request did is unknown; raise the timeout of the source or tool if such calls take longer")
+}
+
+const (
+	maxErrorBody = 64 << 10 // read of an error's body
+	maxExcerpt   = 512      // shown of it
+)
+
+// refused turns a status of 300 or more into an error.
+func (x *exchange) refused(response *http.Response) (source.Output, error) {
+	// The status tells enough when the body cannot be read.
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
+	excerpt := x.excerpt(body, maxExcerpt)
+	status := response.StatusCode
+
+	e := &toolroom.Error{
+		Code:    toolroom.CodeUpstreamError,
+		Message: fmt.Sprintf("%s %s: answered %d %s", x.method, x.host, status, http.StatusText(status)),
+		Details: map[string]any{"status": status},
+	}
+	if excerpt != "" {
+		e.Message += ": " + excerpt
+		e.Details["body"] = excerpt
+	}
+	if wait, ok := retryAfter(response.Header.Get("Retry-After"), time.Now()); ok {
+		e.Details["retry_after_seconds"] = int64(wait.Seconds())
+		e.Hint = fmt.Sprintf("try again in %v", wait)
+	}
+
+	output := source.Output{Effects: toolroom.EffectsUnknown}
+	switch status {
+	case http.StatusTooManyRequests:
+		e.Code, e.Retryable = toolroom.CodeRateLimited, true
+		output.Effects = toolroom.EffectsNone
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		e.Retryable = true
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		e.Code, e.Retryable = toolroom.CodeUpstreamUnavailable, true
+	case http.StatusUnauthorized, http.StatusForbidden:
+		e.Hint = "check the credentials in the source's config"
+		output.Effects = toolroom.EffectsNone
+	case http.StatusConflict:
+	default:
+		// By its 4xx the service says that it did not do what was asked.
+		if status < 500 {
+			output.Effects = toolroom.EffectsNone
+		}
+	}
+	return output, e
+}
+
+// retryAfter reads both forms of the header Retry-After (RFC 9110, 10.2.3).
+func retryAfter(value string, now time.Time) (time.Duration, bool) {
+	const most = 24 * time.Hour
+	if seconds, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && seconds >= 0 {
+		return min(time.Duration(min(seconds, int(most/time.Second)))*time.Second, most), true
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(at.Sub(now).Round(time.Second), 0), most), true
+	}
+	return 0, false
+}
+
+// excerpt is the beginning of body as one line without secrets, at most most
+// bytes of it.
+func (x *exchange) excerpt(body []byte, most int) string {
+	text := x.secrets.Redact(strings.ToValidUTF8(string(body), "\uFFFD"))
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
+	if len(text) <= most {
+		return text
+	}
+	for !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
+}

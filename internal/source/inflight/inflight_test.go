@@ -1,0 +1,62 @@
+package inflight_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/inflight"
+)
+
+func TestCloseEndsCallsAndWaitsForThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var g inflight.Group
+		ctx, done, err := g.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := false
+		go func() {
+			<-ctx.Done()
+			time.Sleep(time.Minute)
+			ended = true
+			done()
+		}()
+		g.Close()
+		if !ended {
+			t.Error("Close returned before the call was done")
+		}
+		if got := inflight.EndOf(ctx).Code; got != toolroom.CodeUpstreamUnavailable {
+			t.Errorf("the call ended with %s, want upstream_unavailable", got)
+		}
+		g.Close()
+		if _, _, err := g.Begin(t.Context()); toolroom.CodeOf(err) != toolroom.CodeUpstreamUnavailable {
+			t.Errorf("begin after close: got %v, want upstream_unavailable", err)
+		}
+	})
+}
+
+func TestTheEndOfACallSaysWhy(t *testing.T) {
+	t.Parallel()
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+
+	var g inflight.Group
+	for _, test := range []struct {
+		name string
+		ctx  context.Context
+		want toolroom.Code
+	}{
+		{"cancelled", cancelled, toolroom.CodeCancelled},
+		{"deadline", expired, toolroom.CodeTimeout},
+	} {
+		if _, _, err := g.Begin(test.ctx); toolroom.CodeOf(err) != test.want {
+			t.Errorf("%s: got %v, want %s", test.name, err, test.want)
+		}
+	}
+}

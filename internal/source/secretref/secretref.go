@@ -1,0 +1,96 @@
+// Package secretref expands the references to secrets that configuration holds
+// in the place of the secrets themselves: secret://scope/name and env://NAME.
+package secretref
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Resolver gives the secret that ref names. It is called for each call of a
+// tool, concurrently.
+type Resolver func(ctx context.Context, ref string) (string, error)
+
+var reference = regexp.MustCompile(`\b(?:secret|env)://[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*`)
+
+// In reports whether value refers to a secret.
+func In(value string) bool { return reference.MatchString(value) }
+
+// Secrets expands references for one call and remembers what it gave out, so
+// that it can be kept out of messages. It is not safe for concurrent use.
+type Secrets struct {
+	resolve Resolver
+	known   []string
+}
+
+// New starts the secrets of one call. A nil resolver knows no secret.
+func New(resolve Resolver) *Secrets { return &Secrets{resolve: resolve} }
+
+// Expand replaces each reference in value with its secret. Value must come
+// from configuration, never from the arguments of a call: a caller who could
+// write a reference could read the secret.
+func (s *Secrets) Expand(ctx context.Context, value string) (string, error) {
+	var failure error
+	expanded := reference.ReplaceAllStringFunc(value, func(ref string) string {
+		if failure != nil {
+			return ""
+		}
+		secret, err := s.lookup(ctx, ref)
+		failure = err
+		return secret
+	})
+	if failure != nil {
+		return "", failure
+	}
+	return expanded, nil
+}
+
+func (s *Secrets) lookup(ctx context.Context, ref string) (string, error) {
+	if s.resolve == nil {
+		return "", toolroom.Errorf(toolroom.CodeExecutionFailed, "%s cannot be read: no secrets are set up", ref)
+	}
+	secret, err := s.resolve(ctx, ref)
+	var typed *toolroom.Error
+	switch {
+	case err == nil:
+		s.Hide(secret)
+		return secret, nil
+	case errors.As(err, &typed):
+		return "", typed
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	default:
+		// The text of a foreign error may quote what it was working on.
+		return "", &toolroom.Error{
+			Code:    toolroom.CodeExecutionFailed,
+			Message: ref + " cannot be read",
+			Hint:    "store the secret under that name, or correct the reference in the source's config",
+			Cause:   err,
+		}
+	}
+}
+
+// minHidden keeps a secret of a letter or two from blotting out every message.
+const minHidden = 4
+
+// Hide adds a value, such as an encoded form of a secret, to what Redact hides.
+func (s *Secrets) Hide(value string) {
+	if len(value) >= minHidden {
+		s.known = append(s.known, value)
+		// Longest first: a secret may be part of another.
+		slices.SortFunc(s.known, func(a, b string) int { return len(b) - len(a) })
+	}
+}
+
+// Redact replaces the secrets that were given out, wherever they are in text.
+func (s *Secrets) Redact(text string) string {
+	for _, secret := range s.known {
+		text = strings.ReplaceAll(text, secret, "[secret]")
+	}
+	return text
+}

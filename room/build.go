@@ -1,0 +1,266 @@
+package room
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/run"
+	clisource "github.com/toolroom/toolroom/internal/source/cli"
+	httpsource "github.com/toolroom/toolroom/internal/source/http"
+	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
+	openapisource "github.com/toolroom/toolroom/internal/source/openapi"
+	"github.com/toolroom/toolroom/source"
+)
+
+// build makes a source from its section of the config. Nothing is started.
+func (r *Room) build(name string, s config.Source, programs config.CLI) (source.Source, error) {
+	src, err := r.buildKind(name, s, programs)
+	if err != nil {
+		return nil, err
+	}
+	return &selected{Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout}, nil
+}
+
+func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (source.Source, error) {
+	switch {
+	case s.MCP != nil:
+		return mcpsource.New(mcpsource.Config{
+			Namespace:    name,
+			Command:      s.MCP.Command,
+			Args:         s.MCP.Args,
+			Env:          r.environ(s.MCP.Env),
+			Dir:          r.folder(s.MCP.Cwd),
+			Owner:        r.owner,
+			URL:          s.MCP.URL,
+			Header:       r.header(s.MCP.Headers),
+			StartTimeout: s.MCP.StartTimeout,
+			Idle:         s.MCP.Idle,
+			Log:          r.log,
+			Version:      r.o.Version,
+		}), nil
+	case s.CLI != nil:
+		return clisource.New(clisource.Config{
+			Namespace:   name,
+			Command:     s.CLI.Command,
+			Args:        s.CLI.Args,
+			Dir:         r.folder(s.CLI.Cwd),
+			Env:         r.environ(s.CLI.Env),
+			Description: s.Description,
+			Subcommands: s.CLI.Tools,
+			Timeout:     s.Timeout,
+			Policy:      clisource.Policy{Mode: clisource.Mode(programs.Mode), Allow: programs.Allow},
+			Owner:       r.owner,
+		}), nil
+	case s.HTTP != nil:
+		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.secrets.Resolve})
+	default:
+		return openapisource.New(name, openapisource.Config{
+			Spec:        r.specPath(s.OpenAPI.Spec),
+			BaseURL:     s.OpenAPI.BaseURL,
+			Auth:        s.OpenAPI.Auth,
+			Headers:     s.OpenAPI.Headers,
+			Include:     s.OpenAPI.Include,
+			Exclude:     s.OpenAPI.Exclude,
+			Description: s.Description,
+			Timeout:     s.Timeout,
+		}, openapisource.Options{Resolve: r.secrets.Resolve})
+	}
+}
+
+// environ gives the environment of a child: little of ours, and what the config
+// adds, with secrets resolved anew at each start.
+func (r *Room) environ(extra map[string]string) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		values, err := r.secrets.ExpandAll(ctx, extra)
+		if err != nil {
+			return nil, err
+		}
+		return proc.Environ(r.o.Environ, values), nil
+	}
+}
+
+func (r *Room) header(configured map[string]string) func(context.Context) (http.Header, error) {
+	if len(configured) == 0 {
+		return nil
+	}
+	return func(ctx context.Context) (http.Header, error) {
+		values, err := r.secrets.ExpandAll(ctx, configured)
+		if err != nil {
+			return nil, err
+		}
+		header := http.Header{}
+		for name, value := range values {
+			header.Set(name, value)
+		}
+		return header, nil
+	}
+}
+
+// folder and specPath read a relative path from where the config file is.
+func (r *Room) folder(path string) string {
+	if path == "" || filepath.IsAbs(path) || r.o.ConfigFile == "" {
+		return path
+	}
+	return filepath.Join(filepath.Dir(r.o.ConfigFile), path)
+}
+
+func (r *Room) specPath(spec string) string {
+	if _, err := os.Stat(r.folder(spec)); err == nil {
+		return r.folder(spec)
+	}
+	return spec // a URL, or a file whose absence the source reports
+}
+
+func httpConfig(s config.Source) httpsource.Config {
+	c := httpsource.Config{
+		BaseURL:     s.HTTP.BaseURL,
+		Description: s.Description,
+		Form:        httpsource.Form(s.HTTP.Form),
+		Headers:     s.HTTP.Headers,
+		Timeout:     s.Timeout,
+	}
+	for _, t := range s.HTTP.Tools {
+		c.Tools = append(c.Tools, httpTool(t))
+	}
+	return c
+}
+
+func httpTool(t config.HTTPTool) httpsource.Tool {
+	tool := httpsource.Tool{
+		Name:         t.Name,
+		Title:        t.Title,
+		Description:  t.Description,
+		InputSchema:  schemaTree(t.InputSchema),
+		OutputSchema: schemaTree(t.OutputSchema),
+		Method:       t.Method,
+		Path:         t.Path,
+		Query:        t.Query,
+		Headers:      t.Headers,
+		Result:       t.Result,
+		Hints:        httpsource.Hints(t.Hints),
+		Guarantee:    t.Guarantee,
+		Timeout:      t.Timeout,
+	}
+	// A body is args or none, or else a template.
+	var word string
+	switch {
+	case len(t.Body) == 0:
+	case json.Unmarshal(t.Body, &word) == nil && (word == string(httpsource.BodyArgs) || word == string(httpsource.BodyNone)):
+		tool.Body = httpsource.Body(word)
+	default:
+		tool.Body, tool.BodyTemplate = httpsource.BodyTemplate, json.RawMessage(t.Body)
+	}
+	return tool
+}
+
+// schemaTree is a schema as a tree; the config has checked that it is one.
+func schemaTree(schema config.JSON) map[string]any {
+	tree, err := jsonx.Decode(schema, jsonx.Limits{})
+	if err != nil {
+		return nil
+	}
+	object, _ := tree.(map[string]any)
+	return object
+}
+
+// selected offers the tools of a source that the config selects, and bounds
+// their run time.
+type selected struct {
+	source.Source
+	include, exclude []string
+	timeout          time.Duration
+}
+
+// Tools lists the selected tools.
+func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
+	tools, err := s.Source.Tools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tools = slices.DeleteFunc(tools, func(t toolroom.Tool) bool {
+		return len(s.include) > 0 && !policy.MatchAny(s.include, t.ID.Name) || policy.MatchAny(s.exclude, t.ID.Name)
+	})
+	for i := range tools {
+		if s.timeout > 0 && tools[i].Timeout == 0 {
+			tools[i].Timeout = s.timeout
+		}
+	}
+	return tools, nil
+}
+
+// Notify passes on to a source whose tools can change.
+func (s *selected) Notify(changed func()) {
+	if n, ok := s.Source.(source.Notifier); ok {
+		n.Notify(changed)
+	}
+}
+
+// Describe says what the source is.
+func (s *selected) Describe() source.Description {
+	if d, ok := s.Source.(source.Describer); ok {
+		return d.Describe()
+	}
+	return source.Description{State: "ready"}
+}
+
+// Refine passes on to a source that learns of its tools when asked.
+func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
+	if f, ok := s.Source.(source.Refiner); ok {
+		return f.Refine(ctx, id)
+	}
+	return toolroom.Tool{}, source.ErrNotRefined
+}
+
+// sourceDigest names one configuration of a source.
+func sourceDigest(s config.Source, programs config.CLI) string {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	// Both are plain data: encoding cannot fail.
+	_ = enc.Encode(s)
+	if s.CLI != nil {
+		_ = enc.Encode(programs)
+	}
+	sum := sha256.Sum256(text.Bytes())
+	return hex.EncodeToString(sum[:])
+}
+
+func (r *Room) cacheFor(name, digest string) *listCache {
+	if r.isTemp {
+		return nil
+	}
+	return &listCache{path: filepath.Join(r.home, "lists", name+".json"), digest: digest, now: time.Now}
+}
+
+func artifactLimits(q config.Quota) artifact.Limits {
+	return artifact.Limits{Entries: q.Entries, Total: q.TotalBytes, Each: q.EntryBytes, TTL: q.TTL}
+}
+
+func runLimits(l config.Limits) run.Limits {
+	return run.Limits{
+		Timeout:      l.Timeout,
+		MaxTimeout:   l.MaxTimeout,
+		ApprovalWait: l.ApprovalWait,
+		OutputBytes:  l.OutputBytes,
+		InputBytes:   l.InputBytes,
+		KeyTTL:       l.KeyTTL,
+		Retry:        run.RetryLimits(l.Retry),
+		Breaker:      run.BreakerLimits(l.Breaker),
+		Rate:         run.RateLimits(l.Rate),
+		Cache:        run.CacheLimits(l.Cache),
+		Concurrency:  l.Concurrency,
+	}
+}

@@ -1,0 +1,177 @@
+// Package sourcetest checks that a [source.Source] keeps the contract. A new
+// kind of source is accepted when [Run] passes, with what it cannot do declared
+// in [Skip].
+package sourcetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Config describes a source under test and calls to make of it.
+type Config struct {
+	// Open makes a fresh source whose tools are in Namespace. Run calls it once
+	// for each subtest and closes what it returns.
+	Open      func(t *testing.T) source.Source
+	Namespace string
+
+	// Good is a call that succeeds, any number of times and concurrently.
+	Good Call
+	// Failing is a call of a tool that runs and reports failure.
+	Failing Call
+	// Slow is a call that runs for a minute or more unless it is ended.
+	Slow Call
+	// Running says how much work of Slow calls goes on now, as seen from the
+	// side that works: requests in a test server, living processes.
+	Running func() int
+
+	// Change makes the tools of s change. It is needed for sources that
+	// implement source.Notifier.
+	Change func(t *testing.T, s source.Source)
+
+	// Bound is how long the end of a call or source may take; default 10 s.
+	Bound time.Duration
+	Skip  Skip
+}
+
+// Call is one call of a fixture.
+type Call struct {
+	// Tool is the name without the namespace.
+	Tool string
+	// Arguments is a JSON object.
+	Arguments string
+	// Want is the expected value as JSON. Empty accepts any value.
+	Want string
+}
+
+// Skip says why a part of the contract does not apply to a source. An empty
+// reason means that it does.
+type Skip struct {
+	// Failing: no tool of this kind of source can report failure by itself.
+	Failing string
+	// Slow: no call takes long enough to be ended.
+	Slow string
+	// Change: the fixture's tools cannot change, though the source is a Notifier.
+	Change string
+}
+
+const (
+	defaultBound = 10 * time.Second
+	concurrency  = 16
+)
+
+// Run checks the contract of source.Source, one subtest for each promise.
+func Run(t *testing.T, cfg Config) {
+	t.Helper()
+	if cfg.Bound == 0 {
+		cfg.Bound = defaultBound
+	}
+	t.Run("tools have canonical ids of the namespace and JSON schemas", cfg.testTools)
+	t.Run("listing ends when its context has ended", cfg.testToolsCancelled)
+	t.Run("a good call gives its value and leaves the arguments alone", cfg.testGood)
+	t.Run("calls run concurrently", cfg.testConcurrent)
+	t.Run("an unknown tool is tool_not_found", cfg.testUnknownTool)
+	t.Run("a tool that fails is an output, not an error", cfg.testFailing)
+	t.Run("a call that is cancelled before it starts does not run", cfg.testCancelledBefore)
+	t.Run("cancelling a call ends its work", cfg.testCancel)
+	t.Run("a deadline ends a call's work", cfg.testDeadline)
+	t.Run("closing ends the calls in flight", cfg.testCloseInFlight)
+	t.Run("closing twice is closing once", cfg.testCloseTwice)
+	t.Run("a closed source refuses calls with a typed error", cfg.testCallAfterClose)
+	t.Run("a notifier tells that its tools have changed", cfg.testChange)
+	t.Run("a describer says which kind it is", cfg.testDescribe)
+}
+
+// open makes a source that ends with the test. notify is handed to a Notifier,
+// which expects to be told before anything else is asked of it.
+func (cfg *Config) open(t *testing.T, notify func()) source.Source {
+	t.Helper()
+	s := cfg.Open(t)
+	if n, ok := s.(source.Notifier); ok {
+		n.Notify(notify)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func (cfg *Config) request(t *testing.T, c Call) *source.Request {
+	t.Helper()
+	if c.Tool == "" {
+		t.Fatal("the fixture names no tool for this call; name one, or declare a Skip with the reason")
+	}
+	arguments := c.Arguments
+	if arguments == "" {
+		arguments = "{}"
+	}
+	return &source.Request{
+		Call:      "call_" + c.Tool,
+		Tool:      toolroom.ID{Namespace: cfg.Namespace, Name: c.Tool},
+		Arguments: []byte(arguments),
+		Emit: func(e toolroom.Event) {
+			switch e.Kind {
+			case toolroom.EventProgress, toolroom.EventChunk, toolroom.EventLog:
+			default:
+				t.Errorf("a source emitted %q; it may emit progress, chunk and log", e.Kind)
+			}
+		},
+	}
+}
+
+// outcome is what a call in another goroutine came to.
+type outcome struct {
+	output *source.Output
+	err    error
+}
+
+// start makes the slow call and returns once its work goes on.
+func (cfg *Config) start(ctx context.Context, t *testing.T, s source.Source) <-chan outcome {
+	t.Helper()
+	if cfg.Running == nil {
+		t.Fatal("the fixture has no Running function, so the end of a slow call's work cannot be seen")
+	}
+	req := cfg.request(t, cfg.Slow)
+	done := make(chan outcome, 1)
+	go func() {
+		output, err := s.Call(ctx, req)
+		done <- outcome{output, err}
+	}()
+	cfg.eventually(t, "the slow call's work has not started", func() bool { return cfg.Running() > 0 })
+	return done
+}
+
+// ended waits for a slow call to return an error and its work to be gone.
+func (cfg *Config) ended(t *testing.T, done <-chan outcome) error {
+	t.Helper()
+	var got outcome
+	select {
+	case got = <-done:
+	case <-time.After(cfg.Bound):
+		t.Fatalf("the call has not returned %v after it was ended", cfg.Bound)
+	}
+	if got.err == nil {
+		t.Fatalf("the call that was ended gave an output and no error: %+v", got.output)
+	}
+	cfg.eventually(t, "the call's work still goes on after the call was ended", func() bool { return cfg.Running() == 0 })
+	return got.err
+}
+
+// eventually polls: what it waits for happens in another process, where no
+// channel reaches.
+func (cfg *Config) eventually(t *testing.T, failure string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(cfg.Bound)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s (%v)", failure, cfg.Bound)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
