@@ -144,7 +144,12 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	mux.Handle("/mcp", mcp.HTTP())
 	mux.Handle("GET /{$}", page(o.Version))
 	mux.Handle("/", rest)
-	return guard(mux), func() { stopMetrics(); mcp.Close() }, nil
+	open := http.NewServeMux()
+	open.Handle("/", guard(mux))
+	// Whether it lives is for everybody who can reach it.
+	open.Handle("/healthz", rest)
+	open.Handle("/readyz", rest)
+	return open, func() { stopMetrics(); mcp.Close() }, nil
 }
 
 func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity) (*mcpserver.Server, error) {
@@ -192,17 +197,19 @@ func watchConfig(ctx context.Context, r *room.Room, o Options) {
 	if o.ConfigFile == "" {
 		return
 	}
-	err := config.Watch(ctx, o.ConfigFile, func(c *config.Config, err error) {
-		if err == nil {
-			err = r.Reload(c)
+	go func() {
+		err := config.Watch(ctx, o.ConfigFile, func(c *config.Config, err error) {
+			if err == nil {
+				err = r.Reload(c)
+			}
+			if err != nil {
+				o.Log.Error("the changed config is not used; the one before stays in force", "error", err)
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			o.Log.Warn("the config is not watched for changes", "error", err)
 		}
-		if err != nil {
-			o.Log.Error("the changed config is not used; the one before stays in force", "error", err)
-		}
-	})
-	if err != nil {
-		o.Log.Warn("the config is not watched for changes", "error", err)
-	}
+	}()
 }
 
 func listenError(addr string, err error) error {
