@@ -108,6 +108,17 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
+func TestAnOpenPathNeedsNoToken(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]int{"/healthz": 200, "/healthz/": 401, "/api/v1/tools": 401} {
+		r := request(remote)
+		r.URL.Path = path
+		if w := serve(auth.Options{Required: auth.Always, Open: []string{"/healthz"}}, whoami, r); w.Code != want {
+			t.Errorf("%s: %d, not %d", path, w.Code, want)
+		}
+	}
+}
+
 func TestARefusalIsAChallengeAndAProblem(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
