@@ -28,7 +28,6 @@ func claude() client {
 			}
 			return files
 		},
-		expand: func(Place) map[string]string { return nil },
 	}
 }
 
@@ -72,7 +71,7 @@ func gemini() client {
 				{filepath.Join(at.Home, ".gemini", "settings.json"), readGemini},
 			}
 		},
-		expand: func(Place) map[string]string { return nil },
+		bareVariables: true,
 	}
 }
 

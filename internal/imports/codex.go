@@ -17,7 +17,6 @@ func codex() client {
 				{filepath.Join(at.Home, ".codex", "config.toml"), readCodex},
 			}
 		},
-		expand: func(Place) map[string]string { return nil },
 	}
 }
 

@@ -56,8 +56,10 @@ type client struct {
 	name string
 	// files are where its servers may be; missing ones are passed over.
 	files func(at Place) []file
-	// expand knows the placeholders of its own.
+	// expand knows the placeholders of its own, by name; nil has none.
 	expand func(at Place) map[string]string
+	// bareVariables says that $VAR is ${VAR}.
+	bareVariables bool
 }
 
 // file is one place and how to read it.
@@ -97,7 +99,10 @@ func Read(name string, at Place) (*Result, error) {
 			WithHint("there are %s", strings.Join(Clients(), ", "))
 	}
 	c := clients()[i]
-	reader := reader{at: at, placeholders: c.expand(at), taken: map[string]*Found{}, result: &Result{}}
+	reader := reader{client: c, taken: map[string]*Found{}, result: &Result{}}
+	if c.expand != nil {
+		reader.placeholders = c.expand(at)
+	}
 	var missing []string
 	files := c.files(at)
 	for _, f := range files {
@@ -148,7 +153,7 @@ func readFile(path string) ([]byte, error) {
 
 // reader gathers the servers of one client.
 type reader struct {
-	at           Place
+	client       client
 	placeholders map[string]string
 	taken        map[string]*Found
 	result       *Result

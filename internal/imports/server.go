@@ -88,26 +88,25 @@ func (c *converter) warn(format string, args ...any) {
 
 func (c *converter) headers(s server) map[string]string {
 	headers := c.values(s.Headers, "the header ", strings.ToLower)
-	if len(s.envHeaders) > 0 && headers == nil {
+	if headers == nil && (len(s.envHeaders) > 0 || s.bearerEnv != "") {
 		headers = map[string]string{}
 	}
 	for key, variable := range s.envHeaders {
 		headers[key] = secret.Ref{Name: variable}.String()
 	}
 	if s.bearerEnv != "" {
-		if headers == nil {
-			headers = map[string]string{}
-		}
-		headers["Authorization"] = c.later("the header Authorization", "authorization", "is made of the variable "+s.bearerEnv+": give the word Bearer, a space and its value")
+		headers["Authorization"] = "Bearer " + secret.Ref{Name: s.bearerEnv}.String()
 	}
 	return headers
 }
 
-// placeholder is ${VAR}, ${VAR:-default}, ${env:VAR}, ${input:id} and, for
-// Gemini, $VAR.
+// placeholder is ${VAR}, ${VAR:-default}, ${env:VAR} and ${input:id}. Those that
+// are variables are followed by nothing that a reference could go on with.
 var (
 	placeholder = regexp.MustCompile(`\$\{[^}]*\}`)
-	variable    = regexp.MustCompile(`^\$(?:([A-Za-z_]\w*)|\{(?:env:)?([A-Za-z_]\w*)(:-[^}]*)?\})$`)
+	variable    = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_]\w*)(:-[^}]*)?\}([^\w./-]|$)`)
+	// bareVariable is $VAR, which Gemini alone replaces.
+	bareVariable = regexp.MustCompile(`\$([A-Za-z_]\w*)`)
 )
 
 // values carries over variables or headers. What seems to be a secret becomes a
@@ -118,27 +117,50 @@ func (c *converter) values(in map[string]string, what string, key func(string) s
 	}
 	out := make(map[string]string, len(in))
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		value := c.replaceKnown(in[name])
-		switch m := variable.FindStringSubmatch(value); {
-		case m != nil:
-			out[name] = secret.Ref{Name: m[1] + m[2]}.String()
-			if m[3] != "" {
-				c.warn("%s%s loses the default of %s: Toolroom needs the variable to be set", what, name, m[1]+m[2])
-			}
-		case placeholder.MatchString(value):
-			out[name] = c.later(what+name, key(name), "holds "+strings.Join(placeholder.FindAllString(value, -1), " and "))
-		case isSecret(name, value):
-			ref := c.ref(key(name))
-			if c.found.Secrets == nil {
-				c.found.Secrets = map[string]string{}
-			}
-			c.found.Secrets[ref.String()] = value
-			out[name] = ref.String()
-		default:
-			out[name] = value
-		}
+		out[name] = c.value(what+name, name, key(name), c.replaceKnown(in[name]))
 	}
 	return out
+}
+
+func (c *converter) value(what, name, key, value string) string {
+	if c.client.bareVariables {
+		value = bareVariable.ReplaceAllString(value, "$${$1}")
+	}
+	if text, ok := c.references(what, value); ok {
+		return text
+	}
+	switch {
+	case placeholder.MatchString(value):
+		return c.later(what, key, "holds "+strings.Join(placeholder.FindAllString(value, -1), " and "))
+	case isSecret(name, value):
+		ref := c.ref(key).String()
+		if c.found.Secrets == nil {
+			c.found.Secrets = map[string]string{}
+		}
+		c.found.Secrets[ref] = value
+		return ref
+	default:
+		return value
+	}
+}
+
+// references turns the variables in a value into references. It does not where
+// there are none, something else is left to replace, or the text around them
+// seems to be a secret itself.
+func (c *converter) references(what, value string) (string, bool) {
+	variables := variable.FindAllStringSubmatch(value, -1)
+	around := variable.ReplaceAllString(value, "$3")
+	text := variable.ReplaceAllString(value, "env://$1$3")
+	if len(variables) == 0 || placeholder.MatchString(around) || secretValue.MatchString(around) ||
+		len(secret.References(text)) != len(variables) {
+		return "", false
+	}
+	for _, v := range variables {
+		if v[2] != "" {
+			c.warn("%s loses the default of %s: Toolroom needs the variable to be set", what, v[1])
+		}
+	}
+	return text, true
 }
 
 // later leaves a value to the person: the store is asked for it, and says how
@@ -212,7 +234,7 @@ var (
 // that costs one entry of the store.
 func isSecret(name, value string) bool {
 	switch {
-	case value == "" || secret.IsRef(value):
+	case value == "" || len(secret.References(value)) > 0:
 		return false
 	case secretValue.MatchString(value):
 		return true

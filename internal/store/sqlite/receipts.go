@@ -102,7 +102,10 @@ func (s *Store) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Recei
 		restrict("parent <> '' AND parent = ?", q.Parent) // as its index says
 	}
 	if !q.Since.IsZero() {
+		// The second condition gives the scan in order of seq an end: without
+		// it, few matches would mean reading the whole table.
 		restrict("started >= ?", instant(q.Since))
+		restrict("seq >= (SELECT min(seq) FROM receipts WHERE started >= ?)", instant(q.Since))
 	}
 	order := "DESC"
 	if q.AfterSeq != 0 {
