@@ -151,7 +151,7 @@ func TestToolsComeFromTheHelpAndFlagsFromThatOfTheSubCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	var schema struct {
-		Properties           map[string]struct{ Type any }
+		Properties map[string]struct{ Type any }
 	}
 	if err := json.Unmarshal(refined.InputSchema, &schema); err != nil {
 		t.Fatal(err)
