@@ -272,14 +272,6 @@ func count[N int | int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// or is text, or a stand-in where there is none.
-func or(text, standIn string) string {
-	if text == "" {
-		return standIn
-	}
-	return text
-}
-
 // readAll reads a whole stream that must not be longer than limit bytes.
 func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -47,7 +48,7 @@ func (a *app) sourcesListCommand() *cobra.Command {
 				if s.Listed {
 					tools = fmt.Sprint(s.Tools)
 				}
-				rows[i] = []string{s.Name, string(s.Kind), s.State, tools, or(s.Error, s.Reason)}
+				rows[i] = []string{s.Name, string(s.Kind), s.State, tools, cmp.Or(s.Error, s.Reason)}
 			}
 			return a.screen.table([]string{"SOURCE", "KIND", "STATE", "TOOLS", ""}, rows)
 		}),
