@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -81,7 +82,7 @@ func (a *app) sourcesTestCommand() *cobra.Command {
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case test.Error != "":
-				a.screen.fail(test.Name+" does not work: "+test.Error, test.Reason)
+				a.screen.fail(test.Name+" does not work: "+test.Error, testHint(test.SourceStatus))
 				return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
 			case asJSON:
 				return nil
@@ -91,6 +92,15 @@ func (a *app) sourcesTestCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
 	return c
+}
+
+// testHint is what to do about a source that does not work. Sources advise the
+// test itself, which has just been done.
+func testHint(s room.SourceStatus) string {
+	if s.Reason == "" || strings.Contains(s.Reason, "sources test") {
+		return "see what it says: toolroom sources test " + s.Name + " --log-level debug"
+	}
+	return s.Reason
 }
 
 func (a *app) sourcesRemoveCommand() *cobra.Command {
