@@ -15,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/run"
@@ -143,8 +144,8 @@ func httpTool(t config.HTTPTool) httpsource.Tool {
 		Name:         t.Name,
 		Title:        t.Title,
 		Description:  t.Description,
-		InputSchema:  json.RawMessage(t.InputSchema),
-		OutputSchema: json.RawMessage(t.OutputSchema),
+		InputSchema:  schemaTree(t.InputSchema),
+		OutputSchema: schemaTree(t.OutputSchema),
 		Method:       t.Method,
 		Path:         t.Path,
 		Query:        t.Query,
@@ -164,6 +165,16 @@ func httpTool(t config.HTTPTool) httpsource.Tool {
 		tool.Body, tool.BodyTemplate = httpsource.BodyTemplate, json.RawMessage(t.Body)
 	}
 	return tool
+}
+
+// schemaTree is a schema as a tree; the config has checked that it is one.
+func schemaTree(schema config.JSON) map[string]any {
+	tree, err := jsonx.Decode(schema, jsonx.Limits{})
+	if err != nil {
+		return nil
+	}
+	object, _ := tree.(map[string]any)
+	return object
 }
 
 // selected offers the tools of a source that the config selects, and bounds
@@ -235,7 +246,7 @@ func (r *Room) cacheFor(name, digest string) *listCache {
 }
 
 func artifactLimits(q config.Quota) artifact.Limits {
-	return artifact.Limits{Entries: q.Entries, TotalBytes: q.TotalBytes, EntryBytes: q.EntryBytes, TTL: q.TTL}
+	return artifact.Limits{Entries: q.Entries, Total: q.TotalBytes, Each: q.EntryBytes, TTL: q.TTL}
 }
 
 func runLimits(l config.Limits) run.Limits {

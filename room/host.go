@@ -191,6 +191,14 @@ func (h *host) Describe() source.Description {
 	return source.Description{State: "ready"}
 }
 
+// Refine asks a source that learns of its tools when asked.
+func (h *host) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
+	if f, ok := h.src.(source.Refiner); ok {
+		return f.Refine(ctx, id)
+	}
+	return toolroom.Tool{}, source.ErrNotRefined
+}
+
 // status is how the source is, for people.
 func (h *host) status() SourceStatus {
 	d := h.Describe()

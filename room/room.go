@@ -361,7 +361,7 @@ func (r *Room) Describe(ctx context.Context, who toolroom.Identity, spelling str
 		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", who, e.Tool.ID, decision.Rule)
 		return nil, denied.WithHint("%s", decision.Hint)
 	}
-	return r.catalog.Describe(e, level, form)
+	return r.catalog.Describe(ctx, e, level, form)
 }
 
 // find makes sure that the sources which may have a tool are listed.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -223,6 +224,19 @@ func TestAPutThatFailsLeavesNothing(t *testing.T) {
 		if list, _ := f.store.List(t.Context(), "ann"); len(list) != 0 {
 			t.Errorf("%s left %v", name, list)
 		}
+	}
+}
+
+func TestAFullDiskIsReportedWithItsFolder(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, Options{})
+	full := readerFunc(func([]byte) (int, error) { return 0, syscall.ENOSPC })
+	_, err := f.store.Put(t.Context(), "ann", File, "", "", full)
+	if e := toolroom.AsError(err); !strings.Contains(e.Message, f.dir) || !e.Retryable || e.Hint == "" {
+		t.Errorf("Put = %v, want the folder, retryable, and a hint", err)
+	}
+	if files := f.files(t); len(files) != 0 {
+		t.Errorf("it left %v", files)
 	}
 }
 

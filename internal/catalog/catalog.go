@@ -89,7 +89,11 @@ type Catalog struct {
 	sorted      []toolroom.ID
 	fingerprint string
 	index       *search.Index
-	providers   map[string]source.Description
+	// shown is who serves each id that search may find, by its text. A search
+	// reads it while it holds the index, which a change waits for while it holds
+	// mu: so this map has no part in either lock.
+	shown     sync.Map // of *Entry, by string
+	providers map[string]source.Description
 }
 
 // New makes an empty catalog.
@@ -111,7 +115,7 @@ func New(o Options) *Catalog {
 		byName:      map[string][]toolroom.ID{},
 		byAlias:     map[string]toolroom.ID{},
 		byModelName: map[string]toolroom.ID{},
-		index:       search.New(),
+		index:       &search.Index{},
 		providers:   map[string]source.Description{},
 	}
 }
@@ -250,7 +254,13 @@ func (c *Catalog) put(e *Entry) error {
 	kind := ChangeRegistered
 	if at := slices.IndexFunc(offers, func(o *Entry) bool { return o.Provider == e.Provider }); at >= 0 {
 		if sameDefinition(&offers[at].Tool, &e.Tool) {
-			offers[at] = e // the source may be a new connection
+			// Only the source may be another one: a new connection.
+			offers = slices.Clone(offers)
+			offers[at] = e
+			c.offers[id] = offers
+			if serving := c.selector(offers); !serving.Tool.Hidden {
+				c.shown.Store(id.String(), serving)
+			}
 			return nil
 		}
 		c.forgetAliases(offers[at])
@@ -298,9 +308,15 @@ func (c *Catalog) drop(provider string, id toolroom.ID) bool {
 		delete(c.byName, id.Name)
 	}
 	c.sorted = nil
-	c.index.Delete(id.String())
+	c.hide(id)
 	c.changes.add(Change{Kind: ChangeRemoved, ID: id})
 	return true
+}
+
+// hide takes id out of search.
+func (c *Catalog) hide(id toolroom.ID) {
+	c.shown.Delete(id.String())
+	c.index.Delete(id.String())
 }
 
 func (c *Catalog) checkAliases(e *Entry, id toolroom.ID) error {
@@ -334,9 +350,10 @@ func (c *Catalog) forgetAliases(e *Entry) {
 func (c *Catalog) reindex(id toolroom.ID) {
 	e := c.selector(c.offers[id])
 	if e.Tool.Hidden {
-		c.index.Delete(id.String())
+		c.hide(id)
 		return
 	}
+	c.shown.Store(id.String(), e)
 	about := c.providers[e.Provider]
 	c.index.Put(search.Document{
 		ID:                id.String(),

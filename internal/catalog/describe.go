@@ -1,12 +1,14 @@
 package catalog
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
 )
 
 // Level says how much Describe tells.
@@ -62,14 +64,18 @@ type Description struct {
 }
 
 // Describe tells of the entry at a level; an unknown level is an error with
-// code invalid_arguments. An empty level is LevelSchema.
-func (c *Catalog) Describe(e *Entry, level Level, form Form) (*Description, error) {
+// code invalid_arguments. An empty level is LevelSchema. A source that learns
+// the details of its tools when asked is asked.
+func (c *Catalog) Describe(ctx context.Context, e *Entry, level Level, form Form) (*Description, error) {
 	if level == "" {
 		level = LevelSchema
 	}
 	if !slices.Contains([]Level{LevelSummary, LevelSchema, LevelFull}, level) {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no detail level %q", level).
 			WithHint("use summary, schema or full")
+	}
+	if level != LevelSummary {
+		e = c.refined(ctx, e)
 	}
 	t := &e.Tool
 	d := &Description{
@@ -99,6 +105,24 @@ func (c *Catalog) Describe(e *Entry, level Level, form Form) (*Description, erro
 	d.Notes, d.Examples, d.Tags, d.Aliases = t.Notes, t.Examples, t.Tags, t.Aliases
 	d.Providers = c.providersOf(t.ID)
 	return d, nil
+}
+
+// refined is the entry with all that its source can tell of it; when that is
+// not to be had, the entry as it is.
+func (c *Catalog) refined(ctx context.Context, e *Entry) *Entry {
+	f, ok := e.Source.(source.Refiner)
+	if !ok {
+		return e
+	}
+	tool, err := f.Refine(ctx, e.Tool.ID)
+	if err != nil {
+		return e
+	}
+	refined, err := c.entry(e.Provider, e.Source, tool)
+	if err != nil {
+		return e
+	}
+	return refined
 }
 
 func (c *Catalog) providersOf(id toolroom.ID) []string {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/search"
 )
 
@@ -57,20 +56,12 @@ func (c *Catalog) Search(query string, o SearchOptions) Found {
 		limit = defaultHits
 	}
 	keep := func(id string) bool {
-		parsed, err := toolroom.ParseID(id)
-		if err != nil || o.Namespace != "" && parsed.Namespace != o.Namespace {
-			return false
-		}
-		e := c.entryOf(parsed)
-		return e != nil && (o.Visible == nil || o.Visible(e))
+		e := c.shownAs(id)
+		return e != nil && (o.Namespace == "" || e.Tool.ID.Namespace == o.Namespace) && (o.Visible == nil || o.Visible(e))
 	}
 	found := Found{Query: query, Hits: []Hit{}}
 	for _, h := range c.index.Search(query, search.Options{Limit: min(limit, maxHits), Filter: keep}) {
-		id, err := toolroom.ParseID(h.ID)
-		if err != nil {
-			continue
-		}
-		e := c.entryOf(id)
+		e := c.shownAs(h.ID)
 		if e == nil { // it went away since the index was read
 			continue
 		}
@@ -89,6 +80,12 @@ func (c *Catalog) Search(query string, o SearchOptions) Found {
 		found.Hint = c.signpost(query, o, found.Total)
 	}
 	return found
+}
+
+func (c *Catalog) shownAs(id string) *Entry {
+	e, _ := c.shown.Load(id)
+	entry, _ := e.(*Entry)
+	return entry
 }
 
 func (c *Catalog) visibleCount(o SearchOptions) int {

@@ -193,18 +193,14 @@ func (c check) env(key string, env map[string]string) {
 	}
 }
 
-// reference checks a value that may be a reference to a secret. Values are not
-// shown: they may be secrets written in plain.
+// reference checks the references to secrets in a value. The value is not
+// shown: it may be a secret written in plain.
 func (c check) reference(key, value string) {
-	if secret.IsRef(value) {
-		if _, err := secret.ParseRef(value); err != nil {
+	for _, ref := range secret.References(value) {
+		if _, err := secret.ParseRef(ref); err != nil {
 			e := toolroom.AsError(err)
 			c.problem(key, e.Message, e.Hint)
 		}
-		return
-	}
-	if strings.Contains(value, "secret://") {
-		c.problem(key, "a reference to a secret is the whole value", "put the text around it into the secret")
 	}
 }
 

@@ -112,7 +112,7 @@ func TestEachMistakeInASourceNamesItsPlaceItsReasonAndTheRightForm(t *testing.T)
 		"x: {mcp: {command: a, env: {A=B: c}}}":                                     `1:44: sources.x.mcp.env.A=B: "A=B" is not the name of a variable; for example GITHUB_TOKEN`,
 		"x: {mcp: {command: a, env: {A: secret://b}}}":                              `1:42: sources.x.mcp.env.A: "secret://b" is not a reference to a secret: it needs a scope and a name of 1 to 128 characters of A-Z a-z 0-9 _ . -; for example secret://github/token`,
 		"x: {mcp: {command: a, env: {A: }}}":                                        `1:39: sources.x.mcp.env.A: it has no value; for an empty text write ""`,
-		"x: {mcp: {url: 'http://a', headers: {A: 'Bearer secret://a/b'}}}":          "1:51: sources.x.mcp.headers.A: a reference to a secret is the whole value; put the text around it into the secret",
+		"x: {mcp: {url: 'http://a', headers: {A: 'Bearer secret://a b'}}}":          `1:51: sources.x.mcp.headers.A: "secret://a" is not a reference to a secret: it needs a scope and a name of 1 to 128 characters of A-Z a-z 0-9 _ . -; for example secret://github/token`,
 		"x: {mcp: {url: 'http://a', headers: {A b: c}}}":                            `1:53: sources.x.mcp.headers.A b: "A b" is not the name of a header; for example Authorization`,
 		`x: {mcp: {url: 'http://a', headers: {A: "b\nc"}}}`:                         "1:51: sources.x.mcp.headers.A: a header has one line",
 		"x: {mcp: {url: 'http://a', headers: {host: b}}}":                           "1:54: sources.x.mcp.headers.host: the header Host is set by the URL; remove it",
@@ -146,7 +146,7 @@ func TestAValueThatMayBeASecretIsNotShown(t *testing.T) {
 	for _, text := range []string{
 		"store: {url: 'mysql://u:hunter2@h'}",
 		"sources: {x: {mcp: {url: 'ftp://u:hunter2@h'}}}",
-		"sources: {x: {mcp: {url: 'http://a', headers: {A: 'hunter2 secret://a/b'}}}}",
+		"sources: {x: {mcp: {url: 'http://a', headers: {A: 'hunter2 secret://a'}}}}",
 		"sources: {x: {mcp: {command: a, env: {A: \"hunter2\\0\"}}}}",
 	} {
 		if got := mistakes(t, text); got == "" || strings.Contains(got, "hunter2") {

@@ -10,8 +10,8 @@ import (
 )
 
 // Source is one entry of the section "sources". Exactly one of MCP, OpenAPI,
-// HTTP and CLI is set. Values of Env, Headers and Auth may be references to
-// secrets (secret://scope/name, env://NAME).
+// HTTP and CLI is set. Values of Env, Headers, Query and Auth may hold
+// references to secrets (secret://scope/name, env://NAME).
 type Source struct {
 	MCP     *MCP       `yaml:"mcp,omitempty"`
 	OpenAPI *OpenAPI   `yaml:"openapi,omitempty"`

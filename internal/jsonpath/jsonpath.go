@@ -56,12 +56,16 @@ type selector interface {
 // of the RFC, until yield returns false. The parts are slices of text. The
 // error is ErrText, ErrWork, or that of ctx.
 func (p *Path) Select(ctx context.Context, text []byte, yield func(part []byte) bool) error {
+	return p.selectWithin(ctx, MaxWork, text, yield)
+}
+
+func (p *Path) selectWithin(ctx context.Context, work int, text []byte, yield func(part []byte) bool) error {
 	if !json.Valid(text) {
 		return ErrText
 	}
 	start := skipSpace(text, 0)
 	root := text[start:skipValue(text, start)]
-	s := &selection{ctx: ctx, root: root, work: MaxWork}
+	s := &selection{ctx: ctx, root: root, work: work}
 	s.walk(root, p.segments, yield)
 	return s.err
 }

@@ -65,9 +65,14 @@ func TestAPathThatMultipliesWorkIsStopped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := mustParse(t, tt.path).Select(t.Context(), []byte(tt.text), func([]byte) bool { return true })
-			if !errors.Is(err, ErrWork) {
-				t.Errorf("Select = %v, want ErrWork", err)
+			const work = 4 << 20
+			read := 0
+			err := mustParse(t, tt.path).selectWithin(t.Context(), work, []byte(tt.text), func(part []byte) bool {
+				read += len(part)
+				return true
+			})
+			if !errors.Is(err, ErrWork) || read > work {
+				t.Errorf("error %v after %d bytes, want ErrWork", err, read)
 			}
 		})
 	}

@@ -39,11 +39,11 @@ func (c Chain) Check(seq int64, hash string, body []byte) (Chain, *Receipt, erro
 	r, err := Decode(hash, body)
 	switch {
 	case err != nil:
-		return c, nil, broken("", seq, "it cannot be read")
+		return c, nil, Broken("", seq, "it cannot be read")
 	case seq != c.Seq+1:
-		return c, nil, broken(r.ID, seq, fmt.Sprintf("receipt %d is missing before it", c.Seq+1))
+		return c, nil, Broken(r.ID, seq, fmt.Sprintf("receipt %d is missing before it", c.Seq+1))
 	case hash != c.link(body) || r.Seq != seq:
-		return c, nil, broken(r.ID, seq, "it is not what was recorded")
+		return c, nil, Broken(r.ID, seq, "it is not what was recorded")
 	}
 	return Chain{seq, hash}, r, nil
 }
@@ -55,9 +55,9 @@ func (c Chain) CheckEnd(noted Chain) error {
 	case c == noted:
 		return nil
 	case c.Seq < noted.Seq:
-		return broken("", c.Seq+1, fmt.Sprintf("it and all up to %d are missing", noted.Seq))
+		return Broken("", c.Seq+1, fmt.Sprintf("it and all up to %d are missing", noted.Seq))
 	default:
-		return broken("", noted.Seq+1, "it was added by something else than Toolroom")
+		return Broken("", noted.Seq+1, "it was added by something else than Toolroom")
 	}
 }
 
@@ -98,7 +98,9 @@ func encode(r Receipt) ([]byte, error) {
 	return json.Marshal(&r)
 }
 
-func broken(id string, seq int64, reason string) *toolroom.Error {
+// Broken is the error for the first receipt that does not fit its chain; id may be
+// empty when it is not known.
+func Broken(id string, seq int64, reason string) *toolroom.Error {
 	name := fmt.Sprintf("receipt %d", seq)
 	if id != "" {
 		name += fmt.Sprintf(" (call %s)", id)

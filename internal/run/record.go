@@ -16,9 +16,12 @@ type KeyStore interface {
 	// it returns the record that holds it and claimed is false. A record whose
 	// Expires is before now is free.
 	ClaimKey(ctx context.Context, k KeyRecord, now time.Time) (held KeyRecord, claimed bool, err error)
-	// FinishKey stores the result of the call that holds the key.
+	// FinishKey stores the result of the call that holds the key. When another
+	// call holds it by now that is a conflict; when none does, not_found.
 	FinishKey(ctx context.Context, identity, key, call string, result json.RawMessage) error
-	// ReleaseKey frees a key whose call never started, so that a repeat runs.
+	// ReleaseKey frees a key whose call never started, so that a repeat runs. A
+	// key that is free is no error; one that another call holds, or whose call
+	// has its result, is a conflict.
 	ReleaseKey(ctx context.Context, identity, key, call string) error
 }
 
@@ -72,7 +75,7 @@ type Job struct {
 // JobStore holds asynchronous calls. Its methods are safe for concurrent use,
 // also by several processes on one store.
 type JobStore interface {
-	// CreateJob stores a queued job, durably.
+	// CreateJob stores a queued job, durably. An id that is taken is a conflict.
 	CreateJob(ctx context.Context, j *Job) error
 	// Job is one by id, or an error with code not_found.
 	Job(ctx context.Context, id string) (*Job, error)
@@ -80,8 +83,10 @@ type JobStore interface {
 	// that ended before now, until the given time; nil when there is none.
 	ClaimJob(ctx context.Context, now, until time.Time) (*Job, error)
 	// ExtendJob prolongs a lease and records started. A stale fence is an error
-	// with code conflict: the job belongs to another process now.
+	// with code conflict: the job belongs to another process now. So is a job
+	// that is done; an unknown id is not_found.
 	ExtendJob(ctx context.Context, id string, fence int64, until time.Time, started bool) error
-	// FinishJob stores the one final result. A stale fence is a conflict.
+	// FinishJob stores the one final result. A stale fence or a second result
+	// is a conflict, an unknown id not_found.
 	FinishJob(ctx context.Context, id string, fence int64, result *toolroom.Result, now time.Time) error
 }

@@ -80,19 +80,6 @@ func (m *Masker) Mask(text []byte) []byte {
 	}
 }
 
-// MaskString is Mask for strings.
-func (m *Masker) MaskString(text string) string {
-	matcher := m.matcher()
-	if matcher == nil {
-		return text
-	}
-	b := []byte(text)
-	if len(matcher.find(b)) == 0 {
-		return text
-	}
-	return string(m.Mask(b))
-}
-
 func (m *Masker) matcher() *matcher {
 	if k := m.known.Load(); k != nil {
 		return k.matcher

@@ -5,6 +5,7 @@
 package secret
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -24,11 +25,11 @@ type Ref struct {
 	Name  string
 }
 
-// IsRef reports whether text has the form of a reference, perhaps a mistaken
-// one.
-func IsRef(text string) bool {
-	return strings.HasPrefix(text, stored) || strings.HasPrefix(text, environment)
-}
+var reference = regexp.MustCompile(`\b(?:secret|env)://[A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]*)*`)
+
+// References lists the references in a text, such as "Bearer secret://a/b",
+// mistaken ones too. One ends where a character is that no name has.
+func References(text string) []string { return reference.FindAllString(text, -1) }
 
 // ParseRef reads a reference. The error has code invalid_arguments.
 func ParseRef(text string) (Ref, error) {

@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"path/filepath"
@@ -150,20 +151,21 @@ func (s *Store) Resolve(ctx context.Context, reference string) (string, error) {
 	return value, nil
 }
 
-// ExpandAll gives a copy of values in which every reference is resolved; other
-// values stay as they are. It serves the env and headers of sources.
+// ExpandAll gives a copy of values in which every reference is replaced by its
+// value, also within a text: "Bearer secret://github/token". It serves the env
+// and headers of sources. Errors are those of Resolve.
 func (s *Store) ExpandAll(ctx context.Context, values map[string]string) (map[string]string, error) {
 	out := make(map[string]string, len(values))
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		out[key] = values[key]
-		if !IsRef(values[key]) {
-			continue
+		var failed error
+		out[key] = reference.ReplaceAllStringFunc(values[key], func(ref string) string {
+			value, err := s.Resolve(ctx, ref)
+			failed = cmp.Or(failed, err)
+			return value
+		})
+		if failed != nil {
+			return nil, failed
 		}
-		value, err := s.Resolve(ctx, values[key])
-		if err != nil {
-			return nil, err
-		}
-		out[key] = value
 	}
 	return out, nil
 }

@@ -128,15 +128,15 @@ func TestExpandAllResolvesReferencesAndLeavesTheRest(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), secret.Options{LookupEnv: func(name string) (string, bool) { return "from " + name, name == "REGION" }})
 	set(t, s, "github/token", "ghp_first")
-	in := map[string]string{"A": "secret://github/token", "B": "env://REGION", "C": "plain"}
+	in := map[string]string{"A": "secret://github/token", "B": "env://REGION", "C": "plain", "D": "Bearer secret://github/token, env://REGION;"}
 	got, err := s.ExpandAll(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"A": "ghp_first", "B": "from REGION", "C": "plain"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"A": "ghp_first", "B": "from REGION", "C": "plain", "D": "Bearer ghp_first, from REGION;"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	in["D"] = "secret://no/such"
+	in["E"] = "Bearer secret://no/such"
 	if _, err := s.ExpandAll(t.Context(), in); !errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound}) {
 		t.Errorf("got %v", err)
 	}
@@ -147,14 +147,14 @@ func TestTheMaskerKnowsWhatIsStoredAndWhatWasResolved(t *testing.T) {
 	home := t.TempDir()
 	set(t, open(t, home, secret.Options{}), "github/token", "ghp_first")
 	s := open(t, home, secret.Options{LookupEnv: func(string) (string, bool) { return "variable", true }})
-	if got := s.Masker().MaskString("ghp_first variable"); got != "[secret github/token] variable" {
+	if got := masked(s.Masker(), "ghp_first variable"); got != "[secret github/token] variable" {
 		t.Errorf("before: %s", got)
 	}
 	if _, err := s.Resolve(t.Context(), "env://REGION"); err != nil {
 		t.Fatal(err)
 	}
 	set(t, s, "github/token", "ghp_second")
-	if got := s.Masker().MaskString("ghp_first ghp_second variable"); got != "[secret github/token] [secret github/token] [env REGION]" {
+	if got := masked(s.Masker(), "ghp_first ghp_second variable"); got != "[secret github/token] [secret github/token] [env REGION]" {
 		t.Errorf("after: %s", got)
 	}
 }

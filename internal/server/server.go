@@ -116,28 +116,37 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 		return nil, nil, err
 	}
 	parts := r.Parts()
-	tokens := token.NewVerifier(parts.Tokens)
+	tokens := token.NewVerifier(parts.Tokens, nil)
 	guard := auth.Middleware(auth.Options{
 		Verify:   tokens.Verify,
 		Required: auth.Required(c.Server.Auth.Required),
 		Origins:  c.Server.Origins,
+		Listen:   o.Listen,
+		MaxBody:  c.Server.MaxBody,
+		Open:     api.OpenPaths(),
 		Log:      o.Log,
 	})
+	sources := func() []api.Source {
+		var out []api.Source
+		for _, s := range r.Sources() {
+			out = append(out, api.Source(s))
+		}
+		return out
+	}
+	metrics := api.NewMetrics(api.MetricsOptions{Desk: parts.Desk, Sources: sources})
+	parts.Runner.Receipts = metrics.Receipts(parts.Runner.Receipts)
+	stopMetrics := metrics.Watch(parts.Runner.Bus)
 	rest := api.New(api.Options{
 		Runner: parts.Runner, Worker: parts.Worker, Desk: parts.Desk, Artifacts: parts.Artifacts,
-		Receipts: parts.Receipts, Recorder: parts.Recorder,
-		Sources: r.Sources,
-		Explain: r.Explain,
-		Version: o.Version,
+		Owner:    func(e *toolroom.Event) string { return e.Identity.Key() },
+		Receipts: r, Sources: sources, Explain: r.Explain, Metrics: metrics,
+		Version: o.Version, Log: o.Log,
 	})
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", guard(mcp.HTTP()))
-	mux.Handle("/api/v1/", guard(rest))
-	mux.Handle("/metrics", guard(rest))
-	mux.Handle("/healthz", rest)
-	mux.Handle("/readyz", rest)
+	mux.Handle("/mcp", mcp.HTTP())
 	mux.Handle("GET /{$}", page(o.Version))
-	return mux, mcp.Close, nil
+	mux.Handle("/", rest)
+	return guard(mux), func() { stopMetrics(); mcp.Close() }, nil
 }
 
 func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity) (*mcpserver.Server, error) {
@@ -185,17 +194,19 @@ func watchConfig(ctx context.Context, r *room.Room, o Options) {
 	if o.ConfigFile == "" {
 		return
 	}
-	err := config.Watch(ctx, o.ConfigFile, func(c *config.Config, err error) {
-		if err == nil {
-			err = r.Reload(c)
+	go func() {
+		err := config.Watch(ctx, o.ConfigFile, func(c *config.Config, err error) {
+			if err == nil {
+				err = r.Reload(c)
+			}
+			if err != nil {
+				o.Log.Error("the changed config is not used; the one before stays in force", "error", err)
+			}
+		})
+		if err != nil && ctx.Err() == nil {
+			o.Log.Warn("the config is not watched for changes", "error", err)
 		}
-		if err != nil {
-			o.Log.Error("the changed config is not used; the one before stays in force", "error", err)
-		}
-	})
-	if err != nil {
-		o.Log.Warn("the config is not watched for changes", "error", err)
-	}
+	}()
 }
 
 func listenError(addr string, err error) error {

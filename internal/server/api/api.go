@@ -7,7 +7,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -28,7 +27,8 @@ import (
 // Prefix is where the API is.
 const Prefix = "/api/v1"
 
-// OpenPaths need no token: they say nothing about tools or callers.
+// OpenPaths are the probes. They need no token: they say nothing of tools or
+// callers.
 func OpenPaths() []string { return []string{"/healthz", "/readyz"} }
 
 // Options are the parts of a Server. Runner is required; what another part
@@ -40,15 +40,12 @@ type Options struct {
 	Desk      Desk
 	Artifacts Artifacts
 	// Sources lists the sources and how they are.
-	Sources func(context.Context) []Source
-	// Explain tells how policy decides about a tool.
-	Explain func(tool *toolroom.Tool, who toolroom.Identity) []policy.Step
+	Sources func() []Source
+	// Explain tells how policy decides about a tool, in any accepted spelling.
+	Explain func(ctx context.Context, tool string, who toolroom.Identity) (policy.Decision, []policy.Step, error)
 	// Owner is the [toolroom.Identity.Key] of the caller whose call an event
 	// belongs to. Without it only operators can follow all calls.
 	Owner func(*toolroom.Event) string
-	// Loaded is nil once every source has been listed or has failed to be, else
-	// what is missing. A nil Loaded means that there is nothing to wait for.
-	Loaded func() error
 	// Metrics are served at /metrics; nil serves none.
 	Metrics *Metrics
 
@@ -88,7 +85,7 @@ type Server struct {
 }
 
 // New makes a server.
-func New(o Options) (*Server, error) {
+func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -105,14 +102,12 @@ func New(o Options) (*Server, error) {
 	s.routeArtifacts()
 	s.routeSources()
 	s.routeHealth()
-	if err := s.routeDocument(); err != nil {
-		return nil, err
-	}
+	s.routeDocument()
 	s.mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {
 		problem.Write(w, toolroom.Errorf(toolroom.CodeNotFound, "there is no %s %s", r.Method, r.URL.Path).
 			WithHint("see %s/openapi.json", Prefix))
 	})
-	return s, nil
+	return s
 }
 
 // ServeHTTP serves /api/v1, /healthz, /readyz and /metrics.
@@ -181,9 +176,11 @@ func register[In, Out any](s *Server, op huma.Operation, handle func(context.Con
 		Description: "Error",
 		Content:     map[string]*huma.MediaType{problem.ContentType: {Schema: s.schema(reflect.TypeFor[problem.Problem]())}},
 	}
-	// Bodies and their deadlines are the business of package auth and of
-	// readJSON; huma's own read deadline would outlive the body and end calls.
-	op.BodyReadTimeout = -1
+	// A body that huma knows of it reads itself, twice over and through float64,
+	// with a deadline on the connection that outlives the body and ends calls.
+	// So it hears of bodies only afterwards, for the description.
+	body := op.RequestBody
+	op.RequestBody = nil
 	huma.Register(s.api, op, func(ctx context.Context, in *In) (*Out, error) {
 		out, err := handle(ctx, in)
 		if err != nil {
@@ -191,6 +188,9 @@ func register[In, Out any](s *Server, op huma.Operation, handle func(context.Con
 		}
 		return out, nil
 	})
+	if body != nil {
+		s.api.OpenAPI().Paths[op.Path].Post.RequestBody = body
+	}
 }
 
 // problem is err as an answer. What went wrong inside is logged, with the
@@ -208,28 +208,23 @@ func (s *Server) schema(t reflect.Type) *huma.Schema {
 }
 
 // routeDocument serves the description of all routes registered before.
-func (s *Server) routeDocument() error {
+func (s *Server) routeDocument() {
 	doc := s.api.OpenAPI()
 	// huma describes its own error model, which no answer has.
 	delete(doc.Components.Schemas.Map(), "ErrorModel")
 	delete(doc.Components.Schemas.Map(), "ErrorDetail")
-	asJSON, err := json.Marshal(doc)
-	if err != nil {
-		return err
-	}
-	asYAML, err := doc.YAML()
-	if err != nil {
-		return err
-	}
-	serve := func(path, mime string, body []byte) {
+	serve := func(path, mime string, encode func() ([]byte, error)) {
+		body, err := encode()
+		if err != nil { // a mistake in the routes, as those that huma panics about
+			panic(err)
+		}
 		s.mux.HandleFunc("GET "+Prefix+path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", mime)
 			w.Write(body)
 		})
 	}
-	serve("/openapi.json", "application/openapi+json", asJSON)
-	serve("/openapi.yaml", "application/openapi+yaml", asYAML)
-	return nil
+	serve("/openapi.json", "application/openapi+json", doc.MarshalJSON)
+	serve("/openapi.yaml", "application/openapi+yaml", doc.YAML)
 }
 
 func unsupported(reason string) *toolroom.Error {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 )
 
 // Readiness says whether the server can take calls.
@@ -38,10 +39,23 @@ func (s *Server) readiness() Readiness {
 			missing["receipts"] = err.Error()
 		}
 	}
-	if s.o.Loaded != nil {
-		if err := s.o.Loaded(); err != nil {
-			missing["sources"] = err.Error()
-		}
+	if waiting := s.unlisted(); len(waiting) > 0 {
+		missing["sources"] = "not listed yet: " + strings.Join(waiting, ", ")
 	}
 	return Readiness{Ready: len(missing) == 0, Missing: missing}
+}
+
+// unlisted names the sources that nothing is known of. One that has failed is
+// not waited for: the others serve without it.
+func (s *Server) unlisted() []string {
+	if s.o.Sources == nil {
+		return nil
+	}
+	var names []string
+	for _, source := range s.o.Sources() {
+		if !source.Listed && source.Error == "" {
+			names = append(names, source.Name)
+		}
+	}
+	return names
 }

@@ -29,7 +29,7 @@ type MetricsOptions struct {
 	// ReceiptQueue is how many receipts wait to become durable.
 	ReceiptQueue func() int
 	Desk         Desk
-	Sources      func(context.Context) []Source
+	Sources      func() []Source
 }
 
 // Metrics counts calls, in a registry of its own. Lead the runner's receipts
@@ -161,16 +161,14 @@ func (p pendingApprovals) Collect(out chan<- prometheus.Metric) {
 }
 
 type sourceStates struct {
-	list func(context.Context) []Source
+	list func() []Source
 }
 
 func (sourceStates) Describe(out chan<- *prometheus.Desc) { out <- sourcesDesc }
 
 func (s sourceStates) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
 	states := map[string]int{}
-	for _, source := range s.list(ctx) {
+	for _, source := range s.list() {
 		states[source.State]++
 	}
 	for state, n := range states {

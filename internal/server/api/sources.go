@@ -13,14 +13,17 @@ import (
 
 // Source is how a source is, for people.
 type Source struct {
-	Name  string              `json:"name"`
-	Kind  toolroom.SourceKind `json:"kind"`
-	Tools int                 `json:"tools"`
+	Name string              `json:"name"`
+	Kind toolroom.SourceKind `json:"kind"`
 	// State is a word: ready, idle, connecting, backing off, failing. Reason
 	// says why, and what to do.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
-	Error  string `json:"error,omitempty"`
+	// Listed says that its tools are known, and Tools how many there are.
+	Listed bool `json:"listed"`
+	Tools  int  `json:"tools"`
+	// Error is why the last attempt to list the tools failed.
+	Error string `json:"error,omitempty"`
 }
 
 type sourcesOutput struct {
@@ -70,10 +73,13 @@ func (s *Server) listSources(ctx context.Context, _ *struct{}) (*sourcesOutput, 
 		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator sees the sources").
 			WithHint("list the tools: GET %s/tools", Prefix)
 	}
-	return &sourcesOutput{Body: sourceList{Sources: append([]Source{}, s.o.Sources(ctx)...)}}, nil
+	return &sourcesOutput{Body: sourceList{Sources: append([]Source{}, s.o.Sources()...)}}, nil
 }
 
 func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*explainOutput, error) {
+	if s.o.Explain == nil {
+		return nil, unsupported("this server has no policy to explain")
+	}
 	who := auth.Identity(ctx)
 	if err := actAs(&who.Agent, in.Agent, who); err != nil {
 		return nil, err
@@ -81,15 +87,11 @@ func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*explainO
 	if err := actAs(&who.Provider, in.Provider, who); err != nil {
 		return nil, err
 	}
-	e, err := s.o.Runner.Catalog.Resolve(in.Tool, s.o.Runner.Visible(who))
+	decision, steps, err := s.o.Explain(ctx, in.Tool, who)
 	if err != nil {
 		return nil, err
 	}
-	out := Explanation{Tool: e.Tool.ID.String(), Identity: who, Decision: s.o.Runner.Policy.Decide(&e.Tool, who)}
-	if s.o.Explain != nil {
-		out.Steps = s.o.Explain(&e.Tool, who)
-	}
-	return &explainOutput{Body: out}, nil
+	return &explainOutput{Body: Explanation{Tool: in.Tool, Identity: who, Decision: decision, Steps: steps}}, nil
 }
 
 // actAs puts a name into a field of an identity. What a token says, only an

@@ -73,7 +73,7 @@ func (s *Server) listTools(ctx context.Context, in *listInput) (*listOutput, err
 	}
 	out := &listOutput{Body: toolPage{Tools: make([]*catalog.Description, 0, len(page.Entries)), Next: page.Next}}
 	for _, e := range page.Entries {
-		d, err := s.o.Runner.Catalog.Describe(e, catalog.LevelSummary, catalog.FormCLI)
+		d, err := s.o.Runner.Catalog.Describe(ctx, e, catalog.LevelSummary, catalog.FormCLI)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (s *Server) describeTool(ctx context.Context, in *describeInput) (*describe
 		denied.Phase, denied.Tool = toolroom.PhasePolicy, e.Tool.ID.String()
 		return nil, denied
 	}
-	d, err := s.o.Runner.Catalog.Describe(e, catalog.Level(in.Level), catalog.Form(in.Form))
+	d, err := s.o.Runner.Catalog.Describe(ctx, e, catalog.Level(in.Level), catalog.Form(in.Form))
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ type Options struct {
 	// Listen is the address that the server listens on. When that is a loopback
 	// address, the Host of each request must name this machine.
 	Listen string
-	// Open are the exact paths that need no token.
+	// Open are the exact paths that need no token, such as those of probes.
 	Open []string
 	// MaxBody is the largest request body in bytes; zero is DefaultMaxBody.
 	MaxBody int64
@@ -102,10 +102,11 @@ func IsLocal(who toolroom.Identity) bool { return who.Key() == toolroom.Identity
 func (o *Options) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := o.caller(r)
+		if toolroom.CodeOf(err) == toolroom.CodeUnauthenticated {
+			w.Header().Set("WWW-Authenticate", o.challenge(r))
+			err = toolroom.AsError(err).WithHint("make a token (toolroom token create NAME) and send it as: Authorization: Bearer TOKEN")
+		}
 		if err != nil {
-			if toolroom.CodeOf(err) == toolroom.CodeUnauthenticated {
-				w.Header().Set("WWW-Authenticate", o.challenge(r))
-			}
 			problem.Write(w, err)
 			return
 		}
@@ -168,8 +169,7 @@ func bearerOf(r *http.Request) (string, bool) {
 }
 
 func unauthenticated(reason string) *toolroom.Error {
-	return toolroom.Errorf(toolroom.CodeUnauthenticated, "%s", reason).
-		WithHint("make a token (toolroom token create NAME) and send it as: Authorization: Bearer TOKEN")
+	return toolroom.Errorf(toolroom.CodeUnauthenticated, "%s", reason)
 }
 
 // challenge names an error only when a token came, as RFC 6750 section 3.1

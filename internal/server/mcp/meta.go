@@ -132,7 +132,7 @@ func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (*
 			out.NotFound = append(out.NotFound, toolroom.AsError(err))
 			continue
 		}
-		d, err := s.o.Runner.Catalog.Describe(e, in.Detail, catalog.FormMCPSearch)
+		d, err := s.o.Runner.Catalog.Describe(ctx, e, in.Detail, catalog.FormMCPSearch)
 		if err != nil {
 			return failed(err), nil
 		}

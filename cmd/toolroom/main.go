@@ -1,0 +1,83 @@
+// Command toolroom is the room where the tools of LLM agents are kept. It reads
+// the environment; everything else is in package cli.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"os/user"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/room"
+)
+
+// version is set by the release build.
+var version string
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	// A pipe that is closed is an error of the write, so that what runs can end
+	// in order.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second Ctrl-C ends the process at once.
+	context.AfterFunc(ctx, stop)
+	return program().Run(ctx, os.Args[1:])
+}
+
+func program() cli.Program {
+	// Where the system does not tell one of these, the flags do.
+	home, _ := os.UserHomeDir()
+	dir, _ := os.Getwd()
+	userConfig, _ := os.UserConfigDir()
+	return cli.Program{
+		In:         os.Stdin,
+		Out:        os.Stdout,
+		Err:        os.Stderr,
+		Home:       stateFolder(home),
+		Config:     os.Getenv("TOOLROOM_CONFIG"),
+		Dir:        dir,
+		UserConfig: userConfig,
+		UserHome:   home,
+		User:       userName(),
+		NoColor:    os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
+		Version:    versionOf(debug.ReadBuildInfo),
+		Open:       room.Open,
+	}
+}
+
+// stateFolder is TOOLROOM_HOME, $XDG_STATE_HOME/toolroom or
+// ~/.local/state/toolroom.
+func stateFolder(home string) string {
+	if folder := os.Getenv("TOOLROOM_HOME"); folder != "" {
+		return folder
+	}
+	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "toolroom")
+	}
+	return filepath.Join(home, ".local", "state", "toolroom")
+}
+
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+// versionOf is the version that was built in, or else that of the module.
+func versionOf(read func() (*debug.BuildInfo, bool)) string {
+	if version != "" {
+		return version
+	}
+	if info, ok := read(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) approveCommand() *cobra.Command {
+	var decline, watch, asJSON bool
+	var comment string
+	c := &cobra.Command{
+		Use:   "approve [ID]",
+		Short: "Answer calls that wait for a person; without ID, list them",
+		Example: `  toolroom approve
+  toolroom approve apr_k3j2h4
+  toolroom approve apr_k3j2h4 --decline --comment "not on production"
+  toolroom approve --watch`,
+		Args:              arguments(0, 1),
+		ValidArgsFunction: a.completeApproval,
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			switch {
+			case watch && (len(args) > 0 || decline || comment != "" || asJSON):
+				return usage("toolroom approve --watch", "--watch goes alone")
+			case watch:
+				return a.watchApprovals(ctx, r)
+			case len(args) > 0:
+				return a.answer(ctx, r, args[0], approval.Answer{Approve: !decline, By: a.User, Comment: comment}, asJSON)
+			case decline || comment != "":
+				return usage("toolroom approve ID --decline", "an answer needs the approval's id")
+			}
+			return a.listApprovals(ctx, r, asJSON)
+		}),
+	}
+	f := c.Flags()
+	f.BoolVar(&decline, "decline", false, "decline the call")
+	f.StringVar(&comment, "comment", "", "say why; the caller reads it")
+	f.BoolVar(&watch, "watch", false, "go on as calls come, and ask at a terminal, until Ctrl-C")
+	f.BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) answer(ctx context.Context, r *room.Room, id string, answer approval.Answer, asJSON bool) error {
+	done, err := r.Answer(ctx, id, answer)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.screen.json(done)
+	}
+	return a.screen.printf("%s %s: %s %s\n", done.ID, done.State, done.Tool, done.Arguments)
+}
+
+func (a *app) listApprovals(ctx context.Context, r *room.Room, asJSON bool) error {
+	pending, err := r.Approvals(ctx, approval.Pending)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.screen.json(orEmpty(pending))
+	}
+	if len(pending) == 0 {
+		a.screen.say("No call waits for a person.")
+		return nil
+	}
+	rows := make([][]string, len(pending))
+	for i, p := range pending {
+		rows[i] = []string{p.ID, p.Tool, p.Identity.String(), time.Until(p.Expires).Round(time.Second).String(), p.Reason, string(p.Arguments)}
+	}
+	if err := a.screen.table([]string{"APPROVAL", "TOOL", "BY", "LEFT", "RULE", "ARGUMENTS"}, rows); err != nil {
+		return err
+	}
+	a.screen.say("answer: toolroom approve %s [--decline]", pending[0].ID)
+	return nil
+}
+
+// watchApprovals asks about every pending approval, or shows it where nobody
+// can be asked, and goes on until ctx ends.
+func (a *app) watchApprovals(ctx context.Context, r *room.Room) error {
+	shown := map[string]bool{}
+	for {
+		pending, err := r.Approvals(ctx, approval.Pending)
+		if err != nil {
+			return err
+		}
+		for _, p := range pending {
+			if shown[p.ID] {
+				continue
+			}
+			shown[p.ID] = true
+			if err := a.offer(ctx, r, p); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(followPause):
+		}
+	}
+}
+
+func (a *app) offer(ctx context.Context, r *room.Room, p *approval.Approval) error {
+	if !a.screen.interactive() {
+		return a.screen.printf("%s  %s  %s  %s\n", p.ID, p.Tool, p.Reason, p.Arguments)
+	}
+	if err := a.decide(ctx, r, p.ID); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		// Somebody else was faster, or its time is over: on to the next.
+		a.screen.say("%s", err)
+	}
+	return nil
+}

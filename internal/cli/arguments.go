@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// isDocument reports whether the arguments of a call are one JSON document,
+// given as text, @file or - for stdin, and not words of the form key=value.
+func isDocument(words []string) bool {
+	if len(words) != 1 {
+		return false
+	}
+	word := strings.TrimSpace(words[0])
+	return word == "-" || strings.HasPrefix(word, "@") || strings.HasPrefix(word, "{")
+}
+
+// documentArguments reads a document for which isDocument is true.
+func (a *app) documentArguments(word string) (json.RawMessage, error) {
+	data := []byte(word)
+	if path, ok := strings.CutPrefix(word, "@"); ok || word == "-" {
+		var err error
+		if data, err = a.document(path); err != nil {
+			return nil, err
+		}
+	}
+	// What the runner would say of it names no place to correct.
+	if err := jsonx.Check(data, jsonx.Limits{Bytes: maxDocument}); err != nil {
+		e := toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not valid JSON: %w", err)
+		return nil, e.WithHint(`write '{"key": "value"}', or key=value`)
+	}
+	return data, nil
+}
+
+// words reads arguments of the form key=value as the schema types them:
+//
+//	key=text        a string where the schema allows one, else JSON; without a
+//	                type, JSON where it is valid and a string where it is not
+//	key=a key=b     an array
+//	a.b=1           the member b of the object a, where the schema has that
+//	key=@file       the text of a file; @- is stdin
+//	key:=json       JSON, whatever the schema says; key:=@file too
+//
+// All mistakes are reported at once.
+type words struct {
+	read     func(path string) ([]byte, error)
+	problems []string
+	hint     string
+}
+
+// word is one key=value.
+type word struct {
+	path  []string // of members, outermost first
+	key   string   // as it was typed
+	text  string
+	raw   bool // JSON, whatever the schema says
+	shape shape
+}
+
+func parseWords(args []string, schema json.RawMessage, read func(string) ([]byte, error)) (json.RawMessage, error) {
+	w := &words{read: read}
+	top := shapeOf(schema)
+	var order []string
+	same := map[string][]word{}
+	for _, arg := range args {
+		parsed, ok, err := w.split(arg, top)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		id := strings.Join(parsed.path, "\x00")
+		if _, known := same[id]; !known {
+			order = append(order, id)
+		}
+		same[id] = append(same[id], parsed)
+	}
+	object := map[string]any{}
+	for _, id := range order {
+		list := same[id]
+		if value, ok := w.value(list); ok {
+			w.put(object, list[0], value)
+		}
+	}
+	if len(w.problems) > 0 {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s", strings.Join(w.problems, "\n")).WithHint("%s", w.hint)
+	}
+	return jsonx.Marshal(object)
+}
+
+// problem notes a mistake; the first hint is the one that is shown.
+func (w *words) problem(hint, format string, args ...any) {
+	w.problems = append(w.problems, fmt.Sprintf(format, args...))
+	if w.hint == "" {
+		w.hint = hint
+	}
+}
+
+// split reads one word; ok is false when its key is noted as a mistake.
+func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
+	key, text, found := strings.Cut(arg, "=")
+	key, raw := strings.CutSuffix(key, ":")
+	if !found || key == "" {
+		return word{}, false, usage(`key=value, key:=json, or one '{"key": "value"}'`, "%q is no argument of a call", arg)
+	}
+	if path, ok := strings.CutPrefix(text, "@"); ok {
+		data, err := w.read(path)
+		if err != nil {
+			return word{}, false, fmt.Errorf("%s: %w", key, err)
+		}
+		text = string(data)
+	}
+	if !utf8.ValidString(key) || !utf8.ValidString(text) {
+		w.problem("give the tool a path, or text in UTF-8", "%q is not text in UTF-8", fit(arg, 40))
+		return word{}, false, nil
+	}
+	parsed = word{key: key, text: text, raw: raw}
+	parsed.path, parsed.shape, ok = w.locate(top, key, raw)
+	return parsed, ok, nil
+}
+
+// locate finds the member that a key means.
+func (w *words) locate(at shape, key string, raw bool) (path []string, found shape, ok bool) {
+	rest := key
+	for {
+		if member, ok := at.member(rest); ok {
+			return append(path, rest), member, true
+		}
+		name, inner, dotted := strings.Cut(rest, ".")
+		if member, ok := at.member(name); dotted && inner != "" && ok && (member.may("object") || len(member.names()) > 0) {
+			path, at, rest = append(path, name), member, inner
+			continue
+		}
+		break
+	}
+	if at.open() || raw {
+		return append(path, rest), at.other(), true
+	}
+	names := at.names()
+	hint := "the arguments are " + strings.Join(names, ", ")
+	if near := nearest(rest, names); near != "" {
+		hint = "did you mean " + strings.Join(append(slices.Clone(path), near), ".") + "?"
+	}
+	w.problem(hint, "there is no argument %q", key)
+	return nil, shape{}, false
+}
+
+// value is what all words of one key make together.
+func (w *words) value(list []word) (any, bool) {
+	first := list[0]
+	if len(list) == 1 {
+		return w.one(first, first.shape)
+	}
+	if types := first.shape.types(); len(types) > 0 && !slices.Contains(types, "array") {
+		w.problem("give it once", "%s is given %d times, and it takes one %s", first.key, len(list), strings.Join(types, " or "))
+		return nil, false
+	}
+	items := first.shape.items()
+	array := make([]any, 0, len(list))
+	for _, word := range list {
+		item, ok := w.one(word, items)
+		if !ok {
+			return nil, false
+		}
+		array = append(array, item)
+	}
+	return array, true
+}
+
+func (w *words) one(word word, s shape) (any, bool) {
+	types := s.types()
+	if !word.raw && slices.Contains(types, "string") {
+		// The flag of a program may be a switch as well as a text.
+		if slices.Contains(types, "boolean") && (word.text == "true" || word.text == "false") {
+			return word.text == "true", true
+		}
+		return word.text, true
+	}
+	value, err := jsonx.Decode([]byte(word.text), jsonx.Limits{})
+	switch {
+	case word.raw && err != nil:
+		w.problem("quote it for your shell, for example "+word.key+`:='"text"'`, "%s is not valid JSON: %s", word.key, err)
+		return nil, false
+	case word.raw:
+		return value, true
+	case len(types) == 0 && err != nil:
+		return word.text, true
+	case len(types) == 0 || err == nil && isOf(types, value):
+		return value, true
+	case slices.Contains(types, "array"):
+		item, ok := w.one(word, s.items())
+		return []any{item}, ok
+	}
+	want := strings.Join(types, " or ")
+	w.problem(fmt.Sprintf("give %s as %s", word.key, example(types[0])), "%s is of type %s, and %q is not", word.key, want, fit(word.text, 40))
+	return nil, false
+}
+
+// put sets the member; of two words for the same place the object says no.
+func (w *words) put(object map[string]any, word word, value any) {
+	for _, name := range word.path[:len(word.path)-1] {
+		switch inner := object[name].(type) {
+		case nil:
+			next := map[string]any{}
+			object[name], object = next, next
+		case map[string]any:
+			object = inner
+		default:
+			w.problem("give it once", "%s is within %s, which has a value already", word.key, name)
+			return
+		}
+	}
+	last := word.path[len(word.path)-1]
+	if _, taken := object[last]; taken {
+		w.problem("give it once", "%s is given whole and in parts", word.key)
+		return
+	}
+	object[last] = value
+}
+
+// isOf reports whether a value has one of the types.
+func isOf(types []string, value any) bool {
+	switch value.(type) {
+	case nil:
+		return slices.Contains(types, "null")
+	case bool:
+		return slices.Contains(types, "boolean")
+	case json.Number:
+		return slices.Contains(types, "number") || slices.Contains(types, "integer")
+	case string:
+		return slices.Contains(types, "string")
+	case []any:
+		return slices.Contains(types, "array")
+	default:
+		return slices.Contains(types, "object")
+	}
+}
+
+func example(jsonType string) string {
+	switch jsonType {
+	case "integer":
+		return "a whole number such as 3"
+	case "number":
+		return "a number such as 3.5"
+	case "boolean":
+		return "true or false"
+	case "array":
+		return "JSON such as [1, 2]"
+	case "object":
+		return `JSON such as {"key": 1}`
+	default:
+		return jsonType
+	}
+}
+
+// nearest is the name that a mistaken one is most like, or "" when none is
+// like it.
+func nearest(mistaken string, names []string) string {
+	best, least := "", len(mistaken)/3+2
+	for _, name := range names {
+		if max(len(mistaken), len(name)) > toolroom.MaxIDPart {
+			continue
+		}
+		if d := distance(strings.ToLower(mistaken), strings.ToLower(name)); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+const orderSchema = `{
+  "type": "object",
+  "properties": {
+    "name":   {"type": "string"},
+    "count":  {"type": "integer"},
+    "price":  {"type": "number"},
+    "urgent": {"type": "boolean"},
+    "note":   {"type": ["string", "null"]},
+    "size":   {"enum": ["s", "m", 3]},
+    "any":    {},
+    "tags":   {"type": "array", "items": {"type": "string"}},
+    "ids":    {"type": "array", "items": {"type": "integer"}},
+    "to":     {"$ref": "#/$defs/address"},
+    "extra":  {"type": "object", "additionalProperties": {"type": "integer"}},
+    "dotted.name": {"type": "string"},
+    "either": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+    "nothing": {"type": "null"}
+  },
+  "required": ["name"],
+  "$defs": {"address": {"type": "object", "properties": {
+    "street": {"type": "string"}, "number": {"type": "integer"}, "to": {"$ref": "#/$defs/address"}}}}
+}`
+
+func testFiles(path string) ([]byte, error) {
+	files := map[string]string{"text": "line\n", "list": "[1, 2]", "binary": "\xff\xfe"}
+	data, ok := files[path]
+	if !ok {
+		return nil, usage("", "open %s: no such file", path)
+	}
+	return []byte(data), nil
+}
+
+func TestWordsBecomeArgumentsAsTheSchemaTypesThem(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		words  string // one a line
+		schema string
+		want   string
+	}{
+		"a string keeps the text of a number":           {words: "name=3", want: `{"name":"3"}`},
+		"a string may be empty":                         {words: "name=", want: `{"name":""}`},
+		"a string may hold = and spaces":                {words: "name=a=b c", want: `{"name":"a=b c"}`},
+		"an integer is a number":                        {words: "count=3", want: `{"count":3}`},
+		"an integer beyond 2^53 stays exact":            {words: "count=9007199254740993", want: `{"count":9007199254740993}`},
+		"a number and a boolean":                        {words: "price=1.50\nurgent=true", want: `{"price":1.50,"urgent":true}`},
+		"a nullable string is a string":                 {words: "note=null", want: `{"note":"null"}`},
+		":= gives null all the same":                    {words: "note:=null", want: `{"note":null}`},
+		"a null takes null":                             {words: "nothing=null", want: `{"nothing":null}`},
+		"an enum without a type takes JSON or text":     {words: "size=3", want: `{"size":3}`},
+		"an enum without a type takes text":             {words: "size=m", want: `{"size":"m"}`},
+		"what has no type is JSON where it can be":      {words: `any={"a": [1]}`, want: `{"any":{"a":[1]}}`},
+		"what has no type is text where it is not JSON": {words: "any=hello", want: `{"any":"hello"}`},
+		"one word of an array is its only item":         {words: "tags=a", want: `{"tags":["a"]}`},
+		"repeated words are an array":                   {words: "tags=a\ntags=2", want: `{"tags":["a","2"]}`},
+		"items have their own type":                     {words: "ids=1\nids=2", want: `{"ids":[1,2]}`},
+		"an array may be JSON":                          {words: "ids=[1, 2]", want: `{"ids":[1,2]}`},
+		"repeating text that may be a list makes one":   {words: "either=a\neither=b", want: `{"either":["a","b"]}`},
+		"once, it is the text":                          {words: "either=a", want: `{"either":"a"}`},
+		"a dot goes into an object":                     {words: "to.street=Main\nto.number=7", want: `{"to":{"number":7,"street":"Main"}}`},
+		"dots go deeper":                                {words: "to.to.to.number=7", want: `{"to":{"to":{"to":{"number":7}}}}`},
+		"a name with a dot is a name":                   {words: "dotted.name=x", want: `{"dotted.name":"x"}`},
+		"an open object takes any name":                 {words: "extra.a.b=1", want: `{"extra":{"a.b":1}}`},
+		"an object may be JSON":                         {words: `to={"number": 7}`, want: `{"to":{"number":7}}`},
+		":= is JSON whatever the schema says":           {words: "name:=3", want: `{"name":3}`},
+		":= passes names that the schema does not have": {words: "odd:=3", want: `{"odd":3}`},
+		"@ is the text of a file":                       {words: "name=@text", want: `{"name":"line\n"}`},
+		"a file may hold JSON":                          {words: "ids=@list", want: `{"ids":[1,2]}`},
+		":=@ is a file of JSON":                         {words: "any:=@list", want: `{"any":[1,2]}`},
+		"without a schema everything goes":              {words: "a=1\nb=x\nc.d=true\na=2", schema: " ", want: `{"a":[1,2],"b":"x","c.d":true}`},
+		"a schema that is no schema is none":            {words: "a=1", schema: `[]`, want: `{"a":1}`},
+		"no words are an empty object":                  {words: "", want: `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parseWords(lines(c.words), json.RawMessage(or(c.schema, orderSchema)), testFiles)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, string(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWrongWordsSayWhatToWrite(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ words, message, hint string }{
+		"a wrong key names the nearest":       {"nmae=x", `there is no argument "nmae"`, "did you mean name?"},
+		"a wrong key within an object too":    {"to.stret=x", `there is no argument "to.stret"`, "did you mean to.street?"},
+		"a key like none lists all":           {"zzzzzzzzzzzz=x", `there is no argument "zzzzzzzzzzzz"`, "the arguments are any, count"},
+		"a wrong type":                        {"count=many", `count is of type integer, and "many" is not`, "a whole number"},
+		"an empty number":                     {"count=", `count is of type integer, and "" is not`, "a whole number"},
+		"a wrong item":                        {"ids=1\nids=x", `ids is of type integer, and "x" is not`, "a whole number"},
+		"one value given twice":               {"count=1\ncount=2", "count is given 2 times", "give it once"},
+		"JSON that is none":                   {"name:=x", "name is not valid JSON", `name:='"text"'`},
+		"a whole and its part":                {"to={}\nto.number=1\nto.number:=2", "to.number is given 2 times", "give it once"},
+		"a part and its whole":                {"to.number=1\nto={}", "to is given whole and in parts", "give it once"},
+		"a part of what is no object":         {"to:=1\nto.number=1", "to.number is within to, which has a value already", "give it once"},
+		"a file that is no text":              {"name=@binary", "is not text in UTF-8", "give the tool a path"},
+		"text that is none":                   {"name=\xff", "is not text in UTF-8", "give the tool a path"},
+		"all mistakes come at once":           {"nmae=x\ncount=many", "\n", "did you mean name?"},
+		"no word of the form key=value":       {"name", `"name" is no argument of a call`, "key=value"},
+		"a word without a key":                {"=x", `"=x" is no argument of a call`, "key=value"},
+		"a file that is not there names both": {"name=@none", "name: open none: no such file", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parseWords(lines(c.words), json.RawMessage(orderSchema), testFiles)
+			if err == nil {
+				t.Fatalf("accepted as %s", got)
+			}
+			if !strings.Contains(err.Error(), c.message) {
+				t.Errorf("message %q lacks %q", err, c.message)
+			}
+			hint := toolroom.AsError(err).Hint
+			var u *usageError
+			if errors.As(err, &u) {
+				hint = u.hint
+			}
+			if !strings.Contains(hint, c.hint) {
+				t.Errorf("hint %q lacks %q", hint, c.hint)
+			}
+		})
+	}
+}
+
+func TestASchemaOfReferencesWithoutEndIsReadInBoundedTime(t *testing.T) {
+	t.Parallel()
+	schema := `{"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}}`
+	got, err := parseWords([]string{"x=1"}, json.RawMessage(schema), testFiles)
+	if err != nil || string(got) != `{"x":1}` {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func TestAStepIsSplitAsAShellSplits(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"":                             nil,
+		"  a:b  x=1\ty=2 ":             {"a:b", "x=1", "y=2"},
+		`a:b 'x=one two' "y=it's"`:     {"a:b", "x=one two", "y=it's"},
+		`a:b x='one two'three y=\"\ z`: {"a:b", "x=one twothree", `y=" z`},
+		`a:b '' ""`:                    {"a:b", "", ""},
+		`a:b 'x=\n'`:                   {"a:b", `x=\n`},
+	} {
+		got, err := splitWords(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
+	}
+	for _, text := range []string{`a 'b`, `a "b`, `a \`} {
+		if got, err := splitWords(text); err == nil {
+			t.Errorf("%q was split into %q", text, got)
+		}
+	}
+}
+
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+func FuzzWordsBecomeAnObjectOrAnError(f *testing.F) {
+	for _, words := range []string{"name=3", "to.number=1\nto={}", "ids=1\nids=x", "a:=[", "=", ":==", "to.to.=1", "to..a=1"} {
+		f.Add(words, orderSchema)
+	}
+	f.Add("a.b=1", `{"properties":{"a":{"properties":{"b":{"$ref":"#"}}}}}`)
+	f.Fuzz(func(t *testing.T, words, schema string) {
+		got, err := parseWords(lines(words), json.RawMessage(schema), testFiles)
+		if err != nil {
+			return
+		}
+		doc, err := jsonx.Decode(got, jsonx.Limits{Bytes: 1 << 30, Depth: 1000})
+		if _, ok := doc.(map[string]any); err != nil || !ok {
+			t.Fatalf("%q made %s: %v", words, got, err)
+		}
+	})
+}
+
+func FuzzAQuotedStepComesBackWhole(f *testing.F) {
+	f.Add("a:b", "x=one two", `it's`)
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		want := []string{a, b, c}
+		text := ""
+		for _, word := range want {
+			if !utf8.ValidString(word) {
+				t.Skip("a command line of text")
+			}
+			text += " '" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		got, err := splitWords(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) artifactCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "artifact",
+		Short: "Read what was too long to show",
+		Example: `  toolroom artifact list
+  toolroom artifact read HANDLE --grep error`,
+	}
+	onlyHolds(c)
+	c.AddCommand(a.artifactListCommand(), a.artifactShowCommand(), a.artifactReadCommand(), a.artifactSaveCommand(), a.artifactDeleteCommand())
+	return c
+}
+
+func (a *app) artifactListCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List what is kept",
+		Example: "  toolroom artifact list --json",
+		Args:    arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			list, err := r.Parts().Artifacts.List(ctx, me.Key())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(orEmpty(list))
+			}
+			if len(list) == 0 {
+				a.screen.say("There are no artifacts.")
+				return nil
+			}
+			rows := make([][]string, len(list))
+			for i, one := range list {
+				rows[i] = []string{one.Handle, size(one.Size), one.MIMEType, when(one.Expires), one.Name}
+			}
+			return a.screen.table([]string{"HANDLE", "SIZE", "TYPE", "KEPT UNTIL", "NAME"}, rows)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) artifactShowCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:               "show HANDLE",
+		Short:             "Show what an artifact is",
+		Example:           "  toolroom artifact show HANDLE",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeArtifact,
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			one, err := r.Parts().Artifacts.Stat(ctx, me.Key(), args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(one)
+			}
+			return a.screen.fields(
+				"handle", one.Handle,
+				"name", one.Name,
+				"type", one.MIMEType,
+				"size", fmt.Sprintf("%d bytes", one.Size),
+				"kept until", when(one.Expires),
+				"read", "toolroom artifact read "+one.Handle,
+			)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) artifactReadCommand() *cobra.Command {
+	var o artifact.ReadOptions
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "read HANDLE",
+		Short: "Print a page of an artifact's text",
+		Example: `  toolroom artifact read HANDLE --offset 51200
+  toolroom artifact read HANDLE --grep 'error|warning' --context 2
+  toolroom artifact read HANDLE --json-path '$.items[*].name'`,
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeArtifact,
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			page, err := r.Parts().Artifacts.Read(ctx, me.Key(), args[0], o)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(page)
+			}
+			if err := a.screen.text(page.Text); err != nil {
+				return err
+			}
+			if page.Next > 0 {
+				a.screen.say("there is more: toolroom artifact read %s --offset %d%s", args[0], page.Next, sameSelection(o))
+			}
+			return nil
+		}),
+	}
+	f := c.Flags()
+	f.Int64Var(&o.Offset, "offset", 0, "byte to begin at")
+	f.Int64Var(&o.Limit, "limit", artifact.DefaultPage, "most bytes to print")
+	f.StringVar(&o.Grep, "grep", "", "only lines that match this regular expression")
+	f.IntVar(&o.Context, "context", 0, "with --grep: lines around each match")
+	f.StringVar(&o.JSONPath, "json-path", "", "only what this JSON path selects")
+	f.BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+// sameSelection is what a person has to repeat to read on.
+func sameSelection(o artifact.ReadOptions) string {
+	switch {
+	case o.Grep != "":
+		return fmt.Sprintf(" --grep %q --context %d", o.Grep, o.Context)
+	case o.JSONPath != "":
+		return fmt.Sprintf(" --json-path %q", o.JSONPath)
+	}
+	return ""
+}
+
+func (a *app) artifactSaveCommand() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use:   "save HANDLE FILE",
+		Short: "Write an artifact's bytes to a file (- is stdout)",
+		Example: `  toolroom artifact save HANDLE log.txt
+  toolroom artifact save HANDLE - | less`,
+		Args: arguments(2, 2),
+		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return a.completeArtifact(c, args, typed)
+		},
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			from, one, err := r.Parts().Artifacts.Open(ctx, me.Key(), args[0])
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			if args[1] == "-" {
+				_, err := io.Copy(a.Out, from)
+				return err
+			}
+			if err := save(from, args[1], force); err != nil {
+				return err
+			}
+			return a.screen.printf("wrote %s to %s\n", count(one.Size, "byte"), args[1])
+		}),
+	}
+	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	return c
+}
+
+func save(from io.Reader, path string, force bool) (err error) {
+	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if force {
+		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	to, err := os.OpenFile(path, mode, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return toolroom.Errorf(toolroom.CodeConflict, "%s is there already", path).WithHint("replace it with --force")
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	_, err = io.Copy(to, from)
+	return err
+}
+
+func (a *app) artifactDeleteCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "delete HANDLE",
+		Aliases:           []string{"rm"},
+		Short:             "Delete an artifact",
+		Example:           "  toolroom artifact delete HANDLE",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeArtifact,
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			if err := r.Parts().Artifacts.Delete(ctx, me.Key(), args[0]); err != nil {
+				return err
+			}
+			return a.screen.printf("%s is deleted\n", args[0])
+		}),
+	}
+}
+
+func (a *app) completeArtifact(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(func(ctx context.Context, r *room.Room) []string {
+		list, err := r.Parts().Artifacts.List(ctx, me.Key())
+		if err != nil {
+			return nil
+		}
+		var words []string
+		for _, one := range list {
+			words = append(words, cobra.CompletionWithDesc(one.Handle, one.Name+" "+size(one.Size)))
+		}
+		return words
+	})(c, args, typed)
+}

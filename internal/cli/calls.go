@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) callsCommand() *cobra.Command {
+	var tool, status string
+	var limit int
+	var follow, asJSON bool
+	c := &cobra.Command{
+		Use:   "calls",
+		Short: "Show the receipts of calls",
+		Example: `  toolroom calls --status error --limit 20
+  toolroom calls --follow --json
+  toolroom calls show call_4xk2`,
+		Args: arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			if limit < 1 {
+				return usage("--limit 50", "--limit cannot be %d", limit)
+			}
+			if status != "" {
+				if err := oneOf("--status", status, statuses...); err != nil {
+					return err
+				}
+			}
+			q := receipt.Query{Tool: tool, Status: toolroom.Status(status), Limit: limit}
+			receipts, err := r.Receipts(ctx, q)
+			switch {
+			case err != nil:
+				return err
+			case follow:
+				return a.followCalls(ctx, r, q, receipts, asJSON)
+			case asJSON:
+				return a.screen.json(orEmpty(receipts))
+			case len(receipts) == 0:
+				a.screen.say("There are no receipts of such calls.")
+				return nil
+			}
+			return a.printCalls(receipts)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&tool, "tool", "", "only calls of this tool")
+	f.StringVar(&status, "status", "", "only calls that ended so: ok, error, denied, cancelled or timeout")
+	f.IntVar(&limit, "limit", receipt.DefaultLimit, "most receipts to show")
+	f.BoolVar(&follow, "follow", false, "go on with calls as they end, until Ctrl-C")
+	f.BoolVar(&asJSON, "json", false, "print for programs; with --follow, one receipt a line")
+	completeWords(c, "status", statuses...)
+	a.completeFlagTool(c, "tool")
+	c.AddCommand(a.callsShowCommand(), a.callsVerifyCommand())
+	return c
+}
+
+var statuses = []string{
+	string(toolroom.StatusOK), string(toolroom.StatusError), string(toolroom.StatusDenied),
+	string(toolroom.StatusCancelled), string(toolroom.StatusTimeout),
+}
+
+// orEmpty is a list that JSON writes as [] when there is nothing in it.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func (a *app) printCalls(receipts []*receipt.Receipt) error {
+	rows := make([][]string, len(receipts))
+	for i, r := range receipts {
+		rows[i] = callRow(r)
+	}
+	return a.screen.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "TOOK", "BY", "VIA", "RESULT"}, rows)
+}
+
+func callRow(r *receipt.Receipt) []string {
+	text := r.Preview
+	if r.Error != nil {
+		text = r.Error.Message
+	}
+	return []string{r.ID, when(r.Started), r.Tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), 80)}
+}
+
+// followPause is how often a follower looks for new receipts.
+const followPause = 300 * time.Millisecond
+
+// followCalls prints what is there, oldest first, and then what comes.
+func (a *app) followCalls(ctx context.Context, r *room.Room, q receipt.Query, receipts []*receipt.Receipt, asJSON bool) error {
+	slices.Reverse(receipts)
+	q.AfterSeq, q.Limit = receipt.FromStart, receipt.MaxLimit
+	for {
+		for _, one := range receipts {
+			q.AfterSeq = one.Seq
+			var err error
+			if asJSON {
+				err = a.screen.jsonLine(one)
+			} else {
+				row := callRow(one)
+				err = a.screen.printf("%s  %s  %-30s  %-9s  %8s  %s\n", row[0], row[1], row[2], row[3], row[4], row[7])
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(receipts) < receipt.MaxLimit {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(followPause):
+			}
+		}
+		var err error
+		if receipts, err = r.Receipts(ctx, q); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *app) callsShowCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "show CALL",
+		Short:   "Show the receipt of one call",
+		Example: "  toolroom calls show call_4xk2 --json",
+		Args:    arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			one, err := r.Receipt(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(one)
+			}
+			return a.printReceipt(one)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) printReceipt(r *receipt.Receipt) error {
+	failure := ""
+	if r.Error != nil {
+		failure = string(r.Error.Code) + ": " + r.Error.Message
+	}
+	artifacts := ""
+	for _, handle := range r.Artifacts {
+		artifacts += "toolroom artifact read " + handle + "\n"
+	}
+	wait := ""
+	if r.Usage.Wait > 0 {
+		wait = took(r.Usage.Wait)
+	}
+	return a.screen.fields(
+		"call", r.ID,
+		"parent", r.Parent,
+		"tool", r.Tool,
+		"status", string(r.Status),
+		"error", failure,
+		"effects", string(r.Effects),
+		"started", when(r.Started),
+		"took", took(r.Usage.Run),
+		"waited for a person", wait,
+		"by", r.Identity.String(),
+		"via", r.Surface,
+		"session", r.Session,
+		"key", r.Key,
+		"arguments", indent(r.Arguments),
+		"result", r.Preview,
+		"artifacts", artifacts,
+		"rule", r.Rule,
+		"approval", r.Approval,
+		"hash", r.Hash,
+	)
+}
+
+func (a *app) callsVerifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "verify",
+		Short:   "Check that no receipt was changed or taken out",
+		Example: "  toolroom calls verify",
+		Args:    arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			n, err := r.VerifyReceipts(ctx)
+			if err != nil {
+				a.screen.say("%s before this one fit", count(n, "receipt"))
+				return err
+			}
+			return a.screen.printf("%s, and every one is as it was written\n", count(n, "receipt"))
+		}),
+	}
+}

@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) chainCommand() *cobra.Command {
+	var who caller
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "chain {-f STEPS.json|STEPS.yaml | 'ID KEY=VALUE…' …}",
+		Short: "Call tools one after the other, each with what the one before gave",
+		Long: `Call tools one after the other. The chain stops at the first failure.
+
+A step on the command line is one quoted word: a tool and its arguments as for
+toolroom call. With --previous in it, the value of the step before becomes its
+argument "previous". A file can do more; each of its steps has
+
+  tool, arguments     as for toolroom call
+  use_previous: true  as --previous
+  map: {k: EXPR}      arguments from expressions over previous and steps
+  if: EXPR            skip the step unless this holds
+  retry: 2            repeat it when it fails
+  continue_on_error: true
+  timeout: 10s`,
+		Example: `  toolroom chain 'git:log max_count=1' 'text:count_words --previous'
+  toolroom chain -f release.yaml --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if (file == "") == (len(args) == 0) {
+				return usage(`toolroom chain -f steps.yaml, or toolroom chain 'file:read path=a.txt' 'text:count --previous'`,
+					"toolroom chain needs steps, either from a file or as words")
+			}
+			return nil
+		},
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			call, err := who.call()
+			if err != nil {
+				return err
+			}
+			steps, err := a.chainSteps(ctx, r, call, file, args)
+			if err != nil {
+				return err
+			}
+			return a.runChain(ctx, r, call, steps, asJSON)
+		}),
+	}
+	who.flags(c)
+	c.Flags().StringVarP(&file, "file", "f", "", "read the steps from a JSON or YAML file (- is stdin)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the outcome of every step")
+	return c
+}
+
+func (a *app) chainSteps(ctx context.Context, r *room.Room, as toolroom.Call, file string, args []string) ([]run.Step, error) {
+	if file != "" {
+		data, err := a.document(file)
+		if err != nil {
+			return nil, err
+		}
+		steps, err := parseSteps(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		return steps, nil
+	}
+	steps := make([]run.Step, len(args))
+	for i, arg := range args {
+		step, words, err := parseStep(arg)
+		if err == nil {
+			as.Tool = step.Tool
+			step.Arguments, err = a.callArguments(ctx, r, as, words)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", i+1, err)
+		}
+		steps[i] = step
+	}
+	return steps, nil
+}
+
+// parseStep reads a step that was written as one word.
+func parseStep(text string) (step run.Step, arguments []string, err error) {
+	fields, err := splitWords(text)
+	if err != nil {
+		return step, nil, err
+	}
+	for _, field := range fields {
+		switch {
+		case field == "--previous":
+			step.UsePrevious = true
+		case strings.HasPrefix(field, "--"):
+			return step, nil, usage("toolroom chain --help", "a step does not take %s", field)
+		case step.Tool == "":
+			step.Tool = field
+		default:
+			arguments = append(arguments, field)
+		}
+	}
+	if step.Tool == "" {
+		return step, nil, usage("toolroom chain 'file:read path=a.txt'", "it names no tool")
+	}
+	return step, arguments, nil
+}
+
+// splitWords splits a text into words as a shell does: at white space outside
+// of single and double quotes, with \ before a character that stands for
+// itself outside of single quotes.
+func splitWords(text string) ([]string, error) {
+	var words []string
+	var b strings.Builder
+	var quote rune
+	begun, escaped := false, false
+	for _, r := range text {
+		switch {
+		case escaped:
+			b.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			begun, escaped = true, true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			b.WriteRune(r)
+		case r == '\'' || r == '"':
+			begun, quote = true, r
+		case r == ' ' || r == '\t' || r == '\n' || r == '\r':
+			if begun {
+				words = append(words, b.String())
+				b.Reset()
+			}
+			begun = false
+		default:
+			begun = true
+			b.WriteRune(r)
+		}
+	}
+	if quote != 0 || escaped {
+		return nil, usage("", "a quote in %q is not closed", fit(text, 60))
+	}
+	if begun {
+		words = append(words, b.String())
+	}
+	return words, nil
+}
+
+// fileStep is a step as a file writes it: as the API, with times for people.
+type fileStep struct {
+	run.Step
+	Timeout duration `json:"timeout"`
+}
+
+type duration time.Duration
+
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = duration(parsed)
+	return err
+}
+
+// parseSteps reads a list of steps in JSON or YAML.
+func parseSteps(data []byte) ([]run.Step, error) {
+	if jsonx.Check(data, jsonx.Limits{Bytes: maxDocument}) != nil {
+		var doc any
+		err := yaml.Unmarshal(data, &doc)
+		if err == nil {
+			data, err = jsonx.Marshal(doc)
+		}
+		if err != nil {
+			return nil, badSteps(err)
+		}
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var list []fileStep
+	if err := dec.Decode(&list); err != nil {
+		return nil, badSteps(err)
+	}
+	steps := make([]run.Step, len(list))
+	for i, s := range list {
+		if s.Tool == "" {
+			return nil, badSteps(fmt.Errorf("step %d names no tool", i+1))
+		}
+		steps[i] = s.Step
+		steps[i].Timeout = time.Duration(s.Timeout)
+	}
+	return steps, nil
+}
+
+func badSteps(err error) error {
+	return toolroom.Errorf(toolroom.CodeInvalidArguments, "the steps cannot be read: %s", strings.TrimPrefix(err.Error(), "json: ")).
+		WithHint(`write a list of steps: [{"tool": "file:read", "arguments": {"path": "a.txt"}}, …]`)
+}
+
+func (a *app) runChain(ctx context.Context, r *room.Room, as toolroom.Call, steps []run.Step, asJSON bool) error {
+	w := newWatcher(ctx, a, r)
+	defer w.close()
+	result := r.Chain(run.WithSink(ctx, w.watch), as, steps)
+	w.close()
+	if asJSON {
+		if err := a.screen.json(result); err != nil {
+			return err
+		}
+	}
+	if result.Error != nil {
+		done := 0
+		for _, s := range result.Steps {
+			if s.Result != nil && s.Result.Error == nil {
+				done++
+			}
+		}
+		if done > 0 {
+			a.screen.say("%s done before the failure; --json shows what came of each", count(done, "step"))
+		}
+		a.screen.fail(result.Error.Message, result.Error.Hint)
+		return exitCode(result.Error.Code.Info().Exit)
+	}
+	if asJSON {
+		return nil
+	}
+	for i := len(result.Steps) - 1; i >= 0; i-- {
+		if last := result.Steps[i].Result; last != nil {
+			return a.conclude(last, false)
+		}
+	}
+	return nil
+}

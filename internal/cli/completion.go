@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	_ "embed"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion {bash|zsh|fish}",
+		Short: "Print the script that completes commands, tools and arguments in a shell",
+		Example: `  source <(toolroom completion bash)
+  toolroom completion zsh > "${fpath[1]}/_toolroom"
+  toolroom completion fish > ~/.config/fish/completions/toolroom.fish`,
+		Args:      arguments(1, 1),
+		ValidArgs: []string{"bash", "zsh", "fish"},
+		RunE: func(c *cobra.Command, args []string) error {
+			switch args[0] {
+			case "bash":
+				if err := c.Root().GenBashCompletionV2(a.Out, true); err != nil {
+					return err
+				}
+				_, err := io.WriteString(a.Out, bashWords)
+				return err
+			case "zsh":
+				return c.Root().GenZshCompletion(a.Out)
+			case "fish":
+				return c.Root().GenFishCompletion(a.Out, true)
+			}
+			return usage("toolroom completion bash", "there is no completion for %q", args[0])
+		},
+	}
+}
+
+// bashWords makes the script for bash work also where the package
+// bash-completion is not installed.
+//
+//go:embed words.bash
+var bashWords string
+
+// completionTime bounds what a press of Tab may take.
+const completionTime = 2 * time.Second
+
+// completeFrom opens the room and completes from what it knows without asking
+// any source: a press of Tab starts no server. What fails completes nothing.
+func (a *app) completeFrom(c *cobra.Command, from func(context.Context, *room.Room) []string) []string {
+	ctx, cancel := context.WithTimeout(c.Context(), completionTime)
+	defer cancel()
+	r, err := a.openRoom(ctx, slog.LevelError)
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	return from(ctx, r)
+}
+
+type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+// complete completes the first argument from the room.
+func (a *app) complete(from func(context.Context, *room.Room) []string) completion {
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return startingWith(typed, a.completeFrom(c, from)), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func startingWith(typed string, words []string) []string {
+	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) })
+}
+
+func toolWords(_ context.Context, r *room.Room) []string {
+	tools, err := listTools(r, catalog.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	words := make([]string, len(tools))
+	for i, t := range tools {
+		words[i] = cobra.CompletionWithDesc(t.ID.String(), oneLine(catalog.Shorten(or(t.Title, t.Description), 60)))
+	}
+	return words
+}
+
+func sourceWords(_ context.Context, r *room.Room) []string {
+	var words []string
+	for _, s := range r.Sources() {
+		words = append(words, cobra.CompletionWithDesc(s.Name, string(s.Kind)))
+	}
+	return words
+}
+
+func (a *app) completeTool(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(toolWords)(c, args, typed)
+}
+
+func (a *app) completeSource(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(sourceWords)(c, args, typed)
+}
+
+func (a *app) completeApproval(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(func(ctx context.Context, r *room.Room) []string {
+		pending, err := r.Approvals(ctx, approval.Pending)
+		if err != nil {
+			return nil
+		}
+		var words []string
+		for _, p := range pending {
+			words = append(words, cobra.CompletionWithDesc(p.ID, p.Tool))
+		}
+		return words
+	})(c, args, typed)
+}
+
+// completeCall completes the tool and then its arguments, which a value
+// follows without a space.
+func (a *app) completeCall(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return a.completeTool(c, args, typed)
+	}
+	if key, value, ok := strings.Cut(typed, "="); ok {
+		words := a.completeFrom(c, func(ctx context.Context, r *room.Room) []string { return valueWords(ctx, r, args[0], key) })
+		if strings.HasPrefix(value, "@") || len(words) == 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return startingWith(typed, words), cobra.ShellCompDirectiveNoFileComp
+	}
+	words := a.completeFrom(c, func(ctx context.Context, r *room.Room) []string {
+		d, err := r.Describe(ctx, me, args[0], catalog.LevelSchema, catalog.FormCLI)
+		if err != nil {
+			return nil
+		}
+		s := shapeOf(d.InputSchema)
+		var words []string
+		for _, name := range s.names() {
+			member, _ := s.member(name)
+			words = append(words, cobra.CompletionWithDesc(name+"=", fit(oneLine(member.description()), 60)))
+		}
+		return words
+	})
+	return startingWith(typed, words), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}
+
+// valueWords are the values that an argument can have, where they are few.
+func valueWords(ctx context.Context, r *room.Room, tool, key string) []string {
+	d, err := r.Describe(ctx, me, tool, catalog.LevelSchema, catalog.FormCLI)
+	if err != nil {
+		return nil
+	}
+	member, ok := shapeOf(d.InputSchema).member(key)
+	if !ok {
+		return nil
+	}
+	var words []string
+	for _, value := range member.values() {
+		words = append(words, key+"="+value)
+	}
+	return words
+}
+
+// completeFlagTool completes a flag that takes a tool.
+func (a *app) completeFlagTool(c *cobra.Command, flag string) {
+	must(c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return a.completeTool(c, nil, typed)
+	}))
+}
+
+// completeNamespace completes --namespace.
+func (a *app) completeNamespace(c *cobra.Command) {
+	must(c.RegisterFlagCompletionFunc("namespace", func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return a.completeSource(c, nil, typed)
+	}))
+}
+
+// completeWords completes a flag that takes one of a few words.
+func completeWords(c *cobra.Command, flag string, words ...string) {
+	must(c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// must is for mistakes in the text of this package: a flag that is not there.
+func must(err error) {
+	if err != nil {
+		panic(toolroom.Errorf(toolroom.CodeInternal, "the command line is put together wrongly: %w", err))
+	}
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "config",
+		Short:   "Check the config",
+		Example: "  toolroom config check",
+	}
+	onlyHolds(c)
+	c.AddCommand(a.configCheckCommand())
+	return c
+}
+
+func (a *app) configCheckCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Report every mistake in the config; starts nothing and opens no network",
+		Example: `  toolroom config check
+  toolroom config check --config staging.yaml --json`,
+		Args: arguments(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
+			if err != nil {
+				return err
+			}
+			_, err = config.Load(file)
+			if !asJSON && err == nil {
+				return a.screen.printf("%s is fine\n", file)
+			}
+			var mistakes *config.Errors
+			if !asJSON || err != nil && !errors.As(err, &mistakes) {
+				return err
+			}
+			return a.printMistakes(file, mistakes)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+// printMistakes prints the outcome of a check for programs.
+func (a *app) printMistakes(file string, mistakes *config.Errors) error {
+	type problem struct {
+		Line   int    `json:"line"`
+		Column int    `json:"column"`
+		Key    string `json:"key,omitempty"`
+		Reason string `json:"reason"`
+		Hint   string `json:"hint,omitempty"`
+	}
+	out := struct {
+		File     string    `json:"file"`
+		OK       bool      `json:"ok"`
+		Problems []problem `json:"problems"`
+	}{File: file, OK: mistakes == nil, Problems: []problem{}}
+	if mistakes != nil {
+		for _, p := range mistakes.Problems {
+			out.Problems = append(out.Problems, problem{p.Line, p.Column, p.Key, p.Reason, p.Hint})
+		}
+	}
+	if err := a.screen.json(out); err != nil || mistakes == nil {
+		return err
+	}
+	return exitCode(toolroom.ExitError)
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) describeCommand() *cobra.Command {
+	var level, form string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "describe ID",
+		Short: "Show what a tool does and how to call it",
+		Example: `  toolroom describe filesystem:read_text_file
+  toolroom describe github:create_issue --level full --form mcp --json`,
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeTool,
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			if err := oneOf("--form", form, string(catalog.FormCLI), string(catalog.FormMCP), string(catalog.FormCode)); err != nil {
+				return err
+			}
+			if err := oneOf("--level", level, string(catalog.LevelSummary), string(catalog.LevelSchema), string(catalog.LevelFull)); err != nil {
+				return err
+			}
+			d, err := r.Describe(ctx, me, args[0], catalog.Level(level), catalog.Form(form))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(d)
+			}
+			return a.printDescription(d)
+		}),
+	}
+	c.Flags().StringVar(&level, "level", string(catalog.LevelSchema), "summary, schema or full")
+	c.Flags().StringVar(&form, "form", string(catalog.FormCLI), "form of the ready call: cli, mcp or code")
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	completeWords(c, "level", "summary", "schema", "full")
+	completeWords(c, "form", "cli", "mcp", "code")
+	return c
+}
+
+// oneOf requires a flag to have one of a few values.
+func oneOf(flag, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return usage(flag+" "+allowed[0], "%s cannot be %q; it is one of %s", flag, value, strings.Join(allowed, ", "))
+}
+
+func (a *app) printDescription(d *catalog.Description) error {
+	var providers string
+	if len(d.Providers) > 1 {
+		providers = strings.Join(d.Providers, ", ")
+	}
+	err := a.screen.fields(
+		"tool", d.ID,
+		"title", d.Title,
+		"what", or(d.Text, d.Summary),
+		"source", string(d.Source),
+		"version", string(d.Version),
+		"repeat", string(d.Guarantee),
+		"hints", hintWords(d.Hints),
+		"tags", strings.Join(d.Tags, ", "),
+		"aliases", strings.Join(d.Aliases, ", "),
+		"providers", providers,
+		"arguments", argumentList(d),
+		"output", indent(d.OutputSchema),
+		"notes", d.Notes,
+		"examples", exampleList(d.Examples),
+		"call", d.Call,
+	)
+	return err
+}
+
+// argumentList tells of each argument on a line of its own, required ones
+// first.
+func argumentList(d *catalog.Description) string {
+	s := shapeOf(d.InputSchema)
+	names := slices.Sorted(maps.Keys(d.Types))
+	slices.SortStableFunc(names, func(x, y string) int {
+		return rank(d.Required, x) - rank(d.Required, y)
+	})
+	var b strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&b, "%s  %s", name, d.Types[name])
+		if slices.Contains(d.Required, name) {
+			b.WriteString(", required")
+		}
+		if value, ok := d.Defaults[name]; ok {
+			fmt.Fprintf(&b, ", default %s", compact(value))
+		}
+		member, _ := s.member(name)
+		if text := member.description(); text != "" {
+			b.WriteString("  " + oneLine(text))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func rank(required []string, name string) int {
+	if slices.Contains(required, name) {
+		return 0
+	}
+	return 1
+}
+
+func compact(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+func indent(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if len(raw) == 0 || json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+func hintWords(h *toolroom.Hints) string {
+	if h == nil {
+		return ""
+	}
+	var words []string
+	add := func(flag *bool, yes, no string) {
+		switch {
+		case flag == nil:
+		case *flag:
+			words = append(words, yes)
+		default:
+			words = append(words, no)
+		}
+	}
+	add(h.ReadOnly, "read-only", "writes")
+	add(h.Destructive, "destructive", "not destructive")
+	add(h.Idempotent, "idempotent", "not idempotent")
+	add(h.OpenWorld, "open world", "closed world")
+	return strings.Join(words, ", ")
+}
+
+func exampleList(examples []toolroom.Example) string {
+	var b strings.Builder
+	for _, e := range examples {
+		if text := or(e.Title, e.Description); text != "" {
+			b.WriteString(oneLine(text) + ": ")
+		}
+		b.WriteString(string(e.Arguments) + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/imports"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/room"
+)
+
+// imported is what became of one server.
+type imported struct {
+	Name   string `json:"name"`
+	Origin string `json:"origin"`
+	// State is added, there (it was before and stays) or new (not added yet).
+	State    string   `json:"state"`
+	Secrets  []string `json:"secrets,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+func (a *app) importCommand() *cobra.Command {
+	var path string
+	var dryRun, force, asJSON bool
+	clients := imports.Clients()
+	c := &cobra.Command{
+		Use:   "import {" + strings.Join(clients, "|") + "}",
+		Short: "Take over the MCP servers of another program",
+		Long: `Take over the MCP servers that another program is configured with. Values
+that look like secrets go into the secret store, and the config names them.`,
+		Example: `  toolroom import claude --dry-run
+  toolroom import cursor --path ~/project`,
+		Args:      arguments(1, 1),
+		ValidArgs: clients,
+		RunE: func(c *cobra.Command, args []string) error {
+			if !slices.Contains(clients, args[0]) {
+				return usage("one of "+strings.Join(clients, ", "), "there is no import from %q", args[0])
+			}
+			place := imports.Place{Home: a.UserHome, Dir: a.Dir}
+			if path != "" {
+				place = imports.Place{Home: path, Dir: path}
+			}
+			result, err := imports.Read(args[0], place)
+			if err != nil {
+				return err
+			}
+			file, err := a.editable()
+			if err != nil {
+				return err
+			}
+			done, err := a.takeOver(c.Context(), file, result.Found, dryRun, force)
+			return errors.Join(a.printImported(file, done, result.Skipped, asJSON), err)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&path, "path", "", "folder to look in (default: your home and this folder)")
+	f.BoolVar(&dryRun, "dry-run", false, "say what would be added, and change nothing")
+	f.BoolVar(&force, "force", false, "replace sources of the same names")
+	f.BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+// takeOver adds the servers to the config, after their secrets to the store, so
+// that no source is there without them.
+func (a *app) takeOver(ctx context.Context, file string, found []imports.Found, dryRun, force bool) ([]imported, error) {
+	before, err := config.Load(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		before, err = config.Default(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := make([]imported, len(found))
+	secrets := map[string]string{}
+	for i, server := range found {
+		all[i] = imported{Name: server.Name, Origin: server.Origin, State: "new", Warnings: server.Warnings}
+		if _, there := before.Sources[server.Name]; there && !force {
+			all[i].State = "there"
+			continue
+		}
+		all[i].Secrets = slices.Sorted(maps.Keys(server.Secrets))
+		maps.Copy(secrets, server.Secrets)
+	}
+	if dryRun {
+		return all, nil
+	}
+	if err := a.keepSecrets(ctx, secrets); err != nil {
+		return nil, err
+	}
+	for i, server := range found {
+		if all[i].State == "there" {
+			continue
+		}
+		if err := config.AddSource(file, server.Name, server.Source, force); err != nil {
+			return all, err
+		}
+		all[i].State = "added"
+	}
+	return all, nil
+}
+
+func (a *app) keepSecrets(ctx context.Context, secrets map[string]string) error {
+	if len(secrets) == 0 {
+		return nil
+	}
+	return a.inRoom(ctx, func(r *room.Room) error {
+		for _, reference := range slices.Sorted(maps.Keys(secrets)) {
+			ref, err := secret.ParseRef(reference)
+			if err != nil {
+				return err
+			}
+			if err := r.Parts().Secrets.Set(ctx, ref, secrets[reference]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (a *app) printImported(file string, done []imported, skipped []string, asJSON bool) error {
+	if asJSON {
+		return a.screen.json(struct {
+			Config  string     `json:"config"`
+			Sources []imported `json:"sources"`
+			Skipped []string   `json:"skipped"`
+		}{file, orEmpty(done), orEmpty(skipped)})
+	}
+	rows := make([][]string, len(done))
+	for i, one := range done {
+		rows[i] = []string{one.Name, one.State, one.Origin}
+	}
+	if len(rows) > 0 {
+		if err := a.screen.table([]string{"SOURCE", "", "FROM"}, rows); err != nil {
+			return err
+		}
+	}
+	for _, one := range done {
+		for _, warning := range one.Warnings {
+			a.screen.say("%s: %s", one.Name, warning)
+		}
+		if len(one.Secrets) > 0 {
+			a.screen.say("%s: kept as secrets: %s", one.Name, strings.Join(one.Secrets, ", "))
+		}
+		if one.State == "there" {
+			a.screen.say("%s was in %s before and stays as it is; --force replaces it", one.Name, file)
+		}
+	}
+	for _, reason := range skipped {
+		a.screen.say("left out: %s", reason)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/config"
+)
+
+func (a *app) initCommand() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Write a config to start from",
+		Example: `  toolroom init
+  toolroom init --config ~/.config/toolroom/toolroom.yaml --force`,
+		Args: arguments(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			file := or(a.configFile, filepath.Join(a.Dir, "toolroom.yaml"))
+			if err := config.Init(file, force); err != nil {
+				return err
+			}
+			if err := a.screen.printf("wrote %s\n", file); err != nil {
+				return err
+			}
+			a.screen.say("%s", firstSteps)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "replace a config that is there")
+	return c
+}
+
+// editable is the config that sources are added to; it need not be there yet.
+func (a *app) editable() (string, error) {
+	file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, os.MkdirAll(filepath.Dir(file), 0o755)
+	}
+	return file, err
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// Groups of commands in the help.
+const (
+	groupUse    = "use"
+	groupSetUp  = "setup"
+	groupGovern = "govern"
+	groupAbout  = "about"
+)
+
+// root puts the commands together.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "toolroom",
+		Short: "The room where the tools of your agents are kept",
+		Long: `Toolroom keeps the tools that agents use: it finds them, checks who may use
+them, runs them, and keeps a receipt of every call.`,
+		Example: `  toolroom sources add filesystem -- mcp-server-filesystem .
+  toolroom search "read a file"
+  toolroom call filesystem:read_text_file path=README.md
+  toolroom serve`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.prepare() },
+	}
+	onlyHolds(root)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.screen)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(c.CommandPath()+" --help", "%s", err)
+	})
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.home, "home", a.Home, "folder of all state (TOOLROOM_HOME)")
+	flags.StringVar(&a.configFile, "config", a.Config, "config file (TOOLROOM_CONFIG); else ./toolroom.yaml or the user's")
+	flags.StringVar(&a.logLevel, "log-level", "", "log to stderr: debug, info, warn or error")
+	flags.BoolVar(&a.noColor, "no-color", a.NoColor, "no colours (NO_COLOR)")
+	completeWords(root, "log-level", "debug", "info", "warn", "error")
+
+	root.AddGroup(
+		&cobra.Group{ID: groupUse, Title: "Use tools:"},
+		&cobra.Group{ID: groupSetUp, Title: "Set up:"},
+		&cobra.Group{ID: groupGovern, Title: "Govern:"},
+		&cobra.Group{ID: groupAbout, Title: "About this Toolroom:"},
+	)
+	add := func(id string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = id
+			root.AddCommand(c)
+		}
+	}
+	add(groupUse, a.callCommand(), a.chainCommand(), a.searchCommand(), a.describeCommand(), a.toolsCommand(), a.artifactCommand())
+	add(groupSetUp, a.initCommand(), a.serveCommand(), a.sourcesCommand(), a.importCommand(), a.configCommand())
+	add(groupGovern, a.callsCommand(), a.approveCommand(), a.policyCommand(), a.tokenCommand(), a.secretCommand())
+	add(groupAbout, a.doctorCommand(), a.benchCommand(), a.versionCommand(), a.completionCommand())
+	root.SetHelpCommandGroupID(groupAbout)
+	return root
+}
+
+// prepare checks the global flags once they have been read.
+func (a *app) prepare() error {
+	a.screen.color = !a.noColor && a.screen.outTerminal
+	if a.logLevel != "" {
+		return oneOf("--log-level", a.logLevel, slices.Sorted(maps.Keys(logLevels))...)
+	}
+	return nil
+}
+
+// onlyHolds makes c a command that only holds others.
+func onlyHolds(c *cobra.Command) {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		return unknown(c, args[0])
+	}
+}
+
+// unknown refuses a word that is no sub-command of c.
+func unknown(c *cobra.Command, word string) error {
+	hint := c.CommandPath() + " --help"
+	var names []string
+	for _, sub := range c.Commands() {
+		names = append(names, sub.Name())
+	}
+	if near := nearest(word, names); near != "" {
+		hint = c.CommandPath() + " " + near
+	}
+	return usage(hint, "there is no command %q in %s", word, c.CommandPath())
+}
+
+// arguments requires from least to most arguments; most < 0 is any number.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usage(c.UseLine(), "%s needs %s", c.CommandPath(), count(least, "argument"))
+		case most >= 0 && len(args) > most && c.HasSubCommands():
+			return unknown(c, args[most])
+		case most >= 0 && len(args) > most:
+			return usage(c.UseLine(), "%s does not take %q", c.CommandPath(), args[most])
+		}
+		return nil
+	}
+}

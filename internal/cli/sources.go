@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) sourcesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "sources",
+		Aliases: []string{"source"},
+		Short:   "Say where tools come from",
+		Example: `  toolroom sources add filesystem -- mcp-server-filesystem .
+  toolroom sources test filesystem
+  toolroom sources list`,
+	}
+	onlyHolds(c)
+	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand())
+	return c
+}
+
+func (a *app) sourcesListCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the sources and how they are",
+		Example: "  toolroom sources list --json",
+		Args:    arguments(0, 0),
+		RunE: a.withRoom(func(_ context.Context, r *room.Room, _ []string) error {
+			sources := r.Sources()
+			if asJSON {
+				return a.screen.json(orEmpty(sources))
+			}
+			if len(sources) == 0 {
+				a.screen.say("There are no sources yet. %s", firstSteps)
+				return nil
+			}
+			rows := make([][]string, len(sources))
+			for i, s := range sources {
+				tools := "not listed yet"
+				if s.Listed {
+					tools = fmt.Sprint(s.Tools)
+				}
+				rows[i] = []string{s.Name, string(s.Kind), s.State, tools, or(s.Error, s.Reason)}
+			}
+			return a.screen.table([]string{"SOURCE", "KIND", "STATE", "TOOLS", ""}, rows)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) sourcesTestCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:               "test NAME",
+		Short:             "Start a source and list its tools",
+		Example:           "  toolroom sources test filesystem",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeSource,
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			a.screen.progress("trying " + args[0] + " …")
+			test, err := r.TestSource(ctx, args[0])
+			a.screen.progress("")
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if err := a.screen.json(test); err != nil {
+					return err
+				}
+			}
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case test.Error != "":
+				a.screen.fail(test.Name+" does not work: "+test.Error, test.Reason)
+				return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
+			case asJSON:
+				return nil
+			}
+			return a.screen.printf("%s works: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took))
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) sourcesRemoveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "remove NAME",
+		Aliases:           []string{"rm"},
+		Short:             "Take a source out of the config",
+		Example:           "  toolroom sources remove filesystem",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeSource,
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := a.editable()
+			if err != nil {
+				return err
+			}
+			if err := config.RemoveSource(file, args[0]); err != nil {
+				return err
+			}
+			return a.screen.printf("%s is out of %s\n", args[0], file)
+		},
+	}
+}
+
+func (a *app) sourcesLoginCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "login NAME",
+		Short:             "Log in to a remote MCP server (not there yet)",
+		Example:           "  toolroom sources login github",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeSource,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return toolroom.Errorf(toolroom.CodeUnsupported, "logging in to an MCP server by OAuth is not there yet").
+				WithHint("keep a token of the server as a secret (its value: Bearer TOKEN), and send it:\ntoolroom secret set %s/token\ntoolroom sources add --force %[1]s URL --header Authorization=secret://%[1]s/token", args[0])
+		},
+	}
+}

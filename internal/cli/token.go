@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/token"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) tokenCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "token",
+		Short:   "Let others in: bearer tokens for remote clients",
+		Example: "  toolroom token create ann --expires 720h",
+	}
+	onlyHolds(c)
+	c.AddCommand(a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRevokeCommand())
+	return c
+}
+
+func (a *app) tokenCreateCommand() *cobra.Command {
+	var o token.Options
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a token; it is shown this once",
+		Example: `  toolroom token create ann
+  toolroom token create ci --subject build --groups ops,release --agent fast --expires 720h --json`,
+		Args: arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			o.Name = args[0]
+			plaintext, t, err := token.Create(ctx, r.Parts().Tokens, o)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(struct {
+					token.Token
+					Plaintext string `json:"token"`
+				}{t, plaintext})
+			}
+			a.screen.say("Token %s of %s. It cannot be shown again. Send it as: Authorization: Bearer …", t.ID, t.Subject)
+			return a.screen.printf("%s\n", plaintext)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&o.Subject, "subject", "", "whom it stands for (default NAME)")
+	f.StringSliceVar(&o.Groups, "groups", nil, "groups of that subject")
+	f.StringVar(&o.Agent, "agent", "", "the one agent that may use it")
+	f.DurationVar(&o.TTL, "expires", 0, "how long it holds, such as 720h (default: until revoked)")
+	f.BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) tokenListCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the tokens",
+		Example: "  toolroom token list --json",
+		Args:    arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			tokens, err := r.Parts().Tokens.Tokens(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(orEmpty(tokens))
+			}
+			if len(tokens) == 0 {
+				a.screen.say("There are no tokens. Make one: toolroom token create NAME")
+				return nil
+			}
+			rows := make([][]string, len(tokens))
+			for i, t := range tokens {
+				rows[i] = []string{t.ID, t.Name, t.Subject, t.Agent, tokenState(t, time.Now()), or(when(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
+			}
+			return a.screen.table([]string{"ID", "NAME", "SUBJECT", "AGENT", "STATE", "LAST USED", "GROUPS"}, rows)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func tokenState(t *token.Token, now time.Time) string {
+	switch {
+	case !t.Revoked.IsZero():
+		return "revoked"
+	case t.Expires.IsZero():
+		return "valid"
+	case !now.Before(t.Expires):
+		return "expired"
+	default:
+		return "valid until " + when(t.Expires)
+	}
+}
+
+func (a *app) tokenRevokeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke {ID|NAME}",
+		Short:   "End a token at once",
+		Example: "  toolroom token revoke ann",
+		Args:    arguments(1, 1),
+		ValidArgsFunction: a.complete(func(ctx context.Context, r *room.Room) []string {
+			tokens, err := r.Parts().Tokens.Tokens(ctx)
+			if err != nil {
+				return nil
+			}
+			var words []string
+			for _, t := range tokens {
+				if t.Revoked.IsZero() {
+					words = append(words, cobra.CompletionWithDesc(t.ID, t.Name))
+				}
+			}
+			return words
+		}),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			id, err := tokenID(ctx, r.Parts().Tokens, args[0])
+			if err != nil {
+				return err
+			}
+			if err := r.Parts().Tokens.RevokeToken(ctx, id, time.Now()); err != nil {
+				return err
+			}
+			return a.screen.printf("token %s is revoked\n", id)
+		}),
+	}
+}
+
+// tokenID is the id that a person means, who may have written a name that only
+// one token has.
+func tokenID(ctx context.Context, store token.Store, word string) (string, error) {
+	tokens, err := store.Tokens(ctx)
+	if err != nil {
+		return "", err
+	}
+	var named []string
+	for _, t := range tokens {
+		if t.ID == word {
+			return word, nil
+		}
+		if t.Name == word && t.Revoked.IsZero() {
+			named = append(named, t.ID)
+		}
+	}
+	switch len(named) {
+	case 0:
+		return "", toolroom.Errorf(toolroom.CodeNotFound, "there is no token %q", word).WithHint("toolroom token list")
+	case 1:
+		return named[0], nil
+	}
+	return "", toolroom.Errorf(toolroom.CodeConflict, "%d tokens have the name %q", len(named), word).
+		WithHint("give the id of one: %s", strings.Join(named, ", "))
+}

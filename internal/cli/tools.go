@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) toolsCommand() *cobra.Command {
+	var namespace string
+	var hidden, asJSON bool
+	c := &cobra.Command{
+		Use:   "tools",
+		Short: "List the tools",
+		Example: `  toolroom tools --namespace filesystem
+  toolroom tools --json`,
+		Args: arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			if err := loadAll(ctx, r, namespace); err != nil {
+				return err
+			}
+			tools, err := listTools(r, catalog.ListOptions{Namespace: namespace, Hidden: hidden})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(tools)
+			}
+			return a.printTools(r, tools)
+		}),
+	}
+	c.Flags().StringVar(&namespace, "namespace", "", "only tools of this namespace")
+	c.Flags().BoolVar(&hidden, "hidden", false, "hidden tools too")
+	c.Flags().BoolVar(&asJSON, "json", false, "print whole definitions for programs")
+	a.completeNamespace(c)
+	return c
+}
+
+// listTools reads all pages of the list. When the tools change meanwhile it
+// begins again, so that none is missed.
+func listTools(r *room.Room, o catalog.ListOptions) ([]toolroom.Tool, error) {
+	o.Limit = catalog.MaxPage
+	tools := []toolroom.Tool{}
+	for restarts := 0; ; {
+		page, err := r.Tools(me, o)
+		if toolroom.CodeOf(err) == toolroom.CodeInvalidCursor && restarts < maxRestarts {
+			restarts++
+			o.Cursor, tools = "", tools[:0]
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			tools = append(tools, e.Tool)
+		}
+		if page.Next == "" {
+			return tools, nil
+		}
+		o.Cursor = page.Next
+	}
+}
+
+const maxRestarts = 10
+
+func (a *app) printTools(r *room.Room, tools []toolroom.Tool) error {
+	if len(tools) == 0 {
+		if len(r.Sources()) == 0 {
+			a.screen.say("There are no tools yet. %s", firstSteps)
+		} else {
+			a.screen.say("There are no such tools. See how the sources are: toolroom sources list")
+		}
+		return nil
+	}
+	rows := make([][]string, len(tools))
+	for i, t := range tools {
+		rows[i] = []string{t.ID.String(), string(t.Source), catalog.Shorten(or(t.Description, t.Title), 200)}
+	}
+	return a.screen.table([]string{"TOOL", "SOURCE", "WHAT IT DOES"}, rows)
+}
+
+// firstSteps is what to do in an empty room.
+const firstSteps = `Add a source of tools:
+  toolroom import claude                     the MCP servers of Claude (or codex, cursor, vscode, gemini)
+  toolroom sources add NAME -- COMMAND ARGS  an MCP server that runs here
+  toolroom sources add NAME URL              an MCP server elsewhere
+  toolroom sources add NAME --openapi FILE   an HTTP service
+  toolroom sources add git --cli git         a program`

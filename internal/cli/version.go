@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) versionCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  toolroom version --json",
+		Args:    arguments(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			platform := runtime.GOOS + "/" + runtime.GOARCH
+			if asJSON {
+				return a.screen.json(struct {
+					Version  string `json:"version"`
+					Go       string `json:"go"`
+					Platform string `json:"platform"`
+				}{a.Version, runtime.Version(), platform})
+			}
+			return a.screen.printf("toolroom %s (%s, %s)\n", a.Version, runtime.Version(), platform)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}

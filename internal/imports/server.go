@@ -1,0 +1,272 @@
+package imports
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/secret"
+)
+
+// server is an MCP server as all clients together write it.
+type server struct {
+	Type    string            `json:"type"`
+	Command string            `json:"command" toml:"command"`
+	Args    []string          `json:"args" toml:"args"`
+	Env     map[string]string `json:"env" toml:"env"`
+	EnvFile string            `json:"envFile"`
+	Cwd     string            `json:"cwd" toml:"cwd"`
+	URL     string            `json:"url" toml:"url"`
+	HTTPURL string            `json:"httpUrl"` // Gemini's name of URL
+	Headers map[string]string `json:"headers" toml:"http_headers"`
+
+	Description string `json:"description"`
+	Disabled    bool   `json:"disabled"`
+
+	// include and exclude are names of tools.
+	include, exclude       []string
+	startTimeout, callTime time.Duration
+	// envHeaders are headers whose value is a variable, by its name.
+	envHeaders map[string]string
+	// bearerEnv is the variable that holds the token of an Authorization.
+	bearerEnv string
+}
+
+// convert makes a source of a server under the name that it will have.
+func (r *reader) convert(name string, s server) (Found, error) {
+	c := converter{reader: r, found: Found{Name: name}}
+	m := &config.MCP{StartTimeout: s.startTimeout}
+	switch {
+	case s.Command == "" && s.URL == "":
+		return Found{}, errors.New("it has neither a command nor a URL")
+	case s.Command != "":
+		m.Command = c.text("the command", s.Command)
+		m.Cwd = c.text("the working folder", s.Cwd)
+		for i, arg := range s.Args {
+			m.Args = append(m.Args, c.argument(s.Args[:i], arg))
+		}
+		m.Env = c.values(s.Env, "the variable ", func(key string) string { return key })
+		if s.EnvFile != "" {
+			c.warn("the file of variables %s is not read; name what the server needs in env", s.EnvFile)
+		}
+		if s.URL != "" {
+			c.warn("it has a URL too, which is left out")
+		}
+	default:
+		m.URL = c.text("the URL", s.URL)
+		m.Headers = c.headers(s)
+		if s.Type == "sse" {
+			c.warn("it speaks the older HTTP+SSE transport; Toolroom speaks streamable HTTP, which many servers offer at another path, often /mcp")
+		}
+		if u, err := url.Parse(m.URL); err == nil && (u.User != nil || hasSecretQuery(u)) {
+			c.warn("the URL seems to hold a secret, which toolroom.yaml would show; send it as a header if the server can take one")
+		}
+	}
+	c.found.Source = config.Source{
+		MCP: m, Description: s.Description, Disabled: s.Disabled, Timeout: s.callTime,
+		Tools: config.Selection{Include: s.include, Exclude: s.exclude},
+	}
+	return c.found, nil
+}
+
+// converter gathers what is found out about one server.
+type converter struct {
+	*reader
+	found Found
+}
+
+func (c *converter) warn(format string, args ...any) {
+	c.found.Warnings = append(c.found.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (c *converter) headers(s server) map[string]string {
+	headers := c.values(s.Headers, "the header ", strings.ToLower)
+	if headers == nil && (len(s.envHeaders) > 0 || s.bearerEnv != "") {
+		headers = map[string]string{}
+	}
+	for key, variable := range s.envHeaders {
+		headers[key] = secret.Ref{Name: variable}.String()
+	}
+	if s.bearerEnv != "" {
+		headers["Authorization"] = "Bearer " + secret.Ref{Name: s.bearerEnv}.String()
+	}
+	return headers
+}
+
+// placeholder is ${VAR}, ${VAR:-default}, ${env:VAR} and ${input:id}. Those that
+// are variables are followed by nothing that a reference could go on with.
+var (
+	placeholder = regexp.MustCompile(`\$\{[^}]*\}`)
+	variable    = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_]\w*)(:-[^}]*)?\}([^\w./-]|$)`)
+	// bareVariable is $VAR, which Gemini alone replaces.
+	bareVariable = regexp.MustCompile(`\$([A-Za-z_]\w*)`)
+)
+
+// values carries over variables or headers. What seems to be a secret becomes a
+// reference to the store.
+func (c *converter) values(in map[string]string, what string, key func(string) string) map[string]string {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(in))
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		out[name] = c.value(what+name, name, key(name), c.replaceKnown(in[name]))
+	}
+	return out
+}
+
+func (c *converter) value(what, name, key, value string) string {
+	if c.client.bareVariables {
+		value = bareVariable.ReplaceAllString(value, "$${$1}")
+	}
+	if text, ok := c.references(what, value); ok {
+		return text
+	}
+	switch {
+	case placeholder.MatchString(value):
+		return c.later(what, key, "holds "+strings.Join(placeholder.FindAllString(value, -1), " and "))
+	case isSecret(name, value):
+		ref := c.ref(key).String()
+		if c.found.Secrets == nil {
+			c.found.Secrets = map[string]string{}
+		}
+		c.found.Secrets[ref] = value
+		return ref
+	default:
+		return value
+	}
+}
+
+// references turns the variables in a value into references. It does not where
+// there are none, something else is left to replace, or the text around them
+// seems to be a secret itself.
+func (c *converter) references(what, value string) (string, bool) {
+	variables := variable.FindAllStringSubmatch(value, -1)
+	around := variable.ReplaceAllString(value, "$3")
+	text := variable.ReplaceAllString(value, "env://$1$3")
+	if len(variables) == 0 || placeholder.MatchString(around) || secretValue.MatchString(around) ||
+		len(secret.References(text)) != len(variables) {
+		return "", false
+	}
+	for _, v := range variables {
+		if v[2] != "" {
+			c.warn("%s loses the default of %s: Toolroom needs the variable to be set", what, v[1])
+		}
+	}
+	return text, true
+}
+
+// later leaves a value to the person: the store is asked for it, and says how
+// to set it when it is missing.
+func (c *converter) later(what, key, reason string) string {
+	ref := c.ref(key)
+	c.warn("%s %s; set the whole value: toolroom secret set %s", what, reason, strings.TrimPrefix(ref.String(), "secret://"))
+	return ref.String()
+}
+
+// ref is a reference that stands for no other value of the server.
+func (c *converter) ref(key string) secret.Ref {
+	ref := secret.Ref{Scope: c.found.Name, Name: cleanName(key)}
+	for base := ref.Name; c.found.Secrets[ref.String()] != ""; {
+		ref.Name = nextName(base, ref.Name)
+	}
+	return ref
+}
+
+// text carries over what cannot be a reference.
+func (c *converter) text(what, value string) string {
+	value = c.replaceKnown(value)
+	if left := placeholder.FindAllString(value, -1); left != nil {
+		c.warn("%s holds %s, which Toolroom does not replace: write the value in its place", what, strings.Join(left, " and "))
+	}
+	return value
+}
+
+func (c *converter) argument(before []string, value string) string {
+	name, rest, joined := strings.Cut(value, "=")
+	if !joined {
+		name, rest = "", value
+		if n := len(before); n > 0 && strings.HasPrefix(before[n-1], "-") {
+			name = before[n-1]
+		}
+	}
+	if !strings.HasPrefix(rest, "-") && !placeholder.MatchString(rest) && isSecret(name, rest) {
+		c.warn("an argument%s seems to hold a secret, which toolroom.yaml would show; give it in env if the server can take it there", after(name))
+	}
+	return c.text("an argument", value)
+}
+
+func after(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " (" + name + ")"
+}
+
+// replaceKnown fills in the folders that clients have placeholders for.
+func (c *converter) replaceKnown(text string) string {
+	for name, value := range c.placeholders {
+		text = strings.ReplaceAll(text, "${"+name+"}", value)
+	}
+	return text
+}
+
+var (
+	secretName = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|pwd|credential|cookie|authorization|api[-_]?key|apikey|access[-_]?key|private[-_]?key|[-_]key$|^key$|[-_]pat$|[-_]dsn$|session|bearer)`)
+	// notSecret are names of settings around secrets.
+	notSecret = regexp.MustCompile(`(?i)(file|path|url|dir|name|type|timeout|limit|max.*tokens|tokens?[-_]?(count|limit)|expiry|ttl)$`)
+	// secretValue are the forms of well-known tokens, as their makers document
+	// them for scanners: GitHub, GitLab, Slack, OpenAI and Anthropic, Google,
+	// AWS, npm, Stripe, JSON web tokens, private keys and URLs with a password.
+	secretValue = regexp.MustCompile(`^(?i:bearer|basic|token) \S{6,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}|\bxox[abeoprs]-[\w-]{10,}|\bsk-[\w-]{16,}|\bAIza[\w-]{30,}|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bnpm_\w{30,}|\b[sr]k_(live|test)_\w{16,}|\beyJ[\w-]{8,}\.[\w-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]*:[^/\s@]+@`)
+	// randomText has no slash, for paths are not secret.
+	randomText = regexp.MustCompile(`^[A-Za-z0-9_+=-]{32,}$`)
+)
+
+// isSecret guesses. It rather takes a setting for a secret than the reverse:
+// that costs one entry of the store.
+func isSecret(name, value string) bool {
+	switch {
+	case value == "" || len(secret.References(value)) > 0:
+		return false
+	case secretValue.MatchString(value):
+		return true
+	case notSecret.MatchString(name):
+		return false
+	case secretName.MatchString(name):
+		return true
+	default:
+		return randomText.MatchString(value) && strings.ContainsAny(value, "0123456789") && entropy(value) > 3.5
+	}
+}
+
+// entropy is Shannon's, in bits a character: words have less than 3.5 in 32
+// characters, random hexadecimal digits about 3.7, base64 more than 4.
+func entropy(s string) float64 {
+	counts := map[rune]float64{}
+	for _, r := range s {
+		counts[r]++
+	}
+	bits := 0.0
+	for _, n := range counts {
+		p := n / float64(len(s))
+		bits -= p * math.Log2(p)
+	}
+	return bits
+}
+
+func hasSecretQuery(u *url.URL) bool {
+	for name, values := range u.Query() {
+		if slices.ContainsFunc(values, func(v string) bool { return isSecret(name, v) }) {
+			return true
+		}
+	}
+	return false
+}

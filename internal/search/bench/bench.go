@@ -1,0 +1,225 @@
+// Package bench measures the ranking of package search on a set of tools and
+// queries with known answers. Start at [Run].
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/search"
+)
+
+// A Report says how well and how fast the queries of a set were answered. The
+// figures of quality are means over the queries.
+type Report struct {
+	Tools      int     `json:"tools"`
+	Queries    int     `json:"queries"`
+	RecallAt1  float64 `json:"R@1"` // found wanted / wanted, among the first hit
+	RecallAt5  float64 `json:"R@5"`
+	RecallAt10 float64 `json:"R@10"`
+	NDCGAt10   float64 `json:"nDCG@10"` // binary gains, discount log2(rank+1)
+	// Unknown counts wanted ids that no tool has. They count as not found.
+	Unknown int     `json:"unknown_relevant"`
+	Index   float64 `json:"index_ms"` // time to index all tools, in milliseconds
+	Latency Latency `json:"latency_ms"`
+}
+
+// Latency of single searches for ten hits, one after another, in milliseconds.
+type Latency struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// A LineError says which line of the input cannot be used, and why.
+type LineError struct {
+	Input string // "tools" or "queries"
+	Line  int    // from 1
+	Err   error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("%s line %d: %v", e.Input, e.Line, e.Err) }
+
+func (e *LineError) Unwrap() error { return e.Err }
+
+type tool struct {
+	ID          string          `json:"id"`
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+}
+
+type query struct {
+	Text     string   `json:"text"`
+	Relevant []string `json:"relevant"`
+}
+
+const depth = 10 // hits looked at
+
+// Run indexes the tools and asks the queries. Both inputs hold one JSON object
+// a line: tools have id, name, description and schema, queries text and
+// relevant, the ids wanted; other members are ignored. An unusable line ends
+// the run with a [LineError].
+func Run(tools, queries io.Reader) (Report, error) {
+	docs, err := readTools(tools)
+	if err != nil {
+		return Report{}, err
+	}
+	asked, err := readQueries(queries)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Tools: len(docs), Queries: len(asked)}
+	var ix search.Index
+	start := time.Now()
+	ix.Put(docs...)
+	r.Index = milliseconds(time.Since(start))
+	r.ask(&ix, asked)
+	r.countUnknown(docs, asked)
+	return r, nil
+}
+
+func (r *Report) ask(ix *search.Index, queries []query) {
+	times := make([]time.Duration, len(queries))
+	for i, q := range queries {
+		start := time.Now()
+		hits := ix.Search(q.Text, search.Options{Limit: depth})
+		times[i] = time.Since(start)
+		r.judge(hits, q.Relevant)
+	}
+	n := float64(len(queries))
+	r.RecallAt1 /= n
+	r.RecallAt5 /= n
+	r.RecallAt10 /= n
+	r.NDCGAt10 /= n
+	slices.Sort(times)
+	r.Latency = Latency{
+		P50: milliseconds(times[len(times)/2]),
+		P99: milliseconds(times[len(times)*99/100]),
+		Max: milliseconds(times[len(times)-1]),
+	}
+}
+
+// judge adds the quality of one answer.
+func (r *Report) judge(hits []search.Hit, wanted []string) {
+	var gain, ideal float64
+	for rank := range min(depth, len(wanted)) {
+		ideal += discount(rank)
+	}
+	share := 1 / float64(len(wanted))
+	for rank, hit := range hits {
+		if !slices.Contains(wanted, hit.ID) {
+			continue
+		}
+		gain += discount(rank)
+		if rank < 1 {
+			r.RecallAt1 += share
+		}
+		if rank < 5 {
+			r.RecallAt5 += share
+		}
+		r.RecallAt10 += share
+	}
+	r.NDCGAt10 += gain / ideal
+}
+
+func discount(rank int) float64 { return 1 / math.Log2(float64(rank)+2) }
+
+func (r *Report) countUnknown(docs []search.Document, queries []query) {
+	known := make(map[string]bool, len(docs))
+	for _, d := range docs {
+		known[d.ID] = true
+	}
+	for _, q := range queries {
+		for _, id := range q.Relevant {
+			if !known[id] {
+				r.Unknown++
+			}
+		}
+	}
+}
+
+func readTools(input io.Reader) ([]search.Document, error) {
+	seen := make(map[string]bool)
+	return readLines(input, "tools", "id, name, description, schema", func(t tool) (search.Document, error) {
+		switch {
+		case t.ID == "":
+			return search.Document{}, errors.New("id is missing")
+		case seen[t.ID]:
+			return search.Document{}, fmt.Errorf("id %q occurs twice", t.ID)
+		}
+		seen[t.ID] = true
+		return search.Document{
+			ID: t.ID, Namespace: namespace(t), Name: t.Name,
+			Description: t.Description, Schema: t.Schema,
+		}, nil
+	})
+}
+
+// namespace returns what an id such as github:create_issue says beyond the name.
+func namespace(t tool) string {
+	before, ok := strings.CutSuffix(t.ID, t.Name)
+	if !ok {
+		return ""
+	}
+	return strings.TrimRight(before, ":./_-")
+}
+
+func readQueries(input io.Reader) ([]query, error) {
+	queries, err := readLines(input, "queries", "text, relevant", func(q query) (query, error) {
+		slices.Sort(q.Relevant)
+		q.Relevant = slices.Compact(q.Relevant)
+		if len(q.Relevant) == 0 {
+			return q, errors.New("relevant is missing or empty")
+		}
+		return q, nil
+	})
+	if err == nil && len(queries) == 0 {
+		err = errors.New("queries: no lines, so there is nothing to measure")
+	}
+	return queries, err
+}
+
+// readLines decodes each line that is not blank and hands it to accept.
+func readLines[L, V any](input io.Reader, name, members string, accept func(L) (V, error)) ([]V, error) {
+	const longest = 16 << 20 // bytes
+	lines := bufio.NewScanner(input)
+	lines.Buffer(nil, longest)
+	var values []V
+	number := 0
+	fail := func(err error) ([]V, error) {
+		return nil, &LineError{name, number, fmt.Errorf("%w; a line is a JSON object with %s", err, members)}
+	}
+	for lines.Scan() {
+		number++
+		if len(strings.TrimSpace(lines.Text())) == 0 {
+			continue
+		}
+		var line L
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			return fail(err)
+		}
+		value, err := accept(line)
+		if err != nil {
+			return fail(err)
+		}
+		values = append(values, value)
+	}
+	number++
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fail(fmt.Errorf("longer than %d bytes", longest))
+	case err != nil:
+		return nil, &LineError{name, number, err}
+	}
+	return values, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

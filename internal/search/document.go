@@ -1,0 +1,171 @@
+package search
+
+import (
+	"cmp"
+	"encoding/json"
+	"strings"
+)
+
+// A Document is what the index knows of one tool. Only ID is required; it
+// stands for a missing Name.
+type Document struct {
+	ID                string          // unique in the index
+	Namespace         string          // first half of a canonical id
+	Name              string          // as the tool's source spells it
+	Title             string          // name for people
+	Description       string          // prose
+	Source            string          // name of the server or other source of the tool
+	SourceDescription string          // what the source says of itself
+	Tags              []string        // labels
+	Schema            json.RawMessage // JSON Schema of the input; what cannot be read is left out
+}
+
+// A Field is a part of a tool that a query can match.
+type Field uint8
+
+// The fields, in the order in which they are reported.
+const (
+	FieldID Field = iota // the whole id, exactly
+	FieldName
+	FieldTitle
+	FieldDescription
+	FieldParameter // name or description of a parameter
+	FieldEnum      // a value that a parameter can take
+	FieldTag
+	FieldSource // namespace, server name or server description
+	fieldCount
+)
+
+var fieldNames = [fieldCount]string{"id", "name", "title", "description", "parameter", "enum", "tag", "source"}
+
+func (f Field) String() string { return fieldNames[f] }
+
+// MarshalText makes a field its name in JSON.
+func (f Field) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+// A fieldSet has bit f set when it holds Field f.
+type fieldSet uint8
+
+func (s fieldSet) has(f Field) bool { return s&(1<<f) != 0 }
+
+// A section is a kind of text in a tool: the field it is reported as, how many
+// times a word in it counts, and whether bare numbers in it are words. In a
+// name a number tells two tools apart; in prose it is a size, a date or a
+// default, and only misleads.
+type section struct {
+	field   Field
+	weight  float32
+	numbers bool
+}
+
+// The weights are multiples of a half, so that sums of them are exact and an
+// index that was edited scores like one built afresh. Measured with package
+// bench: halving the prose of parameters, the longest and least telling text
+// of a tool, gains most; the others lie on a plateau from half to double.
+var (
+	nameSection        = section{FieldName, 3, true}
+	titleSection       = section{FieldTitle, 1, true}
+	descriptionSection = section{FieldDescription, 1, false}
+	parameterSection   = section{FieldParameter, 1, false}
+	parameterProse     = section{FieldParameter, 0.5, false}
+	enumSection        = section{FieldEnum, 1, false}
+	tagSection         = section{FieldTag, 2, true}
+	sourceSection      = section{FieldSource, 2, true}
+	sourceProse        = section{FieldSource, 0.5, false}
+)
+
+// Bounds on one tool, far above any honest one, so that a hostile tool costs
+// tens of milliseconds and a megabyte, not the process.
+const (
+	maxText   = 16 << 10 // bytes read of one text
+	maxSchema = 1 << 20  // bytes; a larger schema is not read
+	maxWords  = 8192     // words indexed of one tool
+)
+
+// An occurrence sums up where a term occurs in one tool.
+type occurrence struct {
+	weight float32
+	fields fieldSet
+}
+
+// A bag holds the terms of one tool.
+type bag struct {
+	terms  map[string]occurrence
+	length float32 // sum of the weights
+	words  int
+}
+
+func analyse(d Document) *bag {
+	b := &bag{terms: make(map[string]occurrence)}
+	b.add(nameSection, cmp.Or(d.Name, d.ID))
+	b.add(titleSection, d.Title)
+	b.add(descriptionSection, d.Description)
+	for _, tag := range d.Tags {
+		b.add(tagSection, tag)
+	}
+	b.add(sourceSection, d.Namespace)
+	if d.Source != d.Namespace {
+		b.add(sourceSection, d.Source)
+	}
+	b.add(sourceProse, d.SourceDescription)
+	b.addSchema(d.Schema)
+	return b
+}
+
+func (b *bag) add(s section, text string) {
+	if b.full() {
+		return
+	}
+	for _, word := range words(cut(text, maxText)) {
+		if functionWords[word] || !s.numbers && isNumber(word) {
+			continue
+		}
+		if b.full() {
+			return
+		}
+		b.words++
+		term := stem(word)
+		o := b.terms[term]
+		o.weight += s.weight
+		o.fields |= 1 << s.field
+		b.terms[term] = o
+		b.length += s.weight
+	}
+}
+
+func (b *bag) full() bool { return b.words == maxWords }
+
+// cut returns at most the first n bytes of text. A rune cut in two is no
+// letter, so it is dropped with the words around it.
+func cut(text string, n int) string {
+	return text[:min(n, len(text))]
+}
+
+// spellings returns the forms under which a tool is found exactly.
+func (d Document) spellings() []string {
+	var forms []string
+	seen := make(map[string]bool)
+	for _, s := range []string{d.ID, d.Name, d.Title} {
+		if form := spelling(s); form != "" && !seen[form] {
+			seen[form] = true
+			forms = append(forms, form)
+		}
+	}
+	return forms
+}
+
+// spelling reduces a name to what createIssue, create_issue and Create Issue
+// share. A name without letters and digits stays as it is.
+func spelling(name string) string {
+	name = strings.TrimSpace(cut(name, maxText))
+	form := strings.Map(func(r rune) rune {
+		if !inWord(r) {
+			return -1
+		}
+		return r
+	}, strings.ToLower(fold(name)))
+	if form == "" {
+		return name
+	}
+	return form
+}

@@ -1,0 +1,193 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Options narrow a search. The zero value asks for the ten best.
+type Options struct {
+	// Limit is the greatest number of hits. Default 10.
+	Limit int
+	// Filter, if not nil, says whether the document with this id may be a hit.
+	// It is asked only for documents that rank high enough, and must not call
+	// the index.
+	Filter func(id string) bool
+}
+
+// A Hit is a document that matches a query.
+type Hit struct {
+	ID    string  `json:"id"`
+	Score float64 `json:"score"` // comparable within one search only
+	Why   []Match `json:"why"`
+}
+
+// A Match says that a word of the query, or what it stands for (a synonym, the
+// right spelling), occurs in a field.
+type Match struct {
+	Term  string `json:"term"`
+	Field Field  `json:"field"`
+}
+
+// Search returns the documents that best match the query, highest score first,
+// equal scores by id. A document whose id or name is the query comes before
+// all others. The result is nil if nothing matches, as for an empty query. Of
+// a query only the first 8 KiB and 64 different words count.
+func (ix *Index) Search(query string, opts Options) []Hit {
+	q := parse(query)
+	if q.text == "" {
+		return nil
+	}
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	clauses := ix.vocab.clauses(q)
+	scores := ix.borrowScores()
+	defer ix.returnScores(scores)
+	ix.score(*scores, clauses)
+	exact := ix.exact(q.text)
+	for _, m := range exact {
+		(*scores)[m.slot] += m.bonus
+	}
+
+	top := newRanking(ix.docs, opts)
+	for slot, score := range *scores {
+		if score > 0 {
+			top.offer(candidate{int32(slot), score})
+		}
+	}
+	var hits []Hit
+	for _, c := range top.best() {
+		hits = append(hits, Hit{ix.docs[c.slot].id, c.score, why(c.slot, q, clauses, exact)})
+	}
+	return hits
+}
+
+// score adds the BM25 score of each clause to the documents that hold it, with
+// the idf of Lucene, which is never negative.
+func (ix *Index) score(scores []float64, clauses []clause) {
+	// k1 is customary. b is lower than the customary 0.75, for a tool with many
+	// parameters is not about less; quality is flat from 0.2 to 0.5.
+	const k1, b = 1.2, 0.4
+	n := float64(len(ix.slots))
+	constant, perLength := k1*(1-b), k1*b*n/ix.total
+	for _, c := range clauses {
+		df := float64(len(c.postings))
+		gain := c.weight * (k1 + 1) * math.Log(1+(n-df+0.5)/(df+0.5))
+		for _, p := range c.postings {
+			tf := float64(p.weight)
+			scores[p.slot] += gain * tf / (tf + constant + perLength*float64(ix.lengths[p.slot]))
+		}
+	}
+}
+
+// Bonuses of exact matches. Each is more than any BM25 score, which 64 words
+// with their neighbours and synonyms keep under 10,000.
+const (
+	idBonus       = 30_000 // the id itself
+	nameBonus     = 20_000 // the name itself
+	spellingBonus = 10_000 // id, name or title in another spelling
+)
+
+type exactMatch struct {
+	slot  int32
+	field Field
+	bonus float64
+}
+
+func (ix *Index) exact(text string) []exactMatch {
+	var found []exactMatch
+	form := spelling(text)
+	for _, slot := range ix.spellings[form] {
+		d := &ix.docs[slot]
+		m := exactMatch{slot, FieldName, spellingBonus}
+		switch {
+		case d.id == text:
+			m.field, m.bonus = FieldID, idBonus
+		case d.name == text:
+			m.bonus = nameBonus
+		case spelling(d.id) == form:
+			m.field = FieldID
+		}
+		found = append(found, m)
+	}
+	return found
+}
+
+func why(slot int32, q query, clauses []clause, exact []exactMatch) []Match {
+	var matches []Match
+	for _, m := range exact {
+		if m.slot == slot {
+			matches = append(matches, Match{q.text, m.field})
+		}
+	}
+	for _, c := range clauses {
+		at, ok := slices.BinarySearchFunc(c.postings, slot, bySlot)
+		if !ok {
+			continue
+		}
+		for f := range fieldCount {
+			if m := (Match{c.word, f}); c.postings[at].fields.has(f) && !slices.Contains(matches, m) {
+				matches = append(matches, m)
+			}
+		}
+	}
+	return matches
+}
+
+func (ix *Index) borrowScores() *[]float64 {
+	scores, _ := ix.scores.Get().(*[]float64)
+	if scores == nil {
+		scores = new([]float64)
+	}
+	*scores = slices.Grow(*scores, len(ix.docs))[:len(ix.docs)]
+	return scores
+}
+
+func (ix *Index) returnScores(scores *[]float64) {
+	clear(*scores)
+	*scores = (*scores)[:0]
+	ix.scores.Put(scores)
+}
+
+type candidate struct {
+	slot  int32
+	score float64
+}
+
+// A ranking keeps the best candidates: it gathers a few more than asked for,
+// then sorts and forgets the rest.
+type ranking struct {
+	docs   []indexed
+	limit  int
+	filter func(id string) bool
+	kept   []candidate
+	floor  float64 // score below which a candidate has no chance
+}
+
+func newRanking(docs []indexed, opts Options) *ranking {
+	limit := opts.Limit
+	if limit <= 0 {
+		limit = 10
+	}
+	return &ranking{docs: docs, limit: min(limit, len(docs)), filter: opts.Filter}
+}
+
+func (r *ranking) offer(c candidate) {
+	if c.score < r.floor || r.filter != nil && !r.filter(r.docs[c.slot].id) {
+		return
+	}
+	r.kept = append(r.kept, c)
+	if len(r.kept) >= 2*r.limit+16 {
+		r.kept = r.best()
+		r.floor = r.kept[len(r.kept)-1].score
+	}
+}
+
+func (r *ranking) best() []candidate {
+	slices.SortFunc(r.kept, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(r.docs[a.slot].id, r.docs[b.slot].id))
+	})
+	return r.kept[:min(len(r.kept), r.limit)]
+}

@@ -1,0 +1,286 @@
+package auth_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/server/auth"
+)
+
+func verify(_ context.Context, token string) (toolroom.Identity, error) {
+	switch token {
+	case "good":
+		return toolroom.Identity{Subject: "ann", Agent: "fixed"}, nil
+	case "nobody":
+		return toolroom.Identity{}, nil
+	case "locked":
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeInternal, "the store is locked")
+	}
+	return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token is not known")
+}
+
+// whoami answers with the identity of the caller.
+var whoami = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	json.NewEncoder(w).Encode(auth.Identity(r.Context()))
+})
+
+const (
+	local  = "127.0.0.1:5000"
+	remote = "192.0.2.7:5000"
+)
+
+func request(from string, headers ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "http://localhost:7070/api/v1/tools", nil)
+	r.RemoteAddr = from
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return r
+}
+
+func serve(o auth.Options, h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	auth.Middleware(o)(h).ServeHTTP(w, r)
+	return w
+}
+
+func TestWhoCalls(t *testing.T) {
+	t.Parallel()
+	operator, ann := toolroom.Identity{}, toolroom.Identity{Subject: "ann", Agent: "fixed"}
+	for _, c := range []struct {
+		name     string
+		required auth.Required
+		from     string
+		headers  []string
+		status   int
+		who      toolroom.Identity
+	}{
+		{"this machine needs no token", auth.Auto, local, nil, 200, operator},
+		{"the default is auto", "", local, nil, 200, operator},
+		{"this machine over IPv6", auth.Auto, "[::1]:5000", nil, 200, operator},
+		{"this machine as a mapped address", auth.Auto, "[::ffff:127.0.0.1]:5000", nil, 200, operator},
+		{"somebody else needs one", auth.Auto, remote, nil, 401, operator},
+		{"an address that cannot be read needs one", auth.Auto, "@", nil, 401, operator},
+		{"a proxy on this machine is somebody else", auth.Auto, local, []string{"X-Forwarded-For", "127.0.0.1"}, 401, operator},
+		{"a proxy that says so in the standard way", auth.Auto, local, []string{"Forwarded", "for=127.0.0.1"}, 401, operator},
+		{"a good token from afar", auth.Auto, remote, []string{"Authorization", "Bearer good"}, 200, ann},
+		{"the scheme in any case", auth.Auto, remote, []string{"Authorization", "bearer good"}, 200, ann},
+		{"a good token from here", auth.Auto, local, []string{"Authorization", "Bearer good"}, 200, ann},
+		{"a bad token from here is no operator", auth.Auto, local, []string{"Authorization", "Bearer bad"}, 401, operator},
+		{"an empty token from here is no operator", auth.Auto, local, []string{"Authorization", "Bearer "}, 401, operator},
+		{"another scheme from here is no operator", auth.Auto, local, []string{"Authorization", "Basic YTpi"}, 401, operator},
+		{"a token of nobody is no operator", auth.Auto, local, []string{"Authorization", "Bearer nobody"}, 401, operator},
+		{"a store that fails says nothing of the token", auth.Auto, remote, []string{"Authorization", "Bearer locked"}, 500, operator},
+		{"always means here too", auth.Always, local, nil, 401, operator},
+		{"never asks nobody", auth.Never, remote, nil, 200, operator},
+		{"never still refuses a bad token", auth.Never, remote, []string{"Authorization", "Bearer bad"}, 401, operator},
+		{
+			"what a caller acts as", auth.Auto, local,
+			[]string{"Toolroom-Agent", "fast", "Toolroom-Provider", "ollama", "Toolroom-Skill", "sums"},
+			200,
+			toolroom.Identity{Agent: "fast", Provider: "ollama", Skill: "sums"},
+		},
+		{
+			"what a token says stays", auth.Auto, remote,
+			[]string{"Authorization", "Bearer good", "Toolroom-Agent", "other", "Toolroom-Skill", "sums"},
+			200,
+			toolroom.Identity{Subject: "ann", Agent: "fixed", Skill: "sums"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := serve(auth.Options{Verify: verify, Required: c.required}, whoami, request(c.from, c.headers...))
+			if w.Code != c.status {
+				t.Fatalf("the status is %d, not %d: %s", w.Code, c.status, w.Body)
+			}
+			if c.status != http.StatusOK {
+				return
+			}
+			var who toolroom.Identity
+			if err := json.Unmarshal(w.Body.Bytes(), &who); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.who, who); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAnOpenPathNeedsNoToken(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]int{"/healthz": 200, "/healthz/": 401, "/api/v1/tools": 401} {
+		r := request(remote)
+		r.URL.Path = path
+		if w := serve(auth.Options{Required: auth.Always, Open: []string{"/healthz"}}, whoami, r); w.Code != want {
+			t.Errorf("%s: %d, not %d", path, w.Code, want)
+		}
+	}
+}
+
+func TestARefusalIsAChallengeAndAProblem(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		token, challenge string
+	}{
+		{"", `Bearer realm="my \"room\""`},
+		{"Bearer bad", `Bearer realm="my \"room\"", error="invalid_token", error_description="the token is not good here"`},
+	} {
+		r := request(remote)
+		if c.token != "" {
+			r.Header.Set("Authorization", c.token)
+		}
+		w := serve(auth.Options{Verify: verify, Realm: `my "room"`}, whoami, r)
+		if got := w.Header().Get("WWW-Authenticate"); got != c.challenge {
+			t.Errorf("the challenge is %s", got)
+		}
+		var p toolroom.Error
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		if p.Code != toolroom.CodeUnauthenticated || p.Hint == "" || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("the body is %s", w.Body)
+		}
+	}
+}
+
+func TestPagesOfOtherOriginsAreKeptOut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, listen, host, origin string
+		status                     int
+	}{
+		{"a program", "127.0.0.1:7070", "127.0.0.1:7070", "", 200},
+		{"by name", "127.0.0.1:7070", "localhost:7070", "", 200},
+		{"over IPv6", "127.0.0.1:7070", "[::1]:7070", "", 200},
+		{"its own page", "127.0.0.1:7070", "localhost:7070", "http://localhost:7070", 200},
+		{"an allowed page", "127.0.0.1:7070", "localhost:7070", "https://app.example.com", 200},
+		{"another page", "127.0.0.1:7070", "localhost:7070", "https://evil.example.com", 403},
+		{"a page on another port", "127.0.0.1:7070", "localhost:7070", "http://localhost:8080", 403},
+		{"a page without origin", "127.0.0.1:7070", "localhost:7070", "null", 403},
+		{"a name that was made to point here", "127.0.0.1:7070", "evil.example.com", "", 403},
+		{"and its page", "127.0.0.1:7070", "evil.example.com:7070", "http://evil.example.com:7070", 403},
+		{"an open address may have any name", "0.0.0.0:7070", "tools.example.com", "http://tools.example.com", 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := request(local)
+			r.Host = c.host
+			if c.origin != "" {
+				r.Header.Set("Origin", c.origin)
+			}
+			w := serve(auth.Options{Listen: c.listen, Origins: []string{"https://app.example.com"}}, whoami, r)
+			if w.Code != c.status {
+				t.Errorf("the status is %d, not %d: %s", w.Code, c.status, w.Body)
+			}
+		})
+	}
+}
+
+func TestABodyOverItsLimitIs413(t *testing.T) {
+	t.Parallel()
+	read := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			http.Error(w, err.Error(), http.StatusTeapot)
+		}
+	})
+	for name, c := range map[string]struct {
+		body   io.Reader
+		status int
+	}{
+		"within":                 {strings.NewReader("12345678"), 200},
+		"over, and it says so":   {strings.NewReader("123456789"), 413},
+		"over, without a length": {io.MultiReader(strings.NewReader("123456789")), http.StatusTeapot},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequest(http.MethodPost, "http://localhost/x", c.body)
+			r.RemoteAddr = local
+			if w := serve(auth.Options{MaxBody: 8}, read, r); w.Code != c.status {
+				t.Errorf("the status is %d, not %d", w.Code, c.status)
+			}
+		})
+	}
+}
+
+func TestAPanicIsAnAnswerWithTheNameOfTheRequest(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(auth.Middleware(auth.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/late" {
+			io.WriteString(w, "half an ans")
+		}
+		panic("boom")
+	})))
+	t.Cleanup(server.Close)
+	res, err := http.Get(server.URL + "/early")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var p toolroom.Error
+	if err := json.NewDecoder(res.Body).Decode(&p); err != nil {
+		t.Fatal(err)
+	}
+	id := res.Header.Get("X-Request-Id")
+	if res.StatusCode != http.StatusInternalServerError || p.Code != toolroom.CodeInternal || id == "" || !strings.Contains(p.Hint, id) || strings.Contains(p.Message, "boom") {
+		t.Errorf("%d %+v", res.StatusCode, p)
+	}
+
+	res, err = http.Get(server.URL + "/late")
+	if err == nil {
+		defer res.Body.Close()
+		_, err = io.ReadAll(res.Body)
+	}
+	if err == nil {
+		t.Error("half an answer looks like a whole one")
+	}
+}
+
+func TestHandlersCanFlushAndFindTheirRequestID(t *testing.T) {
+	t.Parallel()
+	w := serve(auth.Options{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if auth.RequestID(r.Context()) != w.Header().Get("X-Request-Id") {
+			t.Error("the request has another id than its answer")
+		}
+		w.(http.Flusher).Flush()
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+	}), request(local))
+	if !w.Flushed {
+		t.Error("nothing was flushed")
+	}
+}
+
+// deadlines is a connection that notes its read deadlines.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	read []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.read = append(d.read, t)
+	return nil
+}
+
+func TestTheDeadlineOfABodyEndsWithTheBody(t *testing.T) {
+	t.Parallel()
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	r := httptest.NewRequest(http.MethodPost, "http://localhost/x", strings.NewReader("a body"))
+	r.RemoteAddr = local
+	auth.Middleware(auth.Options{})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.ReadAll(r.Body)
+	})).ServeHTTP(w, r)
+	if len(w.read) < 2 || w.read[0].IsZero() || !w.read[len(w.read)-1].IsZero() {
+		t.Errorf("the deadlines were %v: one must be set before the body and none be left after it", w.read)
+	}
+}

@@ -1,0 +1,115 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/artifact"
+)
+
+const artifactColumns = "handle, owner, kind, name, mime, size, created, expires"
+
+// AddArtifact implements [artifact.Index].
+func (s *Store) AddArtifact(ctx context.Context, e *artifact.Entry, limits artifact.Limits) error {
+	return s.write(ctx, "note an artifact", func(tx *sql.Tx) error {
+		used, err := artifactUsage(ctx, tx, e.Owner, e.Kind, e.Created)
+		if err != nil {
+			return err
+		}
+		if err := limits.Admit(e.Kind, used, e.Size); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO artifacts ("+artifactColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			e.Handle, e.Owner, string(e.Kind), e.Name, e.MIMEType, e.Size, instant(e.Created), instant(e.Expires))
+		if isTaken(err) {
+			return toolroom.Errorf(toolroom.CodeConflict, "there is an artifact %s already", e.Handle)
+		}
+		return err
+	})
+}
+
+// ArtifactUsage implements [artifact.Index].
+func (s *Store) ArtifactUsage(ctx context.Context, owner string, kind artifact.Kind, now time.Time) (artifact.Usage, error) {
+	used, err := artifactUsage(ctx, s.reader, owner, kind, now)
+	return used, s.fail(ctx, "count artifacts", err)
+}
+
+func artifactUsage(ctx context.Context, db rowQuerier, owner string, kind artifact.Kind, now time.Time) (used artifact.Usage, err error) {
+	const query = "SELECT count(*), coalesce(sum(size), 0) FROM artifacts WHERE owner = ? AND kind = ? AND expires > ?"
+	err = db.QueryRowContext(ctx, query, owner, string(kind), instant(now)).Scan(&used.Entries, &used.Bytes)
+	return used, err
+}
+
+// Artifact implements [artifact.Index].
+func (s *Store) Artifact(ctx context.Context, owner, handle string, now time.Time) (*artifact.Entry, error) {
+	const query = "SELECT " + artifactColumns + " FROM artifacts WHERE handle = ? AND owner = ? AND expires > ?"
+	e, err := scanArtifact(s.reader.QueryRowContext(ctx, query, handle, owner, instant(now)))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, artifact.NotFound(handle)
+	}
+	return e, s.fail(ctx, "look up an artifact", err)
+}
+
+// Artifacts implements [artifact.Index].
+func (s *Store) Artifacts(ctx context.Context, owner string, now time.Time) ([]*artifact.Entry, error) {
+	const query = "SELECT " + artifactColumns + " FROM artifacts WHERE owner = ? AND expires > ? ORDER BY seq"
+	list, err := selectAll(ctx, s.reader, scanArtifact, query, owner, instant(now))
+	return list, s.fail(ctx, "list artifacts", err)
+}
+
+// DeleteArtifact implements [artifact.Index].
+func (s *Store) DeleteArtifact(ctx context.Context, owner, handle string, now time.Time) error {
+	const remove = "DELETE FROM artifacts WHERE handle = ? AND owner = ? AND expires > ?"
+	done, err := s.writer.ExecContext(ctx, remove, handle, owner, instant(now))
+	if err != nil {
+		return s.fail(ctx, "delete an artifact", err)
+	}
+	if n, err := done.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return artifact.NotFound(handle)
+}
+
+// SweepArtifacts implements [artifact.Index].
+func (s *Store) SweepArtifacts(ctx context.Context, now time.Time) ([]*artifact.Entry, error) {
+	const remove = "DELETE FROM artifacts WHERE expires <= ? RETURNING " + artifactColumns
+	var list []*artifact.Entry
+	err := s.write(ctx, "sweep artifacts", func(tx *sql.Tx) (err error) {
+		list, err = selectAll(ctx, tx, scanArtifact, remove, instant(now))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// ArtifactHandles implements [artifact.Index].
+func (s *Store) ArtifactHandles(ctx context.Context) (map[string]bool, error) {
+	list, err := selectAll(ctx, s.reader, scanHandle, "SELECT handle FROM artifacts")
+	if err != nil {
+		return nil, s.fail(ctx, "list artifacts", err)
+	}
+	handles := make(map[string]bool, len(list))
+	for _, handle := range list {
+		handles[handle] = true
+	}
+	return handles, nil
+}
+
+func scanHandle(row scanner) (handle string, err error) {
+	err = row.Scan(&handle)
+	return handle, err
+}
+
+func scanArtifact(row scanner) (*artifact.Entry, error) {
+	e := &artifact.Entry{}
+	err := row.Scan(&e.Handle, &e.Owner, &e.Kind, &e.Name, &e.MIMEType, &e.Size, timeColumn{&e.Created}, timeColumn{&e.Expires})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}

@@ -1,0 +1,91 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// instant is a time in a column: nanoseconds since 1970, 0 for the zero time.
+func instant(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// timeColumn scans an instant into a time.
+type timeColumn struct{ t *time.Time }
+
+func (c timeColumn) Scan(v any) error {
+	n, ok := v.(int64)
+	if !ok {
+		return fmt.Errorf("a time is stored as %T", v)
+	}
+	*c.t = time.Time{}
+	if n != 0 {
+		*c.t = time.Unix(0, n).UTC()
+	}
+	return nil
+}
+
+// jsonColumn scans JSON text into a value; an empty text leaves it as it is.
+type jsonColumn struct{ into any }
+
+func (c jsonColumn) Scan(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("JSON is stored as %T", v)
+	}
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), c.into)
+}
+
+// rawColumn scans JSON text as it is; an empty text becomes nil.
+type rawColumn struct{ into *json.RawMessage }
+
+func (c rawColumn) Scan(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("JSON is stored as %T", v)
+	}
+	*c.into = nil
+	if text != "" {
+		*c.into = json.RawMessage(text)
+	}
+	return nil
+}
+
+// querier and rowQuerier are a transaction or a pool of connections.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// scanner is a row, alone or one of several.
+type scanner interface{ Scan(dest ...any) error }
+
+// selectAll reads every row of a query. It never returns a nil slice.
+func selectAll[T any](ctx context.Context, db querier, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	list := []T{}
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,81 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/toolroom/toolroom"
+)
+
+// fail is the error that callers of the store see: it names the file, the
+// reason and what to do. An [*toolroom.Error] and the end of ctx stay what they
+// are.
+func (s *Store) fail(ctx context.Context, doing string, err error) error {
+	var known *toolroom.Error
+	switch {
+	case err == nil || errors.As(err, &known):
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	}
+	reason, hint, passing := s.explain(err)
+	return &toolroom.Error{
+		Code:      toolroom.CodeInternal,
+		Message:   fmt.Sprintf("cannot %s: %s (%s)", doing, reason, s.path),
+		Retryable: passing,
+		Hint:      hint,
+		Details:   map[string]any{"path": s.path},
+		Cause:     err,
+	}
+}
+
+// explain puts SQLite's result codes into words; passing is whether the same
+// may succeed later. See https://www.sqlite.org/rescode.html.
+func (s *Store) explain(err error) (reason, hint string, passing bool) {
+	switch code(err) & 0xff {
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
+		return "another process keeps the database locked",
+			"end what holds it (a backup, or a sqlite3 shell with an open transaction); fuser " + s.path + " tells which", true
+	case lib.SQLITE_FULL:
+		return "the disk is full", "free space on the disk of " + filepath.Dir(s.path) + "; Toolroom then goes on by itself", true
+	case lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_CANTOPEN, lib.SQLITE_AUTH:
+		return "the file cannot be written", "make it and its folder writable for the user that runs toolroom", false
+	case lib.SQLITE_IOERR:
+		return "the disk does not work: " + err.Error(), "look whether it is full or failing", true
+	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
+		return "the file is damaged or no SQLite database", "put a backup in its place, or move it away to begin anew", false
+	default:
+		return err.Error(), "this is a mistake in Toolroom or on the disk; run: toolroom doctor", false
+	}
+}
+
+func cannotOpen(path string, err error) error {
+	return &toolroom.Error{
+		Code:    toolroom.CodeInternal,
+		Message: fmt.Sprintf("cannot open the database: %v", err),
+		Hint:    "choose a folder that you may write to, with --home",
+		Details: map[string]any{"path": path},
+		Cause:   err,
+	}
+}
+
+func code(err error) int {
+	var e *driver.Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return e.Code()
+}
+
+func isBusy(err error) bool { return code(err)&0xff == lib.SQLITE_BUSY }
+
+// isTaken reports an insert of something unique that is there already.
+func isTaken(err error) bool {
+	c := code(err)
+	return c == lib.SQLITE_CONSTRAINT_UNIQUE || c == lib.SQLITE_CONSTRAINT_PRIMARYKEY
+}

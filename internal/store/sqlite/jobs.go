@@ -1,0 +1,112 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/run"
+)
+
+const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease"
+
+// CreateJob implements [run.JobStore].
+func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
+	identity, err := json.Marshal(j.Identity)
+	if err != nil {
+		return err
+	}
+	call, err := json.Marshal(j.Call)
+	if err != nil {
+		return fmt.Errorf("queue job %s: %w", j.ID, err)
+	}
+	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, 'queued', ?, 0, 0, '', 0, 0)",
+		j.ID, string(identity), string(call), instant(j.Created))
+	if isTaken(err) {
+		return toolroom.Errorf(toolroom.CodeConflict, "there is a job %s already", j.ID)
+	}
+	return s.fail(ctx, "queue a job", err)
+}
+
+// Job implements [run.JobStore].
+func (s *Store) Job(ctx context.Context, id string) (*run.Job, error) {
+	j, err := findJob(ctx, s.reader, id)
+	return j, s.fail(ctx, "read a job", err)
+}
+
+// ClaimJob implements [run.JobStore].
+func (s *Store) ClaimJob(ctx context.Context, now, until time.Time) (*run.Job, error) {
+	const claim = `UPDATE jobs SET state = 'running', fence = fence + 1, lease = ?
+		WHERE seq = (
+			SELECT seq FROM jobs
+			WHERE state <> 'done' AND (state = 'queued' OR lease < ?)
+			ORDER BY created, seq LIMIT 1)
+		RETURNING ` + jobColumns
+	var j *run.Job
+	err := s.write(ctx, "claim a job", func(tx *sql.Tx) (err error) {
+		j, err = scanJob(tx.QueryRowContext(ctx, claim, instant(until), instant(now)))
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// ExtendJob implements [run.JobStore].
+func (s *Store) ExtendJob(ctx context.Context, id string, fence int64, until time.Time, started bool) error {
+	return s.changeJob(ctx, "prolong the lease of a job", id, fence,
+		"UPDATE jobs SET lease = ?, started = started OR ?", instant(until), started)
+}
+
+// FinishJob implements [run.JobStore].
+func (s *Store) FinishJob(ctx context.Context, id string, fence int64, result *toolroom.Result, now time.Time) error {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return fmt.Errorf("store the result of job %s: %w", id, err)
+	}
+	return s.changeJob(ctx, "store the result of a job", id, fence,
+		"UPDATE jobs SET state = 'done', result = ?, finished = ?, lease = 0", string(text), instant(now))
+}
+
+// changeJob runs an update if the job still belongs to the holder of the fence.
+func (s *Store) changeJob(ctx context.Context, doing, id string, fence int64, update string, args ...any) error {
+	return s.write(ctx, doing, func(tx *sql.Tx) error {
+		j, err := findJob(ctx, tx, id)
+		switch {
+		case err != nil:
+			return err
+		case j.State == run.JobDone:
+			return toolroom.Errorf(toolroom.CodeConflict, "job %s has its result already", id)
+		case j.Fence != fence || j.State != run.JobRunning:
+			return toolroom.Errorf(toolroom.CodeConflict, "job %s belongs to another process now", id)
+		}
+		_, err = tx.ExecContext(ctx, update+" WHERE id = ?", append(args, id)...)
+		return err
+	})
+}
+
+func findJob(ctx context.Context, db rowQuerier, id string) (*run.Job, error) {
+	j, err := scanJob(db.QueryRowContext(ctx, "SELECT "+jobColumns+" FROM jobs WHERE id = ?", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no job %q", id)
+	}
+	return j, err
+}
+
+func scanJob(row scanner) (*run.Job, error) {
+	j := &run.Job{}
+	err := row.Scan(&j.ID, jsonColumn{&j.Identity}, jsonColumn{&j.Call}, &j.State, timeColumn{&j.Created}, timeColumn{&j.Finished},
+		&j.Started, jsonColumn{&j.Result}, &j.Fence, timeColumn{&j.Lease})
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}

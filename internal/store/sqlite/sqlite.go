@@ -1,0 +1,153 @@
+// Package sqlite keeps Toolroom's state in one SQLite file. Begin with [Open].
+//
+// One connection writes, a few read. Several processes may have the same file
+// open: writers take turns by SQLite's lock, and each write is on the disk when
+// it returns (WAL, synchronous=FULL).
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	driver "modernc.org/sqlite"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/store"
+)
+
+var _ store.Store = (*Store)(nil)
+
+// Options tune a Store; the zero value is what a server wants.
+type Options struct {
+	// BusyTimeout is how long a write waits for another process; default 5 s.
+	BusyTimeout time.Duration
+	// Readers is the most connections that read at once; default 4.
+	Readers int
+}
+
+// Store is an open database. Its methods are safe for concurrent use.
+type Store struct {
+	path   string
+	writer *sql.DB
+	reader *sql.DB
+}
+
+// Open opens the database at path and brings its tables up to date. It makes
+// the file and its folder if need be, for this user alone. A database from a
+// newer Toolroom is refused with code unsupported.
+func Open(ctx context.Context, path string, opts Options) (*Store, error) {
+	if opts.BusyTimeout <= 0 {
+		opts.BusyTimeout = 5 * time.Second
+	}
+	if opts.Readers <= 0 {
+		opts.Readers = 4
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	if err := create(path); err != nil {
+		return nil, err
+	}
+	s := &Store{path: path}
+	pragmas := url.Values{
+		"_busy_timeout": {strconv.FormatInt(opts.BusyTimeout.Milliseconds(), 10)},
+		"_foreign_keys": {"on"},
+		"_synchronous":  {"FULL"},
+		"_dqs":          {"0"},
+		"_txlock":       {"immediate"},
+	}
+	if s.writer, err = connect(path, pragmas, 1); err != nil {
+		return nil, err
+	}
+	if err := s.prepare(ctx, opts.BusyTimeout); err != nil {
+		return nil, errors.Join(err, s.writer.Close())
+	}
+	pragmas.Set("_query_only", "on")
+	pragmas.Del("_txlock")
+	if s.reader, err = connect(path, pragmas, opts.Readers); err != nil {
+		return nil, errors.Join(err, s.writer.Close())
+	}
+	return s, nil
+}
+
+// Close closes the file. Closing again does nothing.
+func (s *Store) Close() error {
+	return errors.Join(s.reader.Close(), s.writer.Close())
+}
+
+// create makes the file before SQLite would, because SQLite leaves it readable
+// to others. The files that SQLite puts beside it have the same mode.
+func create(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return cannotOpen(path, err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return cannotOpen(path, err)
+	}
+	return f.Close()
+}
+
+func connect(path string, pragmas url.Values, connections int) (*sql.DB, error) {
+	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), OmitHost: true, RawQuery: pragmas.Encode()}
+	connector, err := driver.NewConnector(dsn.String())
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+// prepare turns WAL on and brings the tables up to date.
+func (s *Store) prepare(ctx context.Context, patience time.Duration) error {
+	err := s.useWAL(ctx)
+	// While two processes turn WAL on at once, SQLite reports one of them as
+	// locked out without waiting.
+	for end := time.Now().Add(patience); isBusy(err) && time.Now().Before(end); err = s.useWAL(ctx) {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return s.fail(ctx, "open the database", ctx.Err())
+		}
+	}
+	if err == nil {
+		err = s.migrate(ctx)
+	}
+	return s.fail(ctx, "open the database", err)
+}
+
+func (s *Store) useWAL(ctx context.Context) error {
+	var mode string
+	if err := s.writer.QueryRowContext(ctx, "PRAGMA journal_mode=WAL").Scan(&mode); err != nil {
+		return err
+	}
+	if mode != "wal" {
+		return toolroom.Errorf(toolroom.CodeUnsupported, "database %s cannot be used: its file system does not support shared memory (journal mode %s)", s.path, mode).
+			WithHint("keep it on a local disk, not on a network share")
+	}
+	return nil
+}
+
+// write runs f in a transaction that holds the write lock from its beginning,
+// so that what f reads is what its writes are based on.
+func (s *Store) write(ctx context.Context, doing string, f func(tx *sql.Tx) error) error {
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return s.fail(ctx, doing, err)
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback() // the first error is the one to tell
+		return s.fail(ctx, doing, err)
+	}
+	return s.fail(ctx, doing, tx.Commit())
+}

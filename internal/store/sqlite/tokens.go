@@ -1,0 +1,80 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/token"
+)
+
+const selectToken = `SELECT id, name, hash, subject, groups, agent, created, expires, last_used, revoked FROM tokens `
+
+// CreateToken implements [token.Store].
+func (s *Store) CreateToken(ctx context.Context, t *token.Token) error {
+	groups, err := json.Marshal(t.Groups)
+	if err != nil {
+		return err
+	}
+	_, err = s.writer.ExecContext(ctx, `INSERT INTO tokens
+		(id, name, hash, subject, groups, agent, created, expires, last_used, revoked)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.ID, t.Name, t.Hash, t.Subject, string(groups), t.Agent,
+		instant(t.Created), instant(t.Expires), instant(t.LastUsed), instant(t.Revoked))
+	if isTaken(err) {
+		return toolroom.Errorf(toolroom.CodeConflict, "there is a token %s already", t.ID)
+	}
+	return s.fail(ctx, "store a token", err)
+}
+
+// Token implements [token.Store].
+func (s *Store) Token(ctx context.Context, id string) (*token.Token, error) {
+	t, err := scanToken(s.reader.QueryRowContext(ctx, selectToken+"WHERE id = ?", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noToken(id)
+	}
+	return t, s.fail(ctx, "read a token", err)
+}
+
+// Tokens implements [token.Store].
+func (s *Store) Tokens(ctx context.Context) ([]*token.Token, error) {
+	list, err := selectAll(ctx, s.reader, scanToken, selectToken+"ORDER BY seq")
+	return list, s.fail(ctx, "read tokens", err)
+}
+
+// RevokeToken implements [token.Store].
+func (s *Store) RevokeToken(ctx context.Context, id string, now time.Time) error {
+	const revoke = "UPDATE tokens SET revoked = iif(revoked = 0, ?, revoked) WHERE id = ?"
+	done, err := s.writer.ExecContext(ctx, revoke, instant(now), id)
+	if err != nil {
+		return s.fail(ctx, "revoke a token", err)
+	}
+	if n, err := done.RowsAffected(); err != nil || n > 0 {
+		return err
+	}
+	return noToken(id)
+}
+
+// TouchToken implements [token.Store].
+func (s *Store) TouchToken(ctx context.Context, id string, now time.Time) error {
+	_, err := s.writer.ExecContext(ctx, "UPDATE tokens SET last_used = ? WHERE id = ?", instant(now), id)
+	return s.fail(ctx, "note the use of a token", err)
+}
+
+func noToken(id string) error {
+	return toolroom.Errorf(toolroom.CodeNotFound, "there is no token %q", id).
+		WithHint("list the tokens with: toolroom token list")
+}
+
+func scanToken(row scanner) (*token.Token, error) {
+	t := &token.Token{}
+	err := row.Scan(&t.ID, &t.Name, &t.Hash, &t.Subject, jsonColumn{&t.Groups}, &t.Agent,
+		timeColumn{&t.Created}, timeColumn{&t.Expires}, timeColumn{&t.LastUsed}, timeColumn{&t.Revoked})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}

@@ -1,0 +1,272 @@
+package storetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/store"
+)
+
+const approvalTTL = 15 * time.Minute
+
+var approvalTests = []test{
+	{"an approval comes back whole, also after reopening", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		want := newApproval("apr_1", "digest")
+		made, err := s.CreateApproval(t.Context(), want)
+		must(t, err)
+		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+			got, err := s.Approval(t.Context(), "apr_1", start)
+			must(t, err)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+		if diff := cmp.Diff(want, made); diff != "" {
+			t.Errorf("CreateApproval (-want +got):\n%s", diff)
+		}
+	}},
+	{"an unknown approval is not found", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		_, err := s.Approval(t.Context(), "none", start)
+		wantCode(t, "Approval", err, toolroom.CodeNotFound)
+		_, err = s.AnswerApproval(t.Context(), "none", approval.Answer{}, start)
+		wantCode(t, "AnswerApproval", err, toolroom.CodeNotFound)
+		wantCode(t, "UseApproval", s.UseApproval(t.Context(), "none", start), toolroom.CodeNotFound)
+	}},
+	{"an id that is taken is a conflict", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		createApproval(t, s, newApproval("apr_1", "one"))
+		_, err := s.CreateApproval(t.Context(), newApproval("apr_1", "two"))
+		wantCode(t, "CreateApproval", err, toolroom.CodeConflict)
+	}},
+	{"one question is open for a call at a time", testOneOpenApproval},
+	{"a used approval does not stand in for the open question after it", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		createApproval(t, s, newApproval("apr_1", "digest"))
+		answerApproval(t, s, "apr_1", approval.Answer{Approve: true}, start.Add(time.Minute))
+		must(t, s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)))
+		createApproval(t, s, newApproval("apr_2", "digest"))
+		if got := createApproval(t, s, newApproval("apr_3", "digest")); got.ID != "apr_2" {
+			t.Errorf("got %s, want apr_2", got.ID)
+		}
+	}},
+	{"a question expires with its time", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		createApproval(t, s, newApproval("apr_1", "digest"))
+		for after, want := range map[time.Duration]approval.State{0: approval.Pending, approvalTTL - time.Microsecond: approval.Pending, approvalTTL: approval.Expired} {
+			got, err := s.Approval(t.Context(), "apr_1", start.Add(after))
+			must(t, err)
+			if got.State != want {
+				t.Errorf("after %v it is %s, want %s", after, got.State, want)
+			}
+		}
+		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true}, start.Add(approvalTTL))
+		wantCode(t, "answer", err, toolroom.CodeApprovalExpired)
+		wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(approvalTTL)), toolroom.CodeApprovalExpired)
+	}},
+	{"lists are by state, oldest first", testApprovalLists},
+	{"an answer is kept with who, when and why", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		createApproval(t, s, newApproval("apr_1", "digest"))
+		answered := start.Add(time.Minute)
+		got := answerApproval(t, s, "apr_1", approval.Answer{Approve: true, By: "ann", Comment: "go on"}, answered)
+		want := newApproval("apr_1", "digest")
+		want.State, want.Answered, want.By, want.Comment = approval.Approved, answered, "ann", "go on"
+		want.Expires = answered.Add(approvalTTL)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("AnswerApproval (-want +got):\n%s", diff)
+		}
+		stored, err := b.Open(t).Approval(t.Context(), "apr_1", answered)
+		must(t, err)
+		if diff := cmp.Diff(want, stored); diff != "" {
+			t.Errorf("reopened (-want +got):\n%s", diff)
+		}
+	}},
+	{"a second answer is a conflict and changes nothing", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		createApproval(t, s, newApproval("apr_1", "digest"))
+		answerApproval(t, s, "apr_1", approval.Answer{By: "ann"}, start)
+		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true, By: "bob"}, start)
+		wantCode(t, "AnswerApproval", err, toolroom.CodeConflict)
+		got, err := s.Approval(t.Context(), "apr_1", start)
+		must(t, err)
+		if got.State != approval.Declined || got.By != "ann" {
+			t.Errorf("it is %s by %s now", got.State, got.By)
+		}
+	}},
+	{"an approval serves once", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		createApproval(t, s, newApproval("apr_1", "digest"))
+		wantCode(t, "pending", s.UseApproval(t.Context(), "apr_1", start), toolroom.CodeApprovalRequired)
+		answerApproval(t, s, "apr_1", approval.Answer{Approve: true}, start)
+		used := start.Add(time.Minute)
+		must(t, s.UseApproval(t.Context(), "apr_1", used))
+		wantCode(t, "used", b.Open(t).UseApproval(t.Context(), "apr_1", used), toolroom.CodeConflict)
+		got, err := s.Approval(t.Context(), "apr_1", used)
+		must(t, err)
+		if !got.Used.Equal(used) {
+			t.Errorf("used at %v, want %v", got.Used, used)
+		}
+	}},
+	{"of many who ask about one call at once, one question results", func(t *testing.T, b Backend) {
+		var mu sync.Mutex
+		ids := map[string]bool{}
+		race(t, b, func(s store.Store, racer int) bool {
+			a, err := s.CreateApproval(t.Context(), newApproval(fmt.Sprintf("apr_%d", racer), "digest"))
+			if err != nil {
+				t.Error(err)
+				return false
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ids[a.ID] = true
+			return true
+		})
+		if len(ids) != 1 {
+			t.Errorf("%d questions about one call", len(ids))
+		}
+	}},
+	{"of many who answer at once, one decides", func(t *testing.T, b Backend) {
+		createApproval(t, b.Open(t), newApproval("apr_1", "digest"))
+		wins := race(t, b, func(s store.Store, racer int) bool {
+			_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: racer%2 == 0}, start)
+			return won(t, err)
+		})
+		if wins != 1 {
+			t.Errorf("%d answers were taken", wins)
+		}
+	}},
+	{"of many who use an approval at once, one gets it", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		createApproval(t, s, newApproval("apr_1", "digest"))
+		answerApproval(t, s, "apr_1", approval.Answer{Approve: true}, start)
+		wins := race(t, b, func(s store.Store, _ int) bool {
+			return won(t, s.UseApproval(t.Context(), "apr_1", start))
+		})
+		if wins != 1 {
+			t.Errorf("%d uses of one approval", wins)
+		}
+	}},
+}
+
+func testOneOpenApproval(t *testing.T, b Backend) {
+	answer := func(a approval.Answer) func(*testing.T, store.Store) {
+		return func(t *testing.T, s store.Store) { answerApproval(t, s, "apr_1", a, start.Add(time.Minute)) }
+	}
+	for name, tt := range map[string]struct {
+		digest string
+		before func(*testing.T, store.Store)
+		after  time.Duration
+		open   bool
+	}{
+		"pending":                  {"a", func(*testing.T, store.Store) {}, 2 * time.Minute, true},
+		"pending, of another call": {"z", func(*testing.T, store.Store) {}, 2 * time.Minute, false},
+		"expired":                  {"a", func(*testing.T, store.Store) {}, approvalTTL, false},
+		"declined":                 {"a", answer(approval.Answer{}), 2 * time.Minute, false},
+		"approved":                 {"a", answer(approval.Answer{Approve: true}), 2 * time.Minute, true},
+		"approved near its end":    {"a", answer(approval.Answer{Approve: true}), approvalTTL + 59*time.Second, true},
+		"approved and over":        {"a", answer(approval.Answer{Approve: true}), approvalTTL + time.Minute, false},
+		"used": {"a", func(t *testing.T, s store.Store) {
+			answer(approval.Answer{Approve: true})(t, s)
+			must(t, s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)))
+		}, 2 * time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := b.Open(t)
+			b.Exec(t, "DELETE FROM approvals")
+			createApproval(t, s, newApproval("apr_1", "a"))
+			tt.before(t, s)
+			again := newApproval("apr_2", tt.digest)
+			again.Created = start.Add(tt.after)
+			again.Expires = again.Created.Add(approvalTTL)
+			want := "apr_2"
+			if tt.open {
+				want = "apr_1"
+			}
+			if got := createApproval(t, s, again); got.ID != want {
+				t.Errorf("got %s, want %s", got.ID, want)
+			}
+		})
+	}
+}
+
+func testApprovalLists(t *testing.T, b Backend) {
+	s := b.Open(t)
+	for _, id := range []string{"pending", "approved", "declined", "later"} {
+		a := newApproval(id, id)
+		if id == "later" {
+			a.Expires = a.Expires.Add(time.Hour)
+		}
+		createApproval(t, s, a)
+	}
+	answerApproval(t, s, "approved", approval.Answer{Approve: true}, start)
+	answerApproval(t, s, "declined", approval.Answer{}, start)
+	for _, tt := range []struct {
+		state approval.State
+		now   time.Time
+		want  []string
+	}{
+		{"", start, []string{"pending", "approved", "declined", "later"}},
+		{approval.Pending, start, []string{"pending", "later"}},
+		{approval.Expired, start, []string{}},
+		{approval.Approved, start, []string{"approved"}},
+		{approval.Declined, start, []string{"declined"}},
+		{approval.Pending, start.Add(approvalTTL), []string{"later"}},
+		{approval.Expired, start.Add(approvalTTL), []string{"pending"}},
+		{"unheard of", start, []string{}},
+	} {
+		list, err := s.Approvals(t.Context(), tt.state, tt.now)
+		must(t, err)
+		got := []string{}
+		for _, a := range list {
+			got = append(got, a.ID)
+			if tt.state != "" && a.State != tt.state {
+				t.Errorf("%s is listed as %q but says %q", a.ID, tt.state, a.State)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%q at %v (-want +got):\n%s", tt.state, tt.now, diff)
+		}
+	}
+}
+
+func newApproval(id, digest string) *approval.Approval {
+	return &approval.Approval{
+		ID: id, Call: "call_1", Digest: digest, Tool: "file:write",
+		Arguments: json.RawMessage(`{"path":"a b","n":12345678901234567890}`),
+		Identity:  toolroom.Identity{Subject: "ann", Groups: []string{"dev"}},
+		Reason:    "confirm[0]", State: approval.Pending,
+		Created: start, Expires: start.Add(approvalTTL),
+	}
+}
+
+func createApproval(t *testing.T, s store.Store, a *approval.Approval) *approval.Approval {
+	t.Helper()
+	made, err := s.CreateApproval(t.Context(), a)
+	must(t, err)
+	return made
+}
+
+func answerApproval(t *testing.T, s store.Store, id string, answer approval.Answer, now time.Time) *approval.Approval {
+	t.Helper()
+	a, err := s.AnswerApproval(t.Context(), id, answer, now)
+	must(t, err)
+	return a
+}
+
+// won reports whether a racer won; losing is a conflict and nothing else.
+func won(t *testing.T, err error) bool {
+	t.Helper()
+	if err != nil {
+		wantCode(t, "losing", err, toolroom.CodeConflict)
+	}
+	return err == nil
+}

@@ -1,0 +1,126 @@
+// Package storetest is the contract of Toolroom's stores as a suite of tests. A
+// new store is accepted when it passes [Run].
+package storetest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/store"
+)
+
+// Backend is one empty database of the store under test.
+type Backend struct {
+	// Open opens the database, anew each time, as another process would. The
+	// store is closed when the test ends.
+	Open func(t *testing.T) store.Store
+	// Exec runs a statement of plain SQL behind the store's back, for tests of
+	// tampering. Tables and columns are those of the SQLite migrations.
+	Exec func(t *testing.T, statement string)
+}
+
+// Run runs the suite. It calls fresh for each test.
+func Run(t *testing.T, fresh func(t *testing.T) Backend) {
+	for _, part := range []struct {
+		name  string
+		tests []test
+	}{
+		{"Receipts", receiptTests},
+		{"Approvals", approvalTests},
+		{"Keys", keyTests},
+		{"Jobs", jobTests},
+		{"Tokens", tokenTests},
+		{"Artifacts", artifactTests},
+		{"Store", storeTests},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			for _, test := range part.tests {
+				t.Run(test.name, func(t *testing.T) {
+					t.Parallel()
+					test.run(t, fresh(t))
+				})
+			}
+		})
+	}
+}
+
+type test struct {
+	name string
+	run  func(t *testing.T, b Backend)
+}
+
+// start is the present of most tests. Stores keep times to the microsecond at
+// least, so tests use no finer ones.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+
+// racers is how many goroutines compete where only one may win; half of them
+// use the database through one handle, half through another.
+const racers = 16
+
+// race calls f at once from many goroutines over two handles of b and returns
+// how many of the calls were won.
+func race(t *testing.T, b Backend, f func(s store.Store, racer int) (won bool)) int {
+	t.Helper()
+	handles := []store.Store{b.Open(t), b.Open(t)}
+	var mu sync.Mutex
+	wins := 0
+	begin := make(chan struct{})
+	var wg sync.WaitGroup
+	for racer := range racers {
+		wg.Go(func() {
+			<-begin
+			if f(handles[racer%len(handles)], racer) {
+				mu.Lock()
+				defer mu.Unlock()
+				wins++
+			}
+		})
+	}
+	close(begin)
+	wg.Wait()
+	return wins
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantCode(t *testing.T, what string, err error, code toolroom.Code) {
+	t.Helper()
+	if err == nil || toolroom.CodeOf(err) != code {
+		t.Errorf("%s: error %v with code %q, want %q", what, err, toolroom.CodeOf(err), code)
+	}
+}
+
+var storeTests = []test{
+	{"closing twice does nothing", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		must(t, s.Close())
+		must(t, s.Close())
+	}},
+	{"a closed store fails", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		must(t, s.Close())
+		if _, err := s.Tokens(t.Context()); err == nil {
+			t.Error("a closed store lists tokens")
+		}
+		if err := s.CreateToken(t.Context(), newToken("a")); err == nil {
+			t.Error("a closed store takes a token")
+		}
+	}},
+	{"an ended context ends reads and writes", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := s.Tokens(ctx)
+		wantCode(t, "read", err, toolroom.CodeCancelled)
+		wantCode(t, "write", s.CreateToken(ctx, newToken("a")), toolroom.CodeCancelled)
+		wantCode(t, "transaction", s.AppendReceipts(ctx, receipts("a")), toolroom.CodeCancelled)
+	}},
+}
