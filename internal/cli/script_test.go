@@ -91,7 +91,8 @@ func openWithTools(ctx context.Context, o room.Options) (*room.Room, error) {
 		room.Register(r, "demo:add", "Add two whole numbers.", func(_ context.Context, in struct{ A, B int }) (int, error) { return in.A + in.B, nil }),
 		room.Register(r, "demo:double", "Double the previous number.", func(_ context.Context, in struct {
 			Previous int `json:"previous"`
-		}) (int, error) {
+		},
+		) (int, error) {
 			return 2 * in.Previous, nil
 		}),
 		room.Register(r, "demo:fail", "Fail always.", func(context.Context, struct{}) (string, error) { return "", errors.New("the well is dry") }),
@@ -114,13 +115,15 @@ func greet(_ context.Context, in struct {
 	Name  string   `json:"name" jsonschema:"who is greeted"`
 	Times int      `json:"times,omitempty"`
 	Tags  []string `json:"tags,omitempty"`
-}) (string, error) {
+},
+) (string, error) {
 	return strings.Repeat("hello ", max(in.Times, 1)) + in.Name + strings.Join(in.Tags, ","), nil
 }
 
 func lines(_ context.Context, in struct {
 	N int `json:"n"`
-}) (string, error) {
+},
+) (string, error) {
 	var b strings.Builder
 	for i := range in.N {
 		fmt.Fprintf(&b, "this is line %d\n", i+1)
@@ -130,7 +133,8 @@ func lines(_ context.Context, in struct {
 
 func countUp(ctx context.Context, in struct {
 	To int `json:"to"`
-}) (int, error) {
+},
+) (int, error) {
 	for i := range in.To {
 		room.Progress(ctx, float64(i+1), float64(in.To), "counting")
 		if err := room.Chunk(ctx, fmt.Sprintf("step %d", i+1)); err != nil {
