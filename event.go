@@ -28,6 +28,9 @@ type Event struct {
 	Parent string    `json:"parent,omitempty"`
 	Tool   string    `json:"tool"`
 	Time   time.Time `json:"time"`
+	// Identity is who made the call, for surfaces that show callers only their
+	// own; it is not part of the event's wire form.
+	Identity Identity `json:"-"`
 
 	Progress *Progress       `json:"progress,omitempty"`
 	Chunk    json.RawMessage `json:"chunk,omitempty"`

@@ -160,7 +160,7 @@ func (a *Approval) fail(code toolroom.Code, what, hint string) error {
 type Store interface {
 	// CreateApproval stores a pending approval, durably, and returns it, unless
 	// one with the same digest is open at a.Created (see [Approval.Open]): then
-	// it stores nothing and returns the newest of those.
+	// it stores nothing and returns that one.
 	CreateApproval(ctx context.Context, a *Approval) (*Approval, error)
 	// Approval is one by id, or an error with code not_found.
 	Approval(ctx context.Context, id string, now time.Time) (*Approval, error)

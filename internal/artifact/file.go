@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 )
 
 var errTooLarge = errors.New("larger than allowed")
@@ -57,8 +58,12 @@ func makeDir(dir string) error {
 	return syncDir(filepath.Dir(dir))
 }
 
-// syncDir makes what was created or renamed in dir durable.
+// syncDir makes what was created or renamed in dir durable. Windows has no such
+// call and needs none: NTFS journals its folders.
 func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -42,8 +42,13 @@ func TestAPageBeginsAtTheCharacterThatItsOffsetFallsInto(t *testing.T) {
 	f := newFixture(t, Options{})
 	a := f.put(t, "ann", File, "a😀b")
 	for offset, want := range []Page{
-		{Text: "a😀b", Offset: 0}, {Text: "😀b", Offset: 1}, {Text: "😀b", Offset: 1},
-		{Text: "😀b", Offset: 1}, {Text: "😀b", Offset: 1}, {Text: "b", Offset: 5}, {Text: "", Offset: 6},
+		{Text: "a😀b", Offset: 0},
+		{Text: "😀b", Offset: 1},
+		{Text: "😀b", Offset: 1},
+		{Text: "😀b", Offset: 1},
+		{Text: "😀b", Offset: 1},
+		{Text: "b", Offset: 5},
+		{Text: "", Offset: 6},
 	} {
 		want.Artifact = a
 		if diff := cmp.Diff(&want, f.read(t, a, ReadOptions{Offset: int64(offset)})); diff != "" {

@@ -93,7 +93,7 @@ type Catalog struct {
 	// reads it while it holds the index, which a change waits for while it holds
 	// mu: so this map has no part in either lock.
 	shown     sync.Map // of *Entry, by string
-	providers   map[string]source.Description
+	providers map[string]source.Description
 }
 
 // New makes an empty catalog.

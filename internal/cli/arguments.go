@@ -177,6 +177,10 @@ func (w *words) value(list []word) (any, bool) {
 func (w *words) one(word word, s shape) (any, bool) {
 	types := s.types()
 	if !word.raw && slices.Contains(types, "string") {
+		// The flag of a program may be a switch as well as a text.
+		if slices.Contains(types, "boolean") && (word.text == "true" || word.text == "false") {
+			return word.text == "true", true
+		}
 		return word.text, true
 	}
 	value, err := jsonx.Decode([]byte(word.text), jsonx.Limits{})

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	_ "embed"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -27,7 +29,11 @@ func (a *app) completionCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			switch args[0] {
 			case "bash":
-				return c.Root().GenBashCompletionV2(a.Out, true)
+				if err := c.Root().GenBashCompletionV2(a.Out, true); err != nil {
+					return err
+				}
+				_, err := io.WriteString(a.Out, bashWords)
+				return err
 			case "zsh":
 				return c.Root().GenZshCompletion(a.Out)
 			case "fish":
@@ -37,6 +43,12 @@ func (a *app) completionCommand() *cobra.Command {
 		},
 	}
 }
+
+// bashWords makes the script for bash work also where the package
+// bash-completion is not installed.
+//
+//go:embed words.bash
+var bashWords string
 
 // completionTime bounds what a press of Tab may take.
 const completionTime = 2 * time.Second

@@ -18,8 +18,8 @@ import (
 // point; the rest is in the form 1.5e+30 or 1.5e-7. Zero is 0, whatever its sign.
 // So 1.0, 1e0 and 10e-1 are all 1, while 9007199254740993 keeps its last digit.
 //
-// The default [Limits] apply; a number of 1e+1000001 or more, or as close
-// to zero, is refused too.
+// The default [Limits] apply; a number beyond 1e+1000000, or as close to zero as
+// 1e-1000001, is refused too.
 func Canonical(data []byte) ([]byte, error) {
 	if err := Check(data, Limits{}); err != nil {
 		return nil, err

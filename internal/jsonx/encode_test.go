@@ -18,7 +18,7 @@ func TestMarshalFollowsStructTagsAndLeavesTextReadable(t *testing.T) {
 		want  string
 	}{
 		"tree":           {map[string]any{"b": []any{json.Number("9007199254740993"), nil}, "a": "<b> & c"}, `{"a":"<b> & c","b":[9007199254740993,null]}`},
-		"struct":         {call{Args: json.RawMessage(`{"x":1}`), Count: "12"}, `{"args":{"x":1},"count":12}`},
+		"struct":         {call{Args: json.RawMessage(`{"x":1}`), Count: "12", inner: 1}, `{"args":{"x":1},"count":12}`},
 		"scalar":         {"x", `"x"`},
 		"trailing lines": {"\n", `"\n"`},
 	} {

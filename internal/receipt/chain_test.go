@@ -41,27 +41,34 @@ func TestAChainFindsTampering(t *testing.T) {
 			func(l []link) []link {
 				l[1].body = []byte(strings.Replace(string(l[1].body), `"b"`, `"x"`, 1))
 				return l
-			}, []string{"receipt 2", "call x", "not what was recorded"}},
+			}, []string{"receipt 2", "call x", "not what was recorded"},
+		},
 		"a changed hash": {
 			func(l []link) []link { l[1].hash = l[0].hash; return l },
-			[]string{"receipt 2", "call b", "not what was recorded"}},
+			[]string{"receipt 2", "call b", "not what was recorded"},
+		},
 		"a removed receipt": {
 			func(l []link) []link { return append(l[:1], l[2:]...) },
-			[]string{"receipt 3", "call c", "receipt 2 is missing"}},
+			[]string{"receipt 3", "call c", "receipt 2 is missing"},
+		},
 		"a renumbered receipt": {
 			func(l []link) []link { l[2].seq = 2; return append(l[:1], l[2:]...) },
-			[]string{"receipt 2", "call c", "not what was recorded"}},
+			[]string{"receipt 2", "call c", "not what was recorded"},
+		},
 		"a receipt that is no JSON": {
 			func(l []link) []link { l[0].body = []byte("{"); return l },
-			[]string{"receipt 1", "cannot be read"}},
+			[]string{"receipt 1", "cannot be read"},
+		},
 		"receipts cut off at the end": {
 			func(l []link) []link { return l[:1] },
-			[]string{"receipt 2", "all up to 3 are missing"}},
+			[]string{"receipt 2", "all up to 3 are missing"},
+		},
 		"a receipt added behind the store's back": {
 			func(l []link) []link {
 				next, body, _ := Chain{3, l[2].hash}.Next(&Receipt{ID: "d"})
 				return append(l, link{next.Seq, next.Hash, body})
-			}, []string{"receipt 4", "added by something else"}},
+			}, []string{"receipt 4", "added by something else"},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ func (p *pass) emit(e toolroom.Event) {
 	if p.ended.Load() || p.sink == nil && !p.Bus.listening() {
 		return
 	}
-	e.Call, e.Parent, e.Tool = p.call.ID, p.call.Parent, p.tool
+	e.Call, e.Parent, e.Tool, e.Identity = p.call.ID, p.call.Parent, p.tool, p.call.Identity
 	if e.Time.IsZero() {
 		e.Time = p.Now()
 	}

@@ -15,40 +15,37 @@ type census struct {
 	pointers   int
 }
 
-// count walks a schema text that jsonx has bounded in size and depth.
-func (c *census) count(value any, pointer string) *Error {
+// count walks a schema text that jsonx has bounded in size and depth. length is
+// that of the pointer that path makes.
+func (c *census) count(value any, path []string, length int) *Error {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, member := range value {
-			if err := c.count(member, pointer+"/"+escape(name)); err != nil {
+			if err := c.count(member, append(path, name), length+1+len(name)); err != nil {
 				return err
 			}
 		}
 	case []any:
-		composites := 0
 		for i, item := range value {
-			switch item.(type) {
-			case map[string]any, []any:
-				composites++
-			}
-			if err := c.count(item, pointer+"/"+strconv.Itoa(i)); err != nil {
+			token := strconv.Itoa(i)
+			if err := c.count(item, append(path, token), length+1+len(token)); err != nil {
 				return err
 			}
 		}
-		if composites > maxComposites {
-			return tooLarge(pointer, fmt.Sprintf("more than %d objects and arrays in one array", maxComposites))
+		if composites(value) > maxComposites {
+			return tooLarge(pointerTo(path), fmt.Sprintf("more than %d objects and arrays in one array", maxComposites))
 		}
 	case bool:
 	case json.Number:
 		if reason := numberTrouble(value); reason != "" {
-			return tooLarge(pointer, reason)
+			return tooLarge(pointerTo(path), reason)
 		}
 		return nil
 	default:
 		return nil
 	}
 	c.subschemas++
-	c.pointers += len(pointer)
+	c.pointers += length
 	switch {
 	case c.subschemas > c.limits.Subschemas:
 		return tooLarge("", fmt.Sprintf("more than %d objects, arrays and booleans", c.limits.Subschemas))

@@ -25,21 +25,22 @@ func (s *Schema) Example() (json.RawMessage, bool) {
 // A filler makes up values. Its bounds keep recursive schemas finite; what
 // comes out too small is refused by the judge afterwards.
 type filler struct {
-	values int // that may still be made
-	depth  int // that may still be gone down
+	values int                  // that may still be made
+	open   []*jsonschema.Schema // those being filled, the root first
 }
 
-func newFiller() *filler { return &filler{values: 500, depth: 12} }
+func newFiller() *filler { return &filler{values: 500} }
 
 // fill makes a value for s. name is that of the property, to show in placeholders.
 func (f *filler) fill(s *jsonschema.Schema, name string) any {
-	if s == nil || f.values == 0 || f.depth == 0 {
+	const deepest = 12
+	if s == nil || f.values == 0 || len(f.open) == deepest {
 		return nil
 	}
 	f.values--
-	f.depth--
-	defer func() { f.depth++ }()
-	parts := parts(s)
+	parts := f.parts(s)
+	f.open = append(f.open, s)
+	defer func() { f.open = f.open[:len(f.open)-1] }()
 	for _, part := range parts {
 		if value, ok := given(part); ok {
 			return clone(value)
@@ -62,8 +63,8 @@ func (f *filler) fill(s *jsonschema.Schema, name string) any {
 }
 
 // parts returns s with all that applies to the same value and that a value has
-// to meet: of alternatives, the first that takes more than null.
-func parts(s *jsonschema.Schema) []*jsonschema.Schema {
+// to meet. Of alternatives it takes one.
+func (f *filler) parts(s *jsonschema.Schema) []*jsonschema.Schema {
 	var found []*jsonschema.Schema
 	var add func(*jsonschema.Schema)
 	add = func(s *jsonschema.Schema) {
@@ -75,17 +76,25 @@ func parts(s *jsonschema.Schema) []*jsonschema.Schema {
 		for _, in := range s.AllOf {
 			add(in)
 		}
-		for _, branches := range [][]*jsonschema.Schema{s.AnyOf, s.OneOf} {
-			i := slices.IndexFunc(branches, func(branch *jsonschema.Schema) bool {
-				return branch.Types == nil || branch.Types.String() != "[null]"
-			})
-			if i >= 0 {
-				add(branches[i])
-			}
-		}
+		add(f.alternative(s.AnyOf))
+		add(f.alternative(s.OneOf))
 	}
 	add(s)
 	return found
+}
+
+// alternative picks the first branch that takes more than null and does not go
+// round in a circle, else the last.
+func (f *filler) alternative(branches []*jsonschema.Schema) *jsonschema.Schema {
+	var last *jsonschema.Schema
+	for _, branch := range branches {
+		last = branch
+		onlyNull := branch.Types != nil && branch.Types.String() == "[null]"
+		if !onlyNull && !slices.Contains(f.open, branch) && !slices.Contains(f.open, branch.Ref) {
+			break
+		}
+	}
+	return last
 }
 
 // given returns a value that the author of the schema chose.

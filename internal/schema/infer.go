@@ -53,7 +53,7 @@ func infer(t reflect.Type, adjust func(*jsonschema.Schema)) (json.RawMessage, er
 	}
 	inferred, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
-		reflect.TypeFor[[]byte]():          {Type: "string", ContentEncoding: "base64"},
+		reflect.TypeFor[[]byte]():          {Type: "string", ContentEncoding: "base64", Examples: []any{"aGVsbG8="}},
 		reflect.TypeFor[json.Number]():     {Type: "number"},
 		reflect.TypeFor[json.RawMessage](): {},
 	}})

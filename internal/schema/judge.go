@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // home is the address that a schema is compiled under. No loader serves it.
@@ -30,7 +31,10 @@ func newJudge(tree any, options options) (j *judge, failed *Error) {
 			j, failed = nil, recovered(p)
 		}
 	}()
-	j = &judge{at: map[string]*jsonschema.Schema{}, meter: &meter{steps: options.limits.Steps, left: math.MaxInt}}
+	j = &judge{
+		at:    map[string]*jsonschema.Schema{},
+		meter: &meter{steps: options.limits.Steps, left: math.MaxInt, deadline: time.Now().Add(options.limits.CompileTime)},
+	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(remotes(options.remotes))
@@ -38,7 +42,7 @@ func newJudge(tree any, options options) (j *judge, failed *Error) {
 	if !options.annotateFormat {
 		compiler.AssertFormat()
 	}
-	j.collect(compiler, time.Now().Add(options.limits.CompileTime))
+	j.collect(compiler)
 	err := compiler.AddResource(home, tree)
 	if err == nil {
 		j.root, err = compiler.Compile(home)
@@ -52,23 +56,39 @@ func newJudge(tree any, options options) (j *judge, failed *Error) {
 // startCounting makes the judge ready to judge. Before it, the compiled schema
 // has the plain formats that a matcher may use as well.
 func (j *judge) startCounting() {
+	j.meter.deadline = time.Time{}
 	for _, s := range j.at {
 		j.meter.attach(s)
+		if s.PropertyNames != nil {
+			s.Extensions = append(s.Extensions, memberNames{s.PropertyNames})
+			s.PropertyNames = nil
+		}
+	}
+}
+
+// memberNames does the work of the keyword propertyNames. The validator's own
+// errors about names come with a path that it overwrites later.
+type memberNames struct{ schema *jsonschema.Schema }
+
+func (m memberNames) Validate(ctx *jsonschema.ValidatorContext, v any) {
+	object, _ := v.(map[string]any)
+	for name := range object {
+		if err, ok := ctx.Validate(m.schema, name, []string{name}).(*jsonschema.ValidationError); ok {
+			ctx.AddErrors([]*jsonschema.ValidationError{err}, &kind.PropertyNames{Property: name})
+		}
 	}
 }
 
 // collect makes the compiler hand over each subschema that it compiles. It uses
 // the one hook that sees all of them, a vocabulary that adds no keyword; the
-// fields of a compiled schema do not lead to the targets of $dynamicRef. Here
-// alone a compilation can also be stopped.
-func (j *judge) collect(compiler *jsonschema.Compiler, deadline time.Time) {
+// fields of a compiled schema do not lead to the targets of $dynamicRef. Here,
+// and at each pattern, a compilation can also be stopped.
+func (j *judge) collect(compiler *jsonschema.Compiler) {
 	compiler.AssertVocabs()
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
 		URL: "toolroom:///vocabulary/meter",
 		Compile: func(ctx *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
-			if time.Now().After(deadline) {
-				return nil, tooLarge("", "it takes too long to compile")
-			}
+			j.meter.checkDeadline()
 			s := ctx.Enqueue(nil)
 			j.at[s.Location] = s
 			return nil, nil

@@ -77,7 +77,8 @@ func appendLeaves(dst []leaf, e *jsonschema.ValidationError, document any) []lea
 			dst = appendLeaves(dst, cause, k.Property)
 		}
 		for i := range dst[first:] {
-			dst[first+i].path, dst[first+i].ofName = below(at, k.Property), true
+			l := &dst[first+i]
+			l.path, l.value, l.ofName = below(at, k.Property), k.Property, true
 		}
 		return dst
 	}
@@ -144,14 +145,14 @@ func onlyType(branch []leaf, depth int) (*kind.Type, bool) {
 func misfit(branch []leaf, depth int) int {
 	sum := len(branch)
 	for _, l := range branch {
-		switch l.cause.(type) {
-		case *kind.Type, *kind.Const, *kind.Enum:
-			switch len(l.path) - depth {
-			case 0:
-				sum += 10_000
-			case 1:
-				sum += 100
-			}
+		_, wrongType := l.cause.(*kind.Type)
+		_, wrongConst := l.cause.(*kind.Const)
+		_, wrongEnum := l.cause.(*kind.Enum)
+		switch below := len(l.path) - depth; {
+		case below == 0 && (wrongType || wrongConst || wrongEnum):
+			sum += 10_000
+		case below == 1 && (wrongConst || wrongEnum):
+			sum += 100
 		}
 	}
 	return sum

@@ -2,22 +2,26 @@ package schema
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// A meter bounds the work of one check. A small schema can ask for endless
-// work: {"allOf": [A, A]} where A is {"properties": {"x": {"allOf": …}}} doubles
-// it with each level of the document, and large enums, uniqueItems and patterns
-// multiply it. The validator offers no way to interrupt it, but it calls the
-// format of a subschema each time that it evaluates one. So each subschema gets
-// a format that counts and, when the steps are spent, panics; the judge
-// recovers. Counting cannot stop the work earlier than it is done, hence what an
-// evaluation is about to cost is charged at its start, also for the parts of its
-// children (type, const, enum) that the validator looks at before their format.
+// A meter bounds the work of one check. A small schema can ask for endless work:
+// {"items": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}} doubles it with each level
+// of the document, and large enums, uniqueItems and patterns multiply it. No look
+// at the schema alone tells the harmless from the hostile: ordinary recursive
+// unions are exponential too, in depths that do not occur.
+//
+// The validator offers no way to interrupt it, but it calls the format of a
+// subschema each time that it evaluates one. So each subschema gets a format that
+// counts and, when the steps are spent, panics; the judge recovers. What an
+// evaluation is about to cost is charged at its start, including that part of
+// its children (type, const, enum) that the validator looks at before their format.
 type meter struct {
-	steps, left int // allowed in a check, left of them
-	programs    int // instructions of the regular expressions compiled so far
+	steps, left int       // allowed in a check, left of them
+	programs    int       // instructions of the regular expressions compiled so far
+	deadline    time.Time // of the compilation of the schema, zero after it
 }
 
 func (m *meter) reset() { m.left, m.programs = m.steps, 0 }
@@ -29,6 +33,18 @@ func (m *meter) charge(steps int) {
 			Kind: TooLarge, Reason: fmt.Sprintf("checking the document takes more than %d steps", m.steps),
 			Hint: "send less in one call, or simplify the schema",
 		})
+	}
+}
+
+// stepTime is what work that only a clock can measure may take for one step.
+const stepTime = time.Microsecond
+
+func (m *meter) chargeTime(start time.Time) { m.charge(1 + int(time.Since(start)/stepTime)) }
+
+// checkDeadline stops a compilation that takes too long, in the same way.
+func (m *meter) checkDeadline() {
+	if !m.deadline.IsZero() && time.Now().After(m.deadline) {
+		panic(tooLarge("", "it takes too long to compile"))
 	}
 }
 

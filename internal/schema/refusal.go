@@ -3,6 +3,9 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -47,13 +50,21 @@ func (j *judge) compileError(err error, tree any) *Error {
 	case errors.As(err, &dialect):
 		return &Error{Kind: Dialect, Reason: dialect.Error()}
 	case errors.As(err, &badID):
-		return &Error{Kind: Reference, Pointer: pointer(badID.URL), Reason: "the id is not a URI reference"}
+		return &Error{Kind: Reference, Pointer: pointer(badID.URL), Reason: "the id is not a URI reference", Hint: "correct it"}
 	case errors.As(err, &sameID):
-		return &Error{Kind: Reference, Pointer: sameID.Ptr1, Reason: "has the same id as " + display(sameID.Ptr2), Hint: "rename one of them"}
+		return namedTwice("id", sameID.Ptr1, sameID.Ptr2)
 	case errors.As(err, &sameAnchor):
-		return &Error{Kind: Reference, Pointer: sameAnchor.Ptr1, Reason: "has the same anchor as " + display(sameAnchor.Ptr2), Hint: "rename one of them"}
+		return namedTwice("anchor", sameAnchor.Ptr1, sameAnchor.Ptr2)
 	default:
 		return &Error{Kind: Invalid, Reason: strings.ReplaceAll(err.Error(), home, "")}
+	}
+}
+
+// namedTwice names the two places in a fixed order; the compiler walks maps.
+func namedTwice(name, a, b string) *Error {
+	return &Error{
+		Kind: Reference, Pointer: max(a, b), Reason: fmt.Sprintf("has the same %s as %s", name, display(min(a, b))),
+		Hint: "rename one of them",
 	}
 }
 
@@ -67,7 +78,11 @@ func (j *judge) invalid(err *jsonschema.SchemaValidationError, tree any) *Error 
 	for _, l := range leaves {
 		if format, ok := l.cause.(*kind.Format); ok && format.Want == "regex" {
 			text, _ := l.value.(string)
-			return badPattern(pointerTo(l.path), text, format.Err)
+			path := l.path
+			if l.ofName {
+				path = patternProperty(tree, text)
+			}
+			return badPattern(pointerTo(path), text, format.Err)
 		}
 	}
 	failure := j.explain(leaves)
@@ -81,4 +96,29 @@ func badPattern(pointer, text string, reason error) *Error {
 		Kind: Pattern, Pointer: pointer, Reason: "pattern " + quote(text) + " cannot be used: " + reason.Error(),
 		Hint: "correct or simplify the regular expression",
 	}
+}
+
+// patternProperty finds the pattern among the patternProperties of a schema; the
+// validator does not say reliably where the name of a member stands.
+func patternProperty(schema any, pattern string) []string {
+	switch schema := schema.(type) {
+	case map[string]any:
+		for _, keyword := range slices.Sorted(maps.Keys(schema)) {
+			if patterns, ok := schema[keyword].(map[string]any); ok && keyword == "patternProperties" {
+				if _, found := patterns[pattern]; found {
+					return []string{keyword, pattern}
+				}
+			}
+			if path := patternProperty(schema[keyword], pattern); path != nil {
+				return append([]string{keyword}, path...)
+			}
+		}
+	case []any:
+		for i, item := range schema {
+			if path := patternProperty(item, pattern); path != nil {
+				return append([]string{strconv.Itoa(i)}, path...)
+			}
+		}
+	}
+	return nil
 }

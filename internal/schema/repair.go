@@ -165,13 +165,12 @@ func (m *mender) mendValue(value any, c cause, s *jsonschema.Schema) (any, bool)
 	case *kind.Enum:
 		return nearestValue(value, c.Want)
 	case *kind.Format, *kind.Pattern:
-		return fillText(parts(s), ""), s != nil
+		return fillText(m.filler.parts(s), ""), s != nil
 	case *kind.UniqueItems:
-		items, ok := value.([]any)
-		return slices.Delete(slices.Clone(items), c.Duplicates[1], c.Duplicates[1]+1), ok
+		return without(value, c.Duplicates[1], 1)
 	case *kind.AdditionalItems:
-		items, ok := value.([]any)
-		return items[:len(items)-c.Count], ok
+		items, _ := value.([]any)
+		return without(value, len(items)-c.Count, c.Count)
 	}
 	if s == nil {
 		return nil, false
@@ -190,6 +189,16 @@ func (m *mender) mendValue(value any, c cause, s *jsonschema.Schema) (any, bool)
 	default:
 		return nil, false
 	}
+}
+
+// without cuts n items out of an array. It reports false if they are not there
+// any more, because the array has been mended before.
+func without(value any, i, n int) (any, bool) {
+	items, ok := value.([]any)
+	if !ok || i < 0 || i+n > len(items) {
+		return nil, false
+	}
+	return slices.Delete(slices.Clone(items), i, i+n), true
 }
 
 func mendLength(text string, s *jsonschema.Schema) string {

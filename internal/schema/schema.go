@@ -78,7 +78,7 @@ func parse(raw []byte, options options) (any, *Error) {
 		}
 	}
 	count := census{limits: options.limits}
-	return tree, count.count(tree, "")
+	return tree, count.count(tree, nil, 0)
 }
 
 // supported tells whether $schema names a dialect that is built in.

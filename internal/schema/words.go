@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,11 +109,7 @@ func itemSchema(s *jsonschema.Schema) *jsonschema.Schema {
 
 // quote shows a text of a stranger, shortened.
 func quote(text string) string {
-	encoded, err := json.Marshal(shorten(text, 40))
-	if err != nil {
-		return fmt.Sprintf("%q", text)
-	}
-	return string(encoded)
+	return literal(shorten(text, 40))
 }
 
 // shorten cuts a text to at most n code points.

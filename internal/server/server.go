@@ -123,6 +123,7 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 		Origins:  c.Server.Origins,
 		Listen:   o.Listen,
 		MaxBody:  c.Server.MaxBody,
+		Open:     api.OpenPaths(),
 		Log:      o.Log,
 	})
 	sources := func() []api.Source {
@@ -137,6 +138,7 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	stopMetrics := metrics.Watch(parts.Runner.Bus)
 	rest := api.New(api.Options{
 		Runner: parts.Runner, Worker: parts.Worker, Desk: parts.Desk, Artifacts: parts.Artifacts,
+		Owner:    func(e *toolroom.Event) string { return e.Identity.Key() },
 		Receipts: r, Sources: sources, Explain: r.Explain, Metrics: metrics,
 		Version: o.Version, Log: o.Log,
 	})
@@ -144,12 +146,7 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	mux.Handle("/mcp", mcp.HTTP())
 	mux.Handle("GET /{$}", page(o.Version))
 	mux.Handle("/", rest)
-	open := http.NewServeMux()
-	open.Handle("/", guard(mux))
-	// Whether it lives is for everybody who can reach it.
-	open.Handle("/healthz", rest)
-	open.Handle("/readyz", rest)
-	return open, func() { stopMetrics(); mcp.Close() }, nil
+	return guard(mux), func() { stopMetrics(); mcp.Close() }, nil
 }
 
 func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity) (*mcpserver.Server, error) {

@@ -2,7 +2,7 @@
 // generated from the code, and /healthz, /readyz and /metrics. It turns requests
 // into calls and results into answers; everything between is the runner's.
 // [New] comes first. Who calls is found out by package auth, which must stand
-// in front of all but the two probes /healthz and /readyz.
+// in front.
 package api
 
 import (
@@ -26,6 +26,10 @@ import (
 
 // Prefix is where the API is.
 const Prefix = "/api/v1"
+
+// OpenPaths are the probes. They need no token: they say nothing of tools or
+// callers.
+func OpenPaths() []string { return []string{"/healthz", "/readyz"} }
 
 // Options are the parts of a Server. Runner is required; what another part
 // serves is answered with unsupported when the part is missing.

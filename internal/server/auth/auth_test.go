@@ -83,10 +83,18 @@ func TestWhoCalls(t *testing.T) {
 		{"always means here too", auth.Always, local, nil, 401, operator},
 		{"never asks nobody", auth.Never, remote, nil, 200, operator},
 		{"never still refuses a bad token", auth.Never, remote, []string{"Authorization", "Bearer bad"}, 401, operator},
-		{"what a caller acts as", auth.Auto, local, []string{"Toolroom-Agent", "fast", "Toolroom-Provider", "ollama", "Toolroom-Skill", "sums"}, 200,
-			toolroom.Identity{Agent: "fast", Provider: "ollama", Skill: "sums"}},
-		{"what a token says stays", auth.Auto, remote, []string{"Authorization", "Bearer good", "Toolroom-Agent", "other", "Toolroom-Skill", "sums"}, 200,
-			toolroom.Identity{Subject: "ann", Agent: "fixed", Skill: "sums"}},
+		{
+			"what a caller acts as", auth.Auto, local,
+			[]string{"Toolroom-Agent", "fast", "Toolroom-Provider", "ollama", "Toolroom-Skill", "sums"},
+			200,
+			toolroom.Identity{Agent: "fast", Provider: "ollama", Skill: "sums"},
+		},
+		{
+			"what a token says stays", auth.Auto, remote,
+			[]string{"Authorization", "Bearer good", "Toolroom-Agent", "other", "Toolroom-Skill", "sums"},
+			200,
+			toolroom.Identity{Subject: "ann", Agent: "fixed", Skill: "sums"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -105,6 +113,17 @@ func TestWhoCalls(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestAnOpenPathNeedsNoToken(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]int{"/healthz": 200, "/healthz/": 401, "/api/v1/tools": 401} {
+		r := request(remote)
+		r.URL.Path = path
+		if w := serve(auth.Options{Required: auth.Always, Open: []string{"/healthz"}}, whoami, r); w.Code != want {
+			t.Errorf("%s: %d, not %d", path, w.Code, want)
+		}
 	}
 }
 

@@ -140,6 +140,7 @@ func (s *Server) withNotifications(ctx context.Context, req *mcp.CallToolRequest
 			steps++
 			progress(steps, 0, fmt.Sprintf("approval %s is %s: %s", e.Approval.ID, e.Approval.State, e.Approval.Reason))
 		case toolroom.EventLog:
+			//lint:ignore SA1019 clients from before 2026-07-28 know no other way
 			_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(e.Log.Level), Logger: e.Tool, Data: e.Log.Message})
 		}
 	})

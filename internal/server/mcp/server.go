@@ -78,7 +78,8 @@ func New(o Options) *Server {
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: s.instructions(),
 		Capabilities: &mcp.ServerCapabilities{
-			Tools:   &mcp.ToolCapabilities{ListChanged: true},
+			Tools: &mcp.ToolCapabilities{ListChanged: true},
+			//lint:ignore SA1019 clients from before 2026-07-28 know no other way
 			Logging: &mcp.LoggingCapabilities{},
 		},
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {

@@ -46,7 +46,7 @@ func From(err error) *Problem {
 	if e := (*toolroom.Error)(nil); errors.As(err, &e) {
 		return New(e.Code.Info().HTTPStatus, e)
 	}
-	if slow := (net.Error)(nil); errors.As(err, &slow) && slow.Timeout() {
+	if slow := net.Error(nil); errors.As(err, &slow) && slow.Timeout() {
 		return New(http.StatusRequestTimeout, toolroom.Errorf(toolroom.CodeTimeout, "the request body came too slowly"))
 	}
 	e := toolroom.AsError(err)

@@ -17,26 +17,27 @@ const (
 	stdinInput  = "stdin"
 )
 
-// schema describes the arguments. Before the help of a sub-command has been
-// read any flag is taken; its own help decides when it is called.
+// schema describes the arguments. Flags that the help does not name are taken as
+// well: many programs tell only some of theirs (git log -h), and before the help
+// of a sub-command has been read none is known.
 func (h *help) schema() json.RawMessage {
 	properties := map[string]any{
 		positionals: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "arguments that are no flags, in order"},
 		stdinInput:  map[string]any{"type": "string", "description": "text for standard input"},
 	}
-	schema := map[string]any{"type": "object", "properties": properties}
-	if h == nil || len(h.flags) == 0 {
-		schema["additionalProperties"] = map[string]any{
-			"type":        []string{"string", "number", "boolean", "array"},
-			"description": "a flag by its name without dashes; true sets it, a list repeats it",
-		}
-	} else {
-		schema["additionalProperties"] = false
+	if h != nil {
 		for _, f := range h.flags {
 			properties[f.name()] = f.schema()
 		}
 	}
-	encoded, err := jsonx.Marshal(schema)
+	encoded, err := jsonx.Marshal(map[string]any{
+		"type":       "object",
+		"properties": properties,
+		"additionalProperties": map[string]any{
+			"type":        []string{"boolean", "number", "string", "array"},
+			"description": "any other flag by its name; true sets it, a list repeats it",
+		},
+	})
 	if err != nil { // strings and lists always have a form
 		return json.RawMessage(`{"type":"object"}`)
 	}
@@ -116,17 +117,19 @@ func (h *help) flagWords(name string, value any) ([]string, error) {
 	return f.words(value)
 }
 
-// find is the flag of a parameter. A program whose help names no flags takes
-// any.
+// find is the flag of a parameter. One that the help does not name is passed on
+// as it is, unless it looks like a slip for one that it does.
 func (h *help) find(name string) (flag, error) {
 	for _, f := range h.flags {
 		if name == f.name() || name == f.long || name == f.short {
 			return f, nil
 		}
 	}
-	if len(h.flags) > 0 {
-		return flag{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no flag %q", name).
-			WithHint("flags here: %s", h.flagNames())
+	for _, f := range h.flags {
+		if len(name) >= 4 && isSlip(name, f.name()) {
+			return flag{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no flag %q", name).
+				WithHint("did you mean %s?", f.name())
+		}
 	}
 	if !flagName.MatchString("--"+name) || strings.ContainsAny(name, "=[ ") {
 		return flag{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be the name of a flag", name)
@@ -137,17 +140,26 @@ func (h *help) find(name string) (flag, error) {
 	return flag{long: strings.ReplaceAll(name, "_", "-"), value: optionalValue, joined: true}, nil
 }
 
-const maxNamed = 40
-
-func (h *help) flagNames() string {
-	var names []string
-	for _, f := range h.flags {
-		names = append(names, f.name())
+// isSlip reports whether two names differ by two letters that changed places,
+// or by one that is missing, added or wrong.
+func isSlip(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
 	}
-	if len(names) > maxNamed {
-		names = append(names[:maxNamed], "…")
+	at := 0
+	for at < len(a) && a[at] == b[at] {
+		at++
 	}
-	return strings.Join(names, ", ")
+	switch {
+	case len(b)-len(a) == 1:
+		return a[at:] == b[at+1:]
+	case len(a) != len(b) || at == len(a):
+		return false
+	case a[at+1:] == b[at+1:]:
+		return true
+	default:
+		return at+1 < len(a) && a[at] == b[at+1] && a[at+1] == b[at] && a[at+2:] == b[at+2:]
+	}
 }
 
 // words writes the flag with one value.

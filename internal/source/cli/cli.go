@@ -79,9 +79,8 @@ type Source struct {
 	changed func()
 	calls   inflight.Group
 
-	mu     sync.Mutex
-	help   map[string]*help // by sub-command; "" is the program
-	closed bool
+	mu   sync.Mutex
+	help map[string]*help // by sub-command; "" is the program
 }
 
 // New makes a source; nothing runs until it is used.

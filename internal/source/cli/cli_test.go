@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +27,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
+	// A process that is forked meanwhile would hold the file open for writing,
+	// and it could not be run.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -146,13 +151,12 @@ func TestToolsComeFromTheHelpAndFlagsFromThatOfTheSubCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	var schema struct {
-		Properties           map[string]struct{ Type any }
-		AdditionalProperties bool
+		Properties map[string]struct{ Type any }
 	}
 	if err := json.Unmarshal(refined.InputSchema, &schema); err != nil {
 		t.Fatal(err)
 	}
-	if schema.Properties["quiet"].Type != "boolean" || schema.Properties["count"].Type == nil || schema.AdditionalProperties || changes != 1 {
+	if schema.Properties["quiet"].Type != "boolean" || schema.Properties["count"].Type == nil || changes != 1 {
 		t.Errorf("got %+v after %d changes", schema, changes)
 	}
 }
@@ -172,6 +176,8 @@ func TestArgumentsNeverBecomeFlagsUnlessMeant(t *testing.T) {
 		{args: `{"_":["--output=/etc/passwd"]}`, problem: "looks like a flag"},
 		{args: `{"_":["-"]}`, stdout: "<->\n"},
 		{args: `{"nmae":"x"}`, problem: `there is no flag "nmae"`},
+		{args: `{"max_depth":2,"x":true,"deep":true}`, stdout: "<--deep>\n<--max-depth=2>\n<-x>\n"},
+		{args: `{"a=b":"x"}`, problem: "cannot be the name of a flag"},
 		{args: `{"quiet":"x"}`, problem: "takes no value"},
 		{args: `{"name":true}`, problem: "takes a value"},
 		{args: `{"name":{"a":1}}`, problem: "text or a number"},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/toolroom/toolroom/internal/source/httpcall"
 )
 
 // bodyNode is one value of a body template: exactly one field is set.
@@ -62,7 +64,7 @@ func (n bodyNode) arguments() []string {
 
 // fill makes the JSON of n. It reports false for a string whose argument is not
 // given; members and elements of that kind are left out.
-func (n bodyNode) fill(args arguments, expand func(string) (string, error)) (json.RawMessage, bool, error) {
+func (n bodyNode) fill(args httpcall.Arguments, expand func(string) (string, error)) (json.RawMessage, bool, error) {
 	switch {
 	case n.text != nil:
 		return n.fillText(args, expand)
@@ -97,7 +99,7 @@ func (n bodyNode) fill(args arguments, expand func(string) (string, error)) (jso
 	}
 }
 
-func (n bodyNode) fillText(args arguments, expand func(string) (string, error)) (json.RawMessage, bool, error) {
+func (n bodyNode) fillText(args httpcall.Arguments, expand func(string) (string, error)) (json.RawMessage, bool, error) {
 	if len(n.text) == 1 && n.text[0].argument != "" {
 		raw, given := args[n.text[0].argument]
 		return raw, given, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
@@ -147,7 +148,7 @@ func (c *Config) validateService(p *problems) {
 		p.add("max_response", "it is negative")
 	}
 	for name, value := range c.Headers {
-		p.addError("headers."+name, checkHeader(name, value))
+		p.addError("headers."+name, httpcall.CheckHeader(name, value))
 	}
 }
 
@@ -165,7 +166,7 @@ func (c *Config) validateTool(p *problems, at string, tool *Tool) {
 		p.add(at+".result", "%q is not a JSON pointer; write /name/of/part", tool.Result)
 	}
 	for name, value := range tool.Headers {
-		p.addError(at+".headers."+name, checkHeader(name, value))
+		p.addError(at+".headers."+name, httpcall.CheckHeader(name, value))
 	}
 	if c.Form == FormRun {
 		c.validateRunTool(p, at, tool)
@@ -174,7 +175,7 @@ func (c *Config) validateTool(p *problems, at string, tool *Tool) {
 	if secretref.In(tool.Path) {
 		p.add(at+".path", "a path cannot hold a secret, because servers log paths; use a header")
 	}
-	if !isToken(tool.method()) {
+	if !httpcall.IsToken(tool.method()) {
 		p.add(at+".method", "%q is not a method", tool.Method)
 	}
 	switch tool.Body {

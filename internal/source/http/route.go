@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
@@ -91,7 +92,7 @@ func (r *route) arguments() []string {
 }
 
 // checkPath wants literals that need no escaping, so that what is escaped in a
-// filled path is escaped by pathSegment.
+// filled path is escaped by httpcall.PathSegment.
 func checkPath(path template) error {
 	for _, p := range path {
 		text, err := url.PathUnescape(p.literal)
@@ -132,7 +133,7 @@ func parseFields(values map[string]string) ([]field, error) {
 }
 
 // request puts the arguments in their places. The body is JSON.
-func (r *route) request(ctx context.Context, base *url.URL, args arguments, secrets *secretref.Secrets) (*http.Request, error) {
+func (r *route) request(ctx context.Context, base *url.URL, args httpcall.Arguments, secrets *secretref.Secrets) (*http.Request, error) {
 	expand := func(literal string) (string, error) { return secrets.Expand(ctx, literal) }
 	address, err := r.address(base, args, expand)
 	if err != nil {
@@ -150,7 +151,7 @@ func (r *route) request(ctx context.Context, base *url.URL, args arguments, secr
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for _, f := range r.headers {
-		value, given, err := f.value.fill(args, expand, headerValue)
+		value, given, err := f.value.fill(args, expand, httpcall.HeaderValue)
 		if err != nil {
 			return nil, err
 		}
@@ -161,21 +162,17 @@ func (r *route) request(ctx context.Context, base *url.URL, args arguments, secr
 	return req, nil
 }
 
-func (r *route) address(base *url.URL, args arguments, expand func(string) (string, error)) (*url.URL, error) {
-	path, given, err := r.path.fill(args, asIs, pathSegment)
+func (r *route) address(base *url.URL, args httpcall.Arguments, expand func(string) (string, error)) (*url.URL, error) {
+	path, given, err := r.path.fill(args, asIs, httpcall.PathSegment)
 	if err != nil {
 		return nil, err
 	}
 	if !given {
 		return nil, r.missing(args)
 	}
-	if err := checkSegments(path); err != nil {
+	address, err := httpcall.Address(base, path)
+	if err != nil {
 		return nil, err
-	}
-	address := *base
-	address.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + "/" + path
-	if address.Path, err = url.PathUnescape(address.RawPath); err != nil {
-		return nil, fmt.Errorf("path of the tool: %w", err)
 	}
 
 	query := url.Values{}
@@ -189,7 +186,7 @@ func (r *route) address(base *url.URL, args arguments, expand func(string) (stri
 		}
 	}
 	if r.body == BodyNone {
-		for _, name := range args.without(r.used).names() {
+		for _, name := range slices.Sorted(maps.Keys(without(args, r.used))) {
 			values, err := queryValues(template{{argument: name}}, args, expand)
 			if err != nil {
 				return nil, err
@@ -198,19 +195,19 @@ func (r *route) address(base *url.URL, args arguments, expand func(string) (stri
 		}
 	}
 	address.RawQuery = query.Encode()
-	return &address, nil
+	return address, nil
 }
 
-func (r *route) missing(args arguments) error {
+func (r *route) missing(args httpcall.Arguments) error {
 	for _, name := range r.path.arguments() {
-		if _, given := args.get(name); !given {
-			return badArgument(name, "it is part of the path and was not given").WithHint("give %s", name)
+		if _, given := args.Get(name); !given {
+			return httpcall.BadArgument(name, "it is part of the path and was not given").WithHint("give %s", name)
 		}
 	}
 	return nil
 }
 
-func (r *route) payload(args arguments, expand func(string) (string, error)) ([]byte, error) {
+func (r *route) payload(args httpcall.Arguments, expand func(string) (string, error)) ([]byte, error) {
 	switch r.body {
 	case BodyNone:
 		return nil, nil
@@ -221,7 +218,7 @@ func (r *route) payload(args arguments, expand func(string) (string, error)) ([]
 		}
 		return []byte("null"), nil
 	default:
-		body, err := json.Marshal(args.without(r.used))
+		body, err := json.Marshal(without(args, r.used))
 		if err != nil {
 			return nil, fmt.Errorf("encode the arguments: %w", err)
 		}
@@ -230,9 +227,9 @@ func (r *route) payload(args arguments, expand func(string) (string, error)) ([]
 }
 
 // queryValues gives one value, or one for each element of a list.
-func queryValues(t template, args arguments, expand func(string) (string, error)) ([]string, error) {
+func queryValues(t template, args httpcall.Arguments, expand func(string) (string, error)) ([]string, error) {
 	if len(t) == 1 && t[0].argument != "" {
-		raw, given := args.get(t[0].argument)
+		raw, given := args.Get(t[0].argument)
 		if !given {
 			return nil, nil
 		}
@@ -254,64 +251,11 @@ func queryValues(t template, args arguments, expand func(string) (string, error)
 func elementTexts(name string, elements []json.RawMessage) ([]string, error) {
 	texts := make([]string, len(elements))
 	for i, element := range elements {
-		text, ok := scalarText(element)
+		text, ok := httpcall.ScalarText(element)
 		if !ok {
-			return nil, badArgument(name, "it is a list of lists or objects")
+			return nil, httpcall.BadArgument(name, "it is a list of lists or objects")
 		}
 		texts[i] = text
 	}
 	return texts, nil
-}
-
-// pathSegment escapes a value so that it stays one segment.
-func pathSegment(value string) (string, error) {
-	if value == "" {
-		return "", errors.New("it is empty, and a part of a path cannot be")
-	}
-	return url.PathEscape(value), nil
-}
-
-// checkSegments refuses the names that lead to another path. They cannot be
-// escaped: servers decode them before they resolve them.
-func checkSegments(path string) error {
-	for segment := range strings.SplitSeq(path, "/") {
-		if segment == "." || segment == ".." {
-			return badArgument("of the path", fmt.Sprintf("%q would lead to another path", segment))
-		}
-	}
-	return nil
-}
-
-func headerValue(value string) (string, error) {
-	for i := range len(value) {
-		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return "", fmt.Errorf("it holds the control character %q, which a header cannot", c)
-		}
-	}
-	return value, nil
-}
-
-// checkHeader refuses what would change how the request is framed or routed.
-func checkHeader(name, value string) error {
-	if !isToken(name) {
-		return errors.New("it is not a header name")
-	}
-	switch http.CanonicalHeaderKey(name) {
-	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Trailer", "Upgrade", "Te":
-		return errors.New("this header belongs to the connection and cannot be set")
-	}
-	_, err := headerValue(value)
-	return err
-}
-
-// isToken reports whether s is a token of RFC 9110, 5.6.2.
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			return false
-		}
-	}
-	return s != ""
 }

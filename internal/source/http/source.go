@@ -256,7 +256,7 @@ func (s *Source) bareRequest(ctx context.Context, e *endpoint, call *source.Requ
 	if s.config.Form == FormRun {
 		return s.runRequest(ctx, e.Name, call.Arguments)
 	}
-	args, err := parseArguments(call.Arguments)
+	args, err := httpcall.ParseArguments(call.Arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +299,7 @@ func unwrap(output *source.Output) error {
 	}
 	reason := "the service reports failure and gives no reason"
 	if len(answer.Result) > 0 {
-		reason, _ = scalarText(answer.Result)
+		reason, _ = httpcall.ScalarText(answer.Result)
 	}
 	if reason != "" {
 		output.Content = []toolroom.Content{toolroom.TextContent(reason)}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/httpcall"
 )
 
 // template is text with places for arguments.
@@ -70,18 +70,18 @@ func (t template) arguments() []string {
 
 // fill puts the literals through literal and the arguments through value. It
 // reports false when an argument is not given.
-func (t template) fill(args arguments, literal, value func(string) (string, error)) (string, bool, error) {
+func (t template) fill(args httpcall.Arguments, literal, value func(string) (string, error)) (string, bool, error) {
 	var out strings.Builder
 	for _, p := range t {
 		text, put := p.literal, literal
 		if p.argument != "" {
-			raw, given := args.get(p.argument)
+			raw, given := args.Get(p.argument)
 			if !given {
 				return "", false, nil
 			}
 			var ok bool
-			if text, ok = scalarText(raw); !ok {
-				return "", true, badArgument(p.argument, "it is a list or an object, and its place takes a single value")
+			if text, ok = httpcall.ScalarText(raw); !ok {
+				return "", true, httpcall.BadArgument(p.argument, "it is a list or an object, and its place takes a single value")
 			}
 			put = value
 		}
@@ -96,52 +96,11 @@ func (t template) fill(args arguments, literal, value func(string) (string, erro
 
 func asIs(text string) (string, error) { return text, nil }
 
-// arguments are those of one call. Their values stay as they were written, so
-// that large integers survive.
-type arguments map[string]json.RawMessage
-
-func parseArguments(raw json.RawMessage) (arguments, error) {
-	args := arguments{}
-	if len(raw) == 0 {
-		return args, nil
-	}
-	if err := json.Unmarshal(raw, &args); err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not a JSON object: %w", err)
-	}
-	return args, nil
-}
-
-// get reports false for an argument that is absent or null.
-func (a arguments) get(name string) (json.RawMessage, bool) {
-	raw, ok := a[name]
-	return raw, ok && string(raw) != "null"
-}
-
-// without is a copy of a that lacks names.
-func (a arguments) without(names map[string]bool) arguments {
-	rest := maps.Clone(a)
+// without is a copy of args that lacks names.
+func without(args httpcall.Arguments, names map[string]bool) httpcall.Arguments {
+	rest := maps.Clone(args)
 	maps.DeleteFunc(rest, func(name string, _ json.RawMessage) bool { return names[name] })
 	return rest
-}
-
-func (a arguments) names() []string { return slices.Sorted(maps.Keys(a)) }
-
-// scalarText is a string, number or boolean as plain text.
-func scalarText(raw json.RawMessage) (string, bool) {
-	switch raw[0] {
-	case '{', '[':
-		return "", false
-	case '"':
-		var s string
-		err := json.Unmarshal(raw, &s)
-		return s, err == nil
-	default:
-		return string(raw), true
-	}
-}
-
-func badArgument(name, reason string) *toolroom.Error {
-	return toolroom.Errorf(toolroom.CodeInvalidArguments, "argument %s cannot be sent: %s", name, reason)
 }
 
 // onArgument names the argument that err is about, unless a literal is at
@@ -151,5 +110,5 @@ func onArgument(name string, err error) error {
 	if name == "" || errors.As(err, &typed) {
 		return err
 	}
-	return badArgument(name, err.Error())
+	return httpcall.BadArgument(name, err.Error())
 }

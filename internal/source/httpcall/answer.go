@@ -15,24 +15,24 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// read turns an answer into an output: JSON stays as it is, byte for byte;
-// text becomes a string; images, audio and other bytes become content.
-func (x *exchange) read(ctx context.Context, response *http.Response) (source.Output, error) {
+// read gives the body of an answer. The output is that of a failure.
+func (x *exchange) read(ctx context.Context, response *http.Response) ([]byte, source.Output, error) {
 	if response.StatusCode >= 300 {
-		return x.refused(response)
+		output, err := x.refused(response)
+		return nil, output, err
 	}
 	limit := x.client.options.MaxResponse
 	if response.ContentLength > limit {
-		return done, x.tooLarge(limit)
+		return nil, done, x.tooLarge(limit)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	if err != nil {
-		return source.Output{Effects: toolroom.EffectsUnknown}, x.failure(ctx, err)
+		return nil, source.Output{Effects: toolroom.EffectsUnknown}, x.failure(ctx, err)
 	}
 	if int64(len(body)) > limit {
-		return done, x.tooLarge(limit)
+		return nil, done, x.tooLarge(limit)
 	}
-	return x.decode(response, body)
+	return body, source.Output{}, nil
 }
 
 // done are the effects of a request that was answered with success, even when
@@ -44,6 +44,8 @@ func (x *exchange) tooLarge(limit int64) error {
 		WithHint("ask for less, for example by a page or a filter, or raise max_response of the source")
 }
 
+// decode turns a body into an output: JSON stays as it is, byte for byte; text
+// becomes a string; images, audio and other bytes become content.
 func (x *exchange) decode(response *http.Response, body []byte) (source.Output, error) {
 	if len(body) == 0 {
 		return source.Output{}, nil

@@ -93,12 +93,15 @@ type Request struct {
 	Timeout time.Duration
 	// JSON says that a body was promised to be JSON.
 	JSON bool
+	// Raw leaves the body as it is, in Reply.Body alone.
+	Raw bool
 }
 
 // Reply is what came back. After a failure only Effects is set in Output.
 type Reply struct {
 	source.Output
 	Header http.Header
+	Body   []byte
 }
 
 // Do makes the exchange. A status of 400 or more is an error, as is everything
@@ -143,7 +146,10 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	// is what stops a flood.
 	defer response.Body.Close()
 	reply := &Reply{Header: response.Header}
-	reply.Output, err = x.read(ctx, response)
+	reply.Body, reply.Output, err = x.read(ctx, response)
+	if err == nil && !req.Raw {
+		reply.Output, err = x.decode(response, reply.Body)
+	}
 	return reply, err
 }
 

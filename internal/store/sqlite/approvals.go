@@ -22,7 +22,7 @@ func (s *Store) CreateApproval(ctx context.Context, a *approval.Approval) (*appr
 	}
 	made := *a
 	err = s.write(ctx, "ask for an approval", func(tx *sql.Tx) error {
-		same, err := selectAll(ctx, tx, scanApproval, selectApproval+"WHERE digest = ? AND expires > ? ORDER BY seq DESC", a.Digest, instant(a.Created))
+		same, err := selectAll(ctx, tx, scanApproval, selectApproval+"WHERE digest = ? AND expires > ?", a.Digest, instant(a.Created))
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ var approvalTests = []test{
 		wantCode(t, "CreateApproval", err, toolroom.CodeConflict)
 	}},
 	{"one question is open for a call at a time", testOneOpenApproval},
-	{"the newest open question is returned", func(t *testing.T, b Backend) {
+	{"a used approval does not stand in for the open question after it", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		answerApproval(t, s, "apr_1", approval.Answer{Approve: true}, start.Add(time.Minute))

@@ -1,0 +1,143 @@
+// Package openapisource makes tools of the operations of an OpenAPI 3.0 or 3.1
+// document. Begin at [Source]; how a document becomes operations is in
+// import.go, how a call becomes a request in request.go.
+package openapisource
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/source/httpcall"
+	"github.com/toolroom/toolroom/internal/source/secretref"
+)
+
+// Config says which document it is and how to reach its service.
+//
+// Header and auth values may hold references secret://scope/name and
+// env://NAME, which are resolved for each call.
+type Config struct {
+	// Spec is a file or an http(s) URL, JSON or YAML.
+	Spec string `yaml:"spec" json:"spec"`
+	// Description is for search and people; default that of the document.
+	Description string `yaml:"description,omitempty" json:"description,omitempty"`
+	// BaseURL replaces the servers of the document.
+	BaseURL string `yaml:"base_url,omitempty" json:"base_url,omitempty"`
+	// Auth holds credentials by the name of the security scheme: the key, the
+	// bearer token, or user:password.
+	Auth map[string]string `yaml:"auth,omitempty" json:"auth,omitempty"`
+	// Headers are sent with each call.
+	Headers map[string]string `yaml:"headers,omitempty" json:"headers,omitempty"`
+	// Include and Exclude select operations by operationId, by "GET /path" or
+	// by "tag:name"; * stands for any run of characters. An empty Include is
+	// all; Exclude wins.
+	Include []string `yaml:"include,omitempty" json:"include,omitempty"`
+	Exclude []string `yaml:"exclude,omitempty" json:"exclude,omitempty"`
+	// Timeout of a call; default 120 s.
+	Timeout time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`
+	// MaxResponse is the largest answer accepted, in bytes; default 16 MiB.
+	MaxResponse int64 `yaml:"max_response,omitempty" json:"max_response,omitempty"`
+	// RedirectHosts are hosts that the service may redirect to beside its own.
+	// They never receive credentials.
+	RedirectHosts []string `yaml:"redirect_hosts,omitempty" json:"redirect_hosts,omitempty"`
+}
+
+// Options are what a source needs from its surroundings.
+type Options struct {
+	// Resolve gives the secrets that the configuration refers to.
+	Resolve secretref.Resolver
+	// Transport sends the requests; default a new http.Transport.
+	Transport http.RoundTripper
+}
+
+// Validate reports every mistake, each with the key that it is under. It does
+// not read the document.
+func (c *Config) Validate() error {
+	var problems []error
+	add := func(key, format string, args ...any) {
+		problems = append(problems, fmt.Errorf(key+": "+format, args...))
+	}
+	if c.Spec == "" {
+		add("spec", "it is missing; give a file or an address")
+	}
+	if c.BaseURL != "" {
+		if _, err := parseServer(c.BaseURL); err != nil {
+			add("base_url", "%w", err)
+		}
+	}
+	for name, value := range c.Headers {
+		if err := httpcall.CheckHeader(name, value); err != nil {
+			add("headers."+name, "%w", err)
+		}
+	}
+	for name, value := range c.Auth {
+		if value == "" {
+			add("auth."+name, "it is empty; give a reference such as secret://scope/name")
+		}
+	}
+	if c.Timeout < 0 {
+		add("timeout", "it is negative")
+	}
+	if c.MaxResponse < 0 {
+		add("max_response", "it is negative")
+	}
+	return errors.Join(problems...)
+}
+
+// isURL tells an address from a file.
+func (c *Config) isURL() bool {
+	return strings.HasPrefix(c.Spec, "http://") || strings.HasPrefix(c.Spec, "https://")
+}
+
+// parseServer accepts the address of a service.
+func parseServer(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil, u.Host == "", u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%q is not an address; write http://host:port/path or https://…", address)
+	case u.User != nil:
+		return nil, errors.New("the address holds a password; put it into auth as a reference secret://scope/name")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%q has a query or fragment, and an operation's path cannot follow that", address)
+	}
+	return u, nil
+}
+
+// selects reports whether one of the names is included and none excluded.
+func (c *Config) selects(names []string) bool {
+	included := len(c.Include) == 0 || matchesAny(c.Include, names)
+	return included && !matchesAny(c.Exclude, names)
+}
+
+func matchesAny(patterns, names []string) bool {
+	for _, pattern := range patterns {
+		for _, name := range names {
+			if matches(pattern, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// matches reads * as any run of characters.
+func matches(pattern, name string) bool {
+	first, rest, wild := strings.Cut(pattern, "*")
+	name, ok := strings.CutPrefix(name, first)
+	if !ok || !wild {
+		return ok && name == ""
+	}
+	parts := strings.Split(rest, "*")
+	last := parts[len(parts)-1]
+	for _, part := range parts[:len(parts)-1] {
+		_, after, found := strings.Cut(name, part)
+		if !found {
+			return false
+		}
+		name = after
+	}
+	return strings.HasSuffix(name, last)
+}

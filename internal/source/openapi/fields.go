@@ -1,0 +1,126 @@
+package openapisource
+
+import (
+	"strings"
+
+	"github.com/toolroom/toolroom/internal/source/openapi/document"
+)
+
+// fieldSet is an object schema as a flat list of properties, with allOf merged.
+// It is flat only when nothing is lost by that.
+type fieldSet struct {
+	flat       bool
+	list       []field
+	names      map[string]bool
+	required   map[string]bool
+	additional *document.Node
+}
+
+type field struct {
+	name   string
+	schema *document.Node
+}
+
+// maxAllOf bounds how many schemas allOf may lead through.
+const maxAllOf = 100
+
+// fields flattens the schema at n.
+func (i *importer) fields(n *document.Node) (*fieldSet, error) {
+	set := &fieldSet{flat: true, names: map[string]bool{}, required: map[string]bool{}}
+	visits := 0
+	err := i.flatten(n, set, &visits)
+	return set, err
+}
+
+func (i *importer) flatten(n *document.Node, set *fieldSet, visits *int) error {
+	siblings := n.Has("$ref") && n.Len() > 1 && !i.requests.old
+	n, err := i.set.Resolve(n)
+	if err != nil {
+		return err
+	}
+	if *visits++; *visits > maxAllOf || siblings || !isPlainObject(n) {
+		set.flat = false
+		return nil
+	}
+	for name, schema := range n.Get("properties").Members() {
+		if err := i.requests.spend(); err != nil {
+			return err
+		}
+		if i.requests.isUnwanted(schema) {
+			continue
+		}
+		if set.names[name] { // Both schemas hold, and only allOf can say that.
+			set.flat = false
+			return nil
+		}
+		set.list = append(set.list, field{name, schema})
+		set.names[name] = true
+	}
+	for _, name := range n.Get("required").Texts() {
+		if !i.requests.isUnwanted(n.At("properties", name)) {
+			set.required[name] = true
+		}
+	}
+	branches := n.Get("allOf").Items()
+	if additional := n.Get("additionalProperties"); additional != nil && !additional.True() {
+		// Beside other branches it speaks of its own properties only.
+		if len(branches) > 0 || *visits > 1 {
+			set.flat = false
+			return nil
+		}
+		set.additional = additional
+	}
+	for _, branch := range branches {
+		if err := i.flatten(branch, set, visits); err != nil || !set.flat {
+			return err
+		}
+	}
+	return nil
+}
+
+// plain are the keywords whose meaning is kept by a flat list.
+var plain = map[string]bool{
+	"type": true, "properties": true, "required": true, "additionalProperties": true, "allOf": true,
+	"title": true, "description": true, "example": true, "examples": true, "default": true, "deprecated": true,
+	"nullable": true, "xml": true, "externalDocs": true, "discriminator": true, "readOnly": true, "writeOnly": true,
+}
+
+func isPlainObject(n *document.Node) bool {
+	switch n.Get("type").Kind() {
+	case document.None:
+		if !n.Has("properties") && !n.Has("allOf") {
+			return false
+		}
+	case document.Text:
+		if n.Get("type").Text() != "object" {
+			return false
+		}
+	default:
+		return false
+	}
+	for name := range n.Members() {
+		if !plain[name] && !strings.HasPrefix(name, "x-") {
+			return false
+		}
+	}
+	return true
+}
+
+// merges reports whether the fields can stand beside the arguments there are.
+func (s *fieldSet) merges(arguments map[string]any) bool {
+	if !s.flat || len(s.list) == 0 {
+		return false
+	}
+	for _, f := range s.list {
+		if _, taken := arguments[f.name]; taken {
+			return false
+		}
+	}
+	// A required name without a property needs a place as well.
+	for name := range s.required {
+		if !s.names[name] {
+			return false
+		}
+	}
+	return true
+}

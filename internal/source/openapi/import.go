@@ -1,0 +1,359 @@
+package openapisource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/openapi/document"
+)
+
+// Bounds of an import.
+const (
+	maxOperations = 5_000
+	// maxSchemas is the size of all schemas of an import, in bytes: shared
+	// definitions are in the schema of each tool that needs them.
+	maxSchemas = 128 << 20
+)
+
+// importer turns a document into operations.
+type importer struct {
+	config    *Config
+	namespace string
+	set       *document.Set
+	// base is where the document came from; nil for a file.
+	base *url.URL
+
+	requests, answers *schemas
+	schemes           map[string]scheme
+	names             map[string]bool
+	schemaBytes       int
+}
+
+// description is what a document says of itself.
+type description struct {
+	title, text string
+	operations  []*operation
+}
+
+// importDocument reads all selected operations. Errors are of type
+// *toolroom.Error.
+func importDocument(ctx context.Context, namespace string, config *Config, set *document.Set, base *url.URL) (*description, error) {
+	root := set.Root()
+	if err := checkVersion(root); err != nil {
+		return nil, err
+	}
+	i := &importer{
+		config:    config,
+		namespace: namespace,
+		set:       set,
+		base:      base,
+		requests:  newSchemas(ctx, set, "readOnly"),
+		answers:   newSchemas(ctx, set, "writeOnly"),
+		names:     map[string]bool{},
+	}
+	var err error
+	if i.schemes, err = i.securitySchemes(); err != nil {
+		return nil, err
+	}
+	found := &description{title: root.At("info", "title").Text(), text: root.At("info", "description").Text()}
+	for path, item := range root.Get("paths").Members() {
+		if len(path) > longPath || !strings.HasPrefix(path, "/") {
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the path %.60q%s does not begin with / or is longer than %d bytes", path, set.Where(item), longPath).
+				WithHint("correct the document")
+		}
+		if item, err = set.Resolve(item); err != nil {
+			return nil, at(path, err)
+		}
+		for _, method := range methods {
+			if item.Get(method).Kind() != document.Map {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			o, err := i.operation(strings.ToUpper(method), path, item, item.Get(method))
+			if err != nil {
+				return nil, at(strings.ToUpper(method)+" "+path, err)
+			}
+			if o == nil {
+				continue
+			}
+			if found.operations = append(found.operations, o); len(found.operations) > maxOperations {
+				return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "the document has more than %d operations", maxOperations).
+					WithHint("select some with include, by operationId, \"GET /path*\" or tag:name")
+			}
+		}
+	}
+	return found, nil
+}
+
+// Bounds of what one operation says: shared YAML nodes would multiply it.
+const (
+	most     = 50
+	maxText  = 8 << 10
+	longPath = 2 << 10
+)
+
+func some[T any](list []T) []T { return slices.Clip(list[:min(len(list), most)]) }
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}
+
+// methods of a path item (OpenAPI 3.1, 4.8.9), those that read first.
+var methods = []string{"get", "head", "options", "post", "put", "patch", "delete", "trace"}
+
+func checkVersion(root *document.Node) error {
+	version := root.Get("openapi").Text()
+	if strings.HasPrefix(version, "3.0") || strings.HasPrefix(version, "3.1") {
+		return nil
+	}
+	said := fmt.Sprintf("openapi: %.20q", version)
+	if root.Has("swagger") {
+		said = fmt.Sprintf("swagger: %.20q", root.Get("swagger").Text())
+	} else if version == "" {
+		said = "nothing of the kind"
+	}
+	return toolroom.Errorf(toolroom.CodeUnsupported, "the document must be OpenAPI 3.0 or 3.1, and says %s", said).
+		WithHint("convert it to OpenAPI 3, or describe the service as an http source")
+}
+
+// at says which operation err is about.
+func at(place string, err error) error {
+	var typed *toolroom.Error
+	if !errors.As(err, &typed) {
+		return err
+	}
+	e := *typed
+	e.Message = fmt.Sprintf("%.200s: %s", place, e.Message)
+	return &e
+}
+
+// operation reads one operation; nil when it is not selected.
+func (i *importer) operation(method, path string, item, n *document.Node) (*operation, error) {
+	id := n.Get("operationId").Text()
+	names := []string{method + " " + path}
+	if id != "" {
+		names = append(names, id)
+	}
+	tags := some(n.Get("tags").Texts())
+	for _, tag := range tags {
+		names = append(names, "tag:"+tag)
+	}
+	if !i.config.selects(names) {
+		return nil, nil
+	}
+
+	o := &operation{method: method, path: path}
+	var err error
+	if o.server, err = i.server(n, item); err != nil {
+		return nil, err
+	}
+	if o.security, err = i.security(n); err != nil {
+		return nil, err
+	}
+	o.tool = toolroom.Tool{
+		ID:          toolroom.ID{Namespace: i.namespace, Name: i.name(id, method, path)},
+		Title:       clip(n.Get("summary").Text()),
+		Description: clip(n.Get("description").Text()),
+		Tags:        tags,
+		Hints:       hints(method),
+		Source:      toolroom.SourceOpenAPI,
+	}
+	if o.tool.Description == "" {
+		o.tool.Description = o.tool.Title
+	}
+	if o.tool.Description == "" {
+		o.tool.Description = method + " " + path
+	}
+	if n.Get("deprecated").True() {
+		o.tool.Tags = append(o.tool.Tags, "deprecated")
+	}
+	if err := i.input(o, item, n); err != nil {
+		return nil, err
+	}
+	if err := i.output(o, n); err != nil {
+		return nil, err
+	}
+	if o.keyed {
+		o.tool.Guarantee = toolroom.GuaranteeKeyed
+	}
+	i.notes(o, n)
+	if i.schemaBytes += len(o.tool.InputSchema) + len(o.tool.OutputSchema); i.schemaBytes > maxSchemas {
+		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "the schemas of all operations are larger than %d bytes", maxSchemas).
+			WithHint("select fewer operations with include")
+	}
+	return o, nil
+}
+
+// hints are what RFC 9110, 9.2 says of the method.
+func hints(method string) toolroom.Hints {
+	yes := true
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return toolroom.Hints{ReadOnly: &yes}
+	case http.MethodPut:
+		return toolroom.Hints{Idempotent: &yes}
+	case http.MethodDelete:
+		return toolroom.Hints{Idempotent: &yes, Destructive: &yes}
+	default:
+		return toolroom.Hints{}
+	}
+}
+
+// name is the operationId, or method and path, as a tool may be named; two
+// operations never share one.
+func (i *importer) name(id, method, path string) string {
+	base := cleanName(id)
+	if id == "" || base == "" {
+		base = cleanName(strings.ToLower(method) + "_" + strings.NewReplacer("{", "", "}", "").Replace(path))
+	}
+	name := base
+	for count := 2; i.names[name]; count++ {
+		suffix := fmt.Sprintf("_%d", count)
+		name = base[:min(len(base), toolroom.MaxIDPart-len(suffix))] + suffix
+	}
+	i.names[name] = true
+	return name
+}
+
+// cleanName keeps letters, digits and _ . - of s, and one _ for each run of
+// others. What is too long ends in a hash of the whole.
+func cleanName(s string) string {
+	var out strings.Builder
+	for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return !isNameRune(r) }) {
+		if out.Len() > 0 {
+			out.WriteByte('_')
+		}
+		out.WriteString(word)
+	}
+	name := out.String()
+	if len(name) > toolroom.MaxIDPart {
+		hash := fnv.New32a()
+		hash.Write([]byte(s))
+		suffix := fmt.Sprintf("_%08x", hash.Sum32())
+		name = name[:toolroom.MaxIDPart-len(suffix)] + suffix
+	}
+	return name
+}
+
+func isNameRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_.-", r)
+}
+
+// server is base_url, or the first server of the operation, its path or the
+// document, with the defaults of its variables.
+func (i *importer) server(operation, item *document.Node) (*url.URL, error) {
+	if i.config.BaseURL != "" {
+		return parseServer(i.config.BaseURL)
+	}
+	address := "/"
+	for _, n := range []*document.Node{operation, item, i.set.Root()} {
+		if servers := n.Get("servers").Items(); len(servers) > 0 {
+			address = servers[0].Get("url").Text()
+			for name, variable := range servers[0].Get("variables").Members() {
+				address = strings.ReplaceAll(address, "{"+name+"}", variable.Get("default").Text())
+			}
+			break
+		}
+	}
+	relative, err := url.Parse(address)
+	if err == nil && i.base != nil {
+		address = i.base.ResolveReference(relative).String()
+	}
+	server, err := parseServer(address)
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the document does not say where its service is: %w", err).
+			WithHint("set base_url of the source")
+	}
+	if i.leaksTo(server) {
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported,
+			"the document from %s would send the configured credentials to %s", i.base.Host, server.Host).
+			WithHint("set base_url of the source to %s if that is right", server)
+	}
+	return server, nil
+}
+
+// leaksTo reports whether a document from elsewhere names another host, while
+// credentials are configured: whoever writes the document could collect them.
+func (i *importer) leaksTo(server *url.URL) bool {
+	secrets := len(i.config.Auth) > 0 || len(i.config.Headers) > 0
+	return secrets && i.base != nil && i.base.Host != server.Host
+}
+
+// securitySchemes reads the schemes that requests can use.
+func (i *importer) securitySchemes() (map[string]scheme, error) {
+	schemes := map[string]scheme{}
+	for name, n := range i.set.Root().At("components", "securitySchemes").Members() {
+		n, err := i.set.Resolve(n)
+		if err != nil {
+			return nil, at("security scheme "+name, err)
+		}
+		s := scheme{name: name, kind: bearer}
+		switch n.Get("type").Text() {
+		case "apiKey":
+			s.kind, s.in, s.key = apiKey, n.Get("in").Text(), n.Get("name").Text()
+			if !isHeaderName(s.key) && s.in != "query" {
+				continue
+			}
+		case "http":
+			switch strings.ToLower(n.Get("scheme").Text()) {
+			case "basic":
+				s.kind = basic
+			case "bearer":
+			default:
+				continue
+			}
+		case "oauth2", "openIdConnect": // The token comes from the configuration.
+		default:
+			continue
+		}
+		schemes[name] = s
+	}
+	for name := range i.config.Auth {
+		if _, known := schemes[name]; !known {
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "auth.%s: the document has no security scheme of that name that can be used", name).
+				WithHint("the names are: %s", strings.Join(slices.Sorted(maps.Keys(schemes)), ", "))
+		}
+	}
+	return schemes, nil
+}
+
+// security are the alternatives of the operation, or of the document, of which
+// every scheme is configured.
+func (i *importer) security(n *document.Node) ([][]scheme, error) {
+	requirements := n.Get("security")
+	if requirements == nil {
+		requirements = i.set.Root().Get("security")
+	}
+	var alternatives [][]scheme
+	for _, requirement := range some(requirements.Items()) {
+		var needed []scheme
+		for name := range requirement.Members() {
+			if len(needed) == most {
+				break
+			}
+			// A scheme that no request can use rules the alternative out only
+			// when it is used: the service may be reached without it.
+			s, known := i.schemes[name]
+			if !known {
+				s = scheme{name: name}
+			}
+			needed = append(needed, s)
+		}
+		slices.SortFunc(needed, func(a, b scheme) int { return strings.Compare(a.name, b.name) })
+		alternatives = append(alternatives, needed)
+	}
+	return alternatives, nil
+}

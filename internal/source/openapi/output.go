@@ -1,0 +1,194 @@
+package openapisource
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/toolroom/toolroom/internal/source/openapi/document"
+)
+
+// output takes the schema of the answer when there is just one for success, it
+// is JSON and an object. With several, the value could keep only one of them.
+func (i *importer) output(o *operation, n *document.Node) error {
+	schema, err := i.answer(n)
+	if err != nil || schema == nil {
+		return err
+	}
+	var uses []*definition
+	converted, err := i.answers.convert(schema, &uses)
+	if err != nil {
+		return err
+	}
+	object, ok := converted.(map[string]any)
+	if !ok {
+		return nil
+	}
+	if object["type"] != "object" {
+		target, err := i.set.Resolve(schema)
+		if err != nil {
+			return err
+		}
+		if target.Get("type").Text() != "object" || target.Get("nullable").True() {
+			return nil
+		}
+		// Clients look for the type in the schema itself, not behind $ref.
+		object["type"] = "object"
+	}
+	encoded, err := text(object, uses)
+	if errors.Is(err, errTooLarge) {
+		o.note("The schema of the answer is left out, because %v.", errTooLarge)
+		return nil
+	}
+	o.tool.OutputSchema = encoded
+	return err
+}
+
+// answer is the schema of the one JSON answer of success, or nil.
+func (i *importer) answer(n *document.Node) (*document.Node, error) {
+	var found *document.Node
+	for status, response := range n.Get("responses").Members() {
+		if !strings.HasPrefix(status, "2") {
+			continue
+		}
+		response, err := i.set.Resolve(response)
+		if err != nil {
+			return nil, err
+		}
+		content := response.Get("content")
+		if content.Len() == 0 {
+			continue // An answer without a body has no value to check.
+		}
+		name, media := chooseMedia(content)
+		if found != nil || content.Len() > 1 || encodingOf(name) != jsonBody || !media.Has("schema") {
+			return nil, nil
+		}
+		found = media.Get("schema")
+	}
+	return found, nil
+}
+
+// note adds a sentence to the notes of the tool.
+func (o *operation) note(format string, args ...any) {
+	if o.tool.Notes != "" {
+		o.tool.Notes += "\n"
+	}
+	o.tool.Notes += fmt.Sprintf(format, args...)
+}
+
+// notes tells what the schemas do not: deprecation, paging, credentials.
+func (i *importer) notes(o *operation, n *document.Node) {
+	if n.Get("deprecated").True() {
+		o.note("This operation is deprecated.")
+	}
+	i.noteSecurity(o)
+	i.notePages(o, n)
+}
+
+func (i *importer) noteSecurity(o *operation) {
+	if len(o.security) == 0 {
+		return
+	}
+	if _, ok := i.credentials(o); ok {
+		return
+	}
+	var ways []string
+	for _, needed := range o.security {
+		ways = append(ways, strings.Join(schemeNames(needed), " and "))
+	}
+	o.note("It needs credentials that are not configured: set auth of the source for %s.", strings.Join(ways, ", or for "))
+}
+
+// Names by which services page through lists. Each list is of what is seen in
+// use, in lower case without punctuation.
+var (
+	cursorNames = []string{"cursor", "pagetoken", "nexttoken", "continuationtoken", "startingafter", "after", "starttoken", "marker", "continue", "next"}
+	numberNames = []string{"page", "pagenumber", "pageno", "pageindex"}
+	offsetNames = []string{"offset", "skip", "start", "startat", "startindex"}
+	sizeNames   = []string{"limit", "perpage", "pagesize", "size", "maxresults", "top", "count", "take", "first"}
+	nextNames   = []string{"next", "nextcursor", "nextpagetoken", "nexttoken", "nextpage", "nextlink", "cursor", "endcursor", "hasmore", "hasnextpage", "continuationtoken"}
+)
+
+func (i *importer) notePages(o *operation, n *document.Node) {
+	cursor, number := queryNamed(o, cursorNames), queryNamed(o, numberNames)
+	offset, size := queryNamed(o, offsetNames), queryNamed(o, sizeNames)
+	var how []string
+	switch {
+	case cursor != "":
+		how = append(how, cursor+" continues where the last answer ended")
+	case number != "":
+		how = append(how, number+" is the number of the page")
+	case offset != "" && size != "":
+		how = append(how, offset+" is how many to leave out")
+	}
+	if len(how) > 0 && size != "" {
+		how = append(how, size+" is how many to give")
+	}
+	if field := i.nextField(n); field != "" && len(how) > 0 {
+		how = append(how, field+" of the answer says whether and where it goes on")
+	}
+	if i.linksToNext(n) {
+		how = append(how, "when there is a next page, the answer ends with what to ask for it")
+	}
+	if len(how) > 0 {
+		o.note("The answer comes in pages: %s.", strings.Join(how, "; "))
+	}
+}
+
+func queryNamed(o *operation, names []string) string {
+	for _, p := range o.parameters {
+		if p.in == "query" && isNamed(p.name, names) {
+			return p.argument
+		}
+	}
+	return ""
+}
+
+func isNamed(name string, names []string) bool {
+	plain := strings.NewReplacer("_", "", "-", "", "$", "", ".", "", "[", "", "]", "").Replace(strings.ToLower(name))
+	for _, candidate := range names {
+		if plain == candidate {
+			return true
+		}
+	}
+	return false
+}
+
+// nextField looks one level into the answer for where it goes on. Broken
+// references have been reported before.
+func (i *importer) nextField(n *document.Node) string {
+	schema, err := i.answer(n)
+	if err != nil {
+		return ""
+	}
+	if schema, err = i.set.Resolve(schema); err != nil {
+		return ""
+	}
+	looked := 0
+	for name := range schema.Get("properties").Members() {
+		if looked++; looked > most {
+			break
+		}
+		if isNamed(name, nextNames) {
+			return name
+		}
+	}
+	return ""
+}
+
+// linksToNext reports whether an answer of success has the header Link.
+func (i *importer) linksToNext(n *document.Node) bool {
+	for status, response := range n.Get("responses").Members() {
+		if !strings.HasPrefix(status, "2") {
+			continue
+		}
+		response, err := i.set.Resolve(response)
+		if err != nil {
+			return false
+		}
+		if response.At("headers", "Link") != nil || response.At("headers", "link") != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,255 @@
+package openapisource
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom/internal/source/httpcall"
+	"github.com/toolroom/toolroom/internal/source/secretref"
+)
+
+// request puts the arguments of a call in their places, without credentials.
+func (o *operation) request(ctx context.Context, args httpcall.Arguments) (*http.Request, url.Values, error) {
+	path := o.path
+	query, cookies, header := url.Values{}, url.Values{}, http.Header{}
+	for _, p := range o.parameters {
+		raw, given := args.Get(p.argument)
+		if !given {
+			if p.in == "path" {
+				return nil, nil, httpcall.BadArgument(p.argument, "it is part of the path and was not given").WithHint("give %s", p.argument)
+			}
+			continue
+		}
+		v, err := p.value(raw)
+		if err != nil {
+			return nil, nil, httpcall.BadArgument(p.argument, err.Error())
+		}
+		var text string
+		switch p.in {
+		case "path":
+			text, err = p.inPath(v)
+			path = strings.ReplaceAll(path, "{"+p.name+"}", text)
+		case "header":
+			text, err = p.inHeader(v)
+			header.Set(p.name, text)
+		case "cookie":
+			addTo(cookies, p.name, p.style, p.explode, v)
+		default:
+			addTo(query, p.name, p.style, p.explode, v)
+		}
+		if err != nil {
+			return nil, nil, httpcall.BadArgument(p.argument, err.Error())
+		}
+	}
+	address, err := httpcall.Address(o.server, escapeLiterals(path))
+	if err != nil {
+		return nil, nil, err
+	}
+	content, contentType, err := o.content(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, o.method, address.String(), content)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the request: %w", err)
+	}
+	request.Header = header
+	if contentType != "" {
+		header.Set("Content-Type", contentType)
+	}
+	for _, name := range slices.Sorted(maps.Keys(cookies)) {
+		for _, text := range cookies[name] {
+			request.AddCookie(&http.Cookie{Name: name, Value: url.QueryEscape(text)})
+		}
+	}
+	return request, query, nil
+}
+
+func (p parameter) value(raw json.RawMessage) (value, error) {
+	if p.json {
+		return value{text: string(raw)}, nil
+	}
+	return newValue(raw)
+}
+
+// escapeLiterals escapes what the document's path holds and a path may not,
+// such as spaces. What was filled in is escaped already and has no such bytes.
+func escapeLiterals(path string) string {
+	var out strings.Builder
+	for i := range len(path) {
+		c := path[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"<>?#\^{|}`+"`[]", c) >= 0 {
+			fmt.Fprintf(&out, "%%%02X", c)
+			continue
+		}
+		out.WriteByte(c)
+	}
+	return out.String()
+}
+
+// content is the body of the request and its type; nil for none.
+func (o *operation) content(args httpcall.Arguments) (io.Reader, string, error) {
+	if o.body == nil {
+		return nil, "", nil
+	}
+	payload, given, err := o.payload(args)
+	if err != nil || !given {
+		return nil, "", err
+	}
+	switch o.body.encoding {
+	case jsonBody:
+		return bytes.NewReader(payload), o.body.mediaType, nil
+	case formBody:
+		text, err := o.body.form(payload)
+		return strings.NewReader(text), o.body.mediaType, err
+	case multipartBody:
+		return o.body.multipart(payload)
+	case textBody:
+		text, ok := httpcall.ScalarText(payload)
+		if !ok {
+			return nil, "", httpcall.BadArgument(o.body.argument, "it is a list or an object, and the body is text")
+		}
+		return strings.NewReader(text), o.body.mediaType, nil
+	default:
+		data, err := decodeBase64(o.body.argument, payload)
+		return bytes.NewReader(data), o.body.mediaType, err
+	}
+}
+
+func decodeBase64(name string, raw json.RawMessage) ([]byte, error) {
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return nil, httpcall.BadArgument(name, "it is not a string of base64")
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, httpcall.BadArgument(name, "it is not base64: "+err.Error())
+	}
+	return data, nil
+}
+
+// form writes application/x-www-form-urlencoded.
+func (b *body) form(payload json.RawMessage) (string, error) {
+	members, err := httpcall.ParseArguments(payload)
+	if err != nil {
+		return "", err
+	}
+	values := url.Values{}
+	for name := range members {
+		raw, given := members.Get(name)
+		if !given {
+			continue
+		}
+		v, err := newValue(raw)
+		if err != nil {
+			return "", httpcall.BadArgument(name, err.Error())
+		}
+		f, known := b.fields[name]
+		if !known {
+			f = formField{style: "form", explode: true}
+		}
+		addTo(values, name, f.style, f.explode, v)
+	}
+	return values.Encode(), nil
+}
+
+// multipart writes multipart/form-data: a part for each field, and for each
+// item of a list.
+func (b *body) multipart(payload json.RawMessage) (io.Reader, string, error) {
+	members, err := httpcall.ParseArguments(payload)
+	if err != nil {
+		return nil, "", err
+	}
+	var out bytes.Buffer
+	writer := multipart.NewWriter(&out)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		raw, given := members.Get(name)
+		if !given {
+			continue
+		}
+		items := []json.RawMessage{raw}
+		if raw[0] == '[' {
+			if err := json.Unmarshal(raw, &items); err != nil {
+				return nil, "", httpcall.BadArgument(name, err.Error())
+			}
+		}
+		for _, item := range items {
+			if err := writePart(writer, name, b.fields[name], item); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	if err := writer.Close(); err != nil {
+		return nil, "", fmt.Errorf("write the form: %w", err)
+	}
+	return &out, writer.FormDataContentType(), nil
+}
+
+func writePart(writer *multipart.Writer, name string, f formField, raw json.RawMessage) error {
+	if _, err := httpcall.HeaderValue(name); err != nil {
+		return httpcall.BadArgument(name, err.Error())
+	}
+	contentType, data := f.mediaType, []byte(flatText(raw))
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)
+	disposition := fmt.Sprintf(`form-data; name="%s"`, quoted)
+	switch {
+	case f.binary:
+		var err error
+		if data, err = decodeBase64(name, raw); err != nil {
+			return err
+		}
+		// Servers tell files from fields by the file name.
+		disposition += fmt.Sprintf(`; filename="%s"`, quoted)
+		if contentType == "" {
+			contentType = "application/octet-stream"
+		}
+	case contentType == "" && (raw[0] == '{' || raw[0] == '['):
+		contentType = "application/json"
+	}
+	header := textproto.MIMEHeader{"Content-Disposition": {disposition}}
+	if contentType != "" {
+		header.Set("Content-Type", contentType)
+	}
+	part, err := writer.CreatePart(header)
+	if err == nil {
+		_, err = part.Write(data)
+	}
+	if err != nil {
+		return fmt.Errorf("write the form: %w", err)
+	}
+	return nil
+}
+
+// authenticated adds credentials and the configured headers, and puts the query
+// into the address.
+func (s *Source) authenticated(ctx context.Context, o *operation, request *http.Request, query url.Values, secrets *secretref.Secrets) error {
+	for _, name := range slices.Sorted(maps.Keys(s.config.Headers)) {
+		value, err := secrets.Expand(ctx, s.config.Headers[name])
+		if err != nil {
+			return err
+		}
+		request.Header.Set(name, value)
+	}
+	if request.Header.Get("Accept") == "" {
+		request.Header.Set("Accept", "application/json, */*;q=0.5")
+	}
+	needed, _ := satisfied(o.security, s.config.Auth)
+	for _, scheme := range needed {
+		if err := scheme.apply(ctx, request, query, s.config.Auth[scheme.name], secrets); err != nil {
+			return err
+		}
+	}
+	request.URL.RawQuery = query.Encode()
+	return nil
+}

@@ -1,0 +1,385 @@
+package openapisource
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/source/openapi/document"
+)
+
+// Bounds of schemas.
+const (
+	// maxSchemaBytes of one tool: a larger one helps no model.
+	maxSchemaBytes = 256 << 10
+	// maxSchemaWork counts the values of all schemas of a document, shared ones
+	// once.
+	maxSchemaWork = 2_000_000
+)
+
+// schemas converts the schemas of a document to JSON Schema 2020-12. What a
+// reference leads to is converted once and becomes an entry of $defs, so that
+// recursive schemas stay finite.
+type schemas struct {
+	set *document.Set
+	// old says that the document is OpenAPI 3.0, whose schemas differ.
+	old bool
+	// unwanted is the mark of properties that are left out: readOnly in
+	// requests, writeOnly in answers.
+	unwanted string
+	defs     map[*document.Node]*definition
+	names    map[string]bool
+	pending  []*definition
+	// work is what may still be done; ended says why to stop before that.
+	work  int
+	ended func() error
+}
+
+// definition is an entry of $defs.
+type definition struct {
+	name   string
+	node   *document.Node
+	schema any
+	size   int
+	uses   []*definition
+}
+
+func newSchemas(ctx context.Context, set *document.Set, unwanted string) *schemas {
+	return &schemas{
+		set:      set,
+		old:      strings.HasPrefix(set.Root().Get("openapi").Text(), "3.0"),
+		unwanted: unwanted,
+		defs:     map[*document.Node]*definition{},
+		names:    map[string]bool{},
+		work:     maxSchemaWork,
+		ended:    ctx.Err,
+	}
+}
+
+// convert gives the schema at n; the definitions that it refers to are added to
+// uses. A nil n accepts anything.
+func (s *schemas) convert(n *document.Node, uses *[]*definition) (any, error) {
+	schema, err := s.schema(n, uses)
+	if err != nil {
+		return nil, err
+	}
+	for len(s.pending) > 0 {
+		d := s.pending[len(s.pending)-1]
+		s.pending = s.pending[:len(s.pending)-1]
+		if d.schema, err = s.schema(d.node, &d.uses); err != nil {
+			return nil, err
+		}
+		text, err := jsonx.Marshal(d.schema)
+		if err != nil {
+			return nil, err
+		}
+		d.schema, d.size = json.RawMessage(text), len(text)
+	}
+	return schema, nil
+}
+
+// errTooLarge says that a schema is larger than maxSchemaBytes.
+var errTooLarge = fmt.Errorf("the schema is larger than %d bytes", maxSchemaBytes)
+
+// text completes schema with the definitions that it needs.
+func text(schema map[string]any, uses []*definition) (json.RawMessage, error) {
+	defs := map[string]any{}
+	size := 0
+	for pending := slices.Clone(uses); len(pending) > 0; {
+		d := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
+		if _, known := defs[d.name]; known {
+			continue
+		}
+		if size += d.size; size > maxSchemaBytes {
+			return nil, errTooLarge
+		}
+		defs[d.name] = d.schema
+		pending = append(pending, d.uses...)
+	}
+	if len(defs) > 0 {
+		schema = maps.Clone(schema)
+		schema["$defs"] = defs
+	}
+	encoded, err := jsonx.Marshal(schema)
+	if err == nil && len(encoded) > maxSchemaBytes {
+		err = errTooLarge
+	}
+	return encoded, err
+}
+
+func (s *schemas) spend() error {
+	if s.work--; s.work < 0 {
+		return toolroom.Errorf(toolroom.CodeResourceLimit, "the schemas of the document have more than %d values", maxSchemaWork).
+			WithHint("select fewer operations with include")
+	}
+	if s.work%1024 == 0 {
+		return s.ended()
+	}
+	return nil
+}
+
+func (s *schemas) schema(n *document.Node, uses *[]*definition) (any, error) {
+	if err := s.spend(); err != nil {
+		return nil, err
+	}
+	switch {
+	case n.False():
+		return false, nil
+	case n.Kind() != document.Map:
+		return map[string]any{}, nil
+	case n.Get("$ref").Kind() == document.Text:
+		return s.reference(n, uses)
+	}
+	out, err := s.keywords(n, uses)
+	if err != nil {
+		return nil, err
+	}
+	return s.modern(out, n), nil
+}
+
+func (s *schemas) reference(n *document.Node, uses *[]*definition) (any, error) {
+	target, err := s.set.Resolve(n)
+	if err != nil {
+		return nil, err
+	}
+	d := s.define(target, n.Get("$ref").Text())
+	*uses = append(*uses, d)
+	out := map[string]any{}
+	if !s.old { // In 3.0 what stands beside $ref is ignored.
+		if out, err = s.keywords(n, uses); err != nil {
+			return nil, err
+		}
+	}
+	out["$ref"] = "#/$defs/" + d.name
+	return out, nil
+}
+
+func (s *schemas) define(target *document.Node, ref string) *definition {
+	if d, known := s.defs[target]; known {
+		return d
+	}
+	base := cleanName(ref[strings.LastIndexAny(ref, "/#")+1:])
+	name := base
+	for i := 2; s.names[name]; i++ {
+		name = fmt.Sprintf("%s_%d", base, i)
+	}
+	d := &definition{name: name, node: target}
+	s.defs[target], s.names[name] = d, true
+	s.pending = append(s.pending, d)
+	return d
+}
+
+// keywords of JSON Schema, by what they hold. Others are left out: x-… and
+// those of OpenAPI alone say nothing to a validator, and $id or $anchor would
+// move the base that references are resolved against.
+var (
+	schemaKeywords = []string{
+		"not", "items", "additionalProperties", "contains", "propertyNames", "if", "then", "else",
+		"unevaluatedItems", "unevaluatedProperties", "contentSchema",
+	}
+	schemaListKeywords = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
+	schemaMapKeywords  = []string{"properties", "patternProperties", "dependentSchemas"}
+	numberKeywords     = []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+	countKeywords      = []string{
+		"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
+	}
+	textKeywords  = []string{"title", "description", "format", "pattern", "contentEncoding", "contentMediaType"}
+	flagKeywords  = []string{"uniqueItems", "deprecated", "readOnly", "writeOnly"}
+	valueKeywords = []string{"default", "const"}
+	listKeywords  = []string{"enum", "examples"}
+)
+
+// keywords copies what n says. A keyword with a value of the wrong kind is left
+// out: a validator would refuse the whole schema for it.
+func (s *schemas) keywords(n *document.Node, uses *[]*definition) (map[string]any, error) {
+	out := map[string]any{}
+	if err := s.nested(out, n, uses); err != nil {
+		return nil, err
+	}
+	for name, member := range n.Members() {
+		var keep bool
+		switch {
+		case name == "type":
+			keep = isType(member)
+		case slices.Contains(numberKeywords, name):
+			keep = member.Kind() == document.Number
+		case slices.Contains(countKeywords, name):
+			number, ok := member.Number()
+			keep = ok && number >= 0 && number == math.Trunc(number)
+		case name == "multipleOf":
+			number, ok := member.Number()
+			keep = ok && number > 0
+		case slices.Contains(textKeywords, name):
+			keep = member.Kind() == document.Text
+		case slices.Contains(flagKeywords, name):
+			keep = member.Kind() == document.Bool
+		case slices.Contains(listKeywords, name):
+			keep = member.Kind() == document.List && member.Len() > 0
+		case name == "required":
+			keep = member.Kind() == document.List && len(member.Texts()) == member.Len()
+		case name == "dependentRequired":
+			keep = isListOfTexts(member)
+		default:
+			keep = slices.Contains(valueKeywords, name)
+		}
+		if !keep {
+			continue
+		}
+		value, ok := member.Value(&s.work)
+		if !ok {
+			return nil, s.spend()
+		}
+		out[name] = value
+	}
+	s.dropUnwanted(out, n)
+	return out, nil
+}
+
+func (s *schemas) nested(out map[string]any, n *document.Node, uses *[]*definition) error {
+	for _, name := range schemaKeywords {
+		if member := n.Get(name); member.Kind() == document.Map || member.Kind() == document.Bool {
+			schema, err := s.schema(member, uses)
+			if err != nil {
+				return err
+			}
+			if member.True() {
+				schema = true
+			}
+			out[name] = schema
+		}
+	}
+	for _, name := range schemaListKeywords {
+		if n.Get(name).Kind() != document.List || n.Get(name).Len() == 0 {
+			continue
+		}
+		var list []any
+		for _, item := range n.Get(name).Items() {
+			schema, err := s.schema(item, uses)
+			if err != nil {
+				return err
+			}
+			list = append(list, schema)
+		}
+		out[name] = list
+	}
+	for _, name := range schemaMapKeywords {
+		if n.Get(name).Kind() != document.Map {
+			continue
+		}
+		members := map[string]any{}
+		for member, node := range n.Get(name).Members() {
+			if name == "properties" && s.isUnwanted(node) {
+				continue
+			}
+			schema, err := s.schema(node, uses)
+			if err != nil {
+				return err
+			}
+			members[member] = schema
+		}
+		out[name] = members
+	}
+	return nil
+}
+
+// isUnwanted looks at the property itself and at what it refers to.
+func (s *schemas) isUnwanted(property *document.Node) bool {
+	if property.Get(s.unwanted).True() {
+		return true
+	}
+	target, err := s.set.Resolve(property)
+	return err == nil && target.Get(s.unwanted).True()
+}
+
+// dropUnwanted takes the properties that were left out off the required ones.
+func (s *schemas) dropUnwanted(out map[string]any, n *document.Node) {
+	required := slices.DeleteFunc(n.Get("required").Texts(), func(name string) bool {
+		return s.isUnwanted(n.At("properties", name))
+	})
+	if _, kept := out["required"]; kept {
+		out["required"] = slices.Compact(slices.Sorted(slices.Values(required)))
+	}
+	if len(required) == 0 {
+		delete(out, "required")
+	}
+}
+
+// modern turns what is peculiar to OpenAPI into JSON Schema 2020-12.
+func (s *schemas) modern(out map[string]any, n *document.Node) any {
+	if example := n.Get("example"); example != nil && out["examples"] == nil {
+		if value, ok := example.Value(&s.work); ok {
+			out["examples"] = []any{value}
+		}
+	}
+	switch out["format"] {
+	case "byte":
+		delete(out, "format")
+		out["contentEncoding"] = "base64"
+	case "binary":
+		delete(out, "format")
+	}
+	if !s.old {
+		return out
+	}
+	// In 3.0 the exclusive bounds are marks on the bounds.
+	for exclusive, bound := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		if value, ok := out[bound]; ok && n.Get(exclusive).True() {
+			out[exclusive] = value
+			delete(out, bound)
+		}
+	}
+	if n.Get("nullable").True() {
+		return nullable(out)
+	}
+	return out
+}
+
+// nullable also accepts null: by its type where that is all that would refuse
+// it, else beside the schema.
+func nullable(out map[string]any) any {
+	typ, isText := out["type"].(string)
+	for _, name := range append([]string{"const", "not", "if"}, schemaListKeywords...) {
+		if _, ok := out[name]; ok {
+			isText = false
+		}
+	}
+	if !isText {
+		if len(out) == 0 {
+			return out
+		}
+		return map[string]any{"anyOf": []any{out, map[string]any{"type": "null"}}}
+	}
+	out["type"] = []string{typ, "null"}
+	if enum, ok := out["enum"].([]any); ok && !slices.Contains(enum, nil) {
+		out["enum"] = append(enum, nil)
+	}
+	return out
+}
+
+var types = []string{"null", "boolean", "object", "array", "number", "string", "integer"}
+
+func isType(n *document.Node) bool {
+	if n.Kind() == document.Text {
+		return slices.Contains(types, n.Text())
+	}
+	names := n.Texts()
+	distinct := slices.Compact(slices.Sorted(slices.Values(names)))
+	return len(names) > 0 && len(names) == n.Len() && len(distinct) == len(names) &&
+		!slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(types, name) })
+}
+
+func isListOfTexts(n *document.Node) bool {
+	for _, member := range n.Members() {
+		if member.Kind() != document.List || len(member.Texts()) != member.Len() {
+			return false
+		}
+	}
+	return n.Kind() == document.Map
+}

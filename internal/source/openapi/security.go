@@ -1,0 +1,82 @@
+package openapisource
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/httpcall"
+	"github.com/toolroom/toolroom/internal/source/secretref"
+)
+
+// credentials is the first alternative that the configuration can satisfy;
+// false when there is none. An operation without security needs none.
+func (i *importer) credentials(o *operation) ([]scheme, bool) {
+	return satisfied(o.security, i.config.Auth)
+}
+
+func satisfied(alternatives [][]scheme, auth map[string]string) ([]scheme, bool) {
+	if len(alternatives) == 0 {
+		return nil, true
+	}
+	anonymous := false
+	for _, needed := range alternatives {
+		if len(needed) == 0 {
+			anonymous = true
+			continue
+		}
+		if hasAll(auth, needed) {
+			return needed, true
+		}
+	}
+	return nil, anonymous
+}
+
+func hasAll(auth map[string]string, needed []scheme) bool {
+	for _, s := range needed {
+		if auth[s.name] == "" {
+			return false
+		}
+	}
+	return true
+}
+
+func schemeNames(schemes []scheme) []string {
+	names := make([]string, len(schemes))
+	for i, s := range schemes {
+		names[i] = s.name
+	}
+	return names
+}
+
+// apply puts the credential of s into the request.
+func (s scheme) apply(ctx context.Context, request *http.Request, query url.Values, value string, secrets *secretref.Secrets) error {
+	credential, err := secrets.Expand(ctx, value)
+	if err != nil {
+		return err
+	}
+	secrets.Hide(credential)
+	secrets.Hide(url.QueryEscape(credential))
+	if _, err := httpcall.HeaderValue(credential); err != nil {
+		return toolroom.Errorf(toolroom.CodeExecutionFailed, "auth.%s cannot be sent: %w", s.name, err)
+	}
+	switch {
+	case s.kind == basic:
+		encoded := base64.StdEncoding.EncodeToString([]byte(credential))
+		secrets.Hide(encoded)
+		request.Header.Set("Authorization", "Basic "+encoded)
+	case s.kind == bearer:
+		// The word is often stored with the token.
+		request.Header.Set("Authorization", "Bearer "+strings.TrimPrefix(credential, "Bearer "))
+	case s.in == "query":
+		query.Set(s.key, credential)
+	case s.in == "cookie":
+		request.AddCookie(&http.Cookie{Name: s.key, Value: url.QueryEscape(credential)})
+	default:
+		request.Header.Set(s.key, credential)
+	}
+	return nil
+}

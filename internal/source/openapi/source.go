@@ -1,0 +1,295 @@
+package openapisource
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/httpcall"
+	"github.com/toolroom/toolroom/internal/source/inflight"
+	"github.com/toolroom/toolroom/internal/source/openapi/document"
+	"github.com/toolroom/toolroom/internal/source/secretref"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Source makes the operations of one document callable. The document is read
+// when its tools are first needed, and again after that has failed.
+type Source struct {
+	namespace string
+	config    Config
+	resolve   secretref.Resolver
+	client    *httpcall.Client
+	// reading lets one caller read the document; the others wait for it.
+	reading chan struct{}
+	reads   inflight.Group
+
+	mu         sync.Mutex
+	found      *description
+	operations map[toolroom.ID]*operation
+	failure    error
+}
+
+var (
+	_ source.Source    = (*Source)(nil)
+	_ source.Describer = (*Source)(nil)
+)
+
+// New makes a source whose tools are in namespace. It reads nothing yet. The
+// error is that of Config.Validate.
+func New(namespace string, config Config, options Options) (*Source, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	return &Source{
+		namespace: namespace,
+		config:    config,
+		resolve:   options.Resolve,
+		reading:   make(chan struct{}, 1),
+		client: httpcall.NewClient(httpcall.Options{
+			Timeout:       config.Timeout,
+			MaxResponse:   config.MaxResponse,
+			RedirectHosts: config.RedirectHosts,
+			Transport:     options.Transport,
+		}),
+	}, nil
+}
+
+// Tools lists the operations of the document.
+func (s *Source) Tools(ctx context.Context) ([]toolroom.Tool, error) {
+	found, err := s.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tools := make([]toolroom.Tool, len(found.operations))
+	for i, o := range found.operations {
+		tools[i] = o.tool
+	}
+	return tools, nil
+}
+
+// Describe says what the document says of itself, once it has been read.
+func (s *Source) Describe() source.Description {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := source.Description{Kind: toolroom.SourceOpenAPI, Text: s.config.Description, State: "idle"}
+	switch {
+	case s.found != nil:
+		d.State, d.Title = "ready", s.found.title
+		if d.Text == "" {
+			d.Text = clip(s.found.text)
+		}
+	case s.failure != nil:
+		d.State, d.Reason = "broken", s.failure.Error()
+	}
+	return d
+}
+
+// Close ends the calls in flight.
+func (s *Source) Close() error {
+	s.reads.Close()
+	return s.client.Close()
+}
+
+// load gives the document's operations, reading it if need be.
+func (s *Source) load(ctx context.Context) (*description, error) {
+	ctx, done, err := s.reads.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	select {
+	case s.reading <- struct{}{}:
+		defer func() { <-s.reading }()
+	case <-ctx.Done():
+		return nil, inflight.EndOf(ctx)
+	}
+	s.mu.Lock()
+	found := s.found
+	s.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+
+	found, err = s.read(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, inflight.EndOf(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found, s.failure = found, err
+	if err != nil {
+		return nil, err
+	}
+	s.operations = make(map[toolroom.ID]*operation, len(found.operations))
+	for _, o := range found.operations {
+		if s.config.Timeout > 0 {
+			o.tool.Timeout = s.config.Timeout
+		}
+		s.operations[o.tool.ID] = o
+	}
+	return found, nil
+}
+
+func (s *Source) read(ctx context.Context) (*description, error) {
+	if s.config.isURL() {
+		return s.readURL(ctx)
+	}
+	return s.readFolder(ctx)
+}
+
+// readFolder reads a file, and lets it refer to others in its folder. Links out
+// of the folder are refused by os.Root.
+func (s *Source) readFolder(ctx context.Context) (*description, error) {
+	folder, err := os.OpenRoot(filepath.Dir(s.config.Spec))
+	if err != nil {
+		return nil, notRead(s.config.Spec, err)
+	}
+	defer folder.Close()
+	read := func(name string, most int64) ([]byte, error) {
+		f, err := folder.Open(filepath.FromSlash(name))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+			return nil, errors.Join(err, errors.New("it is not a plain file"))
+		}
+		return io.ReadAll(io.LimitReader(f, most+1))
+	}
+	name := filepath.Base(s.config.Spec)
+	data, err := read(name, document.MaxBytes)
+	if err != nil {
+		return nil, notRead(s.config.Spec, err)
+	}
+	set, err := document.Parse(name, data, read)
+	if err != nil {
+		return nil, err
+	}
+	return importDocument(ctx, s.namespace, &s.config, set, nil)
+}
+
+func notRead(spec string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return toolroom.Errorf(toolroom.CodeNotFound, "the document %s is not there: %w", spec, err).
+			WithHint("correct spec of the source; a relative path begins at the config file")
+	}
+	return toolroom.Errorf(toolroom.CodeUpstreamError, "the document %s cannot be read: %w", spec, err)
+}
+
+// readURL fetches a document, without the credentials of the service.
+func (s *Source) readURL(ctx context.Context) (*description, error) {
+	base, err := url.Parse(s.config.Spec)
+	if err != nil {
+		return nil, notRead(s.config.Spec, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.config.Spec, http.NoBody)
+	if err != nil {
+		return nil, notRead(s.config.Spec, err)
+	}
+	request.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
+	reply, err := s.client.Do(ctx, httpcall.Request{HTTP: request, Raw: true})
+	if err != nil {
+		return nil, at("the document", err)
+	}
+	set, err := document.Parse(base.Path, reply.Body, nil)
+	if err != nil {
+		return nil, err
+	}
+	return importDocument(ctx, s.namespace, &s.config, set, base)
+}
+
+// Call sends one request. See package httpcall for its errors.
+func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	if _, err := s.load(ctx); err != nil {
+		return &source.Output{Effects: toolroom.EffectsNone}, err
+	}
+	s.mu.Lock()
+	o, ok := s.operations[req.Tool.Unversioned()]
+	s.mu.Unlock()
+	if !ok {
+		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "the document has no operation %s", req.Tool)
+	}
+	secrets := secretref.New(s.resolve)
+	request, err := s.request(ctx, o, req, secrets)
+	if err != nil {
+		return &source.Output{Effects: toolroom.EffectsNone}, err
+	}
+	reply, err := s.client.Do(ctx, httpcall.Request{HTTP: request, Secrets: secrets, JSON: o.tool.OutputSchema != nil})
+	if err != nil {
+		return &reply.Output, s.explain(o, err)
+	}
+	if next := nextPage(reply.Header); next != "" {
+		reply.Content = append(textOf(&reply.Output), toolroom.TextContent(secrets.Redact("There is a next page: "+next)))
+	}
+	return &reply.Output, nil
+}
+
+func (s *Source) request(ctx context.Context, o *operation, call *source.Request, secrets *secretref.Secrets) (*http.Request, error) {
+	args, err := httpcall.ParseArguments(call.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	request, query, err := o.request(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	if o.keyed && call.IdempotencyKey != "" {
+		request.Header.Set("Idempotency-Key", call.IdempotencyKey)
+	}
+	return request, s.authenticated(ctx, o, request, query, secrets)
+}
+
+// explain adds to a refusal which credentials the document asks for.
+func (s *Source) explain(o *operation, err error) error {
+	var typed *toolroom.Error
+	if !errors.As(err, &typed) || len(o.security) == 0 {
+		return err
+	}
+	if status := typed.Details["status"]; status != http.StatusUnauthorized && status != http.StatusForbidden {
+		return err
+	}
+	if needed, ok := satisfied(o.security, s.config.Auth); ok && len(needed) > 0 {
+		return typed.WithHint("check the credentials in auth of the source: %s", strings.Join(schemeNames(needed), ", "))
+	}
+	return typed.WithHint(`set the credentials in auth of the source, for example auth: {%s: "secret://%s/key"}`,
+		strings.Join(schemeNames(o.security[0]), ", "), s.namespace)
+}
+
+// textOf is the content of output, or else its value as text, so that more can
+// be said after it.
+func textOf(output *source.Output) []toolroom.Content {
+	if len(output.Content) > 0 || len(output.Value) == 0 {
+		return output.Content
+	}
+	return []toolroom.Content{toolroom.TextContent(string(output.Value))}
+}
+
+// nextPage is the query of the header Link with rel="next" (RFC 8288).
+func nextPage(header http.Header) string {
+	for _, line := range header.Values("Link") {
+		for link := range strings.SplitSeq(line, ",") {
+			target, parameters, found := strings.Cut(strings.TrimSpace(link), ">")
+			address, err := url.Parse(strings.TrimPrefix(target, "<"))
+			if found && err == nil && address.RawQuery != "" && isNext(parameters) {
+				return address.RawQuery
+			}
+		}
+	}
+	return ""
+}
+
+func isNext(parameters string) bool {
+	return slices.ContainsFunc(strings.Split(parameters, ";"), func(p string) bool {
+		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
+		return strings.EqualFold(name, "rel") && slices.Contains(strings.Fields(strings.Trim(value, `"`)), "next")
+	})
+}
