@@ -28,14 +28,13 @@ func (r *room) inspect(s *server, era string, args ...string) object {
 // inspectStdio runs the Inspector on a server that it starts by itself.
 func (r *room) inspectStdio(era string, args ...string) object {
 	r.t.Helper()
-	args = append([]string{"--protocol-era", era}, args...)
-	return r.inspector(append(args, binary(r.t), "serve", "--stdio")...)
+	return r.inspector(append([]string{binary(r.t), "serve", "--stdio", "--protocol-era", era}, args...)...)
 }
 
 func (r *room) inspector(args ...string) object {
 	r.t.Helper()
-	args = append([]string{npmProgram(r.t, "mcp-inspector"), "--cli", "--format", "json", "-q"}, args...)
-	out := r.do(node(r.t), args...)
+	args = append([]string{npmProgram(r.t, "mcp-inspector"), "--cli"}, args...)
+	out := r.do(node(r.t), append(args, "--format", "json", "-q")...)
 	answer := decode[struct{ Result object }](r.t, out.stdout+out.stderr)
 	if answer.Result == nil {
 		r.t.Fatalf("the Inspector got no result from %q:\n%s%s", args, out.stdout, out.stderr)

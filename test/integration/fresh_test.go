@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // filesystemNames are the tools of mcp-server-filesystem, as MCP clients see them.
@@ -74,4 +75,28 @@ func TestInspectorStartsTheServerOnStdio(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client may call before it lists, and before the sources have started.
+func TestFirstCallAfterTheStartFindsItsTool(t *testing.T) {
+	for era, version := range eras {
+		t.Run(era, func(t *testing.T) {
+			r := newRoom(t, nil)
+			r.configure(object{"filesystem": r.filesystem()})
+			session := connect(t, r.serve(), version, nil)
+			_, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "filesystem__list_allowed_directories"})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("HTTP", func(t *testing.T) {
+		r := newRoom(t, nil)
+		r.configure(object{"filesystem": r.filesystem()})
+		s := r.serve()
+		out := r.do("curl", "-s", "--fail-with-body", s.url+"/api/v1/call", "-d", `{"tool": "filesystem:list_allowed_directories"}`)
+		if out.code != 0 {
+			t.Error(out.stdout)
+		}
+	})
 }

@@ -144,6 +144,23 @@ var readyLine = regexp.MustCompile(`ready at (http://\S+)`)
 // serve starts the server on the address of the config.
 func (r *room) serve() *server { return r.serveAt("") }
 
+// serveListed starts the server and waits until the tools of all its sources
+// are known.
+func (r *room) serveListed() *server {
+	r.t.Helper()
+	s := r.serve()
+	eventually(r.t, "all sources are listed", func() bool {
+		answer := decode[struct{ Sources []struct{ Listed bool } }](r.t, r.do("curl", "-s", s.url+"/api/v1/sources").stdout)
+		for _, source := range answer.Sources {
+			if !source.Listed {
+				return false
+			}
+		}
+		return true
+	})
+	return s
+}
+
 // serveAt starts the server and waits until it takes requests.
 func (r *room) serveAt(address string) *server {
 	r.t.Helper()

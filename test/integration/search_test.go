@@ -20,7 +20,7 @@ var searchMode = object{"expose": object{"mode": "search"}}
 func TestSearchExposureFindsAndCallsTools(t *testing.T) {
 	r := newRoom(t, nil)
 	r.configure(object{"filesystem": r.filesystem()}, searchMode)
-	s := r.serve()
+	s := r.serveListed()
 	for era := range eras {
 		t.Run(era, func(t *testing.T) {
 			want := []string{"call_tool", "describe_tools", "read_result", "search_tools"}
@@ -59,7 +59,7 @@ func TestTruncatedResultIsReadOnToItsLastByte(t *testing.T) {
 		fmt.Fprintf(&text, "line %06d with a snowman ☃\n", i)
 	}
 	path := r.write("big.txt", text.String())
-	session := connect(t, r.serve(), eras["modern"], nil)
+	session := connect(t, r.serveListed(), eras["modern"], nil)
 	call := func(tool string, args object) *mcp.CallToolResult {
 		t.Helper()
 		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})

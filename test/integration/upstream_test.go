@@ -113,7 +113,7 @@ func (r *room) everythingOverHTTP() string {
 func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 	const tool = "everything:trigger-long-running-operation"
 	r := newRoom(t, object{"everything": npmServer(t, "mcp-server-everything", "stdio")})
-	s := r.serve()
+	s := r.serveListed()
 	t.Run("HTTP", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
