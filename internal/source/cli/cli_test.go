@@ -235,7 +235,8 @@ func TestModesAreCheckedAtEachCall(t *testing.T) {
 		code   toolroom.Code
 	}{
 		{Policy{}, ""},
-		{Policy{Mode: Allowlist, Allow: []string{"program"}}, ""},
+		{Policy{Mode: Allowlist, Allow: []string{program}}, ""},
+		{Policy{Mode: Allowlist, Allow: []string{"program"}}, toolroom.CodeDenied}, // a path is not a name on PATH
 		{Policy{Mode: Allowlist, Allow: []string{"git"}}, toolroom.CodeDenied},
 		{Policy{Mode: Ambient, Allow: []string{"git"}}, ""},
 		{Policy{Mode: Disabled, Allow: []string{"program"}}, toolroom.CodeDenied},
