@@ -35,6 +35,7 @@ func TestGitAsASource(t *testing.T) {
 			t.Fatalf("git %q: %s", args, out.stderr)
 		}
 	}
+	r.toolroom(0, "init", "--force")
 	r.toolroom(0, "sources", "add", "git", "--cli", "git", "--cwd", r.files)
 	r.write("new.txt", "new")
 

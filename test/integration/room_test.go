@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -290,4 +291,14 @@ func readUntil(t *testing.T, from io.Reader, text string) string {
 	}
 	t.Fatalf("there was no %q (%v)", text, lines.Err())
 	return ""
+}
+
+// eachLine is the lines of a stream, without their ends.
+func eachLine(from io.Reader) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		lines := bufio.NewScanner(from)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() && yield(lines.Text()) {
+		}
+	}
 }
