@@ -45,6 +45,9 @@ func newRoom(t *testing.T, sources object, sections ...object) *room {
 	return r
 }
 
+// in is the room within a subtest.
+func (r *room) in(t *testing.T) *room { return &room{t: t, dir: r.dir, files: r.files} }
+
 // bareRoom is a room without a config.
 func bareRoom(t *testing.T) *room {
 	t.Helper()
