@@ -34,7 +34,7 @@ func (a *app) artifactListCommand() *cobra.Command {
 		Example: "  toolroom artifact list --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
-			list, err := r.Parts().Artifacts.List(ctx, me.Key())
+			list, err := r.Parts().Artifacts.List(ctx, me().Key())
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ func (a *app) artifactShowCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
-			one, err := r.Parts().Artifacts.Stat(ctx, me.Key(), args[0])
+			one, err := r.Parts().Artifacts.Stat(ctx, me().Key(), args[0])
 			if err != nil {
 				return err
 			}
@@ -98,7 +98,7 @@ func (a *app) artifactReadCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
-			page, err := r.Parts().Artifacts.Read(ctx, me.Key(), args[0], o)
+			page, err := r.Parts().Artifacts.Read(ctx, me().Key(), args[0], o)
 			if err != nil {
 				return err
 			}
@@ -150,7 +150,7 @@ func (a *app) artifactSaveCommand() *cobra.Command {
 			return a.completeArtifact(c, args, typed)
 		},
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
-			from, one, err := r.Parts().Artifacts.Open(ctx, me.Key(), args[0])
+			from, one, err := r.Parts().Artifacts.Open(ctx, me().Key(), args[0])
 			if err != nil {
 				return err
 			}
@@ -195,7 +195,7 @@ func (a *app) artifactDeleteCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
-			if err := r.Parts().Artifacts.Delete(ctx, me.Key(), args[0]); err != nil {
+			if err := r.Parts().Artifacts.Delete(ctx, me().Key(), args[0]); err != nil {
 				return err
 			}
 			return a.screen.printf("%s is deleted\n", args[0])
@@ -205,7 +205,7 @@ func (a *app) artifactDeleteCommand() *cobra.Command {
 
 func (a *app) completeArtifact(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(func(ctx context.Context, r *room.Room) []string {
-		list, err := r.Parts().Artifacts.List(ctx, me.Key())
+		list, err := r.Parts().Artifacts.List(ctx, me().Key())
 		if err != nil {
 			return nil
 		}

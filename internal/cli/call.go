@@ -48,7 +48,7 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 	who.flags(c)
 	who.keyFlag(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the whole result envelope")
-	c.Flags().BoolVar(&stream, "stream", false, "print what the tool sends while it runs; with --json, one event a line")
+	c.Flags().BoolVar(&stream, "stream", false, "print what the tool sends while it runs, its result only if that is nothing; with --json, one event a line")
 	return c
 }
 
@@ -73,24 +73,27 @@ func (a *app) callArguments(ctx context.Context, r *room.Room, call toolroom.Cal
 	return object, err
 }
 
-// runCall runs a call and prints its result.
+// runCall runs a call and prints its result. With stream it prints what the
+// tool sends instead, and the result only where that was nothing.
 func (a *app) runCall(ctx context.Context, r *room.Room, call toolroom.Call, asJSON, stream bool) error {
 	w := newWatcher(ctx, a, r)
 	defer w.close()
 	var result *toolroom.Result
+	printed := asJSON
 	for e := range r.Stream(ctx, call) {
 		if e.Final() {
 			result = e.Result
 		}
+		var err error
 		switch {
 		case stream && asJSON:
-			if err := a.screen.jsonLine(e); err != nil {
-				return err
-			}
+			err = a.screen.jsonLine(e)
 		case stream && e.Kind == toolroom.EventChunk:
-			if err := a.screen.text(chunkText(e.Chunk)); err != nil {
-				return err
-			}
+			err = a.screen.chunk(e.Chunk)
+			printed = true
+		}
+		if err != nil {
+			return err
 		}
 		w.watch(e)
 	}
@@ -102,7 +105,7 @@ func (a *app) runCall(ctx context.Context, r *room.Room, call toolroom.Call, asJ
 			return err
 		}
 	}
-	return a.conclude(result, asJSON)
+	return a.conclude(result, printed)
 }
 
 // conclude prints a result for a person, and its error for everyone.
@@ -140,14 +143,6 @@ func (a *app) printResult(r *toolroom.Result) error {
 		a.screen.say("%d bytes are not shown: toolroom artifact read %s", r.Hidden.Bytes, r.Hidden.Handle)
 	}
 	return nil
-}
-
-func chunkText(chunk json.RawMessage) string {
-	var text string
-	if json.Unmarshal(chunk, &text) == nil {
-		return text
-	}
-	return string(chunk)
 }
 
 // progressLine is how far a call has come, for a person.

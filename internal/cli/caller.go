@@ -51,7 +51,7 @@ func (w *caller) call() (toolroom.Call, error) {
 }
 
 // me is the local operator, who types the commands.
-var me toolroom.Identity
+func me() toolroom.Identity { return toolroom.Identity{} }
 
 // loadAll lists all sources, or those of a namespace. That one of many could not
 // be listed is for the log: what the others have is there to be found.

@@ -24,11 +24,11 @@ func (a *app) callsCommand() *cobra.Command {
   toolroom calls show call_4xk2`,
 		Args: arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
-			if limit < 1 {
-				return usage("--limit 50", "--limit cannot be %d", limit)
+			if limit < 1 || limit > receipt.MaxLimit {
+				return usage("--limit 50", "--limit is between 1 and %d", receipt.MaxLimit)
 			}
 			if status != "" {
-				if err := oneOf("--status", status, statuses...); err != nil {
+				if err := oneOf("--status", status, statuses()...); err != nil {
 					return err
 				}
 			}
@@ -54,15 +54,17 @@ func (a *app) callsCommand() *cobra.Command {
 	f.IntVar(&limit, "limit", receipt.DefaultLimit, "most receipts to show")
 	f.BoolVar(&follow, "follow", false, "go on with calls as they end, until Ctrl-C")
 	f.BoolVar(&asJSON, "json", false, "print for programs; with --follow, one receipt a line")
-	completeWords(c, "status", statuses...)
+	completeWords(c, "status", statuses()...)
 	a.completeFlagTool(c, "tool")
 	c.AddCommand(a.callsShowCommand(), a.callsVerifyCommand())
 	return c
 }
 
-var statuses = []string{
-	string(toolroom.StatusOK), string(toolroom.StatusError), string(toolroom.StatusDenied),
-	string(toolroom.StatusCancelled), string(toolroom.StatusTimeout),
+func statuses() []string {
+	return []string{
+		string(toolroom.StatusOK), string(toolroom.StatusError), string(toolroom.StatusDenied),
+		string(toolroom.StatusCancelled), string(toolroom.StatusTimeout),
+	}
 }
 
 // orEmpty is a list that JSON writes as [] when there is nothing in it.

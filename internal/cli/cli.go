@@ -52,6 +52,7 @@ type app struct {
 
 	home, configFile string
 	logLevel         string
+	level            slog.Level // what logLevel means, when it is not empty
 	noColor          bool
 }
 
@@ -168,14 +169,12 @@ func (a *app) findConfig() (string, error) {
 func (a *app) log(level slog.Level) *slog.Logger {
 	switch {
 	case a.logLevel != "":
-		level = logLevels[a.logLevel]
+		level = a.level
 	case !a.screen.errTerminal && level >= slog.LevelWarn:
 		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(a.screen, &slog.HandlerOptions{Level: level}))
 }
 
-// logLevels are the words of --log-level. It is not changed.
-var logLevels = map[string]slog.Level{
-	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
-}
+// logLevels are the words of --log-level.
+func logLevels() []string { return []string{"debug", "info", "warn", "error"} }

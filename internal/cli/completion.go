@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"io"
@@ -89,7 +90,7 @@ func toolWords(_ context.Context, r *room.Room) []string {
 	}
 	words := make([]string, len(tools))
 	for i, t := range tools {
-		words[i] = cobra.CompletionWithDesc(t.ID.String(), oneLine(catalog.Shorten(or(t.Title, t.Description), 60)))
+		words[i] = cobra.CompletionWithDesc(t.ID.String(), oneLine(catalog.Shorten(cmp.Or(t.Title, t.Description), 60)))
 	}
 	return words
 }
@@ -138,7 +139,7 @@ func (a *app) completeCall(c *cobra.Command, args []string, typed string) ([]str
 		return startingWith(typed, words), cobra.ShellCompDirectiveNoFileComp
 	}
 	words := a.completeFrom(c, func(ctx context.Context, r *room.Room) []string {
-		d, err := r.Describe(ctx, me, args[0], catalog.LevelSchema, catalog.FormCLI)
+		d, err := r.Describe(ctx, me(), args[0], catalog.LevelSchema, catalog.FormCLI)
 		if err != nil {
 			return nil
 		}
@@ -155,7 +156,7 @@ func (a *app) completeCall(c *cobra.Command, args []string, typed string) ([]str
 
 // valueWords are the values that an argument can have, where they are few.
 func valueWords(ctx context.Context, r *room.Room, tool, key string) []string {
-	d, err := r.Describe(ctx, me, tool, catalog.LevelSchema, catalog.FormCLI)
+	d, err := r.Describe(ctx, me(), tool, catalog.LevelSchema, catalog.FormCLI)
 	if err != nil {
 		return nil
 	}

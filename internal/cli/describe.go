@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,7 +34,7 @@ func (a *app) describeCommand() *cobra.Command {
 			if err := oneOf("--level", level, string(catalog.LevelSummary), string(catalog.LevelSchema), string(catalog.LevelFull)); err != nil {
 				return err
 			}
-			d, err := r.Describe(ctx, me, args[0], catalog.Level(level), catalog.Form(form))
+			d, err := r.Describe(ctx, me(), args[0], catalog.Level(level), catalog.Form(form))
 			if err != nil {
 				return err
 			}
@@ -67,7 +68,7 @@ func (a *app) printDescription(d *catalog.Description) error {
 	err := a.screen.fields(
 		"tool", d.ID,
 		"title", d.Title,
-		"what", or(d.Text, d.Summary),
+		"what", cmp.Or(d.Text, d.Summary),
 		"source", string(d.Source),
 		"version", string(d.Version),
 		"repeat", string(d.Guarantee),
@@ -157,7 +158,7 @@ func hintWords(h *toolroom.Hints) string {
 func exampleList(examples []toolroom.Example) string {
 	var b strings.Builder
 	for _, e := range examples {
-		if text := or(e.Title, e.Description); text != "" {
+		if text := cmp.Or(e.Title, e.Description); text != "" {
 			b.WriteString(oneLine(text) + ": ")
 		}
 		b.WriteString(string(e.Arguments) + "\n")

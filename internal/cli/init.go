@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -20,7 +21,7 @@ func (a *app) initCommand() *cobra.Command {
   toolroom init --config ~/.config/toolroom/toolroom.yaml --force`,
 		Args: arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			file := or(a.configFile, filepath.Join(a.Dir, "toolroom.yaml"))
+			file := cmp.Or(a.configFile, filepath.Join(a.Dir, "toolroom.yaml"))
 			if err := config.Init(file, force); err != nil {
 				return err
 			}

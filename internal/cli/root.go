@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/spf13/cobra"
 )
 
@@ -43,7 +40,7 @@ them, runs them, and keeps a receipt of every call.`,
 	flags.StringVar(&a.configFile, "config", a.Config, "config file (TOOLROOM_CONFIG); else ./toolroom.yaml or the user's")
 	flags.StringVar(&a.logLevel, "log-level", "", "log to stderr: debug, info, warn or error")
 	flags.BoolVar(&a.noColor, "no-color", a.NoColor, "no colours (NO_COLOR)")
-	completeWords(root, "log-level", "debug", "info", "warn", "error")
+	completeWords(root, "log-level", logLevels()...)
 
 	root.AddGroup(
 		&cobra.Group{ID: groupUse, Title: "Use tools:"},
@@ -68,10 +65,13 @@ them, runs them, and keeps a receipt of every call.`,
 // prepare checks the global flags once they have been read.
 func (a *app) prepare() error {
 	a.screen.color = !a.noColor && a.screen.outTerminal
-	if a.logLevel != "" {
-		return oneOf("--log-level", a.logLevel, slices.Sorted(maps.Keys(logLevels))...)
+	if a.logLevel == "" {
+		return nil
 	}
-	return nil
+	if err := oneOf("--log-level", a.logLevel, logLevels()...); err != nil {
+		return err
+	}
+	return a.level.UnmarshalText([]byte(a.logLevel))
 }
 
 // onlyHolds makes c a command that only holds others.

@@ -223,6 +223,20 @@ func (s *screen) text(text string) error {
 	return err
 }
 
+// chunk prints a piece of what a tool sends: text as it is, other values on
+// lines of their own.
+func (s *screen) chunk(piece json.RawMessage) error {
+	var text string
+	if json.Unmarshal(piece, &text) != nil {
+		return s.text(string(piece))
+	}
+	if s.outTerminal {
+		text = printable(text)
+	}
+	_, err := io.WriteString(s.out, text)
+	return err
+}
+
 // printf prints to stdout.
 func (s *screen) printf(format string, args ...any) error {
 	return s.text(fmt.Sprintf(format, args...))
@@ -256,14 +270,6 @@ func count[N int | int64](n N, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// or is text, or a stand-in where there is none.
-func or(text, standIn string) string {
-	if text == "" {
-		return standIn
-	}
-	return text
 }
 
 // readAll reads a whole stream that must not be longer than limit bytes.

@@ -137,7 +137,7 @@ func countUp(ctx context.Context, in struct {
 ) (int, error) {
 	for i := range in.To {
 		room.Progress(ctx, float64(i+1), float64(in.To), "counting")
-		if err := room.Chunk(ctx, fmt.Sprintf("step %d", i+1)); err != nil {
+		if err := room.Chunk(ctx, fmt.Sprintf("step %d\n", i+1)); err != nil {
 			return 0, err
 		}
 	}

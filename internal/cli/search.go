@@ -27,7 +27,7 @@ func (a *app) searchCommand() *cobra.Command {
 			if err := loadAll(ctx, r, o.Namespace); err != nil {
 				return err
 			}
-			found := r.Search(me, strings.Join(args, " "), o)
+			found := r.Search(me(), strings.Join(args, " "), o)
 			if asJSON {
 				return a.screen.json(found)
 			}

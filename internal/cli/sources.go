@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +49,7 @@ func (a *app) sourcesListCommand() *cobra.Command {
 				if s.Listed {
 					tools = fmt.Sprint(s.Tools)
 				}
-				rows[i] = []string{s.Name, string(s.Kind), s.State, tools, or(s.Error, s.Reason)}
+				rows[i] = []string{s.Name, string(s.Kind), s.State, tools, cmp.Or(s.Error, s.Reason)}
 			}
 			return a.screen.table([]string{"SOURCE", "KIND", "STATE", "TOOLS", ""}, rows)
 		}),
@@ -80,7 +82,7 @@ func (a *app) sourcesTestCommand() *cobra.Command {
 			case ctx.Err() != nil:
 				return ctx.Err()
 			case test.Error != "":
-				a.screen.fail(test.Name+" does not work: "+test.Error, test.Reason)
+				a.screen.fail(test.Name+" does not work: "+test.Error, testHint(test.SourceStatus))
 				return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
 			case asJSON:
 				return nil
@@ -90,6 +92,15 @@ func (a *app) sourcesTestCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
 	return c
+}
+
+// testHint is what to do about a source that does not work. Sources advise the
+// test itself, which has just been done.
+func testHint(s room.SourceStatus) string {
+	if s.Reason == "" || strings.Contains(s.Reason, "sources test") {
+		return "see what it says: toolroom sources test " + s.Name + " --log-level debug"
+	}
+	return s.Reason
 }
 
 func (a *app) sourcesRemoveCommand() *cobra.Command {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -78,7 +79,7 @@ func (a *app) tokenListCommand() *cobra.Command {
 			}
 			rows := make([][]string, len(tokens))
 			for i, t := range tokens {
-				rows[i] = []string{t.ID, t.Name, t.Subject, t.Agent, tokenState(t, time.Now()), or(when(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
+				rows[i] = []string{t.ID, t.Name, t.Subject, t.Agent, tokenState(t, time.Now()), cmp.Or(when(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
 			}
 			return a.screen.table([]string{"ID", "NAME", "SUBJECT", "AGENT", "STATE", "LAST USED", "GROUPS"}, rows)
 		}),

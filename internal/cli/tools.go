@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,7 @@ func listTools(r *room.Room, o catalog.ListOptions) ([]toolroom.Tool, error) {
 	o.Limit = catalog.MaxPage
 	tools := []toolroom.Tool{}
 	for restarts := 0; ; {
-		page, err := r.Tools(me, o)
+		page, err := r.Tools(me(), o)
 		if toolroom.CodeOf(err) == toolroom.CodeInvalidCursor && restarts < maxRestarts {
 			restarts++
 			o.Cursor, tools = "", tools[:0]
@@ -78,7 +79,7 @@ func (a *app) printTools(r *room.Room, tools []toolroom.Tool) error {
 	}
 	rows := make([][]string, len(tools))
 	for i, t := range tools {
-		rows[i] = []string{t.ID.String(), string(t.Source), catalog.Shorten(or(t.Description, t.Title), 200)}
+		rows[i] = []string{t.ID.String(), string(t.Source), catalog.Shorten(cmp.Or(t.Description, t.Title), 200)}
 	}
 	return a.screen.table([]string{"TOOL", "SOURCE", "WHAT IT DOES"}, rows)
 }
