@@ -46,6 +46,9 @@ type api struct {
 	base string
 }
 
+// in is the API within a subtest.
+func (a api) in(t *testing.T) api { return api{a.r.in(t), a.base} }
+
 // ask makes a request; it returns the status and the body.
 func (a api) ask(path string, args ...string) (status, body string) {
 	a.r.t.Helper()
@@ -74,6 +77,7 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 	a := api{r, r.serveListed().url + "/api/v1"}
 
 	t.Run("lists, finds and calls tools", func(t *testing.T) {
+		a := a.in(t)
 		listed := decode[struct{ Tools []struct{ ID string } }](t, a.want("200", "/tools"))
 		if len(listed.Tools) != 17 {
 			t.Errorf("%d tools are listed, want 17", len(listed.Tools))
@@ -88,6 +92,7 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 		}
 	})
 	t.Run("names all mistakes in arguments", func(t *testing.T) {
+		a := a.in(t)
 		result := decode[toolroom.Result](t, a.want("422", "/call", "-d", `{"tool": "filesystem:read_text_file", "arguments": {"path": 1, "head": "x"}}`))
 		problems, _ := result.Error.Details["problems"].([]any)
 		if result.Error.Code != toolroom.CodeInvalidArguments || len(problems) != 2 {
@@ -95,11 +100,13 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 		}
 	})
 	t.Run("leaves big integers as they are", func(t *testing.T) {
+		a := a.in(t)
 		if body := a.want("200", "/call", "-d", `{"tool": "service:echo", "arguments": {"n": 9007199254740993}}`); !strings.Contains(body, `"value":{"n":9007199254740993}`) {
 			t.Errorf("the result is %s", body)
 		}
 	})
 	t.Run("streams events", func(t *testing.T) {
+		a := a.in(t)
 		body := a.want("200", "/call?stream=true", "-N", "-d", `{"tool": "system:info"}`)
 		var events []string
 		for line := range strings.Lines(body) {
@@ -112,6 +119,7 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 		}
 	})
 	t.Run("runs a call while nobody waits", func(t *testing.T) {
+		a := a.in(t)
 		accepted := decode[struct{ ID string }](t, a.want("202", "/call?async=true", "-d", `{"tool": "service:echo", "arguments": {"n": 7}}`))
 		var call struct {
 			State  string
@@ -129,6 +137,7 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 		}
 	})
 	t.Run("repeats a keyed call from its record", func(t *testing.T) {
+		a := a.in(t)
 		key := []string{"-H", "Idempotency-Key: order-17", "-d", `{"tool": "service:echo", "arguments": {"n": 1}}`}
 		before := calls.Load()
 		first := decode[toolroom.Result](t, a.want("200", "/call", key...))
@@ -139,20 +148,22 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 		a.want("409", "/call", "-H", key[1], "-d", `{"tool": "service:echo", "arguments": {"n": 2}}`)
 	})
 	t.Run("asks those from elsewhere for a token", func(t *testing.T) {
+		a := a.in(t)
 		elsewhere := []string{"-H", "X-Forwarded-For: 203.0.113.9"}
 		head := a.want("401", "/tools", append(elsewhere, "-i")...)
 		if !strings.Contains(strings.ToLower(head), "www-authenticate: bearer") {
 			t.Errorf("there is no challenge in %s", head)
 		}
 		a.want("401", "/tools", "-H", "Authorization: Bearer nonsense")
-		status, _ := api{r, strings.TrimSuffix(a.base, "/api/v1")}.ask("/mcp", append(elsewhere, "-d", "{}")...)
+		status, _ := api{a.r, strings.TrimSuffix(a.base, "/api/v1")}.ask("/mcp", append(elsewhere, "-d", "{}")...)
 		if status != "401" {
 			t.Errorf("/mcp answered %s, want 401", status)
 		}
-		token := strings.TrimSpace(r.toolroom(0, "token", "create", "ann").stdout)
+		token := strings.TrimSpace(a.r.toolroom(0, "token", "create", "ann").stdout)
 		a.want("200", "/tools", append(elsewhere, "-H", "Authorization: Bearer "+token)...)
 	})
 	t.Run("refuses a body of 100 MB", func(t *testing.T) {
+		a := a.in(t)
 		huge := filepath.Join(t.TempDir(), "huge.json")
 		if err := os.WriteFile(huge, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -164,6 +175,7 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 		a.want("200", "/tools")
 	})
 	t.Run("answers bad requests with a reason", func(t *testing.T) {
+		a := a.in(t)
 		for body, want := range map[string]string{
 			`{"tool": "nothing:here"}`: "404",
 			`{"tool": `:                "422",
@@ -178,6 +190,7 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 		}
 	})
 	t.Run("describes itself", func(t *testing.T) {
+		a := a.in(t)
 		document := decode[struct {
 			OpenAPI string
 			Paths   object
@@ -193,7 +206,7 @@ func TestHTTPServiceTellsItsFailuresApart(t *testing.T) {
 	source, _ := echoService(t)
 	gone := object{"http": object{"base_url": "http://127.0.0.1:1", "tools": []object{{"name": "echo", "input_schema": object{"type": "object"}}}}}
 	r.configure(object{"service": source, "gone": gone})
-	if got := r.callJSON(0, "service:echo", `{"n": 9007199254740993}`); string(got.Value) != `{"n":9007199254740993}` && string(got.Value) != "{\n    \"n\": 9007199254740993\n  }" {
+	if got := r.callJSON(0, "service:echo", `{"n": 9007199254740993}`); !strings.Contains(string(got.Value), "9007199254740993") {
 		t.Errorf("echo answered %s", got.Value)
 	}
 	codes := fmt.Sprint(r.callJSON(1, "service:missing", `{}`).Error.Code, " ", r.callJSON(1, "gone:echo", `{}`).Error.Code)

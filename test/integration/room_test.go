@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +44,9 @@ func newRoom(t *testing.T, sources object, sections ...object) *room {
 	r.configure(sources, sections...)
 	return r
 }
+
+// in is the room within a subtest.
+func (r *room) in(t *testing.T) *room { return &room{t: t, dir: r.dir, files: r.files} }
 
 // bareRoom is a room without a config.
 func bareRoom(t *testing.T) *room {
@@ -290,4 +294,14 @@ func readUntil(t *testing.T, from io.Reader, text string) string {
 	}
 	t.Fatalf("there was no %q (%v)", text, lines.Err())
 	return ""
+}
+
+// eachLine is the lines of a stream, without their ends.
+func eachLine(from io.Reader) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		lines := bufio.NewScanner(from)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() && yield(lines.Text()) {
+		}
+	}
 }

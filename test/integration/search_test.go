@@ -23,6 +23,7 @@ func TestSearchExposureFindsAndCallsTools(t *testing.T) {
 	s := r.serveListed()
 	for era := range eras {
 		t.Run(era, func(t *testing.T) {
+			r := r.in(t)
 			want := []string{"call_tool", "describe_tools", "read_result", "search_tools"}
 			if diff := cmp.Diff(want, toolNames(r.inspect(s, era, "--method", "tools/list"))); diff != "" {
 				t.Errorf("tools (-want +got):\n%s", diff)

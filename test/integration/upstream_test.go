@@ -34,12 +34,14 @@ func TestUpstreamsOverStdioAndHTTP(t *testing.T) {
 		}
 	}
 	for _, source := range []string{"everything", "remote"} {
-		t.Run(source, func(t *testing.T) { checkEverything(t, r, source) })
+		t.Run(source, func(t *testing.T) { checkEverything(t, r.in(t), source) })
 	}
 	t.Run("memory", func(t *testing.T) {
+		r := r.in(t)
 		r.callJSON(0, "memory:create_entities", `{"entities": [{"name": "Ada", "entityType": "person", "observations": ["wrote a program"]}]}`)
 	})
 	t.Run("an error of the tool is a failed call", func(t *testing.T) {
+		r := r.in(t)
 		result := r.callJSON(toolroom.ExitFailed, "filesystem:read_text_file", `{"path": "`+r.files+`/missing.txt"}`)
 		if result.Status != toolroom.StatusError || result.Error.Code != toolroom.CodeExecutionFailed || !strings.Contains(result.Error.Message, "ENOENT") {
 			t.Errorf("the call answered %s, %+v", result.Status, result.Error)
@@ -115,6 +117,7 @@ func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 	r := newRoom(t, object{"everything": npmServer(t, "mcp-server-everything", "stdio")})
 	s := r.serveListed()
 	t.Run("HTTP", func(t *testing.T) {
+		r := r.in(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := r.command(ctx, "curl", "-sN", s.url+"/api/v1/call?stream=true", "-d", `{"tool": "`+tool+`", "arguments": {"duration": 50, "steps": 500}}`)
@@ -132,6 +135,7 @@ func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 	})
 	for era, version := range eras {
 		t.Run("MCP "+era, func(t *testing.T) {
+			r := r.in(t)
 			before := len(r.receipts(tool))
 			started := make(chan struct{}, 1000)
 			session := connect(t, s, version, &mcp.ClientOptions{ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) {
