@@ -319,20 +319,19 @@ func (c *Catalog) hide(id toolroom.ID) {
 	c.index.Delete(id.String())
 }
 
+// checkAliases refuses an alias that can already mean another tool, in
+// whichever spelling.
 func (c *Catalog) checkAliases(e *Entry, id toolroom.ID) error {
 	for _, alias := range e.Tool.Aliases {
-		holder, taken := c.byAlias[alias]
-		if !taken {
-			if as, err := toolroom.ParseID(alias); err == nil {
-				_, taken = c.offers[as]
-				holder = as
-			} else if same := c.byName[alias]; len(same) > 0 {
-				holder, taken = same[0], same[0] != id
-			}
+		holders, err := c.meanings(alias)
+		if err != nil {
+			return err
 		}
-		if taken && holder != id {
-			return toolroom.Errorf(toolroom.CodeConflict, "the alias %q of %s is taken by %s", alias, id, holder).
-				WithHint("choose another alias, or leave it out")
+		for _, holder := range holders {
+			if holder != id {
+				return toolroom.Errorf(toolroom.CodeConflict, "the alias %q of %s is taken by %s", alias, id, holder).
+					WithHint("choose another alias, or leave it out")
+			}
 		}
 	}
 	return nil
