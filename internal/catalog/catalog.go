@@ -279,9 +279,7 @@ func (c *Catalog) put(e *Entry) error {
 		c.sorted = nil
 	}
 	c.offers[id] = offers
-	for _, alias := range e.Tool.Aliases {
-		c.byAlias[alias] = id
-	}
+	c.keepAliases(id)
 	c.reindex(id)
 	c.changes.add(Change{Kind: kind, ID: id})
 	return nil
@@ -297,6 +295,7 @@ func (c *Catalog) drop(provider string, id toolroom.ID) bool {
 	rest := slices.Delete(slices.Clone(offers), at, at+1)
 	if len(rest) > 0 {
 		c.offers[id] = rest
+		c.keepAliases(id)
 		c.reindex(id)
 		c.changes.add(Change{Kind: ChangeUpdated, ID: id})
 		return true
@@ -335,6 +334,16 @@ func (c *Catalog) checkAliases(e *Entry, id toolroom.ID) error {
 		}
 	}
 	return nil
+}
+
+// keepAliases enters the aliases that any provider gives id: what one of them
+// takes back, another may still offer.
+func (c *Catalog) keepAliases(id toolroom.ID) {
+	for _, e := range c.offers[id] {
+		for _, alias := range e.Tool.Aliases {
+			c.byAlias[alias] = id
+		}
+	}
 }
 
 func (c *Catalog) forgetAliases(e *Entry) {
