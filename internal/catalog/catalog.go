@@ -142,7 +142,8 @@ func rank(k toolroom.SourceKind) int {
 // left out and reported in the joined error; the others are in.
 func (c *Catalog) SetProvider(provider string, src source.Source, tools []toolroom.Tool) error {
 	var problems []error
-	entries := make(map[toolroom.ID]*Entry, len(tools))
+	var entries []*Entry // in the order of tools: who comes first has an alias
+	listed := make(map[toolroom.ID]bool, len(tools))
 	for i := range tools {
 		e, err := c.entry(provider, src, tools[i])
 		if err != nil {
@@ -150,11 +151,12 @@ func (c *Catalog) SetProvider(provider string, src source.Source, tools []toolro
 			continue
 		}
 		key := e.Tool.ID.Unversioned()
-		if _, twice := entries[key]; twice {
+		if listed[key] {
 			problems = append(problems, toolroom.Errorf(toolroom.CodeConflict, "source %s lists the tool %s twice", provider, key))
 			continue
 		}
-		entries[key] = e
+		listed[key] = true
+		entries = append(entries, e)
 	}
 
 	c.mu.Lock()
@@ -165,7 +167,7 @@ func (c *Catalog) SetProvider(provider string, src source.Source, tools []toolro
 		c.providers[provider] = source.Description{}
 	}
 	for _, id := range c.offeredBy(provider) {
-		if _, stays := entries[id]; !stays {
+		if !listed[id] {
 			c.drop(provider, id)
 		}
 	}
