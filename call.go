@@ -31,6 +31,9 @@ type Call struct {
 	// NoWait ends a call that needs a person's approval with approval_required
 	// at once, in place of holding the caller.
 	NoWait bool `json:"no_wait,omitempty"`
+	// Approval names the question that an earlier try of this very call put to
+	// a person. Its answer decides, and the question is not put again.
+	Approval string `json:"approval,omitempty"`
 	// MaxOutput is how many bytes of the result are shown; zero is the default
 	// (51,200), negative shows all.
 	MaxOutput int `json:"max_output,omitempty"`

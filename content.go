@@ -58,19 +58,33 @@ func (c Content) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads MCP content and keeps the original in Raw.
 func (c *Content) UnmarshalJSON(data []byte) error {
-	type plain Content
-	var wire struct {
-		plain
-		Resource *resourceContent `json:"resource"`
+	var kind struct {
+		Type ContentType `json:"type"`
 	}
-	if err := json.Unmarshal(data, &wire); err != nil {
+	if err := json.Unmarshal(data, &kind); err != nil {
 		return err
 	}
-	*c = Content(wire.plain)
-	if r := wire.Resource; r != nil {
-		c.URI, c.MIMEType, c.Text, c.Data = r.URI, r.MIMEType, r.Text, r.Blob
+	read := Content{Type: kind.Type}
+	switch kind.Type {
+	case ContentResource:
+		var wire struct {
+			Resource resourceContent `json:"resource"`
+		}
+		if err := json.Unmarshal(data, &wire); err != nil {
+			return err
+		}
+		r := wire.Resource
+		read.URI, read.MIMEType, read.Text, read.Data = r.URI, r.MIMEType, r.Text, r.Blob
+	case ContentText, ContentImage, ContentAudio, ContentResourceLink:
+		type plain Content
+		if err := json.Unmarshal(data, (*plain)(&read)); err != nil {
+			return err
+		}
+	default:
+		// The fields of a kind that is not known may mean anything.
 	}
-	c.Raw = append(json.RawMessage(nil), data...)
+	read.Raw = append(json.RawMessage(nil), data...)
+	*c = read
 	return nil
 }
 

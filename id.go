@@ -142,6 +142,9 @@ func Spellings(s string) ([]ID, error) {
 	if len(body) <= MaxIDPart {
 		ids = append(ids, ID{Name: body, Version: version})
 	}
+	if len(ids) == 0 {
+		return nil, checkPart(s, "name", body)
+	}
 	return ids, nil
 }
 

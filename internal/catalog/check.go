@@ -83,7 +83,7 @@ func cleanTags(tags []string) []string {
 // measure counts the nesting depth and the keys of a JSON object.
 func measure(raw json.RawMessage) (depth, keys int, ok bool) {
 	var tree map[string]any
-	if err := json.Unmarshal(raw, &tree); err != nil {
+	if err := json.Unmarshal(raw, &tree); err != nil || tree == nil {
 		return 0, 0, false
 	}
 	var walk func(v any, level int)

@@ -96,13 +96,13 @@ func ambiguous(spelling string, names []string) *toolroom.Error {
 func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
 	e.Phase = toolroom.PhaseResolve
-	hits := c.Search(spelling, SearchOptions{Limit: maxCandidates, Visible: visible}).Hits
-	if len(hits) == 0 {
-		e.Hint = fmt.Sprintf("%d tools are here: list them (toolroom tools), or search by what you want to do (toolroom search %q)", c.Len(), "what you want to do")
+	found := c.Search(spelling, SearchOptions{Limit: maxCandidates, Visible: visible})
+	if len(found.Hits) == 0 {
+		e.Hint = fmt.Sprintf("%d tools are here: list them (toolroom tools), or search by what you want to do (toolroom search %q)", found.Total, "what you want to do")
 		return e
 	}
-	names := make([]string, len(hits))
-	for i, h := range hits {
+	names := make([]string, len(found.Hits))
+	for i, h := range found.Hits {
 		names[i] = h.ID
 	}
 	e.Details = map[string]any{"nearest": names}

@@ -125,8 +125,9 @@ func Shorten(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	cut := text[:n-len("…")+1]
-	if at := strings.LastIndexByte(cut, ' '); at > n/2 {
+	cut := text[:n-len("…")]
+	// A space right behind the cut is the end of a word too.
+	if at := strings.LastIndexByte(text[:len(cut)+1], ' '); at > n/2 {
 		cut = cut[:at]
 	}
 	return strings.ToValidUTF8(cut, "") + "…"

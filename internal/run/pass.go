@@ -260,18 +260,7 @@ func (p *pass) approve() error {
 	if p.Desk == nil {
 		return toolroom.Errorf(toolroom.CodeApprovalRequired, "%s needs a person's approval (%s), and nobody can be asked here", p.tool, p.decision.Rule)
 	}
-	canonical, err := p.canonicalArguments()
-	if err != nil {
-		return err
-	}
-	asked, err := p.Desk.Request(p.ctx, approval.Approval{
-		Call:      p.call.ID,
-		Digest:    approval.Digest(p.entry.Tool.ID, canonical, p.call.Identity),
-		Tool:      p.tool,
-		Arguments: p.recordedArguments(),
-		Identity:  p.call.Identity,
-		Reason:    p.decision.Rule,
-	})
+	asked, err := p.question()
 	if err != nil {
 		return err
 	}
@@ -285,6 +274,31 @@ func (p *pass) approve() error {
 	}
 	p.approval = asked
 	return nil
+}
+
+// question is the approval that decides about this call: the one that the caller
+// names, else the open one for the very same call, else a new one.
+func (p *pass) question() (*approval.Approval, error) {
+	canonical, err := p.canonicalArguments()
+	if err != nil {
+		return nil, err
+	}
+	digest := approval.Digest(p.entry.Tool.ID, canonical, p.call.Identity)
+	if p.call.Approval != "" {
+		named, err := p.Desk.Get(p.ctx, p.call.Approval)
+		if err == nil && named.Digest == digest {
+			return named, named.Err()
+		}
+		// It is of another call, or gone: this one needs its own.
+	}
+	return p.Desk.Request(p.ctx, approval.Approval{
+		Call:      p.call.ID,
+		Digest:    digest,
+		Tool:      p.tool,
+		Arguments: p.recordedArguments(),
+		Identity:  p.call.Identity,
+		Reason:    p.decision.Rule,
+	})
 }
 
 func (p *pass) waitForPerson(asked *approval.Approval) (*approval.Approval, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
@@ -320,4 +322,11 @@ func TestABatchAnswersInTheOrderOfItsCalls(t *testing.T) {
 	if most.Load() > 4 {
 		t.Errorf("%d ran at once", most.Load())
 	}
+}
+
+// keeper lets the runner keep results in an artifact store, as a room does.
+type keeper struct{ files *artifact.Store }
+
+func (k keeper) PutResult(ctx context.Context, owner, name, mimeType string, r io.Reader) (toolroom.Artifact, error) {
+	return k.files.Put(ctx, owner, artifact.Result, name, mimeType, r)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 )
 
-// question is the key of our one input request.
+// questionKey is the key of our one input request.
 const questionKey = "approval"
 
 // question turns a call that needs a person's approval into a question that the
@@ -41,21 +41,22 @@ func (s *Server) question(ctx context.Context, r *toolroom.Result) (*mcp.CallToo
 	}, nil
 }
 
-// takeAnswer records the answer that a repeated call brings along.
-func (s *Server) takeAnswer(ctx context.Context, req *mcp.CallToolRequest, who toolroom.Identity) error {
+// takeAnswer records the answer that a repeated call brings along, and names the
+// question that was answered.
+func (s *Server) takeAnswer(ctx context.Context, req *mcp.CallToolRequest, who toolroom.Identity) (id string, err error) {
 	response, ok := req.Params.InputResponses[questionKey].(*mcp.ElicitResult)
 	if !ok {
-		return nil
+		return "", nil
 	}
 	asked, err := s.o.Desk.Get(ctx, req.Params.RequestState)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if asked.Identity.Key() != who.Key() {
-		return toolroom.Errorf(toolroom.CodeNotFound, "there is no approval %s", req.Params.RequestState)
+		return "", toolroom.Errorf(toolroom.CodeNotFound, "there is no approval %s", req.Params.RequestState)
 	}
 	if asked.State != approval.Pending {
-		return nil // answered elsewhere meanwhile; the call will see
+		return asked.ID, nil // answered elsewhere meanwhile; the call will see
 	}
 	approve := response.Action == "accept" && response.Content["approve"] == true
 	_, err = s.o.Desk.Answer(ctx, asked.ID, approval.Answer{
@@ -63,5 +64,5 @@ func (s *Server) takeAnswer(ctx context.Context, req *mcp.CallToolRequest, who t
 		By:      who.Key(),
 		Comment: "answered in the MCP client: " + response.Action,
 	})
-	return err
+	return asked.ID, err
 }

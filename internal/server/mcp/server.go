@@ -218,7 +218,8 @@ func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 // approve and the client can ask one, the answer is a question.
 func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string, args json.RawMessage) (*mcp.CallToolResult, error) {
 	who := s.o.Identity(ctx)
-	if err := s.takeAnswer(ctx, req, who); err != nil {
+	answered, err := s.takeAnswer(ctx, req, who)
+	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	canAsk := elicits(req.Session)
@@ -230,6 +231,7 @@ func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string,
 		Session:        req.Session.ID(),
 		IdempotencyKey: idempotencyKey(req),
 		NoWait:         canAsk,
+		Approval:       answered,
 	})
 	if canAsk && toolroom.CodeOf(result.Err()) == toolroom.CodeApprovalRequired {
 		return s.question(ctx, result)

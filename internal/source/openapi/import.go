@@ -217,7 +217,7 @@ func hints(method string) toolroom.Hints {
 func (i *importer) name(id, method, path string) string {
 	base := cleanName(id)
 	if id == "" || base == "" {
-		base = cleanName(strings.ToLower(method) + "_" + strings.NewReplacer("{", "", "}", "").Replace(path))
+		base = cleanName(strings.ToLower(method) + " " + strings.NewReplacer("{", "", "}", "").Replace(path))
 	}
 	name := base
 	for count := 2; i.names[name]; count++ {

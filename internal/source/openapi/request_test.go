@@ -1,0 +1,223 @@
+package openapisource_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom"
+	openapisource "github.com/toolroom/toolroom/internal/source/openapi"
+)
+
+// seen is the request that a service was sent.
+type seen struct {
+	line, body string
+	header     http.Header
+}
+
+// send calls the only operation of a document against a service that records.
+func send(t *testing.T, document, arguments string, auth map[string]string) (seen, error) {
+	t.Helper()
+	var got seen
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got = seen{r.Method + " " + r.RequestURI, string(body), r.Header}
+	}))
+	defer server.Close()
+	s := open(t, openapisource.Config{Spec: write(t, document), BaseURL: server.URL + "/v1/", Auth: auth})
+	list, err := s.Tools(t.Context())
+	if err != nil {
+		return got, err
+	}
+	tools(t, s)
+	_, err = call(t, s, list[0].ID.Name, arguments)
+	return got, err
+}
+
+// document has one operation, with what is given below its responses.
+func document(method, path, rest string) string {
+	return "openapi: 3.1.0\npaths:\n  " + path + ":\n    " + method + ":\n      operationId: op\n      responses: {}\n" + rest
+}
+
+func parameters(list string) string { return "      parameters: [" + list + "]\n" }
+
+func TestParametersAreWrittenInTheirStyle(t *testing.T) {
+	t.Parallel()
+	const (
+		array = `{"p":["a","b c"]}`
+		obj   = `{"p":{"x":1,"y":"z&"}}`
+	)
+	for _, test := range []struct{ name, path, parameter, arguments, want string }{
+		{"query form exploded list", "/", "name: p, in: query", array, "/?p=a&p=b+c"},
+		{"query form list", "/", "name: p, in: query, explode: false", array, "/?p=a%2Cb+c"},
+		{"query form exploded object", "/", "name: p, in: query", obj, "/?x=1&y=z%26"},
+		{"query form object", "/", "name: p, in: query, explode: false", obj, "/?p=x%2C1%2Cy%2Cz%26"},
+		{"query spaceDelimited", "/", "name: p, in: query, style: spaceDelimited", array, "/?p=a+b+c"},
+		{"query pipeDelimited", "/", "name: p, in: query, style: pipeDelimited", array, "/?p=a%7Cb+c"},
+		{"query deepObject", "/", "name: p, in: query, style: deepObject", obj, "/?p%5Bx%5D=1&p%5By%5D=z%26"},
+		{"query JSON", "/", "name: p, in: query, content: {application/json: {schema: {}}}", `{"p":{"x":[1]}}`, "/?p=%7B%22x%22%3A%5B1%5D%7D"},
+		{"query scalar", "/", "name: p, in: query", `{"p":12345678901234567890}`, "/?p=12345678901234567890"},
+		{"query null", "/", "name: p, in: query", `{"p":null}`, "/"},
+		{"path simple", "/a/{p}/b", "name: p, in: path", `{"p":"x/y z"}`, "/a/x%2Fy%20z/b"},
+		{"path simple list", "/{p}", "name: p, in: path", array, "/a,b%20c"},
+		{"path simple object", "/{p}", "name: p, in: path", obj, "/x,1,y,z&"},
+		{"path simple exploded object", "/{p}", "name: p, in: path, explode: true", obj, "/x=1,y=z&"},
+		{"path label", "/{p}", "name: p, in: path, style: label, explode: true", array, "/.a.b%20c"},
+		{"path matrix", "/{p}", "name: p, in: path, style: matrix", array, "/;p=a,b%20c"},
+		{"path matrix exploded", "/{p}", "name: p, in: path, style: matrix, explode: true", array, "/;p=a;p=b%20c"},
+		{"path matrix exploded object", "/{p}", "name: p, in: path, style: matrix, explode: true", obj, "/;x=1;y=z&"},
+		{"path that no parameter describes", "/{p}", "name: q, in: query", `{"p":"x"}`, "/x"},
+		{"path with a space", `"/a b/{p}"`, "name: p, in: path", `{"p":"x"}`, "/a%20b/x"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := send(t, document("get", test.path, parameters("{"+test.parameter+"}")), test.arguments, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "GET /v1" + test.want
+			if got.line != want {
+				t.Errorf("got %s, want %s", got.line, want)
+			}
+		})
+	}
+}
+
+func TestHeadersAndCookiesCarryParameters(t *testing.T) {
+	t.Parallel()
+	got, err := send(t, document("get", "/", parameters(
+		"{name: X-List, in: header}, {name: X-Object, in: header, explode: true}, {name: c, in: cookie}, {name: Authorization, in: header}")),
+		`{"X-List":["a","b"],"X-Object":{"x":1},"c":"a; b"}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"X-List": "a,b", "X-Object": "x=1", "Cookie": "c=a%3B+b", "Authorization": ""}
+	for name, value := range want {
+		if got := got.header.Get(name); got != value {
+			t.Errorf("%s: got %q, want %q", name, got, value)
+		}
+	}
+}
+
+func TestBodiesAreWrittenAsTheirMediaType(t *testing.T) {
+	t.Parallel()
+	body := func(mediaType, schema string) string {
+		return "      requestBody: {required: true, content: {" + mediaType + ": {schema: " + schema + "}}}\n"
+	}
+	fields := "{type: object, properties: {a: {type: string}, l: {type: array}, n: {}}}"
+	for _, test := range []struct{ name, body, arguments, contentType, want string }{
+		{"JSON fields", body("application/json", fields), `{"a":"x","n":12345678901234567890,"more":1}`, "application/json", `{"a":"x","more":1,"n":12345678901234567890}`},
+		{"a kind of JSON", body("application/vnd.x+json", fields), `{"a":"x"}`, "application/vnd.x+json", `{"a":"x"}`},
+		{"JSON that is a list", body("application/json", "{type: array}"), `{"body":[1,2]}`, "application/json", `[1,2]`},
+		{"JSON that is one of several", body("application/json", "{oneOf: [{type: object}, {type: string}]}"), `{"body":"x"}`, "application/json", `"x"`},
+		{"no fields for a body that is needed", body("application/json", fields), `{}`, "application/json", `{}`},
+		{"a form", body("application/x-www-form-urlencoded", fields), `{"a":"x&y","l":["1","2"]}`, "application/x-www-form-urlencoded", "a=x%26y&l=1&l=2"},
+		{"text", body("text/plain", "{type: string}"), `{"body":"hi\nyou"}`, "text/plain", "hi\nyou"},
+		{"bytes", body("application/octet-stream", "{type: string, format: binary}"), `{"body":"AAE="}`, "application/octet-stream", "\x00\x01"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := send(t, document("post", "/x", test.body), test.arguments, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{test.contentType, test.want}, []string{got.header.Get("Content-Type"), got.body}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAFieldWithTheNameOfAParameterPutsTheBodyIntoOneArgument(t *testing.T) {
+	t.Parallel()
+	got, err := send(t, document("put", "/x/{id}",
+		parameters("{name: id, in: path, required: true, schema: {type: integer}}, {name: id, in: query, schema: {type: string}}, {name: body, in: query}")+
+			"      requestBody: {content: {application/json: {schema: {type: object, properties: {id: {type: string}}}}}}\n"),
+		`{"id":7,"query_id":"q","body":"b","request_body":{"id":"x"}}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.line != "PUT /v1/x/7?body=b&id=q" || got.body != `{"id":"x"}` {
+		t.Errorf("got %s with %s", got.line, got.body)
+	}
+}
+
+func TestArgumentsThatWouldChangeTheRequestAreRefused(t *testing.T) {
+	t.Parallel()
+	doc := document("get", "/x/{id}/y", parameters("{name: id, in: path}, {name: X-H, in: header}"))
+	for name, arguments := range map[string]string{
+		"upwards":                 `{"id":".."}`,
+		"empty":                   `{"id":""}`,
+		"an empty list in a path": `{"id":[]}`,
+		"missing":                 `{}`,
+		"a line break":            `{"id":"1","X-H":"a\r\nX-Admin: 1"}`,
+		"a line break in a list":  `{"id":"1","X-H":["a\nb"]}`,
+		"no object":               `[]`,
+	} {
+		if _, err := send(t, doc, arguments, nil); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+			t.Errorf("%s: got %v, want invalid_arguments", name, err)
+		}
+	}
+	upload := document("post", "/x", "      requestBody: {content: {image/png: {}}}\n")
+	if _, err := send(t, upload, `{"body":"not base64!"}`, nil); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+		t.Errorf("a body that is not base64: got %v", err)
+	}
+}
+
+func TestCredentialsGoWhereTheSchemeSays(t *testing.T) {
+	t.Parallel()
+	with := func(scheme, security string) string {
+		return document("get", "/", "      security: "+security+"\n") +
+			"components: {securitySchemes: {s: " + scheme + ", other: {type: http, scheme: bearer}}}\n"
+	}
+	secret := map[string]string{"s": "secret://pets/key"}
+	for _, test := range []struct {
+		name, document string
+		auth           map[string]string
+		header, want   string
+		line           string
+	}{
+		{"a key in a header", with("{type: apiKey, in: header, name: X-Key}", "[{s: []}]"), secret, "X-Key", "petstore-key", "GET /v1/"},
+		{"a key in the query", with("{type: apiKey, in: query, name: k}", "[{s: []}]"), secret, "X-Key", "", "GET /v1/?k=petstore-key"},
+		{"a key in a cookie", with("{type: apiKey, in: cookie, name: k}", "[{s: []}]"), secret, "Cookie", "k=petstore-key", "GET /v1/"},
+		{"a bearer token", with("{type: http, scheme: Bearer}", "[{s: []}]"), secret, "Authorization", "Bearer petstore-key", "GET /v1/"},
+		{"a token of OAuth", with("{type: oauth2, flows: {}}", "[{s: [read]}]"), secret, "Authorization", "Bearer petstore-key", "GET /v1/"},
+		{
+			"a password", with("{type: http, scheme: basic}", "[{s: []}]"), map[string]string{"s": "user:secret://pets/key"},
+			"Authorization", "Basic dXNlcjpwZXRzdG9yZS1rZXk=", "GET /v1/",
+		},
+		{"the alternative that is configured", with("{type: apiKey, in: header, name: X-Key}", "[{other: []}, {s: []}]"), secret, "X-Key", "petstore-key", "GET /v1/"},
+		{"nothing where nothing is asked", with("{type: apiKey, in: header, name: X-Key}", "[]"), secret, "X-Key", "", "GET /v1/"},
+		{"nothing where two are needed and one is there", with("{type: apiKey, in: header, name: X-Key}", "[{s: [], other: []}]"), secret, "X-Key", "", "GET /v1/"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := send(t, test.document, `{}`, test.auth)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.header.Get(test.header) != test.want || got.line != test.line {
+				t.Errorf("got %s with %s %q", got.line, test.header, got.header.Get(test.header))
+			}
+		})
+	}
+}
+
+func TestAnArgumentCannotNameASecret(t *testing.T) {
+	t.Parallel()
+	got, err := send(t, document("get", "/{p}", parameters("{name: p, in: path}, {name: q, in: query}, {name: X-H, in: header}")),
+		`{"p":"secret://pets/key","q":"secret://pets/key","X-H":"secret://pets/key"}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(got.line+got.header.Get("X-H"), "petstore") {
+		t.Errorf("an argument was replaced by a secret: %s", got.line)
+	}
+}
