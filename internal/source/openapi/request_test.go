@@ -190,7 +190,8 @@ func TestCredentialsGoWhereTheSchemeSays(t *testing.T) {
 		{"a bearer token", with("{type: http, scheme: Bearer}", "[{s: []}]"), secret, "Authorization", "Bearer petstore-key", "GET /v1/"},
 		{"a token of OAuth", with("{type: oauth2, flows: {}}", "[{s: [read]}]"), secret, "Authorization", "Bearer petstore-key", "GET /v1/"},
 		{
-			"a password", with("{type: http, scheme: basic}", "[{s: []}]"), map[string]string{"s": "user:secret://pets/key"},
+			"a password", with("{type: http, scheme: basic}", "[{s: []}]"),
+			map[string]string{"s": "user:secret://pets/key"},
 			"Authorization", "Basic dXNlcjpwZXRzdG9yZS1rZXk=", "GET /v1/",
 		},
 		{"the alternative that is configured", with("{type: apiKey, in: header, name: X-Key}", "[{other: []}, {s: []}]"), secret, "X-Key", "petstore-key", "GET /v1/"},
