@@ -4,10 +4,13 @@ package integration
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
 )
 
 // filesystemNames are the tools of mcp-server-filesystem, as MCP clients see them.
@@ -99,4 +102,13 @@ func TestFirstCallAfterTheStartFindsItsTool(t *testing.T) {
 			t.Error(out.stdout)
 		}
 	})
+}
+
+func TestAddressInUseIsAnErrorOfThePlatform(t *testing.T) {
+	r := newRoom(t, nil)
+	address := strings.TrimPrefix(r.serve().url, "http://")
+	out := r.toolroom(toolroom.ExitError, "serve", "--listen", address)
+	if !strings.Contains(out.stderr, address+" is in use") {
+		t.Errorf("it says: %s", out.stderr)
+	}
 }

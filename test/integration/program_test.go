@@ -28,7 +28,8 @@ func (r *room) program(code int, tool, args string) programResult {
 func TestGitAsASource(t *testing.T) {
 	r := newRoom(t, nil)
 	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"}, {"add", "."},
+		{"init", "-q", "-b", "main"},
+		{"add", "."},
 		{"-c", "user.name=Ada", "-c", "user.email=ada@example.com", "commit", "-q", "-m", "the first"},
 	} {
 		if out := r.do("git", append([]string{"-C", r.files}, args...)...); out.code != 0 {
