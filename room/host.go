@@ -17,6 +17,8 @@ const (
 	listTimeout = 90 * time.Second
 	// drainTimeout is how long a source that is taken out may finish its calls.
 	drainTimeout = 30 * time.Second
+	// relistPause is how long a list is taken for the newest there is.
+	relistPause = 5 * time.Second
 	// Pauses between attempts to list a source that fails.
 	firstRelist = time.Second
 	lastRelist  = time.Minute
@@ -46,8 +48,9 @@ type host struct {
 
 // listing is one attempt to list a source's tools.
 type listing struct {
-	done chan struct{}
-	err  error
+	began time.Time
+	done  chan struct{}
+	err   error
 }
 
 func (l *listing) over() bool {
@@ -83,6 +86,22 @@ func (h *host) load(ctx context.Context) error {
 	return h.list(ctx)
 }
 
+// relist lists the tools again, unless that was done a moment ago: callers who
+// keep asking for a tool that is not there do not keep the source busy.
+func (h *host) relist(ctx context.Context) error {
+	h.mu.Lock()
+	recent := h.current != nil && h.current.over() && time.Since(h.current.began) < relistPause
+	err := error(nil)
+	if recent {
+		err = h.current.err
+	}
+	h.mu.Unlock()
+	if recent {
+		return err
+	}
+	return h.list(ctx)
+}
+
 // list lists the tools now and waits for the end.
 func (h *host) list(ctx context.Context) error {
 	l := h.start(false)
@@ -103,7 +122,7 @@ func (h *host) start(changed bool) *listing {
 		h.again = h.again || changed
 		return h.current
 	}
-	l := &listing{done: make(chan struct{})}
+	l := &listing{began: time.Now(), done: make(chan struct{})}
 	if h.closed {
 		l.err = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s has been taken out", h.name)
 		close(l.done)

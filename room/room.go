@@ -189,6 +189,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		Keys:       r.store,
 		Jobs:       r.store,
 		Limits:     runLimits(r.config.Limits),
+		Discover:   r.discover,
 		Redact:     r.masker.Mask,
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
@@ -297,22 +298,17 @@ func (a Args) JSON() json.RawMessage {
 // Run runs one call to its end and always returns a result. When the tool is
 // not known yet, the sources that may have it are listed first.
 func (r *Room) Run(ctx context.Context, call toolroom.Call) *toolroom.Result {
-	r.find(ctx, call.Tool)
 	return r.runner.Run(ctx, call)
 }
 
 // Stream runs one call and yields its events; the last one carries the result.
 // Leaving the loop cancels the call.
 func (r *Room) Stream(ctx context.Context, call toolroom.Call) iter.Seq[toolroom.Event] {
-	r.find(ctx, call.Tool)
 	return r.runner.Stream(ctx, call)
 }
 
 // Chain runs steps one after the other, as the caller that as names.
 func (r *Room) Chain(ctx context.Context, as toolroom.Call, steps []Step) *ChainResult {
-	for _, s := range steps {
-		r.find(ctx, s.Tool)
-	}
 	if as.Surface == "" {
 		as.Surface = "chain"
 	}
@@ -321,9 +317,6 @@ func (r *Room) Chain(ctx context.Context, as toolroom.Call, steps []Step) *Chain
 
 // Batch runs calls in parallel and returns their results in order.
 func (r *Room) Batch(ctx context.Context, calls []toolroom.Call, parallel int) []*toolroom.Result {
-	for _, c := range calls {
-		r.find(ctx, c.Tool)
-	}
 	return r.runner.Batch(ctx, calls, parallel)
 }
 
@@ -366,9 +359,14 @@ func (r *Room) Describe(ctx context.Context, who toolroom.Identity, spelling str
 
 // find makes sure that the sources which may have a tool are listed.
 func (r *Room) find(ctx context.Context, spelling string) {
-	if _, err := r.catalog.Resolve(spelling, nil); toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
-		return
+	if _, err := r.catalog.Resolve(spelling, nil); toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
+		r.discover(ctx, spelling)
 	}
+}
+
+// discover lists the sources that may have a tool which is not known: the ones
+// that its spelling names, else all that have never been listed.
+func (r *Room) discover(ctx context.Context, spelling string) {
 	readings, err := toolroom.Spellings(spelling)
 	if err != nil {
 		return

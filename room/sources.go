@@ -78,7 +78,7 @@ func (r *Room) relist(ctx context.Context, names []string) error {
 	if len(known) == 0 {
 		return r.Load(ctx)
 	}
-	return r.each(known, func(h *host) error { return h.list(ctx) })
+	return r.each(known, func(h *host) error { return h.relist(ctx) })
 }
 
 func (r *Room) each(names []string, do func(*host) error) error {

@@ -142,7 +142,8 @@ func rank(k toolroom.SourceKind) int {
 // left out and reported in the joined error; the others are in.
 func (c *Catalog) SetProvider(provider string, src source.Source, tools []toolroom.Tool) error {
 	var problems []error
-	entries := make(map[toolroom.ID]*Entry, len(tools))
+	var entries []*Entry // in the order of tools: who comes first has an alias
+	listed := make(map[toolroom.ID]bool, len(tools))
 	for i := range tools {
 		e, err := c.entry(provider, src, tools[i])
 		if err != nil {
@@ -150,11 +151,12 @@ func (c *Catalog) SetProvider(provider string, src source.Source, tools []toolro
 			continue
 		}
 		key := e.Tool.ID.Unversioned()
-		if _, twice := entries[key]; twice {
+		if listed[key] {
 			problems = append(problems, toolroom.Errorf(toolroom.CodeConflict, "source %s lists the tool %s twice", provider, key))
 			continue
 		}
-		entries[key] = e
+		listed[key] = true
+		entries = append(entries, e)
 	}
 
 	c.mu.Lock()
@@ -165,7 +167,7 @@ func (c *Catalog) SetProvider(provider string, src source.Source, tools []toolro
 		c.providers[provider] = source.Description{}
 	}
 	for _, id := range c.offeredBy(provider) {
-		if _, stays := entries[id]; !stays {
+		if !listed[id] {
 			c.drop(provider, id)
 		}
 	}
@@ -279,9 +281,7 @@ func (c *Catalog) put(e *Entry) error {
 		c.sorted = nil
 	}
 	c.offers[id] = offers
-	for _, alias := range e.Tool.Aliases {
-		c.byAlias[alias] = id
-	}
+	c.keepAliases(id)
 	c.reindex(id)
 	c.changes.add(Change{Kind: kind, ID: id})
 	return nil
@@ -297,6 +297,7 @@ func (c *Catalog) drop(provider string, id toolroom.ID) bool {
 	rest := slices.Delete(slices.Clone(offers), at, at+1)
 	if len(rest) > 0 {
 		c.offers[id] = rest
+		c.keepAliases(id)
 		c.reindex(id)
 		c.changes.add(Change{Kind: ChangeUpdated, ID: id})
 		return true
@@ -319,23 +320,32 @@ func (c *Catalog) hide(id toolroom.ID) {
 	c.index.Delete(id.String())
 }
 
+// checkAliases refuses an alias that can already mean another tool, in
+// whichever spelling.
 func (c *Catalog) checkAliases(e *Entry, id toolroom.ID) error {
 	for _, alias := range e.Tool.Aliases {
-		holder, taken := c.byAlias[alias]
-		if !taken {
-			if as, err := toolroom.ParseID(alias); err == nil {
-				_, taken = c.offers[as]
-				holder = as
-			} else if same := c.byName[alias]; len(same) > 0 {
-				holder, taken = same[0], same[0] != id
-			}
+		holders, err := c.meanings(alias)
+		if err != nil {
+			return err
 		}
-		if taken && holder != id {
-			return toolroom.Errorf(toolroom.CodeConflict, "the alias %q of %s is taken by %s", alias, id, holder).
-				WithHint("choose another alias, or leave it out")
+		for _, holder := range holders {
+			if holder != id {
+				return toolroom.Errorf(toolroom.CodeConflict, "the alias %q of %s is taken by %s", alias, id, holder).
+					WithHint("choose another alias, or leave it out")
+			}
 		}
 	}
 	return nil
+}
+
+// keepAliases enters the aliases that any provider gives id: what one of them
+// takes back, another may still offer.
+func (c *Catalog) keepAliases(id toolroom.ID) {
+	for _, e := range c.offers[id] {
+		for _, alias := range e.Tool.Aliases {
+			c.byAlias[alias] = id
+		}
+	}
 }
 
 func (c *Catalog) forgetAliases(e *Entry) {

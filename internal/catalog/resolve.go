@@ -33,26 +33,37 @@ func (c *Catalog) Resolve(spelling string, visible func(*Entry) bool) (*Entry, e
 
 // lookup gives the tool, or all candidates when there are several.
 func (c *Catalog) lookup(spelling string) (*Entry, []toolroom.ID, error) {
+	found, err := c.meanings(spelling)
+	if len(found) == 1 {
+		return c.serving(found[0]), nil, nil
+	}
+	return nil, found, err
+}
+
+// meanings lists the tools that a spelling can mean now. A canonical id and the
+// name for model APIs are exact; an alias is one reading among the others, so
+// that it takes no other tool's place.
+func (c *Catalog) meanings(spelling string) ([]toolroom.ID, error) {
 	if id, err := toolroom.ParseID(spelling); err == nil {
 		if e := c.serving(id.Unversioned()); e != nil && serves(e, id.Version) {
-			return e, nil, nil
+			return []toolroom.ID{id.Unversioned()}, nil
 		}
 	}
-	if id, ok := c.byAlias[spelling]; ok {
-		return c.serving(id), nil, nil
-	}
 	if id, ok := c.byModelName[spelling]; ok {
-		return c.serving(id), nil, nil
+		return []toolroom.ID{id}, nil
 	}
 	readings, err := toolroom.Spellings(spelling)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var found []toolroom.ID
 	add := func(id toolroom.ID, version toolroom.Version) {
 		if e := c.serving(id); e != nil && serves(e, version) && !slices.Contains(found, id) {
 			found = append(found, id)
 		}
+	}
+	if id, ok := c.byAlias[spelling]; ok {
+		add(id, "")
 	}
 	for _, id := range readings {
 		if id.Namespace != "" {
@@ -63,10 +74,7 @@ func (c *Catalog) lookup(spelling string) (*Entry, []toolroom.ID, error) {
 			add(same, id.Version)
 		}
 	}
-	if len(found) == 1 {
-		return c.serving(found[0]), nil, nil
-	}
-	return nil, found, nil
+	return found, nil
 }
 
 func serves(e *Entry, v toolroom.Version) bool { return v == "" || v == e.Tool.ID.Version }

@@ -42,7 +42,6 @@ var heavy = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk": {"internal/source/mcp", "internal/server/mcp", "examples/mcp-folder"},
 	"modernc.org/sqlite":                     {"internal/store/sqlite"},
 	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
-	"github.com/getkin/kin-openapi":          {"internal/source/openapi"},
 	"github.com/prometheus/client_golang":    {"internal/server/api"},
 }
 

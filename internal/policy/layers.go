@@ -84,11 +84,11 @@ func Compile(c Config) (*Layers, error) {
 	l.agents = p.layers("tools.agents", c.Agents)
 	l.providers = p.layers("tools.providers", c.Providers)
 	l.identities = p.layers("tools.identities", c.Identities)
-	for name, patterns := range c.Profiles {
-		p.rules("tools.profiles."+name, patterns)
+	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
+		p.rules("tools.profiles."+name, c.Profiles[name])
 	}
-	for name, patterns := range c.Groups {
-		p.rules("tools.groups."+name, patterns)
+	for _, name := range slices.Sorted(maps.Keys(c.Groups)) {
+		p.rules("tools.groups."+name, c.Groups[name])
 	}
 	return l, errors.Join(p.problems...)
 }

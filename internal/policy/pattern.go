@@ -52,9 +52,15 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 		p.hint = rest
 		return p, nil
 	case "tag":
-		p.tag = rest
+		if rest == "" {
+			return p, fmt.Errorf("%q names no tag: write tag:name", text)
+		}
+		p.tag = strings.ToLower(rest)
 		return p, nil
 	case "source":
+		if _, known := sourceKinds()[rest]; !known {
+			return p, fmt.Errorf("there is no kind of source %q%s", rest, didYouMean(rest, sourceKinds()))
+		}
 		p.kind = toolroom.SourceKind(rest)
 		return p, nil
 	}
@@ -79,8 +85,23 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 			return p, fmt.Errorf("%q: %q is not allowed in a pattern", text, r)
 		}
 	}
+	if namespace, name, _ := strings.Cut(glob, ":"); glob != "*" && (namespace == "" || name == "" || strings.Contains(name, ":")) {
+		return p, fmt.Errorf("%q can match no tool: write namespace.name or namespace.*, or mcp:server:tool", text)
+	}
 	p.glob = glob
 	return p, nil
+}
+
+// sourceKinds are the kinds that a pattern may name.
+func sourceKinds() map[string]bool {
+	kinds := map[string]bool{}
+	for _, k := range []toolroom.SourceKind{
+		toolroom.SourceGo, toolroom.SourcePython, toolroom.SourceJavaScript, toolroom.SourceWASM, toolroom.SourceHTTP,
+		toolroom.SourceOpenAPI, toolroom.SourceMCP, toolroom.SourceCLI, toolroom.SourceBuiltin,
+	} {
+		kinds[string(k)] = true
+	}
+	return kinds
 }
 
 // ParsePatterns reads patterns that use no groups of their own.

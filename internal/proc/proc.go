@@ -4,6 +4,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -79,7 +80,10 @@ func (p *Process) live(started chan<- error) {
 		return
 	}
 	started <- nil
-	p.err = p.cmd.Wait()
+	// That a grandchild held stderr does not say how the process ended.
+	if err := p.cmd.Wait(); !errors.Is(err, exec.ErrWaitDelay) {
+		p.err = err
+	}
 	signalGroup(p.cmd.Process.Pid, syscall.SIGKILL) // what it left behind in its group
 	close(p.done)
 }

@@ -34,9 +34,14 @@ func Owner() string {
 
 // Alive reports whether the process that an owner names still runs.
 func Alive(owner string) bool {
+	pid, started, ok := readOwner(owner)
+	return ok && startTime(pid) == started
+}
+
+func readOwner(owner string) (pid int, started string, ok bool) {
 	pidText, started, ok := strings.Cut(owner, "-")
 	pid, err := strconv.Atoi(pidText)
-	return ok && err == nil && started != "" && startTime(pid) == started
+	return pid, started, ok && err == nil && started != ""
 }
 
 // startTime is when a process started, in clock ticks since boot: field 22 of
@@ -60,15 +65,21 @@ func startTime(pid int) string {
 // left behind, and returns how many there were. Only processes of this user
 // can be seen and ended.
 func Sweep() int {
-	swept := 0
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	return sweep(environs)
+}
+
+// sweep looks at the processes of the given /proc/PID/environ files.
+func sweep(environs []string) int {
+	swept := 0
 	for _, path := range environs {
 		environ, err := os.ReadFile(path)
 		if err != nil {
 			continue
 		}
-		owner, marked := lookup(environ, ownerVariable)
-		if !marked || Alive(owner) {
+		owner, _ := lookup(environ, ownerVariable)
+		// A mark that Owner cannot have made says nothing of who died.
+		if _, _, ours := readOwner(owner); !ours || Alive(owner) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))

@@ -146,7 +146,12 @@ func (p *pass) admit() error {
 }
 
 func (p *pass) resolve() error {
-	entry, err := p.Catalog.Resolve(p.call.Tool, p.Visible(p.call.Identity))
+	visible := p.Visible(p.call.Identity)
+	entry, err := p.Catalog.Resolve(p.call.Tool, visible)
+	if p.Discover != nil && toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
+		p.Discover(p.ctx, p.call.Tool)
+		entry, err = p.Catalog.Resolve(p.call.Tool, visible)
+	}
 	if err != nil {
 		return err
 	}

@@ -100,6 +100,9 @@ type Options struct {
 	Jobs      JobStore
 	Bus       *Bus
 	Limits    Limits
+	// Discover is asked when no tool has the spelling of a call: sources that
+	// have not been listed yet may know it. It may be nil.
+	Discover func(ctx context.Context, spelling string)
 	// Redact masks known secrets in what is recorded; nil masks nothing.
 	Redact func([]byte) []byte
 	// OwnerAlive tells whether another process that took an idempotency key

@@ -199,6 +199,13 @@ func (f flag) words(value any) ([]string, error) {
 		return []string{name + "=" + text}, nil
 	case f.value == optionalValue: // behind a single letter
 		return []string{name + text}, nil
+	case len(text) > 1 && text[0] == '-':
+		// As a word of its own it would be a flag to a program that takes no
+		// value here, which the help may not have told us.
+		if f.long != "" {
+			name += "="
+		}
+		return []string{name + text}, nil
 	default:
 		return []string{name, text}, nil
 	}

@@ -44,12 +44,12 @@ func (p Policy) check(command string) error {
 	case p.Mode == Disabled:
 		return toolroom.Errorf(toolroom.CodeDenied, "command-line programs are disabled").
 			WithHint("set cli.mode to allowlist in toolroom.yaml")
-	case p.Mode == Ambient, len(p.Allow) == 0,
-		slices.Contains(p.Allow, command), slices.Contains(p.Allow, filepath.Base(command)):
+	case p.Mode == Ambient, len(p.Allow) == 0, slices.Contains(p.Allow, command):
+		// A name allows what PATH finds, a path that very file.
 		return nil
 	default:
-		return toolroom.Errorf(toolroom.CodeDenied, "%s is not among the programs that may run", filepath.Base(command)).
-			WithHint("add it to cli.allow in toolroom.yaml")
+		return toolroom.Errorf(toolroom.CodeDenied, "%s is not among the programs that may run", command).
+			WithHint("add it to cli.allow in toolroom.yaml, as it stands in the source")
 	}
 }
 

@@ -166,7 +166,7 @@ func TestArgumentsNeverBecomeFlagsUnlessMeant(t *testing.T) {
 	s := open(t, script(t, everything))
 	for _, c := range []struct{ args, stdout, problem string }{
 		{args: `{"_":["a;b","$(id)","*"]}`, stdout: "<a;b>\n<$(id)>\n<*>\n"},
-		{args: `{"quiet":true,"name":"-x"}`, stdout: "<--name>\n<-x>\n<--quiet>\n"},
+		{args: `{"quiet":true,"name":"-x"}`, stdout: "<--name=-x>\n<--quiet>\n"},
 		{args: `{"color":false}`, stdout: "<--no-color>\n"},
 		{args: `{"quiet":false}`, stdout: ""},
 		{args: `{"name":["a","b"]}`, stdout: "<--name>\n<a>\n<--name>\n<b>\n"},
@@ -235,7 +235,8 @@ func TestModesAreCheckedAtEachCall(t *testing.T) {
 		code   toolroom.Code
 	}{
 		{Policy{}, ""},
-		{Policy{Mode: Allowlist, Allow: []string{"program"}}, ""},
+		{Policy{Mode: Allowlist, Allow: []string{program}}, ""},
+		{Policy{Mode: Allowlist, Allow: []string{"program"}}, toolroom.CodeDenied}, // a path is not a name on PATH
 		{Policy{Mode: Allowlist, Allow: []string{"git"}}, toolroom.CodeDenied},
 		{Policy{Mode: Ambient, Allow: []string{"git"}}, ""},
 		{Policy{Mode: Disabled, Allow: []string{"program"}}, toolroom.CodeDenied},

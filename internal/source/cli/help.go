@@ -159,18 +159,44 @@ func (f *flag) take(part string) {
 		f.long = name // a program with long options behind one dash (Go, Java)
 		rest = m[3]
 	}
-	hint := rest
+	hint, text := splitValue(rest)
+	if f.text == "" {
+		f.text = text
+	}
 	switch {
-	case rest == "", rest == ":":
+	case hint == "", hint == ":":
 		return
-	case strings.HasPrefix(rest, "[="), strings.HasPrefix(rest, "[<"), strings.HasPrefix(rest, "["):
+	case strings.HasPrefix(hint, "[") && !strings.HasPrefix(hint, "[=") && text != "":
+		// Curl: the brackets are of the value, which must be there.
+	case strings.HasPrefix(hint, "["):
 		f.value, f.joined = optionalValue, true
 		return
-	case strings.HasPrefix(rest, "="):
+	case strings.HasPrefix(hint, "="):
 		f.joined = true
-		hint = strings.TrimPrefix(rest, "=")
+		hint = strings.TrimPrefix(hint, "=")
 	}
 	f.value = valueOf(hint)
+}
+
+// splitValue parts the value of an option from a description that follows it
+// after one space. A word in lower case before other words is no value.
+func splitValue(rest string) (hint, text string) {
+	if strings.HasPrefix(rest, "<") {
+		if end := strings.Index(rest, ">"); end >= 0 {
+			return rest[:end+1], strings.TrimSpace(rest[end+1:])
+		}
+	}
+	word, more, found := strings.Cut(rest, " ")
+	isValue := strings.HasPrefix(word, "[") || strings.HasPrefix(word, "=") || strings.HasPrefix(more, ":") ||
+		word == strings.ToUpper(word) && len(word) > 1
+	switch {
+	case !found:
+		return rest, ""
+	case isValue:
+		return word, strings.TrimSpace(strings.TrimPrefix(more, ":"))
+	default:
+		return "", rest
+	}
 }
 
 // valueOf tells from a placeholder, or from kubectl's default value, what an
