@@ -43,6 +43,7 @@ func TestDeclinedCallOfTheCommandLineEndsWithDenied(t *testing.T) {
 	r.configure(object{"filesystem": r.filesystem()}, confirmWrites)
 	ended := make(chan output, 1)
 	go func() {
+		defer close(ended)
 		ended <- r.do(binary(t), "call", "filesystem:write_file", "path="+filepath.Join(r.files, "new.txt"), "content=written")
 	}()
 	r.toolroom(0, "approve", r.pending().ID, "--decline")
@@ -120,6 +121,7 @@ func (r *room) writeLater(s *server, name string) <-chan toolroom.Result {
 	body := encode(r.t, object{"tool": "filesystem:write_file", "arguments": object{"path": filepath.Join(r.files, name), "content": "written"}})
 	answered := make(chan toolroom.Result, 1)
 	go func() {
+		defer close(answered)
 		var result toolroom.Result
 		if out := r.do("curl", "-s", s.url+"/api/v1/call", "-d", body); out.code == 0 {
 			result = decode[toolroom.Result](r.t, out.stdout)

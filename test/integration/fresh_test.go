@@ -4,10 +4,13 @@ package integration
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
 )
 
 // filesystemNames are the tools of mcp-server-filesystem, as MCP clients see them.
@@ -27,7 +30,7 @@ func TestFreshMachineServesAFolderToTheInspector(t *testing.T) {
 	r.toolroom(0, "init")
 	r.toolroom(0, "sources", "add", "filesystem", "--", node(t), npmProgram(t, "mcp-server-filesystem"), r.files)
 	readme := "The file of " + t.Name() + "\n"
-	if out := r.toolroom(0, "call", "filesystem:read_text_file", "path="+r.files+"/README.md"); out.stdout != readme {
+	if out := r.toolroom(0, "call", "filesystem:read_text_file", "path=README.md"); out.stdout != readme {
 		t.Fatalf("call printed %q, want %q", out.stdout, readme)
 	}
 	s := r.serveAt("127.0.0.1:0")
@@ -35,7 +38,7 @@ func TestFreshMachineServesAFolderToTheInspector(t *testing.T) {
 		if diff := cmp.Diff(directNames, toolNames(r.inspect(s, era, "--method", "tools/list"))); diff != "" {
 			t.Errorf("%s: tools (-want +got):\n%s", era, diff)
 		}
-		result := r.inspect(s, era, "--method", "tools/call", "--tool-name", "filesystem__read_text_file", "--tool-arg", "path="+r.files+"/README.md")
+		result := r.inspect(s, era, "--method", "tools/call", "--tool-name", "filesystem__read_text_file", "--tool-arg", "path=README.md")
 		if got := contentText(result); got != readme {
 			t.Errorf("%s: the call answered %q, want %q", era, got, readme)
 		}
@@ -49,17 +52,6 @@ func TestFreshMachineServesAFolderToTheInspector(t *testing.T) {
 	}
 }
 
-func TestRelativePathIsReadInTheFolderOfTheServer(t *testing.T) {
-	t.Parallel()
-	r := bareRoom(t)
-	source := r.filesystem()
-	source["mcp"].(object)["cwd"] = r.files
-	r.configure(object{"filesystem": source})
-	if got, want := r.toolroom(0, "call", "filesystem:read_text_file", "path=README.md").stdout, "The file of "+t.Name()+"\n"; got != want {
-		t.Errorf("call printed %q, want %q", got, want)
-	}
-}
-
 func TestInspectorStartsTheServerOnStdio(t *testing.T) {
 	for era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -69,7 +61,7 @@ func TestInspectorStartsTheServerOnStdio(t *testing.T) {
 			if diff := cmp.Diff(directNames, toolNames(r.inspectStdio(era, "--method", "tools/list"))); diff != "" {
 				t.Errorf("tools (-want +got):\n%s", diff)
 			}
-			result := r.inspectStdio(era, "--method", "tools/call", "--tool-name", "filesystem__read_text_file", "--tool-arg", "path="+r.files+"/README.md")
+			result := r.inspectStdio(era, "--method", "tools/call", "--tool-name", "filesystem__read_text_file", "--tool-arg", "path=README.md")
 			if got, want := contentText(result), "The file of "+t.Name()+"\n"; got != want {
 				t.Errorf("the call answered %q, want %q", got, want)
 			}
@@ -99,4 +91,13 @@ func TestFirstCallAfterTheStartFindsItsTool(t *testing.T) {
 			t.Error(out.stdout)
 		}
 	})
+}
+
+func TestAddressInUseIsAnErrorOfThePlatform(t *testing.T) {
+	r := newRoom(t, nil)
+	address := strings.TrimPrefix(r.serve().url, "http://")
+	out := r.toolroom(toolroom.ExitError, "serve", "--listen", address)
+	if !strings.Contains(out.stderr, address+" is in use") {
+		t.Errorf("it says: %s", out.stderr)
+	}
 }

@@ -121,6 +121,7 @@ func (r *room) longCall(s *server, steps int) <-chan toolroom.Result {
 	}
 	started, ended := make(chan bool, 1), make(chan toolroom.Result, 1)
 	go func() {
+		defer close(ended)
 		var result toolroom.Result
 		for line := range eachLine(out) {
 			if strings.HasPrefix(line, "event: progress") {
@@ -135,8 +136,8 @@ func (r *room) longCall(s *server, steps int) <-chan toolroom.Result {
 				}
 			}
 		}
-		c.Wait()
 		close(started)
+		c.Wait()
 		ended <- result
 	}()
 	if !<-started {

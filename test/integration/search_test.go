@@ -5,6 +5,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -94,16 +95,25 @@ func TestTruncatedResultIsReadOnToItsLastByte(t *testing.T) {
 		t.Error("the pages do not have the text of the file")
 	}
 	shown := cut.Content[0].(*mcp.TextContent).Text
-	if want := fmt.Sprint(note.Hidden.Bytes); !strings.Contains(shown, want) {
-		t.Errorf("the shown part does not state that %s bytes are hidden", want)
+	marker := truncated.FindStringSubmatchIndex(shown)
+	if marker == nil {
+		t.Fatalf("the shown part does not say what is hidden: %.300s", shown)
 	}
-	if limit := 52_000; len(shown) > limit {
-		t.Errorf("%d bytes are shown, want at most %d", len(shown), limit)
+	head, tail, said := shown[:marker[0]], shown[marker[1]:], shown[marker[2]:marker[3]]
+	if len(head)+len(tail) > 51_200 {
+		t.Errorf("%d bytes are shown, want at most 51,200", len(head)+len(tail))
 	}
-	if int64(len(shown))+note.Hidden.Bytes < int64(whole.Len()) {
-		t.Errorf("%d bytes shown and %d hidden are less than the result's %d", len(shown), note.Hidden.Bytes, whole.Len())
+	if !strings.HasPrefix(whole.String(), head) || !strings.HasSuffix(whole.String(), tail) {
+		t.Error("what is shown is not the head and the tail of the result")
+	}
+	hidden := int64(whole.Len() - len(head) - len(tail))
+	if said != fmt.Sprint(hidden) || note.Hidden.Bytes != hidden {
+		t.Errorf("%s bytes are said to be hidden, and %d in the envelope, want %d", said, note.Hidden.Bytes, hidden)
 	}
 }
+
+// truncated stands where a result was cut.
+var truncated = regexp.MustCompile(`\n\[Output truncated - (\d+) bytes hidden; [^]]*\]\n`)
 
 func encode(t *testing.T, v any) string {
 	t.Helper()
