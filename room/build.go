@@ -81,10 +81,17 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 	}
 }
 
+// maxDepth is how deep Toolrooms may start one another.
+const maxDepth = 3
+
 // environ gives the environment of a child: little of ours, and what the config
 // adds, with secrets resolved anew at each start.
 func (r *Room) environ(extra map[string]string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
+		if depth := proc.Depth(r.o.Environ); depth >= maxDepth {
+			return nil, toolroom.Errorf(toolroom.CodeBudgetExceeded, "this Toolroom was started by a Toolroom, %d deep, and starts no more programs", depth).
+				WithHint("a source runs toolroom serve with a config that has the same source: give it another config")
+		}
 		values, err := r.secrets.ExpandAll(ctx, extra)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package proc
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -11,10 +12,25 @@ import (
 // be a secret.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SystemRoot", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PATHEXT", "COMSPEC", "TEMP", "TMP"}
 
+// depthVariable counts how many Toolrooms stand above a process.
+const depthVariable = "TOOLROOM_DEPTH"
+
+// Depth is how many Toolrooms stand above the process whose environment this
+// is: one whose sources start it again would do so for ever.
+func Depth(environ []string) int {
+	for _, entry := range environ {
+		if value, ok := strings.CutPrefix(entry, depthVariable+"="); ok {
+			depth, _ := strconv.Atoi(value)
+			return depth
+		}
+	}
+	return 0
+}
+
 // Environ is the environment of a child: what may be inherited from base, and
 // extra on top of it.
 func Environ(base []string, extra map[string]string) []string {
-	var env []string
+	env := []string{depthVariable + "=" + strconv.Itoa(Depth(base)+1)}
 	for _, entry := range base {
 		name, _, _ := strings.Cut(entry, "=")
 		if _, overridden := extra[name]; overridden {

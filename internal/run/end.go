@@ -71,7 +71,8 @@ func notBegun(e *toolroom.Error) bool {
 		return known == toolroom.EffectsNone
 	}
 	switch e.Code {
-	case toolroom.CodeRateLimited, toolroom.CodeCircuitOpen, toolroom.CodeUnsupported, toolroom.CodeDenied:
+	case toolroom.CodeRateLimited, toolroom.CodeCircuitOpen, toolroom.CodeUnsupported, toolroom.CodeDenied,
+		toolroom.CodeInvalidArguments, toolroom.CodeToolNotFound:
 		return true
 	default:
 		return false

@@ -73,12 +73,23 @@ func wholeText(r *toolroom.Result) (text, mimeType string) {
 	return string(both), "application/json"
 }
 
-// sameJSON reports whether text is the value, or is JSON that differs from it in
-// white space only.
+// sameJSON reports whether text says no more than the value: it is the value, or
+// its JSON but for white space, or the only member of an object, as servers
+// write that repeat their text as structured content.
 func sameJSON(text string, value json.RawMessage) bool {
-	var s string
-	if value[0] == '"' && json.Unmarshal(value, &s) == nil {
-		return s == text
+	switch value[0] {
+	case '"':
+		var s string
+		return json.Unmarshal(value, &s) == nil && s == text
+	case '{':
+		var only map[string]json.RawMessage
+		if json.Unmarshal(value, &only) == nil && len(only) == 1 {
+			for _, member := range only {
+				if len(member) > 0 && member[0] == '"' && sameJSON(text, member) {
+					return true
+				}
+			}
+		}
 	}
 	var a, b bytes.Buffer
 	return json.Compact(&a, []byte(text)) == nil && json.Compact(&b, value) == nil && bytes.Equal(a.Bytes(), b.Bytes())

@@ -23,16 +23,17 @@ type Failure struct {
 type Problem struct {
 	// Pointer is the RFC 6901 pointer to the place in the document. For a
 	// missing property it points to where the property should be.
-	Pointer string
+	Pointer string `json:"pointer"`
 	// SchemaPointer leads to the keyword of the schema that is not met. Inside a
 	// meta-schema it is a whole URL.
-	SchemaPointer string
+	SchemaPointer string `json:"schema_pointer"`
 	// Expected and Got describe the two sides in a few words. Got quotes at most
 	// 40 characters of the document.
-	Expected, Got string
+	Expected string `json:"expected"`
+	Got      string `json:"got"`
 	// Message is one line that can stand alone, such as
 	// "/labels/0: expected string, got number 3".
-	Message string
+	Message string `json:"message"`
 }
 
 // Error is one line, the messages separated by semicolons.

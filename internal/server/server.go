@@ -211,7 +211,7 @@ func watchConfig(ctx context.Context, r *room.Room, o Options) {
 
 func listenError(addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return toolroom.Errorf(toolroom.CodeConflict, "%s is in use: another Toolroom, or another program, listens there", addr).
+		return toolroom.Errorf(toolroom.CodeInternal, "%s is in use: another Toolroom, or another program, listens there", addr).
 			WithHint("stop it, or choose another address: toolroom serve --listen 127.0.0.1:7071")
 	}
 	return fmt.Errorf("listen on %s: %w", addr, err)

@@ -211,6 +211,16 @@ func (f flag) words(value any) ([]string, error) {
 	}
 }
 
+// asParameter shows a word like --depth=1 as the parameter that it should be.
+func asParameter(word string) string {
+	name, value, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	name = strings.ReplaceAll(name, "-", "_")
+	if joined {
+		return fmt.Sprintf("{%q: %q}", name, value)
+	}
+	return fmt.Sprintf("{%q: true}", name)
+}
+
 // positionalWords are the arguments that are no flags. One that looks like a
 // flag is refused: what a model read somewhere must not become an option. Behind
 // a "--" of its own anything may stand, where the program understands that.
@@ -235,7 +245,7 @@ func positionalWords(value any) ([]string, error) {
 			behind = true
 		case !behind && len(text) > 1 && text[0] == '-':
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "_[%d]: %q looks like a flag", i, text).
-				WithHint(`give flags by name, for example {"%s": true}; or put "--" before it in _ if it is meant as text`, strings.TrimLeft(text, "-"))
+				WithHint(`give flags by name, for example %s; or put "--" before it in _ if it is meant as text`, asParameter(text))
 		}
 		words = append(words, text)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -84,9 +85,9 @@ func encode(out any) (*source.Output, error) {
 // Source offers Go functions. The zero Source is ready; its methods are safe
 // for concurrent use.
 type Source struct {
-	mu     sync.RWMutex
-	funcs  map[toolroom.ID]Func
-	closed bool
+	mu    sync.RWMutex
+	funcs map[toolroom.ID]Func
+	calls inflight.Group
 }
 
 // Put adds or replaces a function.
@@ -123,22 +124,22 @@ type requestKey struct{}
 func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	s.mu.RLock()
 	f, ok := s.funcs[req.Tool.Unversioned()]
-	closed := s.closed
 	s.mu.RUnlock()
-	switch {
-	case closed:
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the Go functions have been closed")
-	case !ok:
+	if !ok {
 		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "there is no Go function %s", req.Tool)
 	}
+	ctx, done, err := s.calls.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	return f.Handler(context.WithValue(ctx, requestKey{}, req), req)
 }
 
-// Close refuses further calls. It is idempotent.
+// Close ends the calls and waits until the functions have returned. It is
+// idempotent.
 func (s *Source) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
+	s.calls.Close()
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -145,11 +146,12 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	if err != nil {
 		return nil, err
 	}
-	leave := s.calls.enter(req.Call, req.Emit)
-	raw, err := up.callTool(ctx, req)
+	token := up.token()
+	leave := s.calls.enter(token, req.Emit)
+	raw, err := up.callTool(ctx, token, req)
 	leave()
 	if err != nil {
-		return nil, s.fault(ctx, up, "call "+req.Tool.Name, err)
+		return nil, s.callFault(ctx, up, req.Tool, err)
 	}
 	return readResult(req.Tool, raw)
 }
@@ -294,6 +296,21 @@ func (s *Source) fault(ctx context.Context, up *upstream, what string, err error
 		e.Details = map[string]any{"stderr": tail}
 	}
 	return e.WithHint("the next call connects anew; see what is wrong: toolroom sources test %s", s.o.Namespace)
+}
+
+// callFault is fault for a call: a server that refuses a tool which it does not
+// list has no such tool.
+func (s *Source) callFault(ctx context.Context, up *upstream, tool toolroom.ID, err error) error {
+	fault := s.fault(ctx, up, "call "+tool.Name, err)
+	if toolroom.CodeOf(fault) != toolroom.CodeUpstreamError {
+		return fault
+	}
+	tools, listErr := s.Tools(ctx)
+	listed := slices.ContainsFunc(tools, func(t toolroom.Tool) bool { return t.ID.Name == tool.Name })
+	if listErr != nil || listed {
+		return fault
+	}
+	return toolroom.Errorf(toolroom.CodeToolNotFound, "the MCP server %s has no tool %s (any more)", s.o.Namespace, tool.Name)
 }
 
 // isSDKClosing reports whether an error only looks like an answer: the SDK

@@ -23,7 +23,10 @@ import (
 )
 
 // serverVariable makes the test binary a misbehaving MCP server.
-const serverVariable = "TOOLROOM_TEST_SERVER"
+const (
+	serverVariable  = "TOOLROOM_TEST_SERVER"
+	hangingVariable = "TOOLROOM_TEST_HANGING"
+)
 
 func TestMain(m *testing.M) {
 	if how := os.Getenv(serverVariable); how != "" {
@@ -46,6 +49,13 @@ func serveOddly(how string) {
 	if how == "chatty" {
 		fmt.Println("Server version 1.0 starting on stdio...")
 	}
+	// The file of a fixture learns how many calls hang.
+	note := func(sign string) {
+		if f, err := os.OpenFile(os.Getenv(hangingVariable), os.O_APPEND|os.O_WRONLY, 0); err == nil {
+			fmt.Fprintf(f, "%s %d\n", sign, os.Getpid())
+			f.Close()
+		}
+	}
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<24)
 	page := 0
@@ -61,7 +71,13 @@ func serveOddly(how string) {
 				Arguments json.RawMessage `json:"arguments"`
 			} `json:"params"`
 		}
-		if json.Unmarshal(in.Bytes(), &m) != nil || m.ID == nil {
+		if json.Unmarshal(in.Bytes(), &m) != nil {
+			continue
+		}
+		if m.Method == "notifications/cancelled" {
+			note("-")
+		}
+		if m.ID == nil {
 			continue
 		}
 		answer := func(result string) { fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, result) }
@@ -73,6 +89,10 @@ func serveOddly(how string) {
 			answer(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"odd","version":"1"},"instructions":"be odd"}`)
 		case "tools/list":
 			page++
+			if how == "contract" {
+				answer(`{"tools":[{"name":"big","inputSchema":{"type":"object"}},{"name":"fails","inputSchema":{"type":"object"}},{"name":"hangs","inputSchema":{"type":"object"}}]}`)
+				continue
+			}
 			if how == "endless" {
 				answer(fmt.Sprintf(`{"tools":[],"nextCursor":"c%d"}`, page))
 				continue
@@ -83,6 +103,10 @@ func serveOddly(how string) {
 				answer(`{"tools":[{"name":"second","description":"the second","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}]}`)
 			}
 		case "tools/call":
+			if how == "strict" {
+				refuse(-32602, "not today")
+				continue
+			}
 			switch m.Params.Name {
 			case "big":
 				answer(`{"content":[{"type":"hologram","beam":[1,2]}],"structuredContent":{"n":9007199254740993,"args":` + string(m.Params.Arguments) + `},"extra":true}`)
@@ -105,10 +129,15 @@ func serveOddly(how string) {
 				fmt.Println(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 				answer(`{"content":[]}`)
 			case "hangs":
+				note("+")
 				continue
 			case "task":
 				answer(`{"resultType":"task","taskId":"t1","status":"working"}`)
 			default:
+				if how == "contract" {
+					refuse(-32602, "unknown tool")
+					continue
+				}
 				answer(`{"content":[{"type":"text","text":"` + fmt.Sprint(os.Getpid()) + `"}]}`)
 			}
 		case "server/discover":
@@ -119,11 +148,13 @@ func serveOddly(how string) {
 	}
 }
 
-func odd(t *testing.T, how string) *mcpsource.Source {
+func odd(t *testing.T, how string, variables ...string) *mcpsource.Source {
 	t.Helper()
 	s := mcpsource.New(mcpsource.Config{
 		Namespace: "odd", Command: os.Args[0], Owner: proc.Owner(), StartTimeout: 20 * time.Second,
-		Env: func(context.Context) ([]string, error) { return append(os.Environ(), serverVariable+"="+how), nil },
+		Env: func(context.Context) ([]string, error) {
+			return append(append(os.Environ(), serverVariable+"="+how), variables...), nil
+		},
 	})
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -184,7 +215,8 @@ func TestWhatAnUpstreamAnswersHasItsMeaning(t *testing.T) {
 	}{
 		{tool: "fails", failed: true, text: "no such file"},
 		{tool: "twice", text: "one"},
-		{tool: "refuses", code: toolroom.CodeUpstreamError, text: "unknown tool"},
+		{tool: "refuses", code: toolroom.CodeToolNotFound, text: "has no tool refuses"},
+		{tool: "second", how: "strict", code: toolroom.CodeUpstreamError, text: "not today"},
 		{tool: "task", code: toolroom.CodeUnsupported, text: "task"},
 		{tool: "garbage", code: toolroom.CodeUpstreamUnavailable, text: "did not answer"},
 		{tool: "dies", code: toolroom.CodeUpstreamUnavailable, text: "did not answer"},

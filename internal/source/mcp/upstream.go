@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -157,13 +158,16 @@ func (up *upstream) request(token string, send func() error) (json.RawMessage, e
 	return nil, err
 }
 
+// token names one request on this connection.
+func (up *upstream) token() string { return strconv.FormatInt(up.seq.Add(1), 10) }
+
 type toolsPage struct {
 	Tools      []json.RawMessage `json:"tools"`
 	NextCursor string            `json:"nextCursor"`
 }
 
 func (up *upstream) listTools(ctx context.Context, cursor string) (*toolsPage, error) {
-	token := fmt.Sprintf("list-%d", up.seq.Add(1))
+	token := up.token()
 	raw, err := up.request(token, func() error {
 		params := &mcp.ListToolsParams{Cursor: cursor}
 		params.SetProgressToken(token)
@@ -180,10 +184,10 @@ func (up *upstream) listTools(ctx context.Context, cursor string) (*toolsPage, e
 	return page, nil
 }
 
-func (up *upstream) callTool(ctx context.Context, req *source.Request) (json.RawMessage, error) {
-	return up.request(req.Call, func() error {
+func (up *upstream) callTool(ctx context.Context, token string, req *source.Request) (json.RawMessage, error) {
+	return up.request(token, func() error {
 		params := &mcp.CallToolParams{Name: req.Tool.Name, Arguments: req.Arguments}
-		params.SetProgressToken(req.Call)
+		params.SetProgressToken(token)
 		_, err := up.session.CallTool(ctx, params)
 		return err
 	})
