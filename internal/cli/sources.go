@@ -123,17 +123,3 @@ func (a *app) sourcesRemoveCommand() *cobra.Command {
 		},
 	}
 }
-
-func (a *app) sourcesLoginCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "login NAME",
-		Short:             "Log in to a remote MCP server (not there yet)",
-		Example:           "  toolroom sources login github",
-		Args:              arguments(1, 1),
-		ValidArgsFunction: a.completeSource,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return toolroom.Errorf(toolroom.CodeUnsupported, "logging in to an MCP server by OAuth is not there yet").
-				WithHint("keep a token of the server as a secret (its value: Bearer TOKEN), and send it:\ntoolroom secret set %s/token\ntoolroom sources add --force %[1]s URL --header Authorization=secret://%[1]s/token", args[0])
-		},
-	}
-}
