@@ -26,6 +26,12 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
+// CheckConfig reports what of a valid config this build cannot do.
+func CheckConfig(c *config.Config) error {
+	_, err := storePath("", c.Store.URL)
+	return err
+}
+
 // build makes a source from its section of the config. Nothing is started.
 func (r *Room) build(name string, s config.Source, programs config.CLI) (source.Source, error) {
 	src, err := r.buildKind(name, s, programs)

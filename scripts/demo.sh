@@ -15,14 +15,14 @@ run sources add git --cli "$(command -v git)"
 run sources add docs -- "$PWD/bin/mcp-folder" "$PWD/docs"
 
 say "2. Find tools by what you want to do"
-run search "history of commits" --limit 3
+run search "show commit log" --limit 2
 run search "look for text in files" --limit 2
 
 say "3. Call them"
 run call git:log oneline=true max_count=3
 run call docs:list
 
-say "4. Chain them: the subject of the last commit, looked for in the docs"
+say "4. Chain them: list the docs, and read the first page"
 run chain -f scripts/demo-chain.yaml
 
 say "5. Every call left a receipt"

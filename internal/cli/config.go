@@ -7,6 +7,8 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/server"
+	"github.com/toolroom/toolroom/room"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -33,7 +35,10 @@ func (a *app) configCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = config.Load(file)
+			c, err := config.Load(file)
+			if err == nil {
+				err = errors.Join(room.CheckConfig(c), server.CheckConfig(c))
+			}
 			if !asJSON && err == nil {
 				return a.screen.printf("%s is fine\n", file)
 			}

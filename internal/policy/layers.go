@@ -117,11 +117,12 @@ func (p *parser) layer(path string, r Rules) layer {
 		// without a profile has the profile full.
 		closed: r.Profile != "" || path != "tools" && len(r.Allow) > 0,
 		open:   path + ": no profile",
-		shut:   fmt.Sprintf("%s: neither its profile %q nor its allow list has it", path, r.Profile),
+		shut:   path + ": its allow list does not have it",
 	}
 	if r.Profile == "" {
 		return l
 	}
+	l.shut = fmt.Sprintf("%s: neither its profile %q nor its allow list has it", path, r.Profile)
 	patterns, ok := p.profiles[r.Profile]
 	if !ok {
 		p.problems = append(p.problems, fmt.Errorf("%s.profile: there is no profile %q%s", path, r.Profile, didYouMean(r.Profile, p.profiles)))

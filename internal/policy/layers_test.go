@@ -53,7 +53,7 @@ func TestLayersDecideAsDocumented(t *testing.T) {
 		{"confirm asks", "github:merge", bob, Confirm, `tools.confirm[0]: "github:merge"`},
 		{"an agent's profile does not widen", "shell:exec", with("fast", ""), Deny, `tools: neither its profile "minimal" nor its allow list has it`},
 		{"an agent's deny narrows", "web:fetch", with("fast", ""), Deny, `tools.agents.fast.deny[0]: "web.fetch"`},
-		{"an agent's allow narrows to it", "file:list", with("narrow", ""), Deny, `tools.agents.narrow: neither its profile "" nor its allow list has it`},
+		{"an agent's allow narrows to it", "file:list", with("narrow", ""), Deny, `tools.agents.narrow: its allow list does not have it`},
 		{"what an agent's allow names stays", "file:read", with("narrow", ""), Allow, "tools.profile: minimal"},
 		{"an agent's allow does not widen", "shell:exec", with("narrow", ""), Deny, `tools: neither its profile "minimal" nor its allow list has it`},
 		{"an agent's confirm asks", "file:read", with("asking", ""), Confirm, `tools.agents.asking.confirm[0]: "file.*"`},

@@ -167,6 +167,12 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 	}), nil
 }
 
+// CheckConfig reports what of a valid config this build cannot serve.
+func CheckConfig(c *config.Config) error {
+	_, err := exposure(c.Expose)
+	return err
+}
+
 // exposure reads how tools are shown: as they are, or behind search, or both
 // mixed by pattern.
 func exposure(e config.Expose) (mcpserver.Exposure, error) {
@@ -186,7 +192,10 @@ func exposure(e config.Expose) (mcpserver.Exposure, error) {
 	if out.Direct, err = policy.ParsePatterns(direct); err != nil {
 		return out, err
 	}
-	out.NotDirect, err = policy.ParsePatterns(append(e.Search, e.Hidden...))
+	if out.NotDirect, err = policy.ParsePatterns(e.Search); err != nil {
+		return out, err
+	}
+	out.Hidden, err = policy.ParsePatterns(e.Hidden)
 	return out, err
 }
 

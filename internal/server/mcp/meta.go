@@ -105,7 +105,7 @@ func (s *Server) searchTools(ctx context.Context, req *mcp.CallToolRequest) (*mc
 	s.o.Ready(ctx)
 	return structured(s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: catalog.FormMCPSearch,
-		Visible: s.o.Runner.Visible(s.o.Identity(ctx)),
+		Visible: s.visible(s.o.Identity(ctx)),
 	}))
 }
 
@@ -118,7 +118,7 @@ func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (*
 		return failed(err), nil
 	}
 	s.o.Ready(ctx)
-	visible := s.o.Runner.Visible(s.o.Identity(ctx))
+	visible := s.visible(s.o.Identity(ctx))
 	out := struct {
 		Tools    []*catalog.Description `json:"tools"`
 		NotFound []*toolroom.Error      `json:"not_found,omitempty"`

@@ -46,6 +46,8 @@ type Exposure struct {
 	// Direct selects the tools that are shown as they are; NotDirect takes some
 	// of them out again. What is not shown can still be found and called.
 	Direct, NotDirect []policy.Pattern
+	// Hidden selects tools that clients of this surface neither see nor find.
+	Hidden []policy.Pattern
 }
 
 // Server is an MCP server. It serves any number of clients at once.
@@ -179,7 +181,7 @@ func (s *Server) list(ctx context.Context, next mcp.MethodHandler, method string
 
 func (s *Server) page(ctx context.Context, cursor, version string) ([]*mcp.Tool, string, error) {
 	who := s.o.Identity(ctx)
-	allowed := s.o.Runner.Visible(who)
+	allowed := s.visible(who)
 	page, err := s.o.Runner.Catalog.List(catalog.ListOptions{
 		Cursor: cursor,
 		// Many clients read only the first page.
@@ -199,6 +201,15 @@ func (s *Server) page(ctx context.Context, cursor, version string) ([]*mcp.Tool,
 		tools = append(tools, definition(e, version))
 	}
 	return tools, page.Next, nil
+}
+
+// visible tells what a caller may find here: what policy lets it call, without
+// what this surface hides.
+func (s *Server) visible(who toolroom.Identity) func(*catalog.Entry) bool {
+	allowed := s.o.Runner.Visible(who)
+	return func(e *catalog.Entry) bool {
+		return !policy.AnyMatches(s.o.Expose.Hidden, &e.Tool) && allowed(e)
+	}
 }
 
 func (s *Server) shownDirectly(e *catalog.Entry) bool {
@@ -221,6 +232,9 @@ func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string,
 	answered, err := s.takeAnswer(ctx, req, who)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
+	}
+	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil && policy.AnyMatches(s.o.Expose.Hidden, &e.Tool) {
+		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", tool))
 	}
 	canAsk := elicits(req.Session)
 	result := s.o.Runner.Run(s.withNotifications(ctx, req), toolroom.Call{
