@@ -1,0 +1,458 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/toolroom/toolroom"
+)
+
+func tool(id string, change ...func(*toolroom.Tool)) toolroom.Tool {
+	t := toolroom.Tool{ID: toolroom.MustParseID(id), Source: toolroom.SourceGo}
+	for _, f := range change {
+		f(&t)
+	}
+	return t
+}
+
+func aliases(names ...string) func(*toolroom.Tool) {
+	return func(t *toolroom.Tool) { t.Aliases = names }
+}
+
+func from(kind toolroom.SourceKind) func(*toolroom.Tool) {
+	return func(t *toolroom.Tool) { t.Source = kind }
+}
+
+func hidden(t *toolroom.Tool) { t.Hidden = true }
+
+func register(t testing.TB, c *Catalog, provider string, tools ...toolroom.Tool) {
+	t.Helper()
+	for _, tool := range tools {
+		if err := c.Register(provider, nil, tool); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func listed(entries []*Entry) []string {
+	ids := []string{}
+	for _, e := range entries {
+		ids = append(ids, e.Tool.ID.Unversioned().String())
+	}
+	return ids
+}
+
+func wantIDs(t *testing.T, c *Catalog, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), listed(c.All(nil))); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestToolsComeAreReplacedAndGo(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	register(t, c, "p", tool("b:y"), tool("a:x@1"), tool("a:x@2"))
+	wantIDs(t, c, "a:x", "b:y")
+	if e, err := c.Resolve("a:x", nil); err != nil || e.Tool.ID.Version != "2" {
+		t.Errorf("the replaced tool is %+v, %v", e, err)
+	}
+	if !c.Unregister("p", toolroom.MustParseID("a:x@1")) || c.Unregister("p", toolroom.MustParseID("a:x")) {
+		t.Error("Unregister does not tell whether the tool was there")
+	}
+	wantIDs(t, c, "b:y")
+	if err := c.SetProvider("p", nil, []toolroom.Tool{tool("c:z"), tool("c:z"), {}}); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("a tool that is listed twice: %v", err)
+	}
+	wantIDs(t, c, "c:z")
+	c.RemoveProvider("p")
+	if c.Len() != 0 || c.Search("z", SearchOptions{}).Total != 0 {
+		t.Error("tools of a removed provider are still here")
+	}
+}
+
+func TestLocalBeatsProviderBeatsMCP(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	serving := func() string {
+		e, err := c.Resolve("a:x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Provider
+	}
+	for _, step := range []struct {
+		provider string
+		kind     toolroom.SourceKind
+	}{{"mcp", toolroom.SourceMCP}, {"http", toolroom.SourceHTTP}, {"cli", toolroom.SourceCLI}, {"go", toolroom.SourceGo}} {
+		register(t, c, step.provider, tool("a:x", from(step.kind)))
+		if want := step.provider; want != "cli" && serving() != want {
+			t.Errorf("with %s there, %s serves", want, serving())
+		}
+	}
+	for _, step := range [][2]string{{"go", "http"}, {"http", "cli"}, {"cli", "mcp"}} {
+		c.RemoveProvider(step[0])
+		if got := serving(); got != step[1] {
+			t.Errorf("without %s, %s serves, want %s", step[0], got, step[1])
+		}
+	}
+}
+
+func TestASelectorOfYourOwnDecides(t *testing.T) {
+	t.Parallel()
+	c := New(Options{Selector: func(offers []*Entry) *Entry { return offers[len(offers)-1] }})
+	register(t, c, "go", tool("a:x"))
+	register(t, c, "mcp", tool("a:x", from(toolroom.SourceMCP)))
+	if e, err := c.Resolve("a:x", nil); err != nil || e.Provider != "mcp" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func TestHiddenToolsAreCalledButNotSeen(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	register(t, c, "p", tool("a:secretive", hidden), tool("a:plain"))
+	wantIDs(t, c, "a:plain")
+	if _, err := c.Resolve("a:secretive", nil); err != nil {
+		t.Error(err)
+	}
+	if found := c.Search("secretive", SearchOptions{}); len(found.Hits) != 0 {
+		t.Errorf("search found %+v", found.Hits)
+	}
+	if page, err := c.List(ListOptions{Hidden: true}); err != nil || len(page.Entries) != 2 {
+		t.Errorf("with hidden ones the list is %v, %v", listed(page.Entries), err)
+	}
+}
+
+func TestAnAliasTakesNoOtherPlace(t *testing.T) {
+	t.Parallel()
+	for _, alias := range []string{"file:read", "file.read", "file__read", "mcp:file:read", "mcp:file/read", "read", "r"} {
+		c := New(Options{})
+		register(t, c, "p", tool("file:read", aliases("r")))
+		err := c.Register("p", nil, tool("web:get", aliases(alias)))
+		if toolroom.CodeOf(err) != toolroom.CodeConflict {
+			t.Errorf("the alias %q of web:get: %v, want conflict", alias, err)
+		}
+		wantIDs(t, c, "file:read")
+	}
+
+	c := New(Options{})
+	register(t, c, "p", tool("web:get", aliases("file:read", "file__read", "read")))
+	register(t, c, "p", tool("file:read"))
+	for spelling, want := range map[string]string{"file:read": "file:read", "file__read": "file:read", "web:get": "web:get"} {
+		if e, err := c.Resolve(spelling, nil); err != nil || e.Tool.ID.String() != want {
+			t.Errorf("%s means %v, %v, want %s", spelling, e, err, want)
+		}
+	}
+	if _, err := c.Resolve("read", nil); toolroom.CodeOf(err) != toolroom.CodeAmbiguousTool {
+		t.Errorf("an alias and a later tool of that name: %v, want ambiguous_tool", err)
+	}
+}
+
+func TestAnAliasStaysWhileOneProviderHasIt(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	register(t, c, "one", tool("file:read", aliases("cat")))
+	register(t, c, "two", tool("file:read", aliases("cat")))
+	c.RemoveProvider("one")
+	if _, err := c.Resolve("cat", nil); err != nil {
+		t.Error(err)
+	}
+	c.RemoveProvider("two")
+	if _, err := c.Resolve("cat", nil); err == nil {
+		t.Error("the alias outlives its tool")
+	}
+}
+
+func TestWhoIsListedFirstHasTheAlias(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		c := New(Options{})
+		if err := c.SetProvider("p", nil, []toolroom.Tool{tool("a:x", aliases("n")), tool("a:y", aliases("n"))}); toolroom.CodeOf(err) != toolroom.CodeConflict {
+			t.Fatalf("got %v, want conflict", err)
+		}
+		wantIDs(t, c, "a:x")
+	}
+}
+
+func TestResolveReadsEverySpelling(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	long := strings.Repeat("n", 70)
+	register(t, c, "p", tool("file:read@2", aliases("cat")), tool("web:search.news"), tool("big:"+long), tool("a:same"), tool("b:same"))
+	for spelling, want := range map[string]string{
+		"file:read": "file:read@2", "file:read@2": "file:read@2", "file.read": "file:read@2", "file__read": "file:read@2",
+		"mcp:file:read": "file:read@2", "mcp:file/read": "file:read@2", "read": "file:read@2", "read@2": "file:read@2", "cat": "file:read@2",
+		"web.search.news": "web:search.news", "search.news": "web:search.news", "a.same": "a:same",
+		toolroom.ModelName(toolroom.ID{Namespace: "big", Name: long}):          "big:" + long,
+		toolroom.ModelName(toolroom.ID{Namespace: "web", Name: "search.news"}): "web:search.news",
+	} {
+		if e, err := c.Resolve(spelling, nil); err != nil || e.Tool.ID.String() != want {
+			t.Errorf("%s: %v, want %s", spelling, err, want)
+		}
+	}
+	for spelling, want := range map[string]toolroom.Code{
+		"file:read@3": toolroom.CodeToolNotFound, "nothing": toolroom.CodeToolNotFound, "same": toolroom.CodeAmbiguousTool,
+		"": toolroom.CodeInvalidID, "a b": toolroom.CodeInvalidID, "file:": toolroom.CodeInvalidID,
+	} {
+		if _, err := c.Resolve(spelling, nil); toolroom.CodeOf(err) != want || toolroom.AsError(err).Hint == "" {
+			t.Errorf("%q: %v, want %s with a hint", spelling, err, want)
+		}
+	}
+}
+
+func TestErrorsNameWhatTheCallerMaySee(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	register(t, c, "p", tool("a:same"), tool("b:same"), tool("secret:same"), tool("secret:filereader"))
+	open := func(e *Entry) bool { return e.Tool.ID.Namespace != "secret" }
+	_, err := c.Resolve("same", open)
+	want := map[string]any{"candidates": []string{"a:same", "b:same"}}
+	if diff := cmp.Diff(want, toolroom.AsError(err).Details); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	for _, spelling := range []string{"same", "filereaders", "secret:sam", "zzz"} {
+		_, err := c.Resolve(spelling, open)
+		text, _ := json.Marshal(toolroom.AsError(err))
+		if shown := strings.ReplaceAll(string(text), "secret:sam\\\"", ""); strings.Contains(shown, "secret:") || strings.Contains(shown, "4 tools") {
+			t.Errorf("%s tells of what is not visible: %s", spelling, text)
+		}
+	}
+	_, err = c.Resolve("filereaders", nil)
+	if diff := cmp.Diff(map[string]any{"nearest": []string{"secret:filereader"}}, toolroom.AsError(err).Details); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestAListHasNeitherGapNorRepeat(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := New(Options{})
+		var want []string
+		for i := range rapid.IntRange(0, 30).Draw(t, "tools") {
+			id := fmt.Sprintf("%c:t%02d", 'a'+i%3, i)
+			entry := tool(id)
+			entry.Hidden = i%7 == 6
+			if err := c.Register("p", nil, entry); err != nil {
+				t.Fatal(err)
+			}
+			if !entry.Hidden && i%3 == 1 {
+				want = append(want, id)
+			}
+		}
+		var got []string
+		o := ListOptions{Limit: rapid.IntRange(1, 5).Draw(t, "limit"), Namespace: "b"}
+		for {
+			page, err := c.List(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page.Entries) > o.Limit || page.Next != "" && len(page.Entries) < o.Limit {
+				t.Fatalf("a page of %d, limit %d", len(page.Entries), o.Limit)
+			}
+			got = append(got, listed(page.Entries)...)
+			if o.Cursor = page.Next; o.Cursor == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestACursorHoldsForItsListOnly(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	register(t, c, "p", tool("a:x"), tool("a:y"), tool("b:z"))
+	page, err := c.List(ListOptions{Limit: 1, Namespace: "a"})
+	if err != nil || page.Next == "" {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	refused := func(what string, o ListOptions) {
+		t.Helper()
+		if _, err := c.List(o); toolroom.CodeOf(err) != toolroom.CodeInvalidCursor || toolroom.AsError(err).Hint == "" {
+			t.Errorf("%s: %v, want invalid_cursor with a hint", what, err)
+		}
+	}
+	refused("another namespace", ListOptions{Cursor: page.Next, Namespace: "b"})
+	refused("garbage", ListOptions{Cursor: "!!"})
+	register(t, c, "p", tool("a:w"))
+	refused("a changed list", ListOptions{Cursor: page.Next, Namespace: "a"})
+	c.Unregister("p", toolroom.MustParseID("a:w"))
+	if _, err := c.List(ListOptions{Cursor: page.Next, Namespace: "a"}); err != nil {
+		t.Errorf("the same list again: %v", err)
+	}
+}
+
+func FuzzCursor(f *testing.F) {
+	c := New(Options{})
+	register(f, c, "p", tool("a:x"), tool("a:y"))
+	page, err := c.List(ListOptions{Limit: 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(page.Next)
+	f.Add("MSAgIA")
+	f.Fuzz(func(t *testing.T, text string) {
+		page, err := c.List(ListOptions{Cursor: text})
+		if err != nil && toolroom.CodeOf(err) != toolroom.CodeInvalidCursor {
+			t.Fatal(err)
+		}
+		if len(page.Entries) > 2 {
+			t.Fatal("a repeat")
+		}
+	})
+}
+
+func TestChangesOfAPeriodAreOneNotice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Options{})
+		notices := make(chan []Change, 10)
+		cancel := c.Subscribe(func(group []Change) { notices <- group })
+		id := toolroom.MustParseID("a:x")
+		register(t, c, "p", tool("a:x"))
+		register(t, c, "p", tool("a:x")) // the same again is no change
+		register(t, c, "p", tool("a:x", hidden))
+		time.Sleep(149 * time.Millisecond)
+		synctest.Wait()
+		if len(notices) != 0 {
+			t.Fatalf("told too soon: %v", <-notices)
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		c.Unregister("p", id)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		cancel()
+		register(t, c, "p", tool("a:x"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		close(notices)
+		var got [][]Change
+		for group := range notices {
+			got = append(got, group)
+		}
+		want := [][]Change{{{ChangeRegistered, id}, {ChangeUpdated, id}}, {{ChangeRemoved, id}}}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	})
+}
+
+// A search holds the index and asks who serves; a change holds the catalog and
+// waits for the index. In the wrong order of locks this never ends.
+func TestSearchesGoOnWhileProvidersChange(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	var writers, readers sync.WaitGroup
+	stop := make(chan struct{})
+	for r := range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				visible := func(e *Entry) bool { return e.Provider != "p9" }
+				c.Search("read a file", SearchOptions{Visible: visible})
+				_, _ = c.Resolve(fmt.Sprintf("nothing%d", r), visible)
+				if _, err := c.List(ListOptions{Visible: visible}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for w := range 3 {
+		writers.Go(func() {
+			provider := fmt.Sprintf("p%d", w)
+			for i := range 60 {
+				tools := []toolroom.Tool{tool("shared:read_file")}
+				for n := range i % 5 {
+					tools = append(tools, tool(fmt.Sprintf("%s:read_file_%d", provider, n)))
+				}
+				if err := c.SetProvider(provider, nil, tools); err != nil {
+					t.Error(err)
+				}
+			}
+			c.RemoveProvider(provider)
+		})
+	}
+	writers.Wait()
+	close(stop)
+	readers.Wait()
+	if c.Len() != 0 || c.Search("file", SearchOptions{}).Total != 0 {
+		t.Error("something is left")
+	}
+}
+
+func TestACatalogIsTheSetOfWhatItsProvidersOffer(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := New(Options{})
+		model := map[string]map[string]bool{"p": {}, "q": {}} // provider: its ids
+		id := rapid.SampledFrom([]string{"a:x", "a:y", "b:x", "b:z"})
+		provider := rapid.SampledFrom([]string{"p", "q"})
+		t.Repeat(map[string]func(*rapid.T){
+			"register": func(t *rapid.T) {
+				p, i := provider.Draw(t, "p"), id.Draw(t, "id")
+				if err := c.Register(p, nil, tool(i)); err != nil {
+					t.Fatal(err)
+				}
+				model[p][i] = true
+			},
+			"unregister": func(t *rapid.T) {
+				p, i := provider.Draw(t, "p"), id.Draw(t, "id")
+				if c.Unregister(p, toolroom.MustParseID(i)) != model[p][i] {
+					t.Fatal("Unregister is wrong about what was there")
+				}
+				delete(model[p], i)
+			},
+			"set": func(t *rapid.T) {
+				p, ids := provider.Draw(t, "p"), rapid.SliceOfDistinct(id, rapid.ID[string]).Draw(t, "ids")
+				model[p] = map[string]bool{}
+				var tools []toolroom.Tool
+				for _, i := range ids {
+					model[p][i] = true
+					tools = append(tools, tool(i))
+				}
+				if err := c.SetProvider(p, nil, tools); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"": func(t *rapid.T) {
+				want := []string{}
+				for _, i := range []string{"a:x", "a:y", "b:x", "b:z"} {
+					if model["p"][i] || model["q"][i] {
+						want = append(want, i)
+					}
+				}
+				if got := listed(c.All(nil)); !slices.Equal(got, want) || c.Len() != len(want) || c.Search("", SearchOptions{}).Total != len(want) {
+					t.Fatalf("got %v, want %v", got, want)
+				}
+				_, err := c.Resolve("x", nil)
+				named := 0
+				for _, i := range want {
+					if strings.HasSuffix(i, ":x") {
+						named++
+					}
+				}
+				if code := toolroom.CodeOf(err); code != []toolroom.Code{toolroom.CodeToolNotFound, "", toolroom.CodeAmbiguousTool}[named] {
+					t.Fatalf("%d tools are named x, yet %q", named, code)
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,38 @@
+package proc
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEnvironKeepsSecretsOut(t *testing.T) {
+	t.Parallel()
+	base := []string{
+		"PATH=/bin", "HOME=/home/ann", "LANG=C", "LC_ALL=C", "XDG_CONFIG_HOME=/c", "TZ=",
+		"AWS_SECRET_ACCESS_KEY=s", "GITHUB_TOKEN=s", "SSH_AUTH_SOCK=/s", "TOOLROOM_OWNER=1-2", "OPENAI_API_KEY=s",
+		"LD_PRELOAD=evil.so", "PATHS=x", "path=/x", "broken",
+	}
+	for _, tt := range []struct {
+		name  string
+		extra map[string]string
+		want  []string
+	}{
+		{"nothing extra", nil, []string{"PATH=/bin", "HOME=/home/ann", "LANG=C", "LC_ALL=C", "XDG_CONFIG_HOME=/c", "TZ="}},
+		{
+			"extra wins and is in order",
+			map[string]string{"PATH": "/mine", "B": "2=3", "A": "", "GITHUB_TOKEN": "given"},
+			[]string{"HOME=/home/ann", "LANG=C", "LC_ALL=C", "XDG_CONFIG_HOME=/c", "TZ=", "A=", "B=2=3", "GITHUB_TOKEN=given", "PATH=/mine"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, Environ(base, tt.extra)); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+	if got := Environ(nil, nil); len(got) != 0 {
+		t.Errorf("of nothing comes %q", got)
+	}
+}

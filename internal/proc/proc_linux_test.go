@@ -1,0 +1,317 @@
+package proc
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// roleVariable makes the test binary play a part of its own.
+const roleVariable = "PROC_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case "owner": // says its name and ends
+		fmt.Println(Owner())
+	case "parent": // starts a child and waits to be killed
+		p, err := Start(Spec{Command: "sleep", Args: []string{"600"}, Env: os.Environ(), Owner: Owner()})
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(p.PID())
+		<-p.Done()
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// sh starts a shell script whose first line of output is read.
+func sh(t *testing.T, script string, stderr io.Writer) (p *Process, line string) {
+	t.Helper()
+	p, err := Start(Spec{Command: "sh", Args: []string{"-c", script}, Env: os.Environ(), Owner: Owner(), Stderr: stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Stop(0) })
+	line, err = bufio.NewReader(p.Stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, strings.TrimSpace(line)
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// waitGone waits until the process has ended; the test's own deadline is what
+// bounds it.
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(30 * time.Second)
+	for startTime(pid) != "" {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("process %d is still there", pid)
+		}
+	}
+}
+
+func TestAProcessTalksAndEndsByItself(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	p, err := Start(Spec{Command: "sh", Args: []string{"-c", `cat; pwd; echo oops >&2; exit 3`}, Env: os.Environ(), Dir: "/", Owner: Owner(), Stderr: &stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(p.Stdin, "hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.Stdin.Close()
+	out, err := io.ReadAll(p.Stdout)
+	<-p.Done()
+	if err != nil || string(out) != "hello\n/\n" {
+		t.Errorf("stdout %q, %v", out, err)
+	}
+	if stderr.String() != "oops\n" {
+		t.Errorf("stderr %q", stderr.String())
+	}
+	var exit *exec.ExitError
+	if !errors.As(p.Err(), &exit) || exit.ExitCode() != 3 {
+		t.Errorf("it ended with %v, want exit code 3", p.Err())
+	}
+	if _, peak := p.Usage(); peak <= 0 {
+		t.Errorf("peak memory %d", peak)
+	}
+	p.Stop(time.Minute) // of an ended process: returns at once
+}
+
+func TestOutputWrittenBeforeTheEndIsNotLost(t *testing.T) {
+	t.Parallel()
+	p, err := Start(Spec{Command: "sh", Args: []string{"-c", "echo last words"}, Env: os.Environ(), Owner: Owner()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop(0)
+	<-p.Done()
+	if out, err := io.ReadAll(p.Stdout); err != nil || string(out) != "last words\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+func TestAFailedStartNamesTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, s := range []Spec{{Command: "no-such-program-here"}, {Command: "sh", Dir: "/no/such/folder"}} {
+		p, err := Start(s)
+		if err == nil {
+			p.Stop(0)
+			t.Fatalf("%+v started", s)
+		}
+		if !strings.HasPrefix(err.Error(), "start "+s.Command+": ") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestStopEscalates(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, script string
+		grace        time.Duration
+		signal       syscall.Signal // that ended it; 0: it ended by itself
+	}{
+		{"closing stdin is enough for one that reads it", `echo up; cat >/dev/null`, time.Minute, 0},
+		{"SIGTERM ends one that does not read", `echo up; exec sleep 600`, 300 * time.Millisecond, syscall.SIGTERM},
+		{"SIGKILL ends one that ignores SIGTERM", `trap "" TERM; echo up; while :; do sleep 600; done`, 300 * time.Millisecond, syscall.SIGKILL},
+		{"no grace is SIGKILL soon", `trap "" TERM; echo up; while :; do sleep 600; done`, 0, syscall.SIGKILL},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, _ := sh(t, tt.script, nil)
+			p.Stop(tt.grace)
+			p.Stop(tt.grace) // idempotent
+			select {
+			case <-p.Done():
+			default:
+				t.Fatal("Stop returned before the process was gone")
+			}
+			var exit *exec.ExitError
+			switch {
+			case tt.signal == 0:
+				if p.Err() != nil {
+					t.Errorf("it ended with %v", p.Err())
+				}
+			case !errors.As(p.Err(), &exit) || exit.Sys().(syscall.WaitStatus).Signal() != tt.signal:
+				t.Errorf("it ended with %v, want %v", p.Err(), tt.signal)
+			}
+		})
+	}
+}
+
+func TestGrandchildrenAreEndedWithTheGroup(t *testing.T) {
+	t.Parallel()
+	t.Run("at stop", func(t *testing.T) {
+		t.Parallel()
+		p, grandchild := sh(t, `sh -c 'trap "" TERM; echo $$; while :; do sleep 600; done' & wait`, nil)
+		p.Stop(200 * time.Millisecond)
+		waitGone(t, number(t, grandchild))
+	})
+	t.Run("when the process ends by itself", func(t *testing.T) {
+		t.Parallel()
+		p, grandchild := sh(t, `sleep 600 & echo $!`, nil)
+		<-p.Done()
+		waitGone(t, number(t, grandchild))
+	})
+	t.Run("also one that holds stderr, which is no failure", func(t *testing.T) {
+		t.Parallel()
+		p, grandchild := sh(t, `sleep 600 & echo $!`, &bytes.Buffer{})
+		<-p.Done()
+		if p.Err() != nil {
+			t.Errorf("exit code 0 is told as %v", p.Err())
+		}
+		waitGone(t, number(t, grandchild))
+	})
+}
+
+func TestAChildEndsWithItsKilledParent(t *testing.T) {
+	t.Parallel()
+	parent := exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), roleVariable+"=parent")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := number(t, line)
+	if startTime(child) == "" {
+		t.Fatal("the child is not there")
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait()
+	waitGone(t, child)
+}
+
+// deadOwner is the mark of a process that has ended.
+func deadOwner(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"=owner")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestAliveKnowsTheDeadAndTheMalformed(t *testing.T) {
+	t.Parallel()
+	if !Alive(Owner()) {
+		t.Errorf("%s, this process, is not alive", Owner())
+	}
+	pid := strconv.Itoa(os.Getpid())
+	for _, owner := range []string{deadOwner(t), "", "-", pid, pid + "-", pid + "-1", "x-1", "-1-1", "999999999-1"} {
+		if Alive(owner) {
+			t.Errorf("%q is alive", owner)
+		}
+	}
+}
+
+// Sweep is tested by sweep on the processes of this test alone: another
+// Toolroom on this machine may have something to sweep too.
+func TestSweepEndsWhatADeadOwnerLeftAndNothingElse(t *testing.T) {
+	t.Parallel()
+	dead := deadOwner(t)
+	start := func(env ...string) *exec.Cmd {
+		cmd := exec.Command("sleep", "600")
+		cmd.Env = append(Environ(os.Environ(), nil), env...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		return cmd
+	}
+	orphan := start(ownerVariable + "=" + dead)
+	others := map[string]*exec.Cmd{
+		"of a living owner":      start(ownerVariable + "=" + Owner()),
+		"without a mark":         start(),
+		"with an empty mark":     start(ownerVariable + "="),
+		"with a foreign mark":    start(ownerVariable + "=somebody"),
+		"with a mark in a value": start("OTHER=" + ownerVariable + "=" + dead),
+	}
+	environs := []string{"/proc/self/environ", "/proc/none/environ"}
+	for _, cmd := range append(slices.Collect(maps.Values(others)), orphan) {
+		environs = append(environs, fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))
+	}
+	sweep(environs)
+
+	err := orphan.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("what the dead owner left ended with %v", err)
+	}
+	for what, cmd := range others {
+		if startTime(cmd.Process.Pid) == "" {
+			t.Errorf("the process %s was ended", what)
+		}
+	}
+	if n := sweep(environs); n != 0 {
+		t.Errorf("a second sweep found %d", n)
+	}
+}
+
+func TestStartTimeReadsPastAnyCommandName(t *testing.T) {
+	t.Parallel()
+	name := t.TempDir() + "/a ) R 1 2"
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(sleep, name); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(name, "600")
+	cmd.Args[0] = "sleep"
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ticks := startTime(cmd.Process.Pid)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if own := startTime(os.Getpid()); number(t, ticks) < number(t, own) {
+		t.Errorf("a child started at %s, before this process at %s", ticks, own)
+	}
+	if startTime(cmd.Process.Pid) == ticks {
+		t.Error("an ended process still has its start time")
+	}
+}
