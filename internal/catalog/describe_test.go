@@ -1,0 +1,157 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom"
+)
+
+func described(t *toolroom.Tool) {
+	t.Title, t.Description, t.Notes = "Read", "Read a file.\n\nThe second paragraph.", "note"
+	t.InputSchema = json.RawMessage(`{"type":"object","required":["path"],"properties":{"path":{"type":"string"},"mode":{"enum":["a","b"],"default":"a"},"n":{"type":["integer","null"]}}}`)
+	t.OutputSchema = json.RawMessage(`{"type":"string"}`)
+	t.Tags = []string{"My Tag", "my tag", ""}
+	t.Examples = []toolroom.Example{{Title: "one", Arguments: json.RawMessage(`{"path": "it's", "n": 2}`)}}
+}
+
+func TestEachLevelTellsMore(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	register(t, c, "p", tool("file:read", described, aliases("cat")))
+	e, err := c.Resolve("cat", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Description{
+		ID: "file:read", Name: "file__read", Title: "Read", Summary: "Read a file.", Source: toolroom.SourceGo,
+		Call: `toolroom call file:read n=2 'path=it'\''s'`,
+	}
+	check := func(level Level) {
+		t.Helper()
+		got, err := c.Describe(t.Context(), e, level, FormCLI)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&want, got); diff != "" {
+			t.Errorf("%s: -want +got\n%s", level, diff)
+		}
+	}
+	check(LevelSummary)
+	want.InputSchema, want.Guarantee, want.Required = e.Tool.InputSchema, toolroom.GuaranteeNever, []string{"path"}
+	want.Defaults = map[string]any{"mode": json.RawMessage(`"a"`)}
+	want.Types = map[string]string{"path": "string", "mode": "one of a | b", "n": "integer | null"}
+	check(LevelSchema)
+	check("")
+	want.Text, want.OutputSchema, want.Notes = e.Tool.Description, e.Tool.OutputSchema, "note"
+	want.Examples, want.Tags, want.Aliases, want.Providers = e.Tool.Examples, []string{"my-tag"}, []string{"cat"}, []string{"p"}
+	check(LevelFull)
+	if _, err := c.Describe(context.Background(), e, "huge", FormCLI); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+		t.Errorf("an unknown level: %v", err)
+	}
+}
+
+func TestAReadyCallIsInTheFormOfTheCaller(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	register(t, c, "p", tool("file:read", described))
+	e, _ := c.Resolve("file:read", nil)
+	for form, want := range map[Form]string{
+		FormCLI:       `toolroom call file:read n=2 'path=it'\''s'`,
+		FormMCP:       `{"name": "file__read", "arguments": {"path": "it's", "n": 2}}`,
+		FormMCPSearch: `{"name": "call_tool", "arguments": {"tool": "file:read", "arguments": {"path": "it's", "n": 2}}}`,
+		FormCode:      `await call_tool("file:read", {"path": "it's", "n": 2})`,
+	} {
+		if got := ReadyCall(e, form); got != want {
+			t.Errorf("%s: %s, want %s", form, got, want)
+		}
+	}
+}
+
+func TestWhatAToolSaysOfItselfIsLimited(t *testing.T) {
+	t.Parallel()
+	example := func(args string) func(*toolroom.Tool) {
+		return func(t *toolroom.Tool) { t.Examples = []toolroom.Example{{Arguments: json.RawMessage(args)}} }
+	}
+	keys := func(n int) string { return `{` + strings.TrimSuffix(strings.Repeat(`"k`+"%"+`":1,`, n), ",") + `}` }
+	numbered := func(n int) string {
+		text := keys(n)
+		for i := range n {
+			text = strings.Replace(text, "%", strings.Repeat("x", i+1), 1)
+		}
+		return text
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*toolroom.Tool)
+		fits   bool
+	}{
+		{"notes of 2000", func(t *toolroom.Tool) { t.Notes = strings.Repeat("n", 2000) }, true},
+		{"notes of 2001", func(t *toolroom.Tool) { t.Notes = strings.Repeat("n", 2001) }, false},
+		{"11 examples", func(t *toolroom.Tool) { t.Examples = make([]toolroom.Example, 11) }, false},
+		{"5 levels", example(`{"a":{"b":{"c":[[1]]}}}`), true},
+		{"6 levels", example(`{"a":{"b":{"c":[[[1]]]}}}`), false},
+		{"50 keys", example(numbered(50)), true},
+		{"51 keys", example(numbered(51)), false},
+		{"null", example(`null`), false},
+		{"a list", example(`[]`), false},
+		{"no arguments", example(``), false},
+		{"a result hint of 201", func(t *toolroom.Tool) {
+			t.Examples = []toolroom.Example{{Arguments: json.RawMessage(`{}`), ResultHint: strings.Repeat("r", 201)}}
+		}, false},
+		{"a bad alias", aliases("not an id"), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := New(Options{}).Register("p", nil, tool("a:x", tt.change))
+			if tt.fits && err != nil || !tt.fits && toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+				t.Errorf("fits %v, got %v", tt.fits, err)
+			}
+		})
+	}
+}
+
+func TestAHitSaysWhyAndNoHitSaysWhatElse(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	if hint := c.Search("x", SearchOptions{}).Hint; !strings.Contains(hint, "toolroom sources add") {
+		t.Errorf("an empty catalog says %q", hint)
+	}
+	register(t, c, "p", tool("file:read", described), tool("web:fetch"))
+	found := c.Search("read file", SearchOptions{})
+	if len(found.Hits) == 0 || found.Hits[0].ID != "file:read" || len(found.Hits[0].Why) == 0 || found.Hits[0].Call == "" {
+		t.Errorf("found %+v", found)
+	}
+	none := c.Search("xylophone", SearchOptions{})
+	if len(none.Hits) != 0 || none.Total != 2 || !strings.Contains(none.Hint, "2 tools") || !strings.Contains(none.Hint, "toolroom tools") || !strings.Contains(none.Hint, "file (1), web (1)") {
+		t.Errorf("no hit says %+v", none)
+	}
+	if got := c.Search("path", SearchOptions{Namespace: "web"}); len(got.Hits) != 0 || got.Total != 1 {
+		t.Errorf("in another namespace: %+v", got)
+	}
+}
+
+func TestShortenKeepsToItsLength(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                     "",
+		"short":                "short",
+		" a\n b\n\nsecond":     "a b",
+		"exactly ten":          "exactly…",
+		"unbreakableword":      "unbreak…",
+		"1234567 90x":          "1234567…",
+		"ääääääääää":           "äää…",
+		"one two three four":   "one two…",
+		"0123456789":           "0123456789",
+		"a bcdefghijklmnopqrs": "a bcdef…",
+	} {
+		if got := Shorten(text, 10); got != want || len(got) > 10 || !utf8.ValidString(got) {
+			t.Errorf("Shorten(%q) = %q (%d bytes), want %q", text, got, len(got), want)
+		}
+	}
+}
