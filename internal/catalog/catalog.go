@@ -24,8 +24,8 @@ type Entry struct {
 	// Provider is the name of the source in this catalog.
 	Provider string
 	Source   source.Source
-	// ModelName is the tool's name for model APIs.
-	ModelName string
+	// ID is the canonical id as text, and ModelName the name for model APIs.
+	ID, ModelName string
 
 	input, output lazySchema
 }
@@ -230,6 +230,7 @@ func (c *Catalog) entry(provider string, src source.Source, tool toolroom.Tool) 
 		Tool:      tool,
 		Provider:  provider,
 		Source:    src,
+		ID:        tool.ID.String(),
 		ModelName: toolroom.ModelName(tool.ID),
 		input:     lazySchema{cache: c.schemas},
 		output:    lazySchema{cache: c.schemas},

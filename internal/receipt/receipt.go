@@ -45,6 +45,10 @@ type Receipt struct {
 	Started time.Time      `json:"started"`
 	Usage   toolroom.Usage `json:"usage"`
 
+	// Complete fills in what takes time to make, such as hashes. The recorder
+	// calls it once, off the path of the call.
+	Complete func(*Receipt) `json:"-"`
+
 	// Seq and Hash are set by the store: the place in the chain, and the
 	// SHA-256, in hex, over the previous receipt's hash and this receipt.
 	Seq  int64  `json:"seq,omitempty"`

@@ -216,6 +216,12 @@ func (r *Recorder) commit(ctx context.Context) bool {
 	group := slices.Clone(r.queue[:min(len(r.queue), r.opts.Group)])
 	r.mu.Unlock()
 
+	for _, receipt := range group {
+		if receipt.Complete != nil {
+			receipt.Complete(receipt)
+			receipt.Complete = nil
+		}
+	}
 	err := r.store.AppendReceipts(ctx, group)
 
 	r.mu.Lock()

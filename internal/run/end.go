@@ -1,11 +1,13 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/receipt"
 )
 
@@ -100,7 +102,7 @@ func (p *pass) record() {
 		Identity:      p.call.Identity,
 		Session:       p.call.Session,
 		Arguments:     p.recordedArguments(),
-		ArgumentsHash: p.argumentsHash(),
+		ArgumentsHash: p.hash,
 		Key:           p.call.IdempotencyKey,
 		Status:        p.result.Status,
 		Effects:       p.result.Effects,
@@ -118,6 +120,14 @@ func (p *pass) record() {
 	}
 	if len(p.result.Value) > 0 {
 		r.ResultHash = hexSHA256(p.result.Value)
+	}
+	if r.ArgumentsHash == "" {
+		arguments := bytes.Clone(p.call.Arguments) // the caller may use its own again
+		r.Complete = func(r *receipt.Receipt) {
+			if canonical, err := jsonx.Canonical(arguments); err == nil {
+				r.ArgumentsHash = hexSHA256(canonical)
+			}
+		}
 	}
 	for _, a := range p.result.Artifacts {
 		r.Artifacts = append(r.Artifacts, a.Handle)

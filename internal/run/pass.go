@@ -146,7 +146,7 @@ func (p *pass) admit() error {
 }
 
 func (p *pass) resolve() error {
-	visible := p.Visible(p.call.Identity)
+	visible := func(e *catalog.Entry) bool { return p.Visible(p.call.Identity)(e) }
 	entry, err := p.Catalog.Resolve(p.call.Tool, visible)
 	if p.Discover != nil && toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
 		p.Discover(p.ctx, p.call.Tool)
@@ -155,7 +155,7 @@ func (p *pass) resolve() error {
 	if err != nil {
 		return err
 	}
-	p.entry, p.tool = entry, entry.Tool.ID.String()
+	p.entry, p.tool = entry, entry.ID
 	for above := p.parent; above != nil; above = above.parent {
 		if above.entry == entry {
 			e := toolroom.Errorf(toolroom.CodeBudgetExceeded, "%s calls itself", p.tool)

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Prints the figures of docs/benchmarks.md, all from one run on this machine.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"; [ -z "${server:-}" ] || kill "$server" 2>/dev/null || true' EXIT
+
+echo "machine: $(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg), $(go version | cut -d' ' -f3-)"
+
+echo; echo "== a call in process (goal: 10 µs and 20 allocations beyond the handler's)"
+go test -run '^$' -bench 'BenchmarkCall' -benchmem -benchtime 1s ./internal/run | grep ^Benchmark
+go test -run '^$' -bench . -benchmem -benchtime 1s ./room | grep ^Benchmark
+
+echo; echo "== search (goals: p99 1 ms at 5,000 tools, 10 ms at 50,000; adding one under 1 ms)"
+go test -run '^$' -bench . ./internal/search | grep ^Benchmark
+
+echo; echo "== schema, JSON, policy, masking"
+go test -run '^$' -bench . -benchmem -benchtime 200ms ./internal/schema ./internal/jsonx ./internal/policy ./internal/secret | grep ^Benchmark
+
+echo; echo "== start to ready (goal: 100 ms) and idle memory with 500 tools (goal: 40 MB)"
+{
+  echo 'server: {listen: 127.0.0.1:0}'
+  echo 'sources: {many: {http: {base_url: "http://127.0.0.1:9", tools: ['
+  for i in $(seq 500); do
+    echo "{name: tool_$i, description: 'Tool number $i looks up something in a table', input_schema: {type: object, properties: {id: {type: integer}, name: {type: string}}, required: [id]}},"
+  done
+  echo ']}}}'
+} >"$work/toolroom.yaml"
+times=()
+for _ in $(seq 10); do
+  rm -rf "$work/home"
+  before=$(date +%s%N)
+  bin/toolroom --home "$work/home" --config "$work/toolroom.yaml" serve >"$work/log" 2>&1 &
+  server=$!
+  until grep -q ready "$work/log"; do sleep 0.002; done
+  times+=($(( ($(date +%s%N) - before) / 1000 )))
+  if [ ${#times[@]} -eq 10 ]; then
+    sleep 2
+    echo "idle memory: $(awk '/VmRSS/{printf "%.1f MB", $2/1024}' "/proc/$server/status"), $(ls "/proc/$server/task" | wc -l) threads"
+  fi
+  kill "$server"; wait "$server" 2>/dev/null || true
+  server=
+done
+printf '%s\n' "${times[@]}" | sort -n | awk '{a[NR]=$1} END {printf "start to ready: median %.1f ms, best %.1f, worst %.1f (n=%d, a new home each time)\n", (a[5]+a[6])/2000, a[1]/1000, a[NR]/1000, NR}'
