@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -208,12 +209,59 @@ func exampleArguments(e *Entry) json.RawMessage {
 	if len(e.Tool.Examples) > 0 {
 		return e.Tool.Examples[0].Arguments
 	}
+	if args, ok := sketch(e.Tool.InputSchema); ok {
+		return args
+	}
 	if s, err := e.Input(); err == nil && s != nil {
 		if example, ok := s.Example(); ok {
 			return example
 		}
 	}
 	return json.RawMessage("{}")
+}
+
+// sketch makes arguments from the required properties of a plain schema. It does
+// not compile the schema: a search shows the calls of many tools at once.
+func sketch(raw json.RawMessage) (json.RawMessage, bool) {
+	var s struct {
+		Required   []string `json:"required"`
+		Properties map[string]struct {
+			Type     any               `json:"type"`
+			Enum     []json.RawMessage `json:"enum"`
+			Examples []json.RawMessage `json:"examples"`
+			Default  json.RawMessage   `json:"default"`
+			Const    json.RawMessage   `json:"const"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(raw, &s) != nil {
+		return nil, false
+	}
+	args := make(map[string]json.RawMessage, len(s.Required))
+	for _, name := range s.Required {
+		p := s.Properties[name]
+		switch {
+		case p.Const != nil:
+			args[name] = p.Const
+		case p.Default != nil:
+			args[name] = p.Default
+		case len(p.Examples) > 0:
+			args[name] = p.Examples[0]
+		case len(p.Enum) > 0:
+			args[name] = p.Enum[0]
+		case p.Type == "string":
+			placeholder, err := jsonx.Marshal("<" + name + ">")
+			if err != nil {
+				return nil, false
+			}
+			args[name] = placeholder
+		case p.Type == "boolean":
+			args[name] = json.RawMessage("true")
+		default: // numbers have bounds, lists and objects have contents
+			return nil, false
+		}
+	}
+	out, err := jsonx.Marshal(args)
+	return out, err == nil
 }
 
 // shellArguments writes arguments as key=value where that is exact, else as one

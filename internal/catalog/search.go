@@ -44,8 +44,9 @@ type Hit struct {
 type Found struct {
 	Query string `json:"query"`
 	Hits  []Hit  `json:"hits"`
-	// Total is how many tools the caller could have found.
-	Total int    `json:"total"`
+	// Total is how many tools the caller could have found. It is counted only
+	// when there are no hits.
+	Total int    `json:"total,omitempty"`
 	Hint  string `json:"hint,omitempty"`
 }
 
@@ -75,8 +76,8 @@ func (c *Catalog) Search(query string, o SearchOptions) Found {
 			Call:  ReadyCall(e, o.Form),
 		})
 	}
-	found.Total = c.visibleCount(o)
 	if len(found.Hits) == 0 {
+		found.Total = c.visibleCount(o)
 		found.Hint = c.signpost(query, o, found.Total)
 	}
 	return found

@@ -18,11 +18,11 @@ func TestEnvironKeepsSecretsOut(t *testing.T) {
 		extra map[string]string
 		want  []string
 	}{
-		{"nothing extra", nil, []string{"PATH=/bin", "HOME=/home/ann", "LANG=C", "LC_ALL=C", "XDG_CONFIG_HOME=/c", "TZ="}},
+		{"nothing extra", nil, []string{"TOOLROOM_DEPTH=1", "PATH=/bin", "HOME=/home/ann", "LANG=C", "LC_ALL=C", "XDG_CONFIG_HOME=/c", "TZ="}},
 		{
 			"extra wins and is in order",
 			map[string]string{"PATH": "/mine", "B": "2=3", "A": "", "GITHUB_TOKEN": "given"},
-			[]string{"HOME=/home/ann", "LANG=C", "LC_ALL=C", "XDG_CONFIG_HOME=/c", "TZ=", "A=", "B=2=3", "GITHUB_TOKEN=given", "PATH=/mine"},
+			[]string{"TOOLROOM_DEPTH=1", "HOME=/home/ann", "LANG=C", "LC_ALL=C", "XDG_CONFIG_HOME=/c", "TZ=", "A=", "B=2=3", "GITHUB_TOKEN=given", "PATH=/mine"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -32,7 +32,16 @@ func TestEnvironKeepsSecretsOut(t *testing.T) {
 			}
 		})
 	}
-	if got := Environ(nil, nil); len(got) != 0 {
-		t.Errorf("of nothing comes %q", got)
+}
+
+func TestEachToolroomKnowsHowManyStandAboveIt(t *testing.T) {
+	t.Parallel()
+	child := Environ(nil, nil)
+	grandchild := Environ(child, nil)
+	if Depth(nil) != 0 || Depth(child) != 1 || Depth(grandchild) != 2 {
+		t.Errorf("got %d, %d, %d", Depth(nil), Depth(child), Depth(grandchild))
+	}
+	if Depth([]string{"TOOLROOM_DEPTH=many"}) != 0 {
+		t.Error("a depth that is no number counts")
 	}
 }
