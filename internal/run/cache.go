@@ -51,7 +51,7 @@ func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 		if !x.entry.Tool.Hints.IsReadOnly() || !policy.AnyMatches(patterns, &x.entry.Tool) {
 			return next(ctx, x)
 		}
-		key := cacheKey{x.entry.Tool.ID, x.entry.Provider, x.request.Identity.Key(), x.hash()}
+		key := cacheKey{x.entry.Tool.ID, x.entry.Provider, x.request.Identity.Key(), x.pass.argumentsHash()}
 		if r, ok := results.Get(key); ok && now().Before(r.expires) {
 			x.cached = true
 			return r.output, nil

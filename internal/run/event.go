@@ -108,10 +108,19 @@ func (b *Bus) publish(e toolroom.Event) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for s := range b.subs {
-		if s.filter == nil || s.filter(&e) {
+		if s.wants(e) {
 			s.add(e)
 		}
 	}
+}
+
+// wants lends the filter a copy, so that only filtered events go to the heap.
+func (s *Subscription) wants(e toolroom.Event) bool {
+	if s.filter == nil {
+		return true
+	}
+	lent := e
+	return s.filter(&lent)
 }
 
 func (s *Subscription) add(e toolroom.Event) {

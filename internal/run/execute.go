@@ -14,8 +14,8 @@ import (
 type execution struct {
 	entry   *catalog.Entry
 	request source.Request
-	// hash gives the SHA-256 of the canonical arguments, made when asked for.
-	hash func() string
+	// pass is the call that this runs for.
+	pass *pass
 
 	attempts int
 	cached   bool

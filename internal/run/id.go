@@ -11,11 +11,15 @@ import (
 // no letters that people confuse.
 var idText = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
+// maxIDText is room for a prefix and its 24 letters of base32.
+const maxIDText = 40
+
 // newID makes a name that sorts by time: 48 bits of milliseconds and 72 random
 // ones.
 func newID(prefix string, now time.Time) string {
 	var b [15]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(now.UnixMilli())<<16)
 	rand.Read(b[6:])
-	return prefix + "_" + idText.EncodeToString(b[:])
+	var text [maxIDText]byte
+	return string(idText.AppendEncode(append(append(text[:0], prefix...), '_'), b[:]))
 }

@@ -184,7 +184,7 @@ func (p *pass) validateInput() error {
 		return p.badSchema("input", err)
 	}
 	// Most calls fit, and need no tree to tell.
-	if input != nil && len(p.call.Arguments) <= p.Limits.InputBytes && startsObject(p.call.Arguments) && input.Accepts(p.call.Arguments) {
+	if len(p.call.Arguments) <= p.Limits.InputBytes && startsObject(p.call.Arguments) && accepts(input, p.call.Arguments) {
 		return nil
 	}
 	args, err := p.decodedArguments()
@@ -198,6 +198,15 @@ func (p *pass) validateInput() error {
 		return p.invalidArguments(input, err)
 	}
 	return nil
+}
+
+// accepts reports whether a document is usable JSON that fits the schema, if
+// there is one.
+func accepts(s *schema.Schema, document []byte) bool {
+	if s == nil {
+		return jsonx.Check(document, jsonx.Limits{}) == nil
+	}
+	return s.Accepts(document)
 }
 
 func startsObject(document []byte) bool {
@@ -360,7 +369,9 @@ func (p *pass) argumentsHash() string {
 
 func hexSHA256(data []byte) string {
 	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
+	var text [2 * sha256.Size]byte
+	hex.Encode(text[:], sum[:])
+	return string(text[:])
 }
 
 func kindOf(v any) string {

@@ -37,7 +37,7 @@ func (p *pass) run() error {
 
 	x := &execution{
 		entry: p.entry,
-		hash:  p.argumentsHash,
+		pass:  p,
 		request: source.Request{
 			Call:           p.call.ID,
 			Tool:           p.entry.Tool.ID,
