@@ -112,9 +112,12 @@ func joinText(content []Content) (string, bool) {
 }
 
 func valueText(value json.RawMessage) string {
-	var s string
-	if len(value) > 0 && value[0] == '"' && json.Unmarshal(value, &s) == nil {
-		return s
+	if len(value) == 0 || value[0] != '"' {
+		return string(value)
 	}
-	return string(value)
+	var s string
+	if json.Unmarshal(value, &s) != nil {
+		return string(value)
+	}
+	return s
 }

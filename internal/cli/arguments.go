@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // isDocument reports whether the arguments of a call are one JSON document,
@@ -145,7 +146,7 @@ func (w *words) locate(at shape, key string, raw bool) (path []string, found sha
 	}
 	names := at.names()
 	hint := "the arguments are " + strings.Join(names, ", ")
-	if near := nearest(rest, names); near != "" {
+	if near, ok := nearest.Of(rest, names); ok {
 		hint = "did you mean " + strings.Join(append(slices.Clone(path), near), ".") + "?"
 	}
 	w.problem(hint, "there is no argument %q", key)
@@ -258,39 +259,4 @@ func example(jsonType string) string {
 	default:
 		return jsonType
 	}
-}
-
-// nearest is the name that a mistaken one is most like, or "" when none is
-// like it.
-func nearest(mistaken string, names []string) string {
-	best, least := "", len(mistaken)/3+2
-	for _, name := range names {
-		if max(len(mistaken), len(name)) > toolroom.MaxIDPart {
-			continue
-		}
-		if d := distance(strings.ToLower(mistaken), strings.ToLower(name)); d < least {
-			best, least = name, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // Groups of commands in the help.
@@ -92,7 +94,7 @@ func unknown(c *cobra.Command, word string) error {
 	for _, sub := range c.Commands() {
 		names = append(names, sub.Name())
 	}
-	if near := nearest(word, names); near != "" {
+	if near, ok := nearest.Of(word, names); ok {
 		hint = c.CommandPath() + " " + near
 	}
 	return usage(hint, "there is no command %q in %s", word, c.CommandPath())

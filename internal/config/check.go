@@ -141,7 +141,7 @@ func (c check) oneOf(key, value string, known ...string) {
 
 // hintNearest is empty where nothing is near: the reason lists what there is.
 func hintNearest(value string, known []string) string {
-	if hint := nearest(value, known); strings.HasPrefix(hint, "did") {
+	if hint := didYouMean(value, known); strings.HasPrefix(hint, "did") {
 		return hint
 	}
 	return ""

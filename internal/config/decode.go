@@ -143,7 +143,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	d.mapping(n, path, func(key, value *yaml.Node, at string) {
 		field, ok := fields[key.Value]
 		if !ok {
-			d.add(placeOf(key), at, "there is no such key", nearest(key.Value, known))
+			d.add(placeOf(key), at, "there is no such key", didYouMean(key.Value, known))
 			return
 		}
 		if value.Kind == yaml.ScalarNode && isNull(value) && !mayBeEmpty(field) {

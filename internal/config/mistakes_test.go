@@ -126,7 +126,7 @@ func TestEachMistakeInASourceNamesItsPlaceItsReasonAndTheRightForm(t *testing.T)
 		"x: {http: {" + base + ", form: rnu, tools: [{name: a}]}}":                  `1:50: sources.x.http.form: "rnu" is not one of path, run; did you mean run?`,
 		"x: {http: {" + base + ", tools: [{title: a}]}}":                            "1:52: sources.x.http.tools[0]: name is missing; for example {name: forecast}",
 		"x: {http: {" + base + ", tools: [{name: a}, {name: a}]}}":                  `1:70: sources.x.http.tools[1].name: "a" is the name of tools[0] too`,
-		"x: {http: {" + base + ", tools: [{name: a, method: get}]}}":                `1:70: sources.x.http.tools[0].method: "get" is not one of GET, POST, PUT, PATCH, DELETE, HEAD`,
+		"x: {http: {" + base + ", tools: [{name: a, method: get}]}}":                `1:70: sources.x.http.tools[0].method: "get" is not one of GET, POST, PUT, PATCH, DELETE, HEAD; did you mean GET?`,
 		"x: {http: {" + base + ", tools: [{name: a, path: b}]}}":                    `1:68: sources.x.http.tools[0].path: a path begins with /; write "/b"`,
 		"x: {http: {" + base + ", tools: [{name: a, guarantee: saf}]}}":             `1:73: sources.x.http.tools[0].guarantee: "saf" is not one of safe, keyed, never; did you mean safe?`,
 		"x: {http: {" + base + ", tools: [{name: a, result: b}]}}":                  `1:70: sources.x.http.tools[0].result: "b" is not a JSON pointer; for example /data/items`,

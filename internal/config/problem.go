@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // Problem is one mistake in a config.
@@ -75,46 +77,12 @@ func (p *problems) errors() *Errors {
 // place is a line and column, from 1.
 type place struct{ line, column int }
 
-// nearest says which of the known names was meant, or lists them.
-func nearest(name string, known []string) string {
-	best, distance := "", len(name)/2+1
-	for _, k := range known {
-		if d := editDistance(name, k); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best != "" {
-		return "did you mean " + best + "?"
+// didYouMean says which of the known names was meant, or lists them.
+func didYouMean(name string, known []string) string {
+	if meant, ok := nearest.Of(name, known); ok {
+		return "did you mean " + meant + "?"
 	}
 	return "there are " + strings.Join(known, ", ")
-}
-
-// editDistance counts the letters to add, drop, change or swap with a neighbour
-// (optimal string alignment).
-func editDistance(a, b string) int {
-	const maxName = 64 // nothing longer was mistyped
-	if len(a) > maxName {
-		return len(a)
-	}
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j+1]+1, row[j]+1, last[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }
 
 // quote shows a text of the file, shortened.

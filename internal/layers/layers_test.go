@@ -23,7 +23,7 @@ var order = []struct {
 	peers    bool     // packages of this line may import one another
 }{
 	{name: "the nouns", packages: []string{""}},
-	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/atomicfile", "internal/jsonpath"}},
+	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/atomicfile", "internal/jsonpath"}},
 	{name: "schemas", packages: []string{"internal/schema"}},
 	{name: "contracts", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},

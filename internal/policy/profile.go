@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // Profiles that are always there. Each holds the ones before it.
@@ -54,37 +56,11 @@ func builtinGroups() map[string][]string {
 	}
 }
 
-// didYouMean names the known name nearest to a mistaken one.
+// didYouMean names the known name nearest to a mistaken one, or all of them.
 func didYouMean[T any](name string, known map[string]T) string {
 	names := slices.Sorted(maps.Keys(known))
-	best, distance := "", len(name)/2+1
-	for _, n := range names {
-		if d := editDistance(name, n); d <= distance {
-			best, distance = n, d-1
-		}
-	}
-	if best != "" {
-		return " (did you mean " + best + "?)"
+	if meant, ok := nearest.Of(name, names); ok {
+		return " (did you mean " + meant + "?)"
 	}
 	return ": there are " + strings.Join(names, ", ")
-}
-
-// editDistance is Levenshtein's, for short names.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

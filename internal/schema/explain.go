@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // explain puts leaves into words: those of the first places in the document, so
@@ -132,7 +133,7 @@ func unknownProperty(l leaf, u unknown, owner *jsonschema.Schema, keyword string
 	p := newProblem(l.path, keyword, "no such property", describeValue(l.value))
 	p.Message = fmt.Sprintf("%s: unknown property %s", display(p.Pointer), quote(u.name))
 	const listed = 10
-	if meant, ok := nearest(u.name, known); ok {
+	if meant, ok := nearest.Of(u.name, known); ok {
 		p.Message += fmt.Sprintf(", did you mean %s?", quote(meant))
 	} else if len(known) > 0 {
 		p.Message += ", known are " + shorten(strings.Join(known[:min(len(known), listed)], ", "), 200)
@@ -156,7 +157,7 @@ func (l leaf) meantValue() (string, bool) {
 			texts = append(texts, v)
 		}
 	}
-	return nearest(text, texts)
+	return nearest.Of(text, texts)
 }
 
 // propertySchema finds what s, or a subschema that it applies to the same

@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // maxRepairRounds is how often a document is judged and mended: each round can
@@ -129,7 +130,7 @@ func rename(object map[string]any, name string, known []string) {
 		return
 	}
 	delete(object, name)
-	if meant, ok := nearest(name, known); ok {
+	if meant, ok := nearest.Of(name, known); ok {
 		if _, taken := object[meant]; !taken {
 			object[meant] = value
 		}
@@ -143,7 +144,7 @@ func (m *mender) fillIn(object map[string]any, name string, owner *jsonschema.Sc
 	}
 	known := propertyNames(owner)
 	for _, other := range slices.Sorted(maps.Keys(object)) {
-		if _, near := nearest(other, []string{name}); near && !slices.Contains(known, other) {
+		if _, near := nearest.Of(other, []string{name}); near && !slices.Contains(known, other) {
 			object[name] = object[other]
 			delete(object, other)
 			return

@@ -1,14 +1,15 @@
-package schema
+// Package nearest finds the name that a mistaken one was most likely meant to be.
+package nearest
 
 import (
 	"strings"
 	"unicode"
 )
 
-// nearest returns the candidate that name was most likely meant to be. Case and
-// separators do not count, so that userId means user_id; beyond that about one
-// typing mistake in three characters may be made.
-func nearest(name string, candidates []string) (string, bool) {
+// Of returns the candidate that name was most likely meant to be, ok false when
+// none is near. Case and separators do not count, so that userId means user_id;
+// beyond that about one typing mistake in three characters may be made.
+func Of(name string, candidates []string) (meant string, ok bool) {
 	const longest, most = 64, 1000 // bounds the work: distance is quadratic
 	if len(name) > longest || len(candidates) > most {
 		return "", false
