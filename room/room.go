@@ -14,6 +14,7 @@
 package room
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -344,11 +345,11 @@ func (r *Room) Tools(who toolroom.Identity, o ListOptions) (Page, error) {
 
 // Describe tells of one tool that who may call.
 func (r *Room) Describe(ctx context.Context, who toolroom.Identity, spelling string, level Level, form Form) (*Description, error) {
-	r.find(ctx, spelling)
+	unlisted := r.find(ctx, spelling)
 	visible := r.runner.Visible(who)
 	e, err := r.catalog.Resolve(spelling, visible)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(unlisted, err)
 	}
 	if decision := r.policy.Decide(&e.Tool, who); decision.Effect == policy.Deny {
 		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", who, e.Tool.ID, decision.Rule)
@@ -358,27 +359,33 @@ func (r *Room) Describe(ctx context.Context, who toolroom.Identity, spelling str
 }
 
 // find makes sure that the sources which may have a tool are listed.
-func (r *Room) find(ctx context.Context, spelling string) {
+func (r *Room) find(ctx context.Context, spelling string) error {
 	if _, err := r.catalog.Resolve(spelling, nil); toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
-		r.discover(ctx, spelling)
+		return r.discover(ctx, spelling)
 	}
+	return nil
 }
 
 // discover lists the sources that may have a tool which is not known: the ones
-// that its spelling names, else all that have never been listed.
-func (r *Room) discover(ctx context.Context, spelling string) {
+// that its spelling names, else all that have never been listed. The error is
+// why a named source cannot be listed.
+func (r *Room) discover(ctx context.Context, spelling string) error {
 	readings, err := toolroom.Spellings(spelling)
 	if err != nil {
-		return
+		return nil // the resolver says what is wrong with it
 	}
-	var names []string
+	var named []string
 	for _, id := range readings {
-		if id.Namespace != "" {
-			names = append(names, id.Namespace)
+		if r.host(id.Namespace) != nil {
+			named = append(named, id.Namespace)
 		}
 	}
-	// A failure to list shows when the tool is not found.
-	_ = r.relist(ctx, names)
+	if len(named) == 0 {
+		// That one of all fails says nothing about this tool.
+		_ = r.Load(ctx)
+		return nil
+	}
+	return r.each(named, func(h *host) error { return h.relist(ctx) })
 }
 
 // policySwitch is the decider in force; a reload changes it between calls.

@@ -156,6 +156,18 @@ func TestAToolIsFoundByItsFirstCall(t *testing.T) {
 	}
 }
 
+func TestACallOfASourceThatCannotBeListedSaysSo(t *testing.T) {
+	t.Parallel()
+	r := open(t, room.Options{ConfigFile: write(t, `sources: {gone: {mcp: {command: /no/such/program}}}`)})
+	result := r.Run(t.Context(), toolroom.Call{Tool: "gone:tool"})
+	if result.Error == nil || result.Error.Code != toolroom.CodeUpstreamUnavailable || result.Error.Phase != toolroom.PhaseResolve || result.Effects != toolroom.EffectsNone {
+		t.Errorf("got %+v, effects %s", result.Error, result.Effects)
+	}
+	if result := r.Run(t.Context(), toolroom.Call{Tool: "nothing:tool"}); toolroom.CodeOf(result.Err()) != toolroom.CodeToolNotFound {
+		t.Errorf("a tool of no source: %v", result.Error)
+	}
+}
+
 func TestAReloadChangesSourcesAndPolicyAndDropsNoCall(t *testing.T) {
 	t.Parallel()
 	url, began, release := service(t)

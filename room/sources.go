@@ -71,16 +71,6 @@ func (r *Room) Load(ctx context.Context, names ...string) error {
 	return r.each(names, func(h *host) error { return h.load(ctx) })
 }
 
-// relist lists the named sources anew, or, when none of them is configured, all
-// that have never been listed.
-func (r *Room) relist(ctx context.Context, names []string) error {
-	known := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return r.host(n) == nil })
-	if len(known) == 0 {
-		return r.Load(ctx)
-	}
-	return r.each(known, func(h *host) error { return h.relist(ctx) })
-}
-
 func (r *Room) each(names []string, do func(*host) error) error {
 	hosts := r.allHosts()
 	if len(names) > 0 {

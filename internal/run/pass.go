@@ -149,8 +149,11 @@ func (p *pass) resolve() error {
 	visible := func(e *catalog.Entry) bool { return p.Visible(p.call.Identity)(e) }
 	entry, err := p.Catalog.Resolve(p.call.Tool, visible)
 	if p.Discover != nil && toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
-		p.Discover(p.ctx, p.call.Tool)
+		unlisted := p.Discover(p.ctx, p.call.Tool)
 		entry, err = p.Catalog.Resolve(p.call.Tool, visible)
+		if unlisted != nil && toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
+			return unlisted // whether the tool is there is not known
+		}
 	}
 	if err != nil {
 		return err

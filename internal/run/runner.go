@@ -101,8 +101,9 @@ type Options struct {
 	Bus       *Bus
 	Limits    Limits
 	// Discover is asked when no tool has the spelling of a call: sources that
-	// have not been listed yet may know it. It may be nil.
-	Discover func(ctx context.Context, spelling string)
+	// have not been listed yet may know it. The error says why the source that
+	// the spelling names cannot be listed. It may be nil.
+	Discover func(ctx context.Context, spelling string) error
 	// Redact masks known secrets in what is recorded; nil masks nothing.
 	Redact func([]byte) []byte
 	// OwnerAlive tells whether another process that took an idempotency key
