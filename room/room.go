@@ -271,7 +271,7 @@ func (r *Room) Close() error {
 const closeTimeout = 10 * time.Second
 
 // Start begins what a server does beside answering: it lists all sources, now
-// and after failures, and runs submitted calls. It ends with ctx or Close.
+// and after failures, runs submitted calls, and removes what has expired. It ends with ctx or Close.
 func (r *Room) Start(ctx context.Context) {
 	if n := proc.Sweep(); n > 0 {
 		r.log.Warn("ended processes that an earlier Toolroom left behind", "processes", n)
@@ -281,6 +281,25 @@ func (r *Room) Start(ctx context.Context) {
 		h.keepListed()
 	}
 	r.background.Go(func() { r.worker.Run(ctx) })
+	r.background.Go(func() { r.sweep(ctx) })
+}
+
+// sweepPeriod is how often a server removes what has expired.
+const sweepPeriod = 10 * time.Minute
+
+func (r *Room) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := r.artifacts.Sweep(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("expired artifacts were not removed", "error", err)
+		}
+	}
 }
 
 // Args are arguments written as a Go map.

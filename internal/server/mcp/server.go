@@ -54,6 +54,7 @@ type Exposure struct {
 type Server struct {
 	o      Options
 	server *mcp.Server
+	owners sessionOwners
 	meta   map[string]metaTool
 	// schemas are those of the search tools.
 	schemas *schema.Cache
@@ -75,7 +76,7 @@ func New(o Options) *Server {
 	if o.Ready == nil {
 		o.Ready = func(context.Context) {}
 	}
-	s := &Server{o: o, schemas: schema.NewCache(0, schema.Limits{})}
+	s := &Server{o: o, owners: newSessionOwners(), schemas: schema.NewCache(0, schema.Limits{})}
 	s.meta = s.metaTools()
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: s.instructions(),
@@ -126,7 +127,7 @@ func (s *Server) HTTP() http.Handler {
 		case isModern:
 			modern.ServeHTTP(w, r)
 		default:
-			legacy.ServeHTTP(w, r)
+			s.inSession(legacy, w, r)
 		}
 	})
 }

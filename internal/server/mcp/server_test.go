@@ -45,6 +45,16 @@ type fixture struct {
 	deleted atomic.Int64
 }
 
+// subjectHeader says who calls, in place of a token.
+const subjectHeader = "X-Test-Subject"
+
+type identityKey struct{}
+
+func identity(ctx context.Context) toolroom.Identity {
+	who, _ := ctx.Value(identityKey{}).(toolroom.Identity)
+	return who
+}
+
 type keeper struct{ *artifact.Store }
 
 func (k keeper) PutResult(ctx context.Context, owner, name, mimeType string, r io.Reader) (toolroom.Artifact, error) {
@@ -92,8 +102,15 @@ func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 		req.Emit(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: 1, Total: 2, Message: "half"}})
 		return &source.Output{}, nil
 	})
-	s := mcpserver.New(mcpserver.Options{Runner: f.runner, Artifacts: files, Desk: f.desk, Expose: expose, Version: "test"})
-	h := httptest.NewServer(s.HTTP())
+	f.add("who:am_i", func(_ context.Context, req *source.Request) (*source.Output, error) {
+		return &source.Output{Content: []toolroom.Content{toolroom.TextContent(req.Identity.Key())}}, nil
+	})
+	s := mcpserver.New(mcpserver.Options{Runner: f.runner, Artifacts: files, Desk: f.desk, Expose: expose, Version: "test", Identity: identity})
+	handler := s.HTTP()
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := toolroom.Identity{Subject: r.Header.Get(subjectHeader)}
+		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, who)))
+	}))
 	f.url = h.URL
 	t.Cleanup(func() { h.CloseClientConnections(); h.Close(); s.Close(); store.Close() })
 	return f
@@ -171,7 +188,7 @@ func text(r *mcp.CallToolResult) string {
 
 func TestAllowedToolsAreListedByTheirModelNamesInOrder(t *testing.T) {
 	inEachEra(t, direct(t), func(t *testing.T, f *fixture, version string) {
-		want := []string{"read_result", "count__it", "echo__it", "fail__it", "file__delete", "long__it", "odd__it", "slow__steps"}
+		want := []string{"read_result", "count__it", "echo__it", "fail__it", "file__delete", "long__it", "odd__it", "slow__steps", "who__am_i"}
 		if got := names(t, f.connect(version, nil)); !slices.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}
@@ -378,6 +395,46 @@ func TestProgressReachesTheClient(t *testing.T) {
 			t.Errorf("got %+v", p)
 		}
 	})
+}
+
+func TestASessionServesOnlyWhoBeganIt(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	post := func(subject, session, body string) (*http.Response, string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		req.Header.Set(subjectHeader, subject)
+		if session != "" {
+			req.Header.Set("Mcp-Session-Id", session)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, _ := io.ReadAll(resp.Body)
+		return resp, string(answer)
+	}
+	begun, _ := post("ada", "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	session := begun.Header.Get("Mcp-Session-Id")
+	if session == "" {
+		t.Fatalf("no session began: %s", begun.Status)
+	}
+	post("ada", session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	const whoami = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"who__am_i","arguments":{}}}`
+	if resp, answer := post("ada", session, whoami); resp.StatusCode != http.StatusOK || !strings.Contains(answer, "ada") {
+		t.Errorf("the owner got %s %s", resp.Status, answer)
+	}
+	if resp, answer := post("eve", session, whoami); resp.StatusCode != http.StatusNotFound || strings.Contains(answer, "ada") {
+		t.Errorf("somebody else got %s %s", resp.Status, answer)
+	}
+	if resp, _ := post("ada", "guessed", whoami); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("a session that nobody began: %s", resp.Status)
+	}
 }
 
 func TestContentOfAnUnknownKindGoesOutAsItCame(t *testing.T) {
