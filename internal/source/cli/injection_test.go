@@ -61,7 +61,7 @@ func TestADescriptionAfterOneSpaceIsNoValue(t *testing.T) {
 func TestCurlTakesItsOwnFlags(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is not here; its help is not read")
+		missing(t, "curl")
 	}
 	text, err := exec.Command("curl", "--help", "all").Output()
 	if err != nil {
