@@ -175,12 +175,14 @@ func (p *pass) recordedError() *toolroom.Error {
 	return &e
 }
 
+// redactWindow is how much of a text is masked before its beginning is kept: a
+// secret that begins within the preview is seen whole, wherever the preview ends.
+const redactWindow = 64 << 10
+
 func (p *pass) preview() string {
 	text := p.result.Text()
-	if len(text) > receipt.MaxPreview {
-		text = strings.ToValidUTF8(text[:receipt.MaxPreview], "")
-	}
-	return p.redactText(text)
+	text = p.redactText(text[:min(len(text), redactWindow)])
+	return strings.ToValidUTF8(text[:min(len(text), receipt.MaxPreview)], "")
 }
 
 func (p *pass) redactText(text string) string {

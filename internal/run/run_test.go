@@ -1,6 +1,7 @@
 package run_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -252,6 +253,31 @@ func TestSensitiveArgumentsNeverReachTheReceipt(t *testing.T) {
 	got := string(b.receipts.last().Arguments)
 	if want := `{"n":9007199254740993,"password":"[sensitive]","users":[{"key":"[sensitive]","name":"n"}]}`; got != want {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestASecretAcrossACutIsMaskedWhole(t *testing.T) {
+	t.Parallel()
+	const hush = "correct-horse-battery"
+	b := newBench(t, func(o *run.Options) {
+		o.Redact = func(text []byte) []byte { return bytes.ReplaceAll(text, []byte(hush), []byte("[secret]")) }
+	})
+	// The preview of a receipt ends after 512 bytes, the text of a failure after
+	// 2,000: each time in the middle of the secret.
+	for _, c := range []struct {
+		name   string
+		before int
+		failed bool
+	}{{"preview", 505, false}, {"failure", 1990, true}} {
+		b.add(tool("leaky:"+c.name), func(context.Context, *source.Request) (*source.Output, error) {
+			text := strings.Repeat("x", c.before) + hush + strings.Repeat("y", 2000)
+			return &source.Output{Failed: c.failed, Content: []toolroom.Content{toolroom.TextContent(text)}}, nil
+		})
+		b.Run(t.Context(), toolroom.Call{Tool: "leaky:" + c.name})
+		kept, err := json.Marshal(b.receipts.last())
+		if err != nil || strings.Contains(string(kept), hush[:4]) {
+			t.Errorf("%s: the receipt holds a part of the secret: %s, %v", c.name, kept, err)
+		}
 	}
 }
 

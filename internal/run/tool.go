@@ -181,7 +181,8 @@ func (p *pass) normalise() error {
 	if !out.Failed {
 		return nil
 	}
-	text := catalog.Shorten(p.result.Text(), maxFailureText)
+	// Masked before it is cut: half a secret is one too much.
+	text := catalog.Shorten(p.redactText(p.result.Text()), maxFailureText)
 	if text == "" {
 		text = "it gave no reason"
 	}
