@@ -24,6 +24,9 @@ var order = []struct {
 }{
 	{name: "the nouns", packages: []string{""}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/atomicfile", "internal/jsonpath"}},
+	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},
+	{name: "where code runs", packages: []string{"sandbox/..."}, peers: true},
+	{name: "engines and drivers", packages: []string{"internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/..."}, peers: true},
 	{name: "schemas", packages: []string{"internal/schema"}},
 	{name: "contracts", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},

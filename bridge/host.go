@@ -1,0 +1,367 @@
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Host answers what a program asks and hears what it tells. The questions come
+// from many goroutines at once, and must return soon after ctx ends; what a
+// program is told (Print, Progress, Log) comes from one. An error that is a
+// [*toolroom.Error] reaches the program as it is, its cause excepted.
+type Host interface {
+	Call(ctx context.Context, tool string, arguments Map) (Value, error)
+	Chain(ctx context.Context, steps []Value) (Value, error)
+	Search(ctx context.Context, query string, limit int) (Value, error)
+	Describe(ctx context.Context, tool, level string) (Value, error)
+	// Put keeps bytes as an artifact.
+	Put(ctx context.Context, name, mediaType string, data []byte) (Handle, error)
+	// Get reads a part of an artifact, and says how large the whole is. Length
+	// 0 means as much as the host gives at once.
+	Get(ctx context.Context, handle string, offset, length int64) (data []byte, h Handle, err error)
+
+	Print(stream, text string)
+	Progress(done, total float64, message string)
+	Log(level, message string, fields Map)
+}
+
+// Options are those of a connection's host side.
+type Options struct {
+	// Token is what the guest must present in its hello; empty where nobody
+	// but the guest can reach the stream.
+	Token []byte
+	// MaxFrame is the largest frame in bytes, [DefaultMaxFrame] if zero.
+	MaxFrame int
+	// Grace is how long a cancelled run may take to end by itself, 100 ms if
+	// zero.
+	Grace time.Duration
+}
+
+// DefaultGrace is the default of [Options.Grace].
+const DefaultGrace = 100 * time.Millisecond
+
+// Conn is the host side of a stream on which one guest runs programs, one
+// after the other. After an error of Run it must be closed, and its guest
+// killed.
+type Conn struct {
+	stream  io.ReadWriteCloser
+	wire    *Wire
+	grace   time.Duration
+	version int
+	guest   string
+	frames  chan incoming
+	closed  chan struct{}
+	once    sync.Once
+}
+
+type incoming struct {
+	frame Frame
+	size  int
+	err   error
+}
+
+// Accept waits for the guest's hello. It closes the stream when the guest is
+// not accepted, or ctx ends first.
+func Accept(ctx context.Context, stream io.ReadWriteCloser, o Options) (*Conn, error) {
+	if o.Grace <= 0 {
+		o.Grace = DefaultGrace
+	}
+	c := &Conn{
+		stream: stream, wire: NewWire(stream, o.MaxFrame), grace: o.Grace,
+		frames: make(chan incoming), closed: make(chan struct{}),
+	}
+	go c.readAll()
+	in, err := c.next(ctx)
+	if err == nil {
+		err = c.greet(in.frame, o.Token)
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("no guest came over the bridge: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Conn) greet(f Frame, token []byte) error {
+	refuse := func(reason string) error {
+		_ = c.wire.Write(Frame{Kind: Refuse, Body: Map{{"reason", reason}}}) // the guest is let go either way
+		return broken("%s", reason)
+	}
+	if f.Kind != Hello {
+		return refuse(fmt.Sprintf("a guest begins with hello, not %s", f.Kind))
+	}
+	if subtle.ConstantTimeCompare(f.Token, token) != 1 {
+		return refuse("the hello carries the wrong token")
+	}
+	versions, _ := f.Body.Get("versions").([]Value)
+	for _, v := range versions {
+		if n, ok := v.(int64); ok && n <= Version {
+			c.version = max(c.version, int(n))
+		}
+	}
+	if c.version <= 0 {
+		return refuse(fmt.Sprintf("the host speaks version %d of the bridge, the guest %v", Version, versions))
+	}
+	c.guest = cut(f.Body.Text("guest"), 128)
+	return nil
+}
+
+// Guest is what the guest calls itself.
+func (c *Conn) Guest() string { return c.guest }
+
+// Close ends the connection. It does not end the guest: that is for whoever
+// started it.
+func (c *Conn) Close() error {
+	var err error
+	c.once.Do(func() {
+		close(c.closed)
+		err = c.stream.Close()
+	})
+	return err
+}
+
+// readAll is the one reader of the stream, for the life of the connection.
+func (c *Conn) readAll() {
+	for {
+		f, size, err := c.wire.Read()
+		select {
+		case c.frames <- incoming{f, size, err}:
+		case <-c.closed:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (c *Conn) next(ctx context.Context) (incoming, error) {
+	select {
+	case in := <-c.frames:
+		if errors.Is(in.err, io.EOF) {
+			in.err = ErrGone
+		}
+		return in, in.err
+	case <-ctx.Done():
+		return incoming{}, context.Cause(ctx)
+	case <-c.closed:
+		return incoming{}, ErrGone
+	}
+}
+
+// ErrGone says that the guest ended its stream before the run was over.
+var ErrGone = errors.New("the guest ended its stream before the run was over")
+
+// overAsking is how many more questions than its limit a guest may ask, each
+// answered by budget_exceeded, before it is taken for hostile.
+const overAsking = 1000
+
+// Run runs one program and returns when the guest has told how it ended, and
+// no question of it is still being answered. When ctx ends the guest is told
+// to stop; if it does so within the grace period the outcome's failure is
+// cancelled, else the error is ctx's cause. Every error means that the guest
+// must be killed.
+func (c *Conn) Run(ctx context.Context, p Program, h Host) (*Outcome, error) {
+	p.Limits = p.Limits.WithDefaults()
+	token := make([]byte, 16)
+	_, _ = rand.Read(token) // never fails, says its documentation
+	if err := c.wire.Write(Frame{Kind: Start, Token: token, Body: p.body(c.version)}); err != nil {
+		return nil, fmt.Errorf("send the program: %w", err)
+	}
+	asking, stop := context.WithCancel(ctx)
+	r := &run{conn: c, host: h, limits: p.Limits, token: token, ctx: asking, slots: make(chan struct{}, p.Limits.Parallel)}
+	out, err := r.listen(ctx)
+	stop() // a question that nobody awaits any more must not go on
+	r.answering.Wait()
+	return out, err
+}
+
+type run struct {
+	conn   *Conn
+	host   Host
+	limits Limits
+	token  []byte
+	ctx    context.Context // of the questions
+	slots  chan struct{}   // questions answered at once
+
+	answering sync.WaitGroup
+	asked     int
+	received  int64
+	printed   int64
+	broken    atomic.Pointer[error] // a result that could not be sent
+}
+
+func (r *run) listen(ctx context.Context) (*Outcome, error) {
+	for {
+		in, err := r.conn.next(ctx)
+		if err == nil {
+			out, err := r.take(in)
+			if out != nil || err != nil {
+				return out, err
+			}
+			continue
+		}
+		if ctx.Err() == nil {
+			return nil, err
+		}
+		// The cancel frame may block on a guest that reads nothing.
+		go func() {
+			_ = r.conn.wire.Write(Frame{Kind: Cancel, Token: r.token, Body: Map{{"reason", err.Error()}}})
+		}()
+		grace, done := context.WithTimeoutCause(context.WithoutCancel(ctx), r.conn.grace, err)
+		defer done()
+		for {
+			in, err := r.conn.next(grace)
+			if err != nil {
+				return nil, context.Cause(ctx)
+			}
+			if out, err := r.take(in); out != nil || err != nil {
+				return out, err
+			}
+		}
+	}
+}
+
+// take deals with one frame; a result or an error ends the run.
+func (r *run) take(in incoming) (*Outcome, error) {
+	f := in.frame
+	if subtle.ConstantTimeCompare(f.Token, r.token) != 1 {
+		return nil, broken("a %s frame with the token of another run", f.Kind)
+	}
+	if r.received += int64(in.size); r.received > r.limits.Bytes {
+		return nil, overLimit("bytes", "the program sent more than %d bytes to its tools and its output in all", r.limits.Bytes)
+	}
+	switch f.Kind {
+	case Call, Chain, Search, Describe, Put, Get:
+		return nil, r.question(f)
+	case Print:
+		text := f.Body.Text("text")
+		if r.printed += int64(len(text)); r.printed > r.limits.Output {
+			return nil, overLimit("output", "the program printed more than %d bytes", r.limits.Output)
+		}
+		stream := f.Body.Text("stream")
+		if stream != "stderr" {
+			stream = "stdout"
+		}
+		r.host.Print(stream, text)
+	case Progress:
+		r.host.Progress(float(f.Body.Get("done")), float(f.Body.Get("total")), cut(f.Body.Text("message"), maxMessage))
+	case Log:
+		fields, _ := f.Body.Get("fields").(Map)
+		r.host.Log(cut(f.Body.Text("level"), 16), cut(f.Body.Text("message"), maxMessage), fields)
+	case Done:
+		return r.outcome(f.Body.Get("value"), nil, f.Body), nil
+	case Failed:
+		return r.outcome(nil, readFailure(f.Body), f.Body), nil
+	default:
+		return nil, broken("a guest does not send %s", f.Kind)
+	}
+	return nil, nil
+}
+
+func (r *run) outcome(v Value, failure *Failure, body Map) *Outcome {
+	usage, _ := body.Get("usage").(Map)
+	return &Outcome{
+		Value: v, Failure: failure, State: bytesAt(body, "state"), Exit: int(body.Int("exit")),
+		CPU: usage.Int("cpu"), Memory: usage.Int("memory"), Calls: r.asked, Received: r.received,
+	}
+}
+
+func overLimit(name, format string, args ...any) *toolroom.Error {
+	e := toolroom.Errorf(toolroom.CodeResourceLimit, format, args...)
+	e.Phase, e.Details = toolroom.PhaseExecute, map[string]any{"limit": name}
+	return e
+}
+
+func (r *run) question(f Frame) error {
+	if failed := r.broken.Load(); failed != nil {
+		return *failed
+	}
+	r.asked++
+	if r.asked > r.limits.Calls+overAsking {
+		return overLimit("calls", "the program went on to ask long after its limit of %d calls", r.limits.Calls)
+	}
+	over := r.asked > r.limits.Calls
+	r.answering.Go(func() {
+		var v Value
+		var err error
+		if over {
+			err = overCalls(r.limits.Calls)
+		} else {
+			v, err = r.answer(f)
+		}
+		r.reply(f, v, err)
+	})
+	return nil
+}
+
+func overCalls(limit int) *toolroom.Error {
+	e := toolroom.Errorf(toolroom.CodeBudgetExceeded, "this program has made all the %d tool calls that it may make", limit)
+	return e.WithHint("make fewer calls, for example ask for larger pages, or ask for a higher limit of calls")
+}
+
+func (r *run) answer(f Frame) (Value, error) {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+	case <-r.ctx.Done():
+		return nil, context.Cause(r.ctx)
+	}
+	b := f.Body
+	switch f.Kind {
+	case Call:
+		arguments, _ := b.Get("arguments").(Map)
+		return r.host.Call(r.ctx, b.Text("tool"), orEmpty(arguments))
+	case Chain:
+		steps, _ := b.Get("steps").([]Value)
+		return r.host.Chain(r.ctx, steps)
+	case Search:
+		return r.host.Search(r.ctx, b.Text("query"), int(b.Int("limit")))
+	case Describe:
+		return r.host.Describe(r.ctx, b.Text("tool"), b.Text("level"))
+	case Put:
+		return r.host.Put(r.ctx, b.Text("name"), b.Text("media_type"), bytesAt(b, "data"))
+	default:
+		data, h, err := r.host.Get(r.ctx, b.Text("handle"), b.Int("offset"), b.Int("length"))
+		return append(Map{{"data", data}}, h.members()...), err
+	}
+}
+
+// reply answers a question. A result that is too large for a frame becomes an
+// error of its own; when the guest cannot be written to, the run ends.
+func (r *run) reply(f Frame, v Value, err error) {
+	body := Map{{"value", v}}
+	if err != nil {
+		body = Map{{"error", errorBody(toolroom.AsError(err))}}
+	}
+	werr := r.conn.wire.Write(Frame{Kind: Result, ID: f.ID, Token: r.token, Body: body})
+	var large *TooLargeError
+	if errors.As(werr, &large) {
+		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the result of %s has %d bytes, more than the %d that fit the bridge", f.Kind, large.Size, large.Limit)
+		e = e.WithHint("ask the tool for less, or for a page at a time")
+		werr = r.conn.wire.Write(Frame{Kind: Result, ID: f.ID, Token: r.token, Body: Map{{"error", errorBody(e)}}})
+	}
+	if werr != nil && r.ctx.Err() == nil {
+		werr = fmt.Errorf("answer the program: %w", werr)
+		r.broken.Store(&werr)
+	}
+}
+
+func float(v Value) float64 {
+	switch n := v.(type) {
+	case int64:
+		return float64(n)
+	case float64:
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,232 @@
+package bridge
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/toolroom/toolroom"
+)
+
+// The bodies of start, done, error and of a result's error, to and from maps.
+
+func (p Program) body(version int) Map {
+	tools := make([]Value, len(p.Tools))
+	for i, t := range p.Tools {
+		tools[i] = t.body()
+	}
+	return Map{
+		{"version", int64(version)},
+		{"language", p.Language},
+		{"name", p.Name},
+		{"source", p.Source},
+		{"module", p.Module},
+		{"command", texts(p.Command)},
+		{"env", texts(p.Env)},
+		{"stdin", p.Stdin},
+		{"inputs", orEmpty(p.Inputs)},
+		{"tools", tools},
+		{"withheld", orEmpty(p.Withheld)},
+		{"session", p.Session},
+		{"state", p.State},
+		{"limits", Map{
+			{"wall", p.Limits.Wall},
+			{"cpu", p.Limits.CPU},
+			{"memory", p.Limits.Memory},
+			{"output", p.Limits.Output},
+			{"calls", int64(p.Limits.Calls)},
+			{"parallel", int64(p.Limits.Parallel)},
+			{"bytes", p.Limits.Bytes},
+		}},
+	}
+}
+
+func (t Tool) body() Map {
+	globals := make([]Value, len(t.Globals))
+	for i, path := range t.Globals {
+		globals[i] = texts(path)
+	}
+	parameters := make([]Value, len(t.Parameters))
+	for i, p := range t.Parameters {
+		parameters[i] = Map{{"name", p.Name}, {"type", p.Type}, {"required", p.Required}}
+	}
+	return Map{
+		{"id", t.ID},
+		{"path", texts(t.Path)},
+		{"globals", globals},
+		{"kind", t.Kind},
+		{"parameters", parameters},
+		{"open", t.Open},
+		{"doc", t.Doc},
+	}
+}
+
+func readProgram(m Map) Program {
+	limits, _ := m.Get("limits").(Map)
+	p := Program{
+		Language: m.Text("language"),
+		Name:     m.Text("name"),
+		Source:   m.Text("source"),
+		Module:   bytesAt(m, "module"),
+		Command:  textsAt(m, "command"),
+		Env:      textsAt(m, "env"),
+		Stdin:    bytesAt(m, "stdin"),
+		Session:  m.Text("session"),
+		State:    bytesAt(m, "state"),
+		Limits: Limits{
+			Wall: limits.Int("wall"), CPU: limits.Int("cpu"), Memory: limits.Int("memory"), Output: limits.Int("output"),
+			Calls: int(limits.Int("calls")), Parallel: int(limits.Int("parallel")), Bytes: limits.Int("bytes"),
+		},
+	}
+	p.Inputs, _ = m.Get("inputs").(Map)
+	p.Withheld, _ = m.Get("withheld").(Map)
+	tools, _ := m.Get("tools").([]Value)
+	for _, item := range tools {
+		if t, ok := item.(Map); ok {
+			p.Tools = append(p.Tools, readTool(t))
+		}
+	}
+	return p
+}
+
+func readTool(m Map) Tool {
+	t := Tool{ID: m.Text("id"), Path: textsAt(m, "path"), Kind: m.Text("kind"), Doc: m.Text("doc")}
+	t.Open, _ = m.Get("open").(bool)
+	globals, _ := m.Get("globals").([]Value)
+	for _, path := range globals {
+		t.Globals = append(t.Globals, readTexts(path))
+	}
+	parameters, _ := m.Get("parameters").([]Value)
+	for _, item := range parameters {
+		if p, ok := item.(Map); ok {
+			required, _ := p.Get("required").(bool)
+			t.Parameters = append(t.Parameters, Parameter{Name: p.Text("name"), Type: p.Text("type"), Required: required})
+		}
+	}
+	return t
+}
+
+func (f *Failure) body() Map {
+	m := Map{
+		{"kind", string(f.Kind)},
+		{"type", f.Type},
+		{"message", f.Message},
+		{"file", f.File},
+		{"line", int64(f.Line)},
+		{"column", int64(f.Column)},
+		{"trace", f.Trace},
+		{"limit", f.Limit},
+	}
+	if f.Tool != nil {
+		m = append(m, Member{"tool", errorBody(f.Tool)})
+	}
+	return m
+}
+
+// What a guest says of a failure is shown to people and models: it is cut, so
+// that a hostile guest cannot flood them.
+const (
+	maxMessage = 16 << 10
+	maxTrace   = 64 << 10
+)
+
+func readFailure(m Map) *Failure {
+	f := &Failure{
+		Kind:    FailureKind(m.Text("kind")),
+		Type:    cut(m.Text("type"), 256),
+		Message: cut(m.Text("message"), maxMessage),
+		File:    cut(m.Text("file"), 256),
+		Line:    int(m.Int("line")),
+		Column:  int(m.Int("column")),
+		Trace:   cut(m.Text("trace"), maxTrace),
+		Limit:   cut(m.Text("limit"), 64),
+	}
+	switch f.Kind {
+	case FailProgram, FailSyntax, FailCheck, FailValue, FailLimit, FailUnsupported, FailCancelled:
+	default:
+		f.Kind = FailProgram
+	}
+	if tool, ok := m.Get("tool").(Map); ok {
+		f.Tool = readError(tool)
+	}
+	return f
+}
+
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// errorBody is how a program learns of a tool's failure. The cause stays here.
+func errorBody(e *toolroom.Error) Map {
+	m := Map{
+		{"code", string(e.Code)},
+		{"phase", string(e.Phase)},
+		{"tool", e.Tool},
+		{"message", e.Message},
+		{"retryable", e.Retryable},
+		{"hint", e.Hint},
+	}
+	if len(e.Details) > 0 {
+		if text, err := json.Marshal(e.Details); err == nil {
+			if details, err := FromJSON(text); err == nil {
+				m = append(m, Member{"details", details})
+			}
+		}
+	}
+	return m
+}
+
+func readError(m Map) *toolroom.Error {
+	e := &toolroom.Error{
+		Code:    toolroom.Code(cut(m.Text("code"), 64)),
+		Phase:   toolroom.Phase(cut(m.Text("phase"), 64)),
+		Tool:    cut(m.Text("tool"), 300),
+		Message: cut(m.Text("message"), maxMessage),
+		Hint:    cut(m.Text("hint"), maxMessage),
+	}
+	e.Retryable, _ = m.Get("retryable").(bool)
+	if details, ok := m.Get("details").(Map); ok {
+		if text, err := ToJSON(details); err == nil {
+			_ = json.Unmarshal(text, &e.Details) // JSON that was written a line above
+		}
+	}
+	return e
+}
+
+func orEmpty(m Map) Map {
+	if m == nil {
+		return Map{}
+	}
+	return m
+}
+
+func texts(list []string) []Value {
+	values := make([]Value, len(list))
+	for i, s := range list {
+		values[i] = s
+	}
+	return values
+}
+
+func textsAt(m Map, key string) []string { return readTexts(m.Get(key)) }
+
+func readTexts(v Value) []string {
+	list, _ := v.([]Value)
+	var out []string
+	for _, item := range list {
+		if s, ok := item.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func bytesAt(m Map, key string) []byte {
+	b, _ := m.Get(key).([]byte)
+	return b
+}

@@ -1,0 +1,222 @@
+package bridge
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// Value is a value as programs know it. Its dynamic type is one of
+//
+//	nil, bool, int64, *big.Int, float64, string, []byte, time.Time,
+//	[]Value, Map, Handle
+//
+// A *big.Int is used only for integers that int64 cannot hold.
+type Value = any
+
+// Map is an object whose members keep their order. Keys are unique.
+type Map []Member
+
+// Member is one key of a [Map] with its value.
+type Member struct {
+	Key   string
+	Value Value
+}
+
+// Get returns the value of key, nil if there is none.
+func (m Map) Get(key string) Value {
+	for _, member := range m {
+		if member.Key == key {
+			return member.Value
+		}
+	}
+	return nil
+}
+
+// Text returns the string at key, empty if there is none.
+func (m Map) Text(key string) string {
+	s, _ := m.Get(key).(string)
+	return s
+}
+
+// Int returns the integer at key, 0 if there is none.
+func (m Map) Int(key string) int64 {
+	switch n := m.Get(key).(type) {
+	case int64:
+		return n
+	case float64:
+		if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+			return int64(n)
+		}
+	}
+	return 0
+}
+
+// Handle names bytes kept outside the program: an artifact, or a result that
+// was too long to show.
+type Handle struct {
+	ID        string
+	MediaType string
+	Size      int64 // bytes
+}
+
+func (h Handle) members() Map {
+	return Map{{"handle", h.ID}, {"media_type", h.MediaType}, {"size", h.Size}}
+}
+
+// MaxNesting is how deep lists and maps may nest, in frames and in JSON. It
+// stays well below what the recursion of any guest's codec can take.
+const MaxNesting = 100
+
+// FromJSON reads one JSON text as a value. An integer stays an integer whatever
+// its size; a number with a fraction or an exponent is a float64.
+func FromJSON(text json.RawMessage) (Value, error) {
+	r := jsonx.NewReader(text, jsonx.Limits{Bytes: len(text) + 1, Depth: MaxNesting})
+	v, err := readJSON(r)
+	if err != nil {
+		r.Abandon()
+		return nil, err
+	}
+	return v, r.Finish()
+}
+
+func readJSON(r *jsonx.Reader) (Value, error) {
+	switch r.Peek() {
+	case jsonx.Object:
+		m := Map{}
+		for r.Enter(); r.More(); {
+			key := string(r.Text())
+			v, err := readJSON(r)
+			if err != nil {
+				return nil, err
+			}
+			m = append(m, Member{key, v})
+		}
+		r.Leave()
+		return m, nil
+	case jsonx.Array:
+		list := []Value{}
+		for r.Enter(); r.More(); {
+			v, err := readJSON(r)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		r.Leave()
+		return list, nil
+	case jsonx.String:
+		return string(r.Text()), nil
+	case jsonx.Number:
+		return number(string(r.Number()))
+	case jsonx.True:
+		r.Skip()
+		return true, nil
+	case jsonx.False:
+		r.Skip()
+		return false, nil
+	default:
+		r.Skip() // null, or what Finish complains of
+		return nil, nil
+	}
+}
+
+func number(text string) (Value, error) {
+	if !strings.ContainsAny(text, ".eE") {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, nil
+		}
+		if n, ok := new(big.Int).SetString(text, 10); ok {
+			return n, nil
+		}
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, fmt.Errorf("number %.40s does not fit a 64-bit float", text)
+	}
+	return f, nil
+}
+
+// ToJSON writes a value as JSON: bytes as base64 (RFC 4648), times as RFC 3339,
+// a handle as an object with handle, media_type and size. What JSON cannot hold
+// (NaN, infinities, a type that is no [Value]) is an error that names the part.
+func ToJSON(v Value) (json.RawMessage, error) {
+	return appendJSON(nil, v, "value", 0)
+}
+
+func appendJSON(b []byte, v Value, path string, depth int) ([]byte, error) {
+	if depth > MaxNesting {
+		return nil, fmt.Errorf("%.200s nests deeper than %d", path, MaxNesting)
+	}
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...), nil
+	case bool:
+		return strconv.AppendBool(b, v), nil
+	case int64:
+		return strconv.AppendInt(b, v, 10), nil
+	case *big.Int:
+		return v.Append(b, 10), nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("%.200s is %v, which JSON cannot hold", path, v)
+		}
+		if v == math.Trunc(v) && math.Abs(v) < 1e21 {
+			return strconv.AppendFloat(b, v, 'f', 1, 64), nil // stays a float when read again
+		}
+		return strconv.AppendFloat(b, v, 'g', -1, 64), nil
+	case string:
+		return appendString(b, v)
+	case []byte:
+		b = append(b, '"')
+		b = base64.StdEncoding.AppendEncode(b, v)
+		return append(b, '"'), nil
+	case time.Time:
+		b = append(b, '"')
+		b = v.AppendFormat(b, time.RFC3339Nano)
+		return append(b, '"'), nil
+	case Handle:
+		return appendJSON(b, v.members(), path, depth)
+	case []Value:
+		b = append(b, '[')
+		for i, item := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			var err error
+			if b, err = appendJSON(b, item, path+"["+strconv.Itoa(i)+"]", depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, ']'), nil
+	case Map:
+		b = append(b, '{')
+		for i, m := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			var err error
+			if b, err = appendString(b, m.Key); err != nil {
+				return nil, err
+			}
+			b = append(b, ':')
+			if b, err = appendJSON(b, m.Value, path+"."+m.Key, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, '}'), nil
+	}
+	return nil, fmt.Errorf("%.200s is a %T, which no program can hold", path, v)
+}
+
+func appendString(b []byte, s string) ([]byte, error) {
+	text, err := jsonx.Marshal(s)
+	return append(b, text...), err
+}

@@ -1,0 +1,61 @@
+// Package engine is the contract of what runs a program: a language engine of
+// our own (QuickJS, Monty, CPython as WebAssembly, CPython of the host), or a
+// guest inside any sandbox. Every engine passes enginetest.
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Engine runs programs. Its methods may be called concurrently.
+type Engine interface {
+	// Name is the engine's id: js, py-lite, py, py-native, pyodide, or the name
+	// of the sandbox driver that a guest runs under.
+	Name() string
+	// Languages that it runs, as in [bridge.Program].
+	Languages() []string
+	// Probe says whether it can run here, and within which walls.
+	Probe(ctx context.Context) sandbox.Probe
+	// Run runs one program in a state that no earlier program has touched,
+	// Job.Program.State excepted. The deadline is the engine's own business: it
+	// ends the work within Program.Limits.Wall plus 200 ms, and at once when
+	// ctx ends. A program that failed is a Result whose Outcome has a Failure.
+	// An error is a [*toolroom.Error] for what kept the program from running or
+	// ended it: timeout, cancelled, resource_limit, sandbox_unavailable,
+	// limit_not_enforceable, internal. The result is then what is known, and
+	// may be nil.
+	Run(ctx context.Context, j Job, h bridge.Host) (*Result, error)
+	// Close ends everything that the engine started.
+	Close() error
+}
+
+// Job is one program to run, and for whom.
+type Job struct {
+	// Run is the id of the run, as in its receipt.
+	Run string
+	// Owner is the identity's key. What ran for one owner never serves another.
+	Owner   string
+	Program bridge.Program
+	// Sandbox is what a guest runs under; our own engines have theirs fixed.
+	Sandbox sandbox.Spec
+}
+
+// Result is how a run ended.
+type Result struct {
+	Outcome bridge.Outcome
+	// Engine and Isolation say where it ran, for example js and
+	// wasm+ns+landlock+seccomp.
+	Engine    string
+	Isolation string
+	// Held says how each limit was held.
+	Held map[sandbox.Limit]string
+	// Start is how long it took until the program could run; CPU and
+	// PeakMemory are measured from outside where that is possible.
+	Start      time.Duration
+	CPU        time.Duration
+	PeakMemory int64
+}

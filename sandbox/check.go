@@ -1,0 +1,53 @@
+package sandbox
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Check tells whether a driver that probed as p can run s as asked. A limit
+// that it cannot hold is an error with code limit_not_enforceable, before
+// anything has run, unless s accepts best effort. A negative limit is
+// invalid_arguments; a driver that is not available is sandbox_unavailable.
+func Check(driver string, p Probe, s Spec) error {
+	if p.State != Available {
+		return unavailable(driver, p)
+	}
+	if l := s.Limits; l.Wall < 0 || l.CPU < 0 || l.CPUs < 0 || l.Memory < 0 || l.PIDs < 0 || l.Disk < 0 {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "a limit cannot be negative: %+v", l).
+			WithHint("leave a limit out, or give 0, for its default")
+	}
+	asked := s.Limits.Asked()
+	if s.Profile != Dev {
+		asked = append(asked, LimitNetwork)
+	}
+	if s.BestEffort {
+		return nil
+	}
+	var missing []string
+	for _, limit := range asked {
+		if _, held := p.Holds[limit]; held || limit == LimitWall { // the runner holds the wall time
+			continue
+		}
+		reason := p.Lacks[limit]
+		if reason == "" {
+			reason = "not supported"
+		}
+		missing = append(missing, fmt.Sprintf("%s (%s)", limit, reason))
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	e := toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s sandbox cannot hold these limits here: %s", driver, strings.Join(missing, ", "))
+	return e.WithHint("choose another runtime (toolroom doctor shows what each holds), or accept best effort")
+}
+
+func unavailable(driver string, p Probe) error {
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the %s sandbox is not available here: %s", driver, p.Reason)
+	if p.Fix != "" {
+		e = e.WithHint("%s", p.Fix)
+	}
+	return e
+}
