@@ -83,7 +83,7 @@ func (g *Guest) read() {
 
 func (g *Guest) begin(f Frame) *Job {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	job := &Job{guest: g, token: f.Token, ctx: ctx, cancel: cancel, Program: readProgram(f.Body), waiting: map[uint64]chan Map{}}
+	job := &Job{guest: g, token: f.Token, ctx: ctx, cancel: cancel, Program: ReadProgram(f.Body), waiting: map[uint64]chan Map{}}
 	g.mu.Lock()
 	g.job = job
 	g.mu.Unlock()
@@ -202,5 +202,5 @@ func (j *Job) End(e End) error {
 			e.Failure.Message = fmt.Sprintf("the value given back has %d bytes, the limit is %d", large.Size, large.Limit)
 		}
 	}
-	return j.Tell(Failed, 0, append(e.Failure.body(), tail...))
+	return j.Tell(Failed, 0, append(FailureBody(e.Failure), tail...))
 }

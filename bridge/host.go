@@ -339,6 +339,9 @@ func (r *run) answer(f Frame) (Value, error) {
 // reply answers a question. A result that is too large for a frame becomes an
 // error of its own; when the guest cannot be written to, the run ends.
 func (r *run) reply(f Frame, v Value, err error) {
+	if r.ctx.Err() != nil {
+		return // the program learns that it is cancelled, not that its tool was
+	}
 	body := Map{{"value", v}}
 	if err != nil {
 		body = Map{{"error", errorBody(toolroom.AsError(err))}}

@@ -60,7 +60,8 @@ func (t Tool) body() Map {
 	}
 }
 
-func readProgram(m Map) Program {
+// ReadProgram reads the body of a start frame.
+func ReadProgram(m Map) Program {
 	limits, _ := m.Get("limits").(Map)
 	p := Program{
 		Language: m.Text("language"),
@@ -105,7 +106,8 @@ func readTool(m Map) Tool {
 	return t
 }
 
-func (f *Failure) body() Map {
+// FailureBody is the body of the frame that tells the host of a failure.
+func FailureBody(f *Failure) Map {
 	m := Map{
 		{"kind", string(f.Kind)},
 		{"type", f.Type},

@@ -1,0 +1,13 @@
+// Command toolroom-guest is what Toolroom puts into a sandbox: it receives a
+// program over its stdin and stdout, runs it with the interpreter at hand, and
+// lets it call the tools of the room. It is built static, so that it runs in
+// any image, and as PID 1 of a VM.
+package main
+
+import (
+	"os"
+
+	"github.com/toolroom/toolroom/internal/guest"
+)
+
+func main() { os.Exit(guest.Main(os.Args[1:])) }

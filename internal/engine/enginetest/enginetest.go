@@ -1,0 +1,244 @@
+// Package enginetest is the suite that every engine passes: the same programs,
+// in each language that the engine runs, with the same tools.
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Options say what is to be tested.
+type Options struct {
+	// New makes the engine; the suite closes it.
+	New func(t *testing.T) engine.Engine
+	// Languages to test, of python and javascript; all that the engine runs if
+	// empty.
+	Languages []string
+	// Sandbox is the spec of every job, for engines that take one.
+	Sandbox sandbox.Spec
+	// Without lists what the engine cannot do by design; each is a subtest's
+	// key, see the table of behaviours. What it holds is said in docs.
+	Without []string
+}
+
+// Run runs the suite.
+func Run(t *testing.T, o Options) {
+	e := o.New(t)
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("close the engine: %v", err)
+		}
+	})
+	if p := e.Probe(t.Context()); p.State != sandbox.Available {
+		t.Fatalf("%s is not available: %s (%s)", e.Name(), p.Reason, p.Fix)
+	}
+	s := &suite{engine: e, options: o}
+	languages := o.Languages
+	if languages == nil {
+		languages = e.Languages()
+	}
+	for _, language := range languages {
+		if language != "python" && language != "javascript" {
+			continue
+		}
+		t.Run(language, func(t *testing.T) {
+			for _, c := range programs {
+				source, ok := c.source[language]
+				if !ok || s.without(c.key) {
+					continue
+				}
+				t.Run(c.key, func(t *testing.T) { s.check(t, language, source, c) })
+			}
+			t.Run("values round trip", func(t *testing.T) { s.values(t, language) })
+			t.Run("an endless program is stopped", func(t *testing.T) { s.endless(t, language) })
+			t.Run("a cancelled program is stopped", func(t *testing.T) { s.cancel(t, language) })
+			t.Run("runs see nothing of each other", func(t *testing.T) { s.apart(t, language) })
+		})
+	}
+}
+
+type suite struct {
+	engine  engine.Engine
+	options Options
+}
+
+func (s *suite) without(key string) bool {
+	for _, k := range s.options.Without {
+		if k == key {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *suite) job(language, source string) engine.Job {
+	name := map[string]string{"python": "main.py", "javascript": "main.js"}[language]
+	return engine.Job{
+		Run: "run-test", Owner: "tester", Sandbox: s.options.Sandbox,
+		Program: bridge.Program{Language: language, Name: name, Source: source, Tools: tools(), Limits: bridge.Limits{Wall: 20_000}},
+	}
+}
+
+func (s *suite) check(t *testing.T, language, source string, c program) {
+	t.Helper()
+	j := s.job(language, source)
+	j.Program.Inputs = c.inputs
+	j.Program.Withheld = c.withheld
+	if c.limits != (bridge.Limits{}) {
+		j.Program.Limits = c.limits
+		j.Program.Limits.Wall = 20_000
+	}
+	r := newRoom()
+	result, err := s.engine.Run(t.Context(), j, r)
+	if c.code != "" {
+		if toolroom.CodeOf(err) != c.code {
+			t.Fatalf("the run ended with %v, want an error %s (%+v)", err, c.code, result)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("the run broke off: %v", err)
+	}
+	if result.Engine == "" || result.Isolation == "" {
+		t.Errorf("the result does not say where it ran: %+v", result)
+	}
+	f := result.Outcome.Failure
+	switch {
+	case c.failure == nil && f != nil:
+		t.Fatalf("the program failed: %s %v\n%s", f.Kind, f, f.Trace)
+	case c.failure != nil && f == nil:
+		t.Fatalf("the program did not fail; its value is %v", result.Outcome.Value)
+	case c.failure != nil:
+		c.failure(t, f)
+	default:
+		if diff := cmp.Diff(c.value, result.Outcome.Value, bigInts); diff != "" {
+			t.Errorf("the value differs (-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff(c.stdout, r.stdout.String()); diff != "" {
+		t.Errorf("stdout differs (-want +got):\n%s", diff)
+	}
+	if c.stderr != "" && !strings.Contains(r.stderr.String(), c.stderr) {
+		t.Errorf("stderr is %q, want %q in it", r.stderr.String(), c.stderr)
+	}
+	if c.after != nil {
+		c.after(t, r)
+	}
+}
+
+var bigInts = cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 })
+
+// values sends values of every type into a program and out of it again, by
+// input, through a tool, and as the result.
+func (s *suite) values(t *testing.T, language string) {
+	huge, _ := new(big.Int).SetString("-123456789012345678901234567890", 10)
+	values := []bridge.Value{
+		nil, true, false, int64(0), int64(-1), int64(1<<53 + 1), int64(-1 << 62), huge, 1.5, -0.25, "", "grüße \u0000 🦜 \u2028",
+		[]byte{0, 1, 255},
+		time.Date(2026, 11, 21, 7, 30, 0, 123_000_000, time.UTC),
+		[]bridge.Value{},
+		bridge.Map{},
+		bridge.Map{{Key: "z", Value: int64(1)}, {Key: "a b", Value: []bridge.Value{bridge.Map{{Key: "__proto__", Value: int64(2)}}}}},
+	}
+	source := map[string]string{
+		"python":     "back = tools.echo.value(value=given)\nassert type(back) is type(given)\nback",
+		"javascript": "return await tools.echo.value({value: given})",
+	}[language]
+	j := s.job(language, source)
+	j.Program.Inputs = bridge.Map{{Key: "given", Value: values}}
+	result, err := s.engine.Run(t.Context(), j, newRoom())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := result.Outcome.Failure; f != nil {
+		t.Fatalf("%v\n%s", f, f.Trace)
+	}
+	got, _ := result.Outcome.Value.([]bridge.Value)
+	if len(got) != len(values) {
+		t.Fatalf("sent %d values, got %v", len(values), result.Outcome.Value)
+	}
+	times := cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })
+	for i, want := range values {
+		if diff := cmp.Diff(want, got[i], bigInts, times); diff != "" {
+			t.Errorf("%v came back as another value (-sent +got):\n%s", want, diff)
+		}
+	}
+}
+
+func (s *suite) endless(t *testing.T, language string) {
+	source := map[string]string{"python": "while True: pass", "javascript": "for (;;) {}"}[language]
+	j := s.job(language, source)
+	j.Program.Limits.Wall = 700
+	if _, err := s.engine.Run(t.Context(), j, newRoom()); toolroom.CodeOf(err) != toolroom.CodeTimeout {
+		t.Errorf("the run ended with %v, want a timeout", err)
+	}
+	s.stillWorks(t, language)
+}
+
+func (s *suite) cancel(t *testing.T, language string) {
+	source := map[string]string{"python": "tools.slow.wait()", "javascript": "await tools.slow.wait()"}[language]
+	ctx, cancel := context.WithCancel(t.Context())
+	r := newRoom()
+	go func() {
+		for called := false; !called; time.Sleep(time.Millisecond) {
+			r.mu.Lock()
+			called = len(r.calls) > 0
+			r.mu.Unlock()
+		}
+		cancel()
+	}()
+	result, err := s.engine.Run(ctx, s.job(language, source), r)
+	failedAsCancelled := err == nil && result.Outcome.Failure != nil && result.Outcome.Failure.Kind == bridge.FailCancelled
+	if toolroom.CodeOf(err) != toolroom.CodeCancelled && !failedAsCancelled {
+		t.Errorf("the run ended with %v, want it cancelled", err)
+	}
+	if r.cancelled != 1 {
+		t.Errorf("%d calls were cancelled with their program, want 1", r.cancelled)
+	}
+	s.stillWorks(t, language)
+}
+
+func (s *suite) stillWorks(t *testing.T, language string) {
+	t.Helper()
+	source := map[string]string{"python": "1 + 1", "javascript": "return 1 + 1"}[language]
+	result, err := s.engine.Run(t.Context(), s.job(language, source), newRoom())
+	if err != nil || result.Outcome.Failure != nil || result.Outcome.Value != bridge.Value(int64(2)) {
+		t.Errorf("the next program got %+v, %v", result, err)
+	}
+}
+
+// apart leaves state in one run and looks for it in those that follow.
+func (s *suite) apart(t *testing.T, language string) {
+	leave := map[string]string{
+		"python":     "import builtins, sys\nbuiltins.leak = 1\nsys.leak = 1\ntools.leak = 1\nleak = 1\nstr",
+		"javascript": "globalThis.leak = 1; Object.prototype.leak = 1; tools.leak = 1; Array.prototype.map = () => 'leak'; Promise.leak = 1",
+	}[language]
+	look := map[string]string{
+		"python":     "import builtins, sys\n[hasattr(builtins, 'leak'), hasattr(sys, 'leak'), 'leak' in globals(), list(map(int, '12'))]",
+		"javascript": "return [typeof leak !== 'undefined', ({}).leak !== undefined, Promise.leak !== undefined, [1, 2].map(x => x)]",
+	}[language]
+	want := []bridge.Value{false, false, false, []bridge.Value{int64(1), int64(2)}}
+	for range 3 {
+		if _, err := s.engine.Run(t.Context(), s.job(language, leave), newRoom()); err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		result, err := s.engine.Run(t.Context(), s.job(language, look), newRoom())
+		if err != nil || result.Outcome.Failure != nil {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		if diff := cmp.Diff(want, result.Outcome.Value); diff != "" {
+			t.Errorf("a later run sees an earlier one (-want +got):\n%s", diff)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+)
+
+// room is the host that programs of the suite talk to. Its tools are
+//
+//	math:add(a, b)      the sum
+//	echo:value(value)   what it is given
+//	fail:always()       an error
+//	slow:wait()         nothing, until it is cancelled
+//	slow:meet(count)    waits until count calls are under way at once
+type room struct {
+	mu        sync.Mutex
+	calls     []string
+	stdout    strings.Builder
+	stderr    strings.Builder
+	progress  []string
+	logs      []string
+	artifacts map[string][]byte
+	cancelled int
+
+	meeting int
+	met     chan struct{}
+}
+
+func newRoom() *room { return &room{artifacts: map[string][]byte{}, met: make(chan struct{})} }
+
+// tools are the tools of the room, as a program is told of them.
+func tools() []bridge.Tool {
+	tool := func(namespace, name string, parameters ...bridge.Parameter) bridge.Tool {
+		return bridge.Tool{
+			ID: namespace + ":" + name, Path: []string{namespace, name}, Globals: [][]string{{namespace, name}},
+			Kind: "go", Parameters: parameters, Doc: "A tool of the suite.",
+		}
+	}
+	number := func(name string) bridge.Parameter {
+		return bridge.Parameter{Name: name, Type: "number", Required: true}
+	}
+	git := tool("git", "status", bridge.Parameter{Name: "short", Type: "boolean"}, bridge.Parameter{Name: "_", Type: "array"})
+	git.Kind, git.Open, git.Globals = "cli", true, [][]string{{"cli", "git", "status"}}
+	return []bridge.Tool{
+		tool("math", "add", number("a"), number("b")),
+		tool("echo", "value", bridge.Parameter{Name: "value", Required: true}),
+		tool("fail", "always"),
+		tool("slow", "wait"),
+		tool("slow", "meet", number("count")),
+		git,
+	}
+}
+
+func (r *room) Call(ctx context.Context, tool string, arguments bridge.Map) (bridge.Value, error) {
+	r.mu.Lock()
+	r.calls = append(r.calls, tool)
+	r.mu.Unlock()
+	switch tool {
+	case "math:add":
+		a, aok := arguments.Get("a").(int64)
+		b, bok := arguments.Get("b").(int64)
+		if !aok || !bok {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a and b must be integers, got %v", arguments)
+		}
+		return a + b, nil
+	case "echo:value":
+		return arguments.Get("value"), nil
+	case "fail:always":
+		e := toolroom.Errorf(toolroom.CodeUpstreamError, "it always fails").WithHint("do not call it")
+		e.Tool, e.Phase, e.Retryable = tool, toolroom.PhaseExecute, true
+		return nil, e
+	case "slow:wait":
+		<-ctx.Done()
+		r.mu.Lock()
+		r.cancelled++
+		r.mu.Unlock()
+		return nil, context.Cause(ctx)
+	case "slow:meet":
+		return r.meet(ctx, int(arguments.Int("count")))
+	case "git:status":
+		return bridge.Map{{Key: "stdout", Value: " M a\n?? b\n"}, {Key: "stderr", Value: ""}, {Key: "exit_code", Value: int64(0)}, {Key: "ok", Value: true}}, nil
+	}
+	return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %s", tool)
+}
+
+func (r *room) meet(ctx context.Context, count int) (bridge.Value, error) {
+	r.mu.Lock()
+	r.meeting++
+	if r.meeting == count {
+		close(r.met)
+	}
+	r.mu.Unlock()
+	select {
+	case <-r.met:
+		return "met", nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (r *room) Chain(_ context.Context, steps []bridge.Value) (bridge.Value, error) {
+	return int64(len(steps)), nil
+}
+
+func (r *room) Search(_ context.Context, query string, limit int) (bridge.Value, error) {
+	return []bridge.Value{bridge.Map{{Key: "id", Value: "math:add"}, {Key: "query", Value: query}, {Key: "limit", Value: int64(limit)}}}, nil
+}
+
+func (r *room) Describe(_ context.Context, tool, level string) (bridge.Value, error) {
+	return bridge.Map{{Key: "id", Value: tool}, {Key: "level", Value: level}}, nil
+}
+
+func (r *room) Put(_ context.Context, name, mediaType string, data []byte) (bridge.Handle, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := fmt.Sprintf("artifact:%s", name)
+	r.artifacts[id] = data
+	return bridge.Handle{ID: id, MediaType: mediaType, Size: int64(len(data))}, nil
+}
+
+func (r *room) Get(_ context.Context, handle string, offset, _ int64) ([]byte, bridge.Handle, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	data, ok := r.artifacts[handle]
+	if !ok || offset > int64(len(data)) {
+		return nil, bridge.Handle{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no artifact %s", handle)
+	}
+	// A part at a time, so that guests must ask on.
+	part := data[offset:min(offset+4, int64(len(data)))]
+	return part, bridge.Handle{ID: handle, Size: int64(len(data))}, nil
+}
+
+func (r *room) Print(stream, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if stream == "stderr" {
+		r.stderr.WriteString(text)
+		return
+	}
+	r.stdout.WriteString(text)
+}
+
+func (r *room) Progress(done, total float64, message string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.progress = append(r.progress, fmt.Sprintf("%v/%v %s", done, total, message))
+}
+
+func (r *room) Log(level, message string, _ bridge.Map) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.logs = append(r.logs, level+" "+message)
+}

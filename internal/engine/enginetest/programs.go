@@ -1,0 +1,269 @@
+package enginetest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+)
+
+// program is one behaviour, with the source that shows it in each language.
+type program struct {
+	key      string
+	source   map[string]string
+	inputs   bridge.Map
+	withheld bridge.Map
+	limits   bridge.Limits
+
+	value   bridge.Value
+	stdout  string
+	stderr  string                                // in it
+	failure func(t *testing.T, f *bridge.Failure) // the program must fail
+	code    toolroom.Code                         // the run must end with this error
+	after   func(t *testing.T, r *room)
+}
+
+// failing checks kind and texts of a failure.
+func failing(kind bridge.FailureKind, line int, texts ...string) func(*testing.T, *bridge.Failure) {
+	return func(t *testing.T, f *bridge.Failure) {
+		t.Helper()
+		if f.Kind != kind {
+			t.Errorf("the failure is of kind %s, want %s: %v", f.Kind, kind, f)
+		}
+		if line != 0 && f.Line != line {
+			t.Errorf("the failure is in line %d, want %d: %v", f.Line, line, f)
+		}
+		all := f.Type + ": " + f.Message + "\n" + f.Trace
+		for _, text := range texts {
+			if !strings.Contains(all, text) {
+				t.Errorf("the failure does not say %q:\n%s", text, all)
+			}
+		}
+	}
+}
+
+var programs = []program{
+	{
+		key:    "a value comes back",
+		source: map[string]string{"python": "x = 20\nx + 22", "javascript": "const x = 20; return x + 22"},
+		value:  int64(42),
+	},
+	{
+		key:    "return at the top level",
+		source: map[string]string{"python": "if True:\n    return 'early'\n'late'", "javascript": "if (true) { return 'early' }\nreturn 'late'"},
+		value:  "early",
+	},
+	{
+		key:    "no value",
+		source: map[string]string{"python": "x = 1", "javascript": "const x = 1"},
+	},
+	{
+		key:    "inputs are variables",
+		source: map[string]string{"python": "[who, count + 1]", "javascript": "return [who, count + 1]"},
+		inputs: bridge.Map{{Key: "who", Value: "you"}, {Key: "count", Value: int64(1)}},
+		value:  []bridge.Value{"you", int64(2)},
+	},
+	{
+		key: "a tool is called by every form of its name",
+		source: map[string]string{
+			"python":     "[tools.math.add(a=1, b=2), math.add(1, 2), tools.math.add({'a': 1, 'b': 2}), call_tool('math:add', {'a': 1, 'b': 2}), tools['math']['add'](a=1, b=2), run('math:add', a=1, b=2)]",
+			"javascript": "return [await tools.math.add({a: 1, b: 2}), await math.add(1, 2), await call_tool('math:add', {a: 1, b: 2}), await tools['math']['add']({a: 1, b: 2}), await run('math:add', {a: 1, b: 2}), await tools.math.add({b: 2, a: 1})]",
+		},
+		value: []bridge.Value{int64(3), int64(3), int64(3), int64(3), int64(3), int64(3)},
+	},
+	{
+		key: "calls run in parallel",
+		source: map[string]string{
+			"python":     "import asyncio\nawait asyncio.gather(*[tools.slow.meet(count=5) for _ in range(5)])",
+			"javascript": "return await Promise.all([1, 2, 3, 4, 5].map(() => tools.slow.meet({count: 5})))",
+		},
+		value: []bridge.Value{"met", "met", "met", "met", "met"},
+	},
+	{
+		key: "async functions",
+		source: map[string]string{
+			"python":     "async def double(n):\n    return await tools.math.add(a=n, b=n)\n[await double(1), await double(2)]",
+			"javascript": "const double = async n => await tools.math.add({a: n, b: n}); return [await double(1), await double(2)]",
+		},
+		value: []bridge.Value{int64(2), int64(4)},
+	},
+	{
+		key: "a failed tool is an error that can be caught",
+		source: map[string]string{
+			"python":     "try:\n    tools.fail.always()\nexcept ToolError as e:\n    got = [e.code, e.phase, e.tool, e.retryable, e.hint]\ngot",
+			"javascript": "try { await tools.fail.always() } catch (e) { return [e.code, e.phase, e.tool, e.retryable, e.hint] }",
+		},
+		value: []bridge.Value{"upstream_error", "execute", "fail:always", true, "do not call it"},
+	},
+	{
+		key: "a failed tool in the idiom of the language",
+		source: map[string]string{
+			"python":     "got = []\nfor call in (lambda: call_tool('no:tool'), lambda: call_tool('math:add', {})):\n    try:\n        call()\n    except LookupError:\n        got.append('lookup')\n    except ValueError:\n        got.append('value')\ngot",
+			"javascript": "const got = []; for (const call of [() => call_tool('no:tool'), () => call_tool('math:add', {})]) { try { await call() } catch (e) { got.push(e instanceof ToolError && e instanceof Error ? e.code : 'other') } } return got.map(c => ({tool_not_found: 'lookup', invalid_arguments: 'value'})[c])",
+		},
+		value: []bridge.Value{"lookup", "value"},
+	},
+	{
+		key:    "a failed tool that nobody catches",
+		source: map[string]string{"python": "\ntools.fail.always()", "javascript": "\nawait tools.fail.always()"},
+		failure: func(t *testing.T, f *bridge.Failure) {
+			failing(bridge.FailProgram, 2, "it always fails")(t, f)
+			if f.Tool == nil || f.Tool.Code != toolroom.CodeUpstreamError {
+				t.Errorf("the failure does not hold the tool's error: %+v", f.Tool)
+			}
+		},
+	},
+	{
+		key: "the traceback shows the author's code only",
+		source: map[string]string{
+			"python":     "def inner(x):\n    return 1 / x\n\ninner(0)",
+			"javascript": "function inner(x) {\n  return x.missing.deeper\n}\n\ninner({})",
+		},
+		failure: func(t *testing.T, f *bridge.Failure) {
+			failing(bridge.FailProgram, 2, "inner")(t, f)
+			for _, ours := range []string{"guest", "prelude", "bridge"} {
+				if strings.Contains(f.Trace, ours) {
+					t.Errorf("the traceback shows our own code:\n%s", f.Trace)
+				}
+			}
+		},
+	},
+	{
+		key:     "a syntax error",
+		source:  map[string]string{"python": "x = 1\ny = = 2", "javascript": "const x = 1;\nconst y = = 2;"},
+		failure: failing(bridge.FailSyntax, 2),
+	},
+	{
+		key:     "an unknown tool is refused before the run",
+		source:  map[string]string{"python": "tools.math.add(a=1, b=1)\ntools.math.ad(a=1, b=2)", "javascript": "await tools.math.add({a: 1, b: 1});\nawait tools.math.ad({a: 1, b: 2})"},
+		failure: failing(bridge.FailCheck, 2, "add"),
+		after:   noCalls,
+	},
+	{
+		key:     "a wrong argument is refused before the run",
+		source:  map[string]string{"python": "tools.math.add(a=1, b=1)\ntools.math.add(a=1, c=2)", "javascript": "await tools.math.add({a: 1, b: 1});\nawait tools.math.add({a: 1, c: 2})"},
+		failure: failing(bridge.FailCheck, 2, "c", "math"),
+		after:   noCalls,
+	},
+	{
+		key:     "a missing argument is refused before the run",
+		source:  map[string]string{"python": "tools.math.add(a=1)", "javascript": "await tools.math.add({a: 1})"},
+		failure: failing(bridge.FailCheck, 1, "b"),
+		after:   noCalls,
+	},
+	{
+		key:     "a forgotten await is refused before the run",
+		source:  map[string]string{"python": "await tools.math.add(a=1, b=1)\nn = tools.math.add(a=1, b=2) + 1\nn", "javascript": "await tools.math.add({a: 1, b: 1});\nconst n = tools.math.add({a: 1, b: 2}) + 1;\nreturn n"},
+		failure: failing(bridge.FailCheck, 2, "await"),
+		after:   noCalls,
+	},
+	{
+		key:     "an answer that is never awaited",
+		source:  map[string]string{"python": "await tools.math.add(a=1, b=1)\nx = tools.math.add(a=1, b=2)\nNone", "javascript": "const x = tools.math.add({a: 1, b: 2});\nreturn null"},
+		failure: failing(bridge.FailCheck, 0, "await"),
+	},
+	{
+		key:      "a friendly name that was left out says why",
+		source:   map[string]string{"python": "csv.read()", "javascript": "await csv.read()"},
+		withheld: bridge.Map{{Key: "csv", Value: "csv is also a module of Python: write tools.csv"}},
+		failure:  failing(bridge.FailProgram, 1, "write tools.csv"),
+	},
+	{
+		key: "command-line programs",
+		source: map[string]string{
+			"python":     "[cli.git.status(short=True).text(), cli.git.status().lines(), cli('git').status()['exit_code']]",
+			"javascript": "return [await cli.git.status({short: true}).text(), await cli.git.status().lines(), (await cli('git').status()).exit_code]",
+		},
+		value: []bridge.Value{" M a\n?? b\n", []bridge.Value{" M a", "?? b"}, int64(0)},
+	},
+	{
+		key: "search, describe, chain",
+		source: map[string]string{
+			"python":     "[search_tools('sum', limit=3)[0]['id'], describe_tool('math:add')['level'], run_chain([{'tool': 'a:b'}, {'tool': 'c:d'}])]",
+			"javascript": "return [(await search_tools('sum', 3))[0].id, (await describe_tool('math:add')).level, await run_chain([{tool: 'a:b'}, {tool: 'c:d'}])]",
+		},
+		value: []bridge.Value{"math:add", "schema", int64(2)},
+	},
+	{
+		key: "artifacts go out and come in whole",
+		source: map[string]string{
+			"python":     "h = artifacts.put('a.txt', 'hello world')\n[h.size, artifacts.get(h).decode(), results.get(h)]",
+			"javascript": "const h = await artifacts.put('a.txt', 'hello world'); return [h.size, String.fromCharCode(...await artifacts.get(h)), await results.get(h)]",
+		},
+		value: []bridge.Value{int64(11), "hello world", "hello world"},
+	},
+	{
+		key: "output, progress and logs",
+		source: map[string]string{
+			"python":     "import sys\nprint('out', 1)\nprint('err', file=sys.stderr)\nprogress(1, 2, 'half')\nlog('note', level='warning')\nprint('more')\nNone",
+			"javascript": "console.log('out', 1); console.error('err'); progress(1, 2, 'half'); log('note', 'warning'); console.log('more'); return null",
+		},
+		stdout: "out 1\nmore\n", stderr: "err",
+		after: func(t *testing.T, r *room) {
+			t.Helper()
+			if strings.Join(r.progress, ",") != "1/2 half" || strings.Join(r.logs, ",") != "warning note" {
+				t.Errorf("progress %q, logs %q", r.progress, r.logs)
+			}
+		},
+	},
+	{
+		key:     "a value that cannot leave says which part",
+		source:  map[string]string{"python": "{'rows': [1, object()]}", "javascript": "return {rows: [1, () => 2]}"},
+		failure: failing(bridge.FailValue, 0, "rows[1]"),
+	},
+	{
+		key:     "a number that is none",
+		source:  map[string]string{"python": "{'a': float('nan')}", "javascript": "return {a: NaN}"},
+		failure: failing(bridge.FailValue, 0, "a is"),
+	},
+	{
+		key:     "a value that holds itself",
+		source:  map[string]string{"python": "a = []\na.append(a)\na", "javascript": "const a = []; a.push(a); return a"},
+		failure: failing(bridge.FailValue, 0),
+	},
+	{
+		key:     "deep recursion",
+		source:  map[string]string{"python": "def f(): return f()\nf()", "javascript": "function f() { return f() + 1 }\nf()"},
+		failure: failing(bridge.FailProgram, 0),
+	},
+	{
+		key:    "too much output",
+		source: map[string]string{"python": "while True: print('x' * 1000)", "javascript": "for (;;) console.log('x'.repeat(1000))"},
+		limits: bridge.Limits{Output: 100_000},
+		code:   toolroom.CodeResourceLimit,
+	},
+	{
+		key: "more calls than allowed can be caught",
+		source: map[string]string{
+			"python":     "n = 0\ntry:\n    while n < 10:\n        tools.math.add(a=1, b=1)\n        n += 1\nexcept ToolError as e:\n    n = [n, e.code]\nn",
+			"javascript": "let n = 0; try { while (n < 10) { await tools.math.add({a: 1, b: 1}); n++ } } catch (e) { return [n, e.code] }",
+		},
+		limits: bridge.Limits{Calls: 5},
+		value:  []bridge.Value{int64(5), "budget_exceeded"},
+	},
+	{
+		key: "a thousand calls",
+		source: map[string]string{
+			"python":     "sum(tools.math.add(a=i, b=1) for i in range(1000))",
+			"javascript": "let n = 0; for (let i = 0; i < 1000; i++) n += await tools.math.add({a: i, b: 1}); return n",
+		},
+		limits: bridge.Limits{Calls: 1000},
+		value:  int64(500_500),
+	},
+	{
+		key: "a large value",
+		source: map[string]string{
+			"python":     "len(tools.echo.value(value='x' * 3_000_000))",
+			"javascript": "return (await tools.echo.value({value: 'x'.repeat(3_000_000)})).length",
+		},
+		value: int64(3_000_000),
+	},
+}
+
+func noCalls(t *testing.T, r *room) {
+	t.Helper()
+	if len(r.calls) > 0 {
+		t.Errorf("the program ran: it called %v", r.calls)
+	}
+}

@@ -1,0 +1,55 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/toolroom/toolroom/bridge"
+)
+
+// command runs a shell script, or a command with its arguments. What it prints
+// is its output; it calls tools with the command `tool` (see [CallTool]).
+func (r *run) command(ctx context.Context) error {
+	argv := r.program.Command
+	if r.program.Language == "shell" {
+		script := filepath.Join(r.work, ".guest-script")
+		if err := os.WriteFile(script, []byte(r.program.Source), 0o600); err != nil {
+			return err
+		}
+		argv = append([]string{"sh", script}, argv...)
+	}
+	if len(argv) == 0 || argv[0] == "" {
+		return r.fail(&bridge.Failure{Kind: bridge.FailSyntax, Message: "a command needs at least its name"}, 2)
+	}
+	calls, env, err := r.serveTools(ctx)
+	if err != nil {
+		return err
+	}
+	defer calls.Close()
+	cmd := r.newCommand(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(cmd.Env, env...)
+	cmd.Stdin = bytes.NewReader(r.program.Stdin)
+	wait, err := r.begin(cmd)
+	if err != nil {
+		f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("%s cannot be started: %v", argv[0], err)}
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			f.Kind, f.Message = bridge.FailUnsupported, fmt.Sprintf("this sandbox has no program %s", argv[0])
+		}
+		return r.fail(f, 127)
+	}
+	state := wait()
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return r.fail(crash(ctx, argv[0], state), 128+int(status.Signal()))
+	}
+	usage := bridge.Map{{Key: "cpu", Value: (state.UserTime() + state.SystemTime()).Milliseconds()}}
+	if used, ok := state.SysUsage().(*syscall.Rusage); ok {
+		usage = append(usage, bridge.Member{Key: "memory", Value: used.Maxrss << 10})
+	}
+	return r.tell(bridge.Done, 0, bridge.Map{{Key: "exit", Value: int64(state.ExitCode())}, {Key: "usage", Value: usage}})
+}

@@ -1,0 +1,260 @@
+package guest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/toolroom/toolroom/bridge"
+)
+
+//go:embed python/*.py
+var pythonFiles embed.FS
+
+// interpreter is a language whose runtime speaks the bridge itself, on file
+// descriptor 3.
+type interpreter struct {
+	programs []string // tried in this order
+	files    embed.FS
+	folder   string
+	args     func(folder string) []string
+}
+
+var interpreters = map[string]interpreter{
+	"python": {
+		programs: []string{"python3", "python"}, files: pythonFiles, folder: "python",
+		// -I alone would also ignore the folder of the script.
+		args: func(folder string) []string {
+			return []string{"-s", "-E", "-B", "-X", "utf8", filepath.Join(folder, "guest.py")}
+		},
+	},
+}
+
+// bridgeFD is the descriptor of the stream in an interpreter.
+const bridgeFD = "3"
+
+func (r *run) interpret(ctx context.Context) error {
+	lang, ok := interpreters[r.program.Language]
+	path := ""
+	for _, name := range lang.programs {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if !ok || path == "" {
+		return r.fail(&bridge.Failure{
+			Kind:    bridge.FailUnsupported,
+			Message: fmt.Sprintf("this sandbox has no %s (looked for %s)", r.program.Language, strings.Join(lang.programs, ", ")),
+		}, 0)
+	}
+	folder := filepath.Join(r.work, ".guest")
+	if err := unpack(lang.files, lang.folder, folder); err != nil {
+		return err
+	}
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return fmt.Errorf("make the stream of the interpreter: %w", err)
+	}
+	defer ours.Close()
+	cmd := r.newCommand(ctx, path, lang.args(folder)...)
+	cmd.Env = append(cmd.Env, "TOOLROOM_BRIDGE_FD="+bridgeFD)
+	cmd.ExtraFiles = []*os.File{theirs}
+	wait, err := r.begin(cmd)
+	theirs.Close()
+	if err != nil {
+		return err
+	}
+	child := bridge.NewWire(ours, 0)
+	r.mu.Lock()
+	r.child = child
+	r.mu.Unlock()
+	go func() { _ = child.Write(r.start) }() // a child that reads nothing must not hold us
+	ended := r.relay(child)
+	ours.Close()
+	state := wait()
+	if ended {
+		return nil
+	}
+	return r.fail(crash(ctx, path, state), state.ExitCode())
+}
+
+// relay hands the child's frames to the host, up to the one that ends the run,
+// and tells whether there was one.
+func (r *run) relay(child *bridge.Wire) bool {
+	for {
+		f, _, err := child.Read()
+		if err != nil {
+			return false
+		}
+		if err := r.host.Write(f); err != nil {
+			return true // nobody is there to be told
+		}
+		if f.Kind == bridge.Done || f.Kind == bridge.Failed {
+			return true
+		}
+	}
+}
+
+// crash says why an interpreter ended without a word.
+func crash(ctx context.Context, path string, state *os.ProcessState) *bridge.Failure {
+	f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("%s ended in the middle of the program: %s", filepath.Base(path), state)}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		switch status.Signal() {
+		case syscall.SIGKILL:
+			f.Kind, f.Limit = bridge.FailLimit, "memory"
+			f.Message = "the program was killed, most likely for using more memory than it may"
+		case syscall.SIGXCPU:
+			f.Kind, f.Limit, f.Message = bridge.FailLimit, "cpu", "the program used more CPU time than it may"
+		}
+	}
+	if ctx.Err() != nil {
+		f.Kind, f.Limit, f.Message = bridge.FailCancelled, "", "the run was cancelled"
+	}
+	return f
+}
+
+func unpack(files embed.FS, from, to string) error {
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	entries, err := fs.ReadDir(files, from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		data, err := files.ReadFile(from + "/" + e.Name())
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, e.Name()), data, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func socketPair() (net.Conn, *os.File, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	syscall.CloseOnExec(fds[0])
+	ours := os.NewFile(uintptr(fds[0]), "bridge")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	theirs := os.NewFile(uintptr(fds[1]), "bridge")
+	if err != nil {
+		theirs.Close()
+	}
+	return conn, theirs, err
+}
+
+// newCommand is a process of the program, in a group of its own.
+func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = r.work
+	cmd.Env = append(os.Environ(), "HOME="+r.work, "TMPDIR="+r.work, "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = append(cmd.Env, r.program.Env...)
+	cmd.SysProcAttr = childAttributes()
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
+}
+
+// begin starts cmd with its output going to the host as it comes. wait returns
+// when it has ended and all its output is with the host; what it left running
+// is killed.
+func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
+	var copying sync.WaitGroup
+	var writers []*os.File
+	pipe := func(stream string) (*os.File, error) {
+		read, write, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		writers = append(writers, write)
+		copying.Go(func() {
+			defer read.Close()
+			r.print(stream, read)
+		})
+		return write, nil
+	}
+	stdout, err := pipe("stdout")
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := pipe("stderr")
+	if err == nil {
+		cmd.Stdout, cmd.Stderr = stdout, stderr
+		err = cmd.Start()
+	}
+	for _, w := range writers {
+		w.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The program itself comes later, or is a script that the shell still reads.
+	if os.Getenv(RlimitEnv) != "" && r.program.Language != "javascript" {
+		if err := limit(cmd.Process.Pid, r.program.Limits); err != nil {
+			_ = cmd.Cancel()
+			return nil, fmt.Errorf("set the limits of the program: %w", err)
+		}
+	}
+	return func() *os.ProcessState {
+		_ = cmd.Wait() // its state says how it ended
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		copying.Wait()
+		return cmd.ProcessState
+	}, nil
+}
+
+// print sends what a process writes, without cutting a rune in two.
+func (r *run) print(stream string, from io.Reader) {
+	in := bufio.NewReader(from)
+	held := make([]byte, 0, 64<<10)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := in.Read(buf)
+		held = append(held, buf[:n]...)
+		whole := len(held)
+		if err == nil {
+			whole -= partialRune(held)
+		}
+		if whole > 0 {
+			text := string(bytes.ToValidUTF8(held[:whole], []byte("\uFFFD")))
+			if r.tell(bridge.Print, 0, bridge.Map{{Key: "stream", Value: stream}, {Key: "text", Value: text}}) != nil {
+				return
+			}
+			held = append(held[:0], held[whole:]...)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// partialRune is how many bytes at the end of b begin a rune that is not whole.
+func partialRune(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}

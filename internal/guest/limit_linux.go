@@ -1,0 +1,31 @@
+package guest
+
+import (
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolroom/toolroom/bridge"
+)
+
+// limit sets the rlimits of a process that has just been started.
+func limit(pid int, l bridge.Limits) error {
+	if l.Memory > 0 {
+		if err := unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: uint64(l.Memory), Max: uint64(l.Memory)}, nil); err != nil {
+			return err
+		}
+	}
+	if l.CPU > 0 {
+		seconds := uint64(l.CPU+999) / 1000
+		return unix.Prlimit(pid, unix.RLIMIT_CPU, &unix.Rlimit{Cur: seconds, Max: seconds + 1}, nil)
+	}
+	return nil
+}
+
+// childAttributes end a program with the guest. The caller stays on its thread,
+// because Linux ends a child with the thread that started it.
+func childAttributes() *syscall.SysProcAttr {
+	runtime.LockOSThread()
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,134 @@
+"""Finds, before anything runs, unknown tools, wrong arguments and forgotten awaits."""
+
+import ast
+import difflib
+
+
+def shape(spec):
+    """The call as its author should write it."""
+    parts = [f"{p['name']}=..." for p in spec.get("parameters", []) if p.get("required")]
+    optional = [p["name"] for p in spec.get("parameters", []) if not p.get("required") and p["name"] != "_"]
+    text = f"{'.'.join(['tools', *spec.get('path', [spec['id']])])}({', '.join(parts)})"
+    return text + (f"  # optional: {', '.join(optional[:8])}" if optional else "")
+
+
+def forgotten(what):
+    return f"the answer of a tool is used without await: write `await {what.partition('  #')[0]}`"
+
+
+class CheckFailed(Exception):
+    """The program was refused; the message says what to write instead."""
+
+    def __init__(self, message, line=0, column=0):
+        super().__init__(message)
+        self.line, self.column = line, column
+
+
+class Check(ast.NodeVisitor):
+    """Finds, before anything runs, unknown tools, wrong arguments and forgotten awaits."""
+
+    def __init__(self, program, names):
+        self.program, self.names = program, names
+        self.tools = {tuple(s["path"]): s for s in program.specs}
+        self.known = {path[0] for path in self.tools}
+        self.by_path = {("tools", *path): s for path, s in self.tools.items()}
+        for spec in program.specs:
+            for path in spec.get("globals") or []:
+                self.by_path[tuple(path)] = spec
+        self.roots = {path[0] for path in self.by_path}
+        self.rebound = set()
+
+    def visit_Module(self, node):
+        for n in ast.walk(node):
+            if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Del)):
+                self.rebound.add(n.id)
+            elif isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                self.rebound.add(n.name)
+            elif isinstance(n, ast.arg):
+                self.rebound.add(n.arg)
+            elif isinstance(n, ast.alias):
+                self.rebound.add((n.asname or n.name).partition(".")[0])
+        self.generic_visit(node)
+
+    def visit_Call(self, node):
+        path = dotted(node.func)
+        if path and path[0] in self.roots and path[0] not in self.rebound:
+            spec = self.by_path.get(path)
+            if spec:
+                self.arguments(node, spec)
+            elif len(path) > 2 and path[0] == "tools" and path[1] in self.known or len(path) == 2 and path[0] != "tools":
+                self.unknown(node, path)
+        self.generic_visit(node)
+
+    def unknown(self, node, path):
+        siblings = {p[len(path) - 1]: s for p, s in self.by_path.items() if p[: len(path) - 1] == path[:-1] and len(p) == len(path)}
+        if not siblings:
+            return
+        near = difflib.get_close_matches(path[-1], siblings, 1)
+        text = f"there is no tool {'.'.join(path)}"
+        text += f"; did you mean {shape(siblings[near[0]])}?" if near else f"; {'.'.join(path[:-1])} has {', '.join(sorted(siblings)[:20])}"
+        raise CheckFailed(text, node.lineno, node.col_offset + 1)
+
+    def arguments(self, node, spec):
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            return
+        names = [p["name"] for p in spec.get("parameters", [])]
+        if not spec.get("open"):
+            for k in node.keywords:
+                if k.arg not in names:
+                    near = difflib.get_close_matches(k.arg, names, 1)
+                    text = f"{spec['id']} has no argument {k.arg}" + (f"; did you mean {near[0]}?" if near else "")
+                    raise CheckFailed(f"{text} The call is {shape(spec)}", node.lineno, node.col_offset + 1)
+        if node.args:
+            return
+        given = {k.arg for k in node.keywords}
+        missing = [p["name"] for p in spec.get("parameters", []) if p.get("required") and p["name"] not in given]
+        if missing:
+            raise CheckFailed(f"{spec['id']} needs {', '.join(missing)}. The call is {shape(spec)}", node.lineno, node.col_offset + 1)
+
+    # In a program that awaits, an answer that is used at once must be awaited.
+
+    def visit_Expr(self, node):
+        self.must_await(node.value)
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node):
+        self.must_await(node.value)
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node):
+        if node.attr not in ("text", "lines", "json"):
+            self.must_await(node.value)
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node):
+        self.must_await(node.left)
+        self.must_await(node.right)
+        self.generic_visit(node)
+
+    def visit_For(self, node):
+        self.must_await(node.iter)
+        self.generic_visit(node)
+
+    def visit_FormattedValue(self, node):
+        self.must_await(node.value)
+        self.generic_visit(node)
+
+    def must_await(self, node):
+        if not self.program.asynchronous or not isinstance(node, ast.Call):
+            return
+        path = dotted(node.func)
+        spec = path and path[0] not in self.rebound and self.by_path.get(path)
+        if spec:
+            raise CheckFailed(forgotten(shape(spec)), node.lineno, node.col_offset + 1)
+
+
+def dotted(node):
+    """The path of a.b.c, empty for anything else."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        return (node.id, *reversed(parts))
+    return ()

@@ -1,0 +1,273 @@
+"""Runs one program over the Toolroom bridge.
+
+The stream is file descriptor TOOLROOM_BRIDGE_FD (3). The first frame is start,
+which carries the program; this module answers with done or error.
+"""
+
+import ast
+import asyncio
+import io
+import json
+import linecache
+import os
+import sys
+import traceback
+import types
+
+from bridge_codec import Handle, ValueProblem, encode
+from check import Check, CheckFailed, forgotten, shape
+from stream import CALL, CHAIN, DESCRIBE, DONE, FAILED, GET, LOG, PROGRESS, PUT, SEARCH, START, Bridge, Output, ToolError
+from tools import Awaited, CommandResult, Commands, Namespace, Tool, bind
+
+
+class Program:
+    def __init__(self, bridge, start):
+        self.bridge, self.start = bridge, start
+        self.name = start.get("name") or "main.py"
+        self.asynchronous = False
+        self.under_way = []
+        self.specs = start.get("tools") or []
+
+    # Calls.
+
+    def call(self, spec, args, kwargs):
+        arguments = bind(spec, args, kwargs)
+        convert = CommandResult if spec.get("kind") == "cli" else (lambda value: value)
+        return self.ask(CALL, {"tool": spec["id"], "arguments": arguments}, shape(spec), convert)
+
+    def ask(self, kind, body, what, convert=lambda value: value):
+        if not self.asynchronous:
+            return convert(self.bridge.ask(kind, body))
+        try:
+            future = self.bridge.ask_async(kind, body)
+        except RuntimeError as e:
+            if "event loop" not in str(e):
+                raise
+            raise RuntimeError(f"{what} must be awaited inside the event loop: write `await {what}` at the top level or in an async function") from None
+        return Awaited(self, future, sys._getframe(2).f_lineno, what, convert)
+
+    # What the program sees.
+
+    def namespace(self):
+        tools, mcp, cli = Namespace(self, []), Namespace(self, [], "mcp"), Commands(self, [], "cli")
+        names = {"tools": tools, "mcp": mcp, "cli": cli}
+        for spec in self.specs:
+            tool = Tool(self, spec)
+            self._place(tools, spec["path"], tool)
+            for path in spec.get("globals") or []:
+                root = names.get(path[0])
+                if root is None:
+                    root = names[path[0]] = Namespace(self, [path[0]]) if len(path) > 1 else tool
+                if len(path) > 1:
+                    self._place(root, path[1:], tool, [path[0]])
+        names.update(
+            call_tool=self.call_tool, run=self.call_tool, search_tools=self.search_tools, describe_tool=self.describe_tool,
+            run_chain=self.run_chain, progress=self.progress, log=self.log, ToolError=ToolError, Handle=Handle,
+            artifacts=types.SimpleNamespace(put=self.put, get=self.get), results=types.SimpleNamespace(get=self.get_result),
+        )  # fmt: skip
+        names.update(self.start.get("inputs") or {})
+        return names
+
+    def _place(self, root, path, tool, prefix=()):
+        for i, part in enumerate(path[:-1]):
+            root = root._members.setdefault(part, Namespace(self, [*prefix, *path[: i + 1]]))
+        root._members[path[-1]] = tool
+
+    def call_tool(self, tool, arguments=None, /, **kwargs):
+        if isinstance(tool, Tool):
+            tool = tool._spec["id"]
+        if arguments is not None and not isinstance(arguments, dict):
+            raise TypeError(f'call_tool takes a dict of arguments: call_tool("{tool}", {{"name": value}})')
+        return self.call({"id": tool, "open": True, "parameters": []}, (), {**(arguments or {}), **kwargs})
+
+    def search_tools(self, query, limit=10):
+        return self.ask(SEARCH, {"query": query, "limit": limit}, "search_tools(...)")
+
+    def describe_tool(self, tool, level="schema"):
+        return self.ask(DESCRIBE, {"tool": tool._spec["id"] if isinstance(tool, Tool) else tool, "level": level}, "describe_tool(...)")
+
+    def run_chain(self, steps):
+        return self.ask(CHAIN, {"steps": list(steps)}, "run_chain(...)")
+
+    def progress(self, done, total=0, message=""):
+        self.bridge.send(PROGRESS, {"done": done, "total": total, "message": str(message)})
+
+    def log(self, message, level="info", **fields):
+        self.bridge.send(LOG, {"level": level, "message": str(message), "fields": fields})
+
+    def put(self, name, data, media_type=""):
+        if isinstance(data, str):
+            data, media_type = data.encode(), media_type or "text/plain"
+        elif not isinstance(data, (bytes, bytearray)):
+            data, media_type = json.dumps(data).encode(), media_type or "application/json"
+        return self.ask(PUT, {"name": name, "media_type": media_type, "data": bytes(data)}, "artifacts.put(...)", lambda m: m)
+
+    def get(self, handle):
+        if not self.asynchronous:
+            return self._read(handle)
+        return self._read_async(handle)
+
+    def _read(self, handle):
+        whole = b""
+        while True:
+            part = self.bridge.ask(GET, {"handle": getattr(handle, "handle", handle), "offset": len(whole), "length": 0})
+            whole += part["data"]
+            if len(whole) >= part["size"] or not part["data"]:
+                return whole
+
+    async def _read_async(self, handle):
+        whole = b""
+        while True:
+            part = await self.bridge.ask_async(GET, {"handle": getattr(handle, "handle", handle), "offset": len(whole), "length": 0})
+            whole += part["data"]
+            if len(whole) >= part["size"] or not part["data"]:
+                return whole
+
+    def get_result(self, handle):
+        if not self.asynchronous:
+            return read_result(self._read(handle))
+
+        async def later():
+            return read_result(await self._read_async(handle))
+
+        return later()
+
+    # Running.
+
+    def run(self, names):
+        """Gives the value of the program: of a top-level return, or of its last expression."""
+        tree = ast.parse(self.start.get("source", ""), self.name)
+        self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in ast.walk(tree))
+        Check(self, names).visit(tree)
+        tree = ast.fix_missing_locations(TopLevelReturn().visit(tree))
+        last = None
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            last = ast.Expression(tree.body.pop().value)
+        try:
+            self._execute(tree, names, "exec")
+            value = self._execute(last, names, "eval") if last else None
+        except Returned as r:
+            value = r.value
+        if isinstance(value, Awaited):
+            raise CheckFailed(forgotten(value.shape), value.line)
+        for answer in self.under_way:
+            if not answer.awaited:
+                raise CheckFailed(forgotten(answer.shape), answer.line)
+        return value
+
+    def _execute(self, tree, names, mode):
+        code = compile(tree, self.name, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        if not code.co_flags & 0x80:  # CO_COROUTINE: no await at the top level
+            return eval(code, names)
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+        return self.loop.run_until_complete(eval(code, names))
+
+    loop = None
+
+
+def read_result(data):
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode("utf-8", "replace")
+
+
+class Returned(BaseException):
+    def __init__(self, value):
+        self.value = value
+
+
+class TopLevelReturn(ast.NodeTransformer):
+    """`return x` outside a function ends the program with x."""
+
+    def visit_FunctionDef(self, node):
+        return node
+
+    visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_FunctionDef
+
+    def visit_Return(self, node):
+        value = node.value or ast.Constant(None)
+        call = ast.Call(ast.Name("__toolroom_returned__", ast.Load()), [value], [])
+        return ast.copy_location(ast.Raise(call, None), node)
+
+
+# How a run ended.
+
+
+def failure(error, program):
+    """Says why the program failed, in terms of the author's text alone."""
+    body = {"kind": "program", "type": type(error).__name__, "message": str(error), "file": program.name}
+    if isinstance(error, SyntaxError) and error.filename == program.name:
+        body.update(kind="syntax", message=error.msg, line=error.lineno or 0, column=error.offset or 0)
+        body["trace"] = "".join(traceback.format_exception_only(type(error), error))
+        return body
+    if isinstance(error, CheckFailed):
+        body.update(kind="check", type="", line=error.line, column=error.column)
+        return body
+    if isinstance(error, ValueProblem):
+        body.update(kind="value", type="")
+        return body
+    if isinstance(error, MemoryError):
+        body.update(kind="limit", limit="memory", message="the program ran out of memory")
+    if isinstance(error, KeyboardInterrupt):
+        body.update(kind="cancelled")
+    if isinstance(error, ToolError):
+        body.update(tool=error.body())
+    if isinstance(error, NameError):
+        body["message"] += withheld(error, program.start.get("withheld") or {})
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == program.name]
+    if frames:
+        body.update(line=frames[-1].lineno or 0, column=(getattr(frames[-1], "colno", None) or -1) + 1)
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames)] if frames else []
+    body["trace"] = "".join([*lines, *traceback.format_exception_only(type(error), error)])
+    return body
+
+
+def withheld(error, reasons):
+    name = getattr(error, "name", None) or str(error).partition("'")[2].partition("'")[0]
+    return f". {reasons[name]}" if name in reasons else ""
+
+
+def usage():
+    try:
+        import resource
+    except ImportError:  # not there on WASI
+        return {}
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {"cpu": int((used.ru_utime + used.ru_stime) * 1000), "memory": used.ru_maxrss * 1024}
+
+
+def serve(bridge):
+    kind, _, token, start = bridge.read_frame()
+    if kind != START:
+        raise SystemExit(f"the host began with kind {kind}")
+    bridge.token = token
+    program = Program(bridge, start)
+    linecache.cache[program.name] = (len(start.get("source", "")), None, start.get("source", "").splitlines(True), program.name)
+    stdout, stderr = Output(bridge, "stdout"), Output(bridge, "stderr")
+    sys.stdout, sys.stderr, sys.stdin = stdout, stderr, io.StringIO((start.get("stdin") or b"").decode("utf-8", "replace"))
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    sys.argv = [program.name]
+    module.__dict__.update(program.namespace(), __file__=program.name, __toolroom_returned__=Returned)
+    exit_code, body = 0, None
+    try:
+        value = program.run(module.__dict__)
+        encode(value)  # a value that cannot leave is the program's failure, not the guest's
+    except SystemExit as e:
+        value, exit_code = None, e.code if isinstance(e.code, int) else int(e.code is not None)
+        if isinstance(e.code, str):
+            print(e.code, file=stderr)
+    except BaseException as e:
+        body, exit_code = failure(e, program), 1
+    stdout.flush()
+    stderr.flush()
+    if body is not None:
+        bridge.send(FAILED, {**body, "exit": exit_code, "usage": usage()})
+    else:
+        bridge.send(DONE, {"value": value, "exit": exit_code, "usage": usage()})
+
+
+if __name__ == "__main__":
+    serve(Bridge(int(os.environ.pop("TOOLROOM_BRIDGE_FD", "3"))))

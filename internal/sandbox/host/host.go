@@ -1,0 +1,174 @@
+// Package host is the sandbox driver without a sandbox: programs run as this
+// user, on this machine, ended whole and limited by rlimits. It must be allowed
+// in the configuration and asked for by name, and is never a fallback.
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Driver is the host itself.
+type Driver struct {
+	// Work is the folder below which programs run; the system's folder for
+	// temporary files if empty.
+	Work string
+	// Owner marks what is started; see [proc.Owner].
+	Owner string
+	// Environ is this process's environment, of which a program gets what is
+	// harmless (PATH, HOME, LANG …).
+	Environ []string
+}
+
+// Name is host.
+func (d *Driver) Name() string { return "host" }
+
+// Probe says that the host is there, and what it does not hold.
+func (d *Driver) Probe(context.Context) sandbox.Probe {
+	if runtime.GOOS == "windows" {
+		return sandbox.Probe{State: sandbox.Unsupported, Reason: "guests run on Linux and other Unix systems", Fix: "use the js or py engine, or docker"}
+	}
+	p := sandbox.Probe{
+		State: sandbox.Available, Isolation: "none", Version: runtime.GOOS,
+		Holds: map[sandbox.Limit]string{
+			sandbox.LimitWall:   "SIGKILL of the process group",
+			sandbox.LimitCPU:    "RLIMIT_CPU",
+			sandbox.LimitMemory: "RLIMIT_AS",
+		},
+		Lacks: map[sandbox.Limit]string{
+			sandbox.LimitPIDs:    "RLIMIT_NPROC counts all processes of the user",
+			sandbox.LimitDisk:    "programs write where this user may",
+			sandbox.LimitNetwork: "programs have this machine's network",
+		},
+	}
+	for language, programs := range map[string][]string{"python": {"python3", "python"}, "javascript": {"node", "deno"}, "shell": {"sh"}} {
+		for _, name := range programs {
+			if _, err := exec.LookPath(name); err == nil {
+				p.Languages = append(p.Languages, language)
+				break
+			}
+		}
+	}
+	return p
+}
+
+// Start starts the guest as a child of this process.
+func (d *Driver) Start(_ context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	work, err := os.MkdirTemp(d.Work, "toolroom-run-")
+	if err != nil {
+		return nil, unavailable("a folder for the program cannot be made", err)
+	}
+	b := &box{work: work, stderr: &tail{limit: 8 << 10}}
+	env := map[string]string{guest.WorkEnv: work, guest.RlimitEnv: "1"}
+	for _, entry := range s.Env {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	b.process, err = proc.Start(proc.Spec{
+		Command: s.Guest, Args: s.Args, Env: proc.Environ(d.Environ, env), Dir: work, Owner: d.Owner, Stderr: b.stderr,
+	})
+	if err != nil {
+		os.RemoveAll(work)
+		return nil, unavailable("the guest cannot be started", err)
+	}
+	return b, nil
+}
+
+func unavailable(what string, err error) error {
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the host sandbox: %s: %w", what, err)
+	return e.WithHint("toolroom doctor shows what is missing")
+}
+
+// box is one program on the host.
+type box struct {
+	process *proc.Process
+	work    string
+	stderr  *tail
+	once    sync.Once
+}
+
+func (b *box) Stream() io.ReadWriteCloser {
+	return stream{b.process.Stdout, b.process.Stdin}
+}
+
+type stream struct {
+	io.Reader
+	io.WriteCloser
+}
+
+func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
+	select {
+	case <-b.process.Done():
+	case <-ctx.Done():
+		return sandbox.Exit{}, context.Cause(ctx)
+	}
+	exit := sandbox.Exit{Stderr: b.stderr.String()}
+	var failed *exec.ExitError
+	if errors.As(b.process.Err(), &failed) {
+		exit.Code = failed.ExitCode()
+		if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			exit.Signal = status.Signal().String()
+		}
+	}
+	return exit, nil
+}
+
+// killGrace is how long the guest may take to end what it started.
+const killGrace = 150 * time.Millisecond
+
+func (b *box) Kill(context.Context) error {
+	b.process.Stop(killGrace)
+	var err error
+	b.once.Do(func() { err = os.RemoveAll(b.work) })
+	return err
+}
+
+func (b *box) Usage() sandbox.Usage {
+	select {
+	case <-b.process.Done():
+		cpu, peak := b.process.Usage()
+		return sandbox.Usage{CPU: cpu, PeakMemory: peak}
+	default:
+		return sandbox.Usage{}
+	}
+}
+
+func (b *box) Isolation() string { return "none" }
+
+func (b *box) Held() map[sandbox.Limit]string { return (&Driver{}).Probe(context.Background()).Holds }
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	limit int
+	mu    sync.Mutex
+	text  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if over := len(t.text) - t.limit; over > 0 {
+		t.text = append(t.text[:0], t.text[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}
