@@ -45,6 +45,8 @@ type Result struct {
 	// Hidden tells what was cut from Value or Content, and where the whole is.
 	Hidden  *Hidden `json:"hidden,omitempty"`
 	Effects Effects `json:"effects"`
+	// Execution says how a program ran; nil for other tools.
+	Execution *Execution `json:"execution,omitempty"`
 	Usage   Usage   `json:"usage"`
 	Error   *Error  `json:"error,omitempty"`
 

@@ -32,7 +32,9 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/receipt"
@@ -40,6 +42,7 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // Types of the parts, under the names that programs use.
@@ -75,6 +78,10 @@ type Options struct {
 	Environ []string
 	// Log receives warnings and errors; nil discards them.
 	Log *slog.Logger
+	// Guest runs programs inside sandboxes, which Drivers start; the driver
+	// host is always there.
+	Guest   Guest
+	Drivers []sandbox.Driver
 	// Version is told to MCP servers and clients.
 	Version string
 }
@@ -98,6 +105,8 @@ type Room struct {
 	runner    *run.Runner
 	worker    *run.Worker
 	funcs     *gofunc.Source
+	engines   []engine.Engine
+	code      *code.Service
 
 	mu     sync.Mutex
 	config *config.Config
@@ -132,6 +141,9 @@ func Open(ctx context.Context, o Options) (_ *Room, err error) {
 		return nil, err
 	}
 	if err := r.registerBuiltins(); err != nil {
+		return nil, err
+	}
+	if err := r.openCode(ctx); err != nil {
 		return nil, err
 	}
 	return r, r.apply(r.config)

@@ -104,6 +104,8 @@ type Output struct {
 	Effects toolroom.Effects
 	// Raw is the answer byte for byte, where the protocol can be relayed.
 	Raw json.RawMessage
+	// Execution says how a program ran.
+	Execution *toolroom.Execution
 	// CPU and PeakMemory are measured by sources that run processes.
 	CPU        time.Duration
 	PeakMemory int64

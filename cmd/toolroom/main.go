@@ -12,13 +12,19 @@ import (
 	"syscall"
 
 	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/room"
 )
 
 // version is set by the release build.
 var version string
 
-func main() { os.Exit(run()) }
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == guest.MainArg {
+		os.Exit(guest.Main(os.Args[2:]))
+	}
+	os.Exit(run())
+}
 
 func run() int {
 	// A pipe that is closed is an error of the write, so that what runs can end
@@ -48,8 +54,23 @@ func program() cli.Program {
 		User:       userName(),
 		NoColor:    os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
 		Version:    versionOf(debug.ReadBuildInfo),
+		Guest:      findGuest(),
 		Open:       room.Open,
 	}
+}
+
+// findGuest is toolroom-guest beside this binary, or else this binary itself,
+// which is larger.
+func findGuest() room.Guest {
+	self, err := os.Executable()
+	if err != nil {
+		return room.Guest{}
+	}
+	beside := filepath.Join(filepath.Dir(self), "toolroom-guest")
+	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+		return room.Guest{Path: beside}
+	}
+	return room.Guest{Path: self, Args: []string{guest.MainArg}}
 }
 
 // stateFolder is TOOLROOM_HOME, $XDG_STATE_HOME/toolroom or

@@ -19,6 +19,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // Program is what the command line gets from the process that it runs in. In,
@@ -39,6 +40,9 @@ type Program struct {
 	// NoColor turns colours off, as --no-color does.
 	NoColor bool
 	Version string
+	// Guest runs programs inside sandboxes, which Drivers start.
+	Guest   room.Guest
+	Drivers []sandbox.Driver
 
 	// Open opens the room that commands work on: [room.Open], or a function
 	// that puts tools of its own into it.
@@ -151,7 +155,7 @@ func (a *app) openRoom(ctx context.Context, level slog.Level) (*room.Room, error
 	if err != nil {
 		return nil, err
 	}
-	return a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(level), Version: a.Version})
+	return a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(level), Version: a.Version, Guest: a.Guest, Drivers: a.Drivers})
 }
 
 // findConfig is the config file, or empty where there is none and none was

@@ -20,6 +20,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -50,6 +51,9 @@ func TestScripts(t *testing.T) {
 
 // toolroomMain is toolroom with some tools written in Go.
 func toolroomMain() {
+	if len(os.Args) > 1 && os.Args[1] == guest.MainArg {
+		os.Exit(guest.Main(os.Args[2:]))
+	}
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -57,8 +61,13 @@ func toolroomMain() {
 	if err != nil {
 		panic(err)
 	}
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
 	p := cli.Program{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+		Guest: room.Guest{Path: self, Args: []string{guest.MainArg}},
+		In:    os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Home:       os.Getenv("TOOLROOM_HOME"),
 		Config:     os.Getenv("TOOLROOM_CONFIG"),
 		Dir:        dir,

@@ -55,6 +55,7 @@ func (c check) config(config *Config) {
 			c.problem(fmt.Sprintf("cli.allow[%d]", i), quote(program)+" is not the name of a program", "for example git")
 		}
 	}
+	c.code(config.Code)
 	c.limits(config.Limits)
 	c.quota("results", config.Results)
 	c.quota("artifacts", config.Artifacts)

@@ -29,6 +29,7 @@ type Config struct {
 	Expose    Expose        `yaml:"expose,omitempty"`
 	Tools     policy.Config `yaml:"tools,omitempty"`
 	CLI       CLI           `yaml:"cli,omitempty"`
+	Code      Code          `yaml:"code,omitempty"`
 	Limits    Limits        `yaml:"limits,omitempty"`
 	Results   Quota         `yaml:"results,omitempty"`
 	Artifacts Quota         `yaml:"artifacts,omitempty"`

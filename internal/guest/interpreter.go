@@ -207,7 +207,7 @@ func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 		return nil, err
 	}
 	// The program itself comes later, or is a script that the shell still reads.
-	if os.Getenv(RlimitEnv) != "" && r.program.Language != "javascript" {
+	if os.Getenv(RlimitEnv) != "" {
 		if err := limit(cmd.Process.Pid, r.program.Limits); err != nil {
 			_ = cmd.Cancel()
 			return nil, fmt.Errorf("set the limits of the program: %w", err)

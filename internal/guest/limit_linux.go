@@ -9,10 +9,12 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// limit sets the rlimits of a process that has just been started.
+// limit sets the rlimits of a process that has just been started. RLIMIT_DATA
+// counts private writable memory (getrlimit(2)); RLIMIT_AS would count address
+// space that runtimes such as Go's and V8's only reserve.
 func limit(pid int, l bridge.Limits) error {
 	if l.Memory > 0 {
-		if err := unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: uint64(l.Memory), Max: uint64(l.Memory)}, nil); err != nil {
+		if err := unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(l.Memory), Max: uint64(l.Memory)}, nil); err != nil {
 			return err
 		}
 	}

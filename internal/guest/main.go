@@ -22,9 +22,15 @@ const (
 	RlimitEnv = "TOOLROOM_RLIMIT"
 )
 
+// MainArg makes a larger binary be the guest; toolroom-guest accepts it too.
+const MainArg = "__guest"
+
 // Main is the guest's binary, whether it is called toolroom-guest or is a part
 // of a larger one. It returns the exit code.
 func Main(args []string) int {
+	if len(args) > 0 && args[0] == MainArg {
+		args = args[1:]
+	}
 	if len(args) > 0 && args[0] == ToolArg {
 		return CallTool(args[1:], os.Stdout, os.Stderr)
 	}

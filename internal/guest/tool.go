@@ -30,7 +30,7 @@ func (r *run) serveTools(ctx context.Context) (io.Closer, []string, error) {
 		return nil, nil, fmt.Errorf("prepare the command tool: %w", err)
 	}
 	// A script and not a link: the guest may be part of a larger binary.
-	script := fmt.Sprintf("#!/bin/sh\nexec %s %s \"$@\"\n", quote(self), ToolArg)
+	script := fmt.Sprintf("#!/bin/sh\nexec %s %s %s \"$@\"\n", quote(self), MainArg, ToolArg)
 	if err := os.WriteFile(filepath.Join(bin, "tool"), []byte(script), 0o700); err != nil {
 		return nil, nil, err
 	}

@@ -33,6 +33,7 @@ var order = []struct {
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
 	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/policy", "internal/approval", "internal/artifact", "internal/receipt", "internal/secret", "internal/token"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
+	{name: "code mode", packages: []string{"internal/code"}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
 	{name: "config", packages: []string{"internal/config", "internal/imports"}, peers: true},
 	{name: "the room", packages: []string{"room"}},

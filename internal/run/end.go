@@ -43,6 +43,9 @@ func (p *pass) conclude(err error) {
 		r.Status = r.Error.Code.Info().Status
 	}
 	r.Effects = p.effects()
+	if p.output != nil {
+		r.Execution = p.output.Execution
+	}
 	r.Usage.BytesIn, r.Usage.BytesOut = int64(len(p.call.Arguments)), p.bytesOut()
 	r.Usage.Calls = int(p.children.Load())
 	if p.ran.IsZero() {

@@ -16,7 +16,7 @@ import (
 
 // The test's own binary is the guest.
 func TestMain(m *testing.M) {
-	if os.Getenv(guest.WorkEnv) != "" || len(os.Args) > 1 && os.Args[1] == guest.ToolArg {
+	if os.Getenv(guest.WorkEnv) != "" || len(os.Args) > 1 && os.Args[1] == guest.MainArg {
 		os.Exit(guest.Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())

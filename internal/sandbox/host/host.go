@@ -46,7 +46,7 @@ func (d *Driver) Probe(context.Context) sandbox.Probe {
 		Holds: map[sandbox.Limit]string{
 			sandbox.LimitWall:   "SIGKILL of the process group",
 			sandbox.LimitCPU:    "RLIMIT_CPU",
-			sandbox.LimitMemory: "RLIMIT_AS",
+			sandbox.LimitMemory: "RLIMIT_DATA",
 		},
 		Lacks: map[sandbox.Limit]string{
 			sandbox.LimitPIDs:    "RLIMIT_NPROC counts all processes of the user",

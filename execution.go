@@ -1,0 +1,60 @@
+package toolroom
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Execution says how a program ran: where, within which walls, and what it did
+// besides its value. It is part of the result of code:execute.
+type Execution struct {
+	Language string `json:"language"`
+	// Engine ran the program; Why says why it was this one.
+	Engine string `json:"engine"`
+	Why    string `json:"why,omitempty"`
+	// Isolation names the walls that really stood around it, joined by +.
+	Isolation string `json:"isolation"`
+	Profile   string `json:"profile,omitempty"`
+	// Limits are those that were asked for or are the default; Held says of
+	// each limit of the sandbox how it was held. One that is missing was not.
+	Limits ExecutionLimits   `json:"limits"`
+	Held   map[string]string `json:"held,omitempty"`
+
+	// Stdout and Stderr are cut like results; the Hidden fields tell what is
+	// missing.
+	Stdout       string  `json:"stdout"`
+	StdoutHidden *Hidden `json:"stdout_hidden,omitempty"`
+	Stderr       string  `json:"stderr"`
+	StderrHidden *Hidden `json:"stderr_hidden,omitempty"`
+	// Exit is the exit code of a command or script.
+	Exit int `json:"exit_code,omitempty"`
+
+	// Calls are the tool calls that the program made, in the order in which
+	// they began.
+	Calls   []ExecutionCall `json:"calls"`
+	Session string          `json:"session,omitempty"`
+	// Start is how long it took until the program could run.
+	Start time.Duration `json:"start_ns"`
+}
+
+// ExecutionLimits bound a program.
+type ExecutionLimits struct {
+	Wall   time.Duration `json:"wall_ns"`
+	CPU    time.Duration `json:"cpu_ns,omitempty"`
+	Memory int64         `json:"memory_bytes"`
+	Output int64         `json:"output_bytes"`
+	Calls  int           `json:"calls"`
+	PIDs   int           `json:"pids,omitempty"`
+	Disk   int64         `json:"disk_bytes,omitempty"`
+}
+
+// ExecutionCall is one tool call of a program.
+type ExecutionCall struct {
+	// Call is its id; the receipt has the whole.
+	Call      string          `json:"call"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Status    Status          `json:"status"`
+	Code      Code            `json:"code,omitempty"`
+	Duration  time.Duration   `json:"duration_ns"`
+}

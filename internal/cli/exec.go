@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/room"
+)
+
+// languages are what -l takes, with the language that each means.
+var languages = map[string]string{
+	"python": "python", "py": "python",
+	"javascript": "javascript", "js": "javascript",
+	"typescript": "typescript", "ts": "typescript",
+	"shell": "shell", "sh": "shell", "bash": "shell",
+	"command": "command",
+}
+
+func (a *app) execCommand() *cobra.Command {
+	var who caller
+	var o execOptions
+	c := &cobra.Command{
+		Use:   "exec -l LANGUAGE [CODE | -f FILE | -]",
+		Short: "Run a program in a sandbox, with the tools as its functions",
+		Long: `Run a program in a sandbox. The tools of the room are its functions: in Python
+tools.github.create_issue(title="…"), in JavaScript await tools.github.create_issue({…}).
+The value is that of return or, in Python, of the last expression.
+
+With -l command the words are a program and its arguments: exec -l command -- ls -l`,
+		Example: `  toolroom exec -l js 'const r = await tools.filesystem.list_directory({path: "."}); return r.length'
+  toolroom exec -l python 'print(tools.math.add(a=1, b=2))'
+  toolroom exec -f report.py --input 'month="May"' --json
+  toolroom exec -l python --runtime docker -f report.py`,
+		Args: cobra.ArbitraryArgs,
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			call, err := who.call()
+			if err != nil {
+				return err
+			}
+			p, err := a.program(&o, args)
+			if err != nil {
+				return err
+			}
+			if call, err = r.ExecuteCall(call, *p); err != nil {
+				return err
+			}
+			return a.runProgram(ctx, r, call, o.json)
+		}),
+	}
+	who.flags(c)
+	o.flags(c)
+	completeWords(c, "lang", "python", "js", "ts", "shell", "command")
+	completeWords(c, "profile", "dev", "standard", "hardened")
+	return c
+}
+
+// execOptions are the flags of exec.
+type execOptions struct {
+	program  room.Program
+	language string
+	file     string
+	inputs   []string
+	json     bool
+}
+
+func (o *execOptions) flags(c *cobra.Command) {
+	f := c.Flags()
+	p := &o.program
+	f.StringVarP(&o.language, "lang", "l", "", "python, js, ts, shell or command; else by the name of the file")
+	f.StringVarP(&o.file, "file", "f", "", "run this file")
+	f.StringArrayVar(&o.inputs, "input", nil, "NAME=JSON: a variable of the program")
+	f.StringVar(&p.Engine, "engine", "", "auto (the default), or the name of an engine: toolroom doctor lists them")
+	f.StringVar(&p.Runtime, "runtime", "", "run in this sandbox: process, docker, …")
+	f.StringVar(&p.Profile, "profile", "", "standard (the default: no network, read-only root), hardened or dev")
+	f.StringVar(&p.Image, "image", "", "image or root file system, for runtimes that have one")
+	f.Int64Var(&p.MemoryBytes, "memory", 0, "most bytes of memory (256 MiB)")
+	f.Int64Var(&p.CPUMS, "cpu-ms", 0, "most milliseconds of CPU time")
+	f.Float64Var(&p.CPUs, "cpus", 0, "most processors at once")
+	f.IntVar(&p.PIDs, "pids", 0, "most processes")
+	f.Int64Var(&p.DiskBytes, "disk", 0, "most bytes of files")
+	f.Int64Var(&p.OutputBytes, "output", 0, "most bytes of output (10 MiB)")
+	f.IntVar(&p.MaxCalls, "calls", 0, "most tool calls (100)")
+	f.BoolVar(&p.BestEffort, "best-effort", false, "run even where a limit cannot be held; --json lists what was")
+	f.BoolVar(&o.json, "json", false, "print the whole result envelope")
+}
+
+// program puts together what is to be run.
+func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
+	p := o.program
+	text, err := a.programText(o, args)
+	if err != nil {
+		return nil, err
+	}
+	name := o.language
+	if name == "" {
+		name = strings.TrimPrefix(filepath.Ext(o.file), ".")
+	}
+	var ok bool
+	if p.Language, ok = languages[name]; !ok {
+		return nil, usage("toolroom exec --help", "which language? -l takes python, js, ts, shell or command, not %q", name)
+	}
+	if p.Language == "command" {
+		p.Command = args
+	} else {
+		p.Code = text
+	}
+	inputs := map[string]json.RawMessage{}
+	for _, input := range o.inputs {
+		key, value, ok := strings.Cut(input, "=")
+		if !ok || !json.Valid([]byte(value)) {
+			return nil, usage("toolroom exec --help", "--input %q is not NAME=JSON; a text needs quotes: 'name=\"text\"'", input)
+		}
+		inputs[key] = json.RawMessage(value)
+	}
+	if len(inputs) > 0 {
+		if p.Inputs, err = json.Marshal(inputs); err != nil {
+			return nil, err
+		}
+	}
+	return &p, nil
+}
+
+// maxProgram is the longest program, in bytes.
+const maxProgram = 2 << 20
+
+func (a *app) programText(o *execOptions, args []string) (string, error) {
+	switch {
+	case o.file != "" && o.file != "-":
+		if len(args) > 0 && o.language != "command" {
+			return "", usage("toolroom exec --help", "the program is in %s; what is %q?", o.file, args[0])
+		}
+		data, err := os.ReadFile(o.file)
+		if err != nil {
+			return "", toolroom.Errorf(toolroom.CodeNotFound, "the program cannot be read: %w", err)
+		}
+		return string(data), nil
+	case o.language == "command":
+		return "", nil
+	case o.file == "-" || len(args) == 1 && args[0] == "-":
+		data, err := io.ReadAll(io.LimitReader(a.In, maxProgram+1))
+		if err == nil && len(data) > maxProgram {
+			err = toolroom.Errorf(toolroom.CodeInvalidArguments, "the program on stdin is longer than %d bytes", maxProgram)
+		}
+		return string(data), err
+	case len(args) == 1:
+		return args[0], nil
+	}
+	return "", usage("toolroom exec --help", "give the program as one argument, as -f FILE, or as - for stdin")
+}
+
+// runProgram prints what a program prints while it runs, and its value at the
+// end.
+func (a *app) runProgram(ctx context.Context, r *room.Room, call toolroom.Call, asJSON bool) error {
+	w := newWatcher(ctx, a, r)
+	defer w.close()
+	var result *toolroom.Result
+	for e := range r.Stream(ctx, call) {
+		if e.Final() && e.Tool == "code:execute" {
+			result = e.Result
+		}
+		if e.Kind == toolroom.EventChunk && e.Tool == "code:execute" && !asJSON {
+			if err := a.printChunk(e.Chunk); err != nil {
+				return err
+			}
+		}
+		w.watch(e)
+	}
+	if result == nil {
+		return toolroom.Errorf(toolroom.CodeInternal, "the program ended without a result")
+	}
+	if asJSON {
+		if err := a.screen.json(result); err != nil {
+			return err
+		}
+	} else if result.Error == nil && len(result.Value) > 0 && !bytes.Equal(result.Value, []byte("null")) {
+		if err := a.printResult(result); err != nil {
+			return err
+		}
+	}
+	if result.Error == nil {
+		return nil
+	}
+	message := result.Error.Message
+	if trace, ok := result.Error.Details["traceback"].(string); ok && !asJSON {
+		message = strings.TrimRight(trace, "\n")
+	}
+	a.screen.fail(message, result.Error.Hint)
+	return exitCode(result.Error.Code.Info().Exit)
+}
+
+func (a *app) printChunk(chunk json.RawMessage) error {
+	var printed struct{ Stream, Text string }
+	if err := json.Unmarshal(chunk, &printed); err != nil {
+		return nil // it is of another tool
+	}
+	out := a.Out
+	if printed.Stream == "stderr" {
+		out = a.Err
+	}
+	_, err := io.WriteString(out, printed.Text)
+	return err
+}

@@ -1,0 +1,255 @@
+// Package code is code mode: it runs a program that an agent wrote, in a
+// sandbox, with the tools of the room as its functions. It is a source with the
+// one tool code:execute, so that a program passes the pipeline like any call,
+// and the calls that it makes are children of that call.
+package code
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Tool is the id of the one tool of this source.
+const Tool = "code:execute"
+
+// Options are the parts of a [Service]; all are required.
+type Options struct {
+	Runner    *run.Runner
+	Catalog   *catalog.Catalog
+	Artifacts *artifact.Store
+	// Engines are those that programs may run on, in the order in which auto
+	// prefers them.
+	Engines []engine.Engine
+	// Guest is the path of the guest's binary, with the arguments to start it.
+	Guest     string
+	GuestArgs []string
+	Config    Config
+}
+
+// Config bounds programs. Zero fields have the defaults named.
+type Config struct {
+	// Host permits the runtime host, which is no sandbox.
+	Host bool
+	// Default is what a program gets that asks for nothing, Max the most that
+	// it may ask for.
+	Default, Max toolroom.ExecutionLimits
+	// Parallel is how many tool calls of one program may run at once (10).
+	Parallel int
+	// Image is the image or root file system of drivers that need one.
+	Image string
+	// ShownOutput is how many bytes of stdout and stderr a result shows
+	// (16,384 each).
+	ShownOutput int
+}
+
+func (c Config) withDefaults() Config {
+	c.Default = orLimits(c.Default, toolroom.ExecutionLimits{
+		Wall: bridge.DefaultWall * time.Millisecond, Memory: bridge.DefaultMemory, Output: bridge.DefaultOutput, Calls: bridge.DefaultCalls,
+	})
+	c.Max = orLimits(c.Max, toolroom.ExecutionLimits{
+		Wall: 10 * time.Minute, CPU: 10 * time.Minute, Memory: 2 << 30, Output: 64 << 20, Calls: 10_000, PIDs: 1024, Disk: 4 << 30,
+	})
+	if c.Parallel == 0 {
+		c.Parallel = bridge.DefaultParallel
+	}
+	if c.ShownOutput == 0 {
+		c.ShownOutput = 16 << 10
+	}
+	return c
+}
+
+// orLimits fills in what l leaves out.
+func orLimits(l, fallback toolroom.ExecutionLimits) toolroom.ExecutionLimits {
+	or(&l.Wall, fallback.Wall)
+	or(&l.CPU, fallback.CPU)
+	or(&l.Memory, fallback.Memory)
+	or(&l.Output, fallback.Output)
+	or(&l.Calls, fallback.Calls)
+	or(&l.PIDs, fallback.PIDs)
+	or(&l.Disk, fallback.Disk)
+	return l
+}
+
+func or[T comparable](field *T, fallback T) {
+	var zero T
+	if *field == zero {
+		*field = fallback
+	}
+}
+
+// Service runs programs. Its methods may be called concurrently.
+type Service struct {
+	o Options
+}
+
+// New makes a Service.
+func New(o Options) *Service {
+	o.Config = o.Config.withDefaults()
+	return &Service{o: o}
+}
+
+// Tools is code:execute.
+func (s *Service) Tools(context.Context) ([]toolroom.Tool, error) {
+	id, err := toolroom.ParseID(Tool)
+	if err != nil {
+		return nil, err
+	}
+	return []toolroom.Tool{{
+		ID:    id,
+		Title: "Run a program",
+		Description: "Run a Python, JavaScript, TypeScript or shell program in a sandbox, with the other tools as its functions: one program in place of many calls. " +
+			"tools.NAMESPACE.NAME(...) calls a tool (await it in JavaScript), search_tools(\"...\") finds one, describe_tool(\"...\") tells its arguments; " +
+			"the value is that of `return` or, in Python, of the last expression. What is printed comes back as stdout.",
+		InputSchema: json.RawMessage(inputSchema),
+		Source:      toolroom.SourceBuiltin,
+		Tags:        []string{"code"},
+		Timeout:     s.o.Config.Max.Wall + overhead,
+		Examples: []toolroom.Example{{
+			Title:     "Add up in JavaScript",
+			Arguments: json.RawMessage(`{"language": "javascript", "code": "return [1, 2, 3].reduce((a, b) => a + b)"}`),
+		}},
+	}}, nil
+}
+
+// overhead is the time that a call has above the program's own, to start and to
+// clean up.
+const overhead = 45 * time.Second
+
+// Call runs a program.
+func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	r, err := parse(req.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := r.limits(s.o.Config)
+	if err != nil {
+		return nil, err
+	}
+	v, err := viewFor(r.Language, r.Code, r.inputs, s.o.Catalog.All(s.o.Runner.Visible(req.Identity)))
+	if err != nil {
+		return nil, err
+	}
+	job := engine.Job{
+		Run:   req.Call,
+		Owner: req.Identity.Key(),
+		Program: bridge.Program{
+			Language: r.Language, Name: fileNames[r.Language], Source: r.Code, Command: r.Command, Stdin: []byte(r.Stdin),
+			Inputs: r.inputs, Tools: v.tools, Withheld: v.withheld,
+			Limits: bridge.Limits{
+				Wall: limits.Wall.Milliseconds(), CPU: limits.CPU.Milliseconds(), Memory: limits.Memory, Output: limits.Output,
+				Calls: limits.Calls, Parallel: s.o.Config.Parallel,
+			},
+		},
+		Sandbox: sandbox.Spec{
+			Profile: sandbox.Profile(r.Profile), Guest: s.o.Guest, Args: s.o.GuestArgs, Image: s.o.Config.Image, BestEffort: r.BestEffort,
+			Limits: sandbox.Limits{Wall: limits.Wall, CPU: limits.CPU, CPUs: r.CPUs, Memory: limits.Memory, PIDs: limits.PIDs, Disk: limits.Disk},
+		},
+	}
+	if r.Image != "" {
+		job.Sandbox.Image = r.Image
+	}
+	if job.Sandbox.Profile == "" {
+		job.Sandbox.Profile = sandbox.Standard
+	}
+	candidates, err := s.candidates(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	h := &host{Service: s, request: req}
+	return s.run(ctx, h, job, limits, candidates)
+}
+
+var fileNames = map[string]string{"python": "main.py", "javascript": "main.js", "typescript": "main.ts", "shell": "main.sh"}
+
+// run tries the candidates in their order. The next one is tried only when the
+// one before cannot run the program; what tools have answered by then is not
+// asked again.
+func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, candidates []candidate) (*source.Output, error) {
+	var refusals []string
+	for i, c := range candidates {
+		h.rewind()
+		result, err := c.engine.Run(ctx, job, h)
+		if result == nil {
+			result = &engine.Result{Engine: c.engine.Name()}
+		}
+		failure := result.Outcome.Failure
+		if err == nil && failure != nil && failure.Kind == bridge.FailUnsupported && i+1 < len(candidates) {
+			refusals = append(refusals, fmt.Sprintf("%s cannot run it (%s)", c.engine.Name(), failure.Message))
+			continue
+		}
+		why := strings.Join(append(refusals, c.why), "; ")
+		return s.output(ctx, h, job, limits, result, why, err)
+	}
+	return nil, errors.New("there was no engine to try") // candidates never returns an empty list
+}
+
+// output turns how a run ended into what a source gives back.
+func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, result *engine.Result, why string, err error) (*source.Output, error) {
+	x := &toolroom.Execution{
+		Language: job.Program.Language, Engine: result.Engine, Why: why, Isolation: result.Isolation,
+		Limits: limits, Exit: result.Outcome.Exit, Calls: slices.Clone(h.made()), Start: result.Start,
+	}
+	if result.Held != nil {
+		x.Held = map[string]string{}
+		for limit, how := range result.Held {
+			x.Held[string(limit)] = how
+		}
+	}
+	var kept error
+	x.Stdout, x.StdoutHidden, kept = s.show(ctx, h, "stdout", h.stdout.String())
+	if kept == nil {
+		x.Stderr, x.StderrHidden, kept = s.show(ctx, h, "stderr", h.stderr.String())
+	}
+	out := &source.Output{Execution: x, CPU: result.CPU, PeakMemory: result.PeakMemory}
+	if out.CPU == 0 {
+		out.CPU = time.Duration(result.Outcome.CPU) * time.Millisecond
+	}
+	if out.PeakMemory == 0 {
+		out.PeakMemory = result.Outcome.Memory
+	}
+	if len(x.Calls) == 0 && job.Sandbox.Profile != sandbox.Dev {
+		out.Effects = toolroom.EffectsNone // nothing of a closed sandbox stays
+	}
+	switch f := result.Outcome.Failure; {
+	case err != nil:
+		return out, err
+	case kept != nil:
+		return out, kept
+	case f != nil:
+		return out, failed(f)
+	case x.Exit != 0:
+		return out, exited(x)
+	}
+	if out.Value, err = bridge.ToJSON(result.Outcome.Value); err != nil {
+		return out, toolroom.Errorf(toolroom.CodeExecutionFailed, "the value of the program cannot be shown as JSON: %w", err)
+	}
+	return out, nil
+}
+
+// Close ends the engines.
+func (s *Service) Close() error {
+	var all []error
+	for _, e := range s.o.Engines {
+		all = append(all, e.Close())
+	}
+	return errors.Join(all...)
+}
+
+// Describe says what this source is.
+func (s *Service) Describe() source.Description {
+	return source.Description{Kind: toolroom.SourceBuiltin, Title: "Code mode", State: "ready"}
+}

@@ -1,0 +1,148 @@
+package code
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+)
+
+const inputSchema = `{
+  "type": "object",
+  "properties": {
+    "language": {"type": "string", "enum": ["python", "javascript", "typescript", "shell", "command"], "description": "python, javascript, typescript, shell, or command for a program with arguments"},
+    "code": {"type": "string", "description": "the program"},
+    "command": {"type": "array", "items": {"type": "string"}, "description": "for language command: the program and its arguments; for shell: the script's arguments"},
+    "stdin": {"type": "string"},
+    "inputs": {"type": "object", "description": "values that the program has as variables"},
+    "engine": {"type": "string", "description": "auto, or the name of an engine"},
+    "runtime": {"type": "string", "description": "run in this sandbox: process, docker, ..."},
+    "profile": {"type": "string", "enum": ["dev", "standard", "hardened"], "description": "standard has no network and a read-only root"},
+    "image": {"type": "string", "description": "for runtimes that have images"},
+    "timeout_ms": {"type": "integer"},
+    "cpu_ms": {"type": "integer"},
+    "cpus": {"type": "number"},
+    "memory_bytes": {"type": "integer"},
+    "output_bytes": {"type": "integer"},
+    "max_calls": {"type": "integer"},
+    "pids": {"type": "integer"},
+    "disk_bytes": {"type": "integer"},
+    "best_effort": {"type": "boolean", "description": "run even where a limit cannot be held; the result lists what was"}
+  },
+  "required": ["language"],
+  "additionalProperties": false
+}`
+
+// Request is the arguments of code:execute.
+type Request struct {
+	Language string          `json:"language"`
+	Code     string          `json:"code,omitempty"`
+	Command  []string        `json:"command,omitempty"`
+	Stdin    string          `json:"stdin,omitempty"`
+	Inputs   json.RawMessage `json:"inputs,omitempty"`
+
+	Engine  string `json:"engine,omitempty"`
+	Runtime string `json:"runtime,omitempty"`
+	Profile string `json:"profile,omitempty"`
+	Image   string `json:"image,omitempty"`
+
+	// Limits; 0 is the configured default, negative is refused, and what is
+	// above the configured maximum becomes that maximum.
+	TimeoutMS   int64   `json:"timeout_ms,omitempty"`
+	CPUMS       int64   `json:"cpu_ms,omitempty"`
+	CPUs        float64 `json:"cpus,omitempty"`
+	MemoryBytes int64   `json:"memory_bytes,omitempty"`
+	OutputBytes int64   `json:"output_bytes,omitempty"`
+	MaxCalls    int     `json:"max_calls,omitempty"`
+	PIDs        int     `json:"pids,omitempty"`
+	DiskBytes   int64   `json:"disk_bytes,omitempty"`
+	BestEffort  bool    `json:"best_effort,omitempty"`
+
+	inputs bridge.Map
+}
+
+func parse(arguments json.RawMessage) (*Request, error) {
+	r := &Request{}
+	if err := json.Unmarshal(arguments, r); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s are not usable: %w", Tool, err)
+	}
+	if r.Language == "command" && len(r.Command) == 0 {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "language command needs a command").
+			WithHint(`for example {"language": "command", "command": ["ls", "-l"]}`)
+	}
+	if r.Language != "command" && r.Code == "" {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no code to run").
+			WithHint(`for example {"language": "python", "code": "1 + 1"}`)
+	}
+	if len(r.Inputs) > 0 {
+		inputs, err := bridge.FromJSON(r.Inputs)
+		if err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the inputs are not usable: %w", err)
+		}
+		m, ok := inputs.(bridge.Map)
+		if !ok {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the inputs must be one object, whose keys become variables")
+		}
+		r.inputs = m
+	}
+	for _, input := range r.inputs {
+		if identifier(input.Key) != input.Key || input.Key == "" {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the input %q is no name of a variable", input.Key)
+		}
+	}
+	return r, nil
+}
+
+// limits are what the request asks for, within what the config allows.
+func (r *Request) limits(c Config) (toolroom.ExecutionLimits, error) {
+	for name, n := range map[string]float64{
+		"timeout_ms": float64(r.TimeoutMS), "cpu_ms": float64(r.CPUMS), "cpus": r.CPUs, "memory_bytes": float64(r.MemoryBytes),
+		"output_bytes": float64(r.OutputBytes), "max_calls": float64(r.MaxCalls), "pids": float64(r.PIDs), "disk_bytes": float64(r.DiskBytes),
+	} {
+		if n < 0 {
+			return toolroom.ExecutionLimits{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is %v: a limit cannot be negative", name, n).
+				WithHint("leave it out, or give 0, for its default")
+		}
+	}
+	asked := toolroom.ExecutionLimits{
+		Wall:   time.Duration(min(r.TimeoutMS, int64(c.Max.Wall/time.Millisecond))) * time.Millisecond,
+		CPU:    time.Duration(min(r.CPUMS, int64(c.Max.CPU/time.Millisecond))) * time.Millisecond,
+		Memory: r.MemoryBytes, Output: r.OutputBytes, Calls: r.MaxCalls, PIDs: r.PIDs, Disk: r.DiskBytes,
+	}
+	l := orLimits(asked, c.Default)
+	l.Memory = min(l.Memory, c.Max.Memory)
+	l.Output = min(l.Output, c.Max.Output)
+	l.Calls = min(l.Calls, c.Max.Calls)
+	l.PIDs = min(l.PIDs, c.Max.PIDs)
+	l.Disk = min(l.Disk, c.Max.Disk)
+	return l, nil
+}
+
+// Arguments is the request as the arguments of a call.
+func (r *Request) Arguments() (json.RawMessage, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("write the arguments of %s: %w", Tool, err)
+	}
+	return text, nil
+}
+
+// NewCall is the call that runs a request, with the time and the budget of
+// child calls that it asks for. Identity and session are the caller's to set.
+func NewCall(r *Request, surface string) (toolroom.Call, error) {
+	arguments, err := r.Arguments()
+	if err != nil {
+		return toolroom.Call{}, err
+	}
+	budget, err := toolroom.NewBudget(toolroom.BudgetLimits{Calls: r.MaxCalls})
+	if err != nil {
+		return toolroom.Call{}, err
+	}
+	timeout := time.Duration(bridge.DefaultWall) * time.Millisecond
+	if r.TimeoutMS > 0 {
+		timeout = time.Duration(r.TimeoutMS) * time.Millisecond
+	}
+	return toolroom.Call{Tool: Tool, Arguments: arguments, Surface: surface, Timeout: timeout + overhead, Budget: budget}, nil
+}

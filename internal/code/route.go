@@ -1,0 +1,88 @@
+package code
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/nearest"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// candidate is an engine that may run a program, and why it was chosen.
+type candidate struct {
+	engine engine.Engine
+	why    string
+}
+
+// hostRuntime must be asked for by name, and allowed by the config.
+const hostRuntime = "host"
+
+// candidates are the engines to try, in their order; never none. An engine or a
+// runtime that is named is the only one.
+func (s *Service) candidates(ctx context.Context, r *Request) ([]candidate, error) {
+	name := r.Engine
+	if r.Runtime != "" {
+		if name != "" && name != "auto" && name != r.Runtime {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "engine %s and runtime %s are both named: a runtime brings its own interpreter", name, r.Runtime).
+				WithHint("name one of them")
+		}
+		name = r.Runtime
+	}
+	if name != "" && name != "auto" {
+		return s.named(ctx, r, name)
+	}
+	var list []candidate
+	var missing []string
+	for _, e := range s.o.Engines {
+		if e.Name() == hostRuntime || !slices.Contains(e.Languages(), r.Language) {
+			continue
+		}
+		if p := e.Probe(ctx); p.State != sandbox.Available {
+			missing = append(missing, fmt.Sprintf("%s: %s", e.Name(), p.Reason))
+			continue
+		}
+		why := "the first engine for " + r.Language
+		if len(missing) > 0 {
+			why = fmt.Sprintf("the first available engine for %s (not available: %s)", r.Language, strings.Join(missing, "; "))
+		}
+		list = append(list, candidate{e, why})
+	}
+	if len(list) == 0 {
+		if len(missing) == 0 {
+			missing = []string{"none of the configured runtimes does"}
+		}
+		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can run %s: %s", r.Language, strings.Join(missing, "; "))
+		return nil, e.WithHint("toolroom doctor shows what is missing and how to get it; without a sandbox code runs only with --runtime host, where the config allows it")
+	}
+	return list, nil
+}
+
+func (s *Service) named(ctx context.Context, r *Request, name string) ([]candidate, error) {
+	var names []string
+	for _, e := range s.o.Engines {
+		if e.Name() != name {
+			names = append(names, e.Name())
+			continue
+		}
+		if name == hostRuntime && !s.o.Config.Host {
+			return nil, toolroom.Errorf(toolroom.CodeDenied, "the runtime host is no sandbox, and the configuration does not allow it").
+				WithHint("use another runtime, or write code: {host: true} into toolroom.yaml if programs may do all that you may")
+		}
+		if !slices.Contains(e.Languages(), r.Language) {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s does not run %s, only %s", name, r.Language, strings.Join(e.Languages(), ", "))
+		}
+		if p := e.Probe(ctx); p.State != sandbox.Available {
+			return nil, sandbox.Check(name, p, sandbox.Spec{})
+		}
+		return []candidate{{e, "it was asked for"}}, nil
+	}
+	err := toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no engine or runtime %q", name)
+	if near, ok := nearest.Of(name, names); ok {
+		return nil, err.WithHint("did you mean %s?", near)
+	}
+	return nil, err.WithHint("there are auto, %s", strings.Join(names, ", "))
+}

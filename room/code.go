@@ -1,0 +1,93 @@
+package room
+
+import (
+	"context"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/code"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
+	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Program is a program for [Room.Execute].
+type Program = code.Request
+
+// Guest is the binary that runs programs inside sandboxes.
+type Guest struct {
+	// Path of a static binary; Args make it the guest, where it is part of a
+	// larger one.
+	Path string
+	Args []string
+}
+
+// Execute runs a program that calls the tools of this room, as the caller that
+// as names. Like Run it always returns a result.
+func (r *Room) Execute(ctx context.Context, as toolroom.Call, p Program) (*toolroom.Result, error) {
+	call, err := r.ExecuteCall(as, p)
+	if err != nil {
+		return nil, err
+	}
+	return r.Run(ctx, call), nil
+}
+
+// ExecuteCall is the call by which a program runs, for Stream and Submit. The
+// caller's timeout is the program's, where that has none of its own.
+func (r *Room) ExecuteCall(as toolroom.Call, p Program) (toolroom.Call, error) {
+	if p.TimeoutMS == 0 {
+		p.TimeoutMS = as.Timeout.Milliseconds()
+	}
+	call, err := code.NewCall(&p, as.Surface)
+	if err != nil {
+		return toolroom.Call{}, err
+	}
+	as.Tool, as.Arguments, as.Timeout, as.Budget = call.Tool, call.Arguments, call.Timeout, call.Budget
+	return as, nil
+}
+
+// Engines are what programs can run on, with what was found out about each.
+func (r *Room) Engines(ctx context.Context) []EngineStatus {
+	list := make([]EngineStatus, len(r.engines))
+	for i, e := range r.engines {
+		list[i] = EngineStatus{Name: e.Name(), Languages: e.Languages(), Probe: e.Probe(ctx)}
+	}
+	return list
+}
+
+// EngineStatus is an engine or runtime and what it can do on this machine.
+type EngineStatus struct {
+	Name      string   `json:"name"`
+	Languages []string `json:"languages"`
+	sandbox.Probe
+}
+
+// openCode puts code mode into the catalog.
+func (r *Room) openCode(ctx context.Context) error {
+	for _, d := range r.o.Drivers {
+		r.engines = append(r.engines, hosted.New(d))
+	}
+	r.engines = append(r.engines, hosted.New(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ}))
+	if r.config.Code.Disabled {
+		return nil
+	}
+	r.code = code.New(code.Options{
+		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Engines: r.engines,
+		Guest: r.o.Guest.Path, GuestArgs: r.o.Guest.Args, Config: codeConfig(r.config.Code),
+	})
+	tools, err := r.code.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	return r.catalog.SetProvider("code", r.code, tools)
+}
+
+func codeConfig(c config.Code) code.Config {
+	return code.Config{
+		Host: c.Host, Default: executionLimits(c.Default), Max: executionLimits(c.Max), Parallel: c.Parallel, Image: c.Image,
+	}
+}
+
+func executionLimits(l config.CodeLimits) toolroom.ExecutionLimits {
+	return toolroom.ExecutionLimits{Wall: l.Timeout, CPU: l.CPU, Memory: l.Memory, Output: l.Output, Calls: l.Calls, PIDs: l.PIDs, Disk: l.Disk}
+}
