@@ -58,6 +58,18 @@ func (b *Budget) TakeCall(depth int) error {
 	return nil
 }
 
+// Allow raises the number of calls that are left to at least n. It is for a tool
+// whose arguments say how many calls it may make, when its call is the first of
+// its tree.
+func (b *Budget) Allow(n int) {
+	for {
+		left := b.calls.Load()
+		if left >= int64(n) || b.calls.CompareAndSwap(left, int64(n)) {
+			return
+		}
+	}
+}
+
 // TakeBytes spends n bytes of results, or reports budget_exceeded.
 func (b *Budget) TakeBytes(n int) error {
 	if b.bytes.Add(-int64(n)) < 0 {

@@ -35,6 +35,9 @@ type Tool struct {
 	// Timeout is the ceiling of a call's run time; zero leaves the runner's
 	// ceiling. A caller may ask for less, never for more.
 	Timeout time.Duration `json:"timeout,omitempty"`
+	// DefaultTimeout is the run time of a call that asks for none; zero leaves
+	// the runner's default.
+	DefaultTimeout time.Duration `json:"default_timeout,omitempty"`
 	// Concurrency is how many calls may run at once; zero is unlimited.
 	Concurrency int `json:"concurrency,omitempty"`
 	// Sensitive lists JSON pointers into the arguments whose values are never

@@ -38,12 +38,9 @@ func (r *Room) ExecuteCall(as toolroom.Call, p Program) (toolroom.Call, error) {
 	if p.TimeoutMS == 0 {
 		p.TimeoutMS = as.Timeout.Milliseconds()
 	}
-	call, err := code.NewCall(&p, as.Surface)
-	if err != nil {
-		return toolroom.Call{}, err
-	}
-	as.Tool, as.Arguments, as.Timeout, as.Budget = call.Tool, call.Arguments, call.Timeout, call.Budget
-	return as, nil
+	arguments, err := p.Arguments()
+	as.Tool, as.Arguments, as.Timeout = code.Tool, arguments, 0
+	return as, err
 }
 
 // Engines are what programs can run on, with what was found out about each.

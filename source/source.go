@@ -86,6 +86,9 @@ type Request struct {
 	Arguments      json.RawMessage
 	Identity       toolroom.Identity
 	IdempotencyKey string
+	// Budget is that of the whole call tree when this call is the first of it,
+	// else nil.
+	Budget *toolroom.Budget
 	// Emit sends progress, chunk and log events while the tool runs. It fills
 	// in call, tool and time, may block for backpressure, and does nothing
 	// after the call has ended. It is never nil.

@@ -118,6 +118,8 @@ func (s *Service) Tools(context.Context) ([]toolroom.Tool, error) {
 		Source:      toolroom.SourceBuiltin,
 		Tags:        []string{"code"},
 		Timeout:     s.o.Config.Max.Wall + overhead,
+		// The program's own time is in its arguments.
+		DefaultTimeout: s.o.Config.Max.Wall + overhead,
 		Examples: []toolroom.Example{{
 			Title:     "Add up in JavaScript",
 			Arguments: json.RawMessage(`{"language": "javascript", "code": "return [1, 2, 3].reduce((a, b) => a + b)"}`),
@@ -129,6 +131,10 @@ func (s *Service) Tools(context.Context) ([]toolroom.Tool, error) {
 // clean up.
 const overhead = 45 * time.Second
 
+// lastWords is the time that is kept of a call's own deadline, so that a program
+// which is stopped still has a result.
+const lastWords = 300 * time.Millisecond
+
 // Call runs a program.
 func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	r, err := parse(req.Arguments)
@@ -138,6 +144,12 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	limits, err := r.limits(s.o.Config)
 	if err != nil {
 		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		limits.Wall = max(min(limits.Wall, time.Until(deadline)-lastWords), time.Millisecond)
+	}
+	if req.Budget != nil {
+		req.Budget.Allow(limits.Calls)
 	}
 	v, err := viewFor(r.Language, r.Code, r.inputs, s.o.Catalog.All(s.o.Runner.Visible(req.Identity)))
 	if err != nil {

@@ -128,21 +128,3 @@ func (r *Request) Arguments() (json.RawMessage, error) {
 	}
 	return text, nil
 }
-
-// NewCall is the call that runs a request, with the time and the budget of
-// child calls that it asks for. Identity and session are the caller's to set.
-func NewCall(r *Request, surface string) (toolroom.Call, error) {
-	arguments, err := r.Arguments()
-	if err != nil {
-		return toolroom.Call{}, err
-	}
-	budget, err := toolroom.NewBudget(toolroom.BudgetLimits{Calls: r.MaxCalls})
-	if err != nil {
-		return toolroom.Call{}, err
-	}
-	timeout := time.Duration(bridge.DefaultWall) * time.Millisecond
-	if r.TimeoutMS > 0 {
-		timeout = time.Duration(r.TimeoutMS) * time.Millisecond
-	}
-	return toolroom.Call{Tool: Tool, Arguments: arguments, Surface: surface, Timeout: timeout + overhead, Budget: budget}, nil
-}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,6 +47,9 @@ func (p *pass) run() error {
 			IdempotencyKey: p.call.IdempotencyKey,
 			Emit:           p.emit,
 		},
+	}
+	if p.parent == nil {
+		x.request.Budget = p.budget
 	}
 	type outcome struct {
 		output *source.Output
@@ -105,10 +109,7 @@ func (p *pass) timeout() time.Duration {
 	if ceiling == 0 {
 		ceiling = p.Limits.MaxTimeout
 	}
-	asked := p.call.Timeout
-	if asked <= 0 {
-		asked = p.Limits.Timeout
-	}
+	asked := cmp.Or(max(p.call.Timeout, 0), p.entry.Tool.DefaultTimeout, p.Limits.Timeout)
 	return min(asked, ceiling)
 }
 

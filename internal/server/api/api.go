@@ -96,6 +96,7 @@ func New(o Options) *Server {
 	s.api = humago.New(s.mux, config(o.Version))
 	s.routeTools()
 	s.routeCalls()
+	s.routeExecute()
 	s.routeReceipts()
 	s.routeEvents()
 	s.routeApprovals()
