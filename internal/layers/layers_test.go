@@ -27,7 +27,6 @@ var order = []struct {
 	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},
 	{name: "where code runs", packages: []string{"sandbox/..."}, peers: true},
 	{name: "engines and drivers", packages: []string{"internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/..."}, peers: true},
-	{name: "isolation", packages: []string{"internal/lockdown"}},
 	{name: "schemas", packages: []string{"internal/schema"}},
 	{name: "contracts", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},

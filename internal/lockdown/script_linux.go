@@ -34,12 +34,9 @@ func (p *plan) script() (*script, error) {
 	none := uint64(0)
 	s.add("sigprocmask", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, pointer(s, &none), 0, 8)
 
-	var f filter
-	switch p.Seccomp {
-	case Hardened:
-		f = hardenedFilter(p.Network)
-	default:
-		f = standardFilter(p.Network)
+	f := standardFilter(surroundings{network: p.Network, alone: p.Namespaces})
+	if p.Seccomp == Hardened {
+		f = hardenedFilter(surroundings{network: p.Network, alone: p.Namespaces})
 	}
 	program := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	s.add("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, pointer(s, &program))

@@ -81,8 +81,27 @@ func (f *filter) all(action uint32, numbers []int) {
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
+// surroundings are what the filters depend on.
+type surroundings struct {
+	network bool
+	// alone says that the program has a root of its own, and so no Unix sockets of
+	// the host in reach.
+	alone bool
+}
+
+func (s surroundings) families() []uint32 {
+	var families []uint32
+	if s.alone {
+		families = append(families, unix.AF_UNIX)
+	}
+	if s.network {
+		families = append(families, unix.AF_INET, unix.AF_INET6)
+	}
+	return families
+}
+
 // byArgument are the calls whose arguments decide, alike in both filters.
-func (f *filter) byArgument(network bool) {
+func (f *filter) byArgument(s surroundings) {
 	f.on(unix.SYS_CLONE, loadArg(0), jumpAnyBit(newNamespaces, 0, 1), answer(refuse), answer(allow))
 	// The flags of clone3 are in memory, which a filter cannot see: with this
 	// answer the C libraries take clone.
@@ -92,10 +111,7 @@ func (f *filter) byArgument(network bool) {
 	// To put characters into a terminal's input.
 	f.on(unix.SYS_IOCTL, loadArg(1), jumpEqual(unix.TIOCSTI, 1, 0), jumpEqual(tiocLinux, 0, 1), answer(refuse), answer(allow))
 
-	families := []uint32{unix.AF_UNIX}
-	if network {
-		families = append(families, unix.AF_INET, unix.AF_INET6)
-	}
+	families := s.families()
 	body := []unix.SockFilter{loadArg(0)}
 	for i, family := range families {
 		// Past the families that are left, and the refusal.
@@ -104,13 +120,23 @@ func (f *filter) byArgument(network bool) {
 	body = append(body, answer(noFamily),
 		loadArg(1), and(0xf), jumpEqual(unix.SOCK_RAW, 0, 1), answer(refuse), answer(allow))
 	f.on(unix.SYS_SOCKET, body...)
+
+	// Processes of one user may set one another's limits and priorities: init is
+	// such a process, and without namespaces the server is.
+	for _, setter := range []int{unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR} {
+		f.on(setter, loadArg(0), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
+	}
+	for _, setter := range []int{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET} {
+		f.on(setter, loadArg(1), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
+	}
+	f.on(unix.SYS_PRLIMIT64, loadArg(0), jumpEqual(0, 4, 0), // itself, or only a question
+		loadArg(2), jumpEqual(0, 0, 3), loadArgHigh(2), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
 }
 
-// standardFilter refuses what is dangerous and allows the rest. Without a
-// network only Unix sockets can be made.
-func standardFilter(network bool) filter {
+// standardFilter refuses what is dangerous and allows the rest.
+func standardFilter(s surroundings) filter {
 	f := newFilter()
-	f.byArgument(network)
+	f.byArgument(s)
 	f.all(refuse, dangerous)
 	f.all(unknown, dangerousNew)
 	return append(f, answer(allow))
@@ -118,9 +144,9 @@ func standardFilter(network bool) filter {
 
 // hardenedFilter allows what interpreters and command-line programs need and
 // knows nothing else, so that programs take the older way where there is one.
-func hardenedFilter(network bool) filter {
+func hardenedFilter(s surroundings) filter {
 	f := newFilter()
-	f.byArgument(network)
+	f.byArgument(s)
 	f.all(allow, ordinary)
 	f.all(allow, ordinaryLegacy)
 	f.all(refuse, dangerous)

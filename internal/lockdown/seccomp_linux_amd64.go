@@ -6,7 +6,7 @@ const (
 	auditArch = unix.AUDIT_ARCH_X86_64
 	// x32Bit marks calls of the x32 table.
 	x32Bit     = 0x40000000
-	tiocLinux = unix.TIOCLINUX
+	tiocLinux  = unix.TIOCLINUX
 	newfstatat = unix.SYS_NEWFSTATAT
 )
 

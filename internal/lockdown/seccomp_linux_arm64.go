@@ -5,8 +5,8 @@ import "golang.org/x/sys/unix"
 const (
 	auditArch = unix.AUDIT_ARCH_AARCH64
 	// x32Bit is of amd64 only.
-	x32Bit    = 0
-	tiocLinux = unix.TIOCLINUX
+	x32Bit     = 0
+	tiocLinux  = unix.TIOCLINUX
 	newfstatat = unix.SYS_FSTATAT
 )
 
