@@ -195,7 +195,10 @@ func (h *Host) command(p plan, s Spec) *exec.Cmd {
 		cmd.Stderr = s.Stderr
 	}
 	root := os.Geteuid() == 0
-	attr := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if p.Namespaces || p.Direct {
+		attr.Pdeathsig = syscall.SIGKILL // an init that is not PID 1 must live to end the others
+	}
 	if p.Namespaces || root {
 		attr.Credential = &syscall.Credential{Uid: uint32(p.UID), Gid: uint32(p.GID), NoSetGroups: !root}
 	}
