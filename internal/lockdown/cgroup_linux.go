@@ -38,14 +38,20 @@ func ownName(sequence *atomic.Int64) string {
 	return ownerPrefix + proc.Owner() + "-" + strconv.FormatInt(sequence.Add(1), 10)
 }
 
-// ownerOf reads the owner out of such a name.
+// ownerOf reads the owner out of such a name: a process id and a start time,
+// before the number.
 func ownerOf(name string) (owner string, ok bool) {
 	rest, ok := strings.CutPrefix(name, ownerPrefix)
-	cut := strings.LastIndexByte(rest, '-')
-	if !ok || cut < 0 {
+	parts := strings.Split(rest, "-")
+	if !ok || len(parts) != 3 {
 		return "", false
 	}
-	return rest[:cut], true
+	for _, part := range parts {
+		if _, err := strconv.ParseUint(part, 10, 64); err != nil {
+			return "", false
+		}
+	}
+	return parts[0] + "-" + parts[1], true
 }
 
 // findCgroups reads where this process is (cgroups(7)) and where it may make

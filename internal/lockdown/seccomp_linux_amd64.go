@@ -19,3 +19,6 @@ var ordinaryLegacy = []int{
 	unix.SYS_SELECT, unix.SYS_SIGNALFD, unix.SYS_STAT, unix.SYS_SYMLINK, unix.SYS_TIME, unix.SYS_UNLINK, unix.SYS_UTIME,
 	unix.SYS_UTIMES, unix.SYS_VFORK,
 }
+
+// workerLegacy are calls of a worker that newer architectures do not have.
+var workerLegacy = []int{unix.SYS_ARCH_PRCTL, unix.SYS_EPOLL_WAIT}

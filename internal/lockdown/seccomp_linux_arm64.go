@@ -12,3 +12,6 @@ const (
 
 // ordinaryLegacy are calls of older architectures.
 var ordinaryLegacy []int
+
+// workerLegacy are calls of older architectures.
+var workerLegacy []int

@@ -82,6 +82,8 @@ func use(args []string) int {
 		time.Sleep(time.Hour)
 	case "orphan", "orphan and exit":
 		return orphan(args)
+	case "locked":
+		return locked()
 	case "sleep":
 		time.Sleep(time.Hour)
 	case "echo":
