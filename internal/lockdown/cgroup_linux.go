@@ -177,10 +177,14 @@ type group struct {
 	folders cgroups
 }
 
-// create makes a group with the limits set.
+// create makes a group with the limits set. Of the cpu controller it has part
+// only when it must: a server with real-time priority cannot enter that.
 func (c cgroups) create(name string, l Limits) (*group, error) {
 	g := &group{folders: cgroups{}}
 	for controller, folder := range c {
+		if controller == "cpu" && l.CPUs == 0 {
+			continue
+		}
 		dir := filepath.Join(folder.path, name)
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			g.remove()

@@ -60,9 +60,10 @@ func (i *initProcess) start() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("protect init: %w", err)
 	}
-	// A signal that has a handler is reset when a program is executed; one that is
-	// ignored stays ignored.
-	signal.Notify(make(chan os.Signal, 1))
+	// What an operator may send to all of a server's processes is the server's to
+	// answer. A signal with a handler is reset when a program is executed; one that
+	// is ignored would stay ignored.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 
 	syscall.Umask(0)
 	if p.Namespaces {

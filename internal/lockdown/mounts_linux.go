@@ -87,9 +87,9 @@ func (p *plan) buildRoot() error {
 	}
 	nodes := make([]int, len(devices))
 	for i, name := range devices {
-		fd, err := cloneTree("/dev/"+name, unix.MOUNT_ATTR_NOEXEC)
+		fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/"+name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 		if err != nil {
-			return err
+			return fmt.Errorf("show /dev/%s: %w", name, err)
 		}
 		nodes[i] = fd
 	}
