@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,9 +34,9 @@ type cgroupFolder struct {
 // proc.Owner follows, so that it can be swept once that process is gone.
 const ownerPrefix = "toolroom-sandbox-"
 
-// ownName is a name that no other process and no earlier call has used.
-func ownName(sequence *atomic.Int64) string {
-	return ownerPrefix + proc.Owner() + "-" + strconv.FormatInt(sequence.Add(1), 10)
+// ownName is a name that nothing else has.
+func ownName() string {
+	return ownerPrefix + proc.Owner() + "-" + strconv.FormatUint(rand.Uint64(), 10)
 }
 
 // ownerOf reads the owner out of such a name: a process id and a start time,
@@ -185,12 +186,14 @@ func (c cgroups) create(name string, l Limits) (*group, error) {
 		if controller == "cpu" && l.CPUs == 0 {
 			continue
 		}
-		dir := filepath.Join(folder.path, name)
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			g.remove()
-			return nil, fmt.Errorf("make a cgroup: %w", err)
+		own := cgroupFolder{folder.version, filepath.Join(folder.path, name)}
+		if !slices.Contains(slices.Collect(maps.Values(g.folders)), own) { // controllers may share a tree
+			if err := os.Mkdir(own.path, 0o755); err != nil {
+				g.remove()
+				return nil, fmt.Errorf("make a cgroup: %w", err)
+			}
 		}
-		g.folders[controller] = cgroupFolder{folder.version, dir}
+		g.folders[controller] = own
 	}
 	if err := g.limit(l); err != nil {
 		g.remove()
@@ -294,8 +297,8 @@ func (g *group) cpu() time.Duration {
 	return time.Duration(g.number("cpuacct", "cpuacct.usage", ""))
 }
 
-func (g *group) peakMemory() int64 {
-	return g.number("memory", "memory.max_usage_in_bytes", "memory.peak")
+func (g *group) usage() Usage {
+	return Usage{CPU: g.cpu(), Memory: g.number("memory", "memory.max_usage_in_bytes", "memory.peak")}
 }
 
 // outOfMemory reports whether the kernel ended a process for the limit's sake.

@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,13 +18,13 @@ import (
 // Host starts programs on this machine. Its zero value works; it must not be
 // copied after its first use. Its methods are safe for concurrent use.
 type Host struct {
-	// Init is the command that becomes the init of a sandbox: its main calls
-	// [Main]. By default it is this binary with [InitArg].
+	// Init is the command that becomes the init of a sandbox: the path of a
+	// binary and arguments that lead it to [Main]. By default it is this binary
+	// with [InitArg]; a small one starts sooner.
 	Init []string
 
-	sequence atomic.Int64
-	once     sync.Once
-	found    machine
+	once  sync.Once
+	found machine
 }
 
 // machine is what the probe found.
@@ -62,7 +61,7 @@ func (h *Host) Start(ctx context.Context, s Spec) (*Process, error) {
 	}
 	p := &Process{plan: pl, limits: s.Limits, rungs: m.rungs(s, namespaces), held: held}
 	if len(m.cgroups) > 0 {
-		if p.group, err = m.cgroups.create(ownName(&h.sequence), s.Limits); err != nil {
+		if p.group, err = m.cgroups.create(ownName(), s.Limits); err != nil {
 			return nil, fmt.Errorf("sandbox: %w", err)
 		}
 	}
@@ -126,7 +125,7 @@ func (h *Host) launch(p *Process, s Spec) (err error) {
 		}
 	}()
 	if !p.plan.Namespaces {
-		work, err := h.makeWork(&p.plan)
+		work, err := makeWork(&p.plan)
 		if err != nil {
 			return err
 		}
@@ -151,6 +150,18 @@ func (h *Host) launch(p *Process, s Spec) (err error) {
 	p.done = make(chan struct{})
 	p.cmd = h.command(p.plan, s)
 	p.cmd.ExtraFiles = slices.Concat([]*os.File{theirs}, s.Files, trees)
+	if len(h.Init) > 0 {
+		// Opened here, since who the program is may not reach the path.
+		binary, err := os.Open(h.Init[0])
+		if err != nil {
+			theirs.Close()
+			conn.Close()
+			return err
+		}
+		defer binary.Close()
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, binary)
+		p.cmd.Path = fmt.Sprintf("/proc/self/fd/%d", controlFile+len(p.cmd.ExtraFiles)-1)
+	}
 
 	started, gone := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -242,8 +253,8 @@ func (p *plan) openTrees(files int) ([]*os.File, error) {
 }
 
 // makeWork makes the writable folder of a run without mounts.
-func (h *Host) makeWork(p *plan) (string, error) {
-	work := path.Join(os.TempDir(), ownName(&h.sequence))
+func makeWork(p *plan) (string, error) {
+	work := path.Join(os.TempDir(), ownName())
 	if err := os.Mkdir(work, 0o700); err != nil {
 		return "", fmt.Errorf("make the work folder: %w", err)
 	}

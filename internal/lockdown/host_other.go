@@ -24,6 +24,12 @@ func (h *Host) Probe(context.Context) Report {
 	return report
 }
 
+// Holds says that nothing would hold a limit.
+func (h *Host) Holds(Limits) []Held { return nil }
+
+// Reaches says that there is no isolation.
+func (h *Host) Reaches(Spec) Rungs { return nil }
+
 // Start refuses.
 func (h *Host) Start(ctx context.Context, s Spec) (*Process, error) {
 	s = s.withDefaults()

@@ -18,6 +18,18 @@ func (h *Host) Probe(context.Context) Report {
 	return h.machine().report
 }
 
+// Holds says what would hold each of the limits that l asks for.
+func (h *Host) Holds(l Limits) []Held {
+	m := h.machine()
+	return m.hold(l, m.report.Find(Namespaces).Available)
+}
+
+// Reaches is the isolation that a process of s would reach.
+func (h *Host) Reaches(s Spec) Rungs {
+	m := h.machine()
+	return m.rungs(s.withDefaults(), m.report.Find(Namespaces).Available)
+}
+
 func (h *Host) machine() machine {
 	h.once.Do(func() { h.found = h.probe() })
 	return h.found
@@ -37,7 +49,7 @@ func (h *Host) probe() machine {
 		offline = Finding{Rung: Offline, Available: seccomp.Available, Detail: "seccomp: no internet sockets", Reason: seccomp.Reason, Fix: seccomp.Fix}
 	}
 	var cgroup Finding
-	cgroup, m.cgroups = h.probeCgroups()
+	cgroup, m.cgroups = probeCgroups()
 	m.report = Report{namespaces, offline, landlock, seccomp, cgroup}
 	return m
 }
@@ -105,7 +117,7 @@ func fixOf(err error) string {
 	}
 }
 
-func (h *Host) probeCgroups() (Finding, cgroups) {
+func probeCgroups() (Finding, cgroups) {
 	f := Finding{Rung: Cgroup, Fix: "run as root, or in a delegated cgroup (systemd: Delegate=yes, the server in a group below it)"}
 	found, err := findCgroups()
 	for _, need := range []string{"memory", "pids"} {
@@ -117,7 +129,7 @@ func (h *Host) probeCgroups() (Finding, cgroups) {
 			return f, nil
 		}
 	}
-	g, err := found.create(ownName(&h.sequence), Limits{Memory: 1 << 30, PIDs: 16, CPUs: 1})
+	g, err := found.create(ownName(), Limits{Memory: 1 << 30, PIDs: 16, CPUs: 1})
 	if err != nil {
 		f.Reason = err.Error()
 		return f, nil

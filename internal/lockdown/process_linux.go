@@ -56,10 +56,18 @@ func (p *Process) Wait() (Exit, error) {
 	return p.exit, p.err
 }
 
-// Usage is what the tree has used, valid once Done is closed.
+// Usage is what the tree has used so far; without cgroups that is known once
+// Done is closed.
 func (p *Process) Usage() Usage {
-	<-p.done
-	return p.usage
+	select {
+	case <-p.done:
+		return p.usage
+	default:
+	}
+	if p.group == nil {
+		return Usage{}
+	}
+	return p.group.usage()
 }
 
 // Signal sends a signal to the program.
@@ -164,7 +172,7 @@ func (p *Process) finish(last message) {
 		}
 	}
 	if p.group != nil {
-		p.usage = Usage{CPU: p.group.cpu(), Memory: p.group.peakMemory()}
+		p.usage = p.group.usage()
 		if p.exit.Signal == int(unix.SIGKILL) && p.group.outOfMemory() {
 			p.exit.Exceeded = "memory"
 		}
