@@ -8,6 +8,7 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
 	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
+	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -61,6 +62,13 @@ type EngineStatus struct {
 
 // openCode puts code mode into the catalog.
 func (r *Room) openCode(ctx context.Context) error {
+	if g := r.o.Guest; g.Path != "" {
+		process := process.New(g.Path, g.Args)
+		if n := process.Sweep(); n > 0 {
+			r.log.InfoContext(ctx, "removed what the sandboxes of a killed Toolroom left behind", "count", n)
+		}
+		r.engines = append(r.engines, hosted.New(process))
+	}
 	for _, d := range r.o.Drivers {
 		r.engines = append(r.engines, hosted.New(d))
 	}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
 // Environment variables by which a driver tells a guest what it must know.
@@ -30,6 +32,9 @@ const MainArg = "__guest"
 func Main(args []string) int {
 	if len(args) > 0 && args[0] == MainArg {
 		args = args[1:]
+	}
+	if len(args) > 0 && args[0] == lockdown.InitArg {
+		return lockdown.Main()
 	}
 	if len(args) > 0 && args[0] == ToolArg {
 		return CallTool(args[1:], os.Stdout, os.Stderr)

@@ -1,0 +1,91 @@
+package lockdown
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// outside puts things on the host that a guest should not reach.
+func outside(t *testing.T) []string {
+	t.Helper()
+	listen := func(network, address string) net.Listener {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	folder := t.TempDir()
+	for dir := folder; dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, socket := filepath.Join(folder, "secret"), filepath.Join(folder, "socket")
+	if err := os.WriteFile(file, []byte("swordfish"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	abstract := fmt.Sprintf("@lockdown-%d-%s", os.Getpid(), filepath.Base(filepath.Dir(folder)))
+	tcp := listen("tcp", "127.0.0.1:0").Addr().String()
+	listen("unix", abstract)
+	listen("unix", socket)
+	if err := os.Chmod(socket, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return []string{tcp, abstract, socket, file}
+}
+
+// possible are what a setup does not prevent, with the reason: it can be told
+// from the rungs that are missing.
+func possible(s setup) map[string]string {
+	if !s.forbid {
+		return nil
+	}
+	return map[string]string{
+		"see a cgroup tree": "Landlock hides what files hold, not that they are there",
+	}
+}
+
+func TestNothingGetsOut(t *testing.T) {
+	t.Parallel()
+	for _, s := range setups {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			addresses := outside(t)
+			o := do(t, s, task{
+				Guest: append([]string{"attack"}, addresses...),
+				Binds: []Bind{{Source: suid}},
+			})
+			if o.Error != "" || o.Exit.Code != 0 {
+				t.Fatalf("%+v", o)
+			}
+			var results map[string]string
+			if err := json.Unmarshal([]byte(o.Stdout), &results); err != nil {
+				t.Fatalf("%v: %q", err, o.Stdout)
+			}
+			t.Logf("%s: %d attacks", o.Rungs, len(results))
+			for _, name := range slices.Sorted(maps.Keys(results)) {
+				t.Run(strings.ReplaceAll(name, "/", "|"), func(t *testing.T) {
+					if why, ok := possible(s)[name]; results[name] == "SUCCEEDED" && !ok {
+						t.Errorf("it succeeded")
+					} else if ok && results[name] != "SUCCEEDED" {
+						t.Errorf("it is said to be possible (%s), and is not: %s", why, results[name])
+					}
+					for _, malformed := range []string{"bad address", "bad file descriptor"} {
+						if strings.Contains(results[name], malformed) {
+							t.Errorf("the attack itself is wrong: %s", results[name])
+						}
+					}
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,288 @@
+package lockdown
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host starts programs on this machine. Its zero value works; it must not be
+// copied after its first use. Its methods are safe for concurrent use.
+type Host struct {
+	// Init is the command that becomes the init of a sandbox: the path of a
+	// binary and arguments that lead it to [Main]. By default it is this binary
+	// with [InitArg]; a small one starts sooner.
+	Init []string
+
+	once  sync.Once
+	found machine
+}
+
+// machine is what the probe found.
+type machine struct {
+	report   Report
+	landlock int
+	cgroups  cgroups
+}
+
+// Start starts a program. Its end, or that of ctx, is the end of all that it
+// started. It fails with [*RungError] when the machine does not reach
+// Spec.Minimum, and with [*LimitError] when a limit cannot be held whole and
+// BestEffort is not set.
+func (h *Host) Start(ctx context.Context, s Spec) (*Process, error) {
+	asked := s.Limits
+	s = s.withDefaults()
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	m := h.machine()
+	for _, rung := range s.Minimum {
+		if f := m.report.Find(rung); !f.Available {
+			return nil, &RungError{Finding: f}
+		}
+	}
+	namespaces := m.report.Find(Namespaces).Available
+	held := m.hold(asked, namespaces)
+	if missing := gaps(held); len(missing) > 0 && !s.BestEffort {
+		return nil, &LimitError{Limits: missing}
+	}
+	pl, err := m.plan(s, namespaces)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{plan: pl, limits: s.Limits, rungs: m.rungs(s, namespaces), held: held}
+	if len(m.cgroups) > 0 {
+		if p.group, err = m.cgroups.create(ownName(), s.Limits); err != nil {
+			return nil, fmt.Errorf("sandbox: %w", err)
+		}
+	}
+	if err := h.launch(p, s); err != nil {
+		return nil, fmt.Errorf("sandbox: start %s: %w", s.Path, err)
+	}
+	stop := context.AfterFunc(ctx, p.kill)
+	go func() { <-p.done; stop() }()
+	return p, nil
+}
+
+// plan works a spec out against the machine.
+func (m machine) plan(s Spec, namespaces bool) (plan, error) {
+	p := plan{
+		Path: s.Path, Args: s.Args, Env: s.Env, Dir: s.Dir, Files: len(s.Files), UID: s.UID, GID: s.GID,
+		Namespaces: namespaces, Network: s.Network, Disk: s.Limits.Disk, Inodes: s.Limits.Inodes,
+		Landlock: m.landlock, Seccomp: s.Seccomp, Rlimits: m.rlimits(s.Limits, namespaces), Direct: s.Direct,
+	}
+	if p.Dir == "" {
+		p.Dir = WorkDir
+	}
+	if err := p.layout(s); err != nil {
+		return plan{}, err
+	}
+	if !namespaces {
+		return p, p.flat()
+	}
+	return p, nil
+}
+
+// rungs is what a process of this spec reaches.
+func (m machine) rungs(s Spec, namespaces bool) Rungs {
+	var r Rungs
+	for _, f := range m.report {
+		switch {
+		case !f.Available, f.Rung == Offline && s.Network:
+		case f.Rung == Namespaces && !namespaces:
+		default:
+			r = append(r, f.Rung)
+		}
+	}
+	return r
+}
+
+// launch starts init, hands the plan over, and sees to the end. It takes over
+// the group, and takes away what it made when it fails.
+func (h *Host) launch(p *Process, s Spec) (err error) {
+	var cleanup []func()
+	release := func() {
+		for _, f := range slices.Backward(cleanup) {
+			f()
+		}
+	}
+	defer func() {
+		if err != nil {
+			if p.group != nil {
+				p.group.kill()
+				p.group.remove()
+			}
+			release()
+		}
+	}()
+	if !p.plan.Namespaces {
+		work, err := makeWork(&p.plan)
+		if err != nil {
+			return err
+		}
+		cleanup = append(cleanup, func() { os.RemoveAll(work) })
+	}
+	trees, err := p.plan.openTrees(len(s.Files))
+	closeTrees := func() {
+		for _, f := range trees {
+			f.Close()
+		}
+	}
+	defer closeTrees()
+	if err != nil {
+		return err
+	}
+	conn, theirs, err := socketPair()
+	if err != nil {
+		return err
+	}
+	p.control = conn
+	p.orders = json.NewEncoder(conn)
+	p.done = make(chan struct{})
+	p.cmd = h.command(p.plan, s)
+	p.cmd.ExtraFiles = slices.Concat([]*os.File{theirs}, s.Files, trees)
+	if len(h.Init) > 0 {
+		// Opened here, since who the program is may not reach the path.
+		binary, err := os.Open(h.Init[0])
+		if err != nil {
+			theirs.Close()
+			conn.Close()
+			return err
+		}
+		defer binary.Close()
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, binary)
+		p.cmd.Path = fmt.Sprintf("/proc/self/fd/%d", controlFile+len(p.cmd.ExtraFiles)-1)
+	}
+
+	started, gone := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(gone)
+		p.live(started)
+	}()
+	err = <-started
+	theirs.Close()
+	if err != nil {
+		conn.Close()
+		return err
+	}
+	answers := json.NewDecoder(conn)
+	if err := p.handOver(answers); err != nil {
+		conn.Close()
+		_ = p.cmd.Process.Kill()
+		<-gone
+		return err
+	}
+	go p.follow(answers, gone, release)
+	return nil
+}
+
+// command is init, cloned into its namespaces, as the user that the program is.
+func (h *Host) command(p plan, s Spec) *exec.Cmd {
+	argv := h.Init
+	if len(argv) == 0 {
+		argv = []string{"/proc/self/exe", InitArg}
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	// Init is small, and alone; its environment must hold nothing of the server's.
+	cmd.Env = []string{"GOMAXPROCS=1", "GOGC=off"}
+	cmd.Dir = "/"
+	// A nil *os.File in an interface is not nil.
+	if s.Stdin != nil {
+		cmd.Stdin = s.Stdin
+	}
+	if s.Stdout != nil {
+		cmd.Stdout = s.Stdout
+	}
+	if s.Stderr != nil {
+		cmd.Stderr = s.Stderr
+	}
+	root := os.Geteuid() == 0
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if p.Namespaces || p.Direct {
+		attr.Pdeathsig = syscall.SIGKILL // an init that is not PID 1 must live to end the others
+	}
+	if p.Namespaces || root {
+		attr.Credential = &syscall.Credential{Uid: uint32(p.UID), Gid: uint32(p.GID), NoSetGroups: !root}
+	}
+	if p.Namespaces {
+		uid, gid := p.UID, p.GID
+		if !root {
+			uid, gid = os.Geteuid(), os.Getegid()
+		}
+		attr.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+		if !p.Network {
+			attr.Cloneflags |= unix.CLONE_NEWNET
+		}
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: p.UID, HostID: uid, Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: p.GID, HostID: gid, Size: 1}}
+		attr.GidMappingsEnableSetgroups = root
+		// To mount, and to drop the bounding set: within the new namespace only.
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+	}
+	cmd.SysProcAttr = attr
+	return cmd
+}
+
+// openTrees clones what is shown while the server's rights still count: init is
+// nobody, and may not reach it. A server without rights leaves it to init, which
+// has the same.
+func (p *plan) openTrees(files int) ([]*os.File, error) {
+	if !p.Namespaces || os.Geteuid() != 0 {
+		return nil, nil
+	}
+	var open []*os.File
+	for i := range p.Trees {
+		t := &p.Trees[i]
+		fd, err := cloneTree(t.Source, t.attributes())
+		if err != nil {
+			return open, err
+		}
+		t.FD = firstFile + files + len(open)
+		open = append(open, os.NewFile(uintptr(fd), t.Source))
+	}
+	return open, nil
+}
+
+// makeWork makes the writable folder of a run without mounts.
+func makeWork(p *plan) (string, error) {
+	work := path.Join(os.TempDir(), ownName())
+	if err := os.Mkdir(work, 0o700); err != nil {
+		return "", fmt.Errorf("make the work folder: %w", err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(work, p.UID, p.GID); err != nil {
+			return work, fmt.Errorf("make the work folder: %w", err)
+		}
+	}
+	p.Work = work
+	if p.Dir == WorkDir {
+		p.Dir = work
+	}
+	p.Env = append(slices.Clone(p.Env), "TMPDIR="+work)
+	return work, nil
+}
+
+func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the control socket: %w", err)
+	}
+	local := os.NewFile(uintptr(fds[0]), "control")
+	defer local.Close()
+	theirs = os.NewFile(uintptr(fds[1]), "control")
+	conn, err := net.FileConn(local)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, fmt.Errorf("make the control socket: %w", err)
+	}
+	return conn.(*net.UnixConn), theirs, nil
+}

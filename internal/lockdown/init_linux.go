@@ -1,0 +1,170 @@
+package lockdown
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Main is the init of a sandbox, and returns its exit code: a program whose
+// first argument is [InitArg] calls it before anything else.
+func Main() int {
+	control := os.NewFile(controlFile, "control")
+	if control == nil {
+		fmt.Fprintln(os.Stderr, "this is a part of the sandbox, and no command")
+		return 2
+	}
+	unix.CloseOnExec(controlFile)
+	i := &initProcess{answers: json.NewEncoder(control), orders: json.NewDecoder(control)}
+	if err := i.orders.Decode(&i.plan); err != nil {
+		return 2 // the server is gone, or is no server
+	}
+	if err := i.start(); err != nil {
+		i.answers.Encode(message{Error: err.Error()})
+		return 1
+	}
+	exit := i.reap()
+	var usage unix.Rusage
+	unix.Getrusage(unix.RUSAGE_CHILDREN, &usage)
+	i.end()
+	i.answers.Encode(message{Exit: &exit, Usage: Usage{
+		CPU:    time.Duration(usage.Utime.Nano() + usage.Stime.Nano()),
+		Memory: usage.Maxrss << 10,
+	}})
+	return 0
+}
+
+type initProcess struct {
+	plan    plan
+	orders  *json.Decoder
+	answers *json.Encoder
+	child   int
+}
+
+func (i *initProcess) start() error {
+	p := &i.plan
+	// What the server holds open and did not close on exec stops here; so does
+	// what anyone might read out of this process.
+	if err := unix.CloseRange(uint(firstFile+p.Files), ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close files: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("protect init: %w", err)
+	}
+	// What an operator may send to all of a server's processes is the server's to
+	// answer. A signal with a handler is reset when a program is executed; one that
+	// is ignored would stay ignored.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+
+	syscall.Umask(0)
+	if p.Namespaces {
+		if err := p.buildRoot(); err != nil {
+			return err
+		}
+	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("adopt orphans: %w", err)
+	}
+	s, err := p.script()
+	if err != nil {
+		return err
+	}
+	if p.Direct && !p.Probe {
+		return s.exec()
+	}
+	if i.child, err = s.fork(); err != nil {
+		return err
+	}
+	dropOwnCapabilities()
+	if err := i.answers.Encode(message{Started: true, NoProc: p.noProc}); err != nil {
+		return err
+	}
+	go i.obey()
+	return nil
+}
+
+// dropOwnCapabilities drops init's. A build with cgo cannot do that for all
+// threads, and keeps what nobody inside can reach.
+func dropOwnCapabilities() {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	s := &script{}
+	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_CAPSET, pointer(s, &header), pointer(s, &none[0]), 0)
+}
+
+// obey passes signals on, and ends everything when the server is gone or wants
+// it.
+func (i *initProcess) obey() {
+	for {
+		var o order
+		if err := i.orders.Decode(&o); err != nil {
+			unix.Kill(i.child, unix.SIGKILL)
+			i.end()
+			os.Exit(1)
+		}
+		unix.Kill(i.child, syscall.Signal(o.Signal))
+	}
+}
+
+// reap waits for the program, and on the way for the orphans that come to init.
+func (i *initProcess) reap() Exit {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return Exit{Code: -1}
+		case pid != i.child:
+		case status.Signaled():
+			return Exit{Code: -1, Signal: int(status.Signal())}
+		default:
+			return Exit{Code: status.ExitStatus()}
+		}
+	}
+}
+
+// end ends all processes that are left. The kernel does it where init is PID 1;
+// elsewhere every orphan is a child of init by now or will be when its parent
+// is killed.
+func (i *initProcess) end() {
+	if i.plan.Namespaces {
+		return
+	}
+	for {
+		children := childrenOfInit()
+		if len(children) == 0 {
+			return
+		}
+		for _, pid := range children {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+		for {
+			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 || err != nil {
+				break
+			}
+		}
+	}
+}
+
+func childrenOfInit() []int {
+	var pids []int
+	tasks, _ := os.ReadDir("/proc/self/task")
+	for _, task := range tasks {
+		list, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
+		for _, field := range strings.Fields(string(bytes.TrimSpace(list))) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}

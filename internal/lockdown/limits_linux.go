@@ -1,0 +1,84 @@
+package lockdown
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const everyProcess = "each process by itself"
+
+// hold says what holds each limit that is asked for.
+func (m machine) hold(l Limits, namespaces bool) []Held {
+	var held []Held
+	add := func(asked bool, limit, by, gap string) {
+		if asked {
+			held = append(held, Held{Limit: limit, By: by, Gap: gap})
+		}
+	}
+	whole := func(controller, otherwise, gap string) (string, string) {
+		if by := m.cgroups.by(controller); by != "" {
+			return by, ""
+		}
+		return otherwise, gap
+	}
+	by, gap := whole("memory", "rlimit", everyProcess+", and private memory only")
+	add(l.Memory > 0, "memory", by, gap)
+	if namespaces {
+		// In a user namespace of its own a run has a count of its own.
+		by, gap = "rlimit", ""
+		if cgroup := m.cgroups.by("pids"); cgroup != "" {
+			by += ", " + cgroup
+		}
+	} else {
+		by, gap = whole("pids", "", "the count would be of all processes of the user")
+	}
+	add(l.PIDs > 0, "pids", by, gap)
+	by, gap = whole("cpu", "", "there is no cpu controller")
+	add(l.CPUs > 0, "cpus", by, gap)
+	by, gap = whole("cpuacct", "rlimit", everyProcess)
+	add(l.CPUTime > 0, "cpu_time", by, gap)
+	by, gap = "tmpfs", ""
+	if !namespaces {
+		by, gap = "", "without mounts the work folder is the host's"
+	}
+	add(l.Disk > 0, "disk", by, gap)
+	add(l.Inodes > 0, "inodes", by, gap)
+	add(l.FileSize > 0, "file_size", "rlimit", "")
+	add(l.OpenFiles > 0, "open_files", "rlimit", "")
+	return held
+}
+
+func gaps(held []Held) []Held {
+	var missing []Held
+	for _, h := range held {
+		if h.Gap != "" {
+			missing = append(missing, h)
+		}
+	}
+	return missing
+}
+
+// rlimits are what the program's own process is given.
+func (m machine) rlimits(l Limits, namespaces bool) []rlimit {
+	list := []rlimit{
+		{unix.RLIMIT_CORE, 0},
+		{unix.RLIMIT_NOFILE, uint64(l.OpenFiles)},
+	}
+	if l.FileSize > 0 {
+		list = append(list, rlimit{unix.RLIMIT_FSIZE, uint64(l.FileSize)})
+	}
+	if l.PIDs > 0 && namespaces {
+		list = append(list, rlimit{unix.RLIMIT_NPROC, uint64(l.PIDs)}) // init adds its own threads
+	}
+	// A limit on address space would end runtimes that reserve much and use
+	// little; this one counts what is private and writable.
+	if l.Memory > 0 && m.cgroups.by("memory") == "" {
+		list = append(list, rlimit{unix.RLIMIT_DATA, uint64(l.Memory)})
+	}
+	if l.CPUTime > 0 {
+		seconds := (l.CPUTime + time.Second - 1) / time.Second
+		list = append(list, rlimit{unix.RLIMIT_CPU, uint64(seconds)})
+	}
+	return list
+}

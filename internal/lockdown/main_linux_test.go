@@ -1,0 +1,311 @@
+package lockdown
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test binary plays all parts: it is the server that starts sandboxes, as
+// root or as nobody; it is init; and inside it is the guest that tries to get
+// out.
+const (
+	serverRole = "__server"
+	forbidRole = "__forbid" // a server where user namespaces are forbidden
+	guestRole  = "__guest"
+	suidRole   = "__suid"
+)
+
+// exe is a copy of the test binary that everyone can reach, suid another that
+// belongs to root and has the set-user-ID bit.
+var exe, suid string
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case InitArg:
+			os.Exit(Main())
+		case serverRole:
+			os.Exit(serve())
+		case forbidRole:
+			os.Exit(forbid())
+		case guestRole:
+			os.Exit(guest(os.Args[2:]))
+		case suidRole:
+			fmt.Print(os.Geteuid())
+			os.Exit(0)
+		}
+	}
+	folder, err := os.MkdirTemp("", "lockdown-test-")
+	if err == nil {
+		err = prepare(folder)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+func prepare(folder string) error {
+	if err := os.Chmod(folder, 0o755); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	binary, err := os.ReadFile(self)
+	if err != nil {
+		return err
+	}
+	exe, suid = filepath.Join(folder, "guest"), filepath.Join(folder, "suid")
+	if err := errors.Join(os.WriteFile(exe, binary, 0o755), os.WriteFile(suid, binary, 0o755)); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(exe, 0o755), os.Chmod(suid, 0o755|os.ModeSetuid))
+}
+
+// setup is a way to run the suite.
+type setup struct {
+	name   string
+	nobody bool // the server is not root
+	forbid bool // and may not make user namespaces
+	filter Filter
+}
+
+var setups = []setup{
+	{name: "root, standard", filter: Standard},
+	{name: "root, hardened", filter: Hardened},
+	{name: "nobody, standard", nobody: true, filter: Standard},
+	{name: "nobody, hardened", nobody: true, filter: Hardened},
+	{name: "no namespaces, standard", nobody: true, forbid: true, filter: Standard},
+	{name: "no namespaces, hardened", nobody: true, forbid: true, filter: Hardened},
+}
+
+// namespaced are the setups whose sandboxes have namespaces.
+func namespaced() []setup { return setups[:4] }
+
+// task is what a server is asked to run.
+type task struct {
+	Guest      []string
+	Program    []string // in place of the guest
+	Filter     Filter
+	Limits     Limits
+	Binds      []Bind
+	Minimum    []Rung
+	BestEffort bool
+	Direct     bool
+	Network    bool
+}
+
+// outcome is what a server reports.
+type outcome struct {
+	Error  string
+	Limit  bool // the error is a LimitError
+	Rungs  string
+	Held   []Held
+	Exit   Exit
+	Usage  Usage
+	Stdout string
+}
+
+// server is a running server process.
+type server struct {
+	cmd    *exec.Cmd
+	Stdout io.Reader // what the guest writes
+	result io.Reader
+}
+
+const secret = "LOCKDOWN_SECRET=swordfish"
+
+// startServer starts a server with a task.
+func startServer(t *testing.T, s setup, job task) *server {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("this test must be root, to be more than one user")
+		}
+		t.Skip("this test must be root, to be more than one user")
+	}
+	if job.Filter == "" {
+		job.Filter = s.filter
+	}
+	if s.forbid && job.Minimum == nil {
+		job.Minimum, job.BestEffort = []Rung{Seccomp, Landlock}, true
+	}
+	text, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := serverRole
+	if s.forbid {
+		role = forbidRole
+	}
+	cmd := exec.Command(exe, role, string(text))
+	cmd.Env = append(os.Environ(), secret, "TMPDIR=/tmp")
+	cmd.Dir = "/"
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if s.nobody {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: Nobody, Gid: Nobody}
+	}
+	if s.forbid {
+		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: Nobody, HostID: Nobody, Size: 1}}
+		cmd.SysProcAttr.GidMappings = cmd.SysProcAttr.UidMappings
+		cmd.SysProcAttr.GidMappingsEnableSetgroups = true
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_RESOURCE}
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{theirs}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		result.Close()
+	})
+	return &server{cmd: cmd, Stdout: stdout, result: result}
+}
+
+// do starts a server with a task and waits for the outcome.
+func do(t *testing.T, s setup, job task) outcome {
+	t.Helper()
+	server := startServer(t, s, job)
+	stdout, err := io.ReadAll(server.Stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o outcome
+	if err := json.NewDecoder(server.result).Decode(&o); err != nil {
+		t.Fatalf("no outcome: %v\n%s", err, stdout)
+	}
+	o.Stdout = string(stdout)
+	return o
+}
+
+// forbid forbids user namespaces below this one, gives up the right to allow
+// them again, and is a server.
+func forbid() int {
+	if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	err := syscall.Exec(exe2(), []string{exe2(), serverRole, os.Args[2]}, os.Environ())
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// exe2 is where this process's binary is.
+func exe2() string {
+	path, _ := os.Executable()
+	return path
+}
+
+// serve runs a task as a server does.
+func serve() int {
+	unix.CloseOnExec(3)
+	var o outcome
+	if err := runTask(&o); err != nil {
+		o.Error = err.Error()
+		var limit *LimitError
+		o.Limit = errors.As(err, &limit)
+	}
+	if err := json.NewEncoder(os.NewFile(3, "result")).Encode(o); err != nil {
+		return 1
+	}
+	return 0
+}
+
+func runTask(o *outcome) error {
+	var job task
+	if err := json.Unmarshal([]byte(os.Args[2]), &job); err != nil {
+		return err
+	}
+	// A file that the server opened and, by some library's fault, did not mark
+	// to be closed on exec.
+	if _, err := syscall.Open("/proc/self/environ", syscall.O_RDONLY, 0); err != nil {
+		return err
+	}
+	self := exe2()
+	spec := Spec{
+		Path: self, Env: []string{"PATH=/usr/bin:/bin", "SERVER=" + strconv.Itoa(os.Getpid())},
+		Args: append([]string{"guest", guestRole}, job.Guest...),
+		Root: System(), Binds: append(job.Binds, Bind{Source: self}),
+		Stdout: os.Stdout, Stderr: os.Stderr,
+		Limits: job.Limits, Seccomp: job.Filter, Minimum: job.Minimum, BestEffort: job.BestEffort, Direct: job.Direct, Network: job.Network,
+	}
+	if len(job.Program) > 0 {
+		spec.Path, spec.Args = job.Program[0], job.Program
+	}
+	var h Host
+	p, err := h.Start(context.Background(), spec)
+	if err != nil {
+		return err
+	}
+	o.Rungs, o.Held = p.Rungs().String(), p.Held()
+	o.Exit, err = p.Wait()
+	o.Usage = p.Usage()
+	return err
+}
+
+// having lists the processes whose command line holds a token.
+func having(token string) []string {
+	var found []string
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		line, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(line), token) {
+			found = append(found, filepath.Dir(path)+" "+strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// waitGone waits until no process has the token.
+func waitGone(t *testing.T, token string) {
+	t.Helper()
+	waitFor(t, "processes are left", func() bool { return len(having(token)) == 0 })
+}
+
+func waitFor(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(30 * time.Second)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatal(what)
+		}
+	}
+}

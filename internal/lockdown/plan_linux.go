@@ -1,0 +1,165 @@
+package lockdown
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+)
+
+// plan is what init is told: a Spec worked out against this machine.
+type plan struct {
+	Path       string
+	Args, Env  []string
+	Dir        string
+	Files      int // open files from firstFile on
+	UID, GID   int
+	Namespaces bool
+	Trees      []tree
+	Links      []link
+	Etc        bool
+	Network    bool
+	Disk       int64
+	Inodes     int
+	Landlock   int // the ABI; 0 leaves it out
+	Seccomp    Filter
+	Rlimits    []rlimit
+	Work       string // the writable folder where there are no namespaces
+	Direct     bool
+	Probe      bool // build everything, start nothing
+
+	noProc bool // init found that /proc cannot be mounted
+}
+
+// tree is a piece of the host's files that is shown inside.
+type tree struct {
+	Source, Target string
+	Writable       bool
+	// FD is a clone of the mount that the server has opened, since init may not
+	// reach Source; 0 leaves it to init.
+	FD int
+}
+
+// link is a symbolic link inside.
+type link struct{ Target, At string }
+
+type rlimit struct {
+	Resource int
+	Value    uint64
+}
+
+// message is what init tells the server: first that the program runs or why
+// not, then how it ended.
+type message struct {
+	Started bool
+	NoProc  bool
+	Error   string
+	Exit    *Exit
+	Usage   Usage
+}
+
+// order is what the server tells init after the plan.
+type order struct{ Signal int }
+
+// Files of init: 0 to 2 are the program's, then these.
+const (
+	controlFile = 3
+	firstFile   = 4
+)
+
+// own are the entries of a root that a sandbox never takes from a folder.
+var own = []string{"dev", "proc", "run", "sys", "tmp", "work"}
+
+// etcFiles are shown in an /etc made by Root.Etc, where the host has them.
+var etcFiles = []string{"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "ssl/certs", "ssl/openssl.cnf", "mime.types", "services", "protocols"}
+
+// layout works out which files are shown, and where.
+func (p *plan) layout(s Spec) error {
+	if s.Root.Source != "" {
+		if err := p.expand(s.Root); err != nil {
+			return fmt.Errorf("sandbox: root %s: %w", s.Root.Source, err)
+		}
+	} else if !s.shows(s.Path) {
+		p.Trees = append(p.Trees, tree{Source: s.Path, Target: s.Path})
+	}
+	if s.Root.Etc {
+		p.Etc = true
+		files := etcFiles
+		if s.Network {
+			files = append(slices.Clone(files), "resolv.conf")
+		}
+		for _, name := range files {
+			p.showIfThere("/etc/" + name)
+		}
+	}
+	for _, b := range s.Binds {
+		p.Trees = append(p.Trees, tree{Source: b.Source, Target: path.Clean(b.Target), Writable: b.Writable})
+	}
+	return nil
+}
+
+// shows reports whether a bind brings the path in.
+func (s Spec) shows(name string) bool {
+	for _, b := range s.Binds {
+		if rel, err := filepath.Rel(b.Target, name); err == nil && filepath.IsLocal(rel) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *plan) showIfThere(name string) {
+	if _, err := os.Stat(name); err == nil {
+		p.Trees = append(p.Trees, tree{Source: name, Target: name})
+	}
+}
+
+func (p *plan) expand(r Root) error {
+	names := r.Only
+	if names == nil {
+		entries, err := os.ReadDir(r.Source)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+	}
+	for _, name := range names {
+		source := filepath.Join(r.Source, name)
+		if slices.Contains(own, name) || !filepath.IsLocal(name) {
+			continue
+		}
+		info, err := os.Lstat(source)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			p.Trees = append(p.Trees, tree{Source: source, Target: "/" + name})
+			continue
+		}
+		target, err := os.Readlink(source)
+		if err != nil {
+			return err
+		}
+		p.Links = append(p.Links, link{Target: target, At: "/" + name})
+	}
+	return nil
+}
+
+// flat checks that the plan can be kept where there are no mounts: everything
+// is where the host has it, and Landlock alone hides the rest.
+func (p *plan) flat() error {
+	for _, t := range p.Trees {
+		if t.Source != t.Target {
+			return fmt.Errorf("sandbox: %s cannot be shown as %s without namespaces: show it under its own name", t.Source, t.Target)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package lockdown
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Probe says what this machine can do. It tries each rung for real, once; later
+// calls answer from memory.
+func (h *Host) Probe(context.Context) Report {
+	return h.machine().report
+}
+
+// Holds says what would hold each of the limits that l asks for.
+func (h *Host) Holds(l Limits) []Held {
+	m := h.machine()
+	return m.hold(l, m.report.Find(Namespaces).Available)
+}
+
+// Reaches is the isolation that a process of s would reach.
+func (h *Host) Reaches(s Spec) Rungs {
+	m := h.machine()
+	return m.rungs(s.withDefaults(), m.report.Find(Namespaces).Available)
+}
+
+func (h *Host) machine() machine {
+	h.once.Do(func() { h.found = h.probe() })
+	return h.found
+}
+
+func (h *Host) probe() machine {
+	var m machine
+	var landlock Finding
+	landlock, m.landlock = probeLandlock()
+	namespaces := h.probeStart(Finding{Rung: Namespaces, Detail: "user, mount, pid, net, ipc, uts, cgroup"}, true, m.landlock)
+	seccomp := Finding{Rung: Seccomp, Available: namespaces.Available, Detail: "filter"}
+	if !namespaces.Available {
+		seccomp = h.probeStart(seccomp, false, m.landlock)
+	}
+	offline := Finding{Rung: Offline, Available: true, Detail: "network namespace"}
+	if !namespaces.Available {
+		offline = Finding{Rung: Offline, Available: seccomp.Available, Detail: "seccomp: no internet sockets", Reason: seccomp.Reason, Fix: seccomp.Fix}
+	}
+	var cgroup Finding
+	cgroup, m.cgroups = probeCgroups()
+	m.report = Report{namespaces, offline, landlock, seccomp, cgroup}
+	return m
+}
+
+func probeLandlock() (Finding, int) {
+	f := Finding{Rung: Landlock}
+	abi, err := landlockABI()
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP):
+		f.Reason, f.Fix = "Landlock is built into the kernel and off", "boot with lsm=landlock,... on the kernel's command line"
+	case err != nil:
+		f.Reason, f.Fix = "the kernel has no Landlock: "+err.Error(), "use Linux 5.13 or newer"
+	default:
+		f.Available, f.Detail = true, fmt.Sprintf("Landlock ABI %d", abi)
+	}
+	return f, abi
+}
+
+// probeStart builds a whole sandbox that runs nothing.
+func (h *Host) probeStart(f Finding, namespaces bool, landlock int) Finding {
+	s := Spec{Path: "/", Root: Root{Source: "/", Only: []string{}}}.withDefaults()
+	m := machine{landlock: landlock}
+	p := &Process{}
+	var err error
+	if p.plan, err = m.plan(s, namespaces); err == nil {
+		p.plan.Probe = true
+		err = h.launch(p, s)
+	}
+	if err != nil {
+		f.Reason = err.Error()
+		f.Fix = fixOf(err)
+		return f
+	}
+	exit, err := p.Wait()
+	f.Available = err == nil && exit.Code == 0
+	if !f.Available {
+		f.Reason, f.Fix = fmt.Sprintf("a trial run ended with %+v", exit), "report this"
+	}
+	if p.noProc {
+		f.Detail += "; without /proc, since the server's own is partly hidden"
+	}
+	return f
+}
+
+// fixOf says what to do about a trial that failed. The switches that forbid user
+// namespaces are named by the distributions that have them.
+func fixOf(err error) string {
+	for _, gate := range []struct{ path, closed, fix string }{
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
+		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "give the binary an AppArmor profile with userns, or sysctl kernel.apparmor_restrict_unprivileged_userns=0"},
+		{"/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"},
+	} {
+		text, readErr := os.ReadFile(gate.path)
+		if readErr == nil && strings.TrimSpace(string(text)) == gate.closed {
+			return gate.fix
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission) && os.Geteuid() == 0, errors.Is(err, syscall.EINVAL):
+		return "in a container, allow user namespaces (docker run --security-opt seccomp=unconfined, or a profile that allows clone and mount)"
+	case errors.Is(err, fs.ErrPermission):
+		return "the binary must be executable for everyone, and the system must allow user namespaces"
+	default:
+		return "see the reason"
+	}
+}
+
+func probeCgroups() (Finding, cgroups) {
+	f := Finding{Rung: Cgroup, Fix: "run as root, or in a delegated cgroup (systemd: Delegate=yes, the server in a group below it)"}
+	found, err := findCgroups()
+	for _, need := range []string{"memory", "pids"} {
+		if _, ok := found[need]; !ok {
+			f.Reason = "no " + need + " controller to use"
+			if err != nil {
+				f.Reason += ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
+			}
+			return f, nil
+		}
+	}
+	g, err := found.create(ownName(), Limits{Memory: 1 << 30, PIDs: 16, CPUs: 1})
+	if err != nil {
+		f.Reason = err.Error()
+		return f, nil
+	}
+	g.remove()
+	return Finding{Rung: Cgroup, Available: true, Detail: found.describe()}, found
+}

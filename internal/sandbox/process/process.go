@@ -1,0 +1,285 @@
+// Package process is the sandbox driver that needs nothing but Linux: a guest
+// runs in namespaces, Landlock, seccomp and cgroups of its own, with the
+// interpreters of the host and none of its data. See package lockdown.
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Driver starts guests on this machine. Make one with [New].
+type Driver struct {
+	host lockdown.Host
+	// minimum is what a sandbox has at least.
+	minimum []lockdown.Rung
+}
+
+// New makes a driver whose sandboxes are begun by the guest's binary, which must
+// lead to guest.Main when it is started with args.
+func New(guestPath string, args []string) *Driver {
+	return &Driver{
+		host:    lockdown.Host{Init: slices.Concat([]string{guestPath}, args, []string{lockdown.InitArg})},
+		minimum: []lockdown.Rung{lockdown.Namespaces, lockdown.Offline, lockdown.Seccomp},
+	}
+}
+
+// path is where programs are looked for inside.
+const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Name is process.
+func (d *Driver) Name() string { return "process" }
+
+// Sweep removes what a Toolroom that was killed has left behind, and returns how
+// many things that were.
+func (d *Driver) Sweep() int { return d.host.Sweep() }
+
+// Probe starts a sandbox and reports what it reached.
+func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
+	report := d.host.Probe(ctx)
+	for _, rung := range d.minimum {
+		if f := report.Find(rung); !f.Available {
+			return sandbox.Probe{State: sandbox.Unsupported, Reason: string(rung) + ": " + f.Reason, Fix: f.Fix}
+		}
+	}
+	p := sandbox.Probe{
+		State: sandbox.Available, Isolation: d.host.Reaches(lockdown.Spec{}).String(), Version: details(report),
+		Holds: map[sandbox.Limit]string{}, Lacks: map[sandbox.Limit]string{}, Languages: languages(),
+	}
+	every := lockdown.Limits{Memory: 1, PIDs: 1, CPUs: 1, CPUTime: 1, Disk: 1}
+	for _, h := range d.host.Holds(every) {
+		if h.Gap != "" {
+			p.Lacks[limitOf(h)] = h.Gap
+		}
+	}
+	for limit, by := range held(d.host.Holds(every)) {
+		if p.Lacks[limit] == "" {
+			p.Holds[limit] = by
+		}
+	}
+	p.Holds[sandbox.LimitNetwork] = report.Find(lockdown.Offline).Detail
+	return p
+}
+
+// details are what holds each rung, for people.
+func details(r lockdown.Report) string {
+	var all []string
+	for _, f := range r {
+		if f.Available && f.Rung != lockdown.Seccomp {
+			all = append(all, f.Detail)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// languages are those whose interpreter is where a sandbox sees it.
+func languages() []string {
+	var found []string
+	for _, l := range []struct {
+		name     string
+		programs []string
+	}{{"python", []string{"python3"}}, {"javascript", []string{"node", "deno"}}, {"shell", []string{"sh"}}} {
+		if slices.ContainsFunc(l.programs, installed) {
+			found = append(found, l.name)
+		}
+	}
+	return found
+}
+
+func installed(program string) bool {
+	return slices.ContainsFunc(filepath.SplitList(path), func(dir string) bool {
+		_, err := exec.LookPath(filepath.Join(dir, program))
+		return err == nil
+	})
+}
+
+// limitOf is the contract's word for a limit.
+func limitOf(h lockdown.Held) sandbox.Limit {
+	switch h.Limit {
+	case "cpus", "cpu_time":
+		return sandbox.LimitCPU
+	default:
+		return sandbox.Limit(h.Limit)
+	}
+}
+
+// held are the limits that are held whole.
+func held(list []lockdown.Held) map[sandbox.Limit]string {
+	m := map[sandbox.Limit]string{sandbox.LimitWall: "SIGKILL of the whole tree"}
+	for _, h := range list {
+		if h.Gap == "" && h.Limit != "inodes" {
+			m[limitOf(h)] = h.By
+		}
+	}
+	return m
+}
+
+// Start starts the guest in a sandbox of its own.
+func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	if len(s.Egress) > 0 && !s.BestEffort {
+		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the process sandbox has a network or none, and cannot keep to hosts").
+			WithHint("leave the list of hosts out, choose docker or kubernetes, or accept best effort")
+	}
+	spec := d.spec(s)
+	b := &box{stderr: &tail{limit: 8 << 10}, network: spec.Network}
+	theirs, err := b.open()
+	defer closeAll(theirs)
+	if err != nil {
+		b.close()
+		return nil, unavailable(err)
+	}
+	spec.Stdin, spec.Stdout, spec.Stderr = theirs[0], theirs[1], theirs[2]
+	// The sandbox outlives ctx, which bounds its start alone.
+	b.process, err = d.host.Start(context.WithoutCancel(ctx), spec)
+	if err != nil {
+		b.close()
+		return nil, explain(err)
+	}
+	if ctx.Err() != nil {
+		b.process.Kill()
+		b.close()
+		return nil, unavailable(context.Cause(ctx))
+	}
+	return b, nil
+}
+
+// spec is what the contract's words mean here.
+func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
+	out := lockdown.Spec{
+		Path: s.Guest, Args: append([]string{"toolroom-guest"}, s.Args...),
+		Env:   slices.Concat([]string{"PATH=" + path, "HOME=" + lockdown.WorkDir, "LANG=C.UTF-8", guest.WorkEnv + "=" + lockdown.WorkDir}, s.Env),
+		Root:  lockdown.System(),
+		Binds: []lockdown.Bind{{Source: s.Guest, Target: guestPath}},
+		Limits: lockdown.Limits{
+			Memory: s.Limits.Memory, PIDs: s.Limits.PIDs, CPUs: s.Limits.CPUs, CPUTime: s.Limits.CPU, Disk: s.Limits.Disk,
+		},
+		Minimum: d.minimum, BestEffort: s.BestEffort,
+	}
+	out.Path = guestPath
+	switch s.Profile {
+	case sandbox.Dev:
+		out.Network = true
+	case sandbox.Hardened:
+		out.Seccomp = lockdown.Hardened
+	}
+	return out
+}
+
+// guestPath is where the guest's binary is inside.
+const guestPath = "/run/toolroom-guest"
+
+func unavailable(err error) error {
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the process sandbox: %w", err).WithHint("toolroom doctor shows what is missing")
+}
+
+func explain(err error) error {
+	var rung *lockdown.RungError
+	var limit *lockdown.LimitError
+	switch {
+	case errors.As(err, &rung):
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%w", err).WithHint("%s", rung.Finding.Fix)
+	case errors.As(err, &limit):
+		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%w", err).
+			WithHint("choose another runtime (toolroom doctor shows what each holds), or accept best effort")
+	default:
+		return unavailable(err)
+	}
+}
+
+// box is one sandbox.
+type box struct {
+	process *lockdown.Process
+	in, out *os.File
+	network bool
+	stderr  *tail
+}
+
+// open makes the box's ends of the guest's stdin, stdout and stderr, and returns
+// the guest's.
+func (b *box) open() (theirs []*os.File, err error) {
+	in, ours, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	b.in, theirs = ours, append(theirs, in)
+	ours, out, err := os.Pipe()
+	if err != nil {
+		return theirs, err
+	}
+	b.out, theirs = ours, append(theirs, out)
+	read, write, err := os.Pipe()
+	if err != nil {
+		return theirs, err
+	}
+	go b.stderr.follow(read)
+	return append(theirs, write), nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+func (b *box) close() {
+	for _, f := range []*os.File{b.in, b.out} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+func (b *box) Stream() io.ReadWriteCloser { return stream{b} }
+
+type stream struct{ b *box }
+
+func (s stream) Read(p []byte) (int, error)  { return s.b.out.Read(p) }
+func (s stream) Write(p []byte) (int, error) { return s.b.in.Write(p) }
+func (s stream) Close() error                { return errors.Join(s.b.in.Close(), s.b.out.Close()) }
+
+func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
+	select {
+	case <-b.process.Done():
+	case <-ctx.Done():
+		return sandbox.Exit{}, context.Cause(ctx)
+	}
+	exit, err := b.process.Wait()
+	out := sandbox.Exit{Code: exit.Code, OOM: exit.Exceeded == "memory", Stderr: b.stderr.String()}
+	if exit.Signal != 0 {
+		out.Signal = syscall.Signal(exit.Signal).String()
+	}
+	return out, err
+}
+
+func (b *box) Kill(context.Context) error {
+	b.process.Kill()
+	b.close()
+	return nil
+}
+
+func (b *box) Usage() sandbox.Usage {
+	u := b.process.Usage()
+	return sandbox.Usage{CPU: u.CPU, PeakMemory: u.Memory}
+}
+
+func (b *box) Isolation() string { return b.process.Rungs().String() }
+
+func (b *box) Held() map[sandbox.Limit]string {
+	m := held(b.process.Held())
+	if !b.network {
+		m[sandbox.LimitNetwork] = "network namespace"
+	}
+	return m
+}

@@ -1,0 +1,184 @@
+//go:build linux
+
+package process_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/sandbox/process"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// The test's own binary is the guest.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == guest.MainArg || os.Args[1] == guest.ToolArg) {
+		os.Exit(guest.Main(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// driver is one whose sandboxes can be started here, or a failure.
+func driver(t *testing.T) (*process.Driver, sandbox.Spec) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := process.New(self, []string{guest.MainArg})
+	if p := d.Probe(t.Context()); p.State != sandbox.Available {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s: %s (%s)", p.State, p.Reason, p.Fix)
+		}
+		t.Skipf("%s: %s (%s)", p.State, p.Reason, p.Fix)
+	}
+	return d, sandbox.Spec{Guest: self, Args: []string{guest.MainArg}}
+}
+
+func TestProgramsRunInEveryProfile(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Fatal("the process driver is tested with /usr/bin/python3, which is not there")
+	}
+	for _, profile := range []sandbox.Profile{sandbox.Dev, sandbox.Standard, sandbox.Hardened} {
+		t.Run(string(profile), func(t *testing.T) {
+			t.Parallel()
+			d, spec := driver(t)
+			spec.Profile = profile
+			enginetest.Run(t, enginetest.Options{
+				New:       func(*testing.T) engine.Engine { return hosted.New(d) },
+				Languages: []string{"python"},
+				Sandbox:   spec,
+			})
+		})
+	}
+}
+
+func TestASandboxSaysWhatItHolds(t *testing.T) {
+	t.Parallel()
+	d, spec := driver(t)
+	p := d.Probe(t.Context())
+	for _, limit := range []sandbox.Limit{sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork} {
+		if (p.Holds[limit] == "") == (p.Lacks[limit] == "") {
+			t.Errorf("%s: held by %q, lacking %q", limit, p.Holds[limit], p.Lacks[limit])
+		}
+	}
+	spec.Limits = sandbox.Limits{Memory: 256 << 20, PIDs: 50, CPUs: 1, Disk: 16 << 20}
+	spec.BestEffort = true
+	box, err := d.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Kill(t.Context())
+	for limit := range p.Holds {
+		if box.Held()[limit] != p.Holds[limit] && limit != sandbox.LimitWall {
+			t.Errorf("%s: the sandbox says %q, the probe said %q", limit, box.Held()[limit], p.Holds[limit])
+		}
+	}
+	if box.Isolation() != p.Isolation || !strings.HasPrefix(p.Isolation, "ns+net+") {
+		t.Errorf("the sandbox says %q, the probe said %q", box.Isolation(), p.Isolation)
+	}
+}
+
+func TestKillLeavesNothing(t *testing.T) {
+	t.Parallel()
+	d, spec := driver(t)
+	box, err := d.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The guest says hello, and then waits for a program.
+	if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := box.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exit, err := box.Wait(t.Context())
+	if err != nil || exit.Signal != "killed" {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	left, err := filepath.Glob("/sys/fs/cgroup/*/toolroom-sandbox-*-" + "*")
+	for _, dir := range left {
+		if procs, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs")); len(procs) == 0 && strings.Contains(dir, ownPID()) {
+			t.Errorf("the cgroup %s is left: %v", dir, err)
+		}
+	}
+}
+
+func ownPID() string {
+	link, _ := os.Readlink("/proc/self")
+	return "-" + link + "-"
+}
+
+func TestAStartThatCannotBeIsATypedError(t *testing.T) {
+	t.Parallel()
+	d, spec := driver(t)
+	missing := spec
+	missing.Guest = "/no/such/guest"
+	egress := spec
+	egress.Profile, egress.Egress = sandbox.Dev, []string{"example.com"}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+		spec sandbox.Spec
+		code toolroom.Code
+	}{
+		{"no guest", t.Context(), missing, toolroom.CodeSandboxUnavailable},
+		{"a list of hosts", t.Context(), egress, toolroom.CodeLimitNotEnforceable},
+		{"too late", cancelled, spec, toolroom.CodeSandboxUnavailable},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := d.Start(tt.ctx, tt.spec); toolroom.CodeOf(err) != tt.code {
+				t.Errorf("got %v, want %s", err, tt.code)
+			}
+		})
+	}
+	none := process.New("/no/such/guest", nil)
+	if p := none.Probe(t.Context()); p.State != sandbox.Unsupported || p.Reason == "" || p.Fix == "" {
+		t.Errorf("without a guest: %+v", p)
+	}
+}
+
+// BenchmarkStart measures a guest from its start to its hello, and its removal.
+func BenchmarkStart(b *testing.B) {
+	binary := filepath.Join(b.TempDir(), "toolroom-guest")
+	build := exec.Command("go", "build", "-o", binary, "github.com/toolroom/toolroom/cmd/toolroom-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	d := process.New(binary, nil)
+	for _, profile := range []sandbox.Profile{sandbox.Standard, sandbox.Hardened} {
+		b.Run(string(profile), func(b *testing.B) {
+			spec := sandbox.Spec{Guest: binary, Profile: profile, BestEffort: true, Limits: sandbox.Limits{Memory: 256 << 20, PIDs: 64, CPUs: 1}}
+			for b.Loop() {
+				box, err := d.Start(b.Context(), spec)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+					b.Fatal(err)
+				}
+				if err := box.Kill(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
