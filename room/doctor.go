@@ -12,6 +12,7 @@ import (
 // Status of a check.
 const (
 	CheckOK   = "ok"
+	CheckInfo = "info" // something that is not there, and need not be
 	CheckWarn = "warn"
 	CheckFail = "fail"
 )
@@ -23,6 +24,8 @@ type Check struct {
 	Detail string `json:"detail"`
 	// Fix says what to do, when Status is not ok.
 	Fix string `json:"fix,omitempty"`
+	// Runtime is what was found out about an engine or sandbox.
+	Runtime *EngineStatus `json:"runtime,omitempty"`
 }
 
 // testRounding is how exact durations are shown.
@@ -46,13 +49,13 @@ func (r *Room) Doctor(ctx context.Context) []Check {
 		}
 		checks = append(checks, c)
 	}
-	if len(checks) == 3 {
+	if len(r.allHosts()) == 0 {
 		checks = append(checks, Check{
 			Name: "sources", Status: CheckWarn, Detail: "none are configured",
 			Fix: "toolroom sources add NAME -- COMMAND, or toolroom import claude",
 		})
 	}
-	return checks
+	return append(checks, r.checkEngines(ctx)...)
 }
 
 func (r *Room) checkHome() Check {

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -38,13 +42,55 @@ func (a *app) doctorCommand() *cobra.Command {
 }
 
 func (a *app) printChecks(checks []room.Check) error {
-	rows := make([][]string, len(checks))
-	for i, c := range checks {
+	rows := make([][]string, 0, len(checks))
+	for _, c := range checks {
 		text := c.Detail
 		if c.Fix != "" {
 			text += "; try: " + c.Fix
 		}
-		rows[i] = []string{c.Status, c.Name, text}
+		rows = append(rows, []string{c.Status, c.Name, text})
 	}
-	return a.screen.table([]string{"", "CHECK", "DETAIL"}, rows)
+	if err := a.screen.table([]string{"", "CHECK", "DETAIL"}, rows); err != nil {
+		return err
+	}
+	return a.printMatrix(checks)
+}
+
+// printMatrix shows which runtime holds which limit here, and why one does not.
+func (a *app) printMatrix(checks []room.Check) error {
+	limits := []sandbox.Limit{sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork}
+	var rows [][]string
+	var gaps []string
+	for _, c := range checks {
+		r := c.Runtime
+		if r == nil || r.State != sandbox.Available {
+			continue
+		}
+		row := []string{r.Name, r.Isolation}
+		for _, limit := range limits {
+			mark := "yes"
+			if _, held := r.Holds[limit]; !held {
+				mark = "no"
+				gaps = append(gaps, fmt.Sprintf("%s does not hold %s: %s", r.Name, limit, cmp.Or(r.Lacks[limit], "not supported")))
+			}
+			row = append(row, mark)
+		}
+		rows = append(rows, append(row, strings.Join(r.Languages, " ")))
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	if err := a.screen.text("\n"); err != nil {
+		return err
+	}
+	header := []string{"RUNTIME", "ISOLATION", "WALL", "CPU", "MEMORY", "PIDS", "DISK", "NETWORK", "LANGUAGES"}
+	if err := a.screen.table(header, rows); err != nil {
+		return err
+	}
+	for _, gap := range gaps {
+		if err := a.screen.text(gap); err != nil {
+			return err
+		}
+	}
+	return nil
 }

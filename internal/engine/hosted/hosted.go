@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,9 +41,15 @@ const (
 // Name is the driver's.
 func (e *Engine) Name() string { return e.driver.Name() }
 
-// Languages are those that the guest knows to run.
+// Languages are those that the guest knows to run, and whose interpreters the
+// driver has found.
 func (e *Engine) Languages() []string {
-	return []string{"python", "javascript", "typescript", "shell", "command"}
+	known := []string{"python", "javascript", "shell", "command"}
+	found := e.probe().Languages
+	if len(found) == 0 { // an image that cannot be looked into
+		return known
+	}
+	return slices.DeleteFunc(known, func(l string) bool { return l != "command" && !slices.Contains(found, l) })
 }
 
 // Probe is the driver's, asked once.
