@@ -29,6 +29,10 @@ type Tool struct {
 	// Hidden tools can be called but are left out of lists and search.
 	Hidden bool `json:"hidden,omitempty"`
 
+	// Plain asks surfaces for models to show the tool under its bare name, as
+	// long as no other tool has that name.
+	Plain bool `json:"plain,omitempty"`
+
 	// Source says what kind of place the tool comes from.
 	Source SourceKind `json:"source"`
 

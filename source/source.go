@@ -90,6 +90,8 @@ type Request struct {
 	// in call, tool and time, may block for backpressure, and does nothing
 	// after the call has ended. It is never nil.
 	Emit func(toolroom.Event)
+	// Ask puts questions to the client that made the call. It is never nil.
+	Ask Asker
 }
 
 // Output is what a tool gave back.
