@@ -75,6 +75,8 @@ type Expose struct {
 	Direct []string `yaml:"direct,omitempty"`
 	Search []string `yaml:"search,omitempty"`
 	Hidden []string `yaml:"hidden,omitempty"`
+	// Names is as in [Source], for all tools.
+	Names string `yaml:"names,omitempty"`
 }
 
 // CLI says which programs may be tools without a source of their own: none
