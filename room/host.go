@@ -69,7 +69,7 @@ func (l *listing) over() bool {
 func newHost(name string, src source.Source, c *catalog.Catalog, l *library.Library, cache *listCache, log *slog.Logger) *host {
 	h := &host{name: name, src: src, catalog: c, library: l, cache: cache, log: log}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	if w, ok := as[source.Watcher](src); ok {
+	if w, ok := source.As[source.Watcher](src); ok {
 		w.Watch(func(uri string) { l.Updated(name, uri) })
 	}
 	if n, ok := src.(source.Notifier); ok {

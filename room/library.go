@@ -9,22 +9,6 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// as finds what a source implements besides the contract, in it or in what it
-// wraps.
-func as[T any](src source.Source) (T, bool) {
-	for {
-		if found, ok := src.(T); ok {
-			return found, true
-		}
-		wrapper, ok := src.(interface{ Unwrap() source.Source })
-		if !ok {
-			var none T
-			return none, false
-		}
-		src = wrapper.Unwrap()
-	}
-}
-
 // offer asks a source for its resources and prompts. A source that has some and
 // cannot list them now offers none: its tools are there all the same.
 func (h *host) offer(ctx context.Context) library.Offer {
@@ -35,13 +19,13 @@ func (h *host) offer(ctx context.Context) library.Offer {
 		}
 	}
 	var err error
-	if r, ok := as[source.Resources](h.src); ok {
+	if r, ok := source.As[source.Resources](h.src); ok {
 		o.Resources, err = r.Resources(ctx)
 		note("the resources", err)
 		o.Templates, err = r.Templates(ctx)
 		note("the resource templates", err)
 	}
-	if p, ok := as[source.Prompts](h.src); ok {
+	if p, ok := source.As[source.Prompts](h.src); ok {
 		o.Prompts, err = p.Prompts(ctx)
 		note("the prompts", err)
 	}
@@ -59,11 +43,11 @@ func (h *host) libraryTools(kind toolroom.SourceKind) []toolroom.Tool {
 			InputSchema: json.RawMessage(schema), Hints: toolroom.Hints{ReadOnly: &yes},
 		})
 	}
-	if _, ok := as[source.Resources](h.src); ok {
+	if _, ok := source.As[source.Resources](h.src); ok {
 		add(library.ReadTool, "Read a resource of "+h.name+".",
 			`{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"],"additionalProperties":false}`)
 	}
-	if _, ok := as[source.Prompts](h.src); ok {
+	if _, ok := source.As[source.Prompts](h.src); ok {
 		add(library.GetTool, "Fill in a prompt of "+h.name+".",
 			`{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["name"],"additionalProperties":false}`)
 	}
@@ -75,7 +59,7 @@ func (h *host) read(ctx context.Context, req *source.Request) (out *source.Outpu
 	var value json.RawMessage
 	switch req.Tool.Name {
 	case library.ReadTool:
-		r, has := as[source.Resources](h.src)
+		r, has := source.As[source.Resources](h.src)
 		if !has {
 			return nil, false, nil
 		}
@@ -87,7 +71,7 @@ func (h *host) read(ctx context.Context, req *source.Request) (out *source.Outpu
 		}
 		value, err = r.ReadResource(ctx, in.URI, req)
 	case library.GetTool:
-		p, has := as[source.Prompts](h.src)
+		p, has := source.As[source.Prompts](h.src)
 		if !has {
 			return nil, false, nil
 		}

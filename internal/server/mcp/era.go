@@ -52,9 +52,3 @@ func speaksVersion(session *mcp.ServerSession) string {
 	}
 	return firstModern
 }
-
-// elicits reports whether the client can put a question to its user.
-func elicits(session *mcp.ServerSession) bool {
-	p := session.InitializeParams()
-	return p != nil && p.Capabilities != nil && p.Capabilities.Elicitation != nil
-}

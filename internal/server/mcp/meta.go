@@ -18,7 +18,7 @@ import (
 // the room, so that a client need not hold all of their definitions.
 type metaTool struct {
 	definition *mcp.Tool
-	handle     func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)
+	handle     func(context.Context, *mcp.CallToolRequest) (mcp.Result, error)
 }
 
 // The search tools, and the one that every client needs: without it a result
@@ -42,7 +42,7 @@ func (s *Server) metaTools() map[string]metaTool {
 	yes, no := true, false
 	reading := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
 	tools := map[string]metaTool{}
-	add := func(d *mcp.Tool, handle func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)) {
+	add := func(d *mcp.Tool, handle func(context.Context, *mcp.CallToolRequest) (mcp.Result, error)) {
 		tools[d.Name] = metaTool{definition: d, handle: handle}
 	}
 	add(&mcp.Tool{
@@ -93,7 +93,7 @@ func (s *Server) instructions() string {
 		searchTools, describeTools, callTool, readResult)
 }
 
-func (s *Server) searchTools(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *Server) searchTools(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	var in struct {
 		Query     string `json:"query"`
 		Limit     int    `json:"limit"`
@@ -109,7 +109,7 @@ func (s *Server) searchTools(ctx context.Context, req *mcp.CallToolRequest) (*mc
 	}))
 }
 
-func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	var in struct {
 		Tools  []string      `json:"tools"`
 		Detail catalog.Level `json:"detail"`
@@ -141,7 +141,7 @@ func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (*
 	return structured(out)
 }
 
-func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	var in struct {
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -152,7 +152,7 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	return s.run(ctx, req, in.Tool, in.Arguments)
 }
 
-func (s *Server) readResult(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *Server) readResult(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	var in struct {
 		Handle   string `json:"handle"`
 		Offset   int64  `json:"offset"`
@@ -203,7 +203,7 @@ func failed(err error) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: errorText(toolroom.AsError(err))}}}
 }
 
-func structured(v any) (*mcp.CallToolResult, error) {
+func structured(v any) (mcp.Result, error) {
 	value, err := jsonx.Marshal(v)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))

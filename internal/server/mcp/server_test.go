@@ -105,7 +105,10 @@ func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 	f.add("who:am_i", func(_ context.Context, req *source.Request) (*source.Output, error) {
 		return &source.Output{Content: []toolroom.Content{toolroom.TextContent(req.Identity.Key())}}, nil
 	})
-	s := mcpserver.New(mcpserver.Options{Runner: f.runner, Artifacts: files, Desk: f.desk, Expose: expose, Version: "test", Identity: identity})
+	s, err := mcpserver.New(mcpserver.Options{Runner: f.runner, Artifacts: files, Desk: f.desk, Expose: expose, Version: "test", Identity: identity})
+	if err != nil {
+		t.Fatal(err)
+	}
 	handler := s.HTTP()
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := toolroom.Identity{Subject: r.Header.Get(subjectHeader)}
