@@ -158,6 +158,7 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 	return mcpserver.New(mcpserver.Options{
 		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk, Library: parts.Library,
 		Expose: expose, Identity: who, Version: o.Version, Log: o.Log,
+		PollAfter: c.Server.MCP.PollAfter,
 		Ready: func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, firstListWait)
 			defer cancel()

@@ -59,11 +59,10 @@ func describesObject(schema json.RawMessage) bool {
 
 // answer is a result as an MCP client reads it. A failed tool is a result with
 // isError, which the model sees; what never reached a tool is a protocol error.
-func answer(r *toolroom.Result, version string) (*mcp.CallToolResult, error) {
+func answer(r *toolroom.Result, version string) (mcp.Result, error) {
 	if r.Error != nil && (r.Error.Code.Info().RPC != 0 || version >= firstModern && r.Error.Details[source.DetailCapabilities] != nil) {
 		return nil, rpcError(r.Error)
 	}
-	out := &mcp.CallToolResult{IsError: r.Error != nil, Meta: mcp.Meta{metaResult: note(r)}, Content: []mcp.Content{}}
 	content := r.Content
 	if len(content) == 0 && len(r.Value) > 0 {
 		content = []toolroom.Content{toolroom.TextContent(r.Text())}
@@ -71,13 +70,15 @@ func answer(r *toolroom.Result, version string) (*mcp.CallToolResult, error) {
 	if r.Error != nil && (len(content) == 0 || r.Error.Code != toolroom.CodeExecutionFailed) {
 		content = append([]toolroom.Content{toolroom.TextContent(errorText(r.Error))}, content...)
 	}
-	for _, c := range content {
-		out.Content = append(out.Content, rawContent{&mcp.TextContent{}, c})
+	out := &wireResult{members: map[string]any{"content": append([]toolroom.Content{}, content...)}}
+	out.Meta = mcp.Meta{metaResult: note(r)}
+	if r.Error != nil {
+		out.members["isError"] = true
 	}
 	if len(r.Value) > 0 && r.Hidden == nil && (version >= firstModern || r.Value[0] == '{') {
-		out.StructuredContent = r.Value
+		out.members["structuredContent"] = r.Value
 	}
-	return out, nil
+	return out.of(version), nil
 }
 
 // metaResult is where an answer carries what MCP has no field for.
@@ -104,16 +105,6 @@ func errorText(e *toolroom.Error) string {
 	}
 	return text
 }
-
-// rawContent is a piece of content that goes out as it came. The SDK's type
-// inside makes it one of its own.
-type rawContent struct {
-	mcp.Content
-	content toolroom.Content
-}
-
-// MarshalJSON writes the piece itself.
-func (c rawContent) MarshalJSON() ([]byte, error) { return c.content.MarshalJSON() }
 
 // withNotifications sends what happens in a call to the client: progress where
 // it gave a token, log lines where it asked for them. Between two rounds there is

@@ -35,6 +35,8 @@ type dialogue struct {
 	owner   string
 	request []byte
 	can     map[string]bool
+	// offered are answers that came with the first request already.
+	offered map[string]json.RawMessage
 	ctx     context.Context
 	cancel  context.CancelFunc
 	// asked has a token when there is something to ask.
@@ -112,7 +114,7 @@ func (s *Server) converse(x *exchange, work work) (mcp.Result, error) {
 
 func (ds *dialogues) begin(x *exchange, work work) *dialogue {
 	d := &dialogue{
-		id: strings.ToLower(rand.Text()), owner: x.who.Key(), request: x.request, can: x.can,
+		id: strings.ToLower(rand.Text()), owner: x.who.Key(), request: x.request, can: x.can, offered: x.answers,
 		asked: make(chan struct{}, 1), done: make(chan struct{}), pending: map[string]*openQuestion{},
 	}
 	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(x.ctx))
@@ -258,8 +260,15 @@ func (d *dialogue) askFor(ctx context.Context, questions map[string]source.Quest
 		return nil, err
 	}
 	opened := make(map[string]*openQuestion, len(questions))
+	answers := make(map[string]json.RawMessage, len(questions))
 	d.mu.Lock()
 	for key, q := range questions {
+		// Nobody approves what was never asked.
+		if offered, ok := d.offered[key]; ok && approval == "" && fitsQuestion(q, offered) {
+			answers[key] = offered
+			delete(d.offered, key)
+			continue
+		}
 		if d.pending[key] != nil {
 			d.mu.Unlock()
 			return nil, toolroom.Errorf(toolroom.CodeConflict, "a question with the key %q is open already", key)
@@ -268,9 +277,9 @@ func (d *dialogue) askFor(ctx context.Context, questions map[string]source.Quest
 	}
 	maps.Copy(d.pending, opened)
 	d.mu.Unlock()
-	d.signal()
-
-	answers := make(map[string]json.RawMessage, len(questions))
+	if len(opened) > 0 {
+		d.signal()
+	}
 	for _, key := range slices.Sorted(maps.Keys(opened)) {
 		select {
 		case answers[key] = <-opened[key].answer:

@@ -23,7 +23,7 @@ func (s *Server) listPrompts(ctx context.Context, next mcp.MethodHandler, method
 		items = append(items, shown(p.Prompt, p.Raw, "name", p.Shown))
 	}
 	result, err := next(ctx, method, &led)
-	return listOf(result, err, "prompts", items, cursor)
+	return listOf(req.Session, result, err, "prompts", items, cursor)
 }
 
 func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (mcp.Result, error) {

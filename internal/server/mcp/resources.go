@@ -47,7 +47,7 @@ func (s *Server) listResources(ctx context.Context, next mcp.MethodHandler, meth
 		items = append(items, r)
 	}
 	result, err := next(ctx, method, &led)
-	return listOf(result, err, "resources", items, cursor)
+	return listOf(req.Session, result, err, "resources", items, cursor)
 }
 
 func (s *Server) listTemplates(ctx context.Context, next mcp.MethodHandler, method string, req *mcp.ListResourceTemplatesRequest) (mcp.Result, error) {
@@ -64,7 +64,7 @@ func (s *Server) listTemplates(ctx context.Context, next mcp.MethodHandler, meth
 		items = append(items, artifactTemplate)
 	}
 	result, err := next(ctx, method, &led)
-	return listOf(result, err, "resourceTemplates", items, cursor)
+	return listOf(req.Session, result, err, "resourceTemplates", items, cursor)
 }
 
 // shown is a definition as clients see it: what the source said, under the name
@@ -91,7 +91,7 @@ func shown(definition any, raw json.RawMessage, key, name string) any {
 
 // listOf puts a page of items in place of those of the SDK's own list, which
 // brings the members that the era wants.
-func listOf(result mcp.Result, err error, key string, items []any, cursor string) (mcp.Result, error) {
+func listOf(session *mcp.ServerSession, result mcp.Result, err error, key string, items []any, cursor string) (mcp.Result, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func listOf(result mcp.Result, err error, key string, items []any, cursor string
 	if end < len(items) {
 		list.members["nextCursor"] = strconv.Itoa(end)
 	}
-	return list, nil
+	return list.of(speaksVersion(session)), nil
 }
 
 func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (mcp.Result, error) {

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -38,6 +39,10 @@ type Options struct {
 	// StateKeySize bytes; servers that answer for one another share it. Empty is
 	// a key of this server's own.
 	StateKey []byte
+	// PollAfter closes the stream of a call that has run for so long and has the
+	// client come back for the rest (SEP-1699, clients of 2025-11-25): for
+	// networks that cut long answers. Zero never does.
+	PollAfter time.Duration
 	// Ready is waited for before the first list, so that a client that comes
 	// at once does not see a room that is still filling. It may be nil.
 	Ready func(context.Context)
@@ -138,22 +143,37 @@ func (s *Server) HTTP() http.Handler {
 	})
 	legacy := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
 		SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxBody,
+		// What a client missed while its connection was gone, it gets when it
+		// comes back; the store drops the oldest when it is full.
+		EventStore: mcp.NewMemoryEventStore(nil),
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isModern, err := speaksModern(w, r)
+		if err == nil && isModern && r.Method == http.MethodPost {
+			err = s.checkHeaders(w, r)
+		}
 		switch {
 		case err != nil:
-			status := http.StatusBadRequest
-			if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-				status = http.StatusRequestEntityTooLarge
-			}
-			http.Error(w, "the request body cannot be read: "+err.Error(), status)
+			refuse(w, err)
 		case isModern:
-			modern.ServeHTTP(w, r)
+			keepAlive(modern, w, r, keepAlivePeriod)
 		default:
-			s.inSession(legacy, w, r)
+			keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.inSession(legacy, w, r) }), w, r, keepAlivePeriod)
 		}
 	})
+}
+
+// refuse answers a request that never became a message.
+func refuse(w http.ResponseWriter, err error) {
+	if m := (*headerMismatch)(nil); errors.As(err, &m) {
+		m.write(w)
+		return
+	}
+	status := http.StatusBadRequest
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	http.Error(w, "the request body cannot be read: "+err.Error(), status)
 }
 
 // Stdio serves one client on a pair of streams until it leaves or ctx ends.
@@ -270,6 +290,7 @@ func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string,
 		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", tool))
 	}
 	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
+	defer s.pollAfter(x, req.Extra)()
 	x.request = requestDigest("tools/call", req.Params.Name, req.Params.Arguments)
 	if err := x.repeats(req.Params.RequestState, req.Params.InputResponses); err != nil {
 		return nil, err
@@ -285,6 +306,20 @@ func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string,
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
 		return answer(s.perform(ctx, a, live, call), x.version)
 	})
+}
+
+// pollRetry is when a client should come back for the rest of a closed stream.
+const pollRetry = time.Second
+
+// pollAfter closes the stream of a request that takes long, where the client
+// knows to come back. stop is called when the request has ended.
+func (s *Server) pollAfter(x *exchange, extra *mcp.RequestExtra) (stop func() bool) {
+	if s.o.PollAfter <= 0 || extra == nil || extra.CloseSSEStream == nil || x.version != lastLegacy {
+		return func() bool { return false }
+	}
+	return time.AfterFunc(s.o.PollAfter, func() {
+		extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: pollRetry})
+	}).Stop
 }
 
 // metaKey is where a client may put an idempotency key: the 2026-07-28 protocol
