@@ -27,6 +27,9 @@ func (c check) source(key, name string, s Source) {
 	if s.Names != "" {
 		c.oneOf(key+".names", s.Names, "scoped", "plain")
 	}
+	if s.Tasks != "" {
+		c.oneOf(key+".tasks", s.Tasks, "optional", "required")
+	}
 	c.globs(key+".tools.include", s.Tools.Include)
 	c.globs(key+".tools.exclude", s.Tools.Exclude)
 	if s.MCP != nil {

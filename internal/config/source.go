@@ -28,6 +28,10 @@ type Source struct {
 	// Names says how models see its tools and prompts: scoped (the default),
 	// with the namespace, or plain, by the bare name where that is unique.
 	Names string `yaml:"names,omitempty"`
+	// Tasks makes calls of all its tools tasks for clients that know tasks:
+	// optional, or required, which refuses the others. Empty leaves it to the
+	// tools.
+	Tasks string `yaml:"tasks,omitempty"`
 }
 
 // Selection picks tools of a source by name; * stands for any run of

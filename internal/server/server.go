@@ -156,7 +156,7 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 	}
 	parts := r.Parts()
 	return mcpserver.New(mcpserver.Options{
-		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk, Library: parts.Library,
+		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk, Library: parts.Library, Worker: parts.Worker,
 		Expose: expose, Identity: who, Version: o.Version, Log: o.Log,
 		PollAfter: c.Server.MCP.PollAfter,
 		Ready: func(ctx context.Context) {

@@ -16,6 +16,8 @@ const namespace = "conformance"
 type fixture struct {
 	description string
 	schema      string
+	task        toolroom.TaskSupport
+	asksFirst   bool
 	call        func(ctx context.Context, req *source.Request) (*source.Output, error)
 }
 
@@ -34,7 +36,7 @@ type pack struct {
 func newPack() *pack {
 	p := &pack{transient: map[string]bool{}, watching: map[string]context.CancelFunc{}}
 	p.tools = map[string]fixture{}
-	for _, set := range []map[string]fixture{contentTools(), questionTools(), roundTools(), p.changeTools()} {
+	for _, set := range []map[string]fixture{contentTools(), questionTools(), roundTools(), taskTools(), p.changeTools()} {
 		for name, f := range set {
 			p.tools[name] = f
 		}
@@ -55,7 +57,7 @@ func (p *pack) Tools(context.Context) ([]toolroom.Tool, error) {
 		}
 		tools = append(tools, toolroom.Tool{
 			ID: toolroom.ID{Namespace: namespace, Name: name}, Description: f.description,
-			InputSchema: json.RawMessage(schema), Source: toolroom.SourceBuiltin,
+			InputSchema: json.RawMessage(schema), Source: toolroom.SourceBuiltin, Task: f.task, AsksFirst: f.asksFirst,
 		})
 	}
 	if p.transient["tool"] {

@@ -44,7 +44,7 @@ func (s *Server) checkHeaders(w http.ResponseWriter, r *http.Request) error {
 		if name != r.Header.Get(nameHeader) {
 			r.Header.Set(nameHeader, name)
 		}
-	case strings.HasPrefix(method, "tasks/"):
+	case method == "tasks/get" || method == "tasks/update" || method == "tasks/cancel":
 	default:
 		if name != r.Header.Get(nameHeader) {
 			r.Header.Set(nameHeader, name)
@@ -69,7 +69,7 @@ func (s *Server) checkHeaders(w http.ResponseWriter, r *http.Request) error {
 		return nil // the SDK says what is wrong with it
 	}
 	if method != "tools/call" {
-		if message.Params.TaskID != "" && message.Params.TaskID != name {
+		if message.Params.TaskID != name {
 			return mismatch(message.ID, "the header %s says %q and the body %q", nameHeader, name, message.Params.TaskID)
 		}
 		return nil

@@ -35,6 +35,8 @@ type Options struct {
 	// Library holds the resources and prompts; nil is an empty one.
 	Library *library.Library
 	Expose  Exposure
+	// Worker runs calls that are tasks; without it there are none.
+	Worker *run.Worker
 	// StateKey seals what clients carry between the rounds of a call, in
 	// StateKeySize bytes; servers that answer for one another share it. Empty is
 	// a key of this server's own.
@@ -103,16 +105,20 @@ func New(o Options) (*Server, error) {
 		dialogues: dialogues{sealer: sealer, open: map[string]*dialogue{}},
 	}
 	s.meta = s.metaTools()
+	capabilities := &mcp.ServerCapabilities{
+		Tools:       &mcp.ToolCapabilities{ListChanged: true},
+		Prompts:     &mcp.PromptCapabilities{ListChanged: true},
+		Resources:   &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true},
+		Completions: &mcp.CompletionCapabilities{},
+		//lint:ignore SA1019 clients from before 2026-07-28 know no other way
+		Logging: &mcp.LoggingCapabilities{},
+	}
+	if o.Worker != nil {
+		capabilities.AddExtension(tasksExtension, nil)
+	}
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: s.instructions(),
-		Capabilities: &mcp.ServerCapabilities{
-			Tools:       &mcp.ToolCapabilities{ListChanged: true},
-			Prompts:     &mcp.PromptCapabilities{ListChanged: true},
-			Resources:   &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true},
-			Completions: &mcp.CompletionCapabilities{},
-			//lint:ignore SA1019 clients from before 2026-07-28 know no other way
-			Logging: &mcp.LoggingCapabilities{},
-		},
+		Instructions:       s.instructions(),
+		Capabilities:       capabilities,
 		CompletionHandler:  s.complete,
 		SubscribeHandler:   s.subscribe,
 		UnsubscribeHandler: s.unsubscribe,
@@ -122,6 +128,11 @@ func New(o Options) (*Server, error) {
 			c.TTLMs = listTTL
 		},
 	})
+	if o.Worker != nil {
+		if err := s.addTaskMethods(); err != nil {
+			return nil, err
+		}
+	}
 	s.openDoors()
 	s.server.AddReceivingMiddleware(s.lead)
 	return s, nil
@@ -200,6 +211,8 @@ func (s *Server) lead(next mcp.MethodHandler) mcp.MethodHandler {
 			return s.listPrompts(ctx, next, method, req)
 		case *mcp.GetPromptRequest:
 			return s.getPrompt(ctx, req)
+		case *mcp.ServerRequest[*taskParams]:
+			return s.task(ctx, method, req)
 		}
 		return next(ctx, method, req)
 	}
@@ -302,6 +315,14 @@ func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string,
 		Surface:        "mcp",
 		Session:        req.Session.ID(),
 		IdempotencyKey: idempotencyKey(req),
+	}
+	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil && e.Tool.Task != "" && x.modern() && s.o.Worker != nil {
+		switch knows := knowsTasks(req.ClientCapabilities()); {
+		case knows:
+			return s.submit(x, e, call)
+		case e.Tool.Task == toolroom.TaskRequired:
+			return nil, missingTasks()
+		}
 	}
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
 		return answer(s.perform(ctx, a, live, call), x.version)
