@@ -68,3 +68,13 @@ func IsHashedModelName(name string) bool {
 	}
 	return true
 }
+
+// IsModelName reports whether every model API accepts name for a tool.
+func IsModelName(name string) bool {
+	for _, c := range name {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= MaxModelName
+}

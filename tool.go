@@ -29,8 +29,19 @@ type Tool struct {
 	// Hidden tools can be called but are left out of lists and search.
 	Hidden bool `json:"hidden,omitempty"`
 
+	// Plain asks surfaces for models to show the tool under its bare name, as
+	// long as no other tool has that name.
+	Plain bool `json:"plain,omitempty"`
+
 	// Source says what kind of place the tool comes from.
 	Source SourceKind `json:"source"`
+
+	// Task says whether a call may be, or has to be, a task that its client asks
+	// for the result of later, where clients know tasks. Empty is never.
+	Task TaskSupport `json:"task,omitempty"`
+	// AsksFirst says that a call which becomes a task asks its questions before
+	// it works: they come in the answer to the call, before there is a task.
+	AsksFirst bool `json:"asks_first,omitempty"`
 
 	// Timeout is the ceiling of a call's run time; zero leaves the runner's
 	// ceiling. A caller may ask for less, never for more.
@@ -48,6 +59,15 @@ type Tool struct {
 	// byte for byte, for surfaces that forward what Toolroom does not model.
 	Raw json.RawMessage `json:"-"`
 }
+
+// TaskSupport says how a tool's calls become tasks.
+type TaskSupport string
+
+// How calls become tasks, in the words of MCP.
+const (
+	TaskOptional TaskSupport = "optional"
+	TaskRequired TaskSupport = "required"
+)
 
 // Example is one way to call a tool.
 type Example struct {

@@ -2,6 +2,7 @@ package room
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -38,7 +39,7 @@ func (r *Room) build(name string, s config.Source, programs config.CLI) (source.
 	if err != nil {
 		return nil, err
 	}
-	return &selected{Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout}, nil
+	return &selected{Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain", task: toolroom.TaskSupport(s.Tasks)}, nil
 }
 
 func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (source.Source, error) {
@@ -196,7 +197,12 @@ type selected struct {
 	source.Source
 	include, exclude []string
 	timeout          time.Duration
+	plain            bool
+	task             toolroom.TaskSupport
 }
+
+// Unwrap is the source itself.
+func (s *selected) Unwrap() source.Source { return s.Source }
 
 // Tools lists the selected tools.
 func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
@@ -211,6 +217,8 @@ func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 		if s.timeout > 0 && tools[i].Timeout == 0 {
 			tools[i].Timeout = s.timeout
 		}
+		tools[i].Plain = tools[i].Plain || s.plain
+		tools[i].Task = cmp.Or(s.task, tools[i].Task)
 	}
 	return tools, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -33,6 +34,9 @@ type host struct {
 	catalog *catalog.Catalog
 	cache   *listCache
 	log     *slog.Logger
+	library *library.Library
+	plain   bool // prompts have their bare names
+	own     bool // added by the program, not by the config
 
 	ctx    context.Context // ends when the host closes
 	cancel context.CancelFunc
@@ -62,9 +66,12 @@ func (l *listing) over() bool {
 	}
 }
 
-func newHost(name string, src source.Source, c *catalog.Catalog, cache *listCache, log *slog.Logger) *host {
-	h := &host{name: name, src: src, catalog: c, cache: cache, log: log}
+func newHost(name string, src source.Source, c *catalog.Catalog, l *library.Library, cache *listCache, log *slog.Logger) *host {
+	h := &host{name: name, src: src, catalog: c, library: l, cache: cache, log: log}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
+	if w, ok := source.As[source.Watcher](src); ok {
+		w.Watch(func(uri string) { l.Updated(name, uri) })
+	}
 	if n, ok := src.(source.Notifier); ok {
 		n.Notify(func() { h.start(true) })
 	}
@@ -153,7 +160,13 @@ func (h *host) fetch() error {
 	if h.ctx.Err() != nil {
 		return h.ctx.Err()
 	}
+	offer := h.offer(ctx)
+	if h.ctx.Err() != nil {
+		return h.ctx.Err()
+	}
+	tools = append(tools, h.libraryTools(h.Describe().Kind)...)
 	h.put(tools)
+	h.library.Set(h.name, offer)
 	h.mu.Lock()
 	h.listed = true
 	h.mu.Unlock()
@@ -199,6 +212,9 @@ func (h *host) Call(ctx context.Context, req *source.Request) (*source.Output, e
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s has been taken out", h.name)
 	}
 	defer h.calls.leave()
+	if out, ok, err := h.read(ctx, req); ok {
+		return out, err
+	}
 	return h.src.Call(ctx, req)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
@@ -25,6 +26,7 @@ type Parts struct {
 	Recorder  *receipt.Recorder
 	Tokens    token.Store
 	Secrets   *secret.Store
+	Library   *library.Library
 }
 
 // Parts gives the parts of an open room.
@@ -32,6 +34,7 @@ func (r *Room) Parts() Parts {
 	return Parts{
 		Runner: r.runner, Worker: r.worker, Desk: r.desk, Artifacts: r.artifacts,
 		Receipts: r.store, Recorder: r.recorder, Tokens: r.store, Secrets: r.secrets,
+		Library: &r.library,
 	}
 }
 

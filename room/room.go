@@ -35,6 +35,7 @@ import (
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/receipt"
@@ -101,6 +102,7 @@ type Room struct {
 	secrets   *secret.Store
 	masker    *secret.Masker
 	catalog   *catalog.Catalog
+	library   library.Library
 	policy    policySwitch
 	runner    *run.Runner
 	worker    *run.Worker

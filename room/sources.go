@@ -121,11 +121,20 @@ func (r *Room) apply(c *config.Config) error {
 	r.mu.Lock()
 	old := r.hosts
 	r.mu.Unlock()
+	for name, h := range old {
+		if h.own {
+			built[name] = h
+		}
+	}
 	for name, s := range c.Sources {
 		if s.Disabled {
 			continue
 		}
 		digest := sourceDigest(s, c.CLI)
+		if h := built[name]; h != nil {
+			return toolroom.Errorf(toolroom.CodeConflict, "the program itself offers a source %q", name).
+				WithHint("give the one in the config another name")
+		}
 		if h, same := old[name]; same && h.digest == digest {
 			built[name] = h
 			continue
@@ -134,8 +143,8 @@ func (r *Room) apply(c *config.Config) error {
 		if err != nil {
 			return err
 		}
-		built[name] = newHost(name, src, r.catalog, r.cacheFor(name, digest), r.log)
-		built[name].digest = digest
+		built[name] = newHost(name, src, r.catalog, &r.library, r.cacheFor(name, digest), r.log)
+		built[name].digest, built[name].plain = digest, s.Names == "plain"
 	}
 	r.policy.set(layers)
 	r.mu.Lock()
@@ -153,6 +162,7 @@ func (r *Room) apply(c *config.Config) error {
 		}
 		if built[name] == nil {
 			r.catalog.RemoveProvider(name)
+			r.library.Remove(name)
 		}
 		r.background.Go(func() { h.Close() })
 	}

@@ -63,6 +63,23 @@ type Refiner interface {
 // ErrNotRefined is returned by a Refiner that has no more to tell.
 var ErrNotRefined = errors.New("there is no more to know of this tool")
 
+// As finds what a source implements besides [Source], in itself or in what it
+// wraps: a wrapper has a method Unwrap that gives the source inside.
+func As[T any](s Source) (T, bool) {
+	for s != nil {
+		if found, ok := s.(T); ok {
+			return found, true
+		}
+		wrapper, ok := s.(interface{ Unwrap() Source })
+		if !ok {
+			break
+		}
+		s = wrapper.Unwrap()
+	}
+	var none T
+	return none, false
+}
+
 // Description says what a source is.
 type Description struct {
 	Kind  toolroom.SourceKind `json:"kind"`
@@ -93,6 +110,8 @@ type Request struct {
 	// in call, tool and time, may block for backpressure, and does nothing
 	// after the call has ended. It is never nil.
 	Emit func(toolroom.Event)
+	// Ask puts questions to the client that made the call. It is never nil.
+	Ask Asker
 }
 
 // Output is what a tool gave back.

@@ -46,6 +46,9 @@ func (c check) config(config *Config) {
 	c.store(config.Store)
 	c.policy(config.Tools)
 	c.oneOf("expose.mode", config.Expose.Mode, "direct", "search", "code")
+	if config.Expose.Names != "" {
+		c.oneOf("expose.names", config.Expose.Names, "scoped", "plain")
+	}
 	c.patterns("expose.direct", config.Expose.Direct, config.Tools.Groups)
 	c.patterns("expose.search", config.Expose.Search, config.Tools.Groups)
 	c.patterns("expose.hidden", config.Expose.Hidden, config.Tools.Groups)

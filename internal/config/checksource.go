@@ -24,6 +24,12 @@ func (c check) source(key, name string, s Source) {
 	case kinds > 1:
 		c.problem(key, "it has more than one of mcp, openapi, http and cli", "make a source of each")
 	}
+	if s.Names != "" {
+		c.oneOf(key+".names", s.Names, "scoped", "plain")
+	}
+	if s.Tasks != "" {
+		c.oneOf(key+".tasks", s.Tasks, "optional", "required")
+	}
 	c.globs(key+".tools.include", s.Tools.Include)
 	c.globs(key+".tools.exclude", s.Tools.Exclude)
 	if s.MCP != nil {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/toolroom/toolroom/internal/policy"
 )
@@ -46,7 +47,15 @@ type Server struct {
 	Origins []string `yaml:"origins,omitempty"`
 	TLS     TLS      `yaml:"tls,omitempty"`
 	// MaxBody is the largest request body, in bytes (8 MiB).
-	MaxBody int64 `yaml:"max_body,omitempty"`
+	MaxBody int64    `yaml:"max_body,omitempty"`
+	MCP     Endpoint `yaml:"mcp,omitempty"`
+}
+
+// Endpoint is how clients of older revisions of MCP are served at /mcp.
+type Endpoint struct {
+	// PollAfter closes the stream of a call that has run for so long; the client
+	// comes back for the rest. Zero, the default, never does.
+	PollAfter time.Duration `yaml:"poll_after,omitempty"`
 }
 
 // Auth says who must show a token: with auto (the default) clients that do not
@@ -76,6 +85,8 @@ type Expose struct {
 	Direct []string `yaml:"direct,omitempty"`
 	Search []string `yaml:"search,omitempty"`
 	Hidden []string `yaml:"hidden,omitempty"`
+	// Names is as in [Source], for all tools.
+	Names string `yaml:"names,omitempty"`
 }
 
 // CLI says which programs may be tools without a source of their own: none

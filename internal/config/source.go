@@ -25,6 +25,13 @@ type Source struct {
 	// runner's.
 	Timeout time.Duration `yaml:"timeout,omitempty"`
 	Tools   Selection     `yaml:"tools,omitempty"`
+	// Names says how models see its tools and prompts: scoped (the default),
+	// with the namespace, or plain, by the bare name where that is unique.
+	Names string `yaml:"names,omitempty"`
+	// Tasks makes calls of all its tools tasks for clients that know tasks:
+	// optional, or required, which refuses the others. Empty leaves it to the
+	// tools.
+	Tasks string `yaml:"tasks,omitempty"`
 }
 
 // Selection picks tools of a source by name; * stands for any run of

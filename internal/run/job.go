@@ -13,6 +13,12 @@ import (
 // The job is run by a [Worker] of this process or of another one on the same
 // store.
 func (r *Runner) Submit(ctx context.Context, call toolroom.Call) (*Job, error) {
+	return r.SubmitAsking(ctx, call, nil)
+}
+
+// SubmitAsking is Submit for a client that answers questions: those of the
+// methods named.
+func (r *Runner) SubmitAsking(ctx context.Context, call toolroom.Call, answers []string) (*Job, error) {
 	if r.Jobs == nil {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "asynchronous calls need a store, and this room has none")
 	}
@@ -20,7 +26,7 @@ func (r *Runner) Submit(ctx context.Context, call toolroom.Call) (*Job, error) {
 	if call.ID == "" {
 		call.ID = newID("call", now)
 	}
-	job := &Job{ID: call.ID, Identity: call.Identity, Call: call, State: JobQueued, Created: now}
+	job := &Job{ID: call.ID, Identity: call.Identity, Call: call, State: JobQueued, Created: now, Answers: answers}
 	if err := r.Jobs.CreateJob(ctx, job); err != nil {
 		return nil, err
 	}
@@ -45,6 +51,8 @@ type Worker struct {
 
 	mu      sync.Mutex
 	cancels map[string]context.CancelFunc
+	// questions is closed and replaced when a job asks or is answered here.
+	questions chan struct{}
 }
 
 // NewWorker makes a worker for r's jobs.
@@ -52,7 +60,7 @@ func NewWorker(r *Runner, o WorkerOptions) *Worker {
 	set(&o.Parallel, DefaultParallel)
 	set(&o.Lease, 30*time.Second)
 	set(&o.Poll, 500*time.Millisecond)
-	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), cancels: map[string]context.CancelFunc{}}
+	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), cancels: map[string]context.CancelFunc{}, questions: make(chan struct{})}
 }
 
 // Wake makes the worker look for work now.
@@ -94,7 +102,7 @@ func (w *Worker) Run(ctx context.Context) {
 		if job != nil {
 			wg.Go(func() {
 				defer func() { <-slots; w.Wake() }()
-				w.do(ctx, job)
+				w.do(ctx, job, slots)
 			})
 			continue
 		}
@@ -109,9 +117,12 @@ func (w *Worker) Run(ctx context.Context) {
 }
 
 // do runs one job under its lease and stores its one result.
-func (w *Worker) do(ctx context.Context, job *Job) {
+func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
 	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if job.Cancelled {
+		cancel()
+	}
 	w.mu.Lock()
 	w.cancels[job.ID] = cancel
 	w.mu.Unlock()
@@ -129,11 +140,11 @@ func (w *Worker) do(ctx context.Context, job *Job) {
 		// one died: see claimKey.
 		call.IdempotencyKey = "job:" + job.ID
 	}
-	result := w.runner.Run(runCtx, call)
+	result := w.runner.Run(w.asking(runCtx, job, slots), call)
 	cancel()
 	heart.Wait()
-	if ctx.Err() != nil && result.Status == toolroom.StatusCancelled && result.Effects == toolroom.EffectsNone {
-		return // the process ends and nothing happened: another one takes the job over
+	if ctx.Err() != nil && mayRunAgain(result) {
+		return // the process ends: another one takes the job over
 	}
 	err := w.runner.Jobs.FinishJob(context.WithoutCancel(ctx), job.ID, job.Fence, result, w.runner.Now())
 	if err != nil {
@@ -141,7 +152,23 @@ func (w *Worker) do(ctx context.Context, job *Job) {
 	}
 }
 
-// beat keeps the lease alive, and ends the run when it has been lost.
+// mayRunAgain reports whether a call that was cut off can simply be made again:
+// nothing happened, or the tool may be repeated.
+func mayRunAgain(r *toolroom.Result) bool {
+	return r.Status == toolroom.StatusCancelled && (r.Effects == toolroom.EffectsNone || r.Error.Retryable)
+}
+
+// asking lets the tool of a job ask, where the store keeps questions.
+func (w *Worker) asking(ctx context.Context, job *Job, slots chan struct{}) context.Context {
+	store, ok := w.runner.Jobs.(QuestionStore)
+	if !ok || len(job.Answers) == 0 {
+		return ctx
+	}
+	return WithAsker(ctx, &jobAsker{worker: w, store: store, job: job, slots: slots})
+}
+
+// beat keeps the lease alive, and ends the run when it has been lost or when
+// another process was asked to end it.
 func (w *Worker) beat(ctx context.Context, lost context.CancelFunc, job *Job) {
 	tick := time.NewTicker(w.o.Lease / 3)
 	defer tick.Stop()
@@ -154,6 +181,10 @@ func (w *Worker) beat(ctx context.Context, lost context.CancelFunc, job *Job) {
 		now := w.runner.Now()
 		err := w.runner.Jobs.ExtendJob(ctx, job.ID, job.Fence, now.Add(w.o.Lease), true)
 		if errors.Is(err, &toolroom.Error{Code: toolroom.CodeConflict}) {
+			lost()
+			return
+		}
+		if now, err := w.runner.Jobs.Job(ctx, job.ID); err == nil && now.Cancelled {
 			lost()
 			return
 		}

@@ -92,14 +92,14 @@ func (p *pass) awaitHolder(held KeyRecord) error {
 	return p.Keys.ReleaseKey(p.ctx, held.Identity, held.Key, held.Call)
 }
 
-// settleKey records the result for repeats, or frees the key when the tool
-// never acted and a repeat may succeed.
+// settleKey records the result for repeats, or frees the key when a repeat may
+// run: the tool never acted, or was cut off and may be repeated.
 func (p *pass) settleKey() {
 	defer p.flights.leave(p.call.ID)
 	ctx := context.WithoutCancel(p.ctx)
 	identity := p.call.Identity.Key()
 	var err error
-	if p.result.Error != nil && p.result.Effects == toolroom.EffectsNone {
+	if p.result.Error != nil && p.result.Effects == toolroom.EffectsNone || mayRunAgain(&p.result) {
 		err = p.Keys.ReleaseKey(ctx, identity, p.call.IdempotencyKey, p.call.ID)
 	} else {
 		var encoded []byte

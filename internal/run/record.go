@@ -65,6 +65,10 @@ type Job struct {
 	// job is repeated only where the tool's guarantee allows.
 	Started bool             `json:"started,omitempty"`
 	Result  *toolroom.Result `json:"result,omitempty"`
+	// Answers are the methods of questions that the submitting client answers.
+	Answers []string `json:"answers,omitempty"`
+	// Cancelled says that the job was asked to end.
+	Cancelled bool `json:"cancelled,omitempty"`
 
 	// Fence is the token of the present lease. It grows with every claim, and
 	// a write with an older one is refused.

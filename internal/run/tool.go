@@ -31,8 +31,8 @@ const maxFailureText = 2000
 // run executes the tool under its deadline. When the deadline passes or the
 // caller goes away, the work itself is ended.
 func (p *pass) run() error {
-	ctx, cancel := context.WithTimeout(context.WithValue(p.ctx, passKey{}, p), p.timeout())
-	defer cancel()
+	ctx, asker, stop := p.start()
+	defer stop()
 	p.ran = p.Now()
 	p.result.Usage.Queue = p.ran.Sub(p.started) - p.result.Usage.Wait
 
@@ -46,6 +46,7 @@ func (p *pass) run() error {
 			Identity:       p.call.Identity,
 			IdempotencyKey: p.call.IdempotencyKey,
 			Emit:           p.emit,
+			Ask:            asker,
 		},
 	}
 	if p.parent == nil {
@@ -74,15 +75,33 @@ func (p *pass) run() error {
 	case <-ctx.Done():
 		out, stopped = await(done, p.grace())
 	}
-	p.result.Usage.Run = p.Now().Sub(p.ran)
+	ended := ctx.Err()
+	waited := stop()
+	p.result.Usage.Wait += waited
+	p.result.Usage.Run = p.Now().Sub(p.ran) - waited
 	if stopped { // else the tool's goroutine may still write to x
 		p.result.Usage.Attempts, p.result.Usage.Cached = x.attempts, x.cached
 	}
-	if !stopped || out.err != nil && ctx.Err() != nil {
-		return p.interrupted(ctx, out.err, stopped)
+	if !stopped || out.err != nil && ended != nil {
+		return p.interrupted(ended, out.err, stopped)
 	}
 	p.output = out.output
 	return p.executionError(out.err)
+}
+
+// start begins the tool's time, and says whom it can ask. stop ends the time and
+// tells how much of it went by in waiting for answers.
+func (p *pass) start() (ctx context.Context, asker source.Asker, stop func() time.Duration) {
+	ctx = context.WithValue(p.ctx, passKey{}, p)
+	asking, ok := p.ctx.Value(askerKey{}).(source.Asker)
+	if !ok {
+		ctx, cancel := context.WithTimeout(ctx, p.timeout())
+		return ctx, source.Nobody{}, func() time.Duration { cancel(); return 0 }
+	}
+	clock := startClock(ctx, p.timeout())
+	patient := patientAsker{asking, clock}
+	// A question of a tool that this one calls stops this clock as well.
+	return context.WithValue(clock, askerKey{}, source.Asker(patient)), patient, clock.stop
 }
 
 func await[T any](done <-chan T, grace time.Duration) (out T, ok bool) {
@@ -115,10 +134,10 @@ func (p *pass) timeout() time.Duration {
 
 // interrupted is the error of a call that was ended from outside. What its
 // effects are is known only where the source says so.
-func (p *pass) interrupted(ctx context.Context, cause error, stopped bool) error {
+func (p *pass) interrupted(ended, cause error, stopped bool) error {
 	code := toolroom.CodeTimeout
 	what := fmt.Sprintf("%s timed out after %s", p.tool, p.result.Usage.Run.Round(time.Millisecond))
-	if errors.Is(ctx.Err(), context.Canceled) {
+	if errors.Is(ended, context.Canceled) {
 		code, what = toolroom.CodeCancelled, p.tool+" was cancelled"
 	}
 	if !stopped {

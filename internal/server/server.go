@@ -156,15 +156,16 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 	}
 	parts := r.Parts()
 	return mcpserver.New(mcpserver.Options{
-		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk,
+		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk, Library: parts.Library, Worker: parts.Worker,
 		Expose: expose, Identity: who, Version: o.Version, Log: o.Log,
+		PollAfter: c.Server.MCP.PollAfter,
 		Ready: func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, firstListWait)
 			defer cancel()
 			// A source that fails is reported by its status, not here.
 			_ = r.Load(ctx)
 		},
-	}), nil
+	})
 }
 
 // CheckConfig reports what of a valid config this build cannot serve.
@@ -176,7 +177,7 @@ func CheckConfig(c *config.Config) error {
 // exposure reads how tools are shown: as they are, or behind search, or both
 // mixed by pattern.
 func exposure(e config.Expose) (mcpserver.Exposure, error) {
-	var out mcpserver.Exposure
+	out := mcpserver.Exposure{Plain: e.Names == "plain"}
 	direct := e.Direct
 	switch e.Mode {
 	case "direct":

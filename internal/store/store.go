@@ -16,7 +16,7 @@ type Store interface {
 	receipt.Store
 	approval.Store
 	run.KeyStore
-	run.JobStore
+	run.QuestionStore
 	token.Store
 	artifact.Index
 

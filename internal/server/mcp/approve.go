@@ -5,64 +5,109 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/source"
 )
 
-// questionKey is the key of our one input request.
+// questionKey is the key of the question whether a call is allowed.
 const questionKey = "approval"
 
-// question turns a call that needs a person's approval into a question that the
-// client puts to its user. Clients of 2026-07-28 get it as a result and repeat
-// the call with the answer; for older ones the SDK asks at once and repeats.
-//
-// The state that goes with the question is the approval's id. It is no secret
-// and grants nothing: an answer counts only for the identity that asked, and
-// the call that follows must be the very one that was approved.
-func (s *Server) question(ctx context.Context, r *toolroom.Result) (*mcp.CallToolResult, error) {
-	id, _ := r.Error.Details["approval"].(string)
+// perform runs a call. When a person must approve and the client can ask one, it
+// does; an answer that is given elsewhere meanwhile counts as well.
+func (s *Server) perform(ctx context.Context, a asker, live func() *exchange, call toolroom.Call) *toolroom.Result {
+	ctx = withNotifications(ctx, live)
+	call.NoWait = a.Can(source.MethodElicit)
+	for {
+		result := s.o.Runner.Run(ctx, call)
+		if !call.NoWait || toolroom.CodeOf(result.Err()) != toolroom.CodeApprovalRequired {
+			return result
+		}
+		id, _ := result.Error.Details["approval"].(string)
+		if err := s.askPerson(ctx, a, call.Identity, id); err != nil {
+			return refused(result, err)
+		}
+		call.Approval = id
+	}
+}
+
+// refused is a result whose approval could not be asked for.
+func refused(r *toolroom.Result, err error) *toolroom.Result {
+	failed := *r
+	failed.Error = toolroom.AsError(err)
+	failed.Status = failed.Error.Code.Info().Status
+	return &failed
+}
+
+// askPerson waits until an approval is decided, in the client or elsewhere.
+func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, id string) error {
 	asked, err := s.o.Desk.Get(ctx, id)
 	if err != nil {
-		return nil, rpcError(toolroom.AsError(err))
+		return err
 	}
+	question, err := approvalQuestion(asked)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	decided := make(chan struct{})
+	go func() {
+		defer close(decided)
+		defer cancel()
+		// What was decided, the call itself will see.
+		_, _ = s.o.Desk.Wait(ctx, id)
+	}()
+	answers, err := a.askFor(ctx, map[string]source.Question{questionKey: question}, id)
+	switch {
+	case err == nil:
+		err = s.takeAnswer(context.WithoutCancel(ctx), who, id, answers[questionKey])
+	case ctx.Err() != nil:
+		err = nil // decided elsewhere, or the caller has left
+	}
+	cancel()
+	<-decided
+	return err
+}
+
+func approvalQuestion(asked *approval.Approval) (source.Question, error) {
 	args, err := json.MarshalIndent(asked.Arguments, "", "  ")
 	if err != nil {
 		args = asked.Arguments
 	}
-	return &mcp.CallToolResult{
-		RequestState: id,
-		InputRequests: mcp.InputRequestMap{questionKey: &mcp.ElicitParams{
-			Mode:            "form",
-			Message:         fmt.Sprintf("Allow this call of %s?\n%s\nAsked because of %s.", asked.Tool, args, asked.Reason),
-			RequestedSchema: json.RawMessage(`{"type":"object","properties":{"approve":{"type":"boolean","title":"Allow this call once","default":false}},"required":["approve"]}`),
-		}},
-	}, nil
+	params, err := json.Marshal(map[string]any{
+		"mode":            "form",
+		"message":         fmt.Sprintf("Allow this call of %s?\n%s\nAsked because of %s.", asked.Tool, args, asked.Reason),
+		"requestedSchema": json.RawMessage(`{"type":"object","properties":{"approve":{"type":"boolean","title":"Allow this call once","default":false}},"required":["approve"]}`),
+	})
+	return source.Question{Method: source.MethodElicit, Params: params}, err
 }
 
-// takeAnswer records the answer that a repeated call brings along, and names the
-// question that was answered.
-func (s *Server) takeAnswer(ctx context.Context, req *mcp.CallToolRequest, who toolroom.Identity) (id string, err error) {
-	response, ok := req.Params.InputResponses[questionKey].(*mcp.ElicitResult)
-	if !ok {
-		return "", nil
+// takeAnswer records the answer that a client gave to an approval.
+func (s *Server) takeAnswer(ctx context.Context, who toolroom.Identity, id string, raw json.RawMessage) error {
+	var answer struct {
+		Action  string `json:"action"`
+		Content struct {
+			Approve bool `json:"approve"`
+		} `json:"content"`
 	}
-	asked, err := s.o.Desk.Get(ctx, req.Params.RequestState)
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the answer to approval %s cannot be read: %w", id, err)
+	}
+	asked, err := s.o.Desk.Get(ctx, id)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if asked.Identity.Key() != who.Key() {
-		return "", toolroom.Errorf(toolroom.CodeNotFound, "there is no approval %s", req.Params.RequestState)
+		return toolroom.Errorf(toolroom.CodeNotFound, "there is no approval %s", id)
 	}
 	if asked.State != approval.Pending {
-		return asked.ID, nil // answered elsewhere meanwhile; the call will see
+		return nil // answered elsewhere meanwhile; the call will see
 	}
-	approve := response.Action == "accept" && response.Content["approve"] == true
-	_, err = s.o.Desk.Answer(ctx, asked.ID, approval.Answer{
-		Approve: approve,
+	_, err = s.o.Desk.Answer(ctx, id, approval.Answer{
+		Approve: answer.Action == "accept" && answer.Content.Approve,
 		By:      who.Key(),
-		Comment: "answered in the MCP client: " + response.Action,
+		Comment: "answered in the MCP client: " + answer.Action,
 	})
-	return asked.ID, err
+	return err
 }

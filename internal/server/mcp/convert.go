@@ -11,11 +11,12 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/source"
 )
 
 // definition is a tool as clients see it. What an MCP server said of its tool
 // is passed on; the name is the one that every model API accepts.
-func definition(e *catalog.Entry, version string) *mcp.Tool {
+func definition(e *catalog.Entry, name, version string) *mcp.Tool {
 	t := &mcp.Tool{}
 	if len(e.Tool.Raw) == 0 || json.Unmarshal(e.Tool.Raw, t) != nil {
 		t = &mcp.Tool{
@@ -24,7 +25,7 @@ func definition(e *catalog.Entry, version string) *mcp.Tool {
 			Annotations: annotations(e.Tool.Hints),
 		}
 	}
-	t.Name = e.ModelName
+	t.Name = name
 	t.InputSchema = e.Tool.InputSchema
 	if len(e.Tool.InputSchema) == 0 {
 		t.InputSchema = json.RawMessage(`{"type":"object"}`)
@@ -58,11 +59,10 @@ func describesObject(schema json.RawMessage) bool {
 
 // answer is a result as an MCP client reads it. A failed tool is a result with
 // isError, which the model sees; what never reached a tool is a protocol error.
-func answer(r *toolroom.Result, version string) (*mcp.CallToolResult, error) {
-	if r.Error != nil && r.Error.Code.Info().RPC != 0 {
+func answer(r *toolroom.Result, version string) (mcp.Result, error) {
+	if r.Error != nil && (r.Error.Code.Info().RPC != 0 || version >= firstModern && r.Error.Details[source.DetailCapabilities] != nil) {
 		return nil, rpcError(r.Error)
 	}
-	out := &mcp.CallToolResult{IsError: r.Error != nil, Meta: mcp.Meta{metaResult: note(r)}}
 	content := r.Content
 	if len(content) == 0 && len(r.Value) > 0 {
 		content = []toolroom.Content{toolroom.TextContent(r.Text())}
@@ -70,13 +70,15 @@ func answer(r *toolroom.Result, version string) (*mcp.CallToolResult, error) {
 	if r.Error != nil && (len(content) == 0 || r.Error.Code != toolroom.CodeExecutionFailed) {
 		content = append([]toolroom.Content{toolroom.TextContent(errorText(r.Error))}, content...)
 	}
-	for _, c := range content {
-		out.Content = append(out.Content, rawContent{&mcp.TextContent{}, c})
+	out := &wireResult{members: map[string]any{"content": append([]toolroom.Content{}, content...)}}
+	out.Meta = mcp.Meta{metaResult: note(r)}
+	if r.Error != nil {
+		out.members["isError"] = true
 	}
 	if len(r.Value) > 0 && r.Hidden == nil && (version >= firstModern || r.Value[0] == '{') {
-		out.StructuredContent = r.Value
+		out.members["structuredContent"] = r.Value
 	}
-	return out, nil
+	return out.of(version), nil
 }
 
 // metaResult is where an answer carries what MCP has no field for.
@@ -104,27 +106,18 @@ func errorText(e *toolroom.Error) string {
 	return text
 }
 
-// rawContent is a piece of content that goes out as it came. The SDK's type
-// inside makes it one of its own.
-type rawContent struct {
-	mcp.Content
-	content toolroom.Content
-}
-
-// MarshalJSON writes the piece itself.
-func (c rawContent) MarshalJSON() ([]byte, error) { return c.content.MarshalJSON() }
-
 // withNotifications sends what happens in a call to the client: progress where
-// it gave a token, log lines where it asked for them.
-func (s *Server) withNotifications(ctx context.Context, req *mcp.CallToolRequest) context.Context {
-	token := req.Params.GetProgressToken()
+// it gave a token, log lines where it asked for them. Between two rounds there is
+// nobody to tell.
+func withNotifications(ctx context.Context, live func() *exchange) context.Context {
 	steps := 0.0
 	progress := func(done, total float64, message string) {
-		if token == nil {
+		x := live()
+		if x == nil || x.progress == nil {
 			return
 		}
-		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-			ProgressToken: token, Progress: done, Total: total, Message: message,
+		_ = x.session.NotifyProgress(x.ctx, &mcp.ProgressNotificationParams{
+			ProgressToken: x.progress, Progress: done, Total: total, Message: message,
 		})
 	}
 	return run.WithSink(ctx, func(e toolroom.Event) {
@@ -140,8 +133,10 @@ func (s *Server) withNotifications(ctx context.Context, req *mcp.CallToolRequest
 			steps++
 			progress(steps, 0, fmt.Sprintf("approval %s is %s: %s", e.Approval.ID, e.Approval.State, e.Approval.Reason))
 		case toolroom.EventLog:
-			//lint:ignore SA1019 clients from before 2026-07-28 know no other way
-			_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(e.Log.Level), Logger: e.Tool, Data: e.Log.Message})
+			if x := live(); x != nil {
+				//lint:ignore SA1019 clients from before 2026-07-28 know no other way
+				_ = x.session.Log(x.ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(e.Log.Level), Logger: e.Tool, Data: e.Log.Message})
+			}
 		}
 	})
 }

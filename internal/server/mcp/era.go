@@ -1,9 +1,7 @@
 package mcpserver
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"time"
 
@@ -18,6 +16,8 @@ const (
 	sessionTimeout = 30 * time.Minute
 	// firstModern is the first revision without sessions.
 	firstModern = "2026-07-28"
+	// lastLegacy is the last revision with them.
+	lastLegacy = "2025-11-25"
 )
 
 // speaksModern tells the era of an HTTP request: by its protocol header, or, for
@@ -29,11 +29,10 @@ func speaksModern(w http.ResponseWriter, r *http.Request) (bool, error) {
 	if r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") != "" {
 		return false, nil
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := readBody(w, r)
 	if err != nil {
 		return false, err
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	var message struct {
 		Params struct {
 			Meta map[string]json.RawMessage `json:"_meta"`
@@ -51,10 +50,4 @@ func speaksVersion(session *mcp.ServerSession) string {
 		return p.ProtocolVersion
 	}
 	return firstModern
-}
-
-// elicits reports whether the client can put a question to its user.
-func elicits(session *mcp.ServerSession) bool {
-	p := session.InitializeParams()
-	return p != nil && p.Capabilities != nil && p.Capabilities.Elicitation != nil
 }

@@ -18,7 +18,7 @@ import (
 // the room, so that a client need not hold all of their definitions.
 type metaTool struct {
 	definition *mcp.Tool
-	handle     func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)
+	handle     func(context.Context, *mcp.CallToolRequest) (mcp.Result, error)
 }
 
 // The search tools, and the one that every client needs: without it a result
@@ -42,7 +42,7 @@ func (s *Server) metaTools() map[string]metaTool {
 	yes, no := true, false
 	reading := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
 	tools := map[string]metaTool{}
-	add := func(d *mcp.Tool, handle func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error)) {
+	add := func(d *mcp.Tool, handle func(context.Context, *mcp.CallToolRequest) (mcp.Result, error)) {
 		tools[d.Name] = metaTool{definition: d, handle: handle}
 	}
 	add(&mcp.Tool{
@@ -93,29 +93,29 @@ func (s *Server) instructions() string {
 		searchTools, describeTools, callTool, readResult)
 }
 
-func (s *Server) searchTools(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *Server) searchTools(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	var in struct {
 		Query     string `json:"query"`
 		Limit     int    `json:"limit"`
 		Namespace string `json:"namespace"`
 	}
 	if err := s.read(req, searchTools, &in); err != nil {
-		return failed(err), nil
+		return failed(req, err), nil
 	}
 	s.o.Ready(ctx)
-	return structured(s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
+	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: catalog.FormMCPSearch,
 		Visible: s.visible(s.o.Identity(ctx)),
 	}))
 }
 
-func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	var in struct {
 		Tools  []string      `json:"tools"`
 		Detail catalog.Level `json:"detail"`
 	}
 	if err := s.read(req, describeTools, &in); err != nil {
-		return failed(err), nil
+		return failed(req, err), nil
 	}
 	s.o.Ready(ctx)
 	visible := s.visible(s.o.Identity(ctx))
@@ -134,25 +134,25 @@ func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (*
 		}
 		d, err := s.o.Runner.Catalog.Describe(ctx, e, in.Detail, catalog.FormMCPSearch)
 		if err != nil {
-			return failed(err), nil
+			return failed(req, err), nil
 		}
 		out.Tools = append(out.Tools, d)
 	}
-	return structured(out)
+	return structured(req, out)
 }
 
-func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	var in struct {
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
 	}
 	if err := s.read(req, callTool, &in); err != nil {
-		return failed(err), nil
+		return failed(req, err), nil
 	}
 	return s.run(ctx, req, in.Tool, in.Arguments)
 }
 
-func (s *Server) readResult(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (s *Server) readResult(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	var in struct {
 		Handle   string `json:"handle"`
 		Offset   int64  `json:"offset"`
@@ -162,18 +162,18 @@ func (s *Server) readResult(ctx context.Context, req *mcp.CallToolRequest) (*mcp
 		JSONPath string `json:"json_path"`
 	}
 	if err := s.read(req, readResult, &in); err != nil {
-		return failed(err), nil
+		return failed(req, err), nil
 	}
 	if s.o.Artifacts == nil {
-		return failed(toolroom.Errorf(toolroom.CodeNotFound, "no results are kept here")), nil
+		return failed(req, toolroom.Errorf(toolroom.CodeNotFound, "no results are kept here")), nil
 	}
 	page, err := s.o.Artifacts.Read(ctx, s.o.Identity(ctx).Key(), in.Handle, artifact.ReadOptions{
 		Offset: in.Offset, Limit: in.Limit, Grep: in.Grep, Context: in.Context, JSONPath: in.JSONPath,
 	})
 	if err != nil {
-		return failed(err), nil
+		return failed(req, err), nil
 	}
-	return structured(page)
+	return structured(req, page)
 }
 
 // read decodes the arguments of a search tool, strictly and against its schema.
@@ -199,15 +199,21 @@ func (s *Server) read(req *mcp.CallToolRequest, name string, into any) error {
 	return nil
 }
 
-func failed(err error) *mcp.CallToolResult {
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: errorText(toolroom.AsError(err))}}}
+func failed(req *mcp.CallToolRequest, err error) mcp.Result {
+	out := &wireResult{members: map[string]any{
+		"isError": true, "content": []toolroom.Content{toolroom.TextContent(errorText(toolroom.AsError(err)))},
+	}}
+	return out.of(speaksVersion(req.Session))
 }
 
-func structured(v any) (*mcp.CallToolResult, error) {
+func structured(req *mcp.CallToolRequest, v any) (mcp.Result, error) {
 	value, err := jsonx.Marshal(v)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	text := strings.TrimSpace(string(value))
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}, StructuredContent: json.RawMessage(value)}, nil
+	out := &wireResult{members: map[string]any{
+		"content":           []toolroom.Content{toolroom.TextContent(strings.TrimSpace(string(value)))},
+		"structuredContent": json.RawMessage(value),
+	}}
+	return out.of(speaksVersion(req.Session)), nil
 }

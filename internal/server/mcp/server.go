@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,9 +20,11 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/source"
 )
 
 // Options are the parts of a Server. Runner is required.
@@ -29,7 +32,19 @@ type Options struct {
 	Runner    *run.Runner
 	Artifacts *artifact.Store
 	Desk      *approval.Desk
-	Expose    Exposure
+	// Library holds the resources and prompts; nil is an empty one.
+	Library *library.Library
+	Expose  Exposure
+	// Worker runs calls that are tasks; without it there are none.
+	Worker *run.Worker
+	// StateKey seals what clients carry between the rounds of a call, in
+	// StateKeySize bytes; servers that answer for one another share it. Empty is
+	// a key of this server's own.
+	StateKey []byte
+	// PollAfter closes the stream of a call that has run for so long and has the
+	// client come back for the rest (SEP-1699, clients of 2025-11-25): for
+	// networks that cut long answers. Zero never does.
+	PollAfter time.Duration
 	// Ready is waited for before the first list, so that a client that comes
 	// at once does not see a room that is still filling. It may be nil.
 	Ready func(context.Context)
@@ -48,6 +63,8 @@ type Exposure struct {
 	Direct, NotDirect []policy.Pattern
 	// Hidden selects tools that clients of this surface neither see nor find.
 	Hidden []policy.Pattern
+	// Plain shows all tools under their bare names where these are unique.
+	Plain bool
 }
 
 // Server is an MCP server. It serves any number of clients at once.
@@ -55,18 +72,18 @@ type Server struct {
 	o      Options
 	server *mcp.Server
 	owners sessionOwners
-	meta   map[string]metaTool
+	// dialogues are the calls that wait for answers of their clients.
+	dialogues dialogues
+	watched   watched
+	meta      map[string]metaTool
 	// schemas are those of the search tools.
 	schemas *schema.Cache
-	cancel  func()
+	cancels []func()
 }
 
-// door is the one tool that the SDK knows of: calls of any name are led
-// through it, and lists are filled from the catalog.
-const door = "toolroom"
-
-// New makes a server. Close it to stop its notifications.
-func New(o Options) *Server {
+// New makes a server. Close it to stop its notifications. The error is of a
+// StateKey of the wrong size.
+func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -76,33 +93,56 @@ func New(o Options) *Server {
 	if o.Ready == nil {
 		o.Ready = func(context.Context) {}
 	}
-	s := &Server{o: o, owners: newSessionOwners(), schemas: schema.NewCache(0, schema.Limits{})}
+	if o.Library == nil {
+		o.Library = &library.Library{}
+	}
+	sealer, err := newSealer(o.StateKey)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		o: o, owners: newSessionOwners(), schemas: schema.NewCache(0, schema.Limits{}),
+		dialogues: dialogues{sealer: sealer, open: map[string]*dialogue{}},
+	}
 	s.meta = s.metaTools()
+	capabilities := &mcp.ServerCapabilities{
+		Tools:       &mcp.ToolCapabilities{ListChanged: true},
+		Prompts:     &mcp.PromptCapabilities{ListChanged: true},
+		Resources:   &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true},
+		Completions: &mcp.CompletionCapabilities{},
+		//lint:ignore SA1019 clients from before 2026-07-28 know no other way
+		Logging: &mcp.LoggingCapabilities{},
+	}
+	if o.Worker != nil {
+		capabilities.AddExtension(tasksExtension, nil)
+	}
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: s.instructions(),
-		Capabilities: &mcp.ServerCapabilities{
-			Tools: &mcp.ToolCapabilities{ListChanged: true},
-			//lint:ignore SA1019 clients from before 2026-07-28 know no other way
-			Logging: &mcp.LoggingCapabilities{},
-		},
-		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
+		Instructions:       s.instructions(),
+		Capabilities:       capabilities,
+		CompletionHandler:  s.complete,
+		SubscribeHandler:   s.subscribe,
+		UnsubscribeHandler: s.unsubscribe,
+		SetCacheable: func(_ context.Context, req mcp.Request, c *mcp.Cacheable) {
 			// What a client sees depends on who it is.
 			c.CacheScope = "private"
+			c.TTLMs = listTTL
 		},
 	})
-	s.addDoor()
+	if o.Worker != nil {
+		if err := s.addTaskMethods(); err != nil {
+			return nil, err
+		}
+	}
+	s.openDoors()
 	s.server.AddReceivingMiddleware(s.lead)
-	// Adding the door again is what makes the SDK tell its clients, of either
-	// era, that the list has changed.
-	s.cancel = o.Runner.Catalog.Subscribe(func([]catalog.Change) { s.addDoor() })
-	return s
+	return s, nil
 }
 
-// Close stops the notifications of changed tools.
-func (s *Server) Close() { s.cancel() }
-
-func (s *Server) addDoor() {
-	s.server.AddTool(&mcp.Tool{Name: door, InputSchema: json.RawMessage(`{"type":"object"}`)}, s.call)
+// Close stops the notifications of changes.
+func (s *Server) Close() {
+	for _, cancel := range s.cancels {
+		cancel()
+	}
 }
 
 // HTTP is the endpoint for clients of both eras. Requests of 2026-07-28 stand
@@ -114,22 +154,37 @@ func (s *Server) HTTP() http.Handler {
 	})
 	legacy := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
 		SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxBody,
+		// What a client missed while its connection was gone, it gets when it
+		// comes back; the store drops the oldest when it is full.
+		EventStore: mcp.NewMemoryEventStore(nil),
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isModern, err := speaksModern(w, r)
+		if err == nil && isModern && r.Method == http.MethodPost {
+			err = s.checkHeaders(w, r)
+		}
 		switch {
 		case err != nil:
-			status := http.StatusBadRequest
-			if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-				status = http.StatusRequestEntityTooLarge
-			}
-			http.Error(w, "the request body cannot be read: "+err.Error(), status)
+			refuse(w, err)
 		case isModern:
-			modern.ServeHTTP(w, r)
+			keepAlive(modern, w, r, keepAlivePeriod)
 		default:
-			s.inSession(legacy, w, r)
+			keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.inSession(legacy, w, r) }), w, r, keepAlivePeriod)
 		}
 	})
+}
+
+// refuse answers a request that never became a message.
+func refuse(w http.ResponseWriter, err error) {
+	if m := (*headerMismatch)(nil); errors.As(err, &m) {
+		m.write(w)
+		return
+	}
+	status := http.StatusBadRequest
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	http.Error(w, "the request body cannot be read: "+err.Error(), status)
 }
 
 // Stdio serves one client on a pair of streams until it leaves or ctx ends.
@@ -137,25 +192,31 @@ func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 	return s.server.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxBody})
 }
 
-// lead is the middleware that fills lists from the catalog and brings calls to
-// the door.
+// lead is the middleware that answers from the catalog and the library. The SDK
+// keeps what is of the protocol alone: versions, sessions, subscriptions.
 func (s *Server) lead(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch req := req.(type) {
 		case *mcp.ListToolsRequest:
 			return s.list(ctx, next, method, req)
 		case *mcp.CallToolRequest:
-			params := *req.Params
-			params.Name = door
-			led := *req
-			led.Params = &params
-			return next(context.WithValue(ctx, nameKey{}, req.Params.Name), method, &led)
+			return s.call(ctx, req)
+		case *mcp.ListResourcesRequest:
+			return s.listResources(ctx, next, method, req)
+		case *mcp.ListResourceTemplatesRequest:
+			return s.listTemplates(ctx, next, method, req)
+		case *mcp.ReadResourceRequest:
+			return s.readResource(ctx, req)
+		case *mcp.ListPromptsRequest:
+			return s.listPrompts(ctx, next, method, req)
+		case *mcp.GetPromptRequest:
+			return s.getPrompt(ctx, req)
+		case *mcp.ServerRequest[*taskParams]:
+			return s.task(ctx, method, req)
 		}
 		return next(ctx, method, req)
 	}
 }
-
-type nameKey struct{}
 
 // list asks the SDK for its own list, which brings the fields that the era
 // wants, and puts the tools in.
@@ -199,7 +260,7 @@ func (s *Server) page(ctx context.Context, cursor, version string) ([]*mcp.Tool,
 		}
 	}
 	for _, e := range page.Entries {
-		tools = append(tools, definition(e, version))
+		tools = append(tools, definition(e, s.shownName(e), version))
 	}
 	return tools, page.Next, nil
 }
@@ -217,41 +278,69 @@ func (s *Server) shownDirectly(e *catalog.Entry) bool {
 	return policy.AnyMatches(s.o.Expose.Direct, &e.Tool) && !policy.AnyMatches(s.o.Expose.NotDirect, &e.Tool)
 }
 
+// shownName is the name of a tool here. One of this surface's own tools keeps
+// its name; a tool that has it too is shown with its namespace.
+func (s *Server) shownName(e *catalog.Entry) string {
+	name := s.o.Runner.Catalog.ShownName(e, s.o.Expose.Plain)
+	if slices.Contains(s.metaToolsShown(), name) {
+		return e.ModelName
+	}
+	return name
+}
+
 // call runs a tool, or one of the search tools.
-func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	name, _ := ctx.Value(nameKey{}).(string)
+func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+	name := req.Params.Name
 	if tool, ok := s.meta[name]; ok && slices.Contains(s.metaToolsShown(), name) {
 		return tool.handle(ctx, req)
 	}
 	return s.run(ctx, req, name, req.Params.Arguments)
 }
 
-// run makes a request a call and the result an answer. When a person must
-// approve and the client can ask one, the answer is a question.
-func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string, args json.RawMessage) (*mcp.CallToolResult, error) {
-	who := s.o.Identity(ctx)
-	answered, err := s.takeAnswer(ctx, req, who)
-	if err != nil {
-		return nil, rpcError(toolroom.AsError(err))
-	}
+// run makes a request a call and the result an answer.
+func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string, args json.RawMessage) (mcp.Result, error) {
 	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil && policy.AnyMatches(s.o.Expose.Hidden, &e.Tool) {
 		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", tool))
 	}
-	canAsk := elicits(req.Session)
-	result := s.o.Runner.Run(s.withNotifications(ctx, req), toolroom.Call{
+	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
+	defer s.pollAfter(x, req.Extra)()
+	x.request = requestDigest("tools/call", req.Params.Name, req.Params.Arguments)
+	if err := x.repeats(req.Params.RequestState, req.Params.InputResponses); err != nil {
+		return nil, err
+	}
+	call := toolroom.Call{
 		Tool:           tool,
 		Arguments:      args,
-		Identity:       who,
+		Identity:       x.who,
 		Surface:        "mcp",
 		Session:        req.Session.ID(),
 		IdempotencyKey: idempotencyKey(req),
-		NoWait:         canAsk,
-		Approval:       answered,
-	})
-	if canAsk && toolroom.CodeOf(result.Err()) == toolroom.CodeApprovalRequired {
-		return s.question(ctx, result)
 	}
-	return answer(result, speaksVersion(req.Session))
+	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil && e.Tool.Task != "" && x.modern() && s.o.Worker != nil {
+		switch knows := knowsTasks(req.ClientCapabilities()); {
+		case knows:
+			return s.submit(x, e, call)
+		case e.Tool.Task == toolroom.TaskRequired:
+			return nil, missingTasks()
+		}
+	}
+	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
+		return answer(s.perform(ctx, a, live, call), x.version)
+	})
+}
+
+// pollRetry is when a client should come back for the rest of a closed stream.
+const pollRetry = time.Second
+
+// pollAfter closes the stream of a request that takes long, where the client
+// knows to come back. stop is called when the request has ended.
+func (s *Server) pollAfter(x *exchange, extra *mcp.RequestExtra) (stop func() bool) {
+	if s.o.PollAfter <= 0 || extra == nil || extra.CloseSSEStream == nil || x.version != lastLegacy {
+		return func() bool { return false }
+	}
+	return time.AfterFunc(s.o.PollAfter, func() {
+		extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: pollRetry})
+	}).Stop
 }
 
 // metaKey is where a client may put an idempotency key: the 2026-07-28 protocol
@@ -264,6 +353,12 @@ func idempotencyKey(req *mcp.CallToolRequest) string {
 }
 
 func rpcError(e *toolroom.Error) error {
+	if missing, ok := e.Details[source.DetailCapabilities]; ok {
+		data, err := json.Marshal(map[string]any{source.DetailCapabilities: missing})
+		if err == nil {
+			return &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapabilities, Message: e.Message, Data: data}
+		}
+	}
 	code := e.Code.Info().RPC
 	if code == 0 {
 		code = jsonrpc.CodeInternalError

@@ -21,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
@@ -42,6 +43,7 @@ type fixture struct {
 	runner  *run.Runner
 	funcs   *gofunc.Source
 	desk    *approval.Desk
+	library *library.Library
 	deleted atomic.Int64
 }
 
@@ -75,7 +77,7 @@ func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, funcs: &gofunc.Source{}, desk: approval.NewDesk(store, approval.DeskOptions{})}
+	f := &fixture{t: t, funcs: &gofunc.Source{}, desk: approval.NewDesk(store, approval.DeskOptions{}), library: &library.Library{}}
 	f.runner = run.New(run.Options{
 		Catalog: catalog.New(catalog.Options{Coalesce: 10 * time.Millisecond}),
 		Policy:  layers, Desk: f.desk, Artifacts: keeper{files}, Owner: "test",
@@ -105,7 +107,10 @@ func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 	f.add("who:am_i", func(_ context.Context, req *source.Request) (*source.Output, error) {
 		return &source.Output{Content: []toolroom.Content{toolroom.TextContent(req.Identity.Key())}}, nil
 	})
-	s := mcpserver.New(mcpserver.Options{Runner: f.runner, Artifacts: files, Desk: f.desk, Expose: expose, Version: "test", Identity: identity})
+	s, err := mcpserver.New(mcpserver.Options{Runner: f.runner, Artifacts: files, Desk: f.desk, Library: f.library, Expose: expose, Version: "test", Identity: identity})
+	if err != nil {
+		t.Fatal(err)
+	}
 	handler := s.HTTP()
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := toolroom.Identity{Subject: r.Header.Get(subjectHeader)}

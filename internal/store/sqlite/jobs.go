@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/run"
 )
 
-const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease"
+const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease, answers, cancelled"
 
 // CreateJob implements [run.JobStore].
 func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
@@ -24,8 +24,16 @@ func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
 	if err != nil {
 		return fmt.Errorf("queue job %s: %w", j.ID, err)
 	}
-	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, 'queued', ?, 0, 0, '', 0, 0)",
-		j.ID, string(identity), string(call), instant(j.Created))
+	answers := ""
+	if len(j.Answers) > 0 {
+		text, err := json.Marshal(j.Answers)
+		if err != nil {
+			return err
+		}
+		answers = string(text)
+	}
+	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, 'queued', ?, 0, 0, '', 0, 0, ?, 0)",
+		j.ID, string(identity), string(call), instant(j.Created), answers)
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "there is a job %s already", j.ID)
 	}
@@ -104,7 +112,7 @@ func findJob(ctx context.Context, db rowQuerier, id string) (*run.Job, error) {
 func scanJob(row scanner) (*run.Job, error) {
 	j := &run.Job{}
 	err := row.Scan(&j.ID, jsonColumn{&j.Identity}, jsonColumn{&j.Call}, &j.State, timeColumn{&j.Created}, timeColumn{&j.Finished},
-		&j.Started, jsonColumn{&j.Result}, &j.Fence, timeColumn{&j.Lease})
+		&j.Started, jsonColumn{&j.Result}, &j.Fence, timeColumn{&j.Lease}, jsonColumn{&j.Answers}, &j.Cancelled)
 	if err != nil {
 		return nil, err
 	}

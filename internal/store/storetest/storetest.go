@@ -32,6 +32,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"Approvals", approvalTests},
 		{"Keys", keyTests},
 		{"Jobs", jobTests},
+		{"Questions of jobs", questionTests},
 		{"Tokens", tokenTests},
 		{"Artifacts", artifactTests},
 		{"Store", storeTests},

@@ -1,0 +1,19 @@
+package catalog
+
+import "github.com/toolroom/toolroom"
+
+// ShownName is the name of a tool in a list for models: its bare name where the
+// tool asks for that (or all is set) and no other tool can be meant by it, else
+// the name with the namespace. Both resolve to the tool.
+func (c *Catalog) ShownName(e *Entry, all bool) string {
+	bare := e.Tool.ID.Name
+	if !all && !e.Tool.Plain || !toolroom.IsModelName(bare) {
+		return e.ModelName
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if meant, err := c.meanings(bare); err != nil || len(meant) != 1 || meant[0] != e.Tool.ID.Unversioned() {
+		return e.ModelName
+	}
+	return bare
+}

@@ -1,0 +1,312 @@
+// Package library holds the resources and prompts of all sources, as the
+// catalog holds their tools. A [Library] lists what somebody may see and finds
+// the source behind a URI or a name; reading is a call like any other (see
+// [ReadTool] and [GetTool]).
+package library
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
+)
+
+// The tools through which the resources and prompts of a source are read.
+const (
+	ReadTool = "resources.read"
+	GetTool  = "prompts.get"
+)
+
+// Offer is what one source has. It must not be changed once given.
+type Offer struct {
+	Resources []source.Resource
+	Templates []source.Template
+	Prompts   []source.Prompt
+	// Plain shows prompts under their bare names where these are unique.
+	Plain bool
+	// Source completes arguments and watches resources where it can.
+	Source source.Source
+}
+
+// Resource is a resource of one provider, under the URI that is shown.
+type Resource struct {
+	source.Resource
+	Provider string
+	// Shown is the resource's own URI, or one under toolroom://sources where
+	// another source has the same.
+	Shown string
+}
+
+// Template is a template of one provider.
+type Template struct {
+	source.Template
+	Provider string
+}
+
+// Prompt is a prompt of one provider, under the name that is shown.
+type Prompt struct {
+	source.Prompt
+	Provider string
+	Shown    string
+}
+
+// Change says which lists may differ from before.
+type Change struct{ Resources, Prompts bool }
+
+// Library is the set of all resources and prompts. The zero Library is ready;
+// its methods are safe for concurrent use.
+type Library struct {
+	mu       sync.RWMutex
+	offers   map[string]Offer
+	watchers map[int]func(Change)
+	readers  map[int]func(provider, uri string)
+	next     int
+}
+
+// Set makes o the whole offer of a provider.
+func (l *Library) Set(provider string, o Offer) {
+	l.mu.Lock()
+	if l.offers == nil {
+		l.offers = map[string]Offer{}
+	}
+	before := l.offers[provider]
+	l.offers[provider] = o
+	l.mu.Unlock()
+	l.tell(before, o)
+}
+
+// Remove takes a provider out.
+func (l *Library) Remove(provider string) {
+	l.mu.Lock()
+	before := l.offers[provider]
+	delete(l.offers, provider)
+	l.mu.Unlock()
+	l.tell(before, Offer{})
+}
+
+func (l *Library) tell(before, after Offer) {
+	c := Change{
+		Resources: !slices.EqualFunc(before.Resources, after.Resources, sameResource) || !slices.EqualFunc(before.Templates, after.Templates, sameTemplate),
+		Prompts:   !slices.EqualFunc(before.Prompts, after.Prompts, samePrompt),
+	}
+	if c == (Change{}) {
+		return
+	}
+	l.mu.RLock()
+	watchers := slices.Collect(maps.Values(l.watchers))
+	l.mu.RUnlock()
+	for _, watch := range watchers {
+		watch(c)
+	}
+}
+
+// Subscribe calls f after each change of a list, until cancel is called. f must
+// not block.
+func (l *Library) Subscribe(f func(Change)) (cancel func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watchers == nil {
+		l.watchers = map[int]func(Change){}
+	}
+	id := l.next
+	l.next++
+	l.watchers[id] = f
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.watchers, id)
+	}
+}
+
+// Updated tells the watchers of updates that a resource has changed.
+func (l *Library) Updated(provider, uri string) {
+	l.mu.RLock()
+	readers := slices.Collect(maps.Values(l.readers))
+	l.mu.RUnlock()
+	for _, read := range readers {
+		read(provider, uri)
+	}
+}
+
+// OnUpdate calls f with each resource that has changed, under its shown URI,
+// until cancel is called. f must not block.
+func (l *Library) OnUpdate(f func(shown string)) (cancel func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.readers == nil {
+		l.readers = map[int]func(string, string){}
+	}
+	id := l.next
+	l.next++
+	l.readers[id] = func(provider, uri string) { f(l.shownURI(provider, uri)) }
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.readers, id)
+	}
+}
+
+// Resources lists the resources of the providers that visible accepts, in the
+// order of providers and then as each source has them.
+func (l *Library) Resources(visible func(provider string) bool) []Resource {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var all []Resource
+	taken := map[string]bool{}
+	for _, provider := range l.providers() {
+		seen := visible(provider)
+		for _, r := range l.offers[provider].Resources {
+			shown := r.URI
+			if taken[shown] {
+				shown = scopedURI(provider, r.URI)
+			}
+			taken[shown] = true
+			if seen {
+				all = append(all, Resource{Resource: r, Provider: provider, Shown: shown})
+			}
+		}
+	}
+	return all
+}
+
+// Templates lists the templates of the providers that visible accepts.
+func (l *Library) Templates(visible func(provider string) bool) []Template {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	var all []Template
+	for _, provider := range l.providers() {
+		if !visible(provider) {
+			continue
+		}
+		for _, t := range l.offers[provider].Templates {
+			all = append(all, Template{Template: t, Provider: provider})
+		}
+	}
+	return all
+}
+
+// Prompts lists the prompts of the providers that visible accepts.
+func (l *Library) Prompts(visible func(provider string) bool) []Prompt {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	count := map[string]int{}
+	for _, o := range l.offers {
+		for _, p := range o.Prompts {
+			count[p.Name]++
+		}
+	}
+	var all []Prompt
+	for _, provider := range l.providers() {
+		if !visible(provider) {
+			continue
+		}
+		offer := l.offers[provider]
+		for _, p := range offer.Prompts {
+			shown := promptName(provider, p.Name)
+			if offer.Plain && count[p.Name] == 1 {
+				shown = p.Name
+			}
+			all = append(all, Prompt{Prompt: p, Provider: provider, Shown: shown})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Prompt) int {
+		return cmp.Or(strings.Compare(a.Provider, b.Provider), strings.Compare(a.Shown, b.Shown))
+	})
+	return all
+}
+
+// FindResource gives the source behind a shown URI, and the URI that it knows:
+// of a listed resource, of one that a template fits, or of any under
+// toolroom://sources.
+func (l *Library) FindResource(uri string, visible func(provider string) bool) (provider, own string, ok bool) {
+	if provider, own, ok := cutScoped(uri); ok {
+		l.mu.RLock()
+		defer l.mu.RUnlock()
+		_, known := l.offers[provider]
+		return provider, own, known && visible(provider)
+	}
+	for _, r := range l.Resources(visible) {
+		if r.Shown == uri {
+			return r.Provider, r.URI, true
+		}
+	}
+	for _, t := range l.Templates(visible) {
+		if fits(t.URITemplate, uri) {
+			return t.Provider, uri, true
+		}
+	}
+	return "", "", false
+}
+
+// FindPrompt gives the prompt with a shown name.
+func (l *Library) FindPrompt(name string, visible func(provider string) bool) (Prompt, bool) {
+	for _, p := range l.Prompts(visible) {
+		if p.Shown == name || promptName(p.Provider, p.Name) == name {
+			return p, true
+		}
+	}
+	return Prompt{}, false
+}
+
+// Source gives the source of a provider.
+func (l *Library) Source(provider string) (source.Source, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	o, ok := l.offers[provider]
+	return o.Source, ok
+}
+
+func (l *Library) providers() []string { return slices.Sorted(maps.Keys(l.offers)) }
+
+func (l *Library) shownURI(provider, uri string) string {
+	for _, r := range l.Resources(func(p string) bool { return p == provider }) {
+		if r.URI == uri {
+			return r.Shown
+		}
+	}
+	return uri
+}
+
+// promptName is namespace__name; unlike a tool's, a prompt's name goes to no
+// model API, and may be anything.
+func promptName(provider, name string) string { return provider + "__" + name }
+
+const scopedPrefix = "toolroom://sources/"
+
+func scopedURI(provider, uri string) string {
+	return scopedPrefix + provider + "/" + url.PathEscape(uri)
+}
+
+func cutScoped(uri string) (provider, own string, ok bool) {
+	rest, ok := strings.CutPrefix(uri, scopedPrefix)
+	if !ok {
+		return "", "", false
+	}
+	provider, escaped, ok := strings.Cut(rest, "/")
+	own, err := url.PathUnescape(escaped)
+	return provider, own, ok && err == nil
+}
+
+func sameResource(a, b source.Resource) bool {
+	return string(a.Raw) == string(b.Raw) && a.URI == b.URI && a.Name == b.Name && a.Title == b.Title &&
+		a.Description == b.Description && a.MIMEType == b.MIMEType && a.Size == b.Size
+}
+
+func sameTemplate(a, b source.Template) bool {
+	return string(a.Raw) == string(b.Raw) && a.URITemplate == b.URITemplate && a.Name == b.Name &&
+		a.Title == b.Title && a.Description == b.Description && a.MIMEType == b.MIMEType
+}
+
+func samePrompt(a, b source.Prompt) bool {
+	return string(a.Raw) == string(b.Raw) && a.Name == b.Name && a.Title == b.Title &&
+		a.Description == b.Description && slices.Equal(a.Arguments, b.Arguments)
+}
+
+// ToolID is the tool through which a provider's resources (ReadTool) or prompts
+// (GetTool) are read.
+func ToolID(provider, tool string) toolroom.ID { return toolroom.ID{Namespace: provider, Name: tool} }

@@ -1,0 +1,169 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/source"
+)
+
+// twice asks two things one after the other.
+func twice(runs *atomic.Int64) func(context.Context, *source.Request) (*source.Output, error) {
+	return func(ctx context.Context, req *source.Request) (*source.Output, error) {
+		runs.Add(1)
+		var got []json.RawMessage
+		for range 2 {
+			a, err := source.Elicit(ctx, req.Ask, "name", "Your name?", json.RawMessage(`{"type":"object"}`))
+			if err != nil {
+				return nil, err
+			}
+			got = append(got, a.Content)
+		}
+		value, err := json.Marshal(got)
+		return &source.Output{Value: value}, err
+	}
+}
+
+// process is a runner and its worker on a store that others share.
+type process struct {
+	*bench
+	worker *run.Worker
+	stop   func()
+}
+
+func startProcess(t *testing.T, path, owner string, runs *atomic.Int64) *process {
+	t.Helper()
+	b := newBench(t, withStore(openStore(t, path), owner))
+	yes := true
+	asking := tool("ask:twice")
+	asking.Hints.Idempotent = &yes
+	b.add(asking, twice(runs))
+	b.add(tool("quick:it"), value(`1`))
+	p := &process{bench: b, worker: run.NewWorker(b.Runner, run.WorkerOptions{Parallel: 1, Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond})}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { p.worker.Run(ctx) })
+	p.stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(p.stop)
+	return p
+}
+
+func (p *process) answer(id, key, content string) {
+	p.t.Helper()
+	if err := p.worker.AwaitQuestion(p.t.Context(), id); err != nil {
+		p.t.Fatal(err)
+	}
+	err := p.worker.Answer(p.t.Context(), id, map[string]json.RawMessage{key: json.RawMessage(`{"action":"accept","content":` + content + `}`)})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *process) finished(id string) *run.Job {
+	p.t.Helper()
+	for {
+		job, err := p.Jobs.Job(p.t.Context(), id)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if job.State == run.JobDone {
+			return job
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-p.t.Context().Done():
+			p.t.Fatal("the job did not end")
+		}
+	}
+}
+
+func TestAJobThatAskedGoesOnInAnotherProcessWithTheAnswersItHad(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "db")
+	var runs atomic.Int64
+	first := startProcess(t, path, "first", &runs)
+	job, err := first.SubmitAsking(t.Context(), toolroom.Call{Tool: "ask:twice"}, []string{source.MethodElicit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.answer(job.ID, "name", `{"n":1}`)
+	if err := first.worker.AwaitQuestion(t.Context(), job.ID); err != nil {
+		t.Fatal(err)
+	}
+	first.stop()
+	second := startProcess(t, path, "second", &runs)
+	second.answer(job.ID, "name-2", `{"n":2}`)
+	done := second.finished(job.ID)
+	if got := string(done.Result.Value); got != `[{"n":1},{"n":2}]` || done.Result.Error != nil {
+		t.Errorf("got %s, %v", got, done.Result.Error)
+	}
+	if runs.Load() != 2 {
+		t.Errorf("the tool ran %d times", runs.Load())
+	}
+}
+
+func TestAJobThatWaitsForAnAnswerTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	p := startProcess(t, filepath.Join(t.TempDir(), "db"), "only", &runs) // one place
+	waiting, err := p.SubmitAsking(t.Context(), toolroom.Call{Tool: "ask:twice"}, []string{source.MethodElicit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.worker.AwaitQuestion(t.Context(), waiting.ID); err != nil {
+		t.Fatal(err)
+	}
+	quick, err := p.Submit(t.Context(), toolroom.Call{Tool: "quick:it"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done := p.finished(quick.ID); done.Result.Error != nil {
+		t.Errorf("got %v", done.Result.Error)
+	}
+	if err := p.worker.End(t.Context(), waiting.ID); err != nil {
+		t.Fatal(err)
+	}
+	if done := p.finished(waiting.ID); done.Result.Status != toolroom.StatusCancelled {
+		t.Errorf("got %s", done.Result.Status)
+	}
+}
+
+func TestAJobIsCancelledFromAnotherProcess(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "db")
+	var runs atomic.Int64
+	p := startProcess(t, path, "works", &runs)
+	job, err := p.SubmitAsking(t.Context(), toolroom.Call{Tool: "ask:twice"}, []string{source.MethodElicit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.worker.AwaitQuestion(t.Context(), job.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := openStore(t, path).CancelJob(t.Context(), job.ID); err != nil {
+		t.Fatal(err)
+	}
+	if done := p.finished(job.ID); done.Result.Status != toolroom.StatusCancelled {
+		t.Errorf("got %s", done.Result.Status)
+	}
+}
+
+func TestAJobOfAClientThatAnswersNothingCannotAsk(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	p := startProcess(t, filepath.Join(t.TempDir(), "db"), "only", &runs)
+	job, err := p.Submit(t.Context(), toolroom.Call{Tool: "ask:twice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done := p.finished(job.ID); toolroom.CodeOf(done.Result.Err()) != toolroom.CodeUnsupported {
+		t.Errorf("got %+v", done.Result)
+	}
+}

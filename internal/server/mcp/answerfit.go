@@ -1,0 +1,61 @@
+package mcpserver
+
+import (
+	"encoding/json"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/source"
+)
+
+// fitsQuestion reports whether an answer has the form that its question asks
+// for. One that has not is as good as none: the question is put again.
+func fitsQuestion(q source.Question, answer json.RawMessage) bool {
+	switch q.Method {
+	case source.MethodElicit:
+		return fitsElicitation(q.Params, answer)
+	case source.MethodSample:
+		var got struct {
+			Role    string          `json:"role"`
+			Content json.RawMessage `json:"content"`
+		}
+		return json.Unmarshal(answer, &got) == nil && got.Role != "" && len(got.Content) > 0
+	case source.MethodRoots:
+		var got struct {
+			Roots []json.RawMessage `json:"roots"`
+		}
+		return json.Unmarshal(answer, &got) == nil && got.Roots != nil
+	default:
+		return false
+	}
+}
+
+func fitsElicitation(params, answer json.RawMessage) bool {
+	var got source.Elicited
+	if json.Unmarshal(answer, &got) != nil {
+		return false
+	}
+	switch got.Action {
+	case "decline", "cancel":
+		return true
+	case "accept":
+	default:
+		return false
+	}
+	var asked struct {
+		Schema json.RawMessage `json:"requestedSchema"`
+	}
+	if json.Unmarshal(params, &asked) != nil || len(asked.Schema) == 0 {
+		return true // a question with a URL has no form
+	}
+	form, err := schema.Compile(asked.Schema, schema.Limits{})
+	if err != nil {
+		return false
+	}
+	content := got.Content
+	if len(content) == 0 {
+		content = json.RawMessage("{}")
+	}
+	document, err := jsonx.Decode(content, jsonx.Limits{})
+	return err == nil && form.Validate(document) == nil
+}

@@ -1,0 +1,58 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+)
+
+// maxArtifact is the largest artifact that is read as one resource, in bytes; of
+// larger ones read_result gives pages.
+const maxArtifact = 16 << 20
+
+// readArtifact gives a result or an artifact to its owner, and to nobody else.
+func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest, handle string) (mcp.Result, error) {
+	if s.o.Artifacts == nil {
+		return nil, noResource(req.Session, req.Params.URI)
+	}
+	file, about, err := s.o.Artifacts.Open(ctx, s.o.Identity(ctx).Key(), handle)
+	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
+		return nil, noResource(req.Session, req.Params.URI)
+	}
+	if err != nil {
+		return nil, rpcError(toolroom.AsError(err))
+	}
+	defer file.Close()
+	if about.Size > maxArtifact {
+		return nil, rpcError(toolroom.Errorf(toolroom.CodeNotFound, "%s has %d bytes, more than one resource may", handle, about.Size).
+			WithHint("read it in pages with %s", readResult))
+	}
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return nil, rpcError(toolroom.AsError(err))
+	}
+	content := map[string]any{"uri": req.Params.URI}
+	if about.MIMEType != "" {
+		content["mimeType"] = about.MIMEType
+	}
+	if isText(about.MIMEType) && utf8.Valid(data) {
+		content["text"] = string(data)
+	} else {
+		content["blob"] = base64.StdEncoding.EncodeToString(data)
+	}
+	out := &wireResult{members: map[string]any{"contents": []any{content}}}
+	if version := speaksVersion(req.Session); version >= firstModern {
+		out.of(version).members["cacheScope"], out.members["ttlMs"] = "private", 0
+	}
+	return out, nil
+}
+
+func isText(mimeType string) bool {
+	return strings.HasPrefix(mimeType, "text/") || strings.HasPrefix(mimeType, "application/json")
+}

@@ -1,0 +1,67 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/library"
+)
+
+// The doors are the one tool, resource and prompt that the SDK knows of. It
+// never answers with them: lists are filled from the catalog and the library.
+// Adding a door again is what makes the SDK tell its clients, of either era, that
+// a list has changed.
+const (
+	door    = "toolroom"
+	doorURI = "toolroom://door"
+)
+
+// listTTL is how long a client may keep a list that it does not listen for
+// changes of, in milliseconds.
+const listTTL = 10_000
+
+func (s *Server) openDoors() {
+	s.toolsChanged()
+	s.resourcesChanged()
+	s.promptsChanged()
+	s.cancels = append(s.cancels,
+		s.o.Runner.Catalog.Subscribe(func([]catalog.Change) { s.toolsChanged() }),
+		s.o.Library.Subscribe(func(c library.Change) {
+			if c.Resources {
+				s.resourcesChanged()
+			}
+			if c.Prompts {
+				s.promptsChanged()
+			}
+		}),
+		s.o.Library.OnUpdate(s.resourceUpdated),
+	)
+}
+
+func (s *Server) toolsChanged() {
+	s.server.AddTool(&mcp.Tool{Name: door, InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+}
+
+func (s *Server) resourcesChanged() {
+	s.server.AddResource(&mcp.Resource{Name: door, URI: doorURI}, nil)
+}
+
+func (s *Server) promptsChanged() {
+	s.server.AddPrompt(&mcp.Prompt{Name: door}, nil)
+}
+
+// notifyTimeout bounds how long clients that do not read hold up the news.
+const notifyTimeout = 10 * time.Second
+
+func (s *Server) resourceUpdated(uri string) {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+		defer cancel()
+		// A client that cannot be told has gone.
+		_ = s.server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+	}()
+}

@@ -1,0 +1,160 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/source"
+)
+
+// shelve gives a namespace a resource, a template and a prompt.
+func (f *fixture) shelve(namespace string) {
+	f.add(namespace+":resources.read", func(_ context.Context, req *source.Request) (*source.Output, error) {
+		var in struct{ URI string }
+		if err := json.Unmarshal(req.Arguments, &in); err != nil {
+			return nil, err
+		}
+		if strings.HasSuffix(in.URI, "gone") {
+			return nil, toolroom.Errorf(toolroom.CodeNotFound, "gone")
+		}
+		return &source.Output{Value: json.RawMessage(`{"contents":[{"uri":"` + in.URI + `","text":"of ` + namespace + `","odd":9007199254740993}]}`)}, nil
+	})
+	f.add(namespace+":prompts.get", func(_ context.Context, req *source.Request) (*source.Output, error) {
+		return &source.Output{Value: json.RawMessage(`{"messages":[{"role":"user","content":{"type":"text","text":"from ` + namespace + `"}}]}`)}, nil
+	})
+	f.library.Set(namespace, library.Offer{
+		Resources: []source.Resource{{URI: "doc://a", Name: "a"}, {URI: "doc://gone", Name: "gone"}},
+		Templates: []source.Template{{URITemplate: "doc://" + namespace + "/{id}", Name: "t"}},
+		Prompts:   []source.Prompt{{Name: "hello"}},
+		Source:    completer{},
+	})
+}
+
+type completer struct{ source.Source }
+
+func (completer) Complete(_ context.Context, c source.Completion) (source.Completions, error) {
+	return source.Completions{Values: []string{c.Prompt + "/" + c.Argument + "/" + c.Value}}, nil
+}
+
+func TestResourcesAndPromptsOfAllSourcesAreOneList(t *testing.T) {
+	inEachEra(t, direct(t), func(t *testing.T, f *fixture, version string) {
+		f.shelve("docs")
+		f.shelve("more")
+		f.shelve("secret") // which policy denies
+		s := f.connect(version, nil)
+		resources, err := s.ListResources(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := ""
+		for _, r := range resources.Resources {
+			got, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: r.URI})
+			if err != nil {
+				read += " -"
+				continue
+			}
+			read += " " + got.Contents[0].Text
+		}
+		if read != " of docs - of more -" {
+			t.Errorf("the resources say%s", read)
+		}
+		if _, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "doc://secret/1"}); err == nil {
+			t.Error("a template of a hidden source was read")
+		}
+		if r, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "doc://more/1"}); err != nil || r.Contents[0].Text != "of more" {
+			t.Errorf("a template gave %v, %v", r, err)
+		}
+		prompts, err := s.ListPrompts(t.Context(), nil)
+		if err != nil || len(prompts.Prompts) != 2 || prompts.Prompts[1].Name != "more__hello" {
+			t.Fatalf("the prompts are %v, %v", prompts, err)
+		}
+		got, err := s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "more__hello"})
+		if err != nil || got.Messages[0].Content.(*mcp.TextContent).Text != "from more" {
+			t.Errorf("got %v, %v", got, err)
+		}
+		if _, err := s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "secret__hello"}); err == nil {
+			t.Error("a prompt of a hidden source was got")
+		}
+		completed, err := s.Complete(t.Context(), &mcp.CompleteParams{
+			Ref: &mcp.CompleteReference{Type: "ref/prompt", Name: "more__hello"}, Argument: mcp.CompleteParamsArgument{Name: "who", Value: "a"},
+		})
+		if err != nil || len(completed.Completion.Values) != 1 || completed.Completion.Values[0] != "hello/who/a" {
+			t.Errorf("completed %v, %v", completed, err)
+		}
+	})
+}
+
+func TestALongResultIsAResourceOfItsOwnerAlone(t *testing.T) {
+	inEachEra(t, direct(t), func(t *testing.T, f *fixture, version string) {
+		s := f.connect(version, nil)
+		if _, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "long__it"}); err != nil {
+			t.Fatal(err)
+		}
+		resources, err := s.ListResources(t.Context(), nil)
+		if err != nil || len(resources.Resources) != 1 {
+			t.Fatalf("%v, %v", resources, err)
+		}
+		uri := resources.Resources[0].URI
+		got, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+		if err != nil || len(got.Contents[0].Text) != 100_000 {
+			t.Errorf("got %v, %v", got, err)
+		}
+		if _, err := f.connect(version, nil).ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "toolroom://artifacts/res_guessed"}); err == nil {
+			t.Error("a guessed handle was read")
+		}
+	})
+}
+
+func TestClientsHearOfChangedResourcesAndPrompts(t *testing.T) {
+	inEachEra(t, direct(t), func(t *testing.T, f *fixture, version string) {
+		heard := make(chan string, 100)
+		s := f.connect(version, &mcp.ClientOptions{
+			ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { heard <- "resources" },
+			PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { heard <- "prompts" },
+		})
+		names(t, s)
+		missing := map[string]bool{"resources": true, "prompts": true}
+		for i := 0; len(missing) > 0; i++ {
+			// The stream of notifications opens beside the session; until it is
+			// there, tell again.
+			f.shelve("docs" + string(rune('a'+i%26)))
+			select {
+			case what := <-heard:
+				delete(missing, what)
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+	})
+}
+
+func TestBareNamesAreShownWhereTheyAreUnique(t *testing.T) {
+	expose := direct(t)
+	expose.Plain = true
+	inEachEra(t, expose, func(t *testing.T, f *fixture, version string) {
+		f.add("a:unique", value(`1`))
+		f.add("a:twice", value(`"a"`))
+		f.add("b:twice", value(`"b"`))
+		f.add("a:read_result", value(`"mine"`)) // as a tool of the surface is called
+		s := f.connect(version, nil)
+		got := strings.Join(names(t, s), " ")
+		for _, want := range []string{"read_result", "unique", "a__twice", "b__twice", "a__read_result"} {
+			if !strings.Contains(" "+got+" ", " "+want+" ") {
+				t.Errorf("%s is missing in %s", want, got)
+			}
+		}
+		for _, name := range strings.Fields(got) {
+			if strings.HasSuffix(name, "twice") || name == "unique" || name == "a__read_result" {
+				if r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name}); err != nil || r.IsError {
+					t.Errorf("%s gave %v, %v", name, r, err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,309 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Tasks (SEP-2663, io.modelcontextprotocol/tasks): a call may be answered with a
+// task, whose result the client asks for later. A task is a job of the room, and
+// survives what the job survives.
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
+const (
+	// taskPoll is how often a client should ask, in milliseconds.
+	taskPoll = 1000
+	// askFirstWait is how long a call waits for the first question of a tool that
+	// asks before it works.
+	askFirstWait = 30 * time.Second
+)
+
+// taskParams are those of tasks/get, tasks/update and tasks/cancel.
+type taskParams struct {
+	mcp.ParamsBase
+	TaskID         string                     `json:"taskId"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
+}
+
+// addTaskMethods makes the methods known to the SDK; the middleware answers them
+// before it does.
+func (s *Server) addTaskMethods() error {
+	var errs []error
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+		errs = append(errs, mcp.AddReceivingCustomMethod(s.server, method,
+			func(context.Context, *mcp.ServerSession, *taskParams) (*wireResult, error) {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not served here"}
+			}))
+	}
+	return errors.Join(errs...)
+}
+
+func knowsTasks(caps *mcp.ClientCapabilities) bool {
+	if caps == nil {
+		return false
+	}
+	_, ok := caps.Extensions[tasksExtension]
+	return ok
+}
+
+func missingTasks() error {
+	e := toolroom.Errorf(toolroom.CodeUnsupported, "this needs a client that knows tasks (%s)", tasksExtension)
+	e.Details = map[string]any{source.DetailCapabilities: map[string]any{
+		"extensions": map[string]any{tasksExtension: map[string]any{}},
+	}}
+	return rpcError(e)
+}
+
+// submit makes a call a task. The tool's first questions come before that when
+// it asks first; then the client repeats its request with the answers.
+func (s *Server) submit(x *exchange, e *catalog.Entry, call toolroom.Call) (mcp.Result, error) {
+	if x.state != "" {
+		return s.submitted(x)
+	}
+	call.Timeout = e.Tool.Timeout
+	if call.Timeout == 0 {
+		call.Timeout = s.o.Runner.Limits.MaxTimeout
+	}
+	var answers []string
+	for method := range x.can {
+		answers = append(answers, method)
+	}
+	job, err := s.o.Runner.SubmitAsking(x.ctx, call, answers)
+	if err != nil {
+		return nil, rpcError(toolroom.AsError(err))
+	}
+	s.o.Worker.Wake()
+	if e.Tool.AsksFirst {
+		return s.askFirst(x, job)
+	}
+	return s.created(job)
+}
+
+// submitted takes the answers to what a task asked before it was one.
+func (s *Server) submitted(x *exchange) (mcp.Result, error) {
+	state, err := s.dialogues.sealer.open(x.state, x.who.Key(), x.request, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	job, err := s.jobOf(x.ctx, x.who, state.Dialogue)
+	if err != nil {
+		return nil, badState("the call that asked waits no longer")
+	}
+	if err := s.answerTask(x.ctx, x.who, job, x.answers); err != nil {
+		return nil, err
+	}
+	open, err := s.openQuestions(x.ctx, job, true)
+	if err != nil {
+		return nil, err
+	}
+	if len(open) > 0 {
+		return s.askAgain(x, job, open, state.Turn+1)
+	}
+	return s.created(job)
+}
+
+func (s *Server) askFirst(x *exchange, job *run.Job) (mcp.Result, error) {
+	ctx, cancel := context.WithTimeout(x.ctx, askFirstWait)
+	defer cancel()
+	// A tool that asks nothing after all is a task like any other.
+	if err := s.o.Worker.AwaitQuestion(ctx, job.ID); err != nil && ctx.Err() == nil {
+		return nil, rpcError(toolroom.AsError(err))
+	}
+	open, err := s.openQuestions(x.ctx, job, true)
+	if err != nil {
+		return nil, err
+	}
+	if len(open) == 0 {
+		return s.created(job)
+	}
+	return s.askAgain(x, job, open, 1)
+}
+
+func (s *Server) askAgain(x *exchange, job *run.Job, open map[string]source.Question, turn int) (mcp.Result, error) {
+	sealed, err := s.dialogues.seal(requestState{
+		Dialogue: job.ID, Turn: turn, Owner: x.who.Key(), Request: x.request, Expires: time.Now().Add(answerWait),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &wireResult{members: map[string]any{
+		"resultType": "input_required", "inputRequests": open, "requestState": sealed,
+	}}, nil
+}
+
+func (s *Server) created(job *run.Job) (mcp.Result, error) {
+	out := &wireResult{members: taskMembers(job, "working", job.Created)}
+	out.members["resultType"] = "task"
+	return out, nil
+}
+
+func taskMembers(job *run.Job, status string, updated time.Time) map[string]any {
+	return map[string]any{
+		"taskId": job.ID, "status": status, "createdAt": job.Created.UTC().Format(time.RFC3339Nano),
+		"lastUpdatedAt": updated.UTC().Format(time.RFC3339Nano),
+		// Jobs are kept.
+		"ttlMs": nil, "pollIntervalMs": taskPoll,
+	}
+}
+
+// task answers the methods of tasks, to the owner of the task alone.
+func (s *Server) task(ctx context.Context, method string, req *mcp.ServerRequest[*taskParams]) (mcp.Result, error) {
+	version := speaksVersion(req.Session)
+	if version < firstModern || s.o.Worker == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is of protocol version " + firstModern}
+	}
+	caps := req.ClientCapabilities()
+	if !knowsTasks(caps) {
+		return nil, missingTasks()
+	}
+	who := s.o.Identity(ctx)
+	job, err := s.jobOf(ctx, who, req.Params.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	switch method {
+	case "tasks/update":
+		if err := s.answerTask(ctx, who, job, req.Params.InputResponses); err != nil {
+			return nil, err
+		}
+	case "tasks/cancel":
+		if err := s.o.Worker.End(ctx, job.ID); err != nil {
+			return nil, rpcError(toolroom.AsError(err))
+		}
+	default:
+		return s.taskNow(ctx, job, caps.Elicitation != nil, version)
+	}
+	out := &wireResult{members: map[string]any{}}
+	return out.of(version), nil
+}
+
+// jobOf is a task of its owner. What belongs to others is not there.
+func (s *Server) jobOf(ctx context.Context, who toolroom.Identity, id string) (*run.Job, error) {
+	job, err := s.o.Runner.Jobs.Job(ctx, id)
+	if err == nil && job.Identity.Key() == who.Key() {
+		return job, nil
+	}
+	if err != nil && toolroom.CodeOf(err) != toolroom.CodeNotFound {
+		return nil, rpcError(toolroom.AsError(err))
+	}
+	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no task " + id}
+}
+
+func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, version string) (mcp.Result, error) {
+	if job.State != run.JobDone {
+		open, err := s.openQuestions(ctx, job, elicits)
+		if err != nil {
+			return nil, err
+		}
+		status := "working"
+		if len(open) > 0 {
+			status = "input_required"
+		}
+		out := &wireResult{members: taskMembers(job, status, job.Created)}
+		if len(open) > 0 {
+			out.members["inputRequests"] = open
+		}
+		return out.of(version), nil
+	}
+	if job.Result.Status == toolroom.StatusCancelled {
+		out := &wireResult{members: taskMembers(job, "cancelled", job.Finished)}
+		return out.of(version), nil
+	}
+	result, err := answer(job.Result, version)
+	if failed := (*jsonrpc.Error)(nil); errors.As(err, &failed) {
+		out := &wireResult{members: taskMembers(job, "failed", job.Finished)}
+		out.members["error"], out.members["statusMessage"] = failed, failed.Message
+		return out.of(version), nil
+	}
+	out := &wireResult{members: taskMembers(job, "completed", job.Finished)}
+	out.members["result"] = result
+	return out.of(version), nil
+}
+
+// openQuestions are what a task waits for: what its tool asks, and the approval
+// of the call itself where the client can ask its user.
+func (s *Server) openQuestions(ctx context.Context, job *run.Job, elicits bool) (map[string]source.Question, error) {
+	stored, err := s.o.Worker.Questions(ctx, job.ID)
+	if err != nil {
+		return nil, rpcError(toolroom.AsError(err))
+	}
+	open := map[string]source.Question{}
+	for _, q := range stored {
+		if len(q.Answer) == 0 {
+			open[q.Key] = q.Question
+		}
+	}
+	if asked, err := s.approvalOf(ctx, job); err != nil {
+		return nil, err
+	} else if asked != nil && elicits {
+		if open[approvalKey(asked)], err = approvalQuestion(asked); err != nil {
+			return nil, err
+		}
+	}
+	return open, nil
+}
+
+// approvalOf is the open approval of a task's call, nil when there is none.
+func (s *Server) approvalOf(ctx context.Context, job *run.Job) (*approval.Approval, error) {
+	if s.o.Desk == nil {
+		return nil, nil
+	}
+	pending, err := s.o.Desk.List(ctx, approval.Pending)
+	if err != nil {
+		return nil, rpcError(toolroom.AsError(err))
+	}
+	for _, a := range pending {
+		if a.Call == job.Call.ID && a.Identity.Key() == job.Identity.Key() {
+			return a, nil
+		}
+	}
+	return nil, nil
+}
+
+// approvalKey names one approval: keys are unique in the life of a task.
+func approvalKey(a *approval.Approval) string { return questionKey + "-" + a.ID }
+
+// answerTask hands answers to a task. Those to nothing that is open, and those
+// that do not fit, are left out: what is open stays open.
+func (s *Server) answerTask(ctx context.Context, who toolroom.Identity, job *run.Job, answers map[string]json.RawMessage) error {
+	open, err := s.openQuestions(ctx, job, true)
+	if err != nil {
+		return err
+	}
+	asked, err := s.approvalOf(ctx, job)
+	if err != nil {
+		return err
+	}
+	fit := map[string]json.RawMessage{}
+	for key, answer := range answers {
+		q, ok := open[key]
+		if !ok || !fitsQuestion(q, answer) {
+			continue
+		}
+		if asked != nil && key == approvalKey(asked) {
+			if err := s.takeAnswer(ctx, who, asked.ID, answer); err != nil {
+				return rpcError(toolroom.AsError(err))
+			}
+			continue
+		}
+		fit[key] = answer
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	if err := s.o.Worker.Answer(ctx, job.ID, fit); err != nil {
+		return rpcError(toolroom.AsError(err))
+	}
+	return nil
+}

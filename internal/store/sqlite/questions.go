@@ -1,0 +1,73 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/run"
+)
+
+// AskJob implements [run.QuestionStore].
+func (s *Store) AskJob(ctx context.Context, id string, fence int64, questions []run.JobQuestion) error {
+	return s.write(ctx, "store the questions of a job", func(tx *sql.Tx) error {
+		j, err := findJob(ctx, tx, id)
+		switch {
+		case err != nil:
+			return err
+		case j.Fence != fence || j.State != run.JobRunning:
+			return toolroom.Errorf(toolroom.CodeConflict, "job %s belongs to another process now", id)
+		}
+		for _, q := range questions {
+			_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO job_questions (job, key, method, params, answer, asked) VALUES (?, ?, ?, ?, '', ?)",
+				id, q.Key, q.Method, string(q.Params), instant(q.Asked))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// JobQuestions implements [run.QuestionStore].
+func (s *Store) JobQuestions(ctx context.Context, id string) ([]run.JobQuestion, error) {
+	rows, err := s.reader.QueryContext(ctx, "SELECT key, method, params, answer, asked FROM job_questions WHERE job = ? ORDER BY key", id)
+	if err != nil {
+		return nil, s.fail(ctx, "read the questions of a job", err)
+	}
+	defer rows.Close()
+	var questions []run.JobQuestion
+	for rows.Next() {
+		var q run.JobQuestion
+		if err := rows.Scan(&q.Key, &q.Method, rawColumn{&q.Params}, rawColumn{&q.Answer}, timeColumn{&q.Asked}); err != nil {
+			return nil, s.fail(ctx, "read the questions of a job", err)
+		}
+		questions = append(questions, q)
+	}
+	return questions, s.fail(ctx, "read the questions of a job", rows.Err())
+}
+
+// AnswerJob implements [run.QuestionStore].
+func (s *Store) AnswerJob(ctx context.Context, id string, answers map[string]json.RawMessage) error {
+	return s.write(ctx, "store the answers to a job", func(tx *sql.Tx) error {
+		for key, answer := range answers {
+			_, err := tx.ExecContext(ctx, "UPDATE job_questions SET answer = ? WHERE job = ? AND key = ? AND answer = ''", string(answer), id, key)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// CancelJob implements [run.QuestionStore].
+func (s *Store) CancelJob(ctx context.Context, id string) error {
+	return s.write(ctx, "cancel a job", func(tx *sql.Tx) error {
+		if _, err := findJob(ctx, tx, id); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE jobs SET cancelled = 1 WHERE id = ? AND state <> 'done'", id)
+		return err
+	})
+}

@@ -1,0 +1,120 @@
+package room
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/source"
+)
+
+// offer asks a source for its resources and prompts. A source that has some and
+// cannot list them now offers none: its tools are there all the same.
+func (h *host) offer(ctx context.Context) library.Offer {
+	o := library.Offer{Source: h.src, Plain: h.plain}
+	note := func(what string, err error) {
+		if err != nil && ctx.Err() == nil {
+			h.log.Warn(what+" of a source cannot be listed", "source", h.name, "error", err)
+		}
+	}
+	var err error
+	if r, ok := source.As[source.Resources](h.src); ok {
+		o.Resources, err = r.Resources(ctx)
+		note("the resources", err)
+		o.Templates, err = r.Templates(ctx)
+		note("the resource templates", err)
+	}
+	if p, ok := source.As[source.Prompts](h.src); ok {
+		o.Prompts, err = p.Prompts(ctx)
+		note("the prompts", err)
+	}
+	return o
+}
+
+// libraryTools are the tools through which the resources and prompts of a
+// source are read, so that policy, limits and receipts hold for them too.
+func (h *host) libraryTools(kind toolroom.SourceKind) []toolroom.Tool {
+	yes := true
+	var tools []toolroom.Tool
+	add := func(name, description, schema string) {
+		tools = append(tools, toolroom.Tool{
+			ID: library.ToolID(h.name, name), Description: description, Source: kind, Hidden: true,
+			InputSchema: json.RawMessage(schema), Hints: toolroom.Hints{ReadOnly: &yes},
+		})
+	}
+	if _, ok := source.As[source.Resources](h.src); ok {
+		add(library.ReadTool, "Read a resource of "+h.name+".",
+			`{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"],"additionalProperties":false}`)
+	}
+	if _, ok := source.As[source.Prompts](h.src); ok {
+		add(library.GetTool, "Fill in a prompt of "+h.name+".",
+			`{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["name"],"additionalProperties":false}`)
+	}
+	return tools
+}
+
+// read calls one of the libraryTools. ok is false for any other tool.
+func (h *host) read(ctx context.Context, req *source.Request) (out *source.Output, ok bool, err error) {
+	var value json.RawMessage
+	switch req.Tool.Name {
+	case library.ReadTool:
+		r, has := source.As[source.Resources](h.src)
+		if !has {
+			return nil, false, nil
+		}
+		var in struct {
+			URI string `json:"uri"`
+		}
+		if err := json.Unmarshal(req.Arguments, &in); err != nil {
+			return nil, true, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments cannot be read: %w", err)
+		}
+		value, err = r.ReadResource(ctx, in.URI, req)
+	case library.GetTool:
+		p, has := source.As[source.Prompts](h.src)
+		if !has {
+			return nil, false, nil
+		}
+		var in struct {
+			Name      string            `json:"name"`
+			Arguments map[string]string `json:"arguments"`
+		}
+		if err := json.Unmarshal(req.Arguments, &in); err != nil {
+			return nil, true, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments cannot be read: %w", err)
+		}
+		value, err = p.GetPrompt(ctx, in.Name, in.Arguments, req)
+	default:
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, true, err
+	}
+	return &source.Output{Value: value}, true, nil
+}
+
+// SourceOptions say how a source of the program itself is offered.
+type SourceOptions struct {
+	// Plain shows its tools and prompts under their bare names, where these are
+	// unique.
+	Plain bool
+}
+
+// AddSource offers what src has, besides the sources of the config, under the
+// namespace name. Its tools must have that namespace. The room closes src. The
+// error is a conflict where the name is taken.
+func (r *Room) AddSource(name string, src source.Source, o SourceOptions) error {
+	r.mu.Lock()
+	if r.hosts[name] != nil {
+		r.mu.Unlock()
+		return toolroom.Errorf(toolroom.CodeConflict, "there is a source %q already", name).WithHint("choose another name")
+	}
+	h := newHost(name, &selected{Source: src, plain: o.Plain}, r.catalog, &r.library, nil, r.log)
+	h.plain, h.own = o.Plain, true
+	r.hosts[name] = h
+	started := r.stop != nil
+	r.mu.Unlock()
+	if started {
+		h.keepListed()
+	}
+	return nil
+}

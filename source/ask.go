@@ -1,0 +1,108 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Asker puts questions to the client that made a call: to its user, to its
+// model, or about its folders. A tool finds it in its [Request]. Whether the
+// client hears the question as a request of its own or as a result that it
+// answers by repeating the call is the surface's affair; the tool just waits.
+type Asker interface {
+	// Can reports whether the client says that it answers questions of a method.
+	Can(method string) bool
+
+	// Ask puts questions, each under a key of the tool's choosing, all at once,
+	// and waits until every one has an answer. Each answer is the JSON result
+	// that the method has in MCP. The wait does not count against the deadline
+	// of the call. It may be called concurrently; keys must differ then.
+	//
+	// A question that the client cannot be asked is an error with code
+	// unsupported, before any is put; see [Unanswerable].
+	Ask(ctx context.Context, questions map[string]Question) (map[string]json.RawMessage, error)
+}
+
+// Question is one question: a method and its parameters, as MCP has them.
+type Question struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+// The methods of questions.
+const (
+	MethodElicit = "elicitation/create"
+	MethodSample = "sampling/createMessage"
+	MethodRoots  = "roots/list"
+)
+
+// Elicited is a user's answer: accept, decline or cancel, and with accept what
+// the user filled in.
+type Elicited struct {
+	Action  string          `json:"action"`
+	Content json.RawMessage `json:"content,omitempty"`
+}
+
+// Elicit asks the user one question, with a form that schema describes.
+func Elicit(ctx context.Context, a Asker, key, message string, schema json.RawMessage) (Elicited, error) {
+	params, err := json.Marshal(struct {
+		Message string          `json:"message"`
+		Schema  json.RawMessage `json:"requestedSchema"`
+	}{message, schema})
+	if err != nil {
+		return Elicited{}, err
+	}
+	var answer Elicited
+	return answer, askOne(ctx, a, key, Question{Method: MethodElicit, Params: params}, &answer)
+}
+
+func askOne(ctx context.Context, a Asker, key string, q Question, into any) error {
+	answers, err := a.Ask(ctx, map[string]Question{key: q})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answers[key], into); err != nil {
+		return toolroom.Errorf(toolroom.CodeUpstreamError, "the client's answer to %s cannot be read: %w", q.Method, err)
+	}
+	return nil
+}
+
+// DetailCapabilities is the key, in the details of an error, of the
+// capabilities that a client must declare for the call to work.
+const DetailCapabilities = "requiredCapabilities"
+
+// Unanswerable is the error of a call that needs an answer which the client
+// does not give.
+func Unanswerable(method string) *toolroom.Error {
+	capability := map[string]any{}
+	e := toolroom.Errorf(toolroom.CodeUnsupported, "the client does not answer %s", method)
+	switch method {
+	case MethodElicit:
+		capability["elicitation"] = map[string]any{}
+		e.Hint = "call from a client that can ask its user (elicitation)"
+	case MethodSample:
+		capability["sampling"] = map[string]any{}
+		e.Hint = "call from a client that lets servers use its model (sampling)"
+	case MethodRoots:
+		capability["roots"] = map[string]any{}
+		e.Hint = "call from a client that names its folders (roots)"
+	}
+	e.Details = map[string]any{DetailCapabilities: capability, "effects": toolroom.EffectsNone}
+	return e
+}
+
+// Nobody is the Asker of a call whose client answers nothing.
+type Nobody struct{}
+
+// Can is always false.
+func (Nobody) Can(string) bool { return false }
+
+// Ask refuses.
+func (Nobody) Ask(_ context.Context, questions map[string]Question) (map[string]json.RawMessage, error) {
+	for _, q := range questions {
+		return nil, Unanswerable(q.Method)
+	}
+	return nil, nil
+}
