@@ -199,10 +199,24 @@ func ReadyCall(e *Entry, form Form) string {
 	case FormMCPSearch:
 		return fmt.Sprintf(`{"name": "call_tool", "arguments": {"tool": %q, "arguments": %s}}`, e.Tool.ID, args)
 	case FormCode:
+		if id := e.Tool.ID; isIdentifier(id.Namespace) && isIdentifier(id.Name) {
+			return fmt.Sprintf("await tools.%s.%s(%s)", id.Namespace, id.Name, args)
+		}
 		return fmt.Sprintf("await call_tool(%q, %s)", e.Tool.ID, args)
 	default:
 		return "toolroom call " + e.Tool.ID.String() + shellArguments(args)
 	}
+}
+
+// isIdentifier reports whether a program can write name after a dot.
+func isIdentifier(name string) bool {
+	for i, r := range name {
+		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != ""
 }
 
 func exampleArguments(e *Entry) json.RawMessage {

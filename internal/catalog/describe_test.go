@@ -65,7 +65,7 @@ func TestAReadyCallIsInTheFormOfTheCaller(t *testing.T) {
 		FormCLI:       `toolroom call file:read n=2 'path=it'\''s'`,
 		FormMCP:       `{"name": "file__read", "arguments": {"path": "it's", "n": 2}}`,
 		FormMCPSearch: `{"name": "call_tool", "arguments": {"tool": "file:read", "arguments": {"path": "it's", "n": 2}}}`,
-		FormCode:      `await call_tool("file:read", {"path": "it's", "n": 2})`,
+		FormCode:      `await tools.file.read({"path": "it's", "n": 2})`,
 	} {
 		if got := ReadyCall(e, form); got != want {
 			t.Errorf("%s: %s, want %s", form, got, want)

@@ -85,6 +85,8 @@ type Expose struct {
 	Direct []string `yaml:"direct,omitempty"`
 	Search []string `yaml:"search,omitempty"`
 	Hidden []string `yaml:"hidden,omitempty"`
+	// PerSource adds a search tool for each source, such as search_github_tools.
+	PerSource bool `yaml:"per_source,omitempty"`
 	// Names is as in [Source], for all tools.
 	Names string `yaml:"names,omitempty"`
 }

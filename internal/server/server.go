@@ -177,7 +177,7 @@ func CheckConfig(c *config.Config) error {
 // exposure reads how tools are shown: as they are, or behind search, or both
 // mixed by pattern.
 func exposure(e config.Expose) (mcpserver.Exposure, error) {
-	out := mcpserver.Exposure{Plain: e.Names == "plain"}
+	out := mcpserver.Exposure{Plain: e.Names == "plain", PerSource: e.PerSource}
 	direct := e.Direct
 	switch e.Mode {
 	case "direct":
@@ -185,9 +185,8 @@ func exposure(e config.Expose) (mcpserver.Exposure, error) {
 		out.Search = len(e.Search) > 0
 	case "search":
 		out.Search = true
-	default:
-		return out, toolroom.Errorf(toolroom.CodeUnsupported, "expose.mode: %q is not in this build yet", e.Mode).
-			WithHint("use direct or search")
+	case "code":
+		out.Code = true
 	}
 	var err error
 	if out.Direct, err = policy.ParsePatterns(direct); err != nil {

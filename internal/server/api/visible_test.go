@@ -41,7 +41,7 @@ func TestListsShowWhatTheCallerMayCall(t *testing.T) {
 	if r := b.get("/tools/a:secret"); r.status != http.StatusForbidden {
 		t.Errorf("a denied tool is described: %d", r.status)
 	}
-	if r := b.get("/tools/a.hidden?level=full&form=code"); r.status != http.StatusOK || !strings.Contains(r.body, "await call_tool") {
+	if r := b.get("/tools/a.hidden?level=full&form=code"); r.status != http.StatusOK || !strings.Contains(r.body, "await tools.a.hidden(") {
 		t.Errorf("a hidden tool cannot be described: %d %s", r.status, r.body)
 	}
 	if r := b.get("/tools?namespace=none"); r.status != http.StatusOK || !strings.Contains(r.body, `"tools":[]`) {

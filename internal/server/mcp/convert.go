@@ -78,6 +78,11 @@ func answer(r *toolroom.Result, version string) (mcp.Result, error) {
 	if len(r.Value) > 0 && r.Hidden == nil && (version >= firstModern || r.Value[0] == '{') {
 		out.members["structuredContent"] = r.Value
 	}
+	if r.Execution != nil {
+		if err := executionMembers(out.members, r); err != nil {
+			return nil, rpcError(toolroom.AsError(err))
+		}
+	}
 	return out.of(version), nil
 }
 

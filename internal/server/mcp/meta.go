@@ -32,6 +32,9 @@ const (
 
 // metaToolsShown are those that clients see, in the order of the list.
 func (s *Server) metaToolsShown() []string {
+	if s.o.Expose.Code {
+		return []string{searchTools, describeTools, executeCode, readResult}
+	}
 	if s.o.Expose.Search {
 		return []string{searchTools, describeTools, callTool, readResult}
 	}
@@ -82,10 +85,15 @@ func (s *Server) metaTools() map[string]metaTool {
 			"json_path":{"type":"string","description":"RFC 9535, for example $.items[0:5].name"}},
 			"required":["handle"],"additionalProperties":false}`),
 	}, s.readResult)
+	tools[executeCode] = s.executeTool()
 	return tools
 }
 
 func (s *Server) instructions() string {
+	if s.o.Expose.Code {
+		return fmt.Sprintf("Many tools are behind this server. Find them with %s, then do the work in one program with %s, which calls them as functions; read long results on with %s.",
+			searchTools, executeCode, readResult)
+	}
 	if !s.o.Expose.Search {
 		return "Tools of many sources behind one endpoint. A result that was truncated names a handle: read on with " + readResult + "."
 	}
@@ -104,7 +112,7 @@ func (s *Server) searchTools(ctx context.Context, req *mcp.CallToolRequest) (mcp
 	}
 	s.o.Ready(ctx)
 	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
-		Limit: in.Limit, Namespace: in.Namespace, Form: catalog.FormMCPSearch,
+		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(),
 		Visible: s.visible(s.o.Identity(ctx)),
 	}))
 }
@@ -132,7 +140,7 @@ func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (m
 			out.NotFound = append(out.NotFound, toolroom.AsError(err))
 			continue
 		}
-		d, err := s.o.Runner.Catalog.Describe(ctx, e, in.Detail, catalog.FormMCPSearch)
+		d, err := s.o.Runner.Catalog.Describe(ctx, e, in.Detail, s.searchForm())
 		if err != nil {
 			return failed(req, err), nil
 		}

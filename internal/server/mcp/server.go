@@ -58,6 +58,10 @@ type Options struct {
 type Exposure struct {
 	// Search shows search_tools, describe_tools, call_tool and read_result.
 	Search bool
+	// Code shows search_tools, describe_tools, execute_code and read_result.
+	Code bool
+	// PerSource shows a search tool for each namespace beside the others.
+	PerSource bool
 	// Direct selects the tools that are shown as they are; NotDirect takes some
 	// of them out again. What is not shown can still be found and called.
 	Direct, NotDirect []policy.Pattern
@@ -256,8 +260,13 @@ func (s *Server) page(ctx context.Context, cursor, version string) ([]*mcp.Tool,
 	tools := make([]*mcp.Tool, 0, len(page.Entries)+len(s.meta))
 	if cursor == "" {
 		for _, name := range s.metaToolsShown() {
-			tools = append(tools, s.meta[name].definition)
+			d := s.meta[name].definition
+			if s.o.Expose.Code {
+				d = shortly(d)
+			}
+			tools = append(tools, d)
 		}
+		tools = append(tools, s.sourceSearches(who)...)
 	}
 	for _, e := range page.Entries {
 		tools = append(tools, definition(e, s.shownName(e), version))
@@ -293,6 +302,9 @@ func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result
 	name := req.Params.Name
 	if tool, ok := s.meta[name]; ok && slices.Contains(s.metaToolsShown(), name) {
 		return tool.handle(ctx, req)
+	}
+	if namespace, ok := s.sourceSearched(s.o.Identity(ctx), name); ok {
+		return s.searchSource(ctx, req, namespace)
 	}
 	return s.run(ctx, req, name, req.Params.Arguments)
 }

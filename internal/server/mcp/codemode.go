@@ -1,0 +1,124 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/code"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// executeCode is the tool that runs programs, in the mode code.
+const executeCode = "execute_code"
+
+func (s *Server) executeTool() metaTool {
+	return metaTool{
+		definition: &mcp.Tool{
+			Name: executeCode,
+			Description: "Run a program in a sandbox; tools are its functions. JavaScript: await tools.NAMESPACE.NAME({arg: 1}); Python: tools.NAMESPACE.NAME(arg=1), or await it to run several with asyncio.gather. " +
+				`Also call_tool("ns:name", {...}), search_tools("..."), describe_tool("ns:name"). ` +
+				"Results are native values; a failed tool raises ToolError. The value is that of `return` or, in Python, the last expression. Filter, join and loop here; return only what you need.",
+			InputSchema: json.RawMessage(`{"type":"object","properties":{` +
+				`"language":{"type":"string","enum":["javascript","typescript","python","shell"]},` +
+				`"code":{"type":"string"},` +
+				`"inputs":{"type":"object","description":"variables of the program"},` +
+				`"timeout_ms":{"type":"integer"}},` +
+				`"required":["language","code"]}`),
+		},
+		handle: func(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+			return s.run(ctx, req, code.Tool, req.Params.Arguments)
+		},
+	}
+}
+
+// shortly is a definition with the least that a model needs: in the mode code
+// the four tools take up at most 700 tokens of a context, however many tools are
+// behind them.
+func shortly(d *mcp.Tool) *mcp.Tool {
+	if short, ok := shortSchemas[d.Name]; ok {
+		return &mcp.Tool{Name: d.Name, Description: short.description, InputSchema: json.RawMessage(short.schema)}
+	}
+	return d
+}
+
+var shortSchemas = map[string]struct{ description, schema string }{
+	searchTools: {
+		"Find tools by what you want to do; each hit has a ready call. Search before you conclude that something cannot be done.",
+		`{"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer"},"namespace":{"type":"string"}},"required":["query"]}`,
+	},
+	describeTools: {
+		"Show the arguments of tools by id.",
+		`{"type":"object","properties":{"tools":{"type":"array","items":{"type":"string"}},"detail":{"type":"string","enum":["summary","schema","full"]}},"required":["tools"]}`,
+	},
+	readResult: {
+		"Read on in a truncated result by its handle: from an offset, the lines that match grep, or a JSON path.",
+		`{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer"},"limit":{"type":"integer"},"grep":{"type":"string"},"json_path":{"type":"string"}},"required":["handle"]}`,
+	},
+}
+
+// executionMembers puts what a program did into an answer: a text that a model
+// reads without knowing our envelope, and the same as structured content.
+func executionMembers(members map[string]any, r *toolroom.Result) error {
+	x := r.Execution
+	var text strings.Builder
+	part := func(name, content string) {
+		if content == "" {
+			return
+		}
+		if text.Len() > 0 {
+			text.WriteString("\n")
+		}
+		fmt.Fprintf(&text, "%s:\n%s", name, strings.TrimRight(content, "\n"))
+	}
+	if r.Error != nil {
+		part("error", failureText(r.Error))
+	}
+	part("stdout", x.Stdout+more(x.StdoutHidden))
+	part("stderr", x.Stderr+more(x.StderrHidden))
+	if r.Error == nil {
+		part("value", r.Text())
+	}
+	content := []toolroom.Content{toolroom.TextContent(text.String())}
+	for _, c := range r.Content {
+		if c.Type != toolroom.ContentText {
+			content = append(content, c)
+		}
+	}
+	value := r.Value
+	if r.Hidden != nil || len(value) == 0 {
+		value = json.RawMessage("null")
+	}
+	structured, err := jsonx.Marshal(struct {
+		Value     json.RawMessage `json:"value"`
+		Execution any             `json:"execution"`
+	}{value, x})
+	if err != nil {
+		return err
+	}
+	members["content"], members["structuredContent"] = content, json.RawMessage(structured)
+	return nil
+}
+
+func more(h *toolroom.Hidden) string {
+	if h == nil {
+		return ""
+	}
+	return fmt.Sprintf("\n[%d bytes hidden; read them with %s %s]", h.Bytes, readResult, h.Handle)
+}
+
+// failureText is the traceback of the author's code, where there is one.
+func failureText(e *toolroom.Error) string {
+	if trace, ok := e.Details["traceback"].(string); ok {
+		text := strings.TrimRight(trace, "\n")
+		if e.Hint != "" {
+			text += "\n" + e.Hint
+		}
+		return text
+	}
+	return errorText(e)
+}

@@ -1,0 +1,83 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+)
+
+// Search tools of single sources, on request: an agent that overlooks one
+// general search tool does notice one that has the name of what it looks for.
+const (
+	sourceSearchPrefix = "search_"
+	sourceSearchSuffix = "_tools"
+)
+
+func sourceSearchName(namespace string) string {
+	return sourceSearchPrefix + strings.ReplaceAll(namespace, ".", "_") + sourceSearchSuffix
+}
+
+// sourceSearches are those that a caller sees, by name.
+func (s *Server) sourceSearches(who toolroom.Identity) []*mcp.Tool {
+	if !s.o.Expose.PerSource {
+		return nil
+	}
+	counts := s.o.Runner.Catalog.Namespaces(s.visible(who))
+	var tools []*mcp.Tool
+	for _, namespace := range slices.Sorted(maps.Keys(counts)) {
+		name := sourceSearchName(namespace)
+		if len(name) > 64 || s.meta[name].definition != nil {
+			continue
+		}
+		no := false
+		tools = append(tools, &mcp.Tool{
+			Name:        name,
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no},
+			Description: fmt.Sprintf("Find one of the %d tools of %s by what you want to do.", counts[namespace], namespace),
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","minLength":1}},"required":["query"]}`),
+		})
+	}
+	return tools
+}
+
+// sourceSearched is the namespace whose search tool has this name.
+func (s *Server) sourceSearched(who toolroom.Identity, name string) (string, bool) {
+	if !s.o.Expose.PerSource || !strings.HasPrefix(name, sourceSearchPrefix) || !strings.HasSuffix(name, sourceSearchSuffix) {
+		return "", false
+	}
+	for namespace := range s.o.Runner.Catalog.Namespaces(s.visible(who)) {
+		if sourceSearchName(namespace) == name {
+			return namespace, true
+		}
+	}
+	return "", false
+}
+
+func (s *Server) searchSource(ctx context.Context, req *mcp.CallToolRequest, namespace string) (mcp.Result, error) {
+	var in struct {
+		Query string `json:"query"`
+	}
+	if err := json.Unmarshal(req.Params.Arguments, &in); err != nil || in.Query == "" {
+		return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s takes a query", req.Params.Name).WithHint(`{"query": "what you want to do"}`)), nil
+	}
+	s.o.Ready(ctx)
+	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
+		Namespace: namespace, Form: s.searchForm(), Visible: s.visible(s.o.Identity(ctx)),
+	}))
+}
+
+// searchForm is the form of ready calls in what a search finds.
+func (s *Server) searchForm() catalog.Form {
+	if s.o.Expose.Code {
+		return catalog.FormCode
+	}
+	return catalog.FormMCPSearch
+}
