@@ -5,6 +5,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -22,8 +23,9 @@ type Engine interface {
 	Probe(ctx context.Context) sandbox.Probe
 	// Run runs one program in a state that no earlier program has touched,
 	// Job.Program.State excepted. The deadline is the engine's own business: it
-	// ends the work within Program.Limits.Wall plus 200 ms, and at once when
-	// ctx ends. A program that failed is a Result whose Outcome has a Failure.
+	// ends the work within Program.Limits.Wall plus 200 ms, without the time in
+	// which the program waits for a person (see package patience), and at once
+	// when ctx ends. A program that failed is a Result whose Outcome has a Failure.
 	// An error is a [*toolroom.Error] for what kept the program from running or
 	// ended it: timeout, cancelled, resource_limit, sandbox_unavailable,
 	// limit_not_enforceable, internal. The result is then what is known, and
@@ -32,6 +34,9 @@ type Engine interface {
 	// Close ends everything that the engine started.
 	Close() error
 }
+
+// ErrWall is the cause of a context whose end is that of the program's time.
+var ErrWall = errors.New("the program's time is over")
 
 // Job is one program to run, and for whom.
 type Job struct {

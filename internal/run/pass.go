@@ -15,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/source"
@@ -325,6 +326,8 @@ func (p *pass) waitForPerson(asked *approval.Approval) (*approval.Approval, erro
 	}
 	began := p.Now()
 	defer func() { p.result.Usage.Wait += p.Now().Sub(began) }()
+	// The calls that this one is made from do not pay for it either.
+	defer patience.Hold(p.ctx)()
 	ctx, cancel := context.WithTimeout(p.ctx, p.Limits.ApprovalWait)
 	defer cancel()
 	answered, err := p.Desk.Wait(ctx, asked.ID)

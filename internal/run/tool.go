@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -92,16 +93,12 @@ func (p *pass) run() error {
 // start begins the tool's time, and says whom it can ask. stop ends the time and
 // tells how much of it went by in waiting for answers.
 func (p *pass) start() (ctx context.Context, asker source.Asker, stop func() time.Duration) {
-	ctx = context.WithValue(p.ctx, passKey{}, p)
+	ctx, stop = patience.WithTimeout(context.WithValue(p.ctx, passKey{}, p), p.timeout(), context.DeadlineExceeded)
 	asking, ok := p.ctx.Value(askerKey{}).(source.Asker)
 	if !ok {
-		ctx, cancel := context.WithTimeout(ctx, p.timeout())
-		return ctx, source.Nobody{}, func() time.Duration { cancel(); return 0 }
+		return ctx, source.Nobody{}, stop
 	}
-	clock := startClock(ctx, p.timeout())
-	patient := patientAsker{asking, clock}
-	// A question of a tool that this one calls stops this clock as well.
-	return context.WithValue(clock, askerKey{}, source.Asker(patient)), patient, clock.stop
+	return ctx, patientAsker{asking}, stop
 }
 
 func await[T any](done <-chan T, grace time.Duration) (out T, ok bool) {

@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -71,8 +72,8 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 		return nil, e.WithHint("build it with `make build`, which puts toolroom-guest beside toolroom")
 	}
 	limits := j.Program.Limits.WithDefaults()
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(limits.Wall)*time.Millisecond, errWall)
-	defer cancel()
+	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
+	defer stop()
 	started := time.Now()
 	box, err := e.start(ctx, spec)
 	if err != nil {
@@ -102,8 +103,6 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	return result, nil
 }
 
-var errWall = errors.New("the run's time is over")
-
 func (e *Engine) start(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -116,7 +115,7 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error) er
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.Is(context.Cause(ctx), errWall):
+	case errors.Is(context.Cause(ctx), engine.ErrWall):
 		return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
 			WithHint("make it do less, or ask for a higher timeout")
 	case ctx.Err() != nil:
