@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lockdown
 
 import (
@@ -66,6 +68,7 @@ func (i *initProcess) start() error {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 
 	syscall.Umask(0)
+	p.threads = threads()
 	if p.Namespaces {
 		if err := p.buildRoot(); err != nil {
 			return err
