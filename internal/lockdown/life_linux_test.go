@@ -291,6 +291,7 @@ func TestAStartThatCannotBeSaysWhy(t *testing.T) {
 		{"a bind over the root", Spec{Path: "/bin/sh", Binds: []Bind{{Source: "/usr", Target: "/x/.."}}}, "below /"},
 		{"no such rung", Spec{Path: "/bin/sh", Minimum: []Rung{"moat"}}, "no such rung"},
 		{"no such program", Spec{Path: "/bin/no-such", Root: System()}, "execute /bin/no-such: no such file"},
+		{"no such program, directly", Spec{Path: "/bin/no-such", Root: System(), Direct: true}, "execute /bin/no-such: no such file"},
 		{"no such bind", Spec{Path: "/bin/sh", Root: System(), Binds: []Bind{{Source: "/no/such"}}}, "/no/such: no such file"},
 		{"no such folder", Spec{Path: "/bin/sh", Root: System(), Dir: "/no/such"}, "chdir /no/such"},
 		{"no place for a bind", Spec{Path: "/bin/sh", Root: System(), Binds: []Bind{{Source: "/usr/bin", Target: "/usr/no/such"}}}, "a place for /usr/no/such"},
@@ -318,6 +319,28 @@ func TestANamespaceThatIsForbiddenIsSaid(t *testing.T) {
 	o = do(t, flatServer, task{Guest: []string{"exit", "0"}})
 	if o.Error != "" || o.Rungs != "net+landlock+seccomp" {
 		t.Errorf("%+v", o)
+	}
+}
+
+func TestTheEndOfOutputIsSeen(t *testing.T) {
+	t.Parallel()
+	var h Host
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p, err := h.Start(t.Context(), Spec{
+		Path: "/bin/sh", Args: []string{"sh", "-c", "echo bye; exec >&- 3>&-; exec sleep 1000"},
+		Env: []string{"PATH=/bin"}, Root: System(), Stdout: w, Files: []*os.File{w},
+	})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	if got, err := io.ReadAll(r); err != nil || string(got) != "bye\n" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 
