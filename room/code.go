@@ -63,11 +63,7 @@ type EngineStatus struct {
 // openCode puts code mode into the catalog.
 func (r *Room) openCode(ctx context.Context) error {
 	if g := r.o.Guest; g.Path != "" {
-		process := process.New(g.Path, g.Args)
-		if n := process.Sweep(); n > 0 {
-			r.log.InfoContext(ctx, "removed what the sandboxes of a killed Toolroom left behind", "count", n)
-		}
-		r.engines = append(r.engines, hosted.New(process))
+		r.engines = append(r.engines, hosted.New(process.New(g.Path, g.Args)))
 	}
 	for _, d := range r.o.Drivers {
 		r.engines = append(r.engines, hosted.New(d))

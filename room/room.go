@@ -36,6 +36,7 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/receipt"
@@ -289,6 +290,9 @@ const closeTimeout = 10 * time.Second
 func (r *Room) Start(ctx context.Context) {
 	if n := proc.Sweep(); n > 0 {
 		r.log.Warn("ended processes that an earlier Toolroom left behind", "processes", n)
+	}
+	if n := lockdown.Sweep(); n > 0 {
+		r.log.Warn("removed what sandboxes of an earlier Toolroom left behind", "count", n)
 	}
 	ctx, r.stop = context.WithCancel(ctx)
 	for _, h := range r.allHosts() {

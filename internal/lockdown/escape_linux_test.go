@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lockdown
 
 import (
@@ -85,6 +87,36 @@ func TestNothingGetsOut(t *testing.T) {
 						}
 					}
 				})
+			}
+		})
+	}
+}
+
+// With a network the guest is where the host is, and has what the host offers on
+// the network, but no more than that.
+func TestANetworkIsNoMoreThanANetwork(t *testing.T) {
+	t.Parallel()
+	for _, s := range []setup{rootServer, nobodyServer} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			o := do(t, s, task{Guest: append([]string{"attack"}, outside(t)...), Binds: []Bind{{Source: suid}}, Network: true, Filter: Hardened})
+			var results map[string]string
+			if err := json.Unmarshal([]byte(o.Stdout), &results); err != nil {
+				t.Fatalf("%v: %+v", err, o)
+			}
+			if strings.Contains(o.Rungs, string(Offline)) {
+				t.Errorf("it is said to be offline: %s", o.Rungs)
+			}
+			if results["connect to the host"] != "SUCCEEDED" {
+				t.Errorf("there is no network: %s", results["connect to the host"])
+			}
+			for _, name := range []string{
+				"connect to an abstract socket", "connect to a socket of the host", "make a raw socket", "make a packet socket",
+				"make a netlink socket", "make a VM socket", "connect to Docker", "connect to the system bus", "read a secret of the host",
+			} {
+				if err, ok := results[name]; !ok || err == "SUCCEEDED" {
+					t.Errorf("%s: %s", name, err)
+				}
 			}
 		})
 	}

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lockdown
 
 import (
@@ -18,12 +20,11 @@ import (
 // Main is the init of a sandbox, and returns its exit code: a program whose
 // first argument is [InitArg] calls it before anything else.
 func Main() int {
-	control := os.NewFile(controlFile, "control")
-	if control == nil {
-		fmt.Fprintln(os.Stderr, "this is a part of the sandbox, and no command")
+	if _, err := unix.FcntlInt(controlFile, unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
+		fmt.Fprintln(os.Stderr, InitArg+" is how toolroom starts its sandboxes, and no command")
 		return 2
 	}
-	unix.CloseOnExec(controlFile)
+	control := os.NewFile(controlFile, "control")
 	i := &initProcess{answers: json.NewEncoder(control), orders: json.NewDecoder(control)}
 	if err := i.orders.Decode(&i.plan); err != nil {
 		return 2 // the server is gone, or is no server
@@ -66,6 +67,7 @@ func (i *initProcess) start() error {
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 
 	syscall.Umask(0)
+	p.threads = threads()
 	if p.Namespaces {
 		if err := p.buildRoot(); err != nil {
 			return err
@@ -84,10 +86,32 @@ func (i *initProcess) start() error {
 		return err
 	}
 	dropOwnCapabilities()
+	if err := p.letGo(); err != nil {
+		return err
+	}
 	if err := i.answers.Encode(message{Started: true, NoProc: p.noProc}); err != nil {
 		return err
 	}
 	go i.obey()
+	return nil
+}
+
+// letGo closes init's copies of the program's files: who reads its output must
+// see when the program has closed it.
+func (p *plan) letGo() error {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open /dev/null: %w", err)
+	}
+	defer unix.Close(null)
+	for fd := range controlFile {
+		if err := unix.Dup3(null, fd, 0); err != nil {
+			return fmt.Errorf("close files: %w", err)
+		}
+	}
+	for i := range p.Files {
+		unix.Close(firstFile + i)
+	}
 	return nil
 }
 

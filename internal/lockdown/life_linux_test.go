@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lockdown
 
 import (
@@ -215,6 +217,9 @@ func TestEveryNamespaceIsItsOwn(t *testing.T) {
 	for _, s := range namespaced() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
+			if s.mask {
+				t.Skip("inside there is no /proc to look at")
+			}
 			o := do(t, s, task{Guest: []string{"namespaces"}})
 			for _, kind := range []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"} {
 				outside, err := os.Readlink("/proc/self/ns/" + kind)
@@ -286,6 +291,7 @@ func TestAStartThatCannotBeSaysWhy(t *testing.T) {
 		{"a bind over the root", Spec{Path: "/bin/sh", Binds: []Bind{{Source: "/usr", Target: "/x/.."}}}, "below /"},
 		{"no such rung", Spec{Path: "/bin/sh", Minimum: []Rung{"moat"}}, "no such rung"},
 		{"no such program", Spec{Path: "/bin/no-such", Root: System()}, "execute /bin/no-such: no such file"},
+		{"no such program, directly", Spec{Path: "/bin/no-such", Root: System(), Direct: true}, "execute /bin/no-such: no such file"},
 		{"no such bind", Spec{Path: "/bin/sh", Root: System(), Binds: []Bind{{Source: "/no/such"}}}, "/no/such: no such file"},
 		{"no such folder", Spec{Path: "/bin/sh", Root: System(), Dir: "/no/such"}, "chdir /no/such"},
 		{"no place for a bind", Spec{Path: "/bin/sh", Root: System(), Binds: []Bind{{Source: "/usr/bin", Target: "/usr/no/such"}}}, "a place for /usr/no/such"},
@@ -306,13 +312,62 @@ func TestAStartThatCannotBeSaysWhy(t *testing.T) {
 
 func TestANamespaceThatIsForbiddenIsSaid(t *testing.T) {
 	t.Parallel()
-	o := do(t, setups[4], task{Guest: []string{"exit", "0"}, Minimum: []Rung{Namespaces}})
+	o := do(t, flatServer, task{Guest: []string{"exit", "0"}, Minimum: []Rung{Namespaces}})
 	if !strings.Contains(o.Error, "ns is not available here") || !strings.Contains(o.Error, "max_user_namespaces") {
 		t.Errorf("%q", o.Error)
 	}
-	o = do(t, setups[4], task{Guest: []string{"exit", "0"}})
+	o = do(t, flatServer, task{Guest: []string{"exit", "0"}})
 	if o.Error != "" || o.Rungs != "net+landlock+seccomp" {
 		t.Errorf("%+v", o)
+	}
+}
+
+func TestTheEndOfOutputIsSeen(t *testing.T) {
+	t.Parallel()
+	var h Host
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p, err := h.Start(t.Context(), Spec{
+		Path: "/bin/sh", Args: []string{"sh", "-c", "echo bye; exec >&- 3>&-; exec sleep 1000"},
+		Env: []string{"PATH=/bin"}, Root: System(), Stdout: w, Files: []*os.File{w},
+	})
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	if got, err := io.ReadAll(r); err != nil || string(got) != "bye\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestHostsOfOneProcessDoNotMeet(t *testing.T) {
+	t.Parallel()
+	var first, second Host
+	spec := Spec{Path: "/bin/sleep", Args: []string{"sleep", "1000"}, Root: System()}
+	a, err := first.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Kill()
+	b, err := second.Start(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Kill()
+	select {
+	case <-a.Done():
+		t.Error("the end of one was the end of the other")
+	default:
+	}
+	if err := a.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if exit, _ := a.Wait(); exit.Signal != int(syscall.SIGTERM) {
+		t.Errorf("%+v", exit)
 	}
 }
 

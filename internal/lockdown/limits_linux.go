@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lockdown
 
 import (
@@ -62,7 +64,9 @@ func gaps(held []Held) []Held {
 // rlimits are what the program's own process is given.
 func (m machine) rlimits(l Limits, namespaces bool) []rlimit {
 	list := []rlimit{
-		{unix.RLIMIT_CORE, 0},
+		// With 0 a core handler of the host would be run all the same; 1 is the
+		// kernel's word for none (core(5) does not say so, fs/coredump.c does).
+		{unix.RLIMIT_CORE, 1},
 		{unix.RLIMIT_NOFILE, uint64(l.OpenFiles)},
 	}
 	if l.FileSize > 0 {

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lockdown
 
 import (
@@ -33,7 +35,7 @@ func TestAMemoryBombIsEnded(t *testing.T) {
 	for _, kind := range []string{"memory", "shared memory"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			o := do(t, setups[0], task{Guest: []string{kind}, Limits: Limits{Memory: 64 << 20}})
+			o := do(t, rootServer, task{Guest: []string{kind}, Limits: Limits{Memory: 64 << 20}})
 			if o.Exit.Signal != int(unix.SIGKILL) || o.Exit.Exceeded != "memory" {
 				t.Errorf("%+v", o)
 			}
@@ -46,7 +48,7 @@ func TestAMemoryBombIsEnded(t *testing.T) {
 
 func TestAMemoryBombIsRefusedMemoryWithoutCgroups(t *testing.T) {
 	t.Parallel()
-	for _, s := range []setup{setups[2], setups[4]} {
+	for _, s := range []setup{nobodyServer, flatServer} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			o := do(t, s, task{Guest: []string{"memory"}, Limits: Limits{Memory: 512 << 20}, BestEffort: true})
@@ -67,11 +69,11 @@ func TestALimitThatCannotBeHeldIsRefused(t *testing.T) {
 		setup  setup
 		want   string
 	}{
-		{Limits{Memory: 1 << 30}, setups[2], "memory"},
-		{Limits{CPUs: 1}, setups[2], "cpus"},
-		{Limits{CPUTime: time.Second}, setups[2], "cpu_time"},
-		{Limits{PIDs: 10}, setups[4], "pids"},
-		{Limits{Disk: 1 << 20}, setups[4], "disk"},
+		{Limits{Memory: 1 << 30}, nobodyServer, "memory"},
+		{Limits{CPUs: 1}, nobodyServer, "cpus"},
+		{Limits{CPUTime: time.Second}, nobodyServer, "cpu_time"},
+		{Limits{PIDs: 10}, flatServer, "pids"},
+		{Limits{Disk: 1 << 20}, flatServer, "disk"},
 	} {
 		t.Run(tt.setup.name+" "+tt.want, func(t *testing.T) {
 			t.Parallel()
@@ -127,11 +129,11 @@ func TestFileLimitsHold(t *testing.T) {
 
 func TestProcessorTimeOfTheWholeTreeEnds(t *testing.T) {
 	t.Parallel()
-	o := do(t, setups[0], task{Guest: []string{"spin in children", "3"}, Limits: Limits{CPUTime: 300 * time.Millisecond}})
+	o := do(t, rootServer, task{Guest: []string{"spin in children", "3"}, Limits: Limits{CPUTime: 300 * time.Millisecond}})
 	if o.Exit.Exceeded != "cpu_time" || o.Usage.CPU < 300*time.Millisecond {
 		t.Errorf("%+v", o)
 	}
-	o = do(t, setups[2], task{Guest: []string{"spin", "0"}, Limits: Limits{CPUTime: time.Second}, BestEffort: true})
+	o = do(t, nobodyServer, task{Guest: []string{"spin", "0"}, Limits: Limits{CPUTime: time.Second}, BestEffort: true})
 	if o.Exit.Signal == 0 {
 		t.Errorf("as nobody: %+v", o)
 	}
@@ -154,6 +156,7 @@ func TestAShareOfProcessorsIsHeld(t *testing.T) {
 
 // guestSpec is a spec of a guest of this process.
 func guestSpec(s Spec, args ...string) Spec {
+	s.Env = append(s.Env, "SELF="+exe)
 	s.Path, s.Args = exe, append([]string{"guest", guestRole}, args...)
 	if s.Root.Source == "" {
 		s.Root = System()

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lockdown
 
 import (
@@ -24,6 +26,7 @@ import (
 const (
 	serverRole = "__server"
 	forbidRole = "__forbid" // a server where user namespaces are forbidden
+	maskRole   = "__mask"   // a server whose /proc is partly hidden, as in a container
 	guestRole  = "__guest"
 	suidRole   = "__suid"
 )
@@ -41,6 +44,8 @@ func TestMain(m *testing.M) {
 			os.Exit(serve())
 		case forbidRole:
 			os.Exit(forbid())
+		case maskRole:
+			os.Exit(mask())
 		case guestRole:
 			os.Exit(guest(os.Args[2:]))
 		case suidRole:
@@ -65,11 +70,7 @@ func prepare(folder string) error {
 	if err := os.Chmod(folder, 0o755); err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	binary, err := os.ReadFile(self)
+	binary, err := os.ReadFile(self())
 	if err != nil {
 		return err
 	}
@@ -85,6 +86,7 @@ type setup struct {
 	name   string
 	nobody bool // the server is not root
 	forbid bool // and may not make user namespaces
+	mask   bool // and sees a part of /proc only
 	filter Filter
 }
 
@@ -93,12 +95,15 @@ var setups = []setup{
 	{name: "root, hardened", filter: Hardened},
 	{name: "nobody, standard", nobody: true, filter: Standard},
 	{name: "nobody, hardened", nobody: true, filter: Hardened},
+	{name: "hidden proc, hardened", nobody: true, mask: true, filter: Hardened},
 	{name: "no namespaces, standard", nobody: true, forbid: true, filter: Standard},
 	{name: "no namespaces, hardened", nobody: true, forbid: true, filter: Hardened},
 }
 
 // namespaced are the setups whose sandboxes have namespaces.
-func namespaced() []setup { return setups[:4] }
+func namespaced() []setup { return setups[:5] }
+
+var rootServer, nobodyServer, flatServer = setups[0], setups[2], setups[5]
 
 // task is what a server is asked to run.
 type task struct {
@@ -156,12 +161,18 @@ func startServer(t *testing.T, s setup, job task) *server {
 	if s.forbid {
 		role = forbidRole
 	}
+	if s.mask {
+		role = maskRole
+	}
 	cmd := exec.Command(exe, role, string(text))
 	cmd.Env = append(os.Environ(), secret, "TMPDIR=/tmp")
 	cmd.Dir = "/"
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	if s.nobody {
+	switch {
+	case s.mask:
+		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS
+	case s.nobody:
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: Nobody, Gid: Nobody}
 	}
 	if s.forbid {
@@ -219,13 +230,33 @@ func forbid() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	err := syscall.Exec(exe2(), []string{exe2(), serverRole, os.Args[2]}, os.Environ())
+	return becomeServer()
+}
+
+// mask covers a part of /proc as a container engine does, becomes nobody, and is
+// a server.
+func mask() int {
+	for _, err := range []error{
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("tmpfs", "/proc/sys", "tmpfs", unix.MS_RDONLY, ""),
+		syscall.Setgroups(nil), syscall.Setgid(Nobody), syscall.Setuid(Nobody),
+	} {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return becomeServer()
+}
+
+func becomeServer() int {
+	err := syscall.Exec(self(), []string{self(), serverRole, os.Args[2]}, os.Environ())
 	fmt.Fprintln(os.Stderr, err)
 	return 1
 }
 
-// exe2 is where this process's binary is.
-func exe2() string {
+// self is where this process's binary is.
+func self() string {
 	path, _ := os.Executable()
 	return path
 }
@@ -255,11 +286,10 @@ func runTask(o *outcome) error {
 	if _, err := syscall.Open("/proc/self/environ", syscall.O_RDONLY, 0); err != nil {
 		return err
 	}
-	self := exe2()
 	spec := Spec{
-		Path: self, Env: []string{"PATH=/usr/bin:/bin", "SERVER=" + strconv.Itoa(os.Getpid())},
+		Path: self(), Env: []string{"PATH=/usr/bin:/bin", "SERVER=" + strconv.Itoa(os.Getpid()), "SELF=" + self()},
 		Args: append([]string{"guest", guestRole}, job.Guest...),
-		Root: System(), Binds: append(job.Binds, Bind{Source: self}),
+		Root: System(), Binds: append(job.Binds, Bind{Source: self()}),
 		Stdout: os.Stdout, Stderr: os.Stderr,
 		Limits: job.Limits, Seccomp: job.Filter, Minimum: job.Minimum, BestEffort: job.BestEffort, Direct: job.Direct, Network: job.Network,
 	}

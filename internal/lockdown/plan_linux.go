@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lockdown
 
 import (
@@ -31,7 +33,8 @@ type plan struct {
 	Direct     bool
 	Probe      bool // build everything, start nothing
 
-	noProc bool // init found that /proc cannot be mounted
+	noProc  bool // init found that /proc cannot be mounted
+	threads int  // that init had while it saw the host's /proc
 }
 
 // tree is a piece of the host's files that is shown inside.

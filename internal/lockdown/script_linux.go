@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lockdown
 
 import (
@@ -17,7 +19,7 @@ func (p *plan) script() (*script, error) {
 	s.add("chdir "+p.Dir, unix.SYS_CHDIR, s.text(p.Dir))
 	for _, l := range p.Rlimits {
 		if l.Resource == unix.RLIMIT_NPROC {
-			l.Value += uint64(threads())
+			l.Value += uint64(max(p.threads, threads()))
 		}
 		limit := unix.Rlimit{Cur: l.Value, Max: l.Value}
 		s.add(fmt.Sprintf("limit %d", l.Resource), unix.SYS_PRLIMIT64, 0, uintptr(l.Resource), pointer(s, &limit))
@@ -113,11 +115,8 @@ func (p *plan) rules() (*ruleset, error) {
 }
 
 // threads is how many init has: they count as the program's, being of the same
-// user in the same namespace.
+// user in the same namespace. It is 0 where there is no /proc.
 func threads() int {
-	tasks, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return threadsOfInit
-	}
+	tasks, _ := os.ReadDir("/proc/self/task")
 	return len(tasks)
 }

@@ -1,3 +1,5 @@
+//go:build amd64 || arm64
+
 package lockdown
 
 import (
@@ -10,7 +12,7 @@ import (
 // Sweep removes the cgroups and folders that a Toolroom process which no longer
 // runs has left behind, and returns how many there were. The processes of its
 // sandboxes have ended with it.
-func (h *Host) Sweep() int {
+func Sweep() int {
 	swept := 0
 	found, _ := findCgroups() // those that are there are those that can hold something
 	(&group{folders: found}).each(func(dir string) {

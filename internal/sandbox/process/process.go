@@ -42,10 +42,6 @@ const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 // Name is process.
 func (d *Driver) Name() string { return "process" }
 
-// Sweep removes what a Toolroom that was killed has left behind, and returns how
-// many things that were.
-func (d *Driver) Sweep() int { return d.host.Sweep() }
-
 // Probe starts a sandbox and reports what it reached.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	report := d.host.Probe(ctx)
