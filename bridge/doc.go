@@ -15,6 +15,5 @@
 // cancel. On a stream that is kept, the next start begins the next run.
 //
 // Host side: [Accept] and [Conn.Run]. Guest side: [Join] is the reference
-// guest; docs/bridge.md is enough to write one in another language, and package
-// bridgetest has the suite that such a guest must pass.
+// guest; docs/bridge.md is enough to write one in another language.
 package bridge
