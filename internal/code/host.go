@@ -58,7 +58,7 @@ func (h *host) Call(ctx context.Context, tool string, arguments bridge.Map) (bri
 	started := time.Now()
 	result := h.o.Runner.Run(ctx, toolroom.Call{Tool: tool, Arguments: args, Surface: "code", MaxOutput: -1})
 	h.ended(at, result, time.Since(started))
-	e := entry{tool: tool, arguments: args}
+	e := answered{tool: tool, arguments: args}
 	if result.Error != nil {
 		e.err = result.Error
 	} else {
@@ -70,7 +70,7 @@ func (h *host) Call(ctx context.Context, tool string, arguments bridge.Map) (bri
 	return e.value, e.err
 }
 
-func (h *host) recorded(tool string, args json.RawMessage) (entry, bool, error) {
+func (h *host) recorded(tool string, args json.RawMessage) (answered, bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.journal.answer(tool, args)
