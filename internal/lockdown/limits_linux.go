@@ -65,7 +65,7 @@ func gaps(held []Held) []Held {
 func (m machine) rlimits(l Limits, namespaces bool) []rlimit {
 	list := []rlimit{
 		// With 0 a core handler of the host would be run all the same; 1 is the
-		// kernel's word for none (core(5) does not say so, fs/coredump.c does).
+		// kernel's word for none (fs/coredump.c).
 		{unix.RLIMIT_CORE, 1},
 		{unix.RLIMIT_NOFILE, uint64(l.OpenFiles)},
 	}

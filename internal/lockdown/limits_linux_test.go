@@ -39,7 +39,8 @@ func TestAMemoryBombIsEnded(t *testing.T) {
 			if o.Exit.Signal != int(unix.SIGKILL) || o.Exit.Exceeded != "memory" {
 				t.Errorf("%+v", o)
 			}
-			if o.Usage.Memory == 0 || o.Usage.Memory > 64<<20 {
+			// A process that is being ended may still get some pages.
+			if o.Usage.Memory == 0 || o.Usage.Memory > 65<<20 {
 				t.Errorf("the peak is %d", o.Usage.Memory)
 			}
 		})
