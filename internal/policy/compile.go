@@ -11,11 +11,7 @@ import (
 // is at. Skills whose manifests are files have their permissions only after
 // [ReadManifests].
 func Compile(c Config) (*Policy, error) {
-	profiles := builtinProfiles()
-	maps.Copy(profiles, c.Profiles)
-	groups := builtinGroups()
-	maps.Copy(groups, c.Groups)
-	p := parser{profiles: profiles, groups: groups}
+	p := parser{profiles: c.AllProfiles(), groups: c.AllGroups()}
 
 	compiled := &Policy{
 		config:     c,

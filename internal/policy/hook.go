@@ -41,9 +41,13 @@ func (a Autonomy) rank() int {
 	}
 }
 
-// conservativeTools are those that the reference (Flynn) asks before at the
+// AtMost reports whether a is level or a more conservative one; an empty a is
+// Standard.
+func (a Autonomy) AtMost(level Autonomy) bool { return a.rank() <= level.rank() }
+
+// ConservativeTools are those that the reference (Flynn) asks before at the
 // level conservative.
-func conservativeTools() []string {
+func ConservativeTools() []string {
 	return []string{"file.write", "file.edit", "file.patch", "shell.exec", "process.start", "process.kill"}
 }
 
@@ -78,7 +82,7 @@ func (p *parser) hooks(list []Hook) hooks {
 			h.list = append(h.list, hook{rule{pattern, text}, one.Action})
 		}
 	}
-	for _, text := range conservativeTools() {
+	for _, text := range ConservativeTools() {
 		pattern, _ := p.pattern("tools.autonomy", text)
 		h.asked = append(h.asked, rule{pattern, fmt.Sprintf("tools.autonomy: conservative asks before %q", text)})
 	}
