@@ -32,7 +32,7 @@ type Parts struct {
 	// Written are the rules of the section "policy".
 	Written Written
 	// Elevations hold who may call sensitive tools; without them nobody may.
-	Elevations Elevations
+	Elevations Elevated
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -65,6 +65,13 @@ func (p *Policy) With(parts Parts) *Policy {
 	}
 	out.views, _ = lru.New[viewer, *view](maxViews) // fails for sizes below one alone
 	return &out
+}
+
+// WithElevations gives a policy that looks elevations up in held.
+func (p *Policy) WithElevations(held Elevated) *Policy {
+	parts := p.parts
+	parts.Elevations = held
+	return p.With(parts)
 }
 
 // Config is what the policy was compiled from.

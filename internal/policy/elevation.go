@@ -10,7 +10,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-const sensitiveLayer = "tools.sensitive"
+// SensitiveLayer is the name of the step of sensitive tools.
+const SensitiveLayer = "tools.sensitive"
 
 // Elevation lets one identity call sensitive tools for a time. It lifts nothing
 // else: what a layer denies stays denied.
@@ -70,14 +71,20 @@ func (e *Elevation) covers(t *toolroom.Tool, who toolroom.Identity) bool {
 	return err == nil && (len(patterns) == 0 || AnyMatches(patterns, t))
 }
 
-// Elevations holds elevations. Its methods are safe for concurrent use, also by
-// several processes on one store.
-type Elevations interface {
-	// AddElevation keeps a new one.
-	AddElevation(ctx context.Context, e *Elevation) error
+// Elevated tells who is elevated. It is asked at each call of a sensitive tool
+// and must be safe for concurrent use.
+type Elevated interface {
 	// Elevations are all that are in force at now, of one subject or, when it is
 	// empty, of all; the oldest first.
 	Elevations(ctx context.Context, subject string, now time.Time) ([]*Elevation, error)
+}
+
+// Elevations holds elevations. Its methods are safe for concurrent use, also by
+// several processes on one store.
+type Elevations interface {
+	Elevated
+	// AddElevation keeps a new one.
+	AddElevation(ctx context.Context, e *Elevation) error
 	// EndElevation takes one back. One that is not in force is not_found.
 	EndElevation(ctx context.Context, id string, now time.Time) error
 }
@@ -90,14 +97,14 @@ type sensitive struct {
 func (p *parser) sensitive(s Sensitive) sensitive {
 	known := map[string]bool{DenyWithoutElevation: true, ConfirmWithoutElevation: true}
 	if s.Mode != "" && !known[s.Mode] {
-		p.problem(sensitiveLayer+".mode", "there is no mode %q%s", s.Mode, didYouMean(s.Mode, known))
+		p.problem(SensitiveLayer+".mode", "there is no mode %q%s", s.Mode, didYouMean(s.Mode, known))
 	}
-	return sensitive{tools: p.rules(sensitiveLayer+".tools", s.Tools), confirm: s.Mode == ConfirmWithoutElevation}
+	return sensitive{tools: p.rules(SensitiveLayer+".tools", s.Tools), confirm: s.Mode == ConfirmWithoutElevation}
 }
 
 // judge is what is said of a sensitive tool; text is the rule that makes it one.
-func (s sensitive) judge(ctx context.Context, held Elevations, r Request, text string, now time.Time) Step {
-	step := Step{Layer: sensitiveLayer, Effect: Deny, Rule: text + ", and no elevation is in force"}
+func (s sensitive) judge(ctx context.Context, held Elevated, r Request, text string, now time.Time) Step {
+	step := Step{Layer: SensitiveLayer, Effect: Deny, Rule: text + ", and no elevation is in force"}
 	if s.confirm {
 		step.Effect = Confirm
 	}
@@ -112,7 +119,7 @@ func (s sensitive) judge(ctx context.Context, held Elevations, r Request, text s
 	}
 	for _, e := range list {
 		if e.Active(now) && e.covers(r.Tool, r.Who) {
-			return Step{Layer: sensitiveLayer, Effect: Allow, Rule: fmt.Sprintf("%s, elevated by %s (%s)", text, e.By, e.ID)}
+			return Step{Layer: SensitiveLayer, Effect: Allow, Rule: fmt.Sprintf("%s, elevated by %s (%s)", text, e.By, e.ID)}
 		}
 	}
 	return step
