@@ -14,11 +14,14 @@ import (
 func (a *app) policyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "policy",
-		Short:   "See what the rules say",
+		Short:   "See, check and try the rules of who may call what",
 		Example: "  toolroom policy explain --agent fast file:write",
 	}
 	onlyHolds(c)
-	c.AddCommand(a.policyExplainCommand())
+	c.AddCommand(
+		a.policyExplainCommand(), a.policyShowCommand(), a.policyCheckCommand(),
+		a.policyTestCommand(), a.policyReplayCommand(), a.policyElevateCommand(),
+	)
 	return c
 }
 
@@ -30,7 +33,8 @@ func (a *app) policyExplainCommand() *cobra.Command {
 		Use:   "explain ID",
 		Short: "Show which rule allows, denies or confirms a tool, and for whom",
 		Example: `  toolroom policy explain file:write
-  toolroom policy explain --agent fast --provider ollama web:search --json`,
+  toolroom policy explain --agent fast --provider ollama web:search --json
+  toolroom policy explain shell:exec --arguments '{"command": "git push"}'`,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeTool,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {

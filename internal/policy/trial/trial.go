@@ -149,7 +149,8 @@ func (c *Case) title() string {
 // String is the title of the case.
 func (c Case) String() string { return c.title() }
 
-func (c *Case) identity() toolroom.Identity {
+// Identity is the caller of the case.
+func (c *Case) Identity() toolroom.Identity {
 	return toolroom.Identity{Subject: c.Subject, Agent: c.Agent, Provider: c.Provider, Skill: c.Skill, Groups: c.Teams}
 }
 
@@ -186,7 +187,7 @@ func (t *Trial) Run(ctx context.Context, cases []Case) ([]Outcome, error) {
 		if err != nil {
 			return nil, fmt.Errorf("case %d (%s): %w", i+1, c.title(), err)
 		}
-		decision := t.decide(ctx, policy.Request{Tool: c.tool(tool), Who: c.identity(), Call: call}, c.Elevated)
+		decision := t.decide(ctx, policy.Request{Tool: c.tool(tool), Who: c.Identity(), Call: call}, c.Elevated)
 		outcomes[i] = Outcome{Case: c, Decision: decision, Differences: c.differences(decision)}
 		outcomes[i].OK = len(outcomes[i].Differences) == 0
 	}
