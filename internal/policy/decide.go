@@ -86,6 +86,7 @@ type view struct {
 	sensitive string // the rule that makes the tool sensitive, if any
 	hook      Step
 	hooked    bool
+	declared  map[string]string // the names of the arguments, where rules ask
 	log       bool
 	// list and call are the decisions where nothing depends on the call.
 	list Decision
@@ -110,6 +111,11 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	}
 	if v.call != nil && (v.skill == nil || r.Call.Effects == nil) {
 		return *v.call
+	}
+	if r.Call.Arguments != nil {
+		call := *r.Call
+		call.Arguments = guarded(call.Arguments, v.declared)
+		r.Call = &call
 	}
 	steps := make([]Step, 0, len(v.layers)+5)
 	// 1. Layers: the profile, plus allow, minus deny, then agent, provider,
@@ -198,6 +204,8 @@ func (p *Policy) look(r Request) *view {
 	if settled {
 		call := v.list
 		v.call = &call
+	} else {
+		v.declared = declared(r.Tool)
 	}
 	return v
 }

@@ -80,7 +80,7 @@ func refuse(list []*denial, call *Context) (Step, bool) {
 		if forms == nil {
 			args, err := call.Arguments()
 			if err != nil {
-				step.Rule = d.text + " (the arguments cannot be read)"
+				step.Rule = d.text + " (the arguments cannot be judged: " + err.Error() + ")"
 				return step, true
 			}
 			forms = formsOf(args)

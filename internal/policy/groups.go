@@ -63,11 +63,14 @@ func (p Pattern) Cedar() string {
 	case !strings.Contains(p.glob, "*"):
 		parts = append(parts, "resource.id == "+strconv.Quote(p.glob))
 	default:
-		if namespace != "*" {
-			parts = append(parts, "resource.namespace like "+strconv.Quote(namespace))
-		}
-		if name != "*" {
-			parts = append(parts, "resource.name like "+strconv.Quote(name))
+		for _, part := range [...]struct{ attribute, glob string }{{"namespace", namespace}, {"name", name}} {
+			switch {
+			case part.glob == "*":
+			case strings.Contains(part.glob, "*"):
+				parts = append(parts, "resource."+part.attribute+" like "+strconv.Quote(part.glob))
+			default:
+				parts = append(parts, "resource."+part.attribute+" == "+strconv.Quote(part.glob))
+			}
 		}
 	}
 	return strings.Join(parts, " && ")

@@ -68,7 +68,7 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 		"a fraction is a decimal":    {rules: `forbid(principal, action, resource) when { context.arguments.n.greaterThan(decimal("100.0")) };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "rules.cedar:1:1"},
 		"a list is a set":            {rules: `forbid(principal, action, resource) when { context.arguments.args.contains("--force") };`, call: with(`{"args":["push","--force"]}`), effect: policy.Deny},
 		"escapes are undone":         {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"\u0072m"}`), effect: policy.Deny},
-		"unreadable arguments":       {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"a","p":"rm"}`), effect: policy.Deny, because: "cannot be read"},
+		"unreadable arguments":       {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"a","p":"rm"}`), effect: policy.Deny, because: "cannot be judged"},
 		"time and surface":           {rules: `forbid(principal, action, resource) when { context.weekday == "saturday" && context.hour < 8 && context.surface == "mcp" };`, effect: policy.Deny},
 		"taint":                      {rules: `forbid(principal, action, resource) when { context.taint.contains("untrusted") && resource.open_world };`, effect: policy.Deny},
 		"the environment":            {rules: `forbid(principal, action, resource) when { context.environment == "prod" };`, effect: policy.Deny},

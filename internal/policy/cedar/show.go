@@ -14,6 +14,7 @@ import (
 // they stand. What has no form in Cedar is a comment.
 func Show(c policy.Config, rules *Rules) string {
 	s := shower{config: c}
+	s.comment("What deny, confirm, hooks and the denylist name, they also catch under an alias and in other case.")
 	if rules != nil && rules.o.DenyByDefault {
 		s.comment("policy.default is deny: a rule has to permit each call.")
 	} else {
@@ -56,6 +57,9 @@ func (s *shower) comment(text string) {
 
 // rule writes one policy; when and unless may be empty.
 func (s *shower) rule(id, outcome, effect, when, unless string) {
+	if s.b.Len() > 0 {
+		s.b.WriteByte('\n')
+	}
 	s.b.WriteString("@id(" + quote(id) + ")\n")
 	if outcome != "" {
 		s.b.WriteString(outcome + "\n")
