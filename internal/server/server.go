@@ -139,7 +139,7 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	rest := api.New(api.Options{
 		Runner: parts.Runner, Worker: parts.Worker, Desk: parts.Desk, Artifacts: parts.Artifacts,
 		Owner:    func(e *toolroom.Event) string { return e.Identity.Key() },
-		Receipts: r, Sources: sources, Explain: r.Explain, Metrics: metrics,
+		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
 		Version: o.Version, Log: o.Log,
 	})
 	mux := http.NewServeMux()

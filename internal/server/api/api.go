@@ -44,6 +44,8 @@ type Options struct {
 	Sources func() []Source
 	// Explain tells how policy decides about a tool, in any accepted spelling.
 	Explain func(ctx context.Context, tool string, who toolroom.Identity, arguments json.RawMessage) (policy.Decision, error)
+	// Elevator changes who may call sensitive tools.
+	Elevator Elevator
 	// Owner is the [toolroom.Identity.Key] of the caller whose call an event
 	// belongs to. Without it only operators can follow all calls.
 	Owner func(*toolroom.Event) string
@@ -103,6 +105,7 @@ func New(o Options) *Server {
 	s.routeApprovals()
 	s.routeArtifacts()
 	s.routeSources()
+	s.routeElevations()
 	s.routeHealth()
 	s.routeDocument()
 	s.mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {
