@@ -27,6 +27,8 @@ import (
 type Options struct {
 	// Listen is the address; empty is the config's.
 	Listen string
+	// Client is who the one client of ServeStdio is.
+	Client toolroom.Identity
 	// ConfigFile is watched; a change is put in force. Empty watches nothing.
 	ConfigFile string
 	// Started is called with the address once requests are taken; may be nil.
@@ -100,7 +102,7 @@ func serveOn(srv *http.Server, l net.Listener, tls config.TLS) error {
 
 // ServeStdio serves MCP to one client on a pair of streams.
 func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.WriteCloser, o Options) error {
-	s, err := newMCP(r, r.Config(), o, nil)
+	s, err := newMCP(r, r.Config(), o, func(context.Context) toolroom.Identity { return o.Client })
 	if err != nil {
 		return err
 	}
