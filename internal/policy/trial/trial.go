@@ -204,8 +204,10 @@ func (c *Case) tool(of *toolroom.Tool) *toolroom.Tool {
 		t.Tags = c.Tags
 	}
 	for _, hint := range [...]struct{ set, to **bool }{
-		{&c.Hints.ReadOnly, &t.Hints.ReadOnly}, {&c.Hints.Destructive, &t.Hints.Destructive},
-		{&c.Hints.Idempotent, &t.Hints.Idempotent}, {&c.Hints.OpenWorld, &t.Hints.OpenWorld},
+		{&c.Hints.ReadOnly, &t.Hints.ReadOnly},
+		{&c.Hints.Destructive, &t.Hints.Destructive},
+		{&c.Hints.Idempotent, &t.Hints.Idempotent},
+		{&c.Hints.OpenWorld, &t.Hints.OpenWorld},
 	} {
 		if *hint.set != nil {
 			*hint.to = *hint.set
