@@ -86,7 +86,8 @@ func hasPermit(open []*rule) bool {
 // conclude weighs the rules that match. What narrows wins: a forbid before a
 // question before a permit. A rule that cannot be evaluated counts as matching
 // when it narrows, and as not matching when it permits: leaving an argument out
-// is no way around a rule.
+// is no way around a rule. (A rule that the tool or the caller alone rules out is
+// not evaluated.)
 func (r *Rules) conclude(matches []match, mayPermit bool) policy.Step {
 	var forbid, ask, permit *match
 	var isolation policy.Isolation
