@@ -140,6 +140,9 @@ func formsOf(args any) []string {
 // (full-width letters, ligatures) become plain ones, invisible characters go,
 // and every run of white space is one space.
 func plain(text string) string {
+	if isPlain(text) {
+		return text
+	}
 	var b strings.Builder
 	space := false
 	for _, r := range norm.NFKC.String(text) {
@@ -157,6 +160,17 @@ func plain(text string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// isPlain tells the texts that plain leaves as they are, but for rare ones.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if c < ' ' || c >= 0x7f || c == ' ' && (i == 0 || i == len(text)-1 || text[i-1] == ' ') {
+			return false
+		}
+	}
+	return true
 }
 
 func cutPort(address string) (host string, port int, ok bool) {

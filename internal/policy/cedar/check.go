@@ -92,17 +92,19 @@ type checker struct {
 	policy   *cedar.Policy
 	problems *Problems
 
-	// What its annotations say, and whether it asks about arguments.
+	// What its annotations say.
 	ask       bool
 	isolation policy.Isolation
-	arguments bool
+	// members are those of the context that it asks about.
+	members map[string]bool
 }
 
 func (c *checker) check() {
+	c.members = map[string]bool{}
 	found := len(c.problems.Found)
 	c.annotations()
 	c.names()
-	if len(c.problems.Found) == found && !c.arguments {
+	if len(c.problems.Found) == found && !c.members["arguments"] {
 		c.types()
 	}
 }
@@ -157,7 +159,9 @@ func (c *checker) names() {
 			return true
 		})
 	}
-	c.arguments = c.arguments || mentionsWholeContext(source.Conditions)
+	if mentionsWholeContext(source.Conditions) {
+		c.problem("context", "the context as a whole is no value to judge by", "ask for one of its attributes, such as context.arguments")
+	}
 }
 
 // mentionsWholeContext reports whether a condition uses the context other than
@@ -176,7 +180,7 @@ func mentionsWholeContext(conditions []ast.ConditionType) bool {
 					through++
 				}
 			case ast.NodeTypeHas:
-				if isVariable(n.Arg, "context") && n.Value != "arguments" {
+				if isVariable(n.Arg, "context") {
 					through++
 				}
 			}
@@ -252,8 +256,8 @@ func attributes(n ast.IsNode) (of string, known []string) {
 
 func (c *checker) attribute(n ast.IsNode, name string) {
 	of, known := attributes(n)
-	if of == "context" && name == "arguments" {
-		c.arguments = true
+	if of == "context" {
+		c.members[name] = true
 	}
 	if of != "" && !slices.Contains(known, name) {
 		c.problem(name, fmt.Sprintf("%s has no attribute %s", of, name), didYouMean(name, known))

@@ -51,9 +51,9 @@ type rule struct {
 	// ask and isolation are the outcomes that annotations give.
 	ask       bool
 	isolation policy.Isolation
-	// arguments tells that the rule asks about the arguments.
-	arguments bool
-	policy    *cedar.Policy
+	// members are those of the context that the rule asks about.
+	members map[string]bool
+	policy  *cedar.Policy
 	// scope matches whatever the rule can match, and depends on no call. Nil
 	// stands for the rule itself.
 	scope *cedar.Policy
@@ -94,7 +94,7 @@ func (r *Rules) compile(text Text, p *cedar.Policy, c *checker) *rule {
 		id:     cedar.PolicyID(strconv.Itoa(len(r.rules))),
 		text:   fmt.Sprintf("%s:%d:%d", text.Name, at.Line, at.Column),
 		forbid: p.Effect() == cedar.Forbid,
-		ask:    c.ask, isolation: c.isolation, arguments: c.arguments,
+		ask:    c.ask, isolation: c.isolation, members: c.members,
 	}
 	if id := p.Annotations()["id"]; id != "" {
 		out.text += " (" + string(id) + ")"

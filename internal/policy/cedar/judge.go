@@ -2,6 +2,7 @@ package cedar
 
 import (
 	"iter"
+	"maps"
 
 	cedar "github.com/cedar-policy/cedar-go"
 
@@ -15,7 +16,7 @@ const layer = "policy.rules"
 // View prepares what the rules say of a tool and a caller: which match whatever
 // the call brings, and which depend on it.
 func (r *Rules) View(t *toolroom.Tool, who toolroom.Identity) policy.WrittenView {
-	v := &view{rules: r, subject: r.subject(t, who)}
+	v := &view{rules: r, members: map[string]bool{}, subject: r.subject(t, who)}
 	var settled, open []*rule
 	for _, one := range r.rules {
 		if one.scope == nil {
@@ -28,6 +29,7 @@ func (r *Rules) View(t *toolroom.Tool, who toolroom.Identity) policy.WrittenView
 	// A rule is left out for good when not even its scope can match.
 	for _, m := range v.match(open, (*rule).part, v.subject.request(cedar.Record{})) {
 		v.open = append(v.open, m.rule)
+		maps.Copy(v.members, m.rule.members)
 	}
 	return v
 }
@@ -38,6 +40,9 @@ type view struct {
 	subject subject
 	known   []match
 	open    []*rule // may match, in the order of the text
+	// members of the context are those that open rules ask about; a call pays
+	// for no other.
+	members map[string]bool
 }
 
 // match is a rule that matches, or that cannot be evaluated.
@@ -53,7 +58,7 @@ func (v *view) Settled() bool { return len(v.open) == 0 }
 func (v *view) Judge(call *policy.Context) policy.Step {
 	matches := v.known
 	if call != nil && len(v.open) > 0 {
-		record, err := v.rules.context(call)
+		record, err := v.rules.context(call, v.members)
 		if err != nil {
 			return policy.Step{Layer: layer, Effect: policy.Deny, Rule: layer + ": the arguments cannot be judged: " + err.Error()}
 		}
@@ -61,7 +66,7 @@ func (v *view) Judge(call *policy.Context) policy.Step {
 		if call.Arguments == nil {
 			open = nil
 			for _, one := range v.open {
-				if !one.arguments {
+				if !one.members["arguments"] {
 					open = append(open, one)
 				}
 			}

@@ -3,6 +3,7 @@ package cedar
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -120,7 +121,11 @@ var drawRule = rapid.Custom(func(t *rapid.T) string {
 // naive evaluates every rule anew for every call. One that fails is no match
 // where what does not depend on the call rules it out.
 func naive(r *Rules, tool *toolroom.Tool, who toolroom.Identity, call *policy.Context) policy.Step {
-	record, err := r.context(call)
+	all := map[string]bool{}
+	for _, one := range r.rules {
+		maps.Copy(all, one.members)
+	}
+	record, err := r.context(call, all)
 	if err != nil {
 		panic(err)
 	}

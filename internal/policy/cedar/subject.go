@@ -85,46 +85,77 @@ func (r *Rules) subject(t *toolroom.Tool, who toolroom.Identity) subject {
 	}
 }
 
-// context is what rules see of a call. Times are in UTC.
-func (r *Rules) context(c *policy.Context) (cedar.Record, error) {
-	at := c.Time
-	if at.IsZero() {
-		at = time.Now()
-	}
-	at = at.UTC()
-	effects := policy.Effects{}
-	if c.Effects != nil {
-		effects = *c.Effects
-	}
-	members := cedar.RecordMap{
-		"environment": cedar.String(r.o.Environment),
-		"surface":     cedar.String(c.Surface),
-		"session":     cedar.String(c.Session),
-		"time":        cedar.NewDatetime(at),
-		"hour":        cedar.Long(at.Hour()),
-		"weekday":     cedar.String(strings.ToLower(at.Weekday().String())),
-		"depth":       cedar.Long(c.Depth),
-		"effects": cedar.NewRecord(cedar.RecordMap{
-			"known": cedar.Boolean(c.Effects != nil),
-			"read":  texts(effects.Read), "write": texts(effects.Write), "hosts": texts(effects.Hosts),
-			"commands": texts(effects.Commands), "secrets": texts(effects.Secrets),
-		}),
-		"taint":     texts(c.Taint),
-		"isolation": cedar.String(c.Isolation),
-		"budget":    cedar.NewRecord(cedar.RecordMap{"calls": cedar.Long(c.Budget.Calls), "bytes": cedar.Long(c.Budget.Bytes)}),
-	}
-	if c.Arguments != nil {
-		tree, err := c.Arguments()
+// context is what rules see of a call, those members of it that they ask about.
+// Times are in UTC.
+func (r *Rules) context(c *policy.Context, members map[string]bool) (cedar.Record, error) {
+	record := make(cedar.RecordMap, len(members))
+	for name := range members {
+		if name == "arguments" && c.Arguments == nil {
+			continue
+		}
+		member, err := r.member(name, c)
 		if err != nil {
 			return cedar.Record{}, err
 		}
+		record[cedar.String(name)] = member
+	}
+	return cedar.NewRecord(record), nil
+}
+
+// member is one attribute of the context, as toolroom.cedarschema has it.
+func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
+	at := c.Time.UTC()
+	if at.IsZero() {
+		at = time.Now().UTC()
+	}
+	switch name {
+	case "arguments":
+		tree, err := c.Arguments()
+		if err != nil {
+			return nil, err
+		}
 		arguments, ok := value(tree)
 		if !ok {
-			return cedar.Record{}, fmt.Errorf("they are %T", tree)
+			return nil, fmt.Errorf("they are %T", tree)
 		}
-		members["arguments"] = arguments
+		return arguments, nil
+	case "environment":
+		return cedar.String(r.o.Environment), nil
+	case "surface":
+		return cedar.String(c.Surface), nil
+	case "session":
+		return cedar.String(c.Session), nil
+	case "time":
+		return cedar.NewDatetime(at), nil
+	case "hour":
+		return cedar.Long(at.Hour()), nil
+	case "weekday":
+		return cedar.String(strings.ToLower(at.Weekday().String())), nil
+	case "depth":
+		return cedar.Long(c.Depth), nil
+	case "effects":
+		return effects(c.Effects), nil
+	case "taint":
+		return texts(c.Taint), nil
+	case "isolation":
+		return cedar.String(c.Isolation), nil
+	case "budget":
+		return cedar.NewRecord(cedar.RecordMap{"calls": cedar.Long(c.Budget.Calls), "bytes": cedar.Long(c.Budget.Bytes)}), nil
+	default:
+		return nil, fmt.Errorf("nothing is known of context.%s", name)
 	}
-	return cedar.NewRecord(members), nil
+}
+
+func effects(e *policy.Effects) cedar.Record {
+	known := e != nil
+	if !known {
+		e = &policy.Effects{}
+	}
+	return cedar.NewRecord(cedar.RecordMap{
+		"known": cedar.Boolean(known),
+		"read":  texts(e.Read), "write": texts(e.Write), "hosts": texts(e.Hosts),
+		"commands": texts(e.Commands), "secrets": texts(e.Secrets),
+	})
 }
 
 func texts(list []string) cedar.Set {
