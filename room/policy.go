@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -47,6 +49,43 @@ func Policy(c *config.Config, configFile string) (*policy.Policy, *cedar.Rules, 
 		written = rules
 	}
 	return compiled.With(policy.Parts{Written: written}), rules, nil
+}
+
+// ReloadPolicy reads the files that the policy of the config in force is made
+// from again, and puts it in force from the next call on.
+func (r *Room) ReloadPolicy() error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	p, err := r.compilePolicy(r.Config())
+	if err != nil {
+		return err
+	}
+	r.policy.current.Store(p)
+	r.log.Info("the policy has been read again")
+	return nil
+}
+
+// PolicyFiles are the files of rules and the manifests of skills that the config
+// in force names.
+func (r *Room) PolicyFiles() []string {
+	c := r.Config()
+	var files []string
+	for _, item := range c.Policy.Rules {
+		if config.IsRuleFile(item) {
+			files = append(files, item)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tools.Skills)) {
+		if manifest := c.Tools.Skills[name].Manifest; manifest != "" {
+			files = append(files, manifest)
+		}
+	}
+	for i, file := range files {
+		if !filepath.IsAbs(file) {
+			files[i] = filepath.Join(filepath.Dir(r.o.ConfigFile), file)
+		}
+	}
+	return files
 }
 
 func ruleTexts(p config.Policy, folder string) ([]cedar.Text, error) {

@@ -112,6 +112,8 @@ type Room struct {
 	engines   []engine.Engine
 	code      *code.Service
 
+	reloading sync.Mutex // one change of the config, or of its policy, at a time
+
 	mu     sync.Mutex
 	config *config.Config
 	hosts  map[string]*host

@@ -104,6 +104,8 @@ func (r *Room) allHosts() []*host {
 // next call on, new sources at once; a source that is gone or has changed
 // finishes its calls first. Limits and the store stay until the next start.
 func (r *Room) Reload(c *config.Config) error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
 	if err := r.apply(c); err != nil {
 		return err
 	}

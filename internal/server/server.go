@@ -66,6 +66,7 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	defer cancel()
 	r.Start(ctx)
 	watchConfig(ctx, r, o)
+	go watchRules(ctx, r, o.Log)
 	srv := auth.Server(o.Listen, handler)
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	if o.Started != nil {
@@ -109,6 +110,7 @@ func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.Writ
 	defer s.Close()
 	r.Start(ctx)
 	watchConfig(ctx, r, o)
+	go watchRules(ctx, r, o.Log)
 	return s.Stdio(ctx, in, out)
 }
 

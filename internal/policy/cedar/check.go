@@ -32,10 +32,11 @@ type publicAST = publicast.Policy
 
 // Problem is one mistake in rules.
 type Problem struct {
-	File         string `json:"file"`
-	Line, Column int
-	Reason       string `json:"reason"`
-	Hint         string `json:"hint,omitempty"`
+	File   string `json:"file"`
+	Line   int    `json:"line"`
+	Column int    `json:"column"`
+	Reason string `json:"reason"`
+	Hint   string `json:"hint,omitempty"`
 }
 
 // String gives the problem in one line: file:line:column: reason; hint.
