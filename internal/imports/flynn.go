@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -75,7 +76,15 @@ func flynn(data []byte) (c policy.Config, left []string, err error) {
 		Hooks flynnHooks `yaml:"hooks"`
 	}
 	var keys map[string]any
-	if err := errors.Join(yaml.Load(data, &file), yaml.Load(data, &keys)); err != nil {
+	var document yaml.Node
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	if err == nil {
+		err = loader.Load(&document)
+	}
+	if err == nil {
+		err = errors.Join(document.Decode(&file), document.Decode(&keys))
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
 		return c, nil, err
 	}
 	tools, ok := keys["tools"].(map[string]any)

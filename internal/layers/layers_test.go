@@ -82,6 +82,22 @@ func TestArrowsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {
 	}
 }
 
+// What could call a tool without the pipeline: a door made of these packages
+// would have no policy, no approval and no receipt.
+func TestDoorsReachToolsThroughTheRunnerAlone(t *testing.T) {
+	for _, p := range list(t) {
+		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if !strings.HasPrefix(from, "internal/server") && !strings.HasPrefix(from, "internal/cli") && !strings.HasPrefix(from, "cmd/") {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if to := strings.TrimPrefix(imported, module+"/"); to == "source" || strings.HasPrefix(to, "internal/source/") {
+				t.Errorf("%s imports %s: a call goes through run.Runner", from, to)
+			}
+		}
+	}
+}
+
 func levelOf(path string) int {
 	// The longest pattern that fits decides, so that a line may except one
 	// package of another line's folder.
