@@ -94,6 +94,9 @@ func (s *shower) any(patterns []string) string {
 	if len(conditions) == 0 {
 		return "false"
 	}
+	if len(conditions) > 3 {
+		return "\n  " + strings.Join(conditions, "\n  || ") + "\n"
+	}
 	return strings.Join(conditions, " || ")
 }
 
