@@ -87,10 +87,24 @@ func syntax(err error) (place, string) {
 	return place{max(line, 1), max(column, 1)}, "not Cedar: " + reason[:m[0]] + reason[m[1]:]
 }
 
+// validator is Cedar's own checker of types, for our schema.
+func validator() (*validate.Validator, error) {
+	var s schema.Schema
+	if err := s.UnmarshalCedar([]byte(schemaText)); err != nil {
+		return nil, fmt.Errorf("the schema of rules: %w", err)
+	}
+	resolved, err := s.Resolve()
+	if err != nil {
+		return nil, fmt.Errorf("the schema of rules: %w", err)
+	}
+	return validate.New(resolved, validate.WithPermissive()), nil
+}
+
 // checker judges one policy against the schema.
 type checker struct {
 	text     Text
 	policy   *cedar.Policy
+	typed    *validate.Validator
 	problems *Problems
 
 	// What its annotations say.
@@ -268,17 +282,7 @@ func (c *checker) attribute(n ast.IsNode, name string) {
 // types runs Cedar's own checker of types. Arguments are those of the tool, so
 // it cannot judge rules that ask about them.
 func (c *checker) types() {
-	var s schema.Schema
-	if err := s.UnmarshalCedar([]byte(schemaText)); err != nil {
-		c.problem("", "the schema of Toolroom cannot be read: "+err.Error(), "")
-		return
-	}
-	resolved, err := s.Resolve()
-	if err != nil {
-		c.problem("", "the schema of Toolroom cannot be read: "+err.Error(), "")
-		return
-	}
-	if err := validate.New(resolved, validate.WithPermissive()).Policy("rule", (*ast.Policy)(c.policy.AST())); err != nil {
+	if err := c.typed.Policy("rule", (*ast.Policy)(c.policy.AST())); err != nil {
 		c.problem("", strings.TrimSpace(strings.ReplaceAll(err.Error(), "\n", "; ")), "see what rules can ask about: toolroom policy show --schema")
 	}
 }

@@ -62,6 +62,10 @@ type rule struct {
 // Compile reads rules. The error is a [*Problems] with every mistake.
 func Compile(texts []Text, o Options) (*Rules, error) {
 	r := &Rules{o: o, texts: texts}
+	typed, err := validator()
+	if err != nil {
+		return nil, err
+	}
 	var problems Problems
 	for _, text := range texts {
 		if len(text.Body) > MaxText {
@@ -75,7 +79,7 @@ func Compile(texts []Text, o Options) (*Rules, error) {
 			continue
 		}
 		for _, p := range list {
-			c := checker{text: text, policy: p, problems: &problems}
+			c := checker{text: text, policy: p, typed: typed, problems: &problems}
 			c.check()
 			r.rules = append(r.rules, r.compile(text, p, &c))
 		}

@@ -95,7 +95,7 @@ func (s *shower) any(patterns []string) string {
 		return "false"
 	}
 	if len(conditions) > 3 {
-		return "\n  " + strings.Join(conditions, "\n  || ") + "\n"
+		return strings.Join(conditions, "\n  || ")
 	}
 	return strings.Join(conditions, " || ")
 }
