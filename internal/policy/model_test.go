@@ -115,7 +115,6 @@ var (
 )
 
 func TestLayersAgreeWithTheWordsOfTheReference(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig.Draw(t, "config")
 		c.Skills = drawSkills.Draw(t, "skills")
@@ -137,7 +136,6 @@ func TestLayersAgreeWithTheWordsOfTheReference(t *testing.T) {
 
 // A part of the config, or a skill, is taken away one at a time.
 func TestTakingAnythingAwayNeverNarrows(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c, tool, who, call := drawWhole.Draw(t, "config"), drawTool.Draw(t, "tool"), drawActor.Draw(t, "who"), drawCall.Draw(t, "call")
 		c.Autonomy = "" // no layer: a level may widen what hooks ask
@@ -170,7 +168,6 @@ func decideCall(p *Policy, t *toolroom.Tool, who toolroom.Identity, call *Contex
 }
 
 func TestTheStepsExplainTheDecision(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := mustCompile(t, drawWhole.Draw(t, "config"))
 		tool, who, call := drawTool.Draw(t, "tool"), drawActor.Draw(t, "who"), drawCall.Draw(t, "call")

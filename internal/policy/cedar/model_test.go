@@ -14,6 +14,8 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
+// Tests that share generators do not run in parallel: rapid names them lazily,
+// without a lock.
 var (
 	drawPattern = rapid.SampledFrom([]string{
 		"*", "a.*", "b.*", "a.x", "b:y", "*:x", "*:*y", "mcp:a:*", "mcp:*:y", "group:g", "group:fs", "group:none",
@@ -73,7 +75,6 @@ var (
 )
 
 func TestLayersShownAsCedarDecideAsTheLayersDo(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig.Draw(t, "config")
 		layers, err := policy.Compile(c)
@@ -151,7 +152,6 @@ func naive(r *Rules, tool *toolroom.Tool, who toolroom.Identity, call *policy.Co
 }
 
 func TestWhatIsPreparedDecidesAsAWholeEvaluation(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(drawRule, 1, 6).Draw(t, "rules"), "")
 		rules, err := Compile([]Text{{Name: "r", Body: []byte(text)}}, Options{DenyByDefault: rapid.Bool().Draw(t, "deny")})
@@ -173,7 +173,6 @@ func TestWhatIsPreparedDecidesAsAWholeEvaluation(t *testing.T) {
 }
 
 func TestAnotherForbidNeverWidens(t *testing.T) {
-	t.Parallel()
 	width := map[policy.Effect]int{policy.Deny: 0, policy.Confirm: 1, policy.Allow: 2}
 	rapid.Check(t, func(t *rapid.T) {
 		rules := rapid.SliceOfN(drawRule, 1, 5).Draw(t, "rules")
