@@ -78,6 +78,9 @@ func (b *Budget) TakeBytes(n int) error {
 	return nil
 }
 
+// Left is what may still be spent: calls, and bytes of results.
+func (b *Budget) Left() (calls, bytes int64) { return max(0, b.calls.Load()), max(0, b.bytes.Load()) }
+
 func budgetExceeded(message string) *Error {
 	return &Error{Code: CodeBudgetExceeded, Message: message, Hint: "do less in one call, or ask for a larger budget"}
 }

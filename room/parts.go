@@ -3,12 +3,10 @@ package room
 import (
 	"context"
 
-	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/library"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/secret"
@@ -47,39 +45,6 @@ func (r *Room) Config() *config.Config {
 
 // Home is the folder of all state.
 func (r *Room) Home() string { return r.home }
-
-// Explain says which layer of the policy decides about a tool for somebody, and
-// what each layer says.
-func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identity) (policy.Decision, []policy.Step, error) {
-	// A policy can be asked about a tool whose source cannot be listed now.
-	_ = r.find(ctx, spelling)
-	var tool *toolroom.Tool
-	if e, err := r.catalog.Resolve(spelling, nil); err == nil {
-		tool = &e.Tool
-	} else {
-		// A policy may be asked about before the tool is there.
-		id, idErr := firstReading(spelling)
-		if idErr != nil {
-			return policy.Decision{}, nil, err
-		}
-		tool = &toolroom.Tool{ID: id}
-	}
-	layers := r.policy.get()
-	return layers.Decide(tool, who), layers.Explain(tool, who), nil
-}
-
-func firstReading(spelling string) (toolroom.ID, error) {
-	readings, err := toolroom.Spellings(spelling)
-	if err != nil {
-		return toolroom.ID{}, err
-	}
-	for _, id := range readings {
-		if id.Namespace != "" {
-			return id, nil
-		}
-	}
-	return toolroom.ID{}, toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
-}
 
 // Receipts lists what is kept of calls.
 func (r *Room) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error) {

@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -110,6 +111,8 @@ type Room struct {
 	funcs     *gofunc.Source
 	engines   []engine.Engine
 	code      *code.Service
+
+	reloading sync.Mutex // one change of the config, or of its policy, at a time
 
 	mu     sync.Mutex
 	config *config.Config
@@ -388,7 +391,7 @@ func (r *Room) Describe(ctx context.Context, who toolroom.Identity, spelling str
 	if err != nil {
 		return nil, cmp.Or(unlisted, err)
 	}
-	if decision := r.policy.Decide(&e.Tool, who); decision.Effect == policy.Deny {
+	if decision := r.policy.Decide(ctx, policy.Request{Tool: &e.Tool, Who: who}); decision.Effect == policy.Deny {
 		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", who, e.Tool.ID, decision.Rule)
 		return nil, denied.WithHint("%s", decision.Hint)
 	}
@@ -427,23 +430,10 @@ func (r *Room) discover(ctx context.Context, spelling string) error {
 
 // policySwitch is the decider in force; a reload changes it between calls.
 type policySwitch struct {
-	mu     sync.RWMutex
-	layers *policy.Layers
+	current atomic.Pointer[policy.Policy]
 }
 
-func (s *policySwitch) set(l *policy.Layers) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.layers = l
-}
-
-func (s *policySwitch) get() *policy.Layers {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.layers
-}
-
-// Decide asks the layers in force.
-func (s *policySwitch) Decide(t *toolroom.Tool, who toolroom.Identity) policy.Decision {
-	return s.get().Decide(t, who)
+// Decide asks the policy in force.
+func (s *policySwitch) Decide(ctx context.Context, r policy.Request) policy.Decision {
+	return s.current.Load().Decide(ctx, r)
 }

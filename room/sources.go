@@ -10,7 +10,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/policy"
 )
 
 // SourceStatus says how a source is.
@@ -105,6 +104,8 @@ func (r *Room) allHosts() []*host {
 // next call on, new sources at once; a source that is gone or has changed
 // finishes its calls first. Limits and the store stay until the next start.
 func (r *Room) Reload(c *config.Config) error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
 	if err := r.apply(c); err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (r *Room) Reload(c *config.Config) error {
 }
 
 func (r *Room) apply(c *config.Config) error {
-	layers, err := policy.Compile(c.Tools)
+	rules, err := r.compilePolicy(c)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (r *Room) apply(c *config.Config) error {
 		built[name] = newHost(name, src, r.catalog, &r.library, r.cacheFor(name, digest), r.log)
 		built[name].digest, built[name].plain = digest, s.Names == "plain"
 	}
-	r.policy.set(layers)
+	r.policy.current.Store(rules)
 	r.mu.Lock()
 	r.hosts, r.config = built, c
 	started := r.stop != nil

@@ -12,19 +12,26 @@ import (
 
 // caller holds the flags that say as whom and how to call.
 type caller struct {
-	agent, provider string
-	session, key    string
-	timeout         time.Duration
-	noWait          bool
+	agent, provider, skill string
+	session, key           string
+	timeout                time.Duration
+	noWait                 bool
 }
 
 func (w *caller) flags(c *cobra.Command) {
+	w.identityFlags(c)
 	f := c.Flags()
-	f.StringVar(&w.agent, "agent", "", "act as this agent (policy may narrow by it)")
-	f.StringVar(&w.provider, "provider", "", "act for this model provider (policy may narrow by it)")
 	f.StringVar(&w.session, "session", "", "session to keep state in")
 	f.DurationVar(&w.timeout, "timeout", 0, "longest run time, such as 10s (default 30s)")
 	f.BoolVar(&w.noWait, "no-wait", false, "fail at once where a person has to approve")
+}
+
+// identityFlags are those that narrow what the caller may call.
+func (w *caller) identityFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&w.agent, "agent", "", "act as this agent (policy may narrow by it)")
+	f.StringVar(&w.provider, "provider", "", "act for this model provider (policy may narrow by it)")
+	f.StringVar(&w.skill, "skill", "", "act within this skill (policy narrows to what its manifest permits)")
 }
 
 func (w *caller) keyFlag(c *cobra.Command) {
@@ -32,7 +39,7 @@ func (w *caller) keyFlag(c *cobra.Command) {
 }
 
 func (w *caller) identity() toolroom.Identity {
-	return toolroom.Identity{Agent: w.agent, Provider: w.provider}
+	return toolroom.Identity{Agent: w.agent, Provider: w.provider, Skill: w.skill}
 }
 
 // call is a call by this caller, without a tool.

@@ -84,7 +84,7 @@ func startingWith(typed string, words []string) []string {
 }
 
 func toolWords(_ context.Context, r *room.Room) []string {
-	tools, err := listTools(r, catalog.ListOptions{})
+	tools, err := listTools(r, me(), catalog.ListOptions{})
 	if err != nil {
 		return nil
 	}

@@ -37,7 +37,8 @@ func (a *app) configCheckCommand() *cobra.Command {
 			}
 			c, err := config.Load(file)
 			if err == nil {
-				err = errors.Join(room.CheckConfig(c), server.CheckConfig(c))
+				_, _, policyErr := room.Policy(c, file)
+				err = errors.Join(room.CheckConfig(c), server.CheckConfig(c), policyErr)
 			}
 			if !asJSON && err == nil {
 				return a.screen.printf("%s is fine\n", file)

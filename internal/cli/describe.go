@@ -18,6 +18,7 @@ import (
 )
 
 func (a *app) describeCommand() *cobra.Command {
+	var who caller
 	var level, form string
 	var asJSON bool
 	c := &cobra.Command{
@@ -34,7 +35,7 @@ func (a *app) describeCommand() *cobra.Command {
 			if err := oneOf("--level", level, string(catalog.LevelSummary), string(catalog.LevelSchema), string(catalog.LevelFull)); err != nil {
 				return err
 			}
-			d, err := r.Describe(ctx, me(), args[0], catalog.Level(level), catalog.Form(form))
+			d, err := r.Describe(ctx, who.identity(), args[0], catalog.Level(level), catalog.Form(form))
 			if err != nil {
 				return err
 			}
@@ -47,6 +48,7 @@ func (a *app) describeCommand() *cobra.Command {
 	c.Flags().StringVar(&level, "level", string(catalog.LevelSchema), "summary, schema or full")
 	c.Flags().StringVar(&form, "form", string(catalog.FormCLI), "form of the ready call: cli, mcp or code")
 	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	who.identityFlags(c)
 	completeWords(c, "level", "summary", "schema", "full")
 	completeWords(c, "form", "cli", "mcp", "code")
 	return c

@@ -59,6 +59,7 @@ that look like secrets go into the secret store, and the config names them.`,
 			return errors.Join(a.printImported(file, done, result.Skipped, asJSON), err)
 		},
 	}
+	c.AddCommand(a.importFlynnCommand())
 	f := c.Flags()
 	f.StringVar(&path, "path", "", "folder to look in (default: your home and this folder)")
 	f.BoolVar(&dryRun, "dry-run", false, "say what would be added, and change nothing")

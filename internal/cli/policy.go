@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/spf13/cobra"
 
@@ -13,72 +14,69 @@ import (
 func (a *app) policyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "policy",
-		Short:   "See what the rules say",
+		Short:   "See, check and try the rules of who may call what",
 		Example: "  toolroom policy explain --agent fast file:write",
 	}
 	onlyHolds(c)
-	c.AddCommand(a.policyExplainCommand())
+	c.AddCommand(
+		a.policyExplainCommand(), a.policyShowCommand(), a.policyCheckCommand(),
+		a.policyTestCommand(), a.policyReplayCommand(), a.policyElevateCommand(),
+	)
 	return c
 }
 
 func (a *app) policyExplainCommand() *cobra.Command {
 	var who toolroom.Identity
+	var given string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "explain ID",
 		Short: "Show which rule allows, denies or confirms a tool, and for whom",
 		Example: `  toolroom policy explain file:write
-  toolroom policy explain --agent fast --provider ollama web:search --json`,
+  toolroom policy explain --agent fast --provider ollama web:search --json
+  toolroom policy explain shell:exec --arguments '{"command": "git push"}'`,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeTool,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
-			decision, steps, err := r.Explain(ctx, args[0], who)
+			decision, err := r.Explain(ctx, args[0], who, json.RawMessage(given))
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return a.screen.json(struct {
-					policy.Decision
-					Steps []policy.Step `json:"steps"`
-				}{decision, orEmpty(steps)})
+				return a.screen.json(decision)
 			}
-			return a.printDecision(args[0], who, decision, steps)
+			return a.printDecision(args[0], who, decision)
 		}),
 	}
 	f := c.Flags()
 	f.StringVar(&who.Subject, "subject", "", "for this person, service or token (default: you)")
 	f.StringVar(&who.Agent, "agent", "", "for this agent")
 	f.StringVar(&who.Provider, "provider", "", "for this model provider")
+	f.StringVar(&who.Skill, "skill", "", "for a call within this skill")
+	f.StringSliceVar(&who.Groups, "team", nil, "for a member of this group (may be repeated)")
+	f.StringVar(&given, "arguments", "", "for a call with these arguments, a JSON object")
 	f.BoolVar(&asJSON, "json", false, "print for programs")
 	return c
 }
 
-func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decision, steps []policy.Step) error {
+func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decision) error {
 	if err := a.screen.printf("%s for %s: %s, by %s\n", tool, who, d.Effect, d.Rule); err != nil {
 		return err
 	}
-	rows := make([][]string, len(steps))
-	for i, s := range steps {
-		rows[i] = []string{s.Layer, effectOf(s), s.Rule}
-	}
-	if len(rows) > 0 {
-		if err := a.screen.table([]string{"LAYER", "SAYS", "RULE"}, rows); err != nil {
+	if d.Isolation != "" {
+		if err := a.screen.printf("runs only in %s or stronger\n", d.Isolation); err != nil {
 			return err
 		}
 	}
-	if d.Hint != "" {
+	rows := make([][]string, len(d.Steps))
+	for i, s := range d.Steps {
+		rows[i] = []string{s.Layer, string(s.Effect), s.Rule}
+	}
+	if err := a.screen.table([]string{"LAYER", "SAYS", "RULE"}, rows); err != nil {
+		return err
+	}
+	if d.Hint != "" && d.Effect != policy.Allow {
 		a.screen.say("  try: %s", d.Hint)
 	}
 	return nil
-}
-
-func effectOf(s policy.Step) string {
-	switch {
-	case !s.Allowed:
-		return string(policy.Deny)
-	case s.Confirm:
-		return string(policy.Confirm)
-	default:
-		return string(policy.Allow)
-	}
 }

@@ -12,6 +12,7 @@ import (
 )
 
 func (a *app) searchCommand() *cobra.Command {
+	var who caller
 	var o catalog.SearchOptions
 	var asJSON bool
 	c := &cobra.Command{
@@ -27,7 +28,7 @@ func (a *app) searchCommand() *cobra.Command {
 			if err := loadAll(ctx, r, o.Namespace); err != nil {
 				return err
 			}
-			found := r.Search(me(), strings.Join(args, " "), o)
+			found := r.Search(who.identity(), strings.Join(args, " "), o)
 			if asJSON {
 				return a.screen.json(found)
 			}
@@ -37,6 +38,7 @@ func (a *app) searchCommand() *cobra.Command {
 	c.Flags().IntVar(&o.Limit, "limit", 10, "most tools to show")
 	c.Flags().StringVar(&o.Namespace, "namespace", "", "only tools of this namespace")
 	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	who.identityFlags(c)
 	a.completeNamespace(c)
 	return c
 }

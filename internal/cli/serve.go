@@ -13,6 +13,7 @@ import (
 )
 
 func (a *app) serveCommand() *cobra.Command {
+	var who caller
 	var listen string
 	var stdio bool
 	c := &cobra.Command{
@@ -23,21 +24,26 @@ serve MCP on stdin and stdout instead: the form that MCP clients start by
 themselves.`,
 		Example: `  toolroom serve
   toolroom serve --listen 127.0.0.1:8080
-  toolroom serve --stdio`,
+  toolroom serve --stdio
+  toolroom serve --stdio --agent fast`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if stdio && listen != "" {
 				return usage("leave one of them out", "--stdio serves no address, and --listen gives one")
 			}
-			return a.serve(c.Context(), listen, stdio)
+			if !stdio && (who != caller{}) {
+				return usage("the headers Toolroom-Agent, Toolroom-Provider and Toolroom-Skill", "over HTTP each request says as whom it acts")
+			}
+			return a.serve(c.Context(), listen, stdio, who)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "", "address to listen on (default: the config's, 127.0.0.1:7070)")
 	c.Flags().BoolVar(&stdio, "stdio", false, "serve MCP on stdin and stdout")
+	who.identityFlags(c)
 	return c
 }
 
-func (a *app) serve(ctx context.Context, listen string, stdio bool) (err error) {
+func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) (err error) {
 	file, err := a.findConfig()
 	if err != nil {
 		return err
@@ -49,6 +55,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool) (err error) 
 	defer func() { err = errors.Join(err, r.Close()) }()
 	o := server.Options{
 		Listen:     listen,
+		Client:     who.identity(),
 		ConfigFile: file,
 		Version:    a.Version,
 		Log:        a.log(slog.LevelInfo),

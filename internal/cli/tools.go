@@ -12,6 +12,7 @@ import (
 )
 
 func (a *app) toolsCommand() *cobra.Command {
+	var who caller
 	var namespace string
 	var hidden, asJSON bool
 	c := &cobra.Command{
@@ -24,7 +25,7 @@ func (a *app) toolsCommand() *cobra.Command {
 			if err := loadAll(ctx, r, namespace); err != nil {
 				return err
 			}
-			tools, err := listTools(r, catalog.ListOptions{Namespace: namespace, Hidden: hidden})
+			tools, err := listTools(r, who.identity(), catalog.ListOptions{Namespace: namespace, Hidden: hidden})
 			if err != nil {
 				return err
 			}
@@ -37,17 +38,18 @@ func (a *app) toolsCommand() *cobra.Command {
 	c.Flags().StringVar(&namespace, "namespace", "", "only tools of this namespace")
 	c.Flags().BoolVar(&hidden, "hidden", false, "hidden tools too")
 	c.Flags().BoolVar(&asJSON, "json", false, "print whole definitions for programs")
+	who.identityFlags(c)
 	a.completeNamespace(c)
 	return c
 }
 
 // listTools reads all pages of the list. When the tools change meanwhile it
 // begins again, so that none is missed.
-func listTools(r *room.Room, o catalog.ListOptions) ([]toolroom.Tool, error) {
+func listTools(r *room.Room, who toolroom.Identity, o catalog.ListOptions) ([]toolroom.Tool, error) {
 	o.Limit = catalog.MaxPage
 	tools := []toolroom.Tool{}
 	for restarts := 0; ; {
-		page, err := r.Tools(me(), o)
+		page, err := r.Tools(who, o)
 		if toolroom.CodeOf(err) == toolroom.CodeInvalidCursor && restarts < maxRestarts {
 			restarts++
 			o.Cursor, tools = "", tools[:0]

@@ -45,6 +45,7 @@ func (c check) config(config *Config) {
 	c.server(config.Server)
 	c.store(config.Store)
 	c.policy(config.Tools)
+	c.rules(config.Policy)
 	c.oneOf("expose.mode", config.Expose.Mode, "direct", "search", "code")
 	if config.Expose.Names != "" {
 		c.oneOf("expose.names", config.Expose.Names, "scoped", "plain")

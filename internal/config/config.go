@@ -29,6 +29,7 @@ type Config struct {
 	Store     Store         `yaml:"store,omitempty"`
 	Expose    Expose        `yaml:"expose,omitempty"`
 	Tools     policy.Config `yaml:"tools,omitempty"`
+	Policy    Policy        `yaml:"policy,omitempty"`
 	CLI       CLI           `yaml:"cli,omitempty"`
 	Code      Code          `yaml:"code,omitempty"`
 	Limits    Limits        `yaml:"limits,omitempty"`

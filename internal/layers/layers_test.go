@@ -6,6 +6,7 @@ import (
 	"errors"
 	"go/build"
 	"io/fs"
+	"os"
 	pathpkg "path"
 	"path/filepath"
 	"slices"
@@ -31,7 +32,8 @@ var order = []struct {
 	{name: "contracts", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
-	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/policy", "internal/approval", "internal/artifact", "internal/receipt", "internal/secret", "internal/token"}},
+	{name: "policy", packages: []string{"internal/policy/..."}},
+	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/approval", "internal/artifact", "internal/receipt", "internal/secret", "internal/token"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
 	{name: "code mode", packages: []string{"internal/code"}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
@@ -45,6 +47,7 @@ var order = []struct {
 var heavy = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk": {"internal/source/mcp", "internal/server/mcp", "examples/mcp-folder"},
 	"modernc.org/sqlite":                     {"internal/store/sqlite"},
+	"github.com/cedar-policy/cedar-go":       {"internal/policy/cedar"},
 	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
 	"github.com/prometheus/client_golang":    {"internal/server/api"},
 }
@@ -75,6 +78,31 @@ func TestArrowsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {
 			below := levelOf(to)
 			if below > level || below == level && !order[level].peers && !strings.HasPrefix(to, from) && !strings.HasPrefix(from, to) {
 				t.Errorf("%s (%s) imports %s (%s): arrows point down only", from, order[level].name, to, order[max(below, 0)].name)
+			}
+		}
+	}
+}
+
+// A door that calls a source itself would have no policy, no approval and no
+// receipt.
+func TestDoorsReachToolsThroughTheRunnerAlone(t *testing.T) {
+	for _, p := range list(t) {
+		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if !strings.HasPrefix(from, "internal/server") && !strings.HasPrefix(from, "internal/cli") && !strings.HasPrefix(from, "cmd/") {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if to := strings.TrimPrefix(imported, module+"/"); strings.HasPrefix(to, "internal/source/") {
+				t.Errorf("%s imports %s: a call goes through run.Runner", from, to)
+			}
+		}
+		for _, name := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "Source.Call(") {
+				t.Errorf("%s/%s calls a source: a call goes through run.Runner", from, name)
 			}
 		}
 	}

@@ -1,46 +1,10 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/toolroom/toolroom"
 )
-
-// Rules is one layer as toolroom.yaml writes it.
-type Rules struct {
-	// Profile is the base: minimal, messaging, coding, full (the default) or
-	// one of Config.Profiles.
-	Profile string `yaml:"profile" json:"profile,omitempty"`
-	// Allow adds to the profile, Deny takes away; deny always wins.
-	Allow []string `yaml:"allow" json:"allow,omitempty"`
-	Deny  []string `yaml:"deny" json:"deny,omitempty"`
-	// Confirm asks a person before these tools run.
-	Confirm []string `yaml:"confirm" json:"confirm,omitempty"`
-}
-
-// Config is the section "tools" of toolroom.yaml.
-type Config struct {
-	Rules `yaml:",inline"`
-	// Agents, Providers and Identities narrow what the rules above permit, for
-	// callers of that name.
-	Agents     map[string]Rules `yaml:"agents" json:"agents,omitempty"`
-	Providers  map[string]Rules `yaml:"providers" json:"providers,omitempty"`
-	Identities map[string]Rules `yaml:"identities" json:"identities,omitempty"`
-	// Profiles and Groups are named sets of patterns of your own.
-	Profiles map[string][]string `yaml:"profiles" json:"profiles,omitempty"`
-	Groups   map[string][]string `yaml:"groups" json:"groups,omitempty"`
-}
-
-// Layers is a compiled Config: an immutable [Decider].
-type Layers struct {
-	global     layer
-	agents     map[string]*layer
-	providers  map[string]*layer
-	identities map[string]*layer
-}
 
 // layer is one set of Rules, with the text of every rule made beforehand: a
 // decision is on the hot path.
@@ -50,6 +14,7 @@ type layer struct {
 	// closed layers permit only what profile or allow name.
 	closed               bool
 	allow, deny, confirm rules
+	autonomy             Autonomy
 	// open and shut are the rules that decide when no pattern does.
 	open, shut string
 }
@@ -71,61 +36,37 @@ func (r rules) match(t *toolroom.Tool) (string, bool) {
 	return "", false
 }
 
-// Compile reads a Config. The error joins every mistake, each with the key it
-// is at.
-func Compile(c Config) (*Layers, error) {
-	profiles := builtinProfiles()
-	maps.Copy(profiles, c.Profiles)
-	groups := builtinGroups()
-	maps.Copy(groups, c.Groups)
-	p := parser{profiles: profiles, groups: groups}
-
-	l := &Layers{global: p.layer("tools", c.Rules)}
-	l.agents = p.layers("tools.agents", c.Agents)
-	l.providers = p.layers("tools.providers", c.Providers)
-	l.identities = p.layers("tools.identities", c.Identities)
-	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
-		p.rules("tools.profiles."+name, c.Profiles[name])
+// catch is match for rules that take away (see [Pattern.Catches]).
+func (r rules) catch(t *toolroom.Tool) (string, bool) {
+	for i := range r {
+		if r[i].pattern.Catches(t) {
+			return r[i].text, true
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Groups)) {
-		p.rules("tools.groups."+name, c.Groups[name])
-	}
-	return l, errors.Join(p.problems...)
-}
-
-type parser struct {
-	profiles, groups map[string][]string
-	problems         []error
-}
-
-func (p *parser) layers(path string, rules map[string]Rules) map[string]*layer {
-	out := make(map[string]*layer, len(rules))
-	for _, name := range slices.Sorted(maps.Keys(rules)) {
-		l := p.layer(path+"."+name, rules[name])
-		out[name] = &l
-	}
-	return out
+	return "", false
 }
 
 func (p *parser) layer(path string, r Rules) layer {
 	l := layer{
-		path:    path,
-		allow:   p.rules(path+".allow", r.Allow),
-		deny:    p.rules(path+".deny", r.Deny),
-		confirm: p.rules(path+".confirm", r.Confirm),
+		path:     path,
+		allow:    p.rules(path+".allow", r.Allow),
+		deny:     p.rules(path+".deny", r.Deny),
+		confirm:  p.rules(path+".confirm", r.Confirm),
+		autonomy: r.Autonomy,
 		// An override that names tools narrows to them; the global layer
 		// without a profile has the profile full.
 		closed: r.Profile != "" || path != "tools" && len(r.Allow) > 0,
 		open:   path + ": no profile",
 		shut:   path + ": its allow list does not have it",
 	}
+	p.autonomy(path, r.Autonomy)
 	if r.Profile == "" {
 		return l
 	}
 	l.shut = fmt.Sprintf("%s: neither its profile %q nor its allow list has it", path, r.Profile)
 	patterns, ok := p.profiles[r.Profile]
 	if !ok {
-		p.problems = append(p.problems, fmt.Errorf("%s.profile: there is no profile %q%s", path, r.Profile, didYouMean(r.Profile, p.profiles)))
+		p.problem(path+".profile", "there is no profile %q%s", r.Profile, didYouMean(r.Profile, p.profiles))
 	}
 	l.profile = p.rules(path+".profile", patterns)
 	for i := range l.profile {
@@ -134,100 +75,21 @@ func (p *parser) layer(path string, r Rules) layer {
 	return l
 }
 
-func (p *parser) rules(path string, texts []string) rules {
-	var out rules
-	for i, text := range texts {
-		pattern, err := ParsePattern(text, p.groups)
-		if err != nil {
-			p.problems = append(p.problems, fmt.Errorf("%s[%d]: %w", path, i, err))
-			continue
-		}
-		out = append(out, rule{pattern, fmt.Sprintf("%s[%d]: %q", path, i, text)})
-	}
-	return out
-}
-
-// Step is what one layer says of a tool.
-type Step struct {
-	Layer   string `json:"layer"`
-	Allowed bool   `json:"allowed"`
-	Confirm bool   `json:"confirm,omitempty"`
-	Rule    string `json:"rule"`
-}
-
-// Decide asks every layer that applies: all must permit, and one that asks for
-// confirmation is enough to ask.
-func (l *Layers) Decide(t *toolroom.Tool, who toolroom.Identity) Decision {
-	decision := Decision{Effect: Allow}
-	layers, n := l.applying(who)
-	for _, layer := range layers[:n] {
-		step := layer.judge(t)
-		switch {
-		case !step.Allowed:
-			return Decision{
-				Effect: Deny,
-				Rule:   step.Rule,
-				Hint:   "see which layer decided: toolroom policy explain" + explainFlags(who) + " " + t.ID.String(),
-			}
-		case step.Confirm && decision.Effect == Allow:
-			decision = Decision{Effect: Confirm, Rule: step.Rule}
-		case decision.Rule == "":
-			decision.Rule = step.Rule
-		}
-	}
-	return decision
-}
-
-// Explain lists what every applying layer says, in order. Decide agrees with
-// it: the first step that does not allow decides.
-func (l *Layers) Explain(t *toolroom.Tool, who toolroom.Identity) []Step {
-	layers, n := l.applying(who)
-	steps := make([]Step, n)
-	for i, layer := range layers[:n] {
-		steps[i] = layer.judge(t)
-	}
-	return steps
-}
-
-func (l *Layers) applying(who toolroom.Identity) (layers [4]*layer, n int) {
-	layers[0], n = &l.global, 1
-	for _, narrow := range [...]struct {
-		by   map[string]*layer
-		name string
-	}{{l.agents, who.Agent}, {l.providers, who.Provider}, {l.identities, who.Key()}} {
-		if layer, ok := narrow.by[narrow.name]; ok {
-			layers[n] = layer
-			n++
-		}
-	}
-	return layers, n
-}
-
+// judge is the profile, plus allow, minus deny.
 func (l *layer) judge(t *toolroom.Tool) Step {
-	if text, ok := l.deny.match(t); ok {
-		return Step{Layer: l.path, Rule: text}
+	if text, ok := l.deny.catch(t); ok {
+		return Step{Layer: l.path, Effect: Deny, Rule: text}
 	}
-	step := Step{Layer: l.path, Allowed: true, Rule: l.open}
+	step := Step{Layer: l.path, Effect: Allow, Rule: l.open}
 	if text, ok := l.allow.match(t); ok {
 		step.Rule = text
 	} else if text, ok := l.profile.match(t); ok {
 		step.Rule = text
 	} else if l.closed {
-		return Step{Layer: l.path, Rule: l.shut}
+		return Step{Layer: l.path, Effect: Deny, Rule: l.shut}
 	}
-	if text, ok := l.confirm.match(t); ok {
-		step.Confirm, step.Rule = true, text
+	if text, ok := l.confirm.catch(t); ok {
+		step.Effect, step.Rule = Confirm, text
 	}
 	return step
-}
-
-func explainFlags(who toolroom.Identity) string {
-	flags := ""
-	if who.Agent != "" {
-		flags += " --agent " + who.Agent
-	}
-	if who.Provider != "" {
-		flags += " --provider " + who.Provider
-	}
-	return flags
 }

@@ -132,10 +132,38 @@ func (p Pattern) String() string { return p.text }
 
 // Matches reports whether the pattern selects the tool.
 func (p Pattern) Matches(t *toolroom.Tool) bool {
+	return p.matches(t, t.ID.Namespace, t.ID.Name, false)
+}
+
+// Catches is Matches for patterns that take away: upper and lower case do not
+// count, and a tool is also caught by its aliases. So a tool is not let through
+// because its source calls it Delete_Repo, or offers it under a second name.
+func (p Pattern) Catches(t *toolroom.Tool) bool {
+	if p.matches(t, t.ID.Namespace, t.ID.Name, true) {
+		return true
+	}
+	for _, alias := range t.Aliases {
+		readings, err := toolroom.Spellings(alias)
+		if err != nil {
+			continue // the catalog takes no such alias
+		}
+		for _, id := range readings {
+			if id.Namespace == "" {
+				id.Namespace = t.ID.Namespace
+			}
+			if p.matches(t, id.Namespace, id.Name, true) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p Pattern) matches(t *toolroom.Tool, namespace, name string, fold bool) bool {
 	switch {
 	case p.any != nil:
 		for _, m := range p.any {
-			if m.Matches(t) {
+			if m.matches(t, namespace, name, fold) {
 				return true
 			}
 		}
@@ -156,8 +184,12 @@ func (p Pattern) Matches(t *toolroom.Tool) bool {
 	case p.glob == "*":
 		return true
 	default:
-		namespace, name, _ := strings.Cut(p.glob, ":")
-		return matchGlob(namespace, t.ID.Namespace) && matchGlob(name, t.ID.Name)
+		inNamespace, inName, _ := strings.Cut(p.glob, ":")
+		if fold {
+			inNamespace, inName = strings.ToLower(inNamespace), strings.ToLower(inName)
+			namespace, name = strings.ToLower(namespace), strings.ToLower(name)
+		}
+		return matchGlob(inNamespace, namespace) && matchGlob(inName, name)
 	}
 }
 

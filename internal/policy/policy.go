@@ -1,43 +1,125 @@
-// Package policy decides who may call what. [Layers] is the decision that
-// toolroom.yaml writes down: a profile, plus allow, minus deny, narrowed by
-// agent and provider. Every surface asks the same [Decider], for lists and for
-// calls.
+// Package policy decides who may call what. [Compile] reads the section "tools"
+// of toolroom.yaml into a [Policy]; decide.go has the steps of a decision in
+// their order. Every surface asks the same [Decider], for lists and for calls.
 package policy
 
 import (
+	"context"
+	"time"
+
 	"github.com/toolroom/toolroom"
 )
 
 // Effect is the outcome of a decision.
 type Effect string
 
-// The effects.
+// The effects, from the widest to the narrowest.
 const (
 	Allow   Effect = "allow"
-	Deny    Effect = "deny"
 	Confirm Effect = "confirm"
+	Deny    Effect = "deny"
 )
 
-// Decision is an outcome and the rule that made it.
+// narrower reports whether e permits less than other.
+func (e Effect) narrower(other Effect) bool { return e.rank() > other.rank() }
+
+func (e Effect) rank() int {
+	switch e {
+	case Deny:
+		return 2
+	case Confirm:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// Decision is an outcome, the rule that made it, and what every layer said.
 type Decision struct {
 	Effect Effect `json:"effect"`
 	// Rule names the rule as the config writes it, for example
 	// tools.deny[0]: "browser.*".
 	Rule string `json:"rule"`
+	// Isolation is the least isolation that the tool may run in; empty is none.
+	Isolation Isolation `json:"isolation,omitempty"`
+	// Log asks for a line in the log for this call.
+	Log bool `json:"log,omitempty"`
 	// Hint says how to change the outcome, when it is not Allow.
+	Hint string `json:"hint,omitempty"`
+	// Steps are what each layer says, in order. They are shared: do not change
+	// them.
+	Steps []Step `json:"steps,omitempty"`
+}
+
+// Step is what one layer says of a tool.
+type Step struct {
+	Layer     string    `json:"layer"`
+	Effect    Effect    `json:"effect"`
+	Rule      string    `json:"rule"`
+	Isolation Isolation `json:"isolation,omitempty"`
+	// Hint says what would change the outcome, where the layer knows.
 	Hint string `json:"hint,omitempty"`
 }
 
-// Decider decides about one tool for one identity. It is asked on the hot path
-// and must be safe for concurrent use.
+// Request is what a decision is about.
+type Request struct {
+	Tool *toolroom.Tool
+	Who  toolroom.Identity
+	// Call is what one call brings. Nil asks whether the tool is to be seen at
+	// all: what depends on the call then takes nothing away.
+	Call *Context
+}
+
+// Context is what a call brings beside its tool and its caller. The runner
+// fills it in; a part that is not known is left out, and written rules see it
+// as missing.
+type Context struct {
+	// Arguments decodes the arguments. It is called when a rule depends on
+	// them. Nil stands for a call whose arguments are not known, which nothing
+	// but an explanation asks about: what depends on them takes nothing away.
+	Arguments func() (any, error)
+	Surface   string
+	Session   string
+	// Time is when the call came; zero is now.
+	Time time.Time
+	// Depth is how many calls this one is inside of.
+	Depth int
+	// Effects is what the call would do to the world; nil when nobody can tell.
+	Effects *Effects
+	// Taint are the labels of what the call's session has read.
+	Taint []string
+	// Isolation is what the tool would run in; empty is none.
+	Isolation Isolation
+	// Budget is what the call and those inside it may still spend.
+	Budget Budget
+}
+
+// Budget is what may still be spent: calls, and bytes of their results.
+type Budget struct{ Calls, Bytes int64 }
+
+// Effects is what a call would do. Skills are held to it, and written rules see
+// it as context.effects.
+type Effects struct {
+	// Read and Write are absolute paths after all links are resolved.
+	Read, Write []string
+	// Hosts are host:port, the host in lower case.
+	Hosts []string
+	// Commands are the programs that a command line would start.
+	Commands []string
+	// Secrets are the scopes of the secrets that the tool would be given.
+	Secrets []string
+}
+
+// Decider decides. It is asked on the hot path and must be safe for concurrent
+// use. ctx bounds look-ups such as that of an elevation.
 type Decider interface {
-	Decide(tool *toolroom.Tool, who toolroom.Identity) Decision
+	Decide(ctx context.Context, r Request) Decision
 }
 
 // AllowAll permits everything: the policy of a library user who sets none.
 type AllowAll struct{}
 
 // Decide allows.
-func (AllowAll) Decide(*toolroom.Tool, toolroom.Identity) Decision {
+func (AllowAll) Decide(context.Context, Request) Decision {
 	return Decision{Effect: Allow, Rule: "no policy"}
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/nearest"
@@ -62,5 +63,10 @@ func didYouMean[T any](name string, known map[string]T) string {
 	if meant, ok := nearest.Of(name, names); ok {
 		return " (did you mean " + meant + "?)"
 	}
+	if len(names) == 0 {
+		return ""
+	}
 	return ": there are " + strings.Join(names, ", ")
 }
+
+func quote(name string) string { return strconv.Quote(name) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
 )
 
 // Receipt is the record of one call. It holds no secret: the runner has
@@ -38,9 +39,14 @@ type Receipt struct {
 	ResultHash string   `json:"result_hash,omitempty"`
 	Artifacts  []string `json:"artifacts,omitempty"`
 
-	// Rule is the policy rule that decided; Approval the approval that was used.
-	Rule     string `json:"rule,omitempty"`
-	Approval string `json:"approval,omitempty"`
+	// Rule is the policy rule that decided, Decision its outcome, Layers what
+	// every layer said, and Isolation the least isolation that they asked for;
+	// Approval is the approval that was used.
+	Rule      string           `json:"rule,omitempty"`
+	Decision  policy.Effect    `json:"decision,omitempty"`
+	Layers    []policy.Step    `json:"layers,omitempty"`
+	Isolation policy.Isolation `json:"isolation,omitempty"`
+	Approval  string           `json:"approval,omitempty"`
 
 	Started time.Time      `json:"started"`
 	Usage   toolroom.Usage `json:"usage"`

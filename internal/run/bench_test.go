@@ -132,7 +132,7 @@ func newIssueRunner(b *testing.B, schema string, o run.Options) *run.Runner {
 	return run.New(o)
 }
 
-func issuePolicy(b *testing.B) *policy.Layers {
+func issuePolicy(b *testing.B) *policy.Policy {
 	b.Helper()
 	layers, err := policy.Compile(policy.Config{
 		Rules: policy.Rules{

@@ -112,6 +112,9 @@ func (p *pass) record() {
 		Error:         p.recordedError(),
 		Preview:       p.preview(),
 		Rule:          p.decision.Rule,
+		Decision:      p.decision.Effect,
+		Layers:        p.decision.Steps,
+		Isolation:     p.decision.Isolation,
 		Started:       p.started,
 		Usage:         p.result.Usage,
 	}

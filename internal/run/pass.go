@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -259,14 +260,37 @@ func (p *pass) invalidArguments(input *schema.Schema, err error) error {
 }
 
 func (p *pass) decide() error {
-	p.decision = p.Policy.Decide(&p.entry.Tool, p.call.Identity)
-	if p.decision.Effect != policy.Deny {
+	asked := p.policyContext()
+	p.decision = p.Policy.Decide(p.ctx, policy.Request{Tool: &p.entry.Tool, Who: p.call.Identity, Call: asked})
+	if p.decision.Log {
+		p.Log.Info("call", "id", p.call.ID, "tool", p.tool, "identity", p.call.Identity.String(), "surface", p.call.Surface, "effect", string(p.decision.Effect), "rule", p.decision.Rule)
+	}
+	switch {
+	case p.decision.Effect == policy.Deny:
+		e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", p.call.Identity, p.tool, p.decision.Rule)
+		e.Details = map[string]any{"rule": p.decision.Rule}
+		e.Hint = p.decision.Hint
+		return e
+	case !asked.Isolation.Holds(p.decision.Isolation):
+		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s may only run in %s or stronger, and it would run in %s", p.tool, p.decision.Isolation, cmp.Or(asked.Isolation, policy.IsolationNone))
+		e.Details = map[string]any{"isolation": p.decision.Isolation}
+		return e.WithHint("see which rule asks for it: toolroom policy explain %s", p.tool)
+	default:
 		return nil
 	}
-	e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", p.call.Identity, p.tool, p.decision.Rule)
-	e.Details = map[string]any{"rule": p.decision.Rule}
-	e.Hint = p.decision.Hint
-	return e
+}
+
+// policyContext is what this call brings to a decision.
+func (p *pass) policyContext() *policy.Context {
+	calls, bytes := p.budget.Left()
+	return &policy.Context{
+		Arguments: p.decodedArguments,
+		Surface:   p.call.Surface,
+		Session:   p.call.Session,
+		Time:      p.started,
+		Depth:     p.depth,
+		Budget:    policy.Budget{Calls: calls, Bytes: bytes},
+	}
 }
 
 // approve suspends the call until a person has answered, when policy asks. The

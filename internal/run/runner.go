@@ -146,7 +146,7 @@ func New(o Options) *Runner {
 // denies. Lists, search and calls agree because they ask the same decider.
 func (r *Runner) Visible(who toolroom.Identity) func(*catalog.Entry) bool {
 	return func(e *catalog.Entry) bool {
-		return r.Policy.Decide(&e.Tool, who).Effect != policy.Deny
+		return r.Policy.Decide(context.Background(), policy.Request{Tool: &e.Tool, Who: who}).Effect != policy.Deny
 	}
 }
 

@@ -27,6 +27,8 @@ import (
 type Options struct {
 	// Listen is the address; empty is the config's.
 	Listen string
+	// Client is who the one client of ServeStdio is.
+	Client toolroom.Identity
 	// ConfigFile is watched; a change is put in force. Empty watches nothing.
 	ConfigFile string
 	// Started is called with the address once requests are taken; may be nil.
@@ -64,6 +66,7 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	defer cancel()
 	r.Start(ctx)
 	watchConfig(ctx, r, o)
+	go watchRules(ctx, r, o.Log)
 	srv := auth.Server(o.Listen, handler)
 	srv.BaseContext = func(net.Listener) context.Context { return ctx }
 	if o.Started != nil {
@@ -100,13 +103,14 @@ func serveOn(srv *http.Server, l net.Listener, tls config.TLS) error {
 
 // ServeStdio serves MCP to one client on a pair of streams.
 func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.WriteCloser, o Options) error {
-	s, err := newMCP(r, r.Config(), o, nil)
+	s, err := newMCP(r, r.Config(), o, func(context.Context) toolroom.Identity { return o.Client })
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	r.Start(ctx)
 	watchConfig(ctx, r, o)
+	go watchRules(ctx, r, o.Log)
 	return s.Stdio(ctx, in, out)
 }
 
@@ -139,7 +143,7 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	rest := api.New(api.Options{
 		Runner: parts.Runner, Worker: parts.Worker, Desk: parts.Desk, Artifacts: parts.Artifacts,
 		Owner:    func(e *toolroom.Event) string { return e.Identity.Key() },
-		Receipts: r, Sources: sources, Explain: r.Explain, Metrics: metrics,
+		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
 		Version: o.Version, Log: o.Log,
 	})
 	mux := http.NewServeMux()

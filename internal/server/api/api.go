@@ -7,6 +7,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"reflect"
@@ -42,7 +43,9 @@ type Options struct {
 	// Sources lists the sources and how they are.
 	Sources func() []Source
 	// Explain tells how policy decides about a tool, in any accepted spelling.
-	Explain func(ctx context.Context, tool string, who toolroom.Identity) (policy.Decision, []policy.Step, error)
+	Explain func(ctx context.Context, tool string, who toolroom.Identity, arguments json.RawMessage) (policy.Decision, error)
+	// Elevator changes who may call sensitive tools.
+	Elevator Elevator
 	// Owner is the [toolroom.Identity.Key] of the caller whose call an event
 	// belongs to. Without it only operators can follow all calls.
 	Owner func(*toolroom.Event) string
@@ -102,6 +105,7 @@ func New(o Options) *Server {
 	s.routeApprovals()
 	s.routeArtifacts()
 	s.routeSources()
+	s.routeElevations()
 	s.routeHealth()
 	s.routeDocument()
 	s.mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {

@@ -47,8 +47,8 @@ type bench struct {
 // policyFunc decides by the name of a tool.
 type policyFunc func(name string) policy.Effect
 
-func (f policyFunc) Decide(t *toolroom.Tool, _ toolroom.Identity) policy.Decision {
-	return policy.Decision{Effect: f(t.ID.Name), Rule: "the rule of the test"}
+func (f policyFunc) Decide(_ context.Context, r policy.Request) policy.Decision {
+	return policy.Decision{Effect: f(r.Tool.ID.Name), Rule: "the rule of the test"}
 }
 
 func newBench(t *testing.T, configure ...func(*api.Options, *run.Options)) *bench {

@@ -27,7 +27,7 @@ func TestTheDescriptionIsValidAndHasEveryRoute(t *testing.T) {
 		"GET /calls", "GET /calls/{id}", "POST /calls/{id}/cancel", "GET /calls/{id}/events", "GET /events",
 		"GET /approvals", "GET /approvals/{id}", "POST /approvals/{id}",
 		"GET /artifacts", "POST /artifacts", "GET /artifacts/{handle}", "DELETE /artifacts/{handle}", "GET /artifacts/{handle}/content",
-		"GET /sources", "GET /policy/explain",
+		"GET /sources", "GET /policy/explain", "GET /policy/elevations", "POST /policy/elevations", "DELETE /policy/elevations/{id}",
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		item := doc.Paths.Value("/api/v1" + path)

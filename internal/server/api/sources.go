@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,6 +39,9 @@ type explainInput struct {
 	Tool     string `query:"tool" required:"true" doc:"any accepted spelling"`
 	Agent    string `query:"agent" doc:"ask for a caller that acts as this agent"`
 	Provider string `query:"provider" doc:"ask for a caller that uses this model provider"`
+	Skill    string `query:"skill" doc:"ask for a caller that acts within this skill"`
+	// Arguments is a JSON object; without it, what depends on them is left out.
+	Arguments string `query:"arguments" maxLength:"100000" doc:"arguments of the call, a JSON object; without them, what depends on them is left out"`
 }
 
 type explainOutput struct {
@@ -49,8 +53,6 @@ type Explanation struct {
 	Tool     string            `json:"tool"`
 	Identity toolroom.Identity `json:"identity"`
 	Decision policy.Decision   `json:"decision"`
-	// Steps are what each layer says, in order.
-	Steps []policy.Step `json:"steps,omitempty"`
 }
 
 func (s *Server) routeSources() {
@@ -87,11 +89,14 @@ func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*explainO
 	if err := actAs(&who.Provider, in.Provider, who); err != nil {
 		return nil, err
 	}
-	decision, steps, err := s.o.Explain(ctx, in.Tool, who)
+	if err := actAs(&who.Skill, in.Skill, who); err != nil {
+		return nil, err
+	}
+	decision, err := s.o.Explain(ctx, in.Tool, who, json.RawMessage(in.Arguments))
 	if err != nil {
 		return nil, err
 	}
-	return &explainOutput{Body: Explanation{Tool: in.Tool, Identity: who, Decision: decision, Steps: steps}}, nil
+	return &explainOutput{Body: Explanation{Tool: in.Tool, Identity: who, Decision: decision}}, nil
 }
 
 // actAs puts a name into a field of an identity. What a token says, only an

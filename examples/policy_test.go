@@ -1,0 +1,31 @@
+package examples
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/policy/trial"
+	"github.com/toolroom/toolroom/room"
+)
+
+func TestThePolicyOfTheExampleDecidesAsItsCasesSay(t *testing.T) {
+	t.Parallel()
+	r, err := room.Open(t.Context(), room.Options{ConfigFile: filepath.Join("policy", "toolroom.yaml")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cases, err := trial.Read(filepath.Join("policy", "policy_test.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes, err := r.TryPolicy(t.Context(), cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range outcomes {
+		if !o.OK {
+			t.Errorf("%s: %q by %s", o.Case, o.Differences, o.Decision.Rule)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/policy/cedar"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) policyCheckCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Report every mistake in the layers, the skills and the written rules",
+		Example: `  toolroom policy check
+  toolroom policy check --config staging.yaml --json`,
+		Args: arguments(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
+			if err != nil {
+				return err
+			}
+			mistakes, rules, err := checkPolicy(file)
+			switch {
+			case asJSON && (err == nil || mistakes != nil):
+				return a.printPolicyMistakes(file, mistakes)
+			case err != nil:
+				return err
+			default:
+				return a.screen.printf("%s is fine: %s\n", file, count(rules, "written rule"))
+			}
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+// checkPolicy gives the mistakes in the order that they are found: those of the
+// config, else those of what it names.
+func checkPolicy(file string) ([]cedar.Problem, int, error) {
+	c, err := config.Load(file)
+	var mistakes *config.Errors
+	if errors.As(err, &mistakes) {
+		var found []cedar.Problem
+		for _, p := range mistakes.Problems {
+			reason := p.Reason
+			if p.Key != "" {
+				reason = p.Key + ": " + reason
+			}
+			found = append(found, cedar.Problem{File: p.File, Line: p.Line, Column: p.Column, Reason: reason, Hint: p.Hint})
+		}
+		return found, 0, err
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	_, rules, err := room.Policy(c, file)
+	var problems *cedar.Problems
+	switch {
+	case errors.As(err, &problems):
+		return problems.Found, 0, err
+	case err != nil:
+		return []cedar.Problem{{File: file, Line: 1, Column: 1, Reason: err.Error()}}, 0, err
+	}
+	return nil, rules.Len(), nil
+}
+
+func (a *app) printPolicyMistakes(file string, mistakes []cedar.Problem) error {
+	out := struct {
+		File     string          `json:"file"`
+		OK       bool            `json:"ok"`
+		Problems []cedar.Problem `json:"problems"`
+	}{file, len(mistakes) == 0, orEmpty(mistakes)}
+	if err := a.screen.json(out); err != nil || len(mistakes) == 0 {
+		return err
+	}
+	return exitCode(toolroom.ExitError)
+}
+
+func (a *app) policyShowCommand() *cobra.Command {
+	var asCedar, schema bool
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Show the whole policy, layers and rules, as Cedar",
+		Example: `  toolroom policy show --cedar
+  toolroom policy show --schema`,
+		Args: arguments(0, 0),
+		RunE: func(*cobra.Command, []string) error {
+			if schema {
+				return a.screen.printf("%s", cedar.Schema())
+			}
+			file, err := a.findConfig()
+			if err != nil {
+				return err
+			}
+			c := config.Default()
+			if file != "" {
+				if c, err = config.Load(file); err != nil {
+					return err
+				}
+			}
+			compiled, rules, err := room.Policy(c, file)
+			if err != nil {
+				return err
+			}
+			return a.screen.printf("%s", cedar.Show(compiled.Config(), rules))
+		},
+	}
+	c.Flags().BoolVar(&asCedar, "cedar", true, "as Cedar, which is the only form")
+	c.Flags().BoolVar(&schema, "schema", false, "show what written rules can ask about instead")
+	return c
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) policyElevateCommand() *cobra.Command {
+	var e policy.Elevation
+	var lasts time.Duration
+	var end string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "elevate [SUBJECT]",
+		Short: "Let somebody call sensitive tools for a time; without SUBJECT, list who may",
+		Long: `Let an identity call the tools under tools.sensitive for a time. An elevation
+lifts nothing else: what a layer or a rule denies stays denied. The identity of
+this command line is local.`,
+		Example: `  toolroom policy elevate ann --for 30m --tool shell.exec --reason "release 1.4"
+  toolroom policy elevate
+  toolroom policy elevate --end elv_k3j2h4`,
+		Args: arguments(0, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			switch {
+			case end != "" && len(args) > 0:
+				return usage("toolroom policy elevate --end ID", "--end goes alone")
+			case end != "":
+				if err := r.EndElevation(ctx, end); err != nil {
+					return err
+				}
+				return a.screen.printf("%s is over\n", end)
+			case len(args) == 0:
+				return a.listElevations(ctx, r, asJSON)
+			}
+			e.Subject, e.By = args[0], a.User
+			granted, err := r.Elevate(ctx, e, lasts)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(granted)
+			}
+			return a.screen.printf("%s: %s may call %s until %s\n", granted.ID, granted.Subject, elevatedTools(granted), when(granted.Expires))
+		}),
+	}
+	f := c.Flags()
+	f.DurationVar(&lasts, "for", policy.DefaultElevation, "how long, at most "+policy.MaxElevation.String())
+	f.StringSliceVar(&e.Tools, "tool", nil, "only these tools; a pattern (may be repeated)")
+	f.StringVar(&e.Agent, "agent", "", "only when it acts as this agent")
+	f.StringVar(&e.Reason, "reason", "", "say why; it is kept")
+	f.StringVar(&end, "end", "", "take this elevation back")
+	f.BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) listElevations(ctx context.Context, r *room.Room, asJSON bool) error {
+	list, err := r.Elevations(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.screen.json(orEmpty(list))
+	}
+	if len(list) == 0 {
+		a.screen.say("Nobody is elevated.")
+		return nil
+	}
+	rows := make([][]string, len(list))
+	for i, e := range list {
+		rows[i] = []string{e.ID, e.Subject, e.Agent, elevatedTools(e), time.Until(e.Expires).Round(time.Second).String(), e.By, e.Reason}
+	}
+	return a.screen.table([]string{"ELEVATION", "SUBJECT", "AGENT", "TOOLS", "LEFT", "BY", "REASON"}, rows)
+}
+
+func elevatedTools(e *policy.Elevation) string {
+	if len(e.Tools) == 0 {
+		return "all sensitive tools"
+	}
+	return strings.Join(e.Tools, ", ")
+}

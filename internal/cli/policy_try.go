@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy/trial"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) policyTestCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "test FILE",
+		Short: "Try the policy on a table of cases; exit 1 when one comes out otherwise",
+		Example: `  toolroom policy test policy_test.yaml
+  toolroom policy test policy_test.yaml --config staging.yaml --json`,
+		Args: arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			file := args[0]
+			if !filepath.IsAbs(file) {
+				file = filepath.Join(a.Dir, file)
+			}
+			cases, err := trial.Read(file)
+			if err != nil {
+				return err
+			}
+			outcomes, err := r.TryPolicy(ctx, cases)
+			if err != nil {
+				return err
+			}
+			failed := 0
+			for _, o := range outcomes {
+				if !o.OK {
+					failed++
+				}
+			}
+			if asJSON {
+				err = a.screen.json(struct {
+					OK     bool            `json:"ok"`
+					Failed int             `json:"failed"`
+					Cases  []trial.Outcome `json:"cases"`
+				}{failed == 0, failed, outcomes})
+			} else {
+				err = a.printOutcomes(outcomes, failed)
+			}
+			if err != nil || failed == 0 {
+				return err
+			}
+			return exitCode(toolroom.ExitFailed)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) printOutcomes(outcomes []trial.Outcome, failed int) error {
+	for _, o := range outcomes {
+		if o.OK {
+			continue
+		}
+		if err := a.screen.printf("FAIL %s\n  %s for %s is %s, by %s\n", o.Case, o.Case.Tool, o.Case.Identity().String(), o.Decision.Effect, o.Decision.Rule); err != nil {
+			return err
+		}
+		for _, line := range o.Differences {
+			if err := a.screen.printf("  %s\n", line); err != nil {
+				return err
+			}
+		}
+	}
+	return a.screen.printf("%s, %d failed\n", count(len(outcomes), "case"), failed)
+}
+
+// defaultReplay is how far back a replay goes: a week.
+const defaultReplay = 7 * 24 * time.Hour
+
+func (a *app) policyReplayCommand() *cobra.Command {
+	var since time.Duration
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "replay",
+		Short: "Show which recorded calls the policy would decide otherwise now",
+		Long: `Decide the calls of the last week again, under the config as it is now, and
+show those that would come out otherwise. Nothing is called. Arguments are
+those of the receipts, in which sensitive values are masked; what a call had
+read or would do is not recorded.`,
+		Example: `  toolroom policy replay
+  toolroom policy replay --since 24h --config proposed.yaml --json`,
+		Args: arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			if since <= 0 {
+				return usage("--since 168h", "a replay cannot begin %s ago", since)
+			}
+			replayed, err := r.ReplayPolicy(ctx, time.Now().Add(-since))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(replayed)
+			}
+			return a.printReplayed(replayed, since)
+		}),
+	}
+	c.Flags().DurationVar(&since, "since", defaultReplay, "how far back to begin")
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) printReplayed(replayed *trial.Replayed, since time.Duration) error {
+	if len(replayed.Changes) > 0 {
+		rows := make([][]string, len(replayed.Changes))
+		for i, c := range replayed.Changes {
+			rows[i] = []string{c.Call, c.Tool, c.Identity.String(), string(c.Was), string(c.Now), c.NowRule}
+		}
+		if err := a.screen.table([]string{"CALL", "TOOL", "BY", "WAS", "NOW", "RULE"}, rows); err != nil {
+			return err
+		}
+	}
+	if replayed.Unknown > 0 {
+		a.screen.say("%s never came to a decision and are left out", count(replayed.Unknown, "call"))
+	}
+	return a.screen.printf("%d of %s in the last %s would be decided otherwise\n", len(replayed.Changes), count(replayed.Calls, "call"), since)
+}

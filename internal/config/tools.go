@@ -1,0 +1,135 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/atomicfile"
+	"github.com/toolroom/toolroom/internal/policy"
+)
+
+// MergeTools writes a policy into the section tools of the config at path and
+// leaves the other sections as they are. Where the section says something else
+// already, the error has code conflict and names the keys; with force the new
+// value replaces it. A missing file is made; nothing is written that would not
+// be valid. Comments within the section are lost when it was there before.
+func MergeTools(path string, add policy.Config, force bool) error {
+	data, err := read(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	before, err := Parse(path, data)
+	if err != nil {
+		return err
+	}
+	m := merger{force: force}
+	want := *before
+	want.Tools = m.tools(before.Tools, add)
+	if len(m.conflicts) > 0 {
+		return toolroom.Errorf(toolroom.CodeConflict, "%s has its own %s", path, strings.Join(m.conflicts, ", ")).
+			WithHint("replace them: --force")
+	}
+	text, ok := withTools(data, want.Tools)
+	if !ok {
+		return unsafe(path)
+	}
+	after, err := Parse(path, text)
+	if err != nil && !broken(err) {
+		return err
+	}
+	if err != nil || !same(&want, after) {
+		return unsafe(path)
+	}
+	return atomicfile.Write(path, text, 0o644)
+}
+
+// withTools puts the section tools into a text.
+func withTools(data []byte, tools policy.Config) ([]byte, bool) {
+	if strings.ContainsAny(strings.ReplaceAll(string(data), "\r\n", ""), "\r\u0085\u2028\u2029") {
+		return nil, false
+	}
+	section, err := yaml.Dump(map[string]policy.Config{"tools": tools}, yaml.WithIndent(2))
+	if err != nil {
+		return nil, false
+	}
+	e := &editor{lines: slices.Collect(strings.Lines(string(data)))}
+	if n := len(e.lines); n > 0 && !strings.HasSuffix(e.lines[n-1], "\n") {
+		e.lines[n-1] += "\n"
+	}
+	var document yaml.Node
+	_ = yaml.Load(data, &document) // Parse has read it: an error says that it is empty
+	start, end := len(e.lines), len(e.lines)
+	if len(document.Content) > 0 {
+		if document.Content[0].Style&yaml.FlowStyle != 0 {
+			return nil, false
+		}
+		if key, _ := entry(document.Content[0], "tools"); key != nil {
+			start, end = e.extent(key)
+		}
+	}
+	e.replace(start, end, string(section), 0)
+	return e.text(), true
+}
+
+// merger puts two policies together.
+type merger struct {
+	force     bool
+	conflicts []string
+}
+
+func (m *merger) tools(have, add policy.Config) policy.Config {
+	have.Rules = m.rules("tools.", have.Rules, add.Rules)
+	have.Agents = mergeMap(m, "tools.agents.", have.Agents, add.Agents)
+	have.Providers = mergeMap(m, "tools.providers.", have.Providers, add.Providers)
+	have.Hooks = merge(m, "tools.hooks", have.Hooks, add.Hooks)
+	have.Denylist = merge(m, "tools.immutable_denylist", have.Denylist, add.Denylist)
+	have.Sensitive.Tools = merge(m, "tools.sensitive.tools", have.Sensitive.Tools, add.Sensitive.Tools)
+	have.Sensitive.Mode = merge(m, "tools.sensitive.mode", have.Sensitive.Mode, add.Sensitive.Mode)
+	return have
+}
+
+func (m *merger) rules(at string, have, add policy.Rules) policy.Rules {
+	have.Profile = merge(m, at+"profile", have.Profile, add.Profile)
+	have.Allow = merge(m, at+"allow", have.Allow, add.Allow)
+	have.Deny = merge(m, at+"deny", have.Deny, add.Deny)
+	have.Autonomy = merge(m, at+"autonomy", have.Autonomy, add.Autonomy)
+	return have
+}
+
+func mergeMap(m *merger, at string, have, add map[string]policy.Rules) map[string]policy.Rules {
+	if len(add) == 0 {
+		return have
+	}
+	out := maps.Clone(have)
+	if out == nil {
+		out = map[string]policy.Rules{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(add)) {
+		out[name] = m.rules(at+name+".", out[name], add[name])
+	}
+	return out
+}
+
+func merge[T any](m *merger, key string, have, add T) T {
+	switch {
+	case isEmpty(add):
+		return have
+	case isEmpty(have), m.force, reflect.DeepEqual(have, add):
+		return add
+	default:
+		m.conflicts = append(m.conflicts, key)
+		return have
+	}
+}
+
+func isEmpty(v any) bool {
+	value := reflect.ValueOf(v)
+	return value.IsZero() || value.Kind() == reflect.Slice && value.Len() == 0
+}

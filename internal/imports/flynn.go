@@ -1,0 +1,144 @@
+package imports
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/toolroom/toolroom/internal/policy"
+)
+
+// maxFlynn is the largest config of Flynn that is read, in bytes.
+const maxFlynn = 1 << 20
+
+// flynnTools is the section "tools" of Flynn's config, as its page on tools
+// shows it (docs/api/TOOLS.md), with what its executor takes besides.
+type flynnTools struct {
+	flynnRules  `yaml:",inline"`
+	Agents      map[string]flynnRules `yaml:"agents"`
+	Providers   map[string]flynnRules `yaml:"providers"`
+	Sensitive   []string              `yaml:"sensitive_tools"`
+	Mode        string                `yaml:"sensitive_mode"`
+	Denylist    []policy.Denial       `yaml:"immutable_denylist"`
+	Hooks       flynnHooks            `yaml:"hooks"`
+	Autonomy    policy.Autonomy       `yaml:"autonomy"`
+	AutonomyOld policy.Autonomy       `yaml:"autonomy_level"`
+}
+
+type flynnRules struct {
+	Profile string   `yaml:"profile"`
+	Allow   []string `yaml:"allow"`
+	Deny    []string `yaml:"deny"`
+}
+
+func (r flynnRules) rules() policy.Rules {
+	return policy.Rules{Profile: r.Profile, Allow: r.Allow, Deny: r.Deny}
+}
+
+// flynnHooks are lists of tools by what goes with their calls.
+type flynnHooks struct {
+	Confirm []string `yaml:"confirm"`
+	Log     []string `yaml:"log"`
+	Silent  []string `yaml:"silent"`
+}
+
+// FlynnPolicy reads the tool policy of a config of Flynn. left names the keys
+// that are no policy, or none that is known.
+func FlynnPolicy(path string) (c policy.Config, left []string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return c, nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFlynn+1))
+	if err != nil {
+		return c, nil, err
+	}
+	if len(data) > maxFlynn {
+		return c, nil, fmt.Errorf("%s has more than %d bytes", path, maxFlynn)
+	}
+	c, left, err = flynn(data)
+	if err != nil {
+		return c, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, left, nil
+}
+
+func flynn(data []byte) (c policy.Config, left []string, err error) {
+	var file struct {
+		Tools flynnTools `yaml:"tools"`
+		Hooks flynnHooks `yaml:"hooks"`
+	}
+	var keys map[string]any
+	var document yaml.Node
+	loader, err := yaml.NewLoader(bytes.NewReader(data))
+	if err == nil {
+		err = loader.Load(&document)
+	}
+	if err == nil {
+		err = errors.Join(document.Decode(&file), document.Decode(&keys))
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return c, nil, err
+	}
+	tools, ok := keys["tools"].(map[string]any)
+	if !ok {
+		return c, nil, errors.New("it has no section tools")
+	}
+	left = append(unknown("", keys, "tools", "hooks"), unknown("tools.", tools, "profile", "allow", "deny", "agents", "providers",
+		"sensitive_tools", "sensitive_mode", "immutable_denylist", "hooks", "autonomy", "autonomy_level")...)
+
+	t := file.Tools
+	c.Rules = t.rules()
+	c.Autonomy = t.Autonomy
+	if c.Autonomy == "" {
+		c.Autonomy = t.AutonomyOld
+	}
+	c.Agents, c.Providers = allRules(t.Agents), allRules(t.Providers)
+	c.Sensitive = policy.Sensitive{Tools: t.Sensitive, Mode: t.Mode}
+	c.Denylist = t.Denylist
+	c.Hooks = append(t.Hooks.hooks(), file.Hooks.hooks()...)
+	// The result is checked as a config of ours would be.
+	_, err = policy.Compile(c)
+	return c, left, err
+}
+
+func allRules(of map[string]flynnRules) map[string]policy.Rules {
+	if len(of) == 0 {
+		return nil
+	}
+	out := make(map[string]policy.Rules, len(of))
+	for name, r := range of {
+		out[name] = r.rules()
+	}
+	return out
+}
+
+// hooks puts questions first: there, the first hook that fits counts.
+func (h flynnHooks) hooks() []policy.Hook {
+	var out []policy.Hook
+	for _, list := range []struct {
+		tools  []string
+		action policy.Action
+	}{{h.Confirm, policy.ActionConfirm}, {h.Log, policy.ActionLog}, {h.Silent, policy.ActionSilent}} {
+		for _, tool := range list.tools {
+			out = append(out, policy.Hook{Tool: tool, Action: list.action})
+		}
+	}
+	return out
+}
+
+func unknown(prefix string, keys map[string]any, known ...string) (out []string) {
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !slices.Contains(known, key) {
+			out = append(out, prefix+key)
+		}
+	}
+	return out
+}

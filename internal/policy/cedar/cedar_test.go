@@ -1,0 +1,167 @@
+package cedar
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
+)
+
+func compile(t testing.TB, o Options, text string) *Rules {
+	t.Helper()
+	r, err := Compile([]Text{{Name: "rules.cedar", Body: []byte(text)}}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// with is a call with arguments.
+func with(arguments string) *policy.Context {
+	return &policy.Context{
+		Arguments: func() (any, error) { return jsonx.Decode([]byte(arguments), jsonx.Limits{}) },
+		Surface:   "mcp", Time: time.Date(2026, 11, 21, 7, 30, 0, 0, time.UTC), // a Saturday
+		Taint: []string{"untrusted"}, Budget: policy.Budget{Calls: 3},
+	}
+}
+
+func shell() *toolroom.Tool {
+	return &toolroom.Tool{ID: toolroom.MustParseID("shell:exec"), Source: toolroom.SourceMCP, Tags: []string{"risky"}}
+}
+
+func TestRulesDecideAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	ann := toolroom.Identity{Subject: "ann", Agent: "coder", Provider: "ollama", Skill: "s", Groups: []string{"dev"}}
+	effects := with(`{}`)
+	effects.Effects = &policy.Effects{Write: []string{"/etc/passwd"}}
+	for name, tt := range map[string]struct {
+		rules   string
+		call    *policy.Context
+		deny    bool // by default
+		effect  policy.Effect
+		because string
+		least   policy.Isolation
+	}{
+		"a forbid denies":                  {rules: `forbid(principal, action, resource == Tool::"shell:exec");`, effect: policy.Deny, because: "rules.cedar:1:1"},
+		"a forbid of another does not":     {rules: `forbid(principal, action, resource == Tool::"x:y");`, effect: policy.Allow},
+		"nothing is permitted by default":  {deny: true, effect: policy.Deny, because: "policy.default: deny"},
+		"a permit permits":                 {deny: true, rules: `@id("p") permit(principal in Team::"dev", action, resource in Namespace::"shell");`, effect: policy.Allow, because: "rules.cedar:1:1 (p)"},
+		"a forbid beats a permit":          {deny: true, rules: `permit(principal, action, resource); @reason("no shell") forbid(principal, action, resource in Tag::"risky");`, effect: policy.Deny, because: "rules.cedar:1:38: no shell"},
+		"a group is a parent":              {rules: `forbid(principal, action, resource in Group::"runtime");`, effect: policy.Deny},
+		"a source is a parent":             {rules: `forbid(principal, action == Action::"call", resource in Source::"mcp");`, effect: policy.Deny},
+		"hints are attributes":             {rules: `forbid(principal, action, resource) when { resource.destructive && !resource.read_only };`, effect: policy.Deny},
+		"what the caller acts as":          {rules: `forbid(principal == Identity::"ann", action, resource) when { principal.agent == "coder" && principal.provider == "ollama" && principal.skill == "s" };`, effect: policy.Deny},
+		"an argument":                      {rules: `forbid(principal, action, resource) when { context.arguments.command like "*rm *" };`, call: with(`{"command":"rm -r x"}`), effect: policy.Deny},
+		"another argument":                 {rules: `forbid(principal, action, resource) when { context.arguments.command like "*rm *" };`, call: with(`{"command":"ls"}`), effect: policy.Allow},
+		"a missing argument is no way out": {rules: `forbid(principal, action, resource) when { context.arguments.command like "*rm *" };`, call: with(`{}`), effect: policy.Deny, because: "counts as matching"},
+		"a missing argument permits nothing": {
+			deny: true, rules: `permit(principal, action, resource) when { context.arguments.safe };`, call: with(`{}`), effect: policy.Deny, because: "policy.default",
+		},
+		"has asks first":             {rules: `forbid(principal, action, resource) when { context.arguments has command && context.arguments.command like "*rm*" };`, call: with(`{}`), effect: policy.Allow},
+		"one number has one form":    {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":1e2}`), effect: policy.Deny, because: "rules.cedar:1:1"},
+		"a number beyond 64 bits":    {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":99999999999999999999}`), effect: policy.Deny, because: "counts as matching"},
+		"a fraction is no Long":      {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "counts as matching"},
+		"a fraction is a decimal":    {rules: `forbid(principal, action, resource) when { context.arguments.n.greaterThan(decimal("100.0")) };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "rules.cedar:1:1"},
+		"a list is a set":            {rules: `forbid(principal, action, resource) when { context.arguments.args.contains("--force") };`, call: with(`{"args":["push","--force"]}`), effect: policy.Deny},
+		"escapes are undone":         {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"\u0072m"}`), effect: policy.Deny},
+		"unreadable arguments":       {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"a","p":"rm"}`), effect: policy.Deny, because: "cannot be judged"},
+		"time and surface":           {rules: `forbid(principal, action, resource) when { context.weekday == "saturday" && context.hour < 8 && context.surface == "mcp" };`, effect: policy.Deny},
+		"taint":                      {rules: `forbid(principal, action, resource) when { context.taint.contains("untrusted") && resource.open_world };`, effect: policy.Deny},
+		"the environment":            {rules: `forbid(principal, action, resource) when { context.environment == "prod" };`, effect: policy.Deny},
+		"the budget":                 {rules: `forbid(principal, action, resource) when { context.budget.calls < 5 };`, effect: policy.Deny},
+		"effects":                    {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: effects, effect: policy.Deny},
+		"effects that nobody knows":  {rules: `forbid(principal, action, resource) unless { context.effects.known };`, effect: policy.Deny},
+		"an outcome of a permit":     {rules: `@outcome("confirm") permit(principal, action, resource);`, effect: policy.Confirm},
+		"an outcome of a forbid":     {rules: `@outcome("confirm") forbid(principal, action, resource);`, effect: policy.Confirm},
+		"a question does not permit": {deny: true, rules: `@outcome("confirm") forbid(principal, action, resource);`, effect: policy.Deny},
+		"a question that fails asks": {rules: `@outcome("confirm") permit(principal, action, resource) when { context.arguments.x };`, call: with(`{}`), effect: policy.Confirm},
+		"isolation":                  {rules: `@isolation("gvisor") permit(principal, action, resource); @isolation("docker") forbid(principal, action, resource);`, effect: policy.Allow, least: "gvisor"},
+		"a question and isolation":   {rules: `@isolation("vm") @outcome("confirm") permit(principal, action, resource);`, effect: policy.Confirm, least: "vm"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := compile(t, Options{DenyByDefault: tt.deny, Environment: "prod", Groups: policy.Config{}.GroupPatterns()}, tt.rules)
+			call := tt.call
+			if call == nil {
+				call = with(`{}`)
+			}
+			got := r.View(shell(), ann).Judge(call)
+			if got.Effect != tt.effect || !strings.Contains(got.Rule, tt.because) || got.Isolation != tt.least {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestAListLeavesOutWhatDependsOnTheCall(t *testing.T) {
+	t.Parallel()
+	const when = ` when { resource.id == "shell:exec" && context.arguments.x == 1 };`
+	for name, tt := range map[string]struct {
+		rules  string
+		deny   bool
+		effect policy.Effect
+	}{
+		"a forbid takes nothing away":     {`forbid(principal, action, resource)` + when, false, policy.Allow},
+		"a permit may permit":             {`permit(principal, action, resource)` + when, true, policy.Allow},
+		"a permit of another tool cannot": {`permit(principal, action, resource == Tool::"x:y")` + when, true, policy.Deny},
+		"a question is not put":           {`@outcome("confirm") permit(principal, action, resource)` + when, false, policy.Allow},
+		"a settled forbid takes away":     {`forbid(principal, action, resource) when { resource.id == "shell:exec" };`, false, policy.Deny},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := compile(t, Options{DenyByDefault: tt.deny}, tt.rules).View(shell(), toolroom.Identity{})
+			if got := v.Judge(nil); got.Effect != tt.effect {
+				t.Errorf("a list: %+v", got)
+			}
+			if got := v.Judge(&policy.Context{}); got.Effect != tt.effect {
+				t.Errorf("a call without known arguments: %+v", got)
+			}
+		})
+	}
+}
+
+func TestMistakesInRulesHaveTheirPlaceAndTheNearestName(t *testing.T) {
+	t.Parallel()
+	for rules, want := range map[string]string{
+		"permit(principal, action, resource":                                                                             "rules.cedar:1:35: not Cedar",
+		"\n  permit(principal, action, resource) when { context.a = 3 };":                                                "rules.cedar:2:58: not Cedar",
+		"permit(principal, action, resource) when { \"abc };":                                                            "rules.cedar:1:44: not Cedar: literal not terminated",
+		"forbid(principal, action, resource)\nwhen { principal.agnet == \"x\" };":                                        "rules.cedar:2:18: principal has no attribute agnet; did you mean agent?",
+		"forbid(principal, action, resource)\nwhen { context.effects.wirte.contains(\"x\") };":                           "rules.cedar:2:24: context.effects has no attribute wirte; did you mean write?",
+		"// one\npermit(principal, action, resource);\nforbid(principal in Taem::\"x\", action, resource);":              "rules.cedar:3:21: there is no type of entity Taem; did you mean Team?",
+		"forbid(principal, action == Action::\"run\", resource);":                                                        "rules.cedar:1:38: there is no action \"run\"; write Action::\"call\"",
+		"@outcome(\"ask\") forbid(principal, action, resource);":                                                         "rules.cedar:1:1: there is no outcome \"ask\"",
+		"@outcom(\"confirm\") forbid(principal, action, resource);":                                                      "did you mean outcome?",
+		"@isolation(\"gvizor\") permit(principal, action, resource);":                                                    "did you mean gvisor?",
+		"forbid(principal, action, resource) when { context.hour == \"x\" && context.hour < \"y\" };":                    "rules.cedar:1:1: ",
+		"forbid(principal, action, resource) when { resource.tags == 3 || resource.tags.contains(1) || context.depth };": "rules.cedar:1:1: ",
+	} {
+		_, err := Compile([]Text{{Name: "rules.cedar", Body: []byte(rules)}}, Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n\tgot  %v\n\twant %s", rules, err, want)
+		}
+	}
+}
+
+func TestEveryMistakeIsReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := Compile([]Text{
+		{Name: "b.cedar", Body: []byte(`forbid(principal, action, resource) when { principal.x && context.y };`)},
+		{Name: "a.cedar", Body: []byte(`not cedar`)},
+		{Name: "c.cedar", Body: []byte(strings.Repeat(" ", MaxText+1))},
+	}, Options{})
+	var problems *Problems
+	if p, ok := err.(*Problems); ok {
+		problems = p
+	}
+	if problems == nil || len(problems.Found) != 4 || problems.Found[0].File != "a.cedar" || problems.Found[3].File != "c.cedar" {
+		t.Fatalf("%v", err)
+	}
+	if _, err := json.Marshal(problems.Found); err != nil {
+		t.Error(err)
+	}
+}

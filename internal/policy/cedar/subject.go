@@ -1,0 +1,200 @@
+package cedar
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	cedar "github.com/cedar-policy/cedar-go"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+)
+
+// Types of entities and the one action, as toolroom.cedarschema has them.
+const (
+	typeIdentity  = "Identity"
+	typeTeam      = "Team"
+	typeTool      = "Tool"
+	typeNamespace = "Namespace"
+	typeSource    = "Source"
+	typeTag       = "Tag"
+	typeGroup     = "Group"
+	typeAction    = "Action"
+	actionCall    = "call"
+)
+
+// subject is a caller and a tool as entities.
+type subject struct{ caller, tool cedar.Entity }
+
+// Get finds one of the two.
+func (s subject) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
+	switch uid {
+	case s.caller.UID:
+		return s.caller, true
+	case s.tool.UID:
+		return s.tool, true
+	default:
+		return cedar.Entity{}, false
+	}
+}
+
+func (s subject) request(context cedar.Record) cedar.Request {
+	return cedar.Request{
+		Principal: s.caller.UID, Action: cedar.NewEntityUID(typeAction, actionCall), Resource: s.tool.UID, Context: context,
+	}
+}
+
+func (r *Rules) subject(t *toolroom.Tool, who toolroom.Identity) subject {
+	teams := make([]cedar.EntityUID, len(who.Groups))
+	for i, team := range who.Groups {
+		teams[i] = cedar.NewEntityUID(typeTeam, cedar.String(team))
+	}
+	id := t.ID.Unversioned().String()
+	parents := []cedar.EntityUID{
+		cedar.NewEntityUID(typeNamespace, cedar.String(t.ID.Namespace)),
+		cedar.NewEntityUID(typeSource, cedar.String(t.Source)),
+	}
+	for _, tag := range t.Tags {
+		parents = append(parents, cedar.NewEntityUID(typeTag, cedar.String(tag)))
+	}
+	for name, group := range r.o.Groups {
+		if group.Matches(t) {
+			parents = append(parents, cedar.NewEntityUID(typeGroup, cedar.String(name)))
+		}
+	}
+	return subject{
+		caller: cedar.Entity{
+			UID:     cedar.NewEntityUID(typeIdentity, cedar.String(who.Key())),
+			Parents: cedar.NewEntityUIDSet(teams...),
+			Attributes: cedar.NewRecord(cedar.RecordMap{
+				"agent": cedar.String(who.Agent), "provider": cedar.String(who.Provider), "skill": cedar.String(who.Skill),
+			}),
+		},
+		tool: cedar.Entity{
+			UID:     cedar.NewEntityUID(typeTool, cedar.String(id)),
+			Parents: cedar.NewEntityUIDSet(parents...),
+			Attributes: cedar.NewRecord(cedar.RecordMap{
+				"id": cedar.String(id), "namespace": cedar.String(t.ID.Namespace), "name": cedar.String(t.ID.Name),
+				"version": cedar.String(t.ID.Version), "source": cedar.String(t.Source), "tags": texts(t.Tags),
+				"read_only": cedar.Boolean(t.Hints.IsReadOnly()), "destructive": cedar.Boolean(t.Hints.IsDestructive()),
+				"idempotent": cedar.Boolean(t.Hints.IsIdempotent()), "open_world": cedar.Boolean(t.Hints.IsOpenWorld()),
+			}),
+		},
+	}
+}
+
+// context is what rules see of a call, those members of it that they ask about.
+// Times are in UTC.
+func (r *Rules) context(c *policy.Context, members map[string]bool) (cedar.Record, error) {
+	record := make(cedar.RecordMap, len(members))
+	for name := range members {
+		if name == "arguments" && c.Arguments == nil {
+			continue
+		}
+		member, err := r.member(name, c)
+		if err != nil {
+			return cedar.Record{}, err
+		}
+		record[cedar.String(name)] = member
+	}
+	return cedar.NewRecord(record), nil
+}
+
+// member is one attribute of the context, as toolroom.cedarschema has it.
+func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
+	at := c.Time.UTC()
+	if at.IsZero() {
+		at = time.Now().UTC()
+	}
+	switch name {
+	case "arguments":
+		tree, err := c.Arguments()
+		if err != nil {
+			return nil, err
+		}
+		arguments, ok := value(tree)
+		if !ok {
+			return nil, fmt.Errorf("they are %T", tree)
+		}
+		return arguments, nil
+	case "environment":
+		return cedar.String(r.o.Environment), nil
+	case "surface":
+		return cedar.String(c.Surface), nil
+	case "session":
+		return cedar.String(c.Session), nil
+	case "time":
+		return cedar.NewDatetime(at), nil
+	case "hour":
+		return cedar.Long(at.Hour()), nil
+	case "weekday":
+		return cedar.String(strings.ToLower(at.Weekday().String())), nil
+	case "depth":
+		return cedar.Long(c.Depth), nil
+	case "effects":
+		return effects(c.Effects), nil
+	case "taint":
+		return texts(c.Taint), nil
+	case "isolation":
+		return cedar.String(c.Isolation), nil
+	case "budget":
+		return cedar.NewRecord(cedar.RecordMap{"calls": cedar.Long(c.Budget.Calls), "bytes": cedar.Long(c.Budget.Bytes)}), nil
+	default:
+		return nil, fmt.Errorf("nothing is known of context.%s", name)
+	}
+}
+
+func effects(e *policy.Effects) cedar.Record {
+	known := e != nil
+	if !known {
+		e = &policy.Effects{}
+	}
+	return cedar.NewRecord(cedar.RecordMap{
+		"known": cedar.Boolean(known),
+		"read":  texts(e.Read), "write": texts(e.Write), "hosts": texts(e.Hosts),
+		"commands": texts(e.Commands), "secrets": texts(e.Secrets),
+	})
+}
+
+func texts(list []string) cedar.Set {
+	values := make([]cedar.Value, len(list))
+	for i, text := range list {
+		values[i] = cedar.String(text)
+	}
+	return cedar.NewSet(values...)
+}
+
+// value is JSON as Cedar has it: whole numbers of 64 bits are Long, others
+// decimal where four digits after the point are enough, lists are sets. What
+// Cedar has no form for (null, other numbers) is left out: a rule that asks for
+// it cannot be evaluated then, and counts as matching when it narrows.
+func value(v any) (cedar.Value, bool) {
+	switch v := v.(type) {
+	case string:
+		return cedar.String(v), true
+	case bool:
+		return cedar.Boolean(v), true
+	case json.Number:
+		return number(v)
+	case []any:
+		var items []cedar.Value
+		for _, item := range v {
+			if one, ok := value(item); ok {
+				items = append(items, one)
+			}
+		}
+		return cedar.NewSet(items...), true
+	case map[string]any:
+		members := make(cedar.RecordMap, len(v))
+		for key, item := range v {
+			if one, ok := value(item); ok {
+				members[cedar.String(key)] = one
+			}
+		}
+		return cedar.NewRecord(members), true
+	default:
+		return nil, false
+	}
+}

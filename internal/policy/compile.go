@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Compile reads a Config. The error joins every mistake, each with the key it
+// is at. Skills whose manifests are files have their permissions only after
+// [ReadManifests].
+func Compile(c Config) (*Policy, error) {
+	p := parser{profiles: c.AllProfiles(), groups: c.AllGroups()}
+
+	compiled := &Policy{
+		config:     c,
+		global:     p.layer("tools", c.Rules),
+		agents:     p.layers("tools.agents", c.Agents),
+		providers:  p.layers("tools.providers", c.Providers),
+		identities: p.layers("tools.identities", c.Identities),
+		skills:     p.skills(c.Skills),
+		hooks:      p.hooks(c.Hooks),
+		denylist:   p.denylist(c.Denylist),
+		sensitive:  p.sensitive(c.Sensitive),
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
+		p.rules("tools.profiles."+name, c.Profiles[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Groups)) {
+		p.rules("tools.groups."+name, c.Groups[name])
+	}
+	return compiled.With(Parts{}), errors.Join(p.problems...)
+}
+
+type parser struct {
+	profiles, groups map[string][]string
+	problems         []error
+}
+
+func (p *parser) problem(key, format string, args ...any) {
+	p.problems = append(p.problems, fmt.Errorf("%s: %w", key, fmt.Errorf(format, args...)))
+}
+
+func (p *parser) layers(path string, rules map[string]Rules) map[string]*layer {
+	out := make(map[string]*layer, len(rules))
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		l := p.layer(path+"."+name, rules[name])
+		out[name] = &l
+	}
+	return out
+}
+
+func (p *parser) rules(path string, texts []string) rules {
+	var out rules
+	for i, text := range texts {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if pattern, ok := p.pattern(at, text); ok {
+			out = append(out, rule{pattern, fmt.Sprintf("%s: %q", at, text)})
+		}
+	}
+	return out
+}
+
+func (p *parser) pattern(at, text string) (Pattern, bool) {
+	pattern, err := ParsePattern(text, p.groups)
+	if err != nil {
+		p.problem(at, "%w", err)
+	}
+	return pattern, err == nil
+}

@@ -1,0 +1,259 @@
+package policy
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Policy is a compiled [Config]: an immutable [Decider].
+type Policy struct {
+	config     Config
+	global     layer
+	agents     map[string]*layer
+	providers  map[string]*layer
+	identities map[string]*layer
+	skills     map[string]*skill
+	hooks      hooks
+	denylist   []denial
+	sensitive  sensitive
+
+	parts Parts
+	// views are what is known of a tool and a caller before any call.
+	views *lru.Cache[viewer, *view]
+}
+
+// Parts are what a Policy asks beside its Config. Each may be missing.
+type Parts struct {
+	// Written are the rules of the section "policy".
+	Written Written
+	// Elevations hold who may call sensitive tools; without them nobody may.
+	Elevations Elevated
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Written decides by rules that are written as text; package cedar has one.
+type Written interface {
+	// View prepares what the rules say of a tool and a caller.
+	View(t *toolroom.Tool, who toolroom.Identity) WrittenView
+}
+
+// WrittenView is what written rules say of one tool and one caller. It is safe
+// for concurrent use.
+type WrittenView interface {
+	// Judge gives the step of the rules for a call. With nil it is that for a
+	// list: a rule that depends on the call then takes nothing away.
+	Judge(call *Context) Step
+	// Settled reports whether Judge says the same of every call.
+	Settled() bool
+}
+
+// maxViews bounds the memory of a Policy, at about 1 KiB a view.
+const maxViews = 1 << 14
+
+// With gives a policy that asks these parts.
+func (p *Policy) With(parts Parts) *Policy {
+	out := *p
+	out.parts = parts
+	if out.parts.Now == nil {
+		out.parts.Now = time.Now
+	}
+	out.views, _ = lru.New[viewer, *view](maxViews) // fails for sizes below one alone
+	return &out
+}
+
+// WithElevations gives a policy that looks elevations up in held.
+func (p *Policy) WithElevations(held Elevated) *Policy {
+	parts := p.parts
+	parts.Elevations = held
+	return p.With(parts)
+}
+
+// Config is what the policy was compiled from.
+func (p *Policy) Config() Config { return p.config }
+
+// view is what is known of a tool and a caller before any call.
+type view struct {
+	layers    []Step
+	written   WrittenView // nil when there are no rules
+	skill     *skill
+	denials   []*denial
+	sensitive string // the rule that makes the tool sensitive, if any
+	hook      Step
+	hooked    bool
+	declared  map[string]string // the names of the arguments, where rules ask
+	log       bool
+	// list and call are the decisions where nothing depends on the call.
+	list Decision
+	call *Decision
+}
+
+// viewer is what a view depends on. Tools of the catalog never change: a new
+// definition is a new Tool.
+type viewer struct {
+	tool                                    *toolroom.Tool
+	subject, agent, provider, skill, groups string
+}
+
+// Decide goes through the steps of a decision. Nothing a step says is lifted by
+// a later one: the first that denies decides, else the first that asks. The
+// order is that of the reference (Flynn); finding the tool comes before, and
+// running, cutting and recording come after, in package run.
+func (p *Policy) Decide(ctx context.Context, r Request) Decision {
+	v := p.view(r)
+	if r.Call == nil {
+		return v.list
+	}
+	if v.call != nil && (v.skill == nil || r.Call.Effects == nil) {
+		return *v.call
+	}
+	if r.Call.Arguments != nil {
+		call := *r.Call
+		call.Arguments = guarded(call.Arguments, v.declared)
+		r.Call = &call
+	}
+	steps := make([]Step, 0, len(v.layers)+5)
+	// 1. Layers: the profile, plus allow, minus deny, then agent, provider,
+	// identity and skill, each of which only narrows.
+	steps = append(steps, v.layers...)
+	if v.skill != nil && r.Call.Effects != nil {
+		if step, beyond := v.skill.hold(r.Call.Effects); beyond {
+			steps = append(steps, step)
+		}
+	}
+	// 2. Written rules.
+	if v.written != nil {
+		steps = append(steps, v.written.Judge(r.Call))
+	}
+	// 3. The immutable denylist.
+	if step, refused := refuse(v.denials, r.Call); refused {
+		steps = append(steps, step)
+	}
+	// 4. Sensitive tools and elevation.
+	if v.sensitive != "" {
+		steps = append(steps, p.sensitive.judge(ctx, p.parts.Elevations, r, v.sensitive, p.parts.Now()))
+	}
+	// 5. Hooks and autonomy.
+	if v.hooked {
+		steps = append(steps, v.hook)
+	}
+	return conclude(steps, v.log, r)
+}
+
+// maxKept bounds what a caller makes a Policy keep: callers name their agents
+// themselves.
+const maxKept = 256
+
+func (p *Policy) view(r Request) *view {
+	key := viewer{
+		tool: r.Tool, subject: r.Who.Key(), agent: r.Who.Agent, provider: r.Who.Provider, skill: r.Who.Skill,
+		groups: strings.Join(r.Who.Groups, "\x00"),
+	}
+	if len(key.subject)+len(key.agent)+len(key.provider)+len(key.skill)+len(key.groups) > maxKept {
+		return p.look(r)
+	}
+	if v, ok := p.views.Get(key); ok {
+		return v
+	}
+	v := p.look(r)
+	p.views.Add(key, v)
+	return v
+}
+
+func (p *Policy) look(r Request) *view {
+	v := &view{denials: entries(p.denylist, r.Tool)}
+	autonomy := p.global.autonomy
+	for _, l := range p.applying(r.Who) {
+		v.layers = append(v.layers, l.judge(r.Tool))
+		if l.autonomy != "" && l.autonomy.rank() < autonomy.rank() {
+			autonomy = l.autonomy
+		}
+	}
+	if r.Who.Skill != "" {
+		v.skill = p.skills[r.Who.Skill]
+		if v.skill == nil {
+			v.layers = append(v.layers, p.unknownSkill(r.Who.Skill))
+		} else {
+			v.layers = append(v.layers, v.skill.judge(r.Tool))
+		}
+	}
+	v.hook, v.log, v.hooked = p.hooks.judge(r.Tool, autonomy)
+	v.sensitive, _ = p.sensitive.tools.catch(r.Tool)
+
+	steps := append([]Step{}, v.layers...)
+	settled := v.sensitive == ""
+	if p.parts.Written != nil {
+		v.written = p.parts.Written.View(r.Tool, r.Who)
+		steps = append(steps, v.written.Judge(nil))
+		settled = settled && v.written.Settled()
+	}
+	if step, refused := refuse(v.denials, nil); refused {
+		steps = append(steps, step)
+	} else {
+		settled = settled && len(v.denials) == 0
+	}
+	if v.hooked {
+		steps = append(steps, v.hook)
+	}
+	v.list = conclude(steps, v.log, r)
+	if settled {
+		call := v.list
+		v.call = &call
+	} else {
+		v.declared = declared(r.Tool)
+	}
+	return v
+}
+
+// applying are the layers that concern a caller.
+func (p *Policy) applying(who toolroom.Identity) []*layer {
+	layers := []*layer{&p.global}
+	for _, narrow := range [...]struct {
+		by   map[string]*layer
+		name string
+	}{{p.agents, who.Agent}, {p.providers, who.Provider}, {p.identities, who.Key()}} {
+		if l, ok := narrow.by[narrow.name]; ok {
+			layers = append(layers, l)
+		}
+	}
+	return layers
+}
+
+func (p *Policy) unknownSkill(name string) Step {
+	return Step{
+		Layer: "tools.skills", Effect: Deny, Rule: "tools.skills: there is no skill " + quote(name),
+		Hint: "write its permissions under tools.skills" + didYouMean(name, p.skills),
+	}
+}
+
+// conclude makes the decision of all steps.
+func conclude(steps []Step, log bool, r Request) Decision {
+	d := Decision{Effect: Allow, Log: log, Steps: steps}
+	for i, s := range steps {
+		if i == 0 || s.Effect.narrower(d.Effect) {
+			d.Effect, d.Rule, d.Hint = s.Effect, s.Rule, s.Hint
+		}
+		d.Isolation = stronger(d.Isolation, s.Isolation)
+	}
+	if d.Effect == Deny && d.Hint == "" {
+		d.Hint = "see which layer decided: toolroom policy explain" + explainFlags(r.Who) + " " + r.Tool.ID.String()
+	}
+	return d
+}
+
+func explainFlags(who toolroom.Identity) string {
+	flags := ""
+	for _, flag := range [...]struct{ name, value string }{
+		{"subject", who.Subject}, {"agent", who.Agent}, {"provider", who.Provider}, {"skill", who.Skill},
+	} {
+		if flag.value != "" {
+			flags += " --" + flag.name + " " + flag.value
+		}
+	}
+	return flags
+}

@@ -1,0 +1,126 @@
+package policy
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// SensitiveLayer is the name of the step of sensitive tools.
+const SensitiveLayer = "tools.sensitive"
+
+// Elevation lets one identity call sensitive tools for a time. It lifts nothing
+// else: what a layer denies stays denied.
+type Elevation struct {
+	ID string `json:"id"`
+	// Subject is whose it is, a [toolroom.Identity.Key]. Agent, when it is set,
+	// is the one agent of that identity that may use it.
+	Subject string `json:"subject"`
+	Agent   string `json:"agent,omitempty"`
+	// Tools are patterns; none stands for every sensitive tool.
+	Tools []string `json:"tools"`
+	// By is who granted it, and Reason why.
+	By      string    `json:"by"`
+	Reason  string    `json:"reason,omitempty"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires"`
+	// Ended is when it was taken back, zero when it was not.
+	Ended time.Time `json:"ended,omitzero"`
+}
+
+// Bounds of how long an elevation lasts.
+const (
+	DefaultElevation = 15 * time.Minute
+	MaxElevation     = 24 * time.Hour
+)
+
+// NewElevation checks and completes an elevation that lasts for the time given;
+// zero is DefaultElevation, and more than MaxElevation is an error.
+func NewElevation(e Elevation, lasts time.Duration, now time.Time) (*Elevation, error) {
+	if lasts == 0 {
+		lasts = DefaultElevation
+	}
+	if lasts < 0 || lasts > MaxElevation {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "an elevation cannot last %s", lasts).
+			WithHint("the most is %s", MaxElevation)
+	}
+	if e.Subject == "" || e.By == "" {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "an elevation names whose it is and who granted it")
+	}
+	if _, err := ParsePatterns(e.Tools); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err)
+	}
+	e.ID = "elv_" + strings.ToLower(rand.Text()[:12])
+	e.Created, e.Expires, e.Ended = now, now.Add(lasts), time.Time{}
+	return &e, nil
+}
+
+// Active reports whether e is in force at now.
+func (e *Elevation) Active(now time.Time) bool { return e.Ended.IsZero() && now.Before(e.Expires) }
+
+// covers reports whether e lets who call t.
+func (e *Elevation) covers(t *toolroom.Tool, who toolroom.Identity) bool {
+	if e.Subject != who.Key() || e.Agent != "" && e.Agent != who.Agent {
+		return false
+	}
+	patterns, err := ParsePatterns(e.Tools)
+	return err == nil && (len(patterns) == 0 || AnyMatches(patterns, t))
+}
+
+// Elevated tells who is elevated. It is asked at each call of a sensitive tool
+// and must be safe for concurrent use.
+type Elevated interface {
+	// Elevations are all that are in force at now, of one subject or, when it is
+	// empty, of all; the oldest first.
+	Elevations(ctx context.Context, subject string, now time.Time) ([]*Elevation, error)
+}
+
+// Elevations holds elevations. Its methods are safe for concurrent use, also by
+// several processes on one store.
+type Elevations interface {
+	Elevated
+	// AddElevation keeps a new one.
+	AddElevation(ctx context.Context, e *Elevation) error
+	// EndElevation takes one back. One that is not in force is not_found.
+	EndElevation(ctx context.Context, id string, now time.Time) error
+}
+
+type sensitive struct {
+	tools   rules
+	confirm bool
+}
+
+func (p *parser) sensitive(s Sensitive) sensitive {
+	known := map[string]bool{DenyWithoutElevation: true, ConfirmWithoutElevation: true}
+	if s.Mode != "" && !known[s.Mode] {
+		p.problem(SensitiveLayer+".mode", "there is no mode %q%s", s.Mode, didYouMean(s.Mode, known))
+	}
+	return sensitive{tools: p.rules(SensitiveLayer+".tools", s.Tools), confirm: s.Mode == ConfirmWithoutElevation}
+}
+
+// judge is what is said of a sensitive tool; text is the rule that makes it one.
+func (s sensitive) judge(ctx context.Context, held Elevated, r Request, text string, now time.Time) Step {
+	step := Step{Layer: SensitiveLayer, Effect: Deny, Rule: text + ", and no elevation is in force"}
+	if s.confirm {
+		step.Effect = Confirm
+	}
+	step.Hint = fmt.Sprintf("an operator grants one for a time: toolroom policy elevate %s --tool %s", r.Who.Key(), r.Tool.ID.Unversioned())
+	if held == nil {
+		return step
+	}
+	list, err := held.Elevations(ctx, r.Who.Key(), now)
+	if err != nil {
+		step.Rule = text + ", and elevations cannot be read: " + err.Error()
+		return step
+	}
+	for _, e := range list {
+		if e.Active(now) && e.covers(r.Tool, r.Who) {
+			return Step{Layer: SensitiveLayer, Effect: Allow, Rule: fmt.Sprintf("%s, elevated by %s (%s)", text, e.By, e.ID)}
+		}
+	}
+	return step
+}

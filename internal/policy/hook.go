@@ -1,0 +1,120 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Action is what a hook does with a call.
+type Action string
+
+// The actions: ask a person, write a line to the log, or neither (the default).
+const (
+	ActionConfirm Action = "confirm"
+	ActionLog     Action = "log"
+	ActionSilent  Action = "silent"
+)
+
+// Autonomy is how much an agent does without asking.
+type Autonomy string
+
+// The levels. Conservative asks before every tool of a fixed set, whatever the
+// hooks say; standard (the default) leaves it to the hooks; autonomous turns
+// their questions into lines in the log. Confirmations of layers, of written
+// rules and of sensitive tools are no hooks: they are asked at every level.
+const (
+	Conservative Autonomy = "conservative"
+	Standard     Autonomy = "standard"
+	Autonomous   Autonomy = "autonomous"
+)
+
+// rank orders levels; an empty one says nothing.
+func (a Autonomy) rank() int {
+	switch a {
+	case Conservative:
+		return 0
+	case Autonomous:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// AtMost reports whether a is level or a more conservative one; an empty a is
+// Standard.
+func (a Autonomy) AtMost(level Autonomy) bool { return a.rank() <= level.rank() }
+
+// ConservativeTools are those that the reference (Flynn) asks before at the
+// level conservative.
+func ConservativeTools() []string {
+	return []string{"file.write", "file.edit", "file.patch", "shell.exec", "process.start", "process.kill"}
+}
+
+type hooks struct {
+	list []hook
+	// asked are the tools that the level conservative asks before.
+	asked rules
+}
+
+type hook struct {
+	rule
+	action Action
+}
+
+func (p *parser) autonomy(path string, a Autonomy) {
+	known := map[string]bool{string(Conservative): true, string(Standard): true, string(Autonomous): true}
+	if a != "" && !known[string(a)] {
+		p.problem(path+".autonomy", "there is no autonomy %q%s", a, didYouMean(string(a), known))
+	}
+}
+
+func (p *parser) hooks(list []Hook) hooks {
+	known := map[string]bool{string(ActionConfirm): true, string(ActionLog): true, string(ActionSilent): true}
+	var h hooks
+	for i, one := range list {
+		at := fmt.Sprintf("tools.hooks[%d]", i)
+		if !known[string(one.Action)] {
+			p.problem(at+".action", "there is no action %q%s", one.Action, didYouMean(string(one.Action), known))
+		}
+		if pattern, ok := p.pattern(at+".tool", one.Tool); ok {
+			text := fmt.Sprintf("%s: %s %q", at, one.Action, one.Tool)
+			h.list = append(h.list, hook{rule{pattern, text}, one.Action})
+		}
+	}
+	for _, text := range ConservativeTools() {
+		pattern, _ := p.pattern("tools.autonomy", text)
+		h.asked = append(h.asked, rule{pattern, fmt.Sprintf("tools.autonomy: conservative asks before %q", text)})
+	}
+	return h
+}
+
+// judge gives the step of the hooks under a level of autonomy; ok is false when
+// nothing is said of the tool.
+func (h hooks) judge(t *toolroom.Tool, level Autonomy) (step Step, log, ok bool) {
+	step = Step{Layer: "tools.hooks", Effect: Allow}
+	for i := range h.list {
+		if !h.list[i].pattern.Catches(t) {
+			continue
+		}
+		step.Rule, ok = h.list[i].text, true
+		switch h.list[i].action {
+		case ActionConfirm:
+			step.Effect = Confirm
+			if level == Autonomous {
+				step.Effect, step.Rule, log = Allow, step.Rule+" (autonomous: logged, not asked)", true
+			}
+		case ActionLog:
+			log = true
+		case ActionSilent:
+		}
+		break
+	}
+	if level != Conservative || step.Effect == Confirm {
+		return step, log, ok
+	}
+	if text, asks := h.asked.catch(t); asks {
+		step.Effect, step.Rule, ok = Confirm, text, true
+	}
+	return step, log, ok
+}

@@ -1,0 +1,216 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// MaxManifest is the largest manifest of a skill, in bytes.
+const MaxManifest = 1 << 20
+
+// ReadManifests gives c with the permissions of every skill that names a file;
+// a relative path is one from dir. A manifest without the member "permissions"
+// leaves its skill with nothing.
+func ReadManifests(c Config, dir string) (Config, error) {
+	skills := maps.Clone(c.Skills)
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(skills)) {
+		s := skills[name]
+		if s.Manifest == "" {
+			continue
+		}
+		if s.Permissions != nil {
+			problems = append(problems, fmt.Errorf("tools.skills.%s.permissions: they are in its manifest", name))
+			continue
+		}
+		path := s.Manifest
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		permissions, err := readManifest(path)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("tools.skills.%s.manifest: %w", name, err))
+			continue
+		}
+		s.Permissions = permissions
+		skills[name] = s
+	}
+	c.Skills = skills
+	return c, errors.Join(problems...)
+}
+
+func readManifest(path string) (*Permissions, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, MaxManifest+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > MaxManifest {
+		return nil, fmt.Errorf("%s has more than %d bytes", path, MaxManifest)
+	}
+	var manifest struct {
+		Permissions json.RawMessage `json:"permissions"`
+	}
+	if err := json.Unmarshal(data, &manifest); err != nil {
+		return nil, fmt.Errorf("%s is no JSON object: %w", path, err)
+	}
+	if len(manifest.Permissions) == 0 || string(manifest.Permissions) == "null" {
+		return nil, nil
+	}
+	permissions := &Permissions{}
+	decoder := json.NewDecoder(bytes.NewReader(manifest.Permissions))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(permissions); err != nil {
+		return nil, fmt.Errorf("%s: permissions: %w", path, err)
+	}
+	return permissions, nil
+}
+
+// skill is a compiled manifest.
+type skill struct {
+	path      string
+	none      bool // no permissions: nothing is permitted
+	tools     rules
+	limits    Permissions
+	isolation Isolation
+}
+
+func (p *parser) skills(skills map[string]Skill) map[string]*skill {
+	out := make(map[string]*skill, len(skills))
+	for _, name := range slices.Sorted(maps.Keys(skills)) {
+		s := &skill{path: "tools.skills." + name}
+		out[name] = s
+		if skills[name].Permissions == nil {
+			s.none = true
+			continue
+		}
+		p.skill(s, *skills[name].Permissions)
+	}
+	return out
+}
+
+func (p *parser) skill(s *skill, permissions Permissions) {
+	s.limits = permissions
+	if permissions.Tools != nil {
+		s.tools = p.rules(s.path+".tools", *permissions.Tools)
+	} else {
+		groups := make([]string, len(permissions.ToolGroups))
+		for i, group := range permissions.ToolGroups {
+			groups[i] = "group:" + strings.TrimPrefix(group, "group:")
+		}
+		s.tools = p.rules(s.path+".tool_groups", groups)
+	}
+	for i, net := range permissions.Net {
+		if net.Host == "" {
+			p.problem(fmt.Sprintf("%s.net[%d].host", s.path, i), "it names no host")
+		}
+		for _, port := range net.Ports {
+			if port < 1 || port > 65535 {
+				p.problem(fmt.Sprintf("%s.net[%d].ports", s.path, i), "%d is no port", port)
+			}
+		}
+	}
+	if permissions.ExecutionEnvironment != "" {
+		isolation, err := ParseIsolation(permissions.ExecutionEnvironment)
+		if err != nil {
+			p.problem(s.path+".execution_environment", "%w", err)
+		}
+		s.isolation = isolation
+	}
+}
+
+// judge is what the skill's manifest says of a tool.
+func (s *skill) judge(t *toolroom.Tool) Step {
+	step := Step{Layer: s.path, Effect: Deny}
+	if s.none {
+		step.Rule = s.path + ": a skill without permissions may call nothing"
+		return step
+	}
+	text, ok := s.tools.match(t)
+	if !ok {
+		step.Rule = s.path + ": its permissions do not have it"
+		return step
+	}
+	step.Effect, step.Rule, step.Isolation = Allow, text, s.isolation
+	return step
+}
+
+// hold is what the manifest says of a call's effects; ok is false when all of
+// them are within its limits.
+func (s *skill) hold(e *Effects) (step Step, ok bool) {
+	beyond := func(what, which string) (Step, bool) {
+		return Step{Layer: s.path, Effect: Deny, Rule: fmt.Sprintf("%s.%s: %s is outside", s.path, what, which)}, true
+	}
+	for _, path := range e.Read {
+		if !anyPath(s.limits.FS.Read, path) {
+			return beyond("fs.read", path)
+		}
+	}
+	for _, path := range e.Write {
+		if !anyPath(s.limits.FS.Write, path) {
+			return beyond("fs.write", path)
+		}
+	}
+	for _, host := range e.Hosts {
+		if !anyHost(s.limits.Net, host) {
+			return beyond("net", host)
+		}
+	}
+	for _, scope := range e.Secrets {
+		if !MatchAny(s.limits.Secrets.Scopes, scope) {
+			return beyond("secrets.scopes", scope)
+		}
+	}
+	return Step{}, false
+}
+
+func anyPath(globs []string, path string) bool {
+	return slices.ContainsFunc(globs, func(glob string) bool {
+		return matchPath(strings.Split(glob, "/"), strings.Split(path, "/"))
+	})
+}
+
+// matchPath matches segment by segment; the segment ** stands for any number of
+// them. A path that goes up is matched by nothing: it was not resolved.
+func matchPath(glob, path []string) bool {
+	if slices.Contains(path, "..") {
+		return false
+	}
+	// reach[j]: what of the glob was read so far matches the first j segments.
+	reach := make([]bool, len(path)+1)
+	reach[0] = true
+	for _, g := range glob {
+		next := make([]bool, len(path)+1)
+		for j := range reach {
+			switch {
+			case g == "**":
+				next[j] = reach[j] || j > 0 && next[j-1]
+			case j > 0:
+				next[j] = reach[j-1] && matchGlob(g, path[j-1])
+			}
+		}
+		reach = next
+	}
+	return reach[len(path)]
+}
+
+func anyHost(permitted []NetPermission, address string) bool {
+	host, port, ok := cutPort(strings.ToLower(address))
+	return ok && slices.ContainsFunc(permitted, func(p NetPermission) bool {
+		return matchGlob(strings.ToLower(p.Host), host) && (len(p.Ports) == 0 || slices.Contains(p.Ports, port))
+	})
+}

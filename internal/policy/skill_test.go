@@ -1,0 +1,136 @@
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+)
+
+func TestASkillIsHeldToItsManifest(t *testing.T) {
+	t.Parallel()
+	tools := []string{"web.fetch", "file.*"}
+	p := compile(t, Config{Skills: map[string]Skill{
+		"none":    {},
+		"groups":  {Permissions: &Permissions{ToolGroups: []string{"web", "group:fs"}}},
+		"nothing": {Permissions: &Permissions{Tools: &[]string{}, ToolGroups: []string{"web"}}},
+		"whole": {Permissions: &Permissions{
+			Tools: &tools, ToolGroups: []string{"runtime"}, ExecutionEnvironment: "gvisor",
+			FS:  FSPermissions{Read: []string{"/srv/**", "/etc/*.conf"}, Write: []string{"/srv/out/*"}},
+			Net: []NetPermission{{Host: "*.example.com", Ports: []int{443}}, {Host: "127.0.0.1"}}, Secrets: SecretPermissions{Scopes: []string{"docs", "team-*"}},
+		}},
+	}})
+	for _, tt := range []struct {
+		skill, tool string
+		want        Effect
+	}{
+		{"none", "web:fetch", Deny},
+		{"groups", "web:fetch", Allow},
+		{"groups", "file:read", Allow},
+		{"groups", "shell:exec", Deny},
+		{"nothing", "web:fetch", Deny},
+		{"whole", "file:read", Allow},
+		{"whole", "shell:exec", Deny}, // tools overrides tool_groups
+		{"other", "web:fetch", Deny},
+		{"", "shell:exec", Allow},
+	} {
+		got := decide(p, tool(tt.tool), toolroom.Identity{Skill: tt.skill})
+		if got.Effect != tt.want {
+			t.Errorf("%s calls %s: %+v", tt.skill, tt.tool, got)
+		}
+	}
+	for name, tt := range map[string]struct {
+		does Effects
+		want string // the limit that is broken
+	}{
+		"nothing":               {Effects{}, ""},
+		"within":                {Effects{Read: []string{"/srv/a/b", "/etc/x.conf"}, Write: []string{"/srv/out/a"}, Hosts: []string{"api.example.com:443", "127.0.0.1:1"}, Secrets: []string{"docs", "team-a"}}, ""},
+		"a folder itself":       {Effects{Read: []string{"/srv"}}, ""},
+		"another file":          {Effects{Read: []string{"/srv/a", "/etc/shadow"}}, "fs.read: /etc/shadow"},
+		"deeper than the glob":  {Effects{Read: []string{"/etc/a/x.conf"}}, "fs.read"},
+		"reading is no writing": {Effects{Write: []string{"/srv/a"}}, "fs.write"},
+		"deeper for writing":    {Effects{Write: []string{"/srv/out/a/b"}}, "fs.write"},
+		"a way up":              {Effects{Read: []string{"/srv/../etc/shadow"}}, "fs.read"},
+		"another port":          {Effects{Hosts: []string{"api.example.com:80"}}, "net"},
+		"the host above":        {Effects{Hosts: []string{"example.com:443"}}, "net"},
+		"a host that ends so":   {Effects{Hosts: []string{"evilexample.com:443"}}, "net"},
+		"in capitals":           {Effects{Hosts: []string{"API.Example.COM:443"}}, ""},
+		"with a dot at its end": {Effects{Hosts: []string{"api.example.com.:443"}}, ""},
+		"no port":               {Effects{Hosts: []string{"api.example.com"}}, "net"},
+		"another scope":         {Effects{Secrets: []string{"docs", "prod"}}, "secrets.scopes: prod"},
+	} {
+		got := decideCall(p, tool("web:fetch"), toolroom.Identity{Skill: "whole"}, &Context{Effects: &tt.does})
+		if (got.Effect == Deny) != (tt.want != "") || !strings.Contains(got.Rule, tt.want) || got.Isolation != "gvisor" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestManifestsAreReadFromFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"whole.json": `{"name":"x","version":"1","permissions":{"tool_groups":["web"],"fs":{"read":["/a"]},"net":[{"host":"h","ports":[1]}],"secrets":{"scopes":["s"]},"execution_environment":"process"}}`,
+		"none.json":  `{"name":"x"}`, "null.json": `{"permissions":null}`, "wrong.json": `{"permissions":{"tols":[]}}`, "no.json": `[`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := ReadManifests(Config{Skills: map[string]Skill{"w": {Manifest: "whole.json"}, "n": {Manifest: filepath.Join(dir, "none.json")}, "u": {Manifest: "null.json"}}}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Skills["w"].Permissions; p == nil || p.ToolGroups[0] != "web" || p.Net[0].Ports[0] != 1 || p.Secrets.Scopes[0] != "s" || p.ExecutionEnvironment != "process" {
+		t.Errorf("%+v", p)
+	}
+	if c.Skills["n"].Permissions != nil || c.Skills["u"].Permissions != nil {
+		t.Error("a manifest without permissions has some")
+	}
+	_, err = ReadManifests(Config{Skills: map[string]Skill{
+		"a": {Manifest: "wrong.json"}, "b": {Manifest: "no.json"}, "c": {Manifest: "missing.json"},
+		"d": {Manifest: "whole.json", Permissions: &Permissions{}},
+	}}, dir)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for i, want := range []string{`tools.skills.a.manifest: `, "tools.skills.b.manifest: ", "tools.skills.c.manifest: ", "tools.skills.d.permissions: "} {
+		if line := strings.Split(err.Error(), "\n")[i]; !strings.HasPrefix(line, want) {
+			t.Errorf("%q, want %s", line, want)
+		}
+	}
+}
+
+func TestMistakesInTheOtherSectionsAreToldToo(t *testing.T) {
+	t.Parallel()
+	_, err := Compile(Config{
+		Rules:     Rules{Autonomy: "conservativ"},
+		Hooks:     []Hook{{"file.*", "ask"}, {"no namespace", ActionLog}},
+		Denylist:  []Denial{{Tool: "shell.exec", ArgsPattern: "("}, {Tool: "x"}},
+		Sensitive: Sensitive{Tools: []string{"group:rutnime"}, Mode: "deny"},
+		Skills: map[string]Skill{"s": {Permissions: &Permissions{
+			ToolGroups: []string{"wbe"}, Net: []NetPermission{{Ports: []int{70000}}}, ExecutionEnvironment: "gvizor",
+		}}},
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		"tools.autonomy: there is no autonomy \"conservativ\" (did you mean conservative?)",
+		"tools.hooks[0].action: there is no action \"ask\": there are confirm, log, silent",
+		"tools.hooks[1].tool: ",
+		"tools.immutable_denylist[0].args_pattern: ",
+		"tools.immutable_denylist[1].tool: ",
+		"tools.sensitive.tools[0]: there is no group \"rutnime\" (did you mean runtime?)",
+		"tools.sensitive.mode: ",
+		"tools.skills.s.tool_groups[0]: there is no group \"wbe\" (did you mean web?)",
+		"tools.skills.s.net[0].host: ", "tools.skills.s.net[0].ports: 70000 is no port",
+		"tools.skills.s.execution_environment: there is no isolation \"gvizor\" (did you mean gvisor?)",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("it does not say %s:\n%v", want, err)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package run_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/run"
+)
+
+// deciderFunc decides by a function.
+type deciderFunc func(policy.Request) policy.Decision
+
+func (f deciderFunc) Decide(_ context.Context, r policy.Request) policy.Decision { return f(r) }
+
+func TestAToolThatIsNotIsolatedEnoughDoesNotRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *run.Options) {
+		o.Policy = deciderFunc(func(policy.Request) policy.Decision {
+			return policy.Decision{Effect: policy.Allow, Rule: "r", Isolation: policy.IsolationGVisor}
+		})
+	})
+	b.add(tool("a:b"), value(`1`))
+	r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"})
+	if r.Error == nil || r.Error.Code != toolroom.CodeSandboxUnavailable || r.Effects != toolroom.EffectsNone || !strings.Contains(r.Error.Message, "gvisor") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestAHookThatLogsWritesALine(t *testing.T) {
+	t.Parallel()
+	var lines bytes.Buffer
+	b := newBench(t, func(o *run.Options) {
+		o.Log = slog.New(slog.NewTextHandler(&lines, nil))
+		o.Policy = deciderFunc(func(r policy.Request) policy.Decision {
+			return policy.Decision{Effect: policy.Allow, Rule: "r", Log: r.Tool.ID.Name == "loud"}
+		})
+	})
+	b.add(tool("a:loud"), value(`1`))
+	b.add(tool("a:quiet"), value(`1`))
+	b.Run(t.Context(), toolroom.Call{Tool: "a:loud", Surface: "mcp", Identity: toolroom.Identity{Subject: "ann"}})
+	b.Run(t.Context(), toolroom.Call{Tool: "a:quiet"})
+	if got := lines.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "tool=a:loud identity=ann surface=mcp effect=allow rule=r") {
+		t.Errorf("the log is\n%s", got)
+	}
+}
+
+func TestTheDeciderIsToldOfTheCall(t *testing.T) {
+	t.Parallel()
+	var asked []*policy.Context
+	b := newBench(t, func(o *run.Options) {
+		o.Policy = deciderFunc(func(r policy.Request) policy.Decision {
+			if r.Call != nil {
+				asked = append(asked, r.Call)
+			}
+			return policy.Decision{Effect: policy.Allow, Rule: "r"}
+		})
+	})
+	b.add(tool("a:b"), value(`1`))
+	b.Run(t.Context(), toolroom.Call{Tool: "a:b", Surface: "mcp", Session: "s", Arguments: []byte(`{"n":1}`)})
+	if len(asked) != 1 {
+		t.Fatalf("asked %d times", len(asked))
+	}
+	got := asked[0]
+	arguments, err := got.Arguments()
+	if object, ok := arguments.(map[string]any); err != nil || !ok || len(object) != 1 {
+		t.Errorf("%v %v", arguments, err)
+	}
+	if got.Surface != "mcp" || got.Session != "s" || got.Time.IsZero() || got.Budget.Calls != toolroom.DefaultMaxCalls || got.Budget.Bytes != toolroom.DefaultMaxBytes {
+		t.Errorf("%+v", got)
+	}
+}

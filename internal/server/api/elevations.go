@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/server/auth"
+)
+
+// Elevator lets operators say who may call sensitive tools.
+type Elevator interface {
+	Elevate(ctx context.Context, e policy.Elevation, lasts time.Duration) (*policy.Elevation, error)
+	Elevations(ctx context.Context) ([]*policy.Elevation, error)
+	EndElevation(ctx context.Context, id string) error
+}
+
+// ElevationRequest asks for an elevation.
+type ElevationRequest struct {
+	Subject string   `json:"subject" doc:"whose it is: the subject of a token"`
+	Agent   string   `json:"agent,omitempty" doc:"only when it acts as this agent"`
+	Tools   []string `json:"tools,omitempty" doc:"patterns; left out means every sensitive tool"`
+	Reason  string   `json:"reason,omitempty" maxLength:"2000"`
+	Seconds int64    `json:"seconds,omitempty" minimum:"0" doc:"how long (900, at most 86,400)"`
+}
+
+type elevationsOutput struct {
+	Body elevationList
+}
+
+type elevationList struct {
+	Elevations []*policy.Elevation `json:"elevations"`
+}
+
+type elevationOutput struct {
+	Body *policy.Elevation
+}
+
+func (s *Server) routeElevations() {
+	register(s, huma.Operation{
+		OperationID: "list-elevations", Method: http.MethodGet, Path: "/policy/elevations", Tags: []string{"policy"},
+		Summary: "List who may call sensitive tools, and until when; operators only",
+	}, s.listElevations)
+	register(s, huma.Operation{
+		OperationID: "elevate", Method: http.MethodPost, Path: "/policy/elevations", Tags: []string{"policy"},
+		Summary: "Let somebody else call sensitive tools for a time; operators only", RequestBody: jsonBody[ElevationRequest](s),
+	}, s.elevate)
+	register(s, huma.Operation{
+		OperationID: "end-elevation", Method: http.MethodDelete, Path: "/policy/elevations/{id}", Tags: []string{"policy"},
+		Summary: "Take an elevation back; operators only", DefaultStatus: http.StatusNoContent,
+	}, s.endElevation)
+}
+
+// elevator is for operators.
+func (s *Server) elevator(ctx context.Context) (Elevator, error) {
+	if s.o.Elevator == nil {
+		return nil, unsupported("this server keeps no elevations")
+	}
+	if !auth.IsOperator(auth.Identity(ctx)) {
+		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator sees or changes elevations").
+			WithHint("use a token of the group %s, or toolroom policy elevate on the machine itself", auth.Operators)
+	}
+	return s.o.Elevator, nil
+}
+
+func (s *Server) listElevations(ctx context.Context, _ *struct{}) (*elevationsOutput, error) {
+	elevator, err := s.elevator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := elevator.Elevations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &elevationsOutput{Body: elevationList{Elevations: append([]*policy.Elevation{}, list...)}}, nil
+}
+
+func (s *Server) elevate(ctx context.Context, in *bodyInput) (*elevationOutput, error) {
+	elevator, err := s.elevator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	body, err := readJSON[ElevationRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	who := auth.Identity(ctx)
+	if body.Subject == who.Key() {
+		// An agent that holds an operator's token, or calls from the machine
+		// itself, must not lift its own limits.
+		return nil, toolroom.Errorf(toolroom.CodeDenied, "%s may not elevate itself here", who.Key()).
+			WithHint("another operator does it, or a person on the machine: toolroom policy elevate %s", who.Key())
+	}
+	seconds := min(max(body.Seconds, -1), int64(policy.MaxElevation/time.Second)+1)
+	e := policy.Elevation{Subject: body.Subject, Agent: body.Agent, Tools: body.Tools, By: who.Key(), Reason: body.Reason}
+	granted, err := elevator.Elevate(ctx, e, time.Duration(seconds)*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &elevationOutput{Body: granted}, nil
+}
+
+func (s *Server) endElevation(ctx context.Context, in *idInput) (*struct{}, error) {
+	elevator, err := s.elevator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return nil, elevator.EndElevation(ctx, in.ID)
+}

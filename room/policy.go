@@ -1,0 +1,229 @@
+package room
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/policy/cedar"
+	"github.com/toolroom/toolroom/internal/policy/trial"
+	"github.com/toolroom/toolroom/internal/receipt"
+)
+
+// Policy is the policy of a config: the layers of its section tools, with the
+// manifests of skills read, and the rules of its section policy. Paths are
+// relative to the config file.
+func Policy(c *config.Config, configFile string) (*policy.Policy, *cedar.Rules, error) {
+	folder := filepath.Dir(configFile)
+	tools, err := policy.ReadManifests(c.Tools, folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	compiled, err := policy.Compile(tools)
+	if err != nil {
+		return nil, nil, err
+	}
+	texts, err := ruleTexts(c.Policy, folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	rules, err := cedar.Compile(texts, cedar.Options{
+		DenyByDefault: c.Policy.Default == "deny", Environment: c.Policy.Environment, Groups: tools.GroupPatterns(),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	var written policy.Written
+	if len(texts) > 0 || c.Policy.Default == "deny" {
+		written = rules
+	}
+	return compiled.With(policy.Parts{Written: written}), rules, nil
+}
+
+// ReloadPolicy reads the files that the policy of the config in force is made
+// from again, and puts it in force from the next call on.
+func (r *Room) ReloadPolicy() error {
+	r.reloading.Lock()
+	defer r.reloading.Unlock()
+	p, err := r.compilePolicy(r.Config())
+	if err != nil {
+		return err
+	}
+	r.policy.current.Store(p)
+	r.log.Info("the policy has been read again")
+	return nil
+}
+
+// PolicyFiles are the files of rules and the manifests of skills that the config
+// in force names.
+func (r *Room) PolicyFiles() []string {
+	c := r.Config()
+	var files []string
+	for _, item := range c.Policy.Rules {
+		if config.IsRuleFile(item) {
+			files = append(files, item)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Tools.Skills)) {
+		if manifest := c.Tools.Skills[name].Manifest; manifest != "" {
+			files = append(files, manifest)
+		}
+	}
+	for i, file := range files {
+		if !filepath.IsAbs(file) {
+			files[i] = filepath.Join(filepath.Dir(r.o.ConfigFile), file)
+		}
+	}
+	return files
+}
+
+func ruleTexts(p config.Policy, folder string) ([]cedar.Text, error) {
+	var texts []cedar.Text
+	var problems []error
+	for i, item := range p.Rules {
+		if !config.IsRuleFile(item) {
+			texts = append(texts, cedar.Text{Name: fmt.Sprintf("policy.rules[%d]", i), Body: []byte(item)})
+			continue
+		}
+		body, err := readRules(folder, item)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("policy.rules[%d]: %w", i, err))
+			continue
+		}
+		texts = append(texts, cedar.Text{Name: item, Body: body})
+	}
+	return texts, errors.Join(problems...)
+}
+
+func readRules(folder, path string) ([]byte, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(folder, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, cedar.MaxText+1))
+}
+
+func (r *Room) compilePolicy(c *config.Config) (*policy.Policy, error) {
+	p, _, err := Policy(c, r.o.ConfigFile)
+	if err != nil {
+		return nil, err
+	}
+	return p.WithElevations(r.store), nil
+}
+
+// Explain says what the policy decides about a tool for somebody, and what each
+// layer says. Without arguments, what depends on them is left out.
+func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (policy.Decision, error) {
+	tool, err := r.asked(ctx, spelling)
+	if err != nil {
+		return policy.Decision{}, err
+	}
+	call := &policy.Context{Time: time.Now()}
+	if len(arguments) > 0 {
+		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
+		if _, err := call.Arguments(); err != nil {
+			return policy.Decision{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not usable: %w", err)
+		}
+	}
+	return r.policy.Decide(ctx, policy.Request{Tool: tool, Who: who, Call: call}), nil
+}
+
+// asked is the tool that a policy is asked about, which need not be there yet.
+func (r *Room) asked(ctx context.Context, spelling string) (*toolroom.Tool, error) {
+	_ = r.find(ctx, spelling) // a source that cannot be listed now is no hindrance
+	return r.known(ctx, spelling)
+}
+
+// known is asked for tools that were listed before: it starts no source.
+func (r *Room) known(_ context.Context, spelling string) (*toolroom.Tool, error) {
+	e, err := r.catalog.Resolve(spelling, nil)
+	if err == nil {
+		return &e.Tool, nil
+	}
+	id, idErr := firstReading(spelling)
+	if idErr != nil {
+		return nil, err
+	}
+	return &toolroom.Tool{ID: id}, nil
+}
+
+// TryPolicy decides the cases of a trial under the policy in force.
+func (r *Room) TryPolicy(ctx context.Context, cases []trial.Case) ([]trial.Outcome, error) {
+	return trial.New(r.policy.current.Load(), r.asked).Run(ctx, cases)
+}
+
+// ReplayPolicy decides the calls recorded since a time again, under the policy
+// in force, and tells which would be decided otherwise now.
+func (r *Room) ReplayPolicy(ctx context.Context, since time.Time) (*trial.Replayed, error) {
+	replayed := &trial.Replayed{Changes: []trial.Change{}}
+	tried := trial.New(r.policy.current.Load(), r.known)
+	query := receipt.Query{Since: since, AfterSeq: receipt.FromStart, Limit: receipt.MaxLimit}
+	for {
+		page, err := r.Receipts(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range page {
+			tried.Replay(ctx, replayed, trial.Recorded{
+				ID: c.ID, Tool: c.Tool, Identity: c.Identity, Surface: c.Surface, Session: c.Session, Started: c.Started,
+				Arguments: c.Arguments, Was: c.Decision, Rule: c.Rule, Layers: c.Layers,
+			})
+			query.AfterSeq = c.Seq
+		}
+		if len(page) < receipt.MaxLimit {
+			return replayed, nil
+		}
+	}
+}
+
+// Elevate lets an identity call sensitive tools for a time; zero is the default
+// of 15 minutes.
+func (r *Room) Elevate(ctx context.Context, e policy.Elevation, lasts time.Duration) (*policy.Elevation, error) {
+	granted, err := policy.NewElevation(e, lasts, time.Now().UTC().Truncate(time.Microsecond))
+	if err != nil {
+		return nil, err
+	}
+	if err := r.store.AddElevation(ctx, granted); err != nil {
+		return nil, err
+	}
+	r.log.Info("an elevation was granted", "id", granted.ID, "subject", granted.Subject, "agent", granted.Agent, "tools", granted.Tools, "by", granted.By, "expires", granted.Expires, "reason", granted.Reason)
+	return granted, nil
+}
+
+// Elevations are those in force.
+func (r *Room) Elevations(ctx context.Context) ([]*policy.Elevation, error) {
+	return r.store.Elevations(ctx, "", time.Now())
+}
+
+// EndElevation takes an elevation back.
+func (r *Room) EndElevation(ctx context.Context, id string) error {
+	return r.store.EndElevation(ctx, id, time.Now())
+}
+
+func firstReading(spelling string) (toolroom.ID, error) {
+	readings, err := toolroom.Spellings(spelling)
+	if err != nil {
+		return toolroom.ID{}, err
+	}
+	for _, id := range readings {
+		if id.Namespace != "" {
+			return id, nil
+		}
+	}
+	return toolroom.ID{}, toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", spelling)
+}

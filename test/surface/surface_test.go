@@ -1,0 +1,341 @@
+// Package surface holds every door into Toolroom to one policy: the same call is
+// decided in the same way, and leaves the same receipt, whichever way it comes.
+// A new door is a row in doors_test.go.
+package surface
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/server"
+	"github.com/toolroom/toolroom/room"
+)
+
+const configText = `
+server: {listen: "127.0.0.1:0"}
+limits: {approval_wait: 1ms}
+tools:
+  profile: messaging
+  allow: ["issues.*", "shell.*", "relay.*", "notes.*"]
+  deny: ["browser.*"]
+  agents: {fast: {profile: minimal, allow: ["relay.*"]}}
+  providers: {ollama: {deny: ["web.fetch"]}}
+  skills: {reader: {permissions: {tools: ["web.fetch", "relay.*"]}}}
+  hooks: [{tool: issues.close, action: confirm}]
+  immutable_denylist: [{tool: "shell.*", args_pattern: 'rm -rf /', reason: never}]
+  sensitive: {tools: ["notes.drop"]}
+policy:
+  rules:
+    - '@id("no-etc") forbid(principal, action, resource == Tool::"shell:exec") when { context.arguments.command like "*/etc/*" };'
+    - '@isolation("gvisor") permit(principal, action, resource == Tool::"shell:spawn");'
+`
+
+// attempt is one call that is made through every door.
+type attempt struct {
+	name      string
+	tool      string // canonical; spelled is how the caller writes it
+	spelled   string
+	arguments string
+	who       toolroom.Identity
+	effect    policy.Effect
+	code      toolroom.Code // empty is success
+	rule      string        // a part of it
+}
+
+func attempts() []attempt {
+	const safe = `{"command":"ls"}`
+	return []attempt{
+		{name: "allowed by the profile", tool: "web:fetch", arguments: safe, effect: policy.Allow, rule: "tools.profile: messaging"},
+		{name: "denied by a pattern", tool: "browser:open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: `tools.deny[0]: "browser.*"`},
+		{name: "denied to an agent", tool: "shell:exec", arguments: safe, who: toolroom.Identity{Agent: "fast"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.agents.fast"},
+		{name: "denied to a provider", tool: "web:fetch", arguments: safe, who: toolroom.Identity{Provider: "ollama"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.providers.ollama.deny[0]"},
+		{name: "denied to a skill", tool: "shell:exec", arguments: safe, who: toolroom.Identity{Skill: "reader"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.skills.reader: its permissions do not have it"},
+		{name: "denied to an unknown skill", tool: "web:fetch", arguments: safe, who: toolroom.Identity{Skill: "raeder"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: `there is no skill "raeder"`},
+		{name: "asked about by a hook", tool: "issues:close", arguments: safe, effect: policy.Confirm, code: toolroom.CodeApprovalRequired, rule: "tools.hooks[0]"},
+		{name: "sensitive without elevation", tool: "notes:drop", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.sensitive.tools[0]"},
+		{name: "denied for its arguments by a rule", tool: "shell:exec", arguments: `{"command":"cat /etc/passwd"}`, effect: policy.Deny, code: toolroom.CodeDenied, rule: "(no-etc)"},
+		{name: "denied for its arguments for ever", tool: "shell:exec", arguments: `{"command":"rm  -rf\t/"}`, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.immutable_denylist[0]"},
+		{name: "allowed with other arguments", tool: "shell:exec", arguments: safe, effect: policy.Allow, rule: `tools.allow[1]: "shell.*"`},
+		{name: "not isolated enough", tool: "shell:spawn", arguments: safe, effect: policy.Allow, code: toolroom.CodeSandboxUnavailable, rule: `tools.allow[1]: "shell.*"`},
+		{name: "written with a dot", tool: "browser:open", spelled: "browser.open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "written for a model", tool: "browser:open", spelled: "browser__open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "written as of a server", tool: "browser:open", spelled: "mcp:browser:open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "by its bare name", tool: "browser:open", spelled: "open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "by its alias", tool: "browser:open", spelled: "page:visit", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "an argument that looks like another", tool: "shell:exec", arguments: `{"Command":"cat /etc/passwd"}`, code: toolroom.CodeInvalidArguments},
+	}
+}
+
+// fixture is a served room.
+type fixture struct {
+	t    *testing.T
+	dir  string
+	room *room.Room
+	url  string
+}
+
+func TestEveryDoorDecidesTheSame(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	for _, d := range doors() {
+		t.Run(d.name, func(t *testing.T) {
+			for _, a := range attempts() {
+				if a.spelled == "" {
+					a.spelled = a.tool
+				}
+				if d.through != "" && f.denied(t, d.through, a.who) {
+					continue
+				}
+				after := f.end(t)
+				worked := d.call(t, f, a)
+				got := f.receiptAfter(t, after, a.tool)
+				if worked != (a.code == "") {
+					t.Errorf("%s: the door says worked: %v", a.name, worked)
+				}
+				if got.Error == nil && a.code != "" || got.Error != nil && got.Error.Code != a.code {
+					t.Errorf("%s: the receipt has the error %v, want %q", a.name, got.Error, a.code)
+				}
+				if got.Surface != d.surface || got.Identity.Agent != a.who.Agent || got.Identity.Provider != a.who.Provider || got.Identity.Skill != a.who.Skill {
+					t.Errorf("%s: the receipt is of %+v via %s", a.name, got.Identity, got.Surface)
+				}
+				f.wantDecision(t, a, got)
+			}
+		})
+	}
+}
+
+func (f *fixture) denied(t *testing.T, tool string, who toolroom.Identity) bool {
+	t.Helper()
+	decision, err := f.room.Explain(t.Context(), tool, who, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decision.Effect == policy.Deny
+}
+
+// wantDecision holds a receipt to what explain says of the same call.
+func (f *fixture) wantDecision(t *testing.T, a attempt, got *receipt.Receipt) {
+	t.Helper()
+	if got.Decision != a.effect || !strings.Contains(got.Rule, a.rule) {
+		t.Errorf("%s: the receipt says %s by %s, want %s by %s", a.name, got.Decision, got.Rule, a.effect, a.rule)
+	}
+	if a.effect == "" {
+		return // it never came to a decision
+	}
+	explained, err := f.room.Explain(t.Context(), a.spelled, a.who, json.RawMessage(a.arguments))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(explained.Steps, got.Layers); diff != "" || got.Rule != explained.Rule || got.Isolation != explained.Isolation {
+		t.Errorf("%s: explain says otherwise (-explain +receipt):\n%s", a.name, diff)
+	}
+}
+
+func TestEveryListShowsTheSame(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	for _, who := range []toolroom.Identity{{}, {Agent: "fast"}, {Provider: "ollama"}, {Skill: "reader"}, {Skill: "raeder"}, {Agent: "fast", Provider: "ollama"}} {
+		var want []string
+		for _, id := range toolIDs() {
+			decision, err := f.room.Explain(t.Context(), id, who, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// What only a call can tell, such as an elevation, hides nothing.
+			denied := slices.ContainsFunc(decision.Steps, func(s policy.Step) bool {
+				return s.Effect == policy.Deny && s.Layer != policy.SensitiveLayer
+			})
+			if !denied {
+				want = append(want, id)
+			}
+		}
+		for _, l := range lists() {
+			if diff := cmp.Diff(want, ours(l.list(t, f, who))); diff != "" {
+				t.Errorf("%s for %+v (-explain +list):\n%s", l.name, who, diff)
+			}
+		}
+	}
+}
+
+func toolIDs() []string {
+	return []string{"browser:open", "issues:close", "notes:drop", "relay:call", "shell:exec", "shell:spawn", "web:fetch"}
+}
+
+// ours leaves out the builtin tools.
+func ours(ids []string) []string {
+	var out []string
+	for _, id := range ids {
+		if slices.Contains(toolIDs(), id) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// command is what the tools of the test take.
+type command struct {
+	Command string `json:"command"`
+}
+
+// relayed is a call that a tool makes.
+type relayed struct {
+	Tool      string         `json:"tool"`
+	Arguments map[string]any `json:"arguments"`
+}
+
+// openRoom opens a room with the tools of the test, for the server and for each
+// command line.
+func openRoom(ctx context.Context, o room.Options) (*room.Room, error) {
+	r, err := room.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range toolIDs() {
+		tool := toolroom.Tool{ID: toolroom.MustParseID(id), Description: "A tool of the test."}
+		switch id {
+		case "relay:call":
+			err = room.RegisterTool(r, tool, func(ctx context.Context, in relayed) (bool, error) {
+				return r.Run(ctx, toolroom.Call{Tool: in.Tool, Arguments: room.Args(in.Arguments).JSON()}).Error == nil, nil
+			})
+		case "browser:open":
+			tool.Aliases = []string{"page:visit"}
+			fallthrough
+		default:
+			err = room.RegisterTool(r, tool, func(_ context.Context, in command) (string, error) { return "did " + in.Command, nil })
+		}
+		if err != nil {
+			r.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func serve(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, dir: t.TempDir()}
+	if err := os.WriteFile(f.config(), []byte(configText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := openRoom(t.Context(), room.Options{Home: filepath.Join(f.dir, "home"), ConfigFile: f.config()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.room = r
+	ctx, cancel := context.WithCancel(context.Background())
+	started, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- server.Serve(ctx, r, server.Options{Version: "test", Started: func(at net.Addr) { started <- "http://" + at.String() }})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case f.url = <-started:
+	case err := <-ended:
+		ended <- nil
+		t.Fatal(err)
+	}
+	return f
+}
+
+func (f *fixture) config() string { return filepath.Join(f.dir, "toolroom.yaml") }
+
+// end is the place of the newest receipt.
+func (f *fixture) end(t *testing.T) int64 {
+	t.Helper()
+	list, err := f.room.Receipts(t.Context(), receipt.Query{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) == 0 {
+		return receipt.FromStart
+	}
+	return list[0].Seq
+}
+
+// receiptAfter waits for the one receipt of a tool after a place.
+func (f *fixture) receiptAfter(t *testing.T, after int64, tool string) *receipt.Receipt {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		list, err := f.room.Receipts(t.Context(), receipt.Query{AfterSeq: after, Tool: tool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) > 1 {
+			t.Fatalf("%d receipts of one call", len(list))
+		}
+		if len(list) == 1 {
+			return list[0]
+		}
+	}
+	t.Fatalf("no receipt of %s", tool)
+	return nil
+}
+
+// command runs a command line and returns its exit code and output.
+func (f *fixture) command(t *testing.T, args ...string) (code int, out string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	p := cli.Program{
+		In: strings.NewReader(""), Out: &stdout, Err: &stderr,
+		Home: filepath.Join(f.dir, "home"), Config: f.config(), Dir: f.dir, UserConfig: f.dir, UserHome: f.dir, User: "ann", Version: "test",
+		Open: openRoom,
+	}
+	return p.Run(t.Context(), args), stdout.String()
+}
+
+// post sends a request as somebody and returns the status and the body.
+func (f *fixture) post(t *testing.T, who toolroom.Identity, path, body string) (int, []byte) {
+	t.Helper()
+	return f.request(t, http.MethodPost, who, path, body)
+}
+
+func (f *fixture) request(t *testing.T, method string, who toolroom.Identity, path, body string) (int, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, f.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	actAs(req, who)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var answer bytes.Buffer
+	if _, err := answer.ReadFrom(res.Body); err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, answer.Bytes()
+}
+
+func actAs(req *http.Request, who toolroom.Identity) {
+	for name, value := range map[string]string{"Toolroom-Agent": who.Agent, "Toolroom-Provider": who.Provider, "Toolroom-Skill": who.Skill} {
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+}
