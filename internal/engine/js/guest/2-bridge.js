@@ -1,0 +1,123 @@
+// Frames: what the program asks and tells, and what the host answers.
+
+const kinds = {call: 10, chain: 11, search: 12, describe: 13, put: 14, get: 15, print: 20, progress: 21, log: 22, done: 30, failed: 31, start: 32, result: 33, cancel: 34};
+
+class ToolError extends PlainError {
+  constructor(e) {
+    super(e.message);
+    this.code = e.code;
+    this.phase = e.phase;
+    this.tool = e.tool;
+    this.retryable = !!e.retryable;
+    this.hint = e.hint || "";
+    if (e.details !== undefined) this.details = e.details;
+  }
+}
+defineProperty(ToolError.prototype, "name", {value: "ToolError", writable: true, configurable: true});
+
+let token, lastID = 0, over = false, maxCalls = 100;
+const waiting = new PlainMap();
+const {get: getWaiting, set: setWaiting, delete: deleteWaiting} = PlainMap.prototype;
+
+function beginFrame(kind, id) {
+  at = 4;
+  writeHead(0x80, 4);
+  writeHead(0, kind);
+  writeHead(0, id);
+  writeData(0x40, token);
+}
+
+function endFrame() {
+  view.setUint32(0, at - 4);
+  status[2] = at;
+  sendFrame(buffer);
+}
+
+function tell(kind, body) {
+  if (over) return;
+  beginFrame(kind, 0);
+  writeValue(body, 0);
+  endFrame();
+}
+
+// ask sends a question and returns its id.
+function ask(kind, write) {
+  flush();
+  if (lastID >= maxCalls) {
+    throw new ToolError({
+      code: "budget_exceeded", phase: "execute", message: "this program has made all the " + maxCalls + " tool calls that it may make",
+      hint: "make fewer calls, for example ask for larger pages, or ask for a higher limit of calls",
+    });
+  }
+  beginFrame(kind, lastID + 1);
+  write();
+  endFrame();
+  status[0]++;
+  return ++lastID;
+}
+
+function promised(kind, name, write) {
+  let made;
+  const promise = new PlainPromise((resolve, reject) => {
+    made = {resolve, reject, name, place: new PlainError("")};
+  });
+  apply(setWaiting, waiting, [ask(kind, write), made]);
+  return promise;
+}
+
+// blocking asks and stands still until the answer has come.
+function blocking(kind, name, write) {
+  const answer = {name, place: new PlainError("")};
+  apply(setWaiting, waiting, [ask(kind, write), answer]);
+  while (!answer.body) take(awaitFrame());
+  if (answer.body.error) throw toolError(answer);
+  return answer.body.value;
+}
+
+function toolError(answer) {
+  const e = new ToolError(answer.body.error);
+  e.stack = answer.place.stack; // where the call stands, not where its answer came in
+  return e;
+}
+
+// take deals with a frame of the host.
+function take(frame) {
+  data = frame;
+  pos = 5;
+  const kind = readHead(data[pos++] & 31), id = readHead(data[pos++] & 31);
+  const mark = readBytes(readHead(data[pos++] & 31));
+  const body = readValue();
+  data = undefined;
+  if (kind === kinds.start) {
+    token = mark;
+    return start(body);
+  }
+  if (kind !== kinds.result) return;
+  const answer = apply(getWaiting, waiting, [id]);
+  if (!answer) return;
+  apply(deleteWaiting, waiting, [id]);
+  status[0]--;
+  answer.body = body;
+  if (!answer.resolve) return;
+  if (body.error) answer.reject(toolError(answer));
+  else answer.resolve(body.value);
+}
+
+const soon = queueMicrotask;
+let printed = "", printing = "stdout", flushed = 0;
+
+function print(stream, text) {
+  if (stream !== printing) flush();
+  if (!printed) soon(flush); // at the latest when this turn ends
+  printing = stream;
+  printed += text;
+  if (printed.length > 8192 || PlainDate.now() - flushed > 100) flush();
+}
+
+function flush() {
+  if (!printed) return;
+  const text = printed;
+  printed = "";
+  flushed = PlainDate.now();
+  tell(kinds.print, {stream: printing, text});
+}
