@@ -50,6 +50,9 @@ var heavy = map[string][]string{
 	"github.com/cedar-policy/cedar-go":       {"internal/policy/cedar"},
 	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
 	"github.com/prometheus/client_golang":    {"internal/server/api"},
+	"github.com/tetratelabs/wazero":          {"internal/engine/quickjs", "internal/engine/wasmfuel"},
+	"github.com/evanw/esbuild":               {"internal/engine/js/program"},
+	"github.com/dop251/goja":                 {"internal/engine/js/program"},
 }
 
 func TestArrowsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {

@@ -96,9 +96,9 @@ var doors = [...]struct {
 	name string
 	open door
 }{
-	{"send", send},     // (Uint8Array): its first [first] bytes are one frame
-	{"limits", limits}, // (): [first] milliseconds, [second] MiB
-	{"text", text},     // (Uint8Array): the string of its bytes [first] to [second]
+	{"send", send},       // (Uint8Array): its first [first] bytes are one frame
+	{"limits", limits},   // (): [first] milliseconds, [second] MiB
+	{"text", text},       // (Uint8Array): the string of its bytes [first] to [second]
 	{"encoded", encoded}, // (string): its UTF-8 as Uint8Array
 	{"random", random},   // (): a Uint8Array of [first] random bytes
 	{"await", await},     // (): waits for a frame, gives it as Uint8Array

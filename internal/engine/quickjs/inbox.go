@@ -68,3 +68,13 @@ func (b *Inbox) wait(ctx context.Context, atMost time.Duration) ([]byte, bool) {
 		}
 	}
 }
+
+// First is the frame that will be delivered next, nil if there is none.
+func (b *Inbox) First() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.frames) == 0 {
+		return nil
+	}
+	return b.frames[0]
+}

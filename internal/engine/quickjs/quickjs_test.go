@@ -71,20 +71,22 @@ func TestSpike(t *testing.T) {
 	start := time.Now()
 	m := machine(t)
 	t.Log("boot", time.Since(start))
-	for _, p := range []string{"try { evaluate('let a = 1;\\n  foo bar') } catch (e) { e.stack + JSON.stringify(Object.getOwnPropertyNames(e))+e.lineNumber }", "try { evaluate('(async()=>{ function f(){ null.x }\\n  f() })')().catch(e=>say('!'+e.stack)) } catch (e) { e.stack }; undefined",
-"Object.getOwnPropertyNames(globalThis).join()", "typeof Uint8Array.fromHex + typeof ''.isWellFormed+ typeof structuredClone", "navigator.userAgent + performance.now()"} {
+	for _, p := range []string{
+		"try { evaluate('let a = 1;\\n  foo bar') } catch (e) { e.stack + JSON.stringify(Object.getOwnPropertyNames(e))+e.lineNumber }", "try { evaluate('(async()=>{ function f(){ null.x }\\n  f() })')().catch(e=>say('!'+e.stack)) } catch (e) { e.stack }; undefined",
+		"Object.getOwnPropertyNames(globalThis).join()", "typeof Uint8Array.fromHex + typeof ''.isWellFormed+ typeof structuredClone", "navigator.userAgent + performance.now()",
+	} {
 		start := time.Now()
 		out, end := eval(t, m, p)
-		
+
 		t.Log(p, "=>", out, end, time.Since(start))
 	}
 	for range 5 {
-	start = time.Now()
-	for range 1000 {
-		if out, _ := eval(t, m, "1+1"); out != "!2" {
-			t.Fatal(out)
+		start = time.Now()
+		for range 1000 {
+			if out, _ := eval(t, m, "1+1"); out != "!2" {
+				t.Fatal(out)
+			}
 		}
-	}
-	t.Log("1000 runs", time.Since(start))
+		t.Log("1000 runs", time.Since(start))
 	}
 }

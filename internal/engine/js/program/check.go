@@ -80,7 +80,7 @@ func (c *checker) declare(node, _ any) bool {
 			delete(c.pending, string(name.Name))
 		} else if ok {
 			if call, ok := n.Initializer.(*ast.CallExpression); ok {
-				if tool, _, _ := c.called(call); tool != nil {
+				if tool, _ := c.called(call); tool != nil {
 					c.pending[string(name.Name)] = tool
 				}
 			}
@@ -132,29 +132,34 @@ func path(e ast.Expression) []string {
 	return nil
 }
 
-// called is the tool that a call is of, with the call's arguments. Without a
-// tool, space is the known namespace that has no such name.
-func (c *checker) called(call *ast.CallExpression) (tool *bridge.Tool, arguments []ast.Expression, space string) {
+// called is the tool that a call is of. Without one, space is the known
+// namespace that has no such name.
+func (c *checker) called(call *ast.CallExpression) (tool *bridge.Tool, space string) {
 	names := path(call.Callee)
 	if len(names) == 0 || c.own[names[0]] {
-		return nil, nil, ""
+		return nil, ""
 	}
-	arguments = call.ArgumentList
-	if len(names) == 1 && names[0] == "call_tool" && len(arguments) > 0 {
-		if id, ok := arguments[0].(*ast.StringLiteral); ok {
-			return c.names[string(id.Value)], arguments[1:], ""
+	if byID(names) {
+		if len(call.ArgumentList) > 0 {
+			if id, ok := call.ArgumentList[0].(*ast.StringLiteral); ok {
+				return c.names[string(id.Value)], ""
+			}
 		}
-		return nil, nil, ""
+		return nil, ""
 	}
 	if t := c.names[strings.Join(names, ".")]; t != nil {
-		return t, arguments, ""
+		return t, ""
 	}
 	space = strings.Join(names[:len(names)-1], ".")
 	if len(c.spaces[space]) == 0 {
 		space = ""
 	}
-	return nil, nil, space
+	return nil, space
 }
+
+// byID tells call_tool: its author asks for the tool's own judgement of the
+// arguments, at the time of the call.
+func byID(names []string) bool { return len(names) == 1 && names[0] == "call_tool" }
 
 func (c *checker) visit(node, parent any) bool {
 	switch n := node.(type) {
@@ -171,10 +176,12 @@ func (c *checker) visit(node, parent any) bool {
 
 func (c *checker) call(call *ast.CallExpression, parent any) {
 	start := at(call.Callee.Idx0())
-	tool, arguments, space := c.called(call)
+	tool, space := c.called(call)
 	switch {
 	case tool != nil:
-		c.failure = c.arguments(tool, arguments, start)
+		if !byID(path(call.Callee)) {
+			c.failure = c.arguments(tool, call.ArgumentList, start)
+		}
 		statement, discarded := parent.(*ast.ExpressionStatement)
 		discarded = discarded && !(c.last && statement.Expression == ast.Expression(call))
 		if c.failure == nil && (discarded || misused(call, parent, tool)) {

@@ -12,7 +12,7 @@ import (
 // syntax is the tree of a program.
 type syntax struct {
 	source string
-	body []ast.Statement // of the function around the author's text
+	body   []ast.Statement // of the function around the author's text
 }
 
 func parse(source string) (*syntax, error) {
