@@ -15,7 +15,7 @@ import (
 // serve is the guest side of a bridge: it says hello, and runs what it is
 // sent, each program in an isolate of its own, until the stream ends.
 func serve(ctx context.Context, m *quickjs.Machine, stream io.ReadWriter) error {
-	s := &server{machine: m, wire: bridge.NewWire(stream, 0), out: stream, runs: make(chan *quickjs.Inbox)}
+	s := &server{machine: m, wire: bridge.NewWire(stream, 0), out: stream, runs: make(chan job)}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: quickjs.Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
@@ -27,8 +27,8 @@ func serve(ctx context.Context, m *quickjs.Machine, stream io.ReadWriter) error 
 		stop() // a program whose host is gone must not go on
 		close(s.runs)
 	}()
-	for inbox := range s.runs {
-		if err := s.run(ctx, inbox); err != nil && ctx.Err() == nil {
+	for j := range s.runs {
+		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
@@ -42,8 +42,15 @@ type server struct {
 	machine *quickjs.Machine
 	wire    *bridge.Wire
 	out     io.Writer
-	runs    chan *quickjs.Inbox
+	buffer  []byte // of the frame that goes out
+	runs    chan job
 	readErr error // of the reader, once runs is closed
+}
+
+// job is one run: what is for the guest, and the token of its frames.
+type job struct {
+	inbox *quickjs.Inbox
+	token []byte
 }
 
 // read sorts the host's frames: a start begins a run, others are for the run
@@ -52,58 +59,64 @@ func (s *server) read(stream io.Reader) error {
 	in := bufio.NewReaderSize(stream, 64<<10)
 	inbox := quickjs.NewInbox()
 	for {
-		frame, err := readFrame(in)
+		data, err := readFrame(in)
 		if err != nil {
 			inbox.Cancel()
 			return err
 		}
-		h, err := readHeader(frame)
+		h, err := readHeader(data)
 		if err != nil {
 			return err
 		}
 		switch h.kind {
 		case bridge.Start:
 			inbox = quickjs.NewInbox()
-			inbox.Put(frame)
-			s.runs <- inbox
+			inbox.Put(h.frame())
+			s.runs <- job{inbox, h.token}
 		case bridge.Cancel:
 			inbox.Cancel()
 		case bridge.Result:
-			inbox.Put(frame)
+			inbox.Put(h.frame())
 		default:
 			return fmt.Errorf("a guest is not sent %s", h.kind)
 		}
 	}
 }
 
-func (s *server) run(ctx context.Context, inbox *quickjs.Inbox) error {
+func (s *server) run(ctx context.Context, j job) error {
 	isolate, err := s.machine.Isolate(ctx)
 	if err != nil {
 		return err
 	}
 	defer isolate.Release()
-	start, err := readHeader(inbox.First())
-	if err != nil {
-		return err
-	}
-	end, err := isolate.Run(ctx, quickjs.Port{Inbox: inbox, MaxFrame: bridge.DefaultMaxFrame, Send: s.send})
+	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) }})
 	if end == quickjs.Finished {
 		return nil
 	}
-	return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: start.token, Body: describe(end, err)})
+	return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: describe(end, err)})
 }
 
-// send passes a frame of the guest on, as it is: the host judges it.
-func (s *server) send(frame []byte) (last bool, err error) {
-	if len(frame) < 4 || int(binary.BigEndian.Uint32(frame)) != len(frame)-4 {
-		return false, errors.New("the guest sent a frame of another length than it says")
+// send passes a frame of the guest on. Its body goes as it is: the host judges
+// it.
+func (s *server) send(token []byte, f quickjs.Frame) (last bool, err error) {
+	if f.Kind >= uint32(bridge.Start) {
+		return false, fmt.Errorf("a guest does not send %s", bridge.Kind(f.Kind))
 	}
-	h, err := readHeader(frame)
-	if err != nil {
-		return false, err
+	b := append(s.buffer[:0], 0, 0, 0, 0, 0x84)
+	b = appendHead(b, 0, uint64(f.Kind))
+	b = appendHead(b, 0, uint64(f.ID))
+	b = append(appendHead(b, 0x40, uint64(len(token))), token...)
+	b = append(b, f.Body...)
+	if len(b)-4 > bridge.DefaultMaxFrame {
+		return false, fmt.Errorf("a frame of %d bytes, the limit is %d", len(b)-4, bridge.DefaultMaxFrame)
 	}
-	_, err = s.out.Write(frame)
-	return h.kind == bridge.Done || h.kind == bridge.Failed, err
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	if cap(b) <= 1<<20 { // a rare huge frame must not stay pinned
+		s.buffer = b
+	}
+	_, err = s.out.Write(b)
+	kind := bridge.Kind(f.Kind)
+	return kind == bridge.Done || kind == bridge.Failed, err
 }
 
 // describe is the body of the last frame of a run that could not send its own.
@@ -120,79 +133,4 @@ func describe(end quickjs.End, err error) bridge.Map {
 		return fail(bridge.FailCancelled, "", "it was cancelled")
 	}
 	return fail(bridge.FailProgram, "", fmt.Sprintf("the JavaScript engine broke off: %.2000s", err))
-}
-
-// readFrame reads one frame with its length.
-func readFrame(in *bufio.Reader) ([]byte, error) {
-	head, err := in.Peek(4)
-	if err != nil {
-		return nil, err
-	}
-	size := binary.BigEndian.Uint32(head)
-	if size > bridge.DefaultMaxFrame {
-		return nil, fmt.Errorf("a frame of %d bytes, the limit is %d", size, bridge.DefaultMaxFrame)
-	}
-	frame := make([]byte, 4+size)
-	_, err = io.ReadFull(in, frame)
-	return frame, err
-}
-
-// header is the beginning of a frame, all that this side looks at.
-type header struct {
-	kind  bridge.Kind
-	token []byte
-}
-
-func readHeader(frame []byte) (header, error) {
-	h := reader{rest: frame}
-	h.skip(4)
-	if h.number(0x80) != 4 {
-		h.bad = true
-	}
-	kind := h.number(0)
-	h.number(0)
-	token := h.take(h.number(0x40))
-	if h.bad || kind > 255 {
-		return header{}, errors.New("a frame that begins with no header")
-	}
-	return header{bridge.Kind(kind), token}, nil
-}
-
-// reader reads the few CBOR heads of a header.
-type reader struct {
-	rest []byte
-	bad  bool
-}
-
-func (r *reader) skip(n uint64) { r.take(n) }
-
-func (r *reader) take(n uint64) []byte {
-	if n > uint64(len(r.rest)) {
-		r.bad, r.rest = true, nil
-		return nil
-	}
-	taken := r.rest[:n]
-	r.rest = r.rest[n:]
-	return taken
-}
-
-func (r *reader) number(major byte) uint64 {
-	first := r.take(1)
-	if r.bad || first[0]&0xe0 != major {
-		r.bad = true
-		return 0
-	}
-	info := first[0] & 0x1f
-	if info < 24 {
-		return uint64(info)
-	}
-	if info > 27 {
-		r.bad = true
-		return 0
-	}
-	var n uint64
-	for _, b := range r.take(1 << (info - 24)) {
-		n = n<<8 | uint64(b)
-	}
-	return n
 }

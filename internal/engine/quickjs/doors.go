@@ -18,8 +18,9 @@ import (
 const (
 	wordQuestions = iota // frames out that await a result
 	wordTimer            // milliseconds until a timer is due, -1 if none is set
-	wordFirst            // arguments of a door
+	wordFirst            // arguments of a door, and what a delivery is of
 	wordSecond
+	wordThird
 	words
 )
 
@@ -27,6 +28,10 @@ const (
 func (i *Isolate) status(word uint32) int32 {
 	value, _ := i.module.Memory().ReadUint32Le(i.machine.layout.status + 4*word)
 	return int32(value)
+}
+
+func (i *Isolate) setStatus(word uint32, value uint32) {
+	i.module.Memory().WriteUint32Le(i.machine.layout.status+4*word, value)
 }
 
 // stopError ends the execution of an isolate from within.
@@ -96,12 +101,12 @@ var doors = [...]struct {
 	name string
 	open door
 }{
-	{"send", send},       // (Uint8Array): its first [first] bytes are one frame
+	{"send", send},       // (Uint8Array): its first [first] bytes are the body of a frame, [second] its kind, [third] its id
 	{"limits", limits},   // (): [first] milliseconds, [second] MiB
 	{"text", text},       // (Uint8Array): the string of its bytes [first] to [second]
 	{"encoded", encoded}, // (string): its UTF-8 as Uint8Array
 	{"random", random},   // (): a Uint8Array of [first] random bytes
-	{"await", await},     // (): waits for a frame, gives it as Uint8Array
+	{"await", await},     // (): waits for a frame, gives its body; [first] is its kind, [second] its id
 }
 
 func hostCall(ctx context.Context, module api.Module, stack []uint64) {
@@ -159,16 +164,12 @@ func (i *Isolate) bytes(ctx context.Context, box uint32) (data []byte, at uint32
 
 func send(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	r := i.run
-	frame, _ := i.bytes(ctx, argument)
+	body, _ := i.bytes(ctx, argument)
 	n := int(i.status(wordFirst))
-	if r == nil || r.finished || n < 0 || n > len(frame) {
+	if r == nil || r.finished || n < 0 || n > len(body) {
 		return 0
 	}
-	if n > r.port.MaxFrame+4 {
-		r.err = fmt.Errorf("a frame of %d bytes, the limit is %d", n, r.port.MaxFrame)
-		panic(r.err)
-	}
-	last, err := r.port.Send(frame[:n])
+	last, err := r.port.Send(Frame{Kind: uint32(i.status(wordSecond)), ID: uint32(i.status(wordThird)), Body: body[:n]})
 	if err != nil {
 		r.err = err
 		panic(err)
@@ -220,8 +221,7 @@ func random(ctx context.Context, i *Isolate, _ uint32) uint64 {
 	}
 	data := make([]byte, n)
 	_, _ = rand.Read(data) // never fails, says its documentation
-	box, err := i.giveBytes(ctx, data)
-	return must(box, err)
+	return must(i.give(ctx, data, &i.newBytes))
 }
 
 // await waits for a frame while the guest stands still, for calls that read
@@ -236,36 +236,37 @@ func await(ctx context.Context, i *Isolate, _ uint32) uint64 {
 		r.interrupt = max(r.why(0), TimedOut)
 		panic(&stopError{r.interrupt})
 	}
-	return must(i.giveBytes(ctx, frame))
+	return must(i.giveFrame(ctx, frame))
 }
 
-// giveBytes makes a Uint8Array in the guest.
-func (i *Isolate) giveBytes(ctx context.Context, data []byte) (uint64, error) {
-	l := i.machine.layout
-	at := uint64(l.room)
-	if len(data) > roomSize {
-		return i.giveLargeBytes(ctx, data)
+// giveFrame hands a frame over: its kind and id in the status, its body as
+// the box that it returns.
+func (i *Isolate) giveFrame(ctx context.Context, f Frame) (uint64, error) {
+	i.setStatus(wordFirst, f.Kind)
+	i.setStatus(wordSecond, f.ID)
+	if f.Text {
+		return i.give(ctx, f.Body, &i.newString)
 	}
-	if !i.module.Memory().Write(uint32(at), data) {
-		return 0, errLayout
-	}
-	return i.newBytes.do(ctx, at, uint64(len(data)))
+	return i.give(ctx, f.Body, &i.newBytes)
 }
 
-func (i *Isolate) giveLargeBytes(ctx context.Context, data []byte) (uint64, error) {
-	malloc, free := i.module.ExportedFunction("wasm_malloc"), i.module.ExportedFunction("wasm_free")
-	at, err := malloc.Call(ctx, uint64(len(data)))
-	if err != nil {
-		return 0, err
+// give makes a value in the guest from bytes, which the engine copies.
+func (i *Isolate) give(ctx context.Context, data []byte, as *function) (uint64, error) {
+	memory, at := i.module.Memory(), uint64(i.machine.layout.room)
+	large := len(data) > roomSize
+	if large {
+		var err error
+		if at, err = i.malloc.do(ctx, uint64(len(data))); err != nil {
+			return 0, err
+		}
 	}
-	if at[0] == 0 || !i.module.Memory().Write(uint32(at[0]), data) {
+	if at == 0 || !memory.Write(uint32(at), data) {
 		return 0, errNoMemory
 	}
-	box, err := i.newBytes.do(ctx, at[0], uint64(len(data)))
-	if err != nil {
-		return 0, err
+	box, err := as.do(ctx, at, uint64(len(data)))
+	if err == nil && large {
+		_, err = i.free.do(ctx, at)
 	}
-	_, err = free.Call(ctx, at[0])
 	return box, err
 }
 

@@ -7,11 +7,19 @@ import (
 	"time"
 )
 
+// Frame is one message to or from the guest.
+type Frame struct {
+	Kind, ID uint32
+	// Body is JSON when Text is set: then the guest gets a string, else bytes.
+	Body []byte
+	Text bool
+}
+
 // Inbox holds the frames that wait for the guest. It takes any number of them,
 // so that whoever fills it always gets to see a cancellation.
 type Inbox struct {
 	mu        sync.Mutex
-	frames    [][]byte
+	frames    []Frame
 	filled    chan struct{} // holds one token when there may be frames
 	cancelled atomic.Bool
 }
@@ -20,7 +28,7 @@ type Inbox struct {
 func NewInbox() *Inbox { return &Inbox{filled: make(chan struct{}, 1)} }
 
 // Put adds a frame, which the inbox owns from then on.
-func (b *Inbox) Put(frame []byte) {
+func (b *Inbox) Put(frame Frame) {
 	b.mu.Lock()
 	b.frames = append(b.frames, frame)
 	b.mu.Unlock()
@@ -40,41 +48,31 @@ func (b *Inbox) wake() {
 	}
 }
 
-func (b *Inbox) take() []byte {
+func (b *Inbox) take() (Frame, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.frames) == 0 {
-		return nil
+		return Frame{}, false
 	}
 	frame := b.frames[0]
 	b.frames = b.frames[1:]
-	return frame
+	return frame, true
 }
 
 // wait waits for a frame, a cancellation, or the end of a time.
-func (b *Inbox) wait(ctx context.Context, atMost time.Duration) ([]byte, bool) {
+func (b *Inbox) wait(ctx context.Context, atMost time.Duration) (Frame, bool) {
 	timer := time.NewTimer(atMost)
 	defer timer.Stop()
 	for {
-		if frame := b.take(); frame != nil || b.cancelled.Load() {
-			return frame, frame != nil
+		if frame, ok := b.take(); ok || b.cancelled.Load() {
+			return frame, ok
 		}
 		select {
 		case <-b.filled:
 		case <-timer.C:
-			return nil, false
+			return Frame{}, false
 		case <-ctx.Done():
-			return nil, false
+			return Frame{}, false
 		}
 	}
-}
-
-// First is the frame that will be delivered next, nil if there is none.
-func (b *Inbox) First() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.frames) == 0 {
-		return nil
-	}
-	return b.frames[0]
 }

@@ -24,7 +24,7 @@ type Isolate struct {
 	stack   api.MutableGlobal
 	fuel    api.MutableGlobal
 
-	call, job, pending, newBytes, newString, utf8, freeUTF8, bytesOf, undefined, limitMemory, isString function
+	call, job, pending, newBytes, newString, utf8, freeUTF8, bytesOf, undefined, limitMemory, isString, malloc, free function
 
 	run  *run // nil between runs
 	uses int
@@ -49,6 +49,7 @@ func (i *Isolate) find() {
 		"qjs_new_uint8_array": &i.newBytes, "qjs_new_string": &i.newString, "qjs_get_string_len": &i.utf8,
 		"qjs_free_cstring": &i.freeUTF8, "JS_GetUint8Array": &i.bytesOf, "qjs_get_undefined": &i.undefined,
 		"qjs_set_memory_limit": &i.limitMemory, "qjs_is_string": &i.isString,
+		"wasm_malloc": &i.malloc, "wasm_free": &i.free,
 	} {
 		f.Function = i.module.ExportedFunction(name)
 	}
@@ -125,10 +126,8 @@ type Port struct {
 	// Inbox has the frames for the guest; the first is delivered at once.
 	Inbox *Inbox
 	// Send takes a frame of the guest. It is called from the goroutine of the
-	// run, and must not keep the bytes. Last reports that the run is over.
-	Send func(frame []byte) (last bool, err error)
-	// MaxFrame is the largest frame of the guest in bytes.
-	MaxFrame int
+	// run, and must not keep the body. Last reports that the run is over.
+	Send func(Frame) (last bool, err error)
 }
 
 // run is one run of an isolate.
@@ -149,9 +148,9 @@ const bootTime = 10 * time.Second
 // Run delivers the frames of the inbox to the guest until it sends its last.
 //
 // The prelude finds the doors in the global __doors and leaves there: deliver,
-// a function that takes a frame as Uint8Array, or undefined when a timer is
-// due, or null when nothing can happen any more; and status, an Int32Array with
-// the words that [layout] names.
+// a function that takes the body of a frame as string or Uint8Array, or
+// undefined when a timer is due, or null when nothing can happen any more; and
+// status, an Int32Array whose words stand in doors.go.
 //
 // An error tells more of an end other than Finished. The isolate must be
 // released after it.
@@ -168,11 +167,11 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 
 func (i *Isolate) serve(ctx context.Context, r *run) (End, error) {
 	for {
-		frame, end := i.next(r)
+		d, end := i.next(r)
 		if end != Finished {
 			return end, nil
 		}
-		err := i.deliver(ctx, frame)
+		err := i.deliver(ctx, d)
 		if err == nil && !r.finished {
 			err = i.drain(ctx, r)
 		}
@@ -192,52 +191,57 @@ func (i *Isolate) serve(ctx context.Context, r *run) (End, error) {
 	}
 }
 
-// next waits for something to deliver: a frame, a timer that is due (nil), or
-// that nothing can happen any more.
-func (i *Isolate) next(r *run) (frame delivery, end End) {
-	if frame := r.port.Inbox.take(); frame != nil {
-		return delivery{bytes: frame}, Finished
+// next waits for something to deliver: a frame, a timer that is due, or that
+// nothing can happen any more.
+func (i *Isolate) next(r *run) (delivery, End) {
+	if frame, ok := r.port.Inbox.take(); ok {
+		return delivery{what: aFrame, frame: frame}, Finished
 	}
 	questions, timer := i.status(wordQuestions), i.status(wordTimer)
 	if questions == 0 && timer < 0 {
-		return delivery{nothing: true}, Finished
+		return delivery{what: theEnd}, Finished
 	}
 	wait := time.Until(r.deadline)
 	due := timer >= 0 && time.Duration(timer)*time.Millisecond < wait
 	if due {
 		wait = time.Duration(timer) * time.Millisecond
 	}
-	bytes, ok := r.port.Inbox.wait(r.ctx, wait)
+	frame, ok := r.port.Inbox.wait(r.ctx, wait)
 	switch {
 	case r.port.Inbox.cancelled.Load() || r.ctx.Err() != nil:
 		return delivery{}, Cancelled
 	case ok:
-		return delivery{bytes: bytes}, Finished
+		return delivery{what: aFrame, frame: frame}, Finished
 	case due:
-		return delivery{}, Finished
+		return delivery{what: aTimer}, Finished
 	}
 	return delivery{}, TimedOut
 }
 
 // delivery is what deliver of the prelude is called with.
 type delivery struct {
-	bytes   []byte
-	nothing bool
+	what  int
+	frame Frame
 }
 
+const (
+	aFrame = iota
+	aTimer
+	theEnd
+)
+
 func (i *Isolate) deliver(ctx context.Context, d delivery) error {
-	argument := i.machine.layout.undefined
-	if d.nothing {
-		argument = i.machine.layout.null
-	}
-	if d.bytes != nil {
-		box, err := i.giveBytes(ctx, d.bytes)
-		if err != nil {
+	l := i.machine.layout
+	argument := uint64(l.undefined)
+	switch d.what {
+	case theEnd:
+		argument = uint64(l.null)
+	case aFrame:
+		var err error
+		if argument, err = i.giveFrame(ctx, d.frame); err != nil {
 			return err
 		}
-		argument = uint32(box)
 	}
-	l := i.machine.layout
 	if !i.module.Memory().WriteUint32Le(l.arguments, uint32(argument)) {
 		return errLayout
 	}

@@ -15,29 +15,27 @@ class ToolError extends PlainError {
 }
 defineProperty(ToolError.prototype, "name", {value: "ToolError", writable: true, configurable: true});
 
-let token, lastID = 0, over = false, maxCalls = 100;
+let lastID = 0, over = false, maxCalls = 100;
 const waiting = new PlainMap();
 const {get: getWaiting, set: setWaiting, delete: deleteWaiting} = PlainMap.prototype;
 
-function beginFrame(kind, id) {
-  at = 4;
-  writeHead(0x80, 4);
-  writeHead(0, kind);
-  writeHead(0, id);
-  writeData(0x40, token);
+// A frame is written as its body alone: the host puts the head before it.
+function beginFrame() {
+  at = 0;
 }
 
-function endFrame() {
-  view.setUint32(0, at - 4);
+function endFrame(kind, id) {
   status[2] = at;
+  status[3] = kind;
+  status[4] = id;
   sendFrame(buffer);
 }
 
 function tell(kind, body) {
   if (over) return;
-  beginFrame(kind, 0);
+  beginFrame();
   writeValue(body, 0);
-  endFrame();
+  endFrame(kind, 0);
 }
 
 // ask sends a question and returns its id.
@@ -49,9 +47,9 @@ function ask(kind, write) {
       hint: "make fewer calls, for example ask for larger pages, or ask for a higher limit of calls",
     });
   }
-  beginFrame(kind, lastID + 1);
+  beginFrame();
   write();
-  endFrame();
+  endFrame(kind, lastID + 1);
   status[0]++;
   return ++lastID;
 }
@@ -80,18 +78,19 @@ function toolError(answer) {
   return e;
 }
 
-// take deals with a frame of the host.
-function take(frame) {
-  data = frame;
-  pos = 5;
-  const kind = readHead(data[pos++] & 31), id = readHead(data[pos++] & 31);
-  const mark = readBytes(readHead(data[pos++] & 31));
-  const body = readValue();
-  data = undefined;
-  if (kind === kinds.start) {
-    token = mark;
-    return start(body);
+// take deals with a frame of the host: its body is JSON where JSON can hold it,
+// which the engine reads much faster than a prelude could, or else CBOR.
+function take(body) {
+  const kind = status[2], id = status[3];
+  if (typeof body === "string") {
+    body = parseJSON(body);
+  } else {
+    data = body;
+    pos = 0;
+    body = readValue();
+    data = undefined;
   }
+  if (kind === kinds.start) return start(body);
   if (kind !== kinds.result) return;
   const answer = apply(getWaiting, waiting, [id]);
   if (!answer) return;
@@ -103,6 +102,7 @@ function take(frame) {
   else answer.resolve(body.value);
 }
 
+const parseJSON = JSON.parse;
 const soon = queueMicrotask;
 let printed = "", printing = "stdout", flushed = 0;
 

@@ -35,7 +35,7 @@ function finish(value) {
   }
   if (over) return;
   flush();
-  beginFrame(kinds.done, 0);
+  beginFrame();
   writeHead(0xa0, 1);
   writeText("value");
   try {
@@ -45,7 +45,7 @@ function finish(value) {
     return end(() => ({kind: "value", type: "ValueError", message: "the value given back cannot leave the program: " + e.message}));
   }
   over = true;
-  endFrame();
+  endFrame(kinds.done, 0);
 }
 
 function fault(e) {
@@ -61,10 +61,10 @@ function end(describe) {
   } catch (e) {
     body = {kind: "program", type: "Error", message: "an error that cannot be read was thrown"};
   }
-  beginFrame(kinds.failed, 0);
+  beginFrame();
   writeValue(body, 0);
   over = true;
-  endFrame();
+  endFrame(kinds.failed, 0);
 }
 
 // failure describes an error. Positions are those of the text that ran; the
@@ -88,10 +88,10 @@ function failure(kind, e) {
   return body;
 }
 
-doors.deliver = (frame) => {
-  if (frame) {
-    take(frame);
-  } else if (frame === null) {
+doors.deliver = (body) => {
+  if (body) {
+    take(body);
+  } else if (body === null) {
     end(() => ({kind: "program", type: "Deadlock", message: "the program waits for a promise that nothing will settle"}));
   } else {
     runTimers();
