@@ -106,7 +106,9 @@ func (s *server) send(token []byte, f quickjs.Frame) (last bool, err error) {
 	b = appendHead(b, 0, uint64(f.Kind))
 	b = appendHead(b, 0, uint64(f.ID))
 	b = append(appendHead(b, 0x40, uint64(len(token))), token...)
-	b = append(b, f.Body...)
+	if b, err = appendBody(b, f); err != nil {
+		return false, err
+	}
 	if len(b)-4 > bridge.DefaultMaxFrame {
 		return false, fmt.Errorf("a frame of %d bytes, the limit is %d", len(b)-4, bridge.DefaultMaxFrame)
 	}
@@ -117,6 +119,18 @@ func (s *server) send(token []byte, f quickjs.Frame) (last bool, err error) {
 	_, err = s.out.Write(b)
 	kind := bridge.Kind(f.Kind)
 	return kind == bridge.Done || kind == bridge.Failed, err
+}
+
+// appendBody writes what the guest gave as JSON in the way of the bridge.
+func appendBody(b []byte, f quickjs.Frame) ([]byte, error) {
+	if !f.Text {
+		return append(b, f.Body...), nil
+	}
+	value, err := bridge.FromJSON(f.Body)
+	if err != nil {
+		return nil, fmt.Errorf("the guest sent no JSON: %w", err)
+	}
+	return bridge.AppendValue(b, value)
 }
 
 // describe is the body of the last frame of a run that could not send its own.

@@ -101,7 +101,7 @@ var doors = [...]struct {
 	name string
 	open door
 }{
-	{"send", send},       // (Uint8Array): its first [first] bytes are the body of a frame, [second] its kind, [third] its id
+	{"send", send},       // (string or Uint8Array): the body of a frame, of bytes the first [first]; [second] is its kind, [third] its id
 	{"limits", limits},   // (): [first] milliseconds, [second] MiB
 	{"text", text},       // (Uint8Array): the string of its bytes [first] to [second]
 	{"encoded", encoded}, // (string): its UTF-8 as Uint8Array
@@ -164,18 +164,43 @@ func (i *Isolate) bytes(ctx context.Context, box uint32) (data []byte, at uint32
 
 func send(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	r := i.run
-	body, _ := i.bytes(ctx, argument)
-	n := int(i.status(wordFirst))
-	if r == nil || r.finished || n < 0 || n > len(body) {
+	if r == nil || r.finished {
 		return 0
 	}
-	last, err := r.port.Send(Frame{Kind: uint32(i.status(wordSecond)), ID: uint32(i.status(wordThird)), Body: body[:n]})
+	f := Frame{Kind: uint32(i.status(wordSecond)), ID: uint32(i.status(wordThird))}
+	pointer := i.borrowText(ctx, argument, &f.Body)
+	if f.Text = pointer != 0; !f.Text {
+		f.Body, _ = i.bytes(ctx, argument)
+		n := int(i.status(wordFirst))
+		if n < 0 || n > len(f.Body) {
+			return 0
+		}
+		f.Body = f.Body[:n]
+	}
+	last, err := r.port.Send(f)
 	if err != nil {
 		r.err = err
 		panic(err)
 	}
+	if f.Text {
+		must(i.freeUTF8.do(ctx, pointer))
+	}
 	r.finished = last
 	return 0
+}
+
+// borrowText gives the UTF-8 of a string of the guest, to be given back by its
+// pointer; 0 when the value is no string. Of an object this would call methods
+// of the guest.
+func (i *Isolate) borrowText(ctx context.Context, box uint32, text *[]byte) (pointer uint64) {
+	if uint32(must(i.isString.do(ctx, uint64(box)))) == 0 {
+		return 0
+	}
+	at := i.machine.layout.scratch
+	pointer = must(i.utf8.do(ctx, uint64(box), uint64(at)))
+	length, _ := i.module.Memory().ReadUint32Le(at)
+	*text, _ = i.module.Memory().Read(uint32(pointer), length)
+	return pointer
 }
 
 func limits(ctx context.Context, i *Isolate, _ uint32) uint64 {
@@ -199,17 +224,12 @@ func text(ctx context.Context, i *Isolate, argument uint32) uint64 {
 }
 
 func encoded(ctx context.Context, i *Isolate, argument uint32) uint64 {
-	// A string only: of an object this would call methods of the guest.
-	if uint32(must(i.isString.do(ctx, uint64(argument)))) == 0 {
-		return 0
-	}
-	at := i.machine.layout.scratch
-	pointer := must(i.utf8.do(ctx, uint64(argument), uint64(at)))
-	length, _ := i.module.Memory().ReadUint32Le(at)
+	var text []byte
+	pointer := i.borrowText(ctx, argument, &text)
 	if pointer == 0 {
 		return 0
 	}
-	box := must(i.newBytes.do(ctx, pointer, uint64(length)))
+	box := must(i.newBytes.do(ctx, pointer, uint64(len(text))))
 	must(i.freeUTF8.do(ctx, pointer))
 	return box
 }

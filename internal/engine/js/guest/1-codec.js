@@ -1,5 +1,5 @@
-// Values to and from the subset of CBOR that the bridge speaks. Text of more
-// than a few letters is converted by the host, which is much faster at it.
+// Values to and from the host: as JSON, which the engine itself reads and
+// writes, where that loses nothing, or else as CBOR, which is slower here.
 
 const doors = __doors;
 const {send: sendFrame, limits: setLimits, text: decodeText, encoded: encodeText, random: randomBytes, await: awaitFrame} = doors;
@@ -15,7 +15,7 @@ const {fromCharCode} = String;
 const {isView} = ArrayBuffer;
 const apply = Reflect.apply;
 const objectPrototype = Object.prototype, datePrototype = Date.prototype;
-const charCodeAt = String.prototype.charCodeAt, toWellFormed = String.prototype.toWellFormed;
+const {parse: parseJSON, stringify: writeJSON} = JSON;
 const subarray = Uint8Array.prototype.subarray, setBytes = Uint8Array.prototype.set, fromHex = Uint8Array.fromHex;
 const PlainPromise = Promise, PlainError = Error, PlainDate = Date, Bytes = Uint8Array, Big = BigInt, Text = String;
 const PlainMap = Map, PlainSet = Set;
@@ -33,6 +33,39 @@ class Handle {
 class ValueProblem extends PlainError {}
 
 const maxNesting = 100, maxValue = 16 * 1024 * 1024 - 4096;
+
+// isSimple tells whether JSON holds a value as it is. Of anything else, and of
+// what cannot be sent at all, writeValue knows more.
+let visited = 0;
+function isSimple(v, depth) {
+  switch (typeof v) {
+    case "string": return v.isWellFormed();
+    case "number": return v - v === 0;
+    case "boolean": case "undefined": return true;
+    case "object": break;
+    default: return false;
+  }
+  if (v === null) return true;
+  if (depth > maxNesting || ++visited > 1000000) return false;
+  if (isArray(v)) {
+    for (let i = 0; i < v.length; i++) if (!isSimple(v[i], depth + 1)) return false;
+    return true;
+  }
+  const prototype = getPrototypeOf(v);
+  if (prototype !== objectPrototype && prototype !== null || v.toJSON !== undefined) return false;
+  const names = keysOf(v);
+  for (let i = 0; i < names.length; i++) if (!isSimple(v[names[i]], depth + 1)) return false;
+  return true;
+}
+
+function simple(v) {
+  visited = 0;
+  try {
+    return isSimple(v, 0);
+  } catch (e) {
+    return false;
+  }
+}
 
 let buffer = new Bytes(4096), view = new DataView(buffer.buffer), at = 0;
 const trail = [], parents = [];
@@ -72,23 +105,7 @@ function writeHead(major, n) {
 }
 
 function writeText(s) {
-  const n = s.length;
-  if (n < 24) {
-    reserve(n + 1);
-    const start = at++;
-    let i = 0;
-    for (; i < n; i++) {
-      const c = apply(charCodeAt, s, [i]);
-      if (c > 127) break;
-      buffer[at++] = c;
-    }
-    if (i === n) {
-      buffer[start] = 0x60 | n;
-      return;
-    }
-    at = start;
-  }
-  writeData(0x60, encodeText(apply(toWellFormed, s, [])));
+  writeData(0x60, encodeText(s.toWellFormed()));
 }
 
 function writeData(major, bytes) {
@@ -291,22 +308,8 @@ function readHead(info) {
 }
 
 function readText(n) {
-  const end = pos + n;
-  if (n < 16) {
-    let s = "", i = pos;
-    for (; i < end; i++) {
-      const c = data[i];
-      if (c > 127) break;
-      s += fromCharCode(c);
-    }
-    if (i === end) {
-      pos = end;
-      return s;
-    }
-  }
   status[2] = pos;
-  status[3] = end;
-  pos = end;
+  status[3] = pos += n;
   return decodeText(data);
 }
 

@@ -16,57 +16,54 @@ class ToolError extends PlainError {
 defineProperty(ToolError.prototype, "name", {value: "ToolError", writable: true, configurable: true});
 
 let lastID = 0, over = false, maxCalls = 100;
-const waiting = new PlainMap();
-const {get: getWaiting, set: setWaiting, delete: deleteWaiting} = PlainMap.prototype;
+const waiting = []; // by the id of the question
 
-// A frame is written as its body alone: the host puts the head before it.
-function beginFrame() {
-  at = 0;
-}
-
-function endFrame(kind, id) {
+// tell sends a frame. The host puts its head before it.
+function tell(kind, body, id = 0) {
+  if (over) return;
+  let content;
+  if (simple(body)) {
+    content = writeJSON(body);
+  } else {
+    at = 0;
+    writeValue(body, 0);
+    content = buffer;
+  }
+  if (kind === kinds.done || kind === kinds.failed) over = true;
   status[2] = at;
   status[3] = kind;
   status[4] = id;
-  sendFrame(buffer);
-}
-
-function tell(kind, body) {
-  if (over) return;
-  beginFrame();
-  writeValue(body, 0);
-  endFrame(kind, 0);
+  sendFrame(content);
 }
 
 // ask sends a question and returns its id.
-function ask(kind, write) {
-  flush();
+function ask(kind, body, answer) {
+  if (printed) flush();
   if (lastID >= maxCalls) {
     throw new ToolError({
       code: "budget_exceeded", phase: "execute", message: "this program has made all the " + maxCalls + " tool calls that it may make",
       hint: "make fewer calls, for example ask for larger pages, or ask for a higher limit of calls",
     });
   }
-  beginFrame();
-  write();
-  endFrame(kind, lastID + 1);
+  answer.place = new PlainError("");
+  try {
+    tell(kind, body, lastID + 1);
+  } catch (e) {
+    if (!(e instanceof ValueProblem)) throw e;
+    throw new ToolError({code: "invalid_arguments", phase: "validate_input", tool: answer.name, message: "the arguments of " + answer.name + " cannot be sent: " + e.message});
+  }
   status[0]++;
-  return ++lastID;
+  waiting[++lastID] = answer;
 }
 
-function promised(kind, name, write) {
-  let made;
-  const promise = new PlainPromise((resolve, reject) => {
-    made = {resolve, reject, name, place: new PlainError("")};
-  });
-  apply(setWaiting, waiting, [ask(kind, write), made]);
-  return promise;
+function promised(kind, name, body) {
+  return new PlainPromise((resolve, reject) => ask(kind, body, {name, resolve, reject}));
 }
 
 // blocking asks and stands still until the answer has come.
-function blocking(kind, name, write) {
-  const answer = {name, place: new PlainError("")};
-  apply(setWaiting, waiting, [ask(kind, write), answer]);
+function blocking(kind, name, body) {
+  const answer = {name};
+  ask(kind, body, answer);
   while (!answer.body) take(awaitFrame());
   if (answer.body.error) throw toolError(answer);
   return answer.body.value;
@@ -92,9 +89,9 @@ function take(body) {
   }
   if (kind === kinds.start) return start(body);
   if (kind !== kinds.result) return;
-  const answer = apply(getWaiting, waiting, [id]);
+  const answer = waiting[id];
   if (!answer) return;
-  apply(deleteWaiting, waiting, [id]);
+  waiting[id] = undefined;
   status[0]--;
   answer.body = body;
   if (!answer.resolve) return;
@@ -102,7 +99,6 @@ function take(body) {
   else answer.resolve(body.value);
 }
 
-const parseJSON = JSON.parse;
 const soon = queueMicrotask;
 let printed = "", printing = "stdout", flushed = 0;
 

@@ -16,64 +16,51 @@ function isPlain(v) {
   return prototype === objectPrototype || prototype === null;
 }
 
-// named turns positional arguments into named ones.
+function parameter(tool, name) {
+  const list = tool.parameters;
+  for (let i = 0; i < list.length; i++) if (list[i].name === name) return list[i];
+}
+
+// named turns the arguments of a call into named ones.
 function named(tool, list) {
-  const names = tool.parameters.map((p) => p.name);
-  if (list.length === 1 && isPlain(list[0])) {
-    const keys = keysOf(list[0]);
-    const fits = keys.some((k) => names.includes(k)) || !keys.length || tool.parameters[0]?.type !== "object";
-    if (fits) return checked(tool, names, list[0]);
+  const parameters = tool.parameters, first = list[0];
+  if (list.length === 1 && isPlain(first)) {
+    // One object is the arguments, unless it can only be the first of them.
+    if (parameters[0]?.type !== "object" || keysOf(first).some((key) => parameter(tool, key))) return checked(tool, first);
   }
-  if (tool.kind === "cli") {
-    const options = list.length && isPlain(list[list.length - 1]) ? list.pop() : {};
-    return list.length ? {...options, _: list.map(Text)} : options;
+  const options = list.length > 1 && isPlain(list[list.length - 1]) && parameters[list.length - 1]?.type !== "object" ? list.pop() : {};
+  if (tool.kind === "cli") return list.length ? {...options, _: list.map(Text)} : options;
+  if (list.length > parameters.length) {
+    throw invalid(tool, parameters.length ? tool.id + " takes " + parameters.length + " arguments, not " + list.length : tool.id + " takes its arguments by name, in one object");
   }
-  const byName = {};
-  if (list.length > 1 && list.length <= names.length + 1 && isPlain(list[list.length - 1]) && tool.parameters[list.length - 1]?.type !== "object") {
-    const rest = list.pop();
-    for (const key of keysOf(rest)) define(byName, key, rest[key]);
-  }
-  if (list.length > names.length) throw invalid(tool, tool.id + " takes " + names.length + " arguments, not " + list.length);
-  list.forEach((value, i) => define(byName, names[i], value));
-  return checked(tool, names, byName);
+  const values = {...options};
+  list.forEach((value, i) => define(values, parameters[i].name, value));
+  return checked(tool, values);
 }
 
-function checked(tool, names, values) {
-  if (!tool.open) for (const key of keysOf(values)) if (!names.includes(key)) throw invalid(tool, tool.id + " has no argument " + key);
-  for (const p of tool.parameters) if (p.required && values[p.name] === undefined) throw invalid(tool, tool.id + " needs the argument " + p.name);
+function checked(tool, values) {
+  if (!tool.open) {
+    const given = keysOf(values);
+    for (let i = 0; i < given.length; i++) if (!parameter(tool, given[i])) throw invalid(tool, tool.id + " has no argument " + given[i]);
+  }
+  const parameters = tool.parameters;
+  for (let i = 0; i < parameters.length; i++) {
+    if (parameters[i].required && values[parameters[i].name] === undefined) throw invalid(tool, tool.id + " needs the argument " + parameters[i].name);
+  }
   return values;
-}
-
-function writeCall(id, values) {
-  return () => {
-    writeHead(0xa0, 2);
-    writeText("tool");
-    writeText(id);
-    writeText("arguments");
-    try {
-      writeValue(values, 0);
-    } catch (e) {
-      if (!(e instanceof ValueProblem)) throw e;
-      throw new ToolError({code: "invalid_arguments", phase: "validate_input", tool: id, message: "the arguments of " + id + " cannot be sent: " + e.message});
-    }
-  };
 }
 
 function callTool(id, values = {}) {
   if (typeof id !== "string") throw new TypeError('the first argument is the tool\'s id, for example call_tool("github:create_issue", {title: "Bug fix"})');
   if (!isPlain(values)) throw new TypeError('the arguments are one object, for example call_tool("' + id + '", {title: "Bug fix"})');
-  try {
-    return promised(kinds.call, id, writeCall(id, values));
-  } catch (e) {
-    return PlainPromise.reject(e);
-  }
+  return promised(kinds.call, id, {tool: id, arguments: values});
 }
 
 // commandLine gives the promise of a program's result the readers of its text.
 function commandLine(promise) {
   promise.text = () => promise.then((r) => r.stdout);
   promise.lines = () => promise.then((r) => r.stdout.split("\n").filter((line, i, all) => line !== "" || i < all.length - 1));
-  promise.json = () => promise.then((r) => JSON.parse(r.stdout));
+  promise.json = () => promise.then((r) => parseJSON(r.stdout));
   return promise;
 }
 
@@ -81,7 +68,7 @@ function callable(tool) {
   return (...list) => {
     let promise;
     try {
-      promise = callTool(tool.id, named(tool, list));
+      promise = promised(kinds.call, tool.id, {tool: tool.id, arguments: named(tool, list)});
     } catch (e) {
       promise = PlainPromise.reject(e);
     }
@@ -89,59 +76,58 @@ function callable(tool) {
   };
 }
 
-// unlisted makes the members of a namespace that the program was not told of.
-// The host says what is wrong with a name that no tool has.
-function unlisted(kind, namespace) {
-  return (name) => callable({id: namespace + ":" + name, path: [namespace, name], kind, parameters: [], open: true});
-}
+// The tools of this run by every path that leads to them.
+let listed = {}, prefixes = {};
 
-function tree(make) {
-  return createObject(new Proxy(createObject(null), {
-    get(_, name) { return typeof name === "string" && name !== "then" && name !== "toJSON" ? make(name) : undefined; },
+// space is a namespace, whose members are made when they are first used. The
+// host says what is wrong with a name that no tool has.
+function space(path) {
+  const node = createObject(new Proxy(createObject(null), {
+    get(_, name) {
+      if (typeof name !== "string" || name === "then" || name === "toJSON") return undefined;
+      const full = path + "." + name;
+      let member;
+      if (hasOwn(listed, full)) member = callable(listed[full]);
+      else if (hasOwn(prefixes, full) || path === "tools" || path === "mcp" || path === "cli") member = space(full);
+      else member = callable(unlisted(path, name));
+      node[name] = member;
+      return member;
+    },
   }));
+  return node;
 }
 
-function namespaces(kind) {
-  return tree((namespace) => tree(unlisted(kind, namespace)));
+function unlisted(path, name) {
+  const steps = path.split("."), root = steps[0];
+  if (root === "tools" || root === "mcp" || root === "cli") steps.shift();
+  const namespace = steps.join(".");
+  return {id: namespace + ":" + name, path: [...steps, name], kind: root, parameters: [], open: true};
 }
 
-const tools = namespaces("");
-const mcp = namespaces("mcp");
+const tools = space("tools");
+const mcp = space("mcp");
 const cli = (program) => cli[program];
-Object.setPrototypeOf(cli, namespaces("cli"));
-
-function plant(root, path, value, kind) {
-  let node = root;
-  for (let i = 0; i < path.length - 1; i++) {
-    if (!hasOwn(node, path[i])) {
-      defineProperty(node, path[i], {value: tree(unlisted(kind, path[i])), writable: true, enumerable: true, configurable: true});
-    }
-    node = node[path[i]];
-  }
-  defineProperty(node, path[path.length - 1], {value, writable: true, enumerable: true, configurable: true});
-}
+delete cli.name;
+delete cli.length;
+Object.setPrototypeOf(cli, space("cli"));
 
 function offer(list) {
-  for (const tool of list) {
-    const call = callable(tool);
-    plant(tools, tool.path, call, tool.kind);
-    for (const path of tool.globals) {
-      const [first, ...rest] = path;
-      if (first === "tools" || first === "mcp" || first === "cli") plant({tools, mcp, cli}[first], rest, call, tool.kind);
-      else plant(globalThis, path, call, tool.kind);
+  for (let i = 0; i < list.length; i++) {
+    const tool = list[i];
+    know("tools." + tool.path.join("."), tool);
+    for (let k = 0; k < tool.globals.length; k++) {
+      const path = tool.globals[k], first = path[0];
+      know(path.join("."), tool);
+      if (first === "tools" || first === "mcp" || first === "cli") continue;
+      if (path.length === 1) globalThis[first] = callable(tool);
+      else if (!hasOwn(globalThis, first)) globalThis[first] = space(first);
     }
   }
 }
 
-function optional(names, values) {
-  return () => {
-    const present = names.map((name, i) => [name, values[i]]).filter(([, value]) => value !== undefined);
-    writeHead(0xa0, present.length);
-    for (const [name, value] of present) {
-      writeText(name);
-      writeValue(value, 0);
-    }
-  };
+function know(path, tool) {
+  listed[path] = tool;
+  for (let end = path.lastIndexOf("."); end > 0; end = path.lastIndexOf(".", end - 1)) prefixes[path.slice(0, end)] = true;
 }
 
 async function artifact(handle) {
@@ -150,7 +136,7 @@ async function artifact(handle) {
   const parts = [];
   let length = 0, size = 0, media_type = "";
   do {
-    const part = await promised(kinds.get, "artifacts.get", optional(["handle", "offset", "length"], [id, length, 0]));
+    const part = await promised(kinds.get, "artifacts.get", {handle: id, offset: length, length: 0});
     parts.push(part.data);
     length += part.data.length;
     size = part.size;
@@ -176,19 +162,19 @@ const surface = {
   tools, mcp, cli, ToolError, Handle,
   call_tool: callTool,
   run(id, values = {}) {
-    return blocking(kinds.call, id, writeCall(id, values));
+    return blocking(kinds.call, id, {tool: id, arguments: values});
   },
-  run_chain: (steps) => promised(kinds.chain, "run_chain", optional(["steps"], [steps])),
+  run_chain: (steps) => promised(kinds.chain, "run_chain", {steps}),
   search_tools(query, options) {
-    return promised(kinds.search, "search_tools", optional(["query", "limit"], [query, typeof options === "object" ? options?.limit : options]));
+    return promised(kinds.search, "search_tools", {query, limit: typeof options === "object" ? options?.limit : options});
   },
   describe_tool(tool, options) {
-    return promised(kinds.describe, "describe_tool", optional(["tool", "level"], [tool, (typeof options === "object" ? options?.level : options) ?? "schema"]));
+    return promised(kinds.describe, "describe_tool", {tool, level: (typeof options === "object" ? options?.level : options) ?? "schema"});
   },
   artifacts: freeze({
     put(name, content, mediaType) {
       const bytes = typeof content === "string" ? encodeText(content.toWellFormed()) : content;
-      return promised(kinds.put, "artifacts.put", optional(["name", "data", "media_type"], [name, bytes, mediaType]));
+      return promised(kinds.put, "artifacts.put", {name, data: bytes, media_type: mediaType});
     },
     get: async (handle) => (await artifact(handle)).bytes,
   }),
@@ -196,7 +182,7 @@ const surface = {
     async get(handle) {
       const {bytes, media_type} = await artifact(handle);
       const text = utf8(bytes);
-      return media_type.includes("json") ? JSON.parse(text) : text;
+      return media_type.includes("json") ? parseJSON(text) : text;
     },
   }),
   progress(done, total, message = "") { flush(); tell(kinds.progress, {done: +done || 0, total: +total || 0, message: Text(message)}); },

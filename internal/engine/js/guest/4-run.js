@@ -27,25 +27,19 @@ function start(program) {
 
 function finish(value) {
   if (status[0] > 0) {
-    const names = [...waiting.values()];
+    const names = waiting.filter((answer) => answer);
     return end(() => ({
       ...failure("check", names[0].place), type: "ForgottenAwait",
       message: "the program ended while " + names[0].name + " was still under way: write await before the call" + (names.length > 1 ? " (and before " + (names.length - 1) + " more)" : ""),
     }));
   }
-  if (over) return;
   flush();
-  beginFrame();
-  writeHead(0xa0, 1);
-  writeText("value");
   try {
-    writeValue(value, 0);
+    tell(kinds.done, {value});
   } catch (e) {
     if (!(e instanceof ValueProblem)) return fault(e);
-    return end(() => ({kind: "value", type: "ValueError", message: "the value given back cannot leave the program: " + e.message}));
+    end(() => ({kind: "value", type: "ValueError", message: "the value given back cannot leave the program: " + e.message}));
   }
-  over = true;
-  endFrame(kinds.done, 0);
 }
 
 function fault(e) {
@@ -61,10 +55,7 @@ function end(describe) {
   } catch (e) {
     body = {kind: "program", type: "Error", message: "an error that cannot be read was thrown"};
   }
-  beginFrame();
-  writeValue(body, 0);
-  over = true;
-  endFrame(kinds.failed, 0);
+  tell(kinds.failed, body);
 }
 
 // failure describes an error. Positions are those of the text that ran; the
@@ -95,6 +86,6 @@ doors.deliver = (body) => {
     end(() => ({kind: "program", type: "Deadlock", message: "the program waits for a promise that nothing will settle"}));
   } else {
     runTimers();
+    setAlarm();
   }
-  setAlarm();
 };
