@@ -49,7 +49,7 @@ func New(o Options) *Engine {
 	}
 	var start starter = &inProcess{cacheDir: o.CacheDir}
 	if len(o.Command) > 0 {
-		start = &processes{command: o.Command, cacheDir: o.CacheDir}
+		start = &processes{command: o.Command, cacheDir: o.CacheDir, launcher: newLauncher(o.Command)}
 	}
 	return &Engine{options: o, pool: newPool(start, o.Workers), prepared: program.NewCache()}
 }

@@ -9,48 +9,77 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
-// processes starts workers that are processes of their own.
+// processes starts workers that are processes of their own, as far from
+// everything as the machine allows.
 type processes struct {
 	command  []string
 	cacheDir string
+	launcher launcher
+
+	mu   sync.Mutex
+	warm bool // the cache holds what a worker needs
+}
+
+// launched is a process that has been started.
+type launched struct {
+	kill      func() // ends it; returns when it has ended; may be called twice
+	isolation string
 }
 
 func (p *processes) close() error { return nil }
 
 func (p *processes) start(ctx context.Context) (*worker, error) {
-	arguments := append(p.command[1:len(p.command):len(p.command)], "-cache", p.cacheDir)
-	cmd := exec.Command(p.command[0], arguments...)
-	cmd.Env = []string{} // nothing of the server's environment
+	if err := p.warmUp(ctx); err != nil {
+		return nil, unavailable(err)
+	}
+	in, ourIn, err := os.Pipe()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	defer in.Close()
+	ourOut, out, err := os.Pipe()
+	if err != nil {
+		_ = ourIn.Close()
+		return nil, unavailable(err)
+	}
+	defer out.Close()
+	stream := &pipes{ourOut, ourIn}
 	words := &tail{}
-	cmd.Stderr = words
-	in, err := cmd.StdinPipe()
+	process, err := p.launcher.launch(p.command, p.cacheDir, in, out, words)
 	if err != nil {
+		_ = stream.Close()
 		return nil, unavailable(err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, unavailable(err)
+	return connect(ctx, stream, &worker{isolation: process.isolation, kill: process.kill, lastWords: words.String})
+}
+
+// warmUp lets a process of its own fill the cache, before any that will run
+// programs: those cannot write to it.
+func (p *processes) warmUp(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.warm || p.cacheDir == "" {
+		return nil
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, unavailable(err)
+	if err := os.MkdirAll(p.cacheDir, 0o700); err != nil {
+		return fmt.Errorf("make the folder of compiled code: %w", err)
 	}
-	var once sync.Once
-	return connect(ctx, &pipes{out, in}, &worker{
-		isolation: "wasm",
-		kill: func() {
-			once.Do(func() {
-				_ = cmd.Process.Kill() // it may have ended by itself
-				_ = cmd.Wait()
-			})
-		},
-		lastWords: words.String,
-	})
+	arguments := append(slices.Clone(p.command[1:]), "-cache", p.cacheDir, "-warm")
+	cmd := exec.CommandContext(ctx, p.command[0], arguments...)
+	cmd.Env = []string{} // nothing of the server's environment
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("compile QuickJS into %s: %w: %.500s", p.cacheDir, err, said)
+	}
+	p.warm = true
+	return nil
 }
 
 // pipes are the two directions of a worker as one stream.
@@ -94,21 +123,37 @@ func (t *tail) String() string {
 // Worker is the main of a worker process: it serves the bridge on stdin and
 // stdout until the host ends it. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
-	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
-	cacheDir := flags.String("cache", "", "folder of compiled code")
-	if err := flags.Parse(arguments); err != nil {
-		return 2
+	if len(arguments) > 0 && arguments[0] == lockdown.InitArg {
+		return lockdown.Main()
 	}
-	m, err := quickjs.New(ctx, quickjs.Options{Prelude: prelude(), CacheDir: *cacheDir})
-	if err == nil {
-		err = serve(ctx, m, struct {
-			io.Reader
-			io.Writer
-		}{os.Stdin, os.Stdout})
-	}
-	if err != nil {
+	if err := work(ctx, arguments); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
+}
+
+func work(ctx context.Context, arguments []string) error {
+	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
+	cacheDir := flags.String("cache", "", "folder of compiled code")
+	warm := flags.Bool("warm", false, "fill that folder, and end")
+	if err := flags.Parse(arguments); err != nil {
+		return err
+	}
+	m, err := quickjs.New(ctx, quickjs.Options{Prelude: prelude(), CacheDir: *cacheDir})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if *warm {
+		return nil
+	}
+	// All that has to be opened or compiled is; what follows is a stranger's.
+	if err := lock(); err != nil {
+		return err
+	}
+	return serve(ctx, m, struct {
+		io.Reader
+		io.Writer
+	}{os.Stdin, os.Stdout})
 }
