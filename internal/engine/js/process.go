@@ -7,8 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -44,16 +46,16 @@ func (p *processes) start(ctx context.Context) (*worker, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	defer in.Close()
 	ourOut, out, err := os.Pipe()
 	if err != nil {
-		_ = ourIn.Close()
+		_, _ = in.Close(), ourIn.Close()
 		return nil, unavailable(err)
 	}
-	defer out.Close()
 	stream := &pipes{ourOut, ourIn}
 	words := &tail{}
 	process, err := p.launcher.launch(p.command, p.cacheDir, in, out, words)
+	// With these open here as well, the worker's end would not be seen.
+	_, _ = in.Close(), out.Close()
 	if err != nil {
 		_ = stream.Close()
 		return nil, unavailable(err)
@@ -78,8 +80,25 @@ func (p *processes) warmUp(ctx context.Context) error {
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile QuickJS into %s: %w: %.500s", p.cacheDir, err, said)
 	}
+	if err := readable(p.cacheDir); err != nil {
+		return fmt.Errorf("let workers read the compiled code: %w", err)
+	}
 	p.warm = true
 	return nil
+}
+
+// readable lets every user read a folder, and its owner alone write: a worker
+// is another user, who sees this folder and nothing around it.
+func readable(folder string) error {
+	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.Chmod(path, 0o755)
+		}
+		return os.Chmod(path, 0o644)
+	})
 }
 
 // pipes are the two directions of a worker as one stream.
