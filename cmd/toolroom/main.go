@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/engine/js"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/room"
 )
@@ -22,6 +23,9 @@ var version string
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == guest.MainArg {
 		os.Exit(guest.Main(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg {
+		os.Exit(js.Worker(context.Background(), os.Args[2:]))
 	}
 	os.Exit(run())
 }

@@ -17,16 +17,23 @@ type silent struct{}
 func (silent) Call(_ context.Context, _ string, arguments bridge.Map) (bridge.Value, error) {
 	return arguments.Get("n"), nil
 }
-func (silent) Chain(context.Context, []bridge.Value) (bridge.Value, error)          { return nil, nil }
-func (silent) Search(context.Context, string, int) (bridge.Value, error)            { return nil, nil }
-func (silent) Describe(context.Context, string, string) (bridge.Value, error)       { return nil, nil }
-func (silent) Put(context.Context, string, string, []byte) (bridge.Handle, error)   { return bridge.Handle{}, nil }
+
+func (silent) Chain(context.Context, []bridge.Value) (bridge.Value, error) { return nil, nil }
+
+func (silent) Search(context.Context, string, int) (bridge.Value, error) { return nil, nil }
+
+func (silent) Describe(context.Context, string, string) (bridge.Value, error) { return nil, nil }
+
+func (silent) Put(context.Context, string, string, []byte) (bridge.Handle, error) {
+	return bridge.Handle{}, nil
+}
+
 func (silent) Get(context.Context, string, int64, int64) ([]byte, bridge.Handle, error) {
 	return nil, bridge.Handle{}, nil
 }
-func (silent) Print(string, string)               {}
-func (silent) Progress(float64, float64, string)  {}
-func (silent) Log(string, string, bridge.Map)     {}
+func (silent) Print(string, string)              {}
+func (silent) Progress(float64, float64, string) {}
+func (silent) Log(string, string, bridge.Map)    {}
 
 var numbers = []bridge.Tool{{
 	ID: "number:same", Path: []string{"number", "same"}, Kind: "go",

@@ -20,8 +20,8 @@ import (
 
 // Options say how the engine runs.
 type Options struct {
-	// Command starts a worker: a program that calls [Worker], with its
-	// arguments. Empty runs isolates in this process, which is for programs
+	// Command starts a worker: the absolute path of a binary, with arguments
+	// that lead it to [Worker], such as [WorkerArg]. Empty runs isolates in this process, which is for programs
 	// that are trusted, and for tests.
 	Command []string
 	// CacheDir keeps compiled code between starts, which then take tens of
@@ -135,6 +135,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		ready.Blame(out.Failure)
 	}
 	result.Outcome = *out
+	if out.Failure != nil && out.Failure.Kind == bridge.FailCancelled && errors.Is(context.Cause(running), errWall) {
+		return result, timedOut()
+	}
 	return result, ended(out.Failure)
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "__engine-worker" {
+	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg {
 		os.Exit(js.Worker(context.Background(), os.Args[2:]))
 	}
 	os.Exit(m.Run())
@@ -28,7 +28,7 @@ func inWorkers(t testing.TB) *js.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return js.New(js.Options{Command: []string{self, "__engine-worker"}, CacheDir: t.TempDir()})
+	return js.New(js.Options{Command: []string{self, js.WorkerArg}, CacheDir: t.TempDir()})
 }
 
 func TestTheEngineKeepsTheContractInThisProcess(t *testing.T) {

@@ -139,6 +139,10 @@ func (t *tail) String() string {
 	return ""
 }
 
+// WorkerArg is the first argument of a binary that is executed to be a worker:
+// its main must hand the arguments after it to [Worker].
+const WorkerArg = "__engine-worker"
+
 // Worker is the main of a worker process: it serves the bridge on stdin and
 // stdout until the host ends it. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {

@@ -252,9 +252,15 @@ func (i *Isolate) deliver(ctx context.Context, d delivery) error {
 	return err
 }
 
-// drain runs what promises have made ready.
+// drain runs what promises have made ready. Jobs may be too short for QuickJS
+// to look for an interrupt in any, and make others without end.
 func (i *Isolate) drain(ctx context.Context, r *run) error {
-	for !r.finished && r.err == nil && r.interrupt == Finished {
+	for n := 1; !r.finished && r.err == nil && r.interrupt == Finished; n++ {
+		if n%256 == 0 {
+			if r.interrupt = r.why(0); r.interrupt != Finished {
+				return nil
+			}
+		}
 		more, err := i.pending.do(ctx)
 		if err != nil || uint32(more) == 0 {
 			return err

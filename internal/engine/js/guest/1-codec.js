@@ -39,7 +39,7 @@ const maxNesting = 100, maxValue = 16 * 1024 * 1024 - 4096;
 let visited = 0;
 function isSimple(v, depth) {
   switch (typeof v) {
-    case "string": return v.isWellFormed();
+    case "string": return (visited += v.length >> 4) < 1000000 && v.isWellFormed();
     case "number": return v - v === 0;
     case "boolean": case "undefined": return true;
     case "object": break;
@@ -70,9 +70,13 @@ function simple(v) {
 let buffer = new Bytes(4096), view = new DataView(buffer.buffer), at = 0;
 const trail = [], parents = [];
 
+function tooLarge() {
+  throw new ValueProblem("the value is larger than the " + maxValue + " bytes that cross the bridge at once: keep it as an artifact (artifacts.put) and give back the handle");
+}
+
 function reserve(n) {
   if (at + n <= buffer.length) return;
-  if (at + n > maxValue) throw new ValueProblem("the value is larger than the " + maxValue + " bytes that cross the bridge at once: keep it as an artifact (artifacts.put) and give back the handle");
+  if (at + n > maxValue) tooLarge();
   let size = buffer.length * 2;
   while (size < at + n) size *= 2;
   const larger = new Bytes(size);
@@ -105,6 +109,7 @@ function writeHead(major, n) {
 }
 
 function writeText(s) {
+  if (s.length > maxValue) tooLarge();
   writeData(0x60, encodeText(s.toWellFormed()));
 }
 

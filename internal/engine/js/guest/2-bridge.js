@@ -24,6 +24,7 @@ function tell(kind, body, id = 0) {
   let content;
   if (simple(body)) {
     content = writeJSON(body);
+    if (content.length > maxValue) tooLarge();
   } else {
     at = 0;
     writeValue(body, 0);
@@ -71,7 +72,9 @@ function blocking(kind, name, body) {
 
 function toolError(answer) {
   const e = new ToolError(answer.body.error);
-  e.stack = answer.place.stack; // where the call stands, not where its answer came in
+  // Where the author's call stands, not where its answer came in.
+  const stack = answer.place.stack.split("\n").filter((line) => !line.includes("toolroom:prelude")).join("\n");
+  defineProperty(e, "stack", {value: stack, writable: true, configurable: true});
   return e;
 }
 
