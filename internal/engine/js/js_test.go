@@ -14,12 +14,25 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg {
 		os.Exit(js.Worker(context.Background(), os.Args[2:]))
 	}
-	os.Exit(m.Run())
+	os.Exit(withCache(m.Run))
+}
+
+// compiled is the folder of compiled code that all engines of the tests share.
+var compiled string
+
+func withCache(run func() int) int {
+	folder, err := os.MkdirTemp("", "toolroom-js")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	compiled = folder
+	return run()
 }
 
 func inProcess(t testing.TB) *js.Engine {
 	t.Helper()
-	return js.New(js.Options{CacheDir: t.TempDir()})
+	return js.New(js.Options{CacheDir: compiled})
 }
 
 func inWorkers(t testing.TB) *js.Engine {
@@ -28,7 +41,7 @@ func inWorkers(t testing.TB) *js.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return js.New(js.Options{Command: []string{self, js.WorkerArg}, CacheDir: t.TempDir()})
+	return js.New(js.Options{Command: []string{self, js.WorkerArg}, CacheDir: compiled})
 }
 
 func TestTheEngineKeepsTheContractInThisProcess(t *testing.T) {

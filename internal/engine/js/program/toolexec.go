@@ -11,18 +11,22 @@ func assignments(source string) []edit {
 		return nil
 	}
 	var edits []edit
+	last := byte(0) // of what is neither space nor comment
 	for at := 0; at < len(source); {
-		if skipped := skipQuoted(source, at); skipped > at {
-			at = skipped
-			continue
-		}
-		if strings.HasPrefix(source[at:], ":=") && !strings.HasPrefix(source[at:], ":==") {
-			if name := nameBefore(source, at); name >= 0 {
-				edits = append(edits, edit{name, 0, "var "}, edit{at, 2, "="})
+		end, comment := skipQuoted(source, at, last)
+		if end == at {
+			if strings.HasPrefix(source[at:], ":=") {
+				if name := nameBefore(source, at); name >= 0 {
+					edits = append(edits, edit{name, 0, "var "}, edit{at, 2, "="})
+				}
+				at++
 			}
-			at++
+			end = at + 1
 		}
-		at++
+		if !comment && !strings.ContainsRune(" \t\r\n", rune(source[end-1])) {
+			last = source[end-1]
+		}
+		at = end
 	}
 	return edits
 }
@@ -46,24 +50,29 @@ func isNamePart(c byte) bool {
 
 // skipQuoted is the end of the string, template, comment or regular expression
 // that begins at an offset, or the offset itself.
-func skipQuoted(source string, at int) int {
-	switch rest := source[at:]; {
+func skipQuoted(source string, at int, last byte) (end int, comment bool) {
+	rest := source[at:]
+	switch {
 	case strings.HasPrefix(rest, "//"):
 		if end := strings.IndexByte(rest, '\n'); end >= 0 {
-			return at + end
+			return at + end, true
 		}
-		return len(source)
+		return len(source), true
 	case strings.HasPrefix(rest, "/*"):
 		if end := strings.Index(rest[2:], "*/"); end >= 0 {
-			return at + 2 + end + 2
+			return at + 2 + end + 2, true
 		}
-		return len(source)
-	case rest[0] == '"' || rest[0] == '\'' || rest[0] == '`':
-		return closingQuote(source, at, rest[0])
-	case rest[0] == '/' && beginsRegexp(source, at):
-		return closingQuote(source, at, '/')
+		return len(source), true
+	case rest[0] == '"' || rest[0] == '\'' || rest[0] == '`', rest[0] == '/' && !endsValue(last):
+		return closingQuote(source, at, rest[0]), false
 	}
-	return at
+	return at, false
+}
+
+// endsValue tells a division from a regular expression by what stands before:
+// a division follows a value.
+func endsValue(last byte) bool {
+	return isNamePart(last) || strings.IndexByte(")]}\"'`", last) >= 0
 }
 
 // closingQuote is behind the quote that ends what begins at an offset. What is
@@ -80,15 +89,4 @@ func closingQuote(source string, at int, quote byte) int {
 		}
 	}
 	return len(source)
-}
-
-// beginsRegexp tells a regular expression from a division by what stands
-// before: a division follows a value.
-func beginsRegexp(source string, at int) bool {
-	before := strings.TrimRight(source[:at], " \t\n\r")
-	if before == "" {
-		return true
-	}
-	last := before[len(before)-1]
-	return !isNamePart(last) && last != ')' && last != ']' && last != '}'
 }
