@@ -15,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -96,8 +97,6 @@ const (
 	killGrace   = 60 * time.Millisecond
 )
 
-var errWall = errors.New("the run's time is over")
-
 // Run runs one program.
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
 	p := j.Program
@@ -124,8 +123,8 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	}
 	result.Isolation, result.Start = w.isolation, time.Since(started)
 	wall := time.Duration(p.Limits.Wall)*time.Millisecond + workerGrace
-	running, cancel := context.WithTimeoutCause(ctx, wall, errWall)
-	defer cancel()
+	running, stop := patience.WithTimeout(ctx, wall, engine.ErrWall)
+	defer stop()
 	out, err := w.conn.Run(running, p, h)
 	e.pool.release(w, err == nil)
 	if err != nil {
@@ -135,7 +134,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		ready.Blame(out.Failure)
 	}
 	result.Outcome = *out
-	if out.Failure != nil && out.Failure.Kind == bridge.FailCancelled && errors.Is(context.Cause(running), errWall) {
+	if out.Failure != nil && out.Failure.Kind == bridge.FailCancelled && errors.Is(context.Cause(running), engine.ErrWall) {
 		return result, timedOut()
 	}
 	return result, ended(out.Failure)
@@ -203,7 +202,7 @@ func brokeOff(ctx context.Context, w *worker, err error) error {
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.Is(context.Cause(ctx), errWall):
+	case errors.Is(context.Cause(ctx), engine.ErrWall):
 		return timedOut()
 	case ctx.Err() != nil:
 		return cancelled()
