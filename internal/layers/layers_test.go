@@ -45,7 +45,7 @@ var order = []struct {
 
 // heavy modules may be linked only by the packages named.
 var heavy = map[string][]string{
-	"github.com/modelcontextprotocol/go-sdk": {"internal/source/mcp", "internal/server/mcp", "examples/mcp-folder"},
+	"github.com/modelcontextprotocol/go-sdk": {"internal/server/mcp", "examples/mcp-folder"},
 	"modernc.org/sqlite":                     {"internal/store/sqlite"},
 	"github.com/cedar-policy/cedar-go":       {"internal/policy/cedar"},
 	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
