@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 )
 
@@ -23,7 +24,14 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	if errors.As(err, &ours) {
 		return ours
 	}
+	if needed := (*oauth.Needed)(nil); errors.As(err, &needed) {
+		return l.unauthorised(up, needed)
+	}
 	namespace := l.s.o.Namespace
+	if refused := (*oauth.Refused)(nil); errors.As(err, &refused) {
+		return toolroom.Errorf(toolroom.CodeDenied, "the MCP server %s did not let us %s: %w", namespace, what, refused).
+			WithHint("have its operator grant what is missing")
+	}
 	var rpc *wire.Error
 	if errors.As(err, &rpc) {
 		e := toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s refused to %s: %s", namespace, what, rpc.Message)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -49,8 +50,9 @@ const checkTime = 5 * time.Second
 //
 // Nothing is tried without a use: a server that nobody calls is left alone.
 type link struct {
-	s   *Source
-	who string
+	s    *Source
+	who  string
+	auth *oauth.Client // nil where no tokens are sent
 
 	mu      sync.Mutex
 	state   state
@@ -70,6 +72,9 @@ type link struct {
 func newLink(s *Source, who string) *link {
 	l := &link{s: s, who: who, state: idle, about: source.Description{Kind: toolroom.SourceMCP, Title: s.o.Namespace}}
 	l.life, l.end = context.WithCancel(context.Background())
+	if s.o.Auth != nil {
+		l.auth = s.o.Auth(who)
+	}
 	return l
 }
 
@@ -135,7 +140,7 @@ func (l *link) connect() {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(l.life, l.s.o.StartTimeout)
 		defer cancel()
-		up, err := l.s.dial(ctx, older)
+		up, err := l.dial(ctx, older)
 		if err != nil {
 			l.missed(err)
 		} else {
@@ -169,8 +174,7 @@ func (l *link) missed(err error) {
 	}
 	l.older = false // what was known of it may no longer be so
 	l.reason = err.Error()
-	if needs := l.park(err); needs != nil {
-		l.failure = needs
+	if l.park(err) != nil {
 		return
 	}
 	l.state, l.pause = backingOff, min(max(2*l.pause, firstPause), lastPause)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 	"github.com/toolroom/toolroom/source"
 )
@@ -37,6 +38,12 @@ type Config struct {
 	Header func(context.Context) (http.Header, error)
 	// Client sends the requests; nil is a client of this source's own.
 	Client *http.Client
+
+	// Auth gives the tokens of an identity for the server at URL; nil sends
+	// none. Each identity has a connection of its own, unless Shared says that
+	// all use the tokens of the empty one.
+	Auth   func(who string) *oauth.Client
+	Shared bool
 
 	// Ask answers what the server asks in mid-call; nil answers nothing, and
 	// the server is told so.
@@ -91,11 +98,12 @@ func newClient() *http.Client {
 func (s *Source) Notify(changed func()) { s.changed = changed }
 
 // Describe says what the server is and how it is.
-func (s *Source) Describe() source.Description { return s.link("").describe() }
+func (s *Source) Describe() source.Description { return s.main().describe() }
 
-// Tools lists all pages of the server's tools.
+// Tools lists all pages of the server's tools, as those see them who run
+// Toolroom.
 func (s *Source) Tools(ctx context.Context) ([]toolroom.Tool, error) {
-	l := s.link("")
+	l := s.main()
 	for again := true; ; again = false {
 		up, err := l.use(ctx)
 		if err != nil {
@@ -114,7 +122,7 @@ func (s *Source) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 
 // Call calls one tool. Cancelling ctx tells the server to stop.
 func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
-	l := s.link("")
+	l := s.link(s.ownerOf(req.Identity))
 	for again := true; ; again = false {
 		up, err := l.use(ctx)
 		if err != nil {
@@ -148,6 +156,9 @@ func (s *Source) Close() error {
 	s.o.Client.CloseIdleConnections()
 	return nil
 }
+
+// main is the connection of those who run Toolroom.
+func (s *Source) main() *link { return s.link(s.ownerOf(toolroom.Identity{})) }
 
 // link is the connection that an identity uses.
 func (s *Source) link(who string) *link {

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 )
@@ -34,11 +35,11 @@ type upstream struct {
 }
 
 // dial connects, in the newest revision that the server speaks.
-func (s *Source) dial(ctx context.Context, older bool) (*upstream, error) {
-	up, err := s.open(ctx, older)
+func (l *link) dial(ctx context.Context, older bool) (*upstream, error) {
+	up, err := l.open(ctx, older)
 	if err != nil && !older && up != nil && up.died() {
 		// Some older servers end when they are asked what they do not know.
-		up, err = s.open(ctx, true)
+		up, err = l.open(ctx, true)
 	}
 	if err != nil {
 		return nil, up.explain(err)
@@ -48,10 +49,11 @@ func (s *Source) dial(ctx context.Context, older bool) (*upstream, error) {
 
 // open starts the server and agrees on the protocol. The upstream is there for
 // its last words, also where that failed.
-func (s *Source) open(ctx context.Context, older bool) (*upstream, error) {
+func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 	up := &upstream{stderr: &tailBuffer{}}
 	up.lastUse.Store(time.Now().UnixNano())
-	transport, err := s.transport(ctx, up)
+	s := l.s
+	transport, err := l.transport(ctx, up)
 	if err != nil {
 		return up, err
 	}
@@ -65,7 +67,8 @@ func (s *Source) open(ctx context.Context, older bool) (*upstream, error) {
 	return up, err
 }
 
-func (s *Source) transport(ctx context.Context, up *upstream) (wire.Transport, error) {
+func (l *link) transport(ctx context.Context, up *upstream) (wire.Transport, error) {
+	s := l.s
 	if s.o.Command == "" {
 		endpoint, err := url.Parse(s.o.URL)
 		if err != nil {
@@ -73,6 +76,9 @@ func (s *Source) transport(ctx context.Context, up *upstream) (wire.Transport, e
 		}
 		client := *s.o.Client
 		client.Transport = &headers{base: client.Transport, to: endpoint, header: s.o.Header}
+		if l.auth != nil {
+			client.Transport = l.auth.Transport(client.Transport)
+		}
 		return wire.HTTP(s.o.URL, &client), nil
 	}
 	env, err := s.o.Env(ctx)
@@ -118,6 +124,7 @@ func (up *upstream) explain(err error) error {
 func hopeless(err error) string {
 	var status *wire.StatusError
 	var unknown x509.UnknownAuthorityError
+	var refused *oauth.Refused
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
@@ -126,6 +133,10 @@ func hopeless(err error) string {
 		return "make the program executable: chmod +x"
 	case errors.As(err, &unknown), errors.As(err, &certificate):
 		return "its certificate is not trusted here: have the certificate renewed, or its authority added to this machine's"
+	case errors.As(err, &refused):
+		return "have its operator grant what is missing"
+	case errors.As(err, &status) && status.Code == http.StatusUnauthorized:
+		return "check its credentials in the config"
 	case errors.As(err, &status) && (status.Code == http.StatusNotFound || status.Code == http.StatusMethodNotAllowed):
 		return "check the URL: most servers answer at /mcp or /sse"
 	}

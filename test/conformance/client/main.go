@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/oauth"
 	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/source"
 )
@@ -37,6 +38,7 @@ func main() {
 
 // given is what a scenario tells its client.
 type given struct {
+	credentials
 	ToolCalls []struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -50,16 +52,24 @@ func run(ctx context.Context, url, scenario, text string) error {
 			return fmt.Errorf("MCP_CONFORMANCE_CONTEXT: %w", err)
 		}
 	}
+	tokens := &memory{}
 	s := mcpsource.New(mcpsource.Config{
 		Namespace: "suite",
 		URL:       url,
-		Ask:       ask,
-		Log:       slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Version:   "conformance",
+		Auth: func(string) *oauth.Client {
+			return oauth.New(g.config(url, scenario), tokens, nil)
+		},
+		Ask:     ask,
+		Log:     slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Version: "conformance",
 	})
 	defer s.Close()
 	c := &client{s}
-	tools, err := s.Tools(ctx)
+	var tools []toolroom.Tool
+	err := withLogin(ctx, s, func() (err error) {
+		tools, err = s.Tools(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -100,11 +110,14 @@ func run(ctx context.Context, url, scenario, text string) error {
 type client struct{ *mcpsource.Source }
 
 func (c *client) call(ctx context.Context, tool, arguments string) error {
-	_, err := c.Call(ctx, &source.Request{
-		Call:      "call_" + tool,
-		Tool:      toolroom.ID{Namespace: "suite", Name: tool},
-		Arguments: json.RawMessage(arguments),
-		Emit:      func(toolroom.Event) {},
+	err := withLogin(ctx, c.Source, func() error {
+		_, err := c.Call(ctx, &source.Request{
+			Call:      "call_" + tool,
+			Tool:      toolroom.ID{Namespace: "suite", Name: tool},
+			Arguments: json.RawMessage(arguments),
+			Emit:      func(toolroom.Event) {},
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", tool, err)
