@@ -72,12 +72,12 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 		case "cancelled":
 			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s has cancelled its task", s.o.Namespace)
 		case "working":
-		default:
-			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the task of the MCP server %s has the status %q, which is not known here", s.o.Namespace, t.Status)
 		case "input_required":
 			if err := s.update(ctx, up, c, t, answered); err != nil {
 				return nil, err
 			}
+		default:
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the task of the MCP server %s has the status %q, which is not known here", s.o.Namespace, t.Status)
 		}
 		select {
 		case <-time.After(t.pause()):
