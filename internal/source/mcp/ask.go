@@ -3,39 +3,42 @@ package mcpsource
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"sync"
+	"strconv"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 	"github.com/toolroom/toolroom/source"
 )
 
-// Ask puts a question of the server to whoever made the call: method is
-// elicitation/create, sampling/createMessage or roots/list; params and the
-// answer are the protocol's JSON. It is called concurrently and returns soon
-// after ctx has ended. An error means that nobody answered.
-type Ask func(ctx context.Context, req *source.Request, method string, params json.RawMessage) (json.RawMessage, error)
-
-// The questions that a server may ask in mid-call.
-const (
-	askElicitation = "elicitation/create"
-	askSampling    = "sampling/createMessage"
-	askRoots       = "roots/list"
-)
-
 // maxRounds is how often a server may come back with questions in one call.
 const maxRounds = 16
 
-// abilities are what a server is told of its client.
-func (s *Source) abilities() json.RawMessage {
-	if s.o.Ask == nil {
-		return json.RawMessage(`{"extensions":{"` + taskExtension + `":{}}}`)
+// What a server is told of its client. An older one hears it once for all
+// callers: that there are folders is not said, for it would take the folders of
+// one caller for everybody's.
+const (
+	tasks    = `"extensions":{"` + taskExtension + `":{}}`
+	forAll   = `{"elicitation":{"form":{},"url":{}},"sampling":{},` + tasks + `}`
+	elicits  = `"elicitation":{"form":{},"url":{}},`
+	samples  = `"sampling":{},`
+	hasRoots = `"roots":{},`
+)
+
+// abilities are what the caller of one call can be asked.
+func abilities(a source.Asker) json.RawMessage {
+	text := "{"
+	for _, can := range []struct{ method, capability string }{
+		{source.MethodElicit, elicits},
+		{source.MethodSample, samples},
+		{source.MethodRoots, hasRoots},
+	} {
+		if a.Can(can.method) {
+			text += can.capability
+		}
 	}
-	return json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{},"extensions":{"` + taskExtension + `":{}}}`)
+	return json.RawMessage(text + tasks + "}")
 }
 
 // converse calls a tool, answering what the server asks in between, and gives
@@ -57,6 +60,8 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call) (json.RawM
 			Params: append([]wire.Field{wire.String("name", c.req.Tool.Name), {Name: "arguments", Value: arguments}}, replies...),
 			Header: headers,
 			Owner:  c,
+
+			Capabilities: abilities(c.ask),
 		})
 		if err != nil {
 			return nil, err
@@ -102,59 +107,35 @@ func readRound(raw json.RawMessage) (round, error) {
 	return r, nil
 }
 
-// answer answers all questions of a round, at the same time. It gives nil where
-// there are none.
-func (s *Source) answer(ctx context.Context, c *call, questions map[string]json.RawMessage) (json.RawMessage, error) {
-	if len(questions) == 0 {
+// answer answers all questions of a round. It gives nil where there are none.
+func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawMessage) (json.RawMessage, error) {
+	if len(asked) == 0 {
 		return nil, nil
 	}
-	var mu sync.Mutex
-	var failures []error
-	answers := map[string]json.RawMessage{}
-	var all sync.WaitGroup
-	for key, question := range questions {
-		all.Go(func() {
-			var q struct {
-				Method string          `json:"method"`
-				Params json.RawMessage `json:"params"`
-			}
-			err := json.Unmarshal(question, &q)
-			var given json.RawMessage
-			if err == nil {
-				given, err = s.ask(ctx, c, q.Method, q.Params)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			answers[key] = given
-			if err != nil {
-				failures = append(failures, err)
-			}
-		})
+	questions := map[string]source.Question{}
+	for key, raw := range asked {
+		var q source.Question
+		if err := json.Unmarshal(raw, &q); err != nil {
+			return nil, fmt.Errorf("its question %q cannot be read: %w", key, err)
+		}
+		questions[key] = q
 	}
-	all.Wait()
-	if len(failures) > 0 {
-		return nil, errors.Join(failures...)
+	answers, err := c.ask.Ask(ctx, questions)
+	if err != nil {
+		return nil, err
+	}
+	for key, q := range questions {
+		answers[key] = withDefaults(q, answers[key])
 	}
 	return json.Marshal(answers)
 }
 
-// ask puts one question. Who accepts a form need not fill in what has a
-// default.
-func (s *Source) ask(ctx context.Context, c *call, method string, params json.RawMessage) (json.RawMessage, error) {
-	if s.o.Ask == nil || !slices.Contains([]string{askElicitation, askSampling, askRoots}, method) {
-		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "the MCP server %s asks for %s in mid-call, which nobody answers here", s.o.Namespace, method).
-			WithHint("call the tool from an MCP client that supports %s", method)
-	}
-	given, err := s.o.Ask(ctx, c.req, method, params)
-	if err != nil || method != askElicitation {
-		return given, err
-	}
-	return withDefaults(params, given), nil
-}
-
 // withDefaults fills in the defaults of the fields that an accepted form leaves
 // out. What is no form stays as it is.
-func withDefaults(params, answer json.RawMessage) json.RawMessage {
+func withDefaults(q source.Question, answer json.RawMessage) json.RawMessage {
+	if q.Method != source.MethodElicit {
+		return answer
+	}
 	var form struct {
 		Schema struct {
 			Properties map[string]struct {
@@ -163,7 +144,7 @@ func withDefaults(params, answer json.RawMessage) json.RawMessage {
 		} `json:"requestedSchema"`
 	}
 	var given, filled map[string]json.RawMessage
-	if json.Unmarshal(params, &form) != nil || json.Unmarshal(answer, &given) != nil || string(given["action"]) != `"accept"` {
+	if json.Unmarshal(q.Params, &form) != nil || json.Unmarshal(answer, &given) != nil || string(given["action"]) != `"accept"` {
 		return answer
 	}
 	content := map[string]json.RawMessage{}
@@ -192,7 +173,7 @@ func withDefaults(params, answer json.RawMessage) json.RawMessage {
 // than one runs, nobody is asked: it may show what is another caller's.
 func (s *Source) asked(ctx context.Context, owner any, method string, params json.RawMessage) (json.RawMessage, error) {
 	c, _ := owner.(*call)
-	if c == nil {
+	if c == nil && method != source.MethodRoots {
 		c = s.calls.only()
 	}
 	if c == nil {
@@ -201,5 +182,12 @@ func (s *Source) asked(ctx context.Context, owner any, method string, params jso
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	return s.ask(ctx, c, method, params)
+	q := source.Question{Method: method, Params: params}
+	// A call may ask several things at once.
+	key := "q" + strconv.FormatInt(c.asked.Add(1), 10)
+	answers, err := c.ask.Ask(ctx, map[string]source.Question{key: q})
+	if err != nil {
+		return nil, err
+	}
+	return withDefaults(q, answers[key]), nil
 }

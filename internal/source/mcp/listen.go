@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/source"
@@ -17,6 +18,8 @@ const listenQueue = 256
 type call struct {
 	ctx    context.Context
 	req    *source.Request
+	ask    source.Asker
+	asked  atomic.Int64
 	mu     sync.Mutex
 	events chan toolroom.Event // nil when the call is over
 }
@@ -41,7 +44,10 @@ type calls struct {
 // have been passed on.
 func (cs *calls) enter(ctx context.Context, req *source.Request) (c *call, leave func()) {
 	events := make(chan toolroom.Event, listenQueue)
-	c = &call{ctx: ctx, req: req, events: events}
+	c = &call{ctx: ctx, req: req, ask: req.Ask, events: events}
+	if c.ask == nil {
+		c.ask = source.Nobody{}
+	}
 	cs.mu.Lock()
 	if cs.all == nil {
 		cs.all = map[*call]struct{}{}

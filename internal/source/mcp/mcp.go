@@ -45,10 +45,6 @@ type Config struct {
 	Auth   func(who string) *oauth.Client
 	Shared bool
 
-	// Ask answers what the server asks in mid-call; nil answers nothing, and
-	// the server is told so.
-	Ask Ask
-
 	// StartTimeout is how long connecting may take (60 s).
 	StartTimeout time.Duration
 	// Idle ends a stdio server after so long without a call; zero never does.

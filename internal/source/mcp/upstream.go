@@ -61,7 +61,7 @@ func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 		Handler:      wire.Handler{Notified: s.heard, Asked: s.asked},
 		Name:         "toolroom",
 		Version:      s.o.Version,
-		Capabilities: s.abilities(),
+		Capabilities: json.RawMessage(forAll),
 		Legacy:       older,
 	})
 	return up, err

@@ -59,7 +59,6 @@ func run(ctx context.Context, url, scenario, text string) error {
 		Auth: func(string) *oauth.Client {
 			return oauth.New(g.config(url, scenario), tokens, nil)
 		},
-		Ask:     ask,
 		Log:     slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Version: "conformance",
 	})
@@ -116,6 +115,7 @@ func (c *client) call(ctx context.Context, tool, arguments string) error {
 			Tool:      toolroom.ID{Namespace: "suite", Name: tool},
 			Arguments: json.RawMessage(arguments),
 			Emit:      func(toolroom.Event) {},
+			Ask:       person{},
 		})
 		return err
 	})
@@ -125,14 +125,22 @@ func (c *client) call(ctx context.Context, tool, arguments string) error {
 	return nil
 }
 
-// ask answers what servers ask as an obliging person would.
-func ask(_ context.Context, _ *source.Request, method string, _ json.RawMessage) (json.RawMessage, error) {
-	switch method {
-	case "elicitation/create":
-		return json.RawMessage(`{"action": "accept", "content": {}}`), nil
-	case "roots/list":
-		return json.RawMessage(`{"roots": []}`), nil
-	default:
-		return nil, errors.New("there is no model here")
+// person answers what servers ask, as an obliging one would.
+type person struct{}
+
+func (person) Can(string) bool { return true }
+
+func (person) Ask(_ context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
+	answers := map[string]json.RawMessage{}
+	for key, q := range questions {
+		switch q.Method {
+		case source.MethodElicit:
+			answers[key] = json.RawMessage(`{"action": "accept", "content": {}}`)
+		case source.MethodRoots:
+			answers[key] = json.RawMessage(`{"roots": []}`)
+		default:
+			return nil, source.Unanswerable(q.Method)
+		}
 	}
+	return answers, nil
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -47,6 +48,9 @@ type Request struct {
 	Params []Field
 	// Header is sent with the request over HTTP.
 	Header map[string]string
+	// Capabilities are the client's in this request; nil is those of [Options].
+	// Only modern servers hear them.
+	Capabilities json.RawMessage
 	// Owner, when set, is who hears what the server tells of the request.
 	Owner any
 }
@@ -223,6 +227,10 @@ func (s *Session) over() error {
 // withMeta adds what each request says of itself in _meta.
 func (s *Session) withMeta(r *Request, id int64) []Field {
 	meta := s.meta
+	if len(meta) > 0 && r.Capabilities != nil {
+		meta = slices.Clone(meta)
+		meta[slices.IndexFunc(meta, func(f Field) bool { return f.Name == metaCapabilities })].Value = r.Capabilities
+	}
 	if r.Owner != nil {
 		meta = append(meta[:len(meta):len(meta)], Field{"progressToken", strconv.AppendQuote(nil, strconv.FormatInt(id, 10))})
 	}
