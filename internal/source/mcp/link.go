@@ -267,8 +267,11 @@ func (l *link) close() {
 
 func (l *link) describe() source.Description {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	d := l.about
+	d, up := l.about, l.up
 	d.State, d.Reason = string(l.state), l.reason
+	l.mu.Unlock()
+	if up != nil && up.process != nil {
+		d.Process = &source.Process{PID: up.process.PID(), Memory: up.process.Memory(), Stderr: up.stderr.tail()}
+	}
 	return d
 }
