@@ -53,6 +53,7 @@ type link struct {
 	s    *Source
 	who  string
 	auth *oauth.Client // nil where no tokens are sent
+	used time.Time     // guarded by the source's lock
 
 	mu      sync.Mutex
 	state   state
@@ -244,6 +245,13 @@ func (l *link) doubt(up *upstream) {
 			l.lose(up, "it stopped answering; the next call starts it again")
 		}
 	})
+}
+
+// unused reports whether no call is under way.
+func (l *link) unused() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.up == nil || l.up.busy.Load() == 0
 }
 
 // close ends the connection and returns when nothing of it is left.

@@ -64,6 +64,7 @@ type Source struct {
 	mu     sync.Mutex
 	links  map[string]*link // by identity; "" is everybody's
 	closed bool
+	work   sync.WaitGroup // links that are being closed
 }
 
 // New makes a source; nothing is started until it is used.
@@ -149,6 +150,7 @@ func (s *Source) Close() error {
 		all.Go(l.close)
 	}
 	all.Wait()
+	s.work.Wait()
 	s.o.Client.CloseIdleConnections()
 	return nil
 }
@@ -162,13 +164,35 @@ func (s *Source) link(who string) *link {
 	defer s.mu.Unlock()
 	l := s.links[who]
 	if l == nil {
+		s.trim()
 		l = newLink(s, who)
 		if s.closed {
 			l.state = closed
 		}
 		s.links[who] = l
 	}
+	l.used = time.Now()
 	return l
+}
+
+// Connections of single identities that nobody has used for leftAfter are closed
+// when another identity comes and there are maxLinks.
+const (
+	maxLinks  = 256
+	leftAfter = 10 * time.Minute
+)
+
+// trim closes links that are not used. The caller holds the lock.
+func (s *Source) trim() {
+	if len(s.links) < maxLinks {
+		return
+	}
+	for who, l := range s.links {
+		if who != "" && time.Since(l.used) >= leftAfter && l.unused() {
+			delete(s.links, who)
+			s.work.Go(l.close)
+		}
+	}
 }
 
 // unheard reports whether a request failed before the server can have carried
