@@ -30,6 +30,9 @@ type Binding struct {
 	header string
 }
 
+// maxNesting is how deep parameters with an x-mcp-header may lie.
+const maxNesting = 32
+
 // ParamHeaders reads the bindings of an input schema. The error says why an
 // annotation is not valid: such a tool must not be offered.
 func ParamHeaders(schema json.RawMessage) ([]Binding, error) {
@@ -63,6 +66,9 @@ func ParamHeaders(schema json.RawMessage) ([]Binding, error) {
 			}
 			seen[strings.ToLower(name)] = true
 			found = append(found, Binding{path, "Mcp-Param-" + name})
+		}
+		if len(path) >= maxNesting && len(node.Properties) > 0 {
+			return fmt.Errorf("the parameters are nested deeper than %d", maxNesting)
 		}
 		for name, property := range node.Properties {
 			if err := walk(property, append(path[:len(path):len(path)], name)); err != nil {
