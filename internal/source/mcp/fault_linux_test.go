@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,6 +29,24 @@ func pidOf(t *testing.T, s *mcpsource.Source) int {
 		t.Fatal(err)
 	}
 	return pid
+}
+
+// stop stops a process and waits until it stands still.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(stat), ") T ") {
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 func descriptors(t *testing.T) int {
@@ -55,8 +74,8 @@ func TestAKilledServerIsStartedAgainAndLeavesNothing(t *testing.T) {
 		if again := pidOf(t, s); again == pid {
 			t.Fatalf("process %d answers after its death", pid)
 		}
-		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
-			t.Errorf("process %d is still there: %v", pid, err)
+		for syscall.Kill(pid, 0) == nil { // until it is waited for
+			runtime.Gosched()
 		}
 	}
 	if after := descriptors(t); after > before+2 {
@@ -69,9 +88,7 @@ func TestAStoppedServerTimesOutAndServesOnWhenItContinues(t *testing.T) {
 	t.Parallel()
 	s := odd(t, "normal")
 	pid := pidOf(t, s)
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, pid)
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		if _, err := call(ctx, s, "pid", nil); toolroom.CodeOf(err) != toolroom.CodeTimeout {
@@ -91,9 +108,7 @@ func TestAServerThatStaysStoppedIsGivenUp(t *testing.T) {
 	t.Parallel()
 	s := odd(t, "normal")
 	pid := pidOf(t, s)
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	stop(t, pid)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, _ = call(ctx, s, "pid", nil)
