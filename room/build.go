@@ -45,6 +45,7 @@ func (r *Room) build(name string, s config.Source, programs config.CLI) (source.
 func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (source.Source, error) {
 	switch {
 	case s.MCP != nil:
+		auth, shared := r.authorisation(name, s.MCP)
 		return mcpsource.New(mcpsource.Config{
 			Namespace:    name,
 			Command:      s.MCP.Command,
@@ -54,6 +55,8 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 			Owner:        r.owner,
 			URL:          s.MCP.URL,
 			Header:       r.header(s.MCP.Headers),
+			Auth:         auth,
+			Shared:       shared,
 			StartTimeout: s.MCP.StartTimeout,
 			Idle:         s.MCP.Idle,
 			Log:          r.log,

@@ -60,6 +60,10 @@ func (c check) mcp(key string, m *MCP) {
 		c.goesWith(key+".idle", m.Idle != 0, "command")
 	default:
 		c.goesWith(key+".headers", len(m.Headers) > 0, "url")
+		c.goesWith(key+".oauth", m.OAuth != nil, "url")
+	}
+	if m.OAuth != nil {
+		c.oauth(key+".oauth", m.OAuth)
 	}
 	c.env(key+".env", m.Env)
 	c.headers(key+".headers", m.Headers)
