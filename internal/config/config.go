@@ -52,11 +52,13 @@ type Server struct {
 	MCP     Endpoint `yaml:"mcp,omitempty"`
 }
 
-// Endpoint is how clients of older revisions of MCP are served at /mcp.
+// Endpoint is how clients of older revisions of MCP are served.
 type Endpoint struct {
 	// PollAfter closes the stream of a call that has run for so long; the client
 	// comes back for the rest. Zero, the default, never does.
 	PollAfter time.Duration `yaml:"poll_after,omitempty"`
+	// SSE serves clients of 2024-11-05 at /sse (off).
+	SSE bool `yaml:"sse,omitempty"`
 }
 
 // Auth says who must show a token: with auto (the default) clients that do not

@@ -148,6 +148,9 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcp.HTTP())
+	if c.Server.MCP.SSE {
+		mux.Handle("/sse", mcp.SSE())
+	}
 	mux.Handle("GET /{$}", page(o.Version))
 	mux.Handle("/", rest)
 	return guard(mux), func() { stopMetrics(); mcp.Close() }, nil

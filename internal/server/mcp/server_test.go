@@ -116,7 +116,9 @@ func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := s.HTTP()
+	handler := http.NewServeMux()
+	handler.Handle("/", s.HTTP())
+	handler.Handle("/sse", s.SSE())
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := toolroom.Identity{Subject: r.Header.Get(subjectHeader)}
 		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, who)))
