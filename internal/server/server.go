@@ -180,13 +180,17 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 	if err != nil {
 		return nil, err
 	}
+	key, err := stateKey(r.Home())
+	if err != nil {
+		return nil, err
+	}
 	parts := r.Parts()
 	var scopes mcpserver.Scopes
 	if protected != nil {
 		scopes = mcpserver.Scopes{Lacking: protected.lacking, Refuse: protected.Refuse}
 	}
 	return mcpserver.New(mcpserver.Options{
-		Scopes: scopes,
+		Scopes: scopes, StateKey: key,
 		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk, Library: parts.Library, Worker: parts.Worker,
 		Expose: expose, Identity: who, Version: o.Version, Log: o.Log,
 		PollAfter: c.Server.MCP.PollAfter,
