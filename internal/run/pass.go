@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -292,22 +291,6 @@ func (p *pass) policyContext() *policy.Context {
 		Depth:     p.depth,
 		Budget:    policy.Budget{Calls: calls, Bytes: bytes},
 	}
-}
-
-// checkScopes refuses a caller whose token does not reach as far as the tool.
-func (p *pass) checkScopes() error {
-	have := p.call.Identity.Scopes
-	if p.Scopes == nil || have == nil {
-		return nil
-	}
-	for _, scope := range p.Scopes(&p.entry.Tool) {
-		if !slices.Contains(have, scope) {
-			e := toolroom.Errorf(toolroom.CodeDenied, "the token of %s lacks the scope %s, which %s needs", p.call.Identity, scope, p.tool)
-			e.Details = map[string]any{"scope": scope}
-			return e.WithHint("log in again and ask for the scope %s", scope)
-		}
-	}
-	return nil
 }
 
 // approve suspends the call until a person has answered, when policy asks. The

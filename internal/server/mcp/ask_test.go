@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 sampling and roots are deprecated and still served
+
 package mcpserver_test
 
 import (

@@ -45,6 +45,7 @@ type fixture struct {
 	funcs   *gofunc.Source
 	desk    *approval.Desk
 	library *library.Library
+	server  *mcpserver.Server
 	deleted atomic.Int64
 }
 
@@ -116,6 +117,7 @@ func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.server = s
 	handler := http.NewServeMux()
 	handler.Handle("/", s.HTTP())
 	handler.Handle("/sse", s.SSE())

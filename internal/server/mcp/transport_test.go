@@ -3,9 +3,11 @@ package mcpserver_test
 import (
 	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,4 +136,34 @@ func TestASilentStreamIsKeptAlive(t *testing.T) {
 	if resp.Header.Get("X-Accel-Buffering") != "no" {
 		t.Error("proxies may hold the stream back")
 	}
+}
+
+func TestAClientOnStdioIsAskedInEitherEra(t *testing.T) {
+	inEachEra(t, direct(t), func(t *testing.T, f *fixture, version string) {
+		var runs atomic.Int64
+		f.add("ask:it", asks(&runs))
+		fromClient, toServer := io.Pipe()
+		fromServer, toClient := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			f.server.Stdio(ctx, fromClient, toClient)
+		}()
+		defer func() { cancel(); <-ended }()
+		client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+			ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "ada"}}, nil
+			},
+		})
+		s, err := client.Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "ask__it"})
+		if err != nil || text(r) != `{"name":"ada"}{"name":"ada"}` || runs.Load() != 1 {
+			t.Errorf("got %v, %v after %d runs", r, err, runs.Load())
+		}
+	})
 }
