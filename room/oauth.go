@@ -27,7 +27,7 @@ func (r *Room) authorisation(name string, m *config.MCP) (auth func(who string) 
 			return nil, false
 		}
 	}
-	o := config.OAuth{}
+	o := config.OAuthClient{}
 	if m.OAuth != nil {
 		o = *m.OAuth
 	}
@@ -54,7 +54,7 @@ func (r *Room) expand(ctx context.Context, text string) (string, error) {
 	return values[""], err
 }
 
-func (r *Room) assertion(ctx context.Context, o config.OAuth) (string, error) {
+func (r *Room) assertion(ctx context.Context, o config.OAuthClient) (string, error) {
 	if o.TokenFile == "" {
 		return r.expand(ctx, o.Token)
 	}

@@ -63,7 +63,7 @@ func (c check) mcp(key string, m *MCP) {
 		c.goesWith(key+".oauth", m.OAuth != nil, "url")
 	}
 	if m.OAuth != nil {
-		c.oauth(key+".oauth", m.OAuth)
+		c.oauthClient(key+".oauth", m.OAuth)
 	}
 	c.env(key+".env", m.Env)
 	c.headers(key+".headers", m.Headers)

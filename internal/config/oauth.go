@@ -1,72 +1,53 @@
 package config
 
-import "strings"
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
 
-// OAuth says how to get tokens for an MCP server. Without it a person logs in:
-// toolroom sources login NAME. ClientSecret, PrivateKey, Token and those of IDP
-// may be references to secrets.
-type OAuth struct {
-	// Grant is authorization_code (the default, a login in a browser),
-	// client_credentials, workload or enterprise.
-	Grant string `yaml:"grant,omitempty"`
-	// ClientID and ClientSecret were given by the operator of the authorization
-	// server whose issuer is Issuer.
-	ClientID     string `yaml:"client_id,omitempty"`
-	ClientSecret string `yaml:"client_secret,omitempty"`
-	Issuer       string `yaml:"issuer,omitempty"`
-	// PrivateKey, in PEM, proves the client in place of a secret.
-	PrivateKey string `yaml:"private_key,omitempty"`
-	KeyID      string `yaml:"key_id,omitempty"`
-	// MetadataURL is where the client's metadata document lies, which stands in
-	// for a registration.
-	MetadataURL string `yaml:"metadata_url,omitempty"`
-	// Scopes are asked for besides what the server wants.
-	Scopes []string `yaml:"scopes,omitempty"`
-	// Token is what workload and enterprise exchange; TokenFile is read each
-	// time in its place.
-	Token     string `yaml:"token,omitempty"`
-	TokenFile string `yaml:"token_file,omitempty"`
-	// IDP is the company's identity provider, for enterprise.
-	IDP *IDP `yaml:"idp,omitempty"`
-	// Shared lets all callers use the login of those who run Toolroom. Without
-	// it each caller needs a login of its own. Grants other than
-	// authorization_code are shared in any case.
-	Shared bool `yaml:"shared,omitempty"`
+func (c check) oauth(key string, s Server, o OAuth) {
+	if len(o.Issuers) == 0 {
+		c.problem(key+".issuers", "there is none", "for example [https://login.example.com]")
+	}
+	for i, issuer := range o.Issuers {
+		c.secureURL(fmt.Sprintf("%s.issuers[%d]", key, i), issuer)
+	}
+	switch {
+	case o.Resource != "":
+		c.webURL(key+".resource", o.Resource)
+	case s.URL == "":
+		c.problem(key, "it does not say which URL tokens are for", "set server.url, for example https://tools.example.com")
+	}
+	for i, scope := range o.Required {
+		c.scope(fmt.Sprintf("%s.required_scopes[%d]", key, i), scope)
+	}
+	for _, scope := range slices.Sorted(maps.Keys(o.Scopes)) {
+		c.scope(key+".scopes."+scope, scope)
+		c.patterns(key+".scopes."+scope, o.Scopes[scope], nil)
+	}
 }
 
-// IDP is an identity provider that exchanges ID tokens.
-type IDP struct {
-	Issuer        string `yaml:"issuer,omitempty"`
-	TokenEndpoint string `yaml:"token_endpoint,omitempty"`
-	ClientID      string `yaml:"client_id,omitempty"`
-	ClientSecret  string `yaml:"client_secret,omitempty"`
+// secureURL asks for https, but on this machine: keys that come over plain http
+// can be anybody's.
+func (c check) secureURL(key, text string) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		c.problem(key, quote(text)+" is not the URL of an authorization server", "for example https://login.example.com")
+		return
+	}
+	ip := net.ParseIP(u.Hostname())
+	if local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); u.Scheme != "https" && !(u.Scheme == "http" && local) {
+		c.problem(key, quote(text)+" does not begin with https://", "")
+	}
 }
 
-func (c check) oauth(key string, o *OAuth) {
-	if o.Grant != "" {
-		c.oneOf(key+".grant", o.Grant, "authorization_code", "client_credentials", "workload", "enterprise")
-	}
-	if o.MetadataURL != "" && !strings.HasPrefix(o.MetadataURL, "https://") {
-		c.problem(key+".metadata_url", "a client's metadata document lies at an https URL", "for example https://example.com/client.json")
-	}
-	if o.ClientID == "" && (o.Grant == "client_credentials" || o.ClientSecret != "" || o.PrivateKey != "") {
-		c.problem(key, "client_id is missing", "the operator of the authorization server gives it to you")
-	}
-	exchanges := o.Grant == "workload" || o.Grant == "enterprise"
-	if exchanges == (o.Token == "" && o.TokenFile == "") {
-		if exchanges {
-			c.problem(key, "token and token_file are missing: there is nothing to exchange", "for example token_file: /var/run/secrets/tokens/toolroom")
-		} else {
-			c.problem(key, "token and token_file have a meaning with the grants workload and enterprise only", "remove them")
-		}
-	}
-	if (o.Grant == "enterprise") != (o.IDP != nil) {
-		c.problem(key+".idp", "the identity provider belongs to the grant enterprise", "for example grant: enterprise, idp: {issuer: \"https://idp.example.com\", client_id: toolroom}")
-	}
-	for name, text := range map[string]string{"client_secret": o.ClientSecret, "private_key": o.PrivateKey, "token": o.Token} {
-		c.reference(key+"."+name, text)
-	}
-	if o.IDP != nil {
-		c.reference(key+".idp.client_secret", o.IDP.ClientSecret)
+// scope accepts the characters of RFC 6749 section 3.3.
+func (c check) scope(key, scope string) {
+	if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r == '"' || r == '\\' || r > '~' }) {
+		c.problem(key, quote(scope)+" is not a scope", "for example tools:write")
 	}
 }

@@ -48,6 +48,7 @@ var heavy = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk": {"internal/server/mcp", "examples/mcp-folder"},
 	"modernc.org/sqlite":                     {"internal/store/sqlite"},
 	"github.com/cedar-policy/cedar-go":       {"internal/policy/cedar"},
+	"github.com/golang-jwt/jwt/v5":           {"internal/server/oauth"},
 	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
 	"github.com/prometheus/client_golang":    {"internal/server/api"},
 	"github.com/tetratelabs/wazero":          {"internal/engine/quickjs", "internal/engine/wasmfuel"},

@@ -104,6 +104,9 @@ type Options struct {
 	// have not been listed yet may know it. The error says why the source that
 	// the spelling names cannot be listed. It may be nil.
 	Discover func(ctx context.Context, spelling string) error
+	// Scopes are those that a caller who is limited by scopes needs for a tool;
+	// nil needs none.
+	Scopes func(*toolroom.Tool) []string
 	// Redact masks known secrets in what is recorded; nil masks nothing.
 	Redact func([]byte) []byte
 	// OwnerAlive tells whether another process that took an idempotency key
