@@ -31,3 +31,6 @@ func childAttributes() *syscall.SysProcAttr {
 	runtime.LockOSThread()
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
+
+// peakMemory is in KiB here (getrusage(2)).
+func peakMemory(r *syscall.Rusage) int64 { return r.Maxrss << 10 }
