@@ -4,12 +4,7 @@ package guest
 
 import (
 	"syscall"
-
-	"github.com/toolroom/toolroom/bridge"
 )
-
-// limit has nothing by which to limit a process that runs already.
-func limit(int, bridge.Limits) error { return nil }
 
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
