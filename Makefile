@@ -35,6 +35,7 @@ integration: build ## test against real MCP servers and clients (npm), git and c
 
 conformance: build ## the official MCP suite, every revision and extension (npm)
 	./scripts/conformance.sh
+	./scripts/conformance-client.sh
 
 demo: build ## start a room, add sources, find, call and chain their tools
 	./scripts/demo.sh
