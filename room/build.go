@@ -16,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -34,15 +35,19 @@ func CheckConfig(c *config.Config) error {
 }
 
 // build makes a source from its section of the config. Nothing is started.
-func (r *Room) build(name string, s config.Source, programs config.CLI) (source.Source, error) {
-	src, err := r.buildKind(name, s, programs)
+func (r *Room) build(name string, s config.Source, c *config.Config) (source.Source, error) {
+	src, err := r.buildKind(name, s, c)
 	if err != nil {
 		return nil, err
 	}
 	return &selected{Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain", task: toolroom.TaskSupport(s.Tasks)}, nil
 }
 
-func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (source.Source, error) {
+func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source.Source, error) {
+	guard, err := egress.New(c.Egress.Policy(s.Egress))
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case s.MCP != nil:
 		return mcpsource.New(mcpsource.Config{
@@ -54,6 +59,7 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 			Owner:        r.owner,
 			URL:          s.MCP.URL,
 			Header:       r.header(s.MCP.Headers),
+			Egress:       guard,
 			StartTimeout: s.MCP.StartTimeout,
 			Idle:         s.MCP.Idle,
 			Log:          r.log,
@@ -69,11 +75,11 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 			Description: s.Description,
 			Subcommands: s.CLI.Tools,
 			Timeout:     s.Timeout,
-			Policy:      clisource.Policy{Mode: clisource.Mode(programs.Mode), Allow: programs.Allow},
+			Policy:      clisource.Policy{Mode: clisource.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
 			Owner:       r.owner,
 		}), nil
 	case s.HTTP != nil:
-		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.secrets.Resolve})
+		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.secrets.Resolve, Egress: guard})
 	default:
 		return openapisource.New(name, openapisource.Config{
 			Spec:        r.specPath(s.OpenAPI.Spec),
@@ -84,7 +90,7 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 			Exclude:     s.OpenAPI.Exclude,
 			Description: s.Description,
 			Timeout:     s.Timeout,
-		}, openapisource.Options{Resolve: r.secrets.Resolve})
+		}, openapisource.Options{Resolve: r.secrets.Resolve, Egress: guard})
 	}
 }
 
@@ -247,13 +253,15 @@ func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, e
 }
 
 // sourceDigest names one configuration of a source.
-func sourceDigest(s config.Source, programs config.CLI) string {
+func sourceDigest(s config.Source, c *config.Config) string {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
-	// Both are plain data: encoding cannot fail.
+	// All are plain data: encoding cannot fail.
 	_ = enc.Encode(s)
 	if s.CLI != nil {
-		_ = enc.Encode(programs)
+		_ = enc.Encode(c.CLI)
+	} else {
+		_ = enc.Encode(c.Egress)
 	}
 	sum := sha256.Sum256(text.Bytes())
 	return hex.EncodeToString(sum[:])

@@ -294,6 +294,7 @@ func (r *Room) Start(ctx context.Context) {
 	if n := lockdown.Sweep(); n > 0 {
 		r.log.Warn("removed what sandboxes of an earlier Toolroom left behind", "count", n)
 	}
+	r.warnOfProxies()
 	ctx, r.stop = context.WithCancel(ctx)
 	for _, h := range r.allHosts() {
 		h.keepListed()

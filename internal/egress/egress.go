@@ -38,6 +38,7 @@ type Policy struct {
 }
 
 // Guard judges targets and dials. It is immutable and safe for concurrent use.
+// The zero Guard has the zero Policy.
 type Guard struct {
 	closed      bool
 	allow, deny []rule
@@ -54,38 +55,52 @@ type ownHost struct {
 	port uint16
 }
 
-// Check reports the first mistake of a policy, with its key.
-func (p Policy) Check() error {
-	_, err := New(p)
+// CheckEntry tells what is wrong with an entry of Policy.Allow or Policy.Deny.
+func CheckEntry(text string) error {
+	_, err := parseRule(text)
+	return err
+}
+
+// CheckProxy tells what is wrong with a Policy.Proxy that is not empty.
+func CheckProxy(text string) error {
+	_, err := parseProxy(text)
 	return err
 }
 
 // New makes a guard. The error names the first entry that cannot be read.
 func New(p Policy) (*Guard, error) {
 	g := &Guard{closed: p.Closed, resolver: p.Resolver}
-	if g.resolver == nil {
-		g.resolver = net.DefaultResolver
-	}
 	var err error
-	if g.allow, err = parseRules("allow", p.Allow); err != nil {
-		return nil, err
+	if g.allow, err = parseRules(p.Allow); err != nil {
+		return nil, fmt.Errorf("allow%w", err)
 	}
-	if g.deny, err = parseRules("deny", p.Deny); err != nil {
-		return nil, err
+	if g.deny, err = parseRules(p.Deny); err != nil {
+		return nil, fmt.Errorf("deny%w", err)
 	}
 	if p.Proxy == "" {
 		return g, nil
 	}
-	g.proxy, err = url.Parse(p.Proxy)
-	if err != nil || g.proxy.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, g.proxy.Scheme) {
-		return nil, errors.New("proxy: it is not the URL of a proxy; write http://host:port, https://… or socks5://…")
+	if g.proxy, err = parseProxy(p.Proxy); err != nil {
+		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	return g.WithOwn(g.proxy), nil
 }
 
+func parseProxy(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
+		return nil, errors.New("it is not the URL of a proxy; write http://host:port, https://… or socks5://…")
+	}
+	return u, nil
+}
+
 // WithOwn gives a guard that also permits the hosts and ports of addresses which
-// the operator wrote as those of a service. Deny still goes before.
+// the operator wrote as those of a service. Deny still goes before. A nil g is
+// the zero Guard.
 func (g *Guard) WithOwn(services ...*url.URL) *Guard {
+	if g == nil {
+		g = &Guard{}
+	}
 	more := *g
 	more.own = slices.Clone(g.own)
 	for _, u := range services {

@@ -366,7 +366,7 @@ func TestEntriesThatCannotBeReadAreRefused(t *testing.T) {
 		}
 	}
 	for _, proxy := range []string{"proxy:3128", "ftp://proxy", "http://", "\x00"} {
-		if err := (egress.Policy{Proxy: proxy}).Check(); err == nil {
+		if _, err := egress.New(egress.Policy{Proxy: proxy}); err == nil {
 			t.Errorf("proxy %q is accepted", proxy)
 		}
 	}

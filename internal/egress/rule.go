@@ -75,12 +75,12 @@ func (r rule) matches(t target) bool {
 	}
 }
 
-func parseRules(key string, texts []string) ([]rule, error) {
+func parseRules(texts []string) ([]rule, error) {
 	rules := make([]rule, len(texts))
 	for i, text := range texts {
 		var err error
 		if rules[i], err = parseRule(text); err != nil {
-			return nil, fmt.Errorf("%s[%d]: %w", key, i, err)
+			return nil, fmt.Errorf("[%d]: %w", i, err)
 		}
 	}
 	return rules, nil

@@ -43,6 +43,17 @@ type description struct {
 	operations  []*operation
 }
 
+// servers are those of all operations.
+func (d *description) servers() []*url.URL {
+	var servers []*url.URL
+	for _, o := range d.operations {
+		if !slices.ContainsFunc(servers, func(u *url.URL) bool { return u.Host == o.server.Host && u.Scheme == o.server.Scheme }) {
+			servers = append(servers, o.server)
+		}
+	}
+	return servers
+}
+
 // importDocument reads all selected operations. Errors are of type
 // *toolroom.Error.
 func importDocument(ctx context.Context, namespace string, config *Config, set *document.Set, base *url.URL) (*description, error) {
