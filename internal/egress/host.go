@@ -30,6 +30,13 @@ func classOfName(name string) (Class, bool) {
 	}
 }
 
+// IsPlainHost reports whether a host is a name or address in the one form that
+// the guard accepts.
+func IsPlainHost(host string) bool {
+	_, _, err := readHost(host)
+	return err == nil
+}
+
 // readHost accepts a host in its one plain form: a name in ASCII, or an address
 // as [netip.Addr] writes it. Every other form that some resolver or library
 // reads as an address is refused: the reader that checks and the one that dials

@@ -85,3 +85,20 @@ func parseRules(texts []string) ([]rule, error) {
 	}
 	return rules, nil
 }
+
+// ParseHosts reads an entry as Policy has it, and gives the question whether a
+// host:port is among what it names. Names are not looked up.
+func ParseHosts(entry string) (func(hostPort string) bool, error) {
+	r, err := parseRule(entry)
+	if err != nil {
+		return nil, err
+	}
+	return func(hostPort string) bool {
+		host, port, err := net.SplitHostPort(hostPort)
+		if err != nil {
+			return false
+		}
+		t, _ := (&Guard{}).read(host, parsePort(port)) // what the form says
+		return r.matches(t)
+	}, nil
+}

@@ -58,14 +58,16 @@ type rules []rule
 
 type rule struct {
 	pattern Pattern
+	effect  *EffectPattern // in place of pattern
 	text    string
 }
 
-// match is the text of the first rule that selects the tool.
-func (r rules) match(t *toolroom.Tool) (string, bool) {
+// match is the text of the first rule that selects the tool, or a call of it
+// with these effects.
+func (r rules) match(t *toolroom.Tool, effects []toolroom.Effect) (string, bool) {
 	for i := range r {
-		if r[i].pattern.Matches(t) {
-			return r[i].text, true
+		if text, ok := r[i].selects(t, effects); ok {
+			return text, true
 		}
 	}
 	return "", false
@@ -111,8 +113,8 @@ func (p *parser) layer(path string, r Rules) layer {
 	l := layer{
 		path:    path,
 		allow:   p.rules(path+".allow", r.Allow),
-		deny:    p.rules(path+".deny", r.Deny),
-		confirm: p.rules(path+".confirm", r.Confirm),
+		deny:    p.restrictions(path+".deny", r.Deny),
+		confirm: p.restrictions(path+".confirm", r.Confirm),
 		// An override that names tools narrows to them; the global layer
 		// without a profile has the profile full.
 		closed: r.Profile != "" || path != "tools" && len(r.Allow) > 0,
@@ -137,14 +139,18 @@ func (p *parser) layer(path string, r Rules) layer {
 func (p *parser) rules(path string, texts []string) rules {
 	var out rules
 	for i, text := range texts {
-		pattern, err := ParsePattern(text, p.groups)
-		if err != nil {
-			p.problems = append(p.problems, fmt.Errorf("%s[%d]: %w", path, i, err))
-			continue
-		}
-		out = append(out, rule{pattern, fmt.Sprintf("%s[%d]: %q", path, i, text)})
+		out = p.rule(out, path, i, text)
 	}
 	return out
+}
+
+func (p *parser) rule(to rules, path string, i int, text string) rules {
+	pattern, err := ParsePattern(text, p.groups)
+	if err != nil {
+		p.problems = append(p.problems, fmt.Errorf("%s[%d]: %w", path, i, err))
+		return to
+	}
+	return append(to, rule{pattern: pattern, text: fmt.Sprintf("%s[%d]: %q", path, i, text)})
 }
 
 // Step is what one layer says of a tool.
@@ -156,12 +162,18 @@ type Step struct {
 }
 
 // Decide asks every layer that applies: all must permit, and one that asks for
-// confirmation is enough to ask.
+// confirmation is enough to ask. Rules about effects have no say: what a call
+// would do is known with its arguments.
 func (l *Layers) Decide(t *toolroom.Tool, who toolroom.Identity) Decision {
+	return l.DecideCall(t, who, nil)
+}
+
+// DecideCall is Decide for a call that has these effects.
+func (l *Layers) DecideCall(t *toolroom.Tool, who toolroom.Identity, effects []toolroom.Effect) Decision {
 	decision := Decision{Effect: Allow}
 	layers, n := l.applying(who)
 	for _, layer := range layers[:n] {
-		step := layer.judge(t)
+		step := layer.judge(t, effects)
 		switch {
 		case !step.Allowed:
 			return Decision{
@@ -178,13 +190,14 @@ func (l *Layers) Decide(t *toolroom.Tool, who toolroom.Identity) Decision {
 	return decision
 }
 
-// Explain lists what every applying layer says, in order. Decide agrees with
-// it: the first step that does not allow decides.
-func (l *Layers) Explain(t *toolroom.Tool, who toolroom.Identity) []Step {
+// Explain lists what every applying layer says of a call with these effects, or
+// of the tool when there are none, in order. DecideCall agrees with it: the
+// first step that does not allow decides.
+func (l *Layers) Explain(t *toolroom.Tool, who toolroom.Identity, effects []toolroom.Effect) []Step {
 	layers, n := l.applying(who)
 	steps := make([]Step, n)
 	for i, layer := range layers[:n] {
-		steps[i] = layer.judge(t)
+		steps[i] = layer.judge(t, effects)
 	}
 	return steps
 }
@@ -203,19 +216,19 @@ func (l *Layers) applying(who toolroom.Identity) (layers [4]*layer, n int) {
 	return layers, n
 }
 
-func (l *layer) judge(t *toolroom.Tool) Step {
-	if text, ok := l.deny.match(t); ok {
+func (l *layer) judge(t *toolroom.Tool, effects []toolroom.Effect) Step {
+	if text, ok := l.deny.match(t, effects); ok {
 		return Step{Layer: l.path, Rule: text}
 	}
 	step := Step{Layer: l.path, Allowed: true, Rule: l.open}
-	if text, ok := l.allow.match(t); ok {
+	if text, ok := l.allow.match(t, nil); ok {
 		step.Rule = text
-	} else if text, ok := l.profile.match(t); ok {
+	} else if text, ok := l.profile.match(t, nil); ok {
 		step.Rule = text
 	} else if l.closed {
 		return Step{Layer: l.path, Rule: l.shut}
 	}
-	if text, ok := l.confirm.match(t); ok {
+	if text, ok := l.confirm.match(t, effects); ok {
 		step.Confirm, step.Rule = true, text
 	}
 	return step

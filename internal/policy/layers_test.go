@@ -191,7 +191,7 @@ func TestExplainShowsEveryLayerThatApplies(t *testing.T) {
 		{Layer: "tools.providers.ollama", Allowed: true, Confirm: true, Rule: `tools.providers.ollama.confirm[0]: "web.*"`},
 		{Layer: "tools.identities.ann", Rule: `tools.identities.ann.deny[0]: "web.*"`},
 	}
-	if diff := cmp.Diff(want, l.Explain(tool("web:fetch"), who)); diff != "" {
+	if diff := cmp.Diff(want, l.Explain(tool("web:fetch"), who, nil)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	hint := l.Decide(tool("web:fetch"), who).Hint
@@ -317,7 +317,7 @@ func TestExplainAgreesWithDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, tool, who := mustCompile(t, drawConfig.Draw(t, "config")), drawTool.Draw(t, "tool"), drawWho.Draw(t, "who")
 		want, rules := Allow, map[Effect]string{}
-		for _, step := range l.Explain(tool, who) {
+		for _, step := range l.Explain(tool, who, nil) {
 			effect := Allow
 			switch {
 			case !step.Allowed:
