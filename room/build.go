@@ -40,7 +40,14 @@ func (r *Room) build(name string, s config.Source, c *config.Config) (source.Sou
 	if err != nil {
 		return nil, err
 	}
-	return &selected{Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain", task: toolroom.TaskSupport(s.Tasks)}, nil
+	made := &selected{
+		Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain",
+		task: toolroom.TaskSupport(s.Tasks), effects: s.Effects,
+	}
+	if s.MCP != nil {
+		made.dir = r.placeOf(s.MCP.Cwd)
+	}
+	return made, nil
 }
 
 func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source.Source, error) {
@@ -205,6 +212,8 @@ type selected struct {
 	timeout          time.Duration
 	plain            bool
 	task             toolroom.TaskSupport
+	effects          config.Effects
+	dir              string // where the tools' relative paths begin
 }
 
 // Unwrap is the source itself.
@@ -219,6 +228,7 @@ func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 	tools = slices.DeleteFunc(tools, func(t toolroom.Tool) bool {
 		return len(s.include) > 0 && !policy.MatchAny(s.include, t.ID.Name) || policy.MatchAny(s.exclude, t.ID.Name)
 	})
+	declared(tools, s.effects)
 	for i := range tools {
 		if s.timeout > 0 && tools[i].Timeout == 0 {
 			tools[i].Timeout = s.timeout

@@ -65,7 +65,7 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 		tool = &toolroom.Tool{ID: id}
 	}
 	layers := r.policy.get()
-	return layers.Decide(tool, who), layers.Explain(tool, who), nil
+	return layers.Decide(tool, who), layers.Explain(tool, who, nil), nil
 }
 
 func firstReading(spelling string) (toolroom.ID, error) {

@@ -207,6 +207,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		Limits:     runLimits(r.config.Limits),
 		Discover:   r.discover,
 		Redact:     r.masker.Mask,
+		Home:       r.userHome(),
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
 		Log:        r.log,
@@ -442,6 +443,11 @@ func (s *policySwitch) get() *policy.Layers {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.layers
+}
+
+// DecideCall asks the layers in force about a call.
+func (s *policySwitch) DecideCall(t *toolroom.Tool, who toolroom.Identity, effects []toolroom.Effect) policy.Decision {
+	return s.get().DecideCall(t, who, effects)
 }
 
 // Decide asks the layers in force.

@@ -25,13 +25,18 @@ func (a *app) policyExplainCommand() *cobra.Command {
 	var who toolroom.Identity
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "explain ID",
-		Short: "Show which rule allows, denies or confirms a tool, and for whom",
+		Use:   "explain ID [ARGUMENTS]",
+		Short: "Show which rule allows, denies or confirms a tool or a call, and for whom",
+		Long:  "With arguments, as toolroom call takes them, rules about effects have their say, and what the call would do is shown. Nothing is run.",
 		Example: `  toolroom policy explain file:write
+  toolroom policy explain file:write path=/etc/hosts
   toolroom policy explain --agent fast --provider ollama web:search --json`,
-		Args:              arguments(1, 1),
+		Args:              arguments(1, -1),
 		ValidArgsFunction: a.completeTool,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			if len(args) > 1 {
+				return a.explainCall(ctx, r, who, args[0], args[1:], asJSON)
+			}
 			decision, steps, err := r.Explain(ctx, args[0], who)
 			if err != nil {
 				return err

@@ -38,6 +38,9 @@ type Receipt struct {
 	ResultHash string   `json:"result_hash,omitempty"`
 	Artifacts  []string `json:"artifacts,omitempty"`
 
+	// Expected is what the call would do, as policy saw it.
+	Expected []toolroom.Effect `json:"expected_effects,omitempty"`
+
 	// Rule is the policy rule that decided; Approval the approval that was used.
 	Rule     string `json:"rule,omitempty"`
 	Approval string `json:"approval,omitempty"`

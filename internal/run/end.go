@@ -112,6 +112,7 @@ func (p *pass) record() {
 		Error:         p.recordedError(),
 		Preview:       p.preview(),
 		Rule:          p.decision.Rule,
+		Expected:      p.recordedEffects(),
 		Started:       p.started,
 		Usage:         p.result.Usage,
 	}

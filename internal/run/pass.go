@@ -39,6 +39,7 @@ type pass struct {
 	canonical []byte
 	hash      string
 
+	expected []toolroom.Effect // what the call would do
 	decision policy.Decision
 	approval *approval.Approval
 	keyed    bool // this pass holds the idempotency key
@@ -259,7 +260,7 @@ func (p *pass) invalidArguments(input *schema.Schema, err error) error {
 }
 
 func (p *pass) decide() error {
-	p.decision = p.Policy.Decide(&p.entry.Tool, p.call.Identity)
+	p.decision = policy.DecideCall(p.Policy, &p.entry.Tool, p.call.Identity, p.expect())
 	if p.decision.Effect != policy.Deny {
 		return nil
 	}
@@ -315,7 +316,7 @@ func (p *pass) question() (*approval.Approval, error) {
 		Tool:      p.tool,
 		Arguments: p.recordedArguments(),
 		Identity:  p.call.Identity,
-		Reason:    p.decision.Rule,
+		Reason:    p.reason(),
 	})
 }
 

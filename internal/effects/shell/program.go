@@ -175,7 +175,9 @@ func (r *reader) awk(args []field) {
 	fromFile := slices.ContainsFunc(args, func(f field) bool {
 		return !f.known || strings.HasPrefix(f.text, "-f") || strings.HasPrefix(f.text, "-i") || strings.HasPrefix(f.text, "-l") || strings.HasPrefix(f.text, "-e") || strings.HasPrefix(f.text, "--")
 	})
-	if fromFile || len(words) == 0 || slices.ContainsFunc(words, func(f field) bool { return strings.ContainsAny(f.text, "|@>") || strings.Contains(f.text, "system") || strings.Contains(f.text, "getline") }) {
+	if fromFile || len(words) == 0 || slices.ContainsFunc(words, func(f field) bool {
+		return strings.ContainsAny(f.text, "|@>") || strings.Contains(f.text, "system") || strings.Contains(f.text, "getline")
+	}) {
 		r.anyCommand()
 		return
 	}

@@ -40,13 +40,16 @@ func Read(text, dir string) []toolroom.Effect {
 }
 
 // Args tells the effects of a program that is started without a shell.
-func Args(argv []string, dir string) []toolroom.Effect {
+func Args(argv []string, dir string) []toolroom.Effect { return Started(argv, "", dir) }
+
+// Started is Args for a program that reads a text, unless it is empty.
+func Started(argv []string, stdin, dir string) []toolroom.Effect {
 	r := &reader{dirs: []string{dir}}
 	fields := make([]field, len(argv))
 	for i, a := range argv {
 		fields[i] = field{text: a, known: true}
 	}
-	r.command(fields, input{})
+	r.command(fields, input{stdin != "", field{text: stdin, known: true}})
 	return r.result()
 }
 

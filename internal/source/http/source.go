@@ -91,6 +91,10 @@ func (s *Source) add(namespace string, tool *Tool) error {
 			return err
 		}
 	}
+	method := http.MethodPost
+	if e.route != nil {
+		method = e.route.method
+	}
 	described, err := e.describe(toolroom.ID{Namespace: namespace, Name: tool.Name})
 	if err != nil {
 		return err
@@ -98,6 +102,7 @@ func (s *Source) add(namespace string, tool *Tool) error {
 	if described.Timeout == 0 {
 		described.Timeout = s.config.Timeout
 	}
+	described.Effects = []toolroom.Effect{httpcall.Effect(method, s.base)}
 	e.keyed = described.RepeatGuarantee() == toolroom.GuaranteeKeyed
 	s.tools = append(s.tools, described)
 	s.routes[described.ID] = e

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/internal/source/openapi/document"
 )
 
@@ -180,6 +181,7 @@ func (i *importer) operation(method, path string, item, n *document.Node) (*oper
 		Description: clip(n.Get("description").Text()),
 		Tags:        tags,
 		Hints:       hints(method),
+		Effects:     []toolroom.Effect{httpcall.Effect(method, o.server)},
 		Source:      toolroom.SourceOpenAPI,
 	}
 	if o.tool.Description == "" {

@@ -1,0 +1,79 @@
+package run
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/effects"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Expect tells what a call of a tool with these arguments, a JSON object, would
+// do. Nothing is started for it.
+func (r *Runner) Expect(e *catalog.Entry, who toolroom.Identity, arguments json.RawMessage) []toolroom.Effect {
+	var foreseen []toolroom.Effect
+	place := effects.Place{Home: r.Home}
+	if f, ok := e.Source.(source.Foreseer); ok {
+		foreseen, place.Dir = f.Foresee(&source.Request{Tool: e.Tool.ID, Arguments: arguments, Identity: who, Emit: func(toolroom.Event) {}})
+	}
+	if place.Dir == "" {
+		// Without a folder relative paths are not known.
+		place.Dir, _ = os.Getwd()
+	}
+	return effects.Of(&e.Tool, arguments, foreseen, place)
+}
+
+// expect notes what this call would do.
+func (p *pass) expect() []toolroom.Effect {
+	p.expected = p.Expect(p.entry, p.call.Identity, p.call.Arguments)
+	return p.expected
+}
+
+// Bounds of what is shown and kept of effects.
+const (
+	maxShownEffects    = 12
+	maxRecordedEffects = 64
+	maxRecordedTarget  = 512
+)
+
+// recordedEffects are those that this call would have had, without secrets. Of
+// sensitive arguments nothing is told: effects may repeat them.
+func (p *pass) recordedEffects() []toolroom.Effect {
+	if len(p.expected) == 0 {
+		return nil
+	}
+	known := p.expected
+	if len(p.entry.Tool.Sensitive) > 0 {
+		args, err := p.decodedArguments()
+		if err != nil {
+			return nil
+		}
+		known = p.Expect(p.entry, p.call.Identity, mask(args, p.entry.Tool.Sensitive))
+	}
+	recorded := make([]toolroom.Effect, min(len(known), maxRecordedEffects))
+	for i := range recorded {
+		e := known[i]
+		e.Target = catalog.Shorten(p.redactText(e.Target), maxRecordedTarget)
+		recorded[i] = e
+	}
+	return recorded
+}
+
+// reason is why a person is asked: the rule, and what the call would do.
+func (p *pass) reason() string {
+	list := p.recordedEffects()
+	if len(list) == 0 {
+		return p.decision.Rule
+	}
+	words := make([]string, 0, len(list))
+	for _, e := range list[:min(len(list), maxShownEffects)] {
+		words = append(words, e.String())
+	}
+	if len(list) > maxShownEffects {
+		words = append(words, "and more")
+	}
+	return p.decision.Rule + ". The call " + strings.Join(words, "; ")
+}
