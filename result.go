@@ -47,8 +47,8 @@ type Result struct {
 	Effects Effects `json:"effects"`
 	// Execution says how a program ran; nil for other tools.
 	Execution *Execution `json:"execution,omitempty"`
-	Usage     Usage      `json:"usage"`
-	Error     *Error     `json:"error,omitempty"`
+	Usage   Usage   `json:"usage"`
+	Error   *Error  `json:"error,omitempty"`
 
 	// Raw is the result as its source sent it, byte for byte, when it came
 	// whole and unchanged through the pipeline.
