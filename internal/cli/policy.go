@@ -59,7 +59,11 @@ func (a *app) policyExplainCommand() *cobra.Command {
 }
 
 func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decision, steps []policy.Step) error {
-	if err := a.screen.printf("%s for %s: %s, by %s\n", tool, who, d.Effect, d.Rule); err != nil {
+	because := ""
+	if d.Because != (toolroom.Effect{}) {
+		because = ", because it " + d.Because.String()
+	}
+	if err := a.screen.printf("%s for %s: %s, by %s%s\n", tool, who, d.Effect, d.Rule, because); err != nil {
 		return err
 	}
 	rows := make([][]string, len(steps))

@@ -1,10 +1,12 @@
 package effects
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/effects/shell"
@@ -15,7 +17,7 @@ import (
 // names, wherever they stand. What is not a path after all does no harm: it is
 // one effect too many.
 func (s *set) conventions(arguments json.RawMessage) {
-	if len(arguments) <= len("{}") {
+	if !mayTell(arguments) {
 		return
 	}
 	args, ok := decode(arguments)
@@ -26,10 +28,34 @@ func (s *set) conventions(arguments json.RawMessage) {
 	s.object(args)
 }
 
+var separators = strings.NewReplacer("_", "", "-", "", ".", "")
+
+// telling are parts of all names, and of all values, that conventions are about.
+var telling = [][]byte{
+	[]byte("://"), []byte("file"), []byte("path"), []byte("dir"), []byte("folder"), []byte("cwd"), []byte("url"), []byte("uri"), []byte("endpoint"), []byte("href"),
+	[]byte("webhook"), []byte("host"), []byte("domain"), []byte("command"), []byte("cmd"), []byte("bash"), []byte("argv"), []byte("sql"), []byte("statement"),
+	[]byte("source"), []byte("src"), []byte("dest"), []byte("dst"), []byte("target"), []byte("location"), []byte("name"),
+}
+
+// mayTell reports whether arguments can hold a name that tells something. Most
+// hold none, and need not be taken apart.
+func mayTell(arguments []byte) bool {
+	if bytes.IndexByte(arguments, '\\') >= 0 || len(arguments) > 0 && arguments[0] != '{' {
+		return true
+	}
+	plain := bytes.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, arguments)
+	return slices.ContainsFunc(telling, func(part []byte) bool { return bytes.Contains(plain, part) })
+}
+
 func (s *set) object(object map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		value := object[name]
-		key := strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(name))
+		key := strings.ToLower(separators.Replace(name))
 		if line, ok := value.(string); ok && isCommand(key) {
 			s.commandOf(line, object)
 			continue

@@ -194,18 +194,17 @@ func (p *parser) restrictions(path string, texts []string) rules {
 	return out
 }
 
-// selects reports whether the rule is about a call of the tool with these
-// effects, and says of an effect which one it is.
-func (r *rule) selects(t *toolroom.Tool, effects []toolroom.Effect) (text string, ok bool) {
+// selects reports whether the rule is about the tool, or about a call of it with
+// these effects; then because is the first that it is about.
+func (r *rule) selects(t *toolroom.Tool, effects []toolroom.Effect) (because toolroom.Effect, ok bool) {
 	if r.effect == nil {
-		return r.text, r.pattern.Matches(t)
+		return because, r.pattern.Matches(t)
 	}
-	for _, e := range effects {
-		if r.effect.Matches(e) {
-			return r.text + ", because it " + e.String(), true
-		}
+	i := slices.IndexFunc(effects, r.effect.Matches)
+	if i < 0 {
+		return because, false
 	}
-	return "", false
+	return effects[i], true
 }
 
 // CallDecider decides about one call, with what it would do. A [Decider] that is

@@ -63,14 +63,14 @@ type rule struct {
 }
 
 // match is the text of the first rule that selects the tool, or a call of it
-// with these effects.
-func (r rules) match(t *toolroom.Tool, effects []toolroom.Effect) (string, bool) {
+// with these effects, and which of them is the reason.
+func (r rules) match(t *toolroom.Tool, effects []toolroom.Effect) (text string, because toolroom.Effect, ok bool) {
 	for i := range r {
-		if text, ok := r[i].selects(t, effects); ok {
-			return text, true
+		if because, ok := r[i].selects(t, effects); ok {
+			return r[i].text, because, true
 		}
 	}
-	return "", false
+	return "", because, false
 }
 
 // Compile reads a Config. The error joins every mistake, each with the key it
@@ -159,6 +159,8 @@ type Step struct {
 	Allowed bool   `json:"allowed"`
 	Confirm bool   `json:"confirm,omitempty"`
 	Rule    string `json:"rule"`
+	// Because is the effect that the rule is about, when it is about effects.
+	Because toolroom.Effect `json:"because,omitzero"`
 }
 
 // Decide asks every layer that applies: all must permit, and one that asks for
@@ -177,12 +179,13 @@ func (l *Layers) DecideCall(t *toolroom.Tool, who toolroom.Identity, effects []t
 		switch {
 		case !step.Allowed:
 			return Decision{
-				Effect: Deny,
-				Rule:   step.Rule,
-				Hint:   "see which layer decided: toolroom policy explain" + explainFlags(who) + " " + t.ID.String(),
+				Effect:  Deny,
+				Rule:    step.Rule,
+				Because: step.Because,
+				Hint:    "see which layer decided: toolroom policy explain" + explainFlags(who) + " " + t.ID.String(),
 			}
 		case step.Confirm && decision.Effect == Allow:
-			decision = Decision{Effect: Confirm, Rule: step.Rule}
+			decision = Decision{Effect: Confirm, Rule: step.Rule, Because: step.Because}
 		case decision.Rule == "":
 			decision.Rule = step.Rule
 		}
@@ -217,19 +220,19 @@ func (l *Layers) applying(who toolroom.Identity) (layers [4]*layer, n int) {
 }
 
 func (l *layer) judge(t *toolroom.Tool, effects []toolroom.Effect) Step {
-	if text, ok := l.deny.match(t, effects); ok {
-		return Step{Layer: l.path, Rule: text}
+	if text, because, ok := l.deny.match(t, effects); ok {
+		return Step{Layer: l.path, Rule: text, Because: because}
 	}
 	step := Step{Layer: l.path, Allowed: true, Rule: l.open}
-	if text, ok := l.allow.match(t, nil); ok {
+	if text, _, ok := l.allow.match(t, nil); ok {
 		step.Rule = text
-	} else if text, ok := l.profile.match(t, nil); ok {
+	} else if text, _, ok := l.profile.match(t, nil); ok {
 		step.Rule = text
 	} else if l.closed {
 		return Step{Layer: l.path, Rule: l.shut}
 	}
-	if text, ok := l.confirm.match(t, effects); ok {
-		step.Confirm, step.Rule = true, text
+	if text, because, ok := l.confirm.match(t, effects); ok {
+		step.Confirm, step.Rule, step.Because = true, text, because
 	}
 	return step
 }

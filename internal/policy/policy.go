@@ -24,6 +24,9 @@ type Decision struct {
 	// Rule names the rule as the config writes it, for example
 	// tools.deny[0]: "browser.*".
 	Rule string `json:"rule"`
+	// Because is the effect that the rule is about, when it is about effects. It
+	// may repeat arguments, secrets among them.
+	Because toolroom.Effect `json:"because,omitzero"`
 	// Hint says how to change the outcome, when it is not Allow.
 	Hint string `json:"hint,omitempty"`
 }

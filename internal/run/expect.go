@@ -55,18 +55,33 @@ func (p *pass) recordedEffects() []toolroom.Effect {
 	}
 	recorded := make([]toolroom.Effect, min(len(known), maxRecordedEffects))
 	for i := range recorded {
-		e := known[i]
-		e.Target = catalog.Shorten(p.redactText(e.Target), maxRecordedTarget)
-		recorded[i] = e
+		recorded[i] = p.recordedEffect(known[i])
 	}
 	return recorded
+}
+
+func (p *pass) recordedEffect(e toolroom.Effect) toolroom.Effect {
+	e.Target = catalog.Shorten(p.redactText(e.Target), maxRecordedTarget)
+	return e
+}
+
+// because says which effect a decision is about, when it is about one.
+func (p *pass) because() string {
+	e := p.decision.Because
+	switch {
+	case e == toolroom.Effect{}:
+		return ""
+	case len(p.entry.Tool.Sensitive) > 0:
+		return ", because of what the call would do" // its target may be told to nobody
+	}
+	return ", because it " + p.recordedEffect(e).String()
 }
 
 // reason is why a person is asked: the rule, and what the call would do.
 func (p *pass) reason() string {
 	list := p.recordedEffects()
 	if len(list) == 0 {
-		return p.decision.Rule
+		return p.decision.Rule + p.because()
 	}
 	words := make([]string, 0, len(list))
 	for _, e := range list[:min(len(list), maxShownEffects)] {

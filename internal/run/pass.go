@@ -264,7 +264,7 @@ func (p *pass) decide() error {
 	if p.decision.Effect != policy.Deny {
 		return nil
 	}
-	e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", p.call.Identity, p.tool, p.decision.Rule)
+	e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s%s", p.call.Identity, p.tool, p.decision.Rule, p.because())
 	e.Details = map[string]any{"rule": p.decision.Rule}
 	e.Hint = p.decision.Hint
 	return e
@@ -277,7 +277,7 @@ func (p *pass) approve() error {
 		return nil
 	}
 	if p.Desk == nil {
-		return toolroom.Errorf(toolroom.CodeApprovalRequired, "%s needs a person's approval (%s), and nobody can be asked here", p.tool, p.decision.Rule)
+		return toolroom.Errorf(toolroom.CodeApprovalRequired, "%s needs a person's approval (%s%s), and nobody can be asked here", p.tool, p.decision.Rule, p.because())
 	}
 	asked, err := p.question()
 	if err != nil {
