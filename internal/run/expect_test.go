@@ -86,7 +86,7 @@ func TestReceiptsAndQuestionsSayWhatACallWouldDoWithoutItsSecrets(t *testing.T) 
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if reason := r.Error.Message; !strings.Contains(reason, "because it can send data") || strings.Contains(reason, "hunter2") || strings.Contains(reason, "s3cr3t") {
+	if reason := r.Error.Message; !strings.Contains(reason, "because of what the call would do") || strings.Contains(reason, "hunter2") || strings.Contains(reason, "s3cr3t") {
 		t.Errorf("the question is %q", reason)
 	}
 }
