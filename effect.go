@@ -98,12 +98,19 @@ func (e Effect) String() string {
 	case EffectSpend:
 		return "spends " + orUnknown(e.Target, "an amount that is not known")
 	case EffectSend:
-		return "can send data to " + orUnknown(e.Target, "outside")
+		return "can send data " + toTarget(e.Target)
 	case EffectDestroy:
 		return "can destroy " + orUnknown(e.Target, "something")
 	default:
 		return string(e.Kind)
 	}
+}
+
+func toTarget(target string) string {
+	if target == "" {
+		return "outside"
+	}
+	return "to " + target
 }
 
 func orUnknown(text, unknown string) string {

@@ -32,7 +32,11 @@ func (r *reader) fields(words []*syntax.Word) []field {
 			out = append(out, field{text: Unknown})
 			continue
 		}
-		for _, one := range expand.Braces(&copied) {
+		for one, err := range expand.BracesSeq(nil, &copied) {
+			if err != nil {
+				out = append(out, field{text: Unknown})
+				break
+			}
 			out = append(out, r.split(one)...)
 		}
 	}
