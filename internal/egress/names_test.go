@@ -94,3 +94,16 @@ func (s *nameServer) answer(m dnsmessage.Message) ([]byte, error) {
 func nowhere(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("no name server")
 }
+
+// lookups counts the questions about a name, or about all.
+func (s *nameServer) lookups(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := 0
+	for asked, n := range s.asked {
+		if name == "" || asked == name+"." {
+			sum += n
+		}
+	}
+	return sum
+}
