@@ -16,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -34,15 +35,26 @@ func CheckConfig(c *config.Config) error {
 }
 
 // build makes a source from its section of the config. Nothing is started.
-func (r *Room) build(name string, s config.Source, programs config.CLI) (source.Source, error) {
-	src, err := r.buildKind(name, s, programs)
+func (r *Room) build(name string, s config.Source, c *config.Config) (source.Source, error) {
+	src, err := r.buildKind(name, s, c)
 	if err != nil {
 		return nil, err
 	}
-	return &selected{Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain", task: toolroom.TaskSupport(s.Tasks)}, nil
+	made := &selected{
+		Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain",
+		task: toolroom.TaskSupport(s.Tasks), effects: s.Effects,
+	}
+	if s.MCP != nil {
+		made.dir = r.placeOf(s.MCP.Cwd)
+	}
+	return made, nil
 }
 
-func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (source.Source, error) {
+func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source.Source, error) {
+	guard, err := egress.New(c.Egress.Policy(s.Egress))
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case s.MCP != nil:
 		return mcpsource.New(mcpsource.Config{
@@ -54,6 +66,7 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 			Owner:        r.owner,
 			URL:          s.MCP.URL,
 			Header:       r.header(s.MCP.Headers),
+			Egress:       guard,
 			StartTimeout: s.MCP.StartTimeout,
 			Idle:         s.MCP.Idle,
 			Log:          r.log,
@@ -69,11 +82,11 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 			Description: s.Description,
 			Subcommands: s.CLI.Tools,
 			Timeout:     s.Timeout,
-			Policy:      clisource.Policy{Mode: clisource.Mode(programs.Mode), Allow: programs.Allow},
+			Policy:      clisource.Policy{Mode: clisource.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
 			Owner:       r.owner,
 		}), nil
 	case s.HTTP != nil:
-		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.secrets.Resolve})
+		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.secrets.Resolve, Egress: guard})
 	default:
 		return openapisource.New(name, openapisource.Config{
 			Spec:        r.specPath(s.OpenAPI.Spec),
@@ -84,7 +97,7 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 			Exclude:     s.OpenAPI.Exclude,
 			Description: s.Description,
 			Timeout:     s.Timeout,
-		}, openapisource.Options{Resolve: r.secrets.Resolve})
+		}, openapisource.Options{Resolve: r.secrets.Resolve, Egress: guard})
 	}
 }
 
@@ -199,6 +212,8 @@ type selected struct {
 	timeout          time.Duration
 	plain            bool
 	task             toolroom.TaskSupport
+	effects          config.Effects
+	dir              string // where the tools' relative paths begin
 }
 
 // Unwrap is the source itself.
@@ -213,6 +228,7 @@ func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 	tools = slices.DeleteFunc(tools, func(t toolroom.Tool) bool {
 		return len(s.include) > 0 && !policy.MatchAny(s.include, t.ID.Name) || policy.MatchAny(s.exclude, t.ID.Name)
 	})
+	declared(tools, s.effects)
 	for i := range tools {
 		if s.timeout > 0 && tools[i].Timeout == 0 {
 			tools[i].Timeout = s.timeout
@@ -247,13 +263,15 @@ func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, e
 }
 
 // sourceDigest names one configuration of a source.
-func sourceDigest(s config.Source, programs config.CLI) string {
+func sourceDigest(s config.Source, c *config.Config) string {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
-	// Both are plain data: encoding cannot fail.
+	// All are plain data: encoding cannot fail.
 	_ = enc.Encode(s)
 	if s.CLI != nil {
-		_ = enc.Encode(programs)
+		_ = enc.Encode(c.CLI)
+	} else {
+		_ = enc.Encode(c.Egress)
 	}
 	sum := sha256.Sum256(text.Bytes())
 	return hex.EncodeToString(sum[:])

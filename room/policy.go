@@ -127,20 +127,26 @@ func (r *Room) compilePolicy(c *config.Config) (*policy.Policy, error) {
 }
 
 // Explain says what the policy decides about a tool for somebody, and what each
-// layer says. Without arguments, what depends on them is left out.
-func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (policy.Decision, error) {
+// layer says; with arguments, a JSON object, what it decides about that call, and
+// what the call would do. Without them, what depends on them is left out. Nothing
+// is run.
+func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error) {
 	tool, err := r.asked(ctx, spelling)
 	if err != nil {
-		return policy.Decision{}, err
+		return nil, err
 	}
 	call := &policy.Context{Time: time.Now()}
 	if len(arguments) > 0 {
 		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
 		if _, err := call.Arguments(); err != nil {
-			return policy.Decision{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not usable: %w", err)
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not usable: %w", err)
+		}
+		if e, err := r.catalog.Resolve(spelling, nil); err == nil {
+			call.Effects = r.runner.Expect(e, who, arguments)
 		}
 	}
-	return r.policy.Decide(ctx, policy.Request{Tool: tool, Who: who, Call: call}), nil
+	decision := r.policy.Decide(ctx, policy.Request{Tool: tool, Who: who, Call: call})
+	return &policy.Explanation{Decision: decision, Effects: call.Effects}, nil
 }
 
 // asked is the tool that a policy is asked about, which need not be there yet.

@@ -210,6 +210,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		Limits:     runLimits(r.config.Limits),
 		Discover:   r.discover,
 		Redact:     r.masker.Mask,
+		Home:       r.userHome(),
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
 		Log:        r.log,
@@ -297,6 +298,7 @@ func (r *Room) Start(ctx context.Context) {
 	if n := lockdown.Sweep(); n > 0 {
 		r.log.Warn("removed what sandboxes of an earlier Toolroom left behind", "count", n)
 	}
+	r.warnOfProxies()
 	ctx, r.stop = context.WithCancel(ctx)
 	for _, h := range r.allHosts() {
 		h.keepListed()

@@ -131,7 +131,7 @@ func (r *Room) apply(c *config.Config) error {
 		if s.Disabled {
 			continue
 		}
-		digest := sourceDigest(s, c.CLI)
+		digest := sourceDigest(s, c)
 		if h := built[name]; h != nil {
 			return toolroom.Errorf(toolroom.CodeConflict, "the program itself offers a source %q", name).
 				WithHint("give the one in the config another name")
@@ -140,7 +140,7 @@ func (r *Room) apply(c *config.Config) error {
 			built[name] = h
 			continue
 		}
-		src, err := r.build(name, s, c.CLI)
+		src, err := r.build(name, s, c)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,8 @@ func (c check) source(key, name string, s Source) {
 	}
 	c.globs(key+".tools.include", s.Tools.Include)
 	c.globs(key+".tools.exclude", s.Tools.Exclude)
+	c.egress(key+".egress", s.Egress)
+	c.effects(key+".effects", s.Effects)
 	if s.MCP != nil {
 		c.mcp(key+".mcp", s.MCP)
 	}

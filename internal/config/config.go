@@ -35,6 +35,7 @@ type Config struct {
 	Limits    Limits        `yaml:"limits,omitempty"`
 	Results   Quota         `yaml:"results,omitempty"`
 	Artifacts Quota         `yaml:"artifacts,omitempty"`
+	Egress    Egress        `yaml:"egress,omitempty"`
 	// Sources are the places that tools come from; the key is the namespace.
 	Sources map[string]Source `yaml:"sources,omitempty"`
 }
@@ -165,6 +166,7 @@ func (c *Config) fill() {
 	fill(&c.Store.URL, "sqlite:toolroom.db")
 	fill(&c.Expose.Mode, "direct")
 	fill(&c.CLI.Mode, "allowlist")
+	fill(&c.Egress.Mode, egressPublic)
 	c.Limits.fill()
 	c.Results.fill(defaultResults)
 	c.Artifacts.fill(defaultArtifacts)

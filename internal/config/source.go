@@ -32,6 +32,10 @@ type Source struct {
 	// optional, or required, which refuses the others. Empty leaves it to the
 	// tools.
 	Tasks string `yaml:"tasks,omitempty"`
+	// Effects declares what calls do.
+	Effects Effects `yaml:"effects,omitempty"`
+	// Egress is for the connections of this source, beside the section for all.
+	Egress Egress `yaml:"egress,omitempty"`
 }
 
 // Selection picks tools of a source by name; * stands for any run of

@@ -24,10 +24,11 @@ var order = []struct {
 	peers    bool     // packages of this line may import one another
 }{
 	{name: "the nouns", packages: []string{""}},
-	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/patience", "internal/atomicfile", "internal/jsonpath"}},
+	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress"}},
 	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},
 	{name: "where code runs", packages: []string{"sandbox"}},
 	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/..."}, peers: true},
+	{name: "effects", packages: []string{"internal/effects/..."}, peers: true},
 	{name: "schemas", packages: []string{"internal/schema"}},
 	{name: "contracts", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
@@ -46,6 +47,7 @@ var order = []struct {
 // heavy modules may be linked only by the packages named.
 var heavy = map[string][]string{
 	"github.com/modelcontextprotocol/go-sdk": {"internal/source/mcp", "internal/server/mcp", "examples/mcp-folder"},
+	"mvdan.cc/sh/v3":                         {"internal/effects/shell"},
 	"modernc.org/sqlite":                     {"internal/store/sqlite"},
 	"github.com/cedar-policy/cedar-go":       {"internal/policy/cedar"},
 	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},

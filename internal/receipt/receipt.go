@@ -39,6 +39,9 @@ type Receipt struct {
 	ResultHash string   `json:"result_hash,omitempty"`
 	Artifacts  []string `json:"artifacts,omitempty"`
 
+	// Expected is what the call would do, as policy saw it.
+	Expected []toolroom.Effect `json:"expected_effects,omitempty"`
+
 	// Rule is the policy rule that decided, Decision its outcome, Layers what
 	// every layer said, and Isolation the least isolation that they asked for;
 	// Approval is the approval that was used.

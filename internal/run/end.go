@@ -113,8 +113,9 @@ func (p *pass) record() {
 		Preview:       p.preview(),
 		Rule:          p.decision.Rule,
 		Decision:      p.decision.Effect,
-		Layers:        p.decision.Steps,
+		Layers:        p.recordedSteps(),
 		Isolation:     p.decision.Isolation,
+		Expected:      p.recordedEffects(),
 		Started:       p.started,
 		Usage:         p.result.Usage,
 	}

@@ -40,6 +40,7 @@ type pass struct {
 	canonical []byte
 	hash      string
 
+	expected []toolroom.Effect // what the call would do
 	decision policy.Decision
 	approval *approval.Approval
 	keyed    bool // this pass holds the idempotency key
@@ -267,7 +268,7 @@ func (p *pass) decide() error {
 	}
 	switch {
 	case p.decision.Effect == policy.Deny:
-		e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", p.call.Identity, p.tool, p.decision.Rule)
+		e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s%s", p.call.Identity, p.tool, p.decision.Rule, p.because())
 		e.Details = map[string]any{"rule": p.decision.Rule}
 		e.Hint = p.decision.Hint
 		return e
@@ -289,6 +290,7 @@ func (p *pass) policyContext() *policy.Context {
 		Session:   p.call.Session,
 		Time:      p.started,
 		Depth:     p.depth,
+		Effects:   p.expect(),
 		Budget:    policy.Budget{Calls: calls, Bytes: bytes},
 	}
 }
@@ -300,7 +302,7 @@ func (p *pass) approve() error {
 		return nil
 	}
 	if p.Desk == nil {
-		return toolroom.Errorf(toolroom.CodeApprovalRequired, "%s needs a person's approval (%s), and nobody can be asked here", p.tool, p.decision.Rule)
+		return toolroom.Errorf(toolroom.CodeApprovalRequired, "%s needs a person's approval (%s%s), and nobody can be asked here", p.tool, p.decision.Rule, p.because())
 	}
 	asked, err := p.question()
 	if err != nil {
@@ -339,7 +341,7 @@ func (p *pass) question() (*approval.Approval, error) {
 		Tool:      p.tool,
 		Arguments: p.recordedArguments(),
 		Identity:  p.call.Identity,
-		Reason:    p.decision.Rule,
+		Reason:    p.reason(),
 	})
 }
 

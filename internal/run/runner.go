@@ -106,6 +106,8 @@ type Options struct {
 	Discover func(ctx context.Context, spelling string) error
 	// Redact masks known secrets in what is recorded; nil masks nothing.
 	Redact func([]byte) []byte
+	// Home is what ~ stands for in paths; empty is not known.
+	Home string
 	// OwnerAlive tells whether another process that took an idempotency key
 	// still runs; nil takes every other process for dead. Owner names this one.
 	OwnerAlive func(owner string) bool

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
@@ -22,7 +23,10 @@ type Options struct {
 	// Resolve gives the secrets that the configuration refers to. Without it a
 	// call that needs one fails.
 	Resolve secretref.Resolver
-	// Transport sends the requests; default a new http.Transport.
+	// Egress guards the connections; what the configuration itself names as the
+	// service is permitted on top.
+	Egress *egress.Guard
+	// Transport sends the requests in place of connections through Egress.
 	Transport http.RoundTripper
 }
 
@@ -67,6 +71,7 @@ func New(namespace string, config Config, options Options) (*Source, error) {
 			Timeout:       config.Timeout,
 			MaxResponse:   config.MaxResponse,
 			RedirectHosts: config.RedirectHosts,
+			Egress:        options.Egress.WithOwn(base),
 			Transport:     options.Transport,
 		}),
 	}
@@ -86,6 +91,10 @@ func (s *Source) add(namespace string, tool *Tool) error {
 			return err
 		}
 	}
+	method := http.MethodPost
+	if e.route != nil {
+		method = e.route.method
+	}
 	described, err := e.describe(toolroom.ID{Namespace: namespace, Name: tool.Name})
 	if err != nil {
 		return err
@@ -93,6 +102,7 @@ func (s *Source) add(namespace string, tool *Tool) error {
 	if described.Timeout == 0 {
 		described.Timeout = s.config.Timeout
 	}
+	described.Effects = []toolroom.Effect{httpcall.Effect(method, s.base)}
 	e.keyed = described.RepeatGuarantee() == toolroom.GuaranteeKeyed
 	s.tools = append(s.tools, described)
 	s.routes[described.ID] = e

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
@@ -36,8 +37,9 @@ type Options struct {
 	// redirect to beside its own. They are sent no header but Accept,
 	// Content-Type and User-Agent.
 	RedirectHosts []string
-	// Transport sends the requests; default a new one, which takes its proxy
-	// from the environment as http.DefaultTransport does.
+	// Egress guards the connections; nil reaches public addresses alone.
+	Egress *egress.Guard
+	// Transport sends the requests in place of connections through Egress.
 	Transport http.RoundTripper
 }
 
@@ -57,22 +59,11 @@ func NewClient(options Options) *Client {
 		options.MaxResponse = DefaultMaxResponse
 	}
 	if options.Transport == nil {
-		options.Transport = newTransport()
+		options.Transport = options.Egress.WithOwn().Transport()
 	}
 	c := &Client{options: options}
 	c.http = &http.Client{Transport: options.Transport, CheckRedirect: c.checkRedirect}
 	return c
-}
-
-func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    10 * time.Second,
-		IdleConnTimeout:        90 * time.Second,
-		MaxIdleConnsPerHost:    16,
-		MaxResponseHeaderBytes: 1 << 20,
-	}
 }
 
 // Close ends the exchanges in flight and returns when they are over. It is

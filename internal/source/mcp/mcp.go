@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -39,8 +41,8 @@ type Config struct {
 	// request, and may be nil.
 	URL    string
 	Header func(context.Context) (http.Header, error)
-	// Client sends the requests; nil is a client of this source's own.
-	Client *http.Client
+	// Egress guards the connections to URL, which is permitted on top.
+	Egress *egress.Guard
 
 	// StartTimeout is how long connecting may take (60 s).
 	StartTimeout time.Duration
@@ -64,6 +66,7 @@ const maxPages = 1000
 // Source is one MCP server. It connects at the first use.
 type Source struct {
 	o       Config
+	client  *http.Client // of an endpoint
 	changed func()
 
 	mu sync.Mutex
@@ -88,11 +91,11 @@ func New(o Config) *Source {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Client == nil {
-		o.Client = &http.Client{}
-	}
+	// An address that is none fails when it is dialled.
+	endpoint, _ := url.Parse(o.URL)
 	return &Source{
 		o:       o,
+		client:  &http.Client{Transport: &headers{base: o.Egress.WithOwn(endpoint).Transport(), header: o.Header}},
 		changed: func() {},
 		about:   source.Description{Kind: toolroom.SourceMCP, Title: o.Namespace, State: "idle"},
 	}
@@ -227,7 +230,11 @@ func (s *Source) attempt(done chan struct{}) {
 		s.notBefore = time.Now().Add(s.pause)
 		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s cannot be reached: %w", s.o.Namespace, err)
 		e.Details = map[string]any{"retry_after_seconds": s.pause.Seconds(), "effects": toolroom.EffectsNone}
-		s.failure = e.WithHint("see what is wrong: toolroom sources test %s", s.o.Namespace)
+		e = e.WithHint("see what is wrong: toolroom sources test %s", s.o.Namespace)
+		if refused := toolroom.AsError(err); refused.Code == toolroom.CodeDenied { // by the egress guard
+			e.Code, e.Hint, e.Retryable = refused.Code, refused.Hint, false
+		}
+		s.failure = e
 		s.about.State, s.about.Reason = "backing off", err.Error()
 		return
 	}

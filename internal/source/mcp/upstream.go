@@ -53,9 +53,7 @@ func (s *Source) dial(ctx context.Context) (*upstream, error) {
 		}
 		transport = &mcp.IOTransport{Reader: newMessageLines(up.process.Stdout, up.stderr), Writer: up.process.Stdin, MaxLineLength: maxMessage}
 	} else {
-		client := *s.o.Client
-		client.Transport = &headers{base: client.Transport, header: s.o.Header}
-		transport = &mcp.StreamableClientTransport{Endpoint: s.o.URL, HTTPClient: &client}
+		transport = &mcp.StreamableClientTransport{Endpoint: s.o.URL, HTTPClient: s.client}
 	}
 	up.tap = &tap{Transport: transport, heard: s.calls.hear}
 
@@ -201,12 +199,8 @@ type headers struct {
 }
 
 func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
-	base := h.base
-	if base == nil {
-		base = http.DefaultTransport
-	}
 	if h.header == nil || req.Response != nil { // Response is set on redirects
-		return base.RoundTrip(req)
+		return h.base.RoundTrip(req)
 	}
 	extra, err := h.header(req.Context())
 	if err != nil {
@@ -216,5 +210,5 @@ func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, values := range extra {
 		req.Header[http.CanonicalHeaderKey(strings.TrimSpace(name))] = values
 	}
-	return base.RoundTrip(req)
+	return h.base.RoundTrip(req)
 }
