@@ -104,18 +104,3 @@ func (r *Room) VerifyReceipts(ctx context.Context) (int64, error) {
 	}
 	return r.store.VerifyReceipts(ctx)
 }
-
-// Approvals lists the questions in a state; empty means all.
-func (r *Room) Approvals(ctx context.Context, state approval.State) ([]*approval.Approval, error) {
-	return r.desk.List(ctx, state)
-}
-
-// Approval is one question.
-func (r *Room) Approval(ctx context.Context, id string) (*approval.Approval, error) {
-	return r.desk.Get(ctx, id)
-}
-
-// Answer answers a question, once.
-func (r *Room) Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error) {
-	return r.desk.Answer(ctx, id, a)
-}

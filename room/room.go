@@ -189,7 +189,9 @@ func (r *Room) openParts(ctx context.Context) error {
 	}
 	r.masker = r.secrets.Masker()
 	r.recorder = receipt.NewRecorder(r.store, receipt.RecorderOptions{})
-	r.desk = approval.NewDesk(r.store, approval.DeskOptions{})
+	r.desk = approval.NewDesk(r.store, approval.DeskOptions{
+		TTL: r.config.Approvals.TTL, SessionTTL: r.config.Approvals.Session, Terms: r.approvalTerms,
+	})
 	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
 		Results: artifactLimits(r.config.Results), Files: artifactLimits(r.config.Artifacts),
 	}); err != nil {
@@ -206,6 +208,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		Jobs:       r.store,
 		Limits:     runLimits(r.config.Limits),
 		Discover:   r.discover,
+		Preview:    r.preview,
 		Redact:     r.masker.Mask,
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
@@ -295,6 +298,7 @@ func (r *Room) Start(ctx context.Context) {
 		r.log.Warn("removed what sandboxes of an earlier Toolroom left behind", "count", n)
 	}
 	ctx, r.stop = context.WithCancel(ctx)
+	r.desk.KeepOnceDone(ctx.Done())
 	for _, h := range r.allHosts() {
 		h.keepListed()
 	}

@@ -32,6 +32,7 @@ type Config struct {
 	CLI       CLI           `yaml:"cli,omitempty"`
 	Code      Code          `yaml:"code,omitempty"`
 	Limits    Limits        `yaml:"limits,omitempty"`
+	Approvals Approvals     `yaml:"approvals,omitempty"`
 	Results   Quota         `yaml:"results,omitempty"`
 	Artifacts Quota         `yaml:"artifacts,omitempty"`
 	// Sources are the places that tools come from; the key is the namespace.
@@ -165,6 +166,7 @@ func (c *Config) fill() {
 	fill(&c.Expose.Mode, "direct")
 	fill(&c.CLI.Mode, "allowlist")
 	c.Limits.fill()
+	c.Approvals.fill()
 	c.Results.fill(defaultResults)
 	c.Artifacts.fill(defaultArtifacts)
 }

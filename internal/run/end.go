@@ -112,14 +112,12 @@ func (p *pass) record() {
 		Error:         p.recordedError(),
 		Preview:       p.preview(),
 		Rule:          p.decision.Rule,
+		Approval:      p.approval,
 		Started:       p.started,
 		Usage:         p.result.Usage,
 	}
 	if p.entry != nil {
 		r.Source = p.entry.Tool.Source
-	}
-	if p.approval != nil {
-		r.Approval = p.approval.ID
 	}
 	if len(p.result.Value) > 0 {
 		r.ResultHash = hexSHA256(p.result.Value)

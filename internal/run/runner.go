@@ -17,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/source"
 )
 
 // Limits bound calls; zero fields have the defaults named.
@@ -104,6 +105,9 @@ type Options struct {
 	// have not been listed yet may know it. The error says why the source that
 	// the spelling names cannot be listed. It may be nil.
 	Discover func(ctx context.Context, spelling string) error
+	// Preview tells people who are asked about a call what it would do; nil tells
+	// them nothing but the arguments.
+	Preview func(ctx context.Context, tool *toolroom.Tool, from source.Source, req *source.Request) (source.Preview, error)
 	// Redact masks known secrets in what is recorded; nil masks nothing.
 	Redact func([]byte) []byte
 	// OwnerAlive tells whether another process that took an idempotency key

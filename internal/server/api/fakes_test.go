@@ -186,9 +186,22 @@ func (m *memory) Approvals(_ context.Context, state approval.State, _ time.Time)
 	return list, nil
 }
 
-func (m *memory) AnswerApproval(_ context.Context, id string, answer approval.Answer, now time.Time) (*approval.Approval, error) {
+func (m *memory) AnswerApproval(_ context.Context, id string, answer approval.Answer, now time.Time, _ func(*approval.Approval) *approval.Grant) (*approval.Approval, error) {
 	return m.change(id, func(a *approval.Approval) error { return a.Decide(answer, now) })
 }
+
+func (m *memory) CancelApproval(_ context.Context, id string, now time.Time) error {
+	_, err := m.change(id, func(a *approval.Approval) error { a.Cancel(now); return nil })
+	return err
+}
+
+func (m *memory) SweepApprovals(context.Context, time.Time) (int64, error) { return 0, nil }
+
+func (m *memory) Grants(context.Context, string, string, time.Time) ([]*approval.Grant, error) {
+	return nil, nil
+}
+
+func (m *memory) RemoveGrant(context.Context, string) error { return nil }
 
 func (m *memory) UseApproval(_ context.Context, id string, now time.Time) error {
 	_, err := m.change(id, func(a *approval.Approval) error { a.Used = now; return nil })
