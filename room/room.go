@@ -35,6 +35,7 @@ import (
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/keyfile"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/policy"
@@ -189,8 +190,12 @@ func (r *Room) openParts(ctx context.Context) error {
 	}
 	r.masker = r.secrets.Masker()
 	r.recorder = receipt.NewRecorder(r.store, receipt.RecorderOptions{})
+	key, err := keyfile.Open(filepath.Join(r.home, "approval.key"), approval.NewKey)
+	if err != nil {
+		return err
+	}
 	r.desk = approval.NewDesk(r.store, approval.DeskOptions{
-		TTL: r.config.Approvals.TTL, SessionTTL: r.config.Approvals.Session, Terms: r.approvalTerms,
+		TTL: r.config.Approvals.TTL, SessionTTL: r.config.Approvals.Session, Terms: r.approvalTerms, Key: key,
 	})
 	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
 		Results: artifactLimits(r.config.Results), Files: artifactLimits(r.config.Artifacts),

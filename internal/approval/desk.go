@@ -23,6 +23,9 @@ type DeskOptions struct {
 	SessionTTL time.Duration
 	// Terms are those of questions about a tool; nil is the zero Terms for all.
 	Terms func(tool string) Terms
+	// Key seals what leaves for clients and links and comes back, [KeyBytes] long.
+	// All processes of one store have the same; default one of this desk alone.
+	Key []byte
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -51,6 +54,9 @@ func NewDesk(store Store, opts DeskOptions) *Desk {
 	if opts.SessionTTL <= 0 {
 		opts.SessionTTL = 12 * time.Hour
 	}
+	if len(opts.Key) == 0 {
+		opts.Key = NewKey()
+	}
 	if opts.Terms == nil {
 		opts.Terms = func(string) Terms { return Terms{} }
 	}
@@ -58,6 +64,13 @@ func NewDesk(store Store, opts DeskOptions) *Desk {
 		opts.Now = time.Now
 	}
 	return &Desk{store: store, opts: opts, answered: make(chan struct{}), waiting: map[string]int{}}
+}
+
+// NewKey makes a key for DeskOptions.
+func NewKey() []byte {
+	key := make([]byte, KeyBytes)
+	rand.Read(key) // never fails
+	return key
 }
 
 // KeepOnceDone makes questions outlive the process: a wait that is given up
