@@ -30,6 +30,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code"
@@ -308,6 +309,7 @@ func (r *Room) Start(ctx context.Context) {
 		h.keepListed()
 	}
 	r.background.Go(func() { r.worker.Run(ctx) })
+	r.background.Go(func() { hook.New(hook.Options{Desk: r.desk, Hooks: r.webhooks, Log: r.log}).Run(ctx) })
 	r.background.Go(func() { r.sweep(ctx) })
 }
 

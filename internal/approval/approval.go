@@ -57,6 +57,8 @@ type Approval struct {
 	Comment  string    `json:"comment,omitempty"`
 	// Scope is what was approved.
 	Scope Scope `json:"scope,omitempty"`
+	// Notified are the webhooks that have been told of the question.
+	Notified []string `json:"notified,omitempty"`
 	// Used is set once the approved call has started: an approval serves once.
 	Used time.Time `json:"used,omitzero"`
 }
@@ -69,10 +71,11 @@ func (a *Approval) Settle(now time.Time) {
 	}
 }
 
-// Open reports whether a can still let its call run: it is pending, or approved
-// and not yet used, and its time is not over at now.
+// Open reports whether a repeat of the call is to use a: it is pending, or
+// approved once and not yet used, and its time is not over at now. What was
+// approved for more is a [Grant].
 func (a *Approval) Open(now time.Time) bool {
-	waits := a.State == Pending || a.State == Approved && a.Used.IsZero()
+	waits := a.State == Pending || a.State == Approved && a.Scope == Once && a.Used.IsZero()
 	return waits && now.Before(a.Expires)
 }
 

@@ -128,6 +128,11 @@ func (d *Desk) RemoveGrant(ctx context.Context, id string) error {
 	return d.store.RemoveGrant(ctx, id)
 }
 
+// Notified records that a webhook has been told of a question.
+func (d *Desk) Notified(ctx context.Context, id, hook string) error {
+	return d.store.NotifiedApproval(ctx, id, hook)
+}
+
 // Sweep removes what ended before a time.
 func (d *Desk) Sweep(ctx context.Context, before time.Time) (int64, error) {
 	return d.store.SweepApprovals(ctx, before)

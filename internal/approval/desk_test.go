@@ -388,6 +388,8 @@ func (s *memoryStore) CancelApproval(_ context.Context, id string, now time.Time
 	return nil
 }
 
+func (s *memoryStore) NotifiedApproval(context.Context, string, string) error { return nil }
+
 func (s *memoryStore) SweepApprovals(context.Context, time.Time) (int64, error) { return 0, nil }
 
 func (s *memoryStore) Grants(_ context.Context, tool, caller string, now time.Time) ([]*Grant, error) {

@@ -25,6 +25,8 @@ type Store interface {
 	UseApproval(ctx context.Context, id string, now time.Time) error
 	// CancelApproval closes a pending one as [Approval.Cancel] says.
 	CancelApproval(ctx context.Context, id string, now time.Time) error
+	// NotifiedApproval records that a webhook has been told of one.
+	NotifiedApproval(ctx context.Context, id, hook string) error
 	// SweepApprovals removes those that ended before a time, and grants whose
 	// time is over at it; n is how many approvals.
 	SweepApprovals(ctx context.Context, before time.Time) (n int64, err error)

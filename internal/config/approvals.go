@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/secret"
 )
 
 // Approvals is the section "approvals": how people are asked about calls.
@@ -131,7 +132,11 @@ func (c check) approvals(a Approvals, groups map[string][]string) {
 			c.problem(key+".name", quote(hook.Name)+" is there twice", "")
 		}
 		names[hook.Name] = true
-		c.webURL(key+".url", hook.URL)
+		if len(secret.References(hook.URL)) > 0 {
+			c.reference(key+".url", hook.URL)
+		} else {
+			c.webURL(key+".url", hook.URL)
+		}
 		if hook.PublicURL != "" {
 			c.webURL(key+".public_url", hook.PublicURL)
 		}

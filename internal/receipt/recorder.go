@@ -128,6 +128,13 @@ func (r *Recorder) Ready() error {
 	return r.failure
 }
 
+// Queued is how many receipts are not yet durable.
+func (r *Recorder) Queued() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queue)
+}
+
 // Close takes no more receipts and returns when all are durable. When ctx ends
 // first it gives up, and the error says how many receipts were lost. Closing
 // again waits for the same end.

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/server/answer"
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
@@ -133,7 +135,7 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 		}
 		return out
 	}
-	metrics := api.NewMetrics(api.MetricsOptions{Desk: parts.Desk, Sources: sources})
+	metrics := api.NewMetrics(api.MetricsOptions{Desk: parts.Desk, Sources: sources, ReceiptQueue: parts.Recorder.Queued})
 	parts.Runner.Receipts = metrics.Receipts(parts.Runner.Receipts)
 	stopMetrics := metrics.Watch(parts.Runner.Bus)
 	rest := api.New(api.Options{
@@ -146,7 +148,11 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	mux.Handle("/mcp", mcp.HTTP())
 	mux.Handle("GET /{$}", page(o.Version))
 	mux.Handle("/", rest)
-	return guard(mux), func() { stopMetrics(); mcp.Close() }, nil
+	outer := http.NewServeMux()
+	outer.Handle("/", guard(mux))
+	// A signed link shows for itself who answers.
+	outer.Handle(hook.AnswerPath, answer.New(parts.Desk, o.Log))
+	return outer, func() { stopMetrics(); mcp.Close() }, nil
 }
 
 func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity) (*mcpserver.Server, error) {

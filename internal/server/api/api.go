@@ -100,6 +100,7 @@ func New(o Options) *Server {
 	s.routeReceipts()
 	s.routeEvents()
 	s.routeApprovals()
+	s.routeApprovalEvents()
 	s.routeArtifacts()
 	s.routeSources()
 	s.routeHealth()

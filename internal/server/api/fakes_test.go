@@ -195,6 +195,8 @@ func (m *memory) CancelApproval(_ context.Context, id string, now time.Time) err
 	return err
 }
 
+func (m *memory) NotifiedApproval(context.Context, string, string) error { return nil }
+
 func (m *memory) SweepApprovals(context.Context, time.Time) (int64, error) { return 0, nil }
 
 func (m *memory) Grants(context.Context, string, string, time.Time) ([]*approval.Grant, error) {

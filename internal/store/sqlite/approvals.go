@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -12,7 +13,7 @@ import (
 
 const selectApproval = `SELECT id, call, digest, tool, arguments, identity, reason, state,
 	created, expires, answered, answered_by, comment, used,
-	session, effects, diff, people, approvers, scopes, votes, scope FROM approvals `
+	session, effects, diff, people, approvers, scopes, votes, scope, notified FROM approvals `
 
 // CreateApproval implements [approval.Store].
 func (s *Store) CreateApproval(ctx context.Context, a *approval.Approval) (*approval.Approval, error) {
@@ -113,6 +114,17 @@ func (s *Store) CancelApproval(ctx context.Context, id string, now time.Time) er
 	return err
 }
 
+// NotifiedApproval implements [approval.Store].
+func (s *Store) NotifiedApproval(ctx context.Context, id, hook string) error {
+	_, err := s.changeApproval(ctx, "note a message about an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
+		if !slices.Contains(a.Notified, hook) {
+			a.Notified = append(a.Notified, hook)
+		}
+		return nil
+	})
+	return err
+}
+
 // SweepApprovals implements [approval.Store].
 func (s *Store) SweepApprovals(ctx context.Context, before time.Time) (n int64, err error) {
 	err = s.write(ctx, "remove old approvals", func(tx *sql.Tx) error {
@@ -146,9 +158,13 @@ func (s *Store) changeApproval(ctx context.Context, doing, id string, change fun
 		if err != nil {
 			return err
 		}
+		notified, err := jsonText(a.Notified)
+		if err != nil {
+			return err
+		}
 		_, err = tx.ExecContext(ctx, `UPDATE approvals SET state = ?, expires = ?, answered = ?, answered_by = ?, comment = ?, used = ?,
-			votes = ?, scope = ? WHERE id = ?`,
-			string(state), instant(a.Expires), instant(a.Answered), a.By, a.Comment, instant(a.Used), votes, string(a.Scope), id)
+			votes = ?, scope = ?, notified = ? WHERE id = ?`,
+			string(state), instant(a.Expires), instant(a.Answered), a.By, a.Comment, instant(a.Used), votes, string(a.Scope), notified, id)
 		return err
 	})
 	if err != nil {
@@ -170,7 +186,7 @@ func scanApproval(row scanner) (*approval.Approval, error) {
 	a := &approval.Approval{}
 	err := row.Scan(&a.ID, &a.Call, &a.Digest, &a.Tool, rawColumn{&a.Arguments}, jsonColumn{&a.Identity}, &a.Reason, &a.State,
 		timeColumn{&a.Created}, timeColumn{&a.Expires}, timeColumn{&a.Answered}, &a.By, &a.Comment, timeColumn{&a.Used},
-		&a.Session, jsonColumn{&a.Effects}, &a.Diff, &a.People, jsonColumn{&a.Approvers}, jsonColumn{&a.Scopes}, jsonColumn{&a.Votes}, &a.Scope)
+		&a.Session, jsonColumn{&a.Effects}, &a.Diff, &a.People, jsonColumn{&a.Approvers}, jsonColumn{&a.Scopes}, jsonColumn{&a.Votes}, &a.Scope, jsonColumn{&a.Notified})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ ALTER TABLE approvals ADD COLUMN approvers TEXT    NOT NULL DEFAULT '';
 ALTER TABLE approvals ADD COLUMN scopes    TEXT    NOT NULL DEFAULT '';
 ALTER TABLE approvals ADD COLUMN votes     TEXT    NOT NULL DEFAULT '';
 ALTER TABLE approvals ADD COLUMN scope     TEXT    NOT NULL DEFAULT '';
+ALTER TABLE approvals ADD COLUMN notified  TEXT    NOT NULL DEFAULT '';
 CREATE INDEX approvals_expires ON approvals (expires);
 
 -- Standing permissions. caller is the digest of identity.
