@@ -96,11 +96,3 @@ func (r *Room) Receipt(ctx context.Context, id string) (*receipt.Receipt, error)
 	}
 	return r.store.Receipt(ctx, id)
 }
-
-// VerifyReceipts checks the chain of all receipts and says how many there are.
-func (r *Room) VerifyReceipts(ctx context.Context) (int64, error) {
-	if err := r.recorder.Flush(ctx); err != nil {
-		return 0, err
-	}
-	return r.store.VerifyReceipts(ctx)
-}
