@@ -76,7 +76,8 @@ type Vote struct {
 	Time    time.Time `json:"time"`
 }
 
-// Decide takes a person's answer. One no declines; as many yes as the terms ask
+// Decide takes a person's answer. One no declines, also by somebody who said
+// yes before; as many yes as the terms ask
 // for, of different people, approve, and then the narrowest scope that was said
 // counts. An approval that has ended already, or a second answer of one person,
 // is a conflict; an expired one is approval_expired, an answer by somebody who
@@ -99,7 +100,7 @@ func (a *Approval) Decide(answer Answer, now time.Time) error {
 		return err
 	}
 	for _, v := range a.Votes {
-		if v.Voter == answer.voter() {
+		if answer.Approve && v.Voter == answer.voter() {
 			return a.fail(toolroom.CodeConflict, fmt.Sprintf("has the answer of %s already, and needs %d people", v.Voter, a.People), "somebody else answers as well")
 		}
 	}

@@ -117,7 +117,7 @@ func (p *pass) record() {
 		Usage:         p.result.Usage,
 	}
 	if p.entry != nil {
-		r.Source = p.entry.Tool.Source
+		r.Source, r.Labels = p.entry.Tool.Source, p.entry.Tool.Tags
 	}
 	if len(p.result.Value) > 0 {
 		r.ResultHash = hexSHA256(p.result.Value)
