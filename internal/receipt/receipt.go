@@ -121,6 +121,18 @@ type Store interface {
 	Receipt(ctx context.Context, id string) (*Receipt, error)
 	// Receipts are those that q selects, none being no error.
 	Receipts(ctx context.Context, q Query) ([]*Receipt, error)
+	// IntendReceipt stores, durably, that a call is about to run, with what its
+	// receipt says so far. The receipt that is appended for the call takes its
+	// place.
+	IntendReceipt(ctx context.Context, r *Receipt, owner string) error
+	// SettleIntents appends the receipts of calls whose owner is no longer alive
+	// and that were never appended, after settle has filled in how they ended; n
+	// is how many.
+	SettleIntents(ctx context.Context, alive func(owner string) bool, settle func(*Receipt)) (n int, err error)
+	// ReceiptSpace is how many bytes there is room for where receipts are kept,
+	// as far as that is known.
+	ReceiptSpace(ctx context.Context) (int64, error)
+
 	// VerifyReceipts walks the chain with [Walk] and reports the first receipt
 	// that does not fit, as an error that names its id and seq; n is how many
 	// fit. Where old receipts were pruned the chain begins at a checkpoint, which

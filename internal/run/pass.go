@@ -89,6 +89,7 @@ func (p *pass) through() error {
 		{toolroom.PhasePolicy, (*pass).decide},
 		{toolroom.PhaseExecute, (*pass).claimKey},
 		{toolroom.PhaseApproval, (*pass).approve},
+		{toolroom.PhaseReceipt, (*pass).intend},
 		{toolroom.PhaseExecute, (*pass).run},
 		{toolroom.PhaseExecute, (*pass).normalise},
 		{toolroom.PhaseValidateOutput, (*pass).validateOutput},

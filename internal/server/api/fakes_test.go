@@ -51,6 +51,8 @@ func (m *memory) Ready() error {
 
 func (m *memory) Flush(context.Context) error { return nil }
 
+func (m *memory) Intend(context.Context, *receipt.Receipt, string) error { return nil }
+
 func (m *memory) Receipt(_ context.Context, id string) (*receipt.Receipt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -41,6 +41,11 @@ func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, e
 		return err
 	}
 	defer insert.Close()
+	settle, err := tx.PrepareContext(ctx, "DELETE FROM intents WHERE call = ?")
+	if err != nil {
+		return err
+	}
+	defer settle.Close()
 	for i, r := range group {
 		var k receipt.Record
 		if end, k, err = end.Next(r); err != nil {
@@ -50,6 +55,9 @@ func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, e
 		_, err := insert.ExecContext(ctx, k.Seq, k.Hash, string(k.Body), string(k.Detail),
 			c.call, c.parent, c.tool, c.subject, c.surface, c.status, c.code, c.labels, c.started)
 		if err != nil {
+			return err
+		}
+		if _, err := settle.ExecContext(ctx, r.ID); err != nil {
 			return err
 		}
 		ends[i] = end
