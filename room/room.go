@@ -42,6 +42,8 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/receipt/linelog"
+	"github.com/toolroom/toolroom/internal/receipt/otlp"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
@@ -86,6 +88,9 @@ type Options struct {
 	// host is always there.
 	Guest   Guest
 	Drivers []sandbox.Driver
+	// Receipts takes a line for each call where the config says that receipts
+	// are logged to stdout; nil takes none.
+	Receipts io.Writer
 	// Version is told to MCP servers and clients.
 	Version string
 }
@@ -100,6 +105,8 @@ type Room struct {
 
 	store     *sqlite.Store
 	recorder  *receipt.Recorder
+	lines     *linelog.Log
+	collector *otlp.Exporter
 	desk      *approval.Desk
 	artifacts *artifact.Store
 	secrets   *secret.Store
@@ -190,7 +197,9 @@ func (r *Room) openParts(ctx context.Context) error {
 		return err
 	}
 	r.masker = r.secrets.Masker()
-	r.recorder = receipt.NewRecorder(r.store, receipt.RecorderOptions{})
+	if err := r.openRecorder(); err != nil {
+		return err
+	}
 	key, err := keyfile.Open(filepath.Join(r.home, "approval.key"), approval.NewKey)
 	if err != nil {
 		return err
@@ -215,6 +224,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		Limits:     runLimits(r.config.Limits),
 		Discover:   r.discover,
 		Preview:    r.preview,
+		MustRecord: r.mustRecord,
 		Redact:     r.masker.Mask,
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
@@ -281,6 +291,7 @@ func (r *Room) Close() error {
 		errs = append(errs, r.recorder.Close(ctx))
 		cancel()
 	}
+	errs = append(errs, r.closeLogs())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 		r.store = nil
@@ -308,6 +319,7 @@ func (r *Room) Start(ctx context.Context) {
 	for _, h := range r.allHosts() {
 		h.keepListed()
 	}
+	r.settleIntents(ctx)
 	r.background.Go(func() { r.worker.Run(ctx) })
 	r.background.Go(func() { hook.New(hook.Options{Desk: r.desk, Hooks: r.webhooks, Log: r.log}).Run(ctx) })
 	r.background.Go(func() { r.sweep(ctx) })
@@ -328,6 +340,8 @@ func (r *Room) sweep(ctx context.Context) {
 		if err := r.artifacts.Sweep(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("expired artifacts were not removed", "error", err)
 		}
+		r.settleIntents(ctx)
+		r.forget(ctx, time.Now())
 	}
 }
 

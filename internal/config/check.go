@@ -61,6 +61,7 @@ func (c check) config(config *Config) {
 	c.code(config.Code)
 	c.limits(config.Limits)
 	c.approvals(config.Approvals, config.Tools.Groups)
+	c.receipts(config.Receipts, config.Tools.Groups)
 	c.quota("results", config.Results)
 	c.quota("artifacts", config.Artifacts)
 	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {

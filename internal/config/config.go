@@ -33,6 +33,7 @@ type Config struct {
 	Code      Code          `yaml:"code,omitempty"`
 	Limits    Limits        `yaml:"limits,omitempty"`
 	Approvals Approvals     `yaml:"approvals,omitempty"`
+	Receipts  Receipts      `yaml:"receipts,omitempty"`
 	Results   Quota         `yaml:"results,omitempty"`
 	Artifacts Quota         `yaml:"artifacts,omitempty"`
 	// Sources are the places that tools come from; the key is the namespace.
@@ -167,6 +168,7 @@ func (c *Config) fill() {
 	fill(&c.CLI.Mode, "allowlist")
 	c.Limits.fill()
 	c.Approvals.fill()
+	c.Receipts.fill()
 	c.Results.fill(defaultResults)
 	c.Artifacts.fill(defaultArtifacts)
 }

@@ -134,7 +134,8 @@ func TestAttacksOnLinks(t *testing.T) {
 		"more than may be approved": {
 			approval.Terms{Scopes: []approval.Scope{approval.Once}},
 			func(f *fixture) string { return f.desk.Link(f.asked, "ops") },
-			url.Values{"answer": {"approve"}, "scope": {"always"}}, 422,
+			url.Values{"answer": {"approve"}, "scope": {"always"}},
+			422,
 		},
 		"too late": {approval.Terms{}, func(f *fixture) string {
 			token := f.desk.Link(f.asked, "ops")

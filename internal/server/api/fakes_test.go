@@ -108,6 +108,19 @@ func (m *memory) ClaimJob(context.Context, time.Time, time.Time) (*run.Job, erro
 	return nil, nil
 }
 
+func (m *memory) CancelJob(_ context.Context, id string, result *toolroom.Result, now time.Time) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.jobs[id]
+	if j == nil || j.State != run.JobQueued {
+		return false, nil
+	}
+	j.State, j.Result, j.Finished = run.JobDone, result, now
+	return true, nil
+}
+
+func (m *memory) SweepJobs(context.Context, time.Time) (int64, error) { return 0, nil }
+
 func (m *memory) ExtendJob(context.Context, string, int64, time.Time, bool) error { return nil }
 
 func (m *memory) FinishJob(_ context.Context, id string, _ int64, result *toolroom.Result, now time.Time) error {

@@ -79,7 +79,7 @@ func (s *Server) routeReceipts() {
 	}, s.getCall)
 	register(s, huma.Operation{
 		OperationID: "cancel-call", Method: http.MethodPost, Path: "/calls/{id}/cancel", Tags: []string{"calls"},
-		Summary: "End a call that is under way", DefaultStatus: http.StatusAccepted,
+		Summary: "End a call that is under way or waits for its turn", DefaultStatus: http.StatusAccepted,
 	}, s.cancelCall)
 }
 
@@ -183,7 +183,12 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 	if call, ok := s.running.get(in.ID); ok {
 		call.cancel()
 		cancelled = true
-	} else if s.o.Worker != nil {
+	} else if record.State == run.JobQueued {
+		if cancelled, err = s.o.Runner.CancelQueued(ctx, in.ID); err != nil {
+			return nil, err
+		}
+	}
+	if !cancelled && s.o.Worker != nil {
 		cancelled = s.o.Worker.Cancel(in.ID)
 	}
 	switch {
