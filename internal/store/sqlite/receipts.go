@@ -41,11 +41,10 @@ func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, e
 		return err
 	}
 	defer insert.Close()
-	settle, err := tx.PrepareContext(ctx, "DELETE FROM intents WHERE call = ?")
-	if err != nil {
+	var intended bool
+	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM intents)").Scan(&intended); err != nil {
 		return err
 	}
-	defer settle.Close()
 	for i, r := range group {
 		var k receipt.Record
 		if end, k, err = end.Next(r); err != nil {
@@ -57,8 +56,10 @@ func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, e
 		if err != nil {
 			return err
 		}
-		if _, err := settle.ExecContext(ctx, r.ID); err != nil {
-			return err
+		if intended {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM intents WHERE call = ?", r.ID); err != nil {
+				return err
+			}
 		}
 		ends[i] = end
 	}
