@@ -36,7 +36,6 @@ import (
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine"
-	"github.com/toolroom/toolroom/internal/keyfile"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/policy"
@@ -200,7 +199,7 @@ func (r *Room) openParts(ctx context.Context) error {
 	if err := r.openRecorder(); err != nil {
 		return err
 	}
-	key, err := keyfile.Open(filepath.Join(r.home, "approval.key"), approval.NewKey)
+	key, err := r.sealKey("links")
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ type DeskOptions struct {
 	SessionTTL time.Duration
 	// Terms are those of questions about a tool; nil is the zero Terms for all.
 	Terms func(tool string) Terms
-	// Key seals what leaves for clients and links and comes back, [KeyBytes] long.
-	// All processes of one store have the same; default one of this desk alone.
+	// Key seals links, [KeyBytes] long. All processes of one store have the same;
+	// default one of this desk alone.
 	Key []byte
 	// Now is the clock; default time.Now.
 	Now func() time.Time

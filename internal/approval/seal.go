@@ -15,53 +15,24 @@ import (
 // KeyBytes is the length of [DeskOptions.Key].
 const KeyBytes = 32
 
-// claims are what a sealed token says. Nobody but the holder of the desk's key
-// can make one, and none is good for anything but its own purpose.
+// claims are what a link says. Nobody but the holder of the desk's key can make
+// one.
 type claims struct {
-	Purpose  string    `json:"p"`
 	Approval string    `json:"a"`
-	Digest   string    `json:"d"`
 	Expires  time.Time `json:"e"`
 	// Hook is the webhook that a link was sent to.
 	Hook string `json:"h,omitempty"`
 }
 
-// The purposes of sealed tokens.
-const (
-	purposeState = "state"
-	purposeLink  = "link"
-)
-
-// State is a token for a client that is asked about a: it comes back with the
-// answer and shows that this very call was asked about. See [Desk.OpenState].
-func (d *Desk) State(a *Approval) string {
-	return d.seal(claims{Purpose: purposeState, Approval: a.ID, Digest: a.Digest, Expires: a.Expires})
-}
-
-// OpenState is the approval that a token of State stands for, if it is about the
-// call that digest names, which is made of tool, arguments and caller. A token
-// that was made up, altered, is of another call or caller, or is over, is an
-// error and no consent.
-func (d *Desk) OpenState(ctx context.Context, token, digest string) (*Approval, error) {
-	c, err := d.open(token, purposeState)
-	if err != nil {
-		return nil, err
-	}
-	if c.Digest != digest {
-		return nil, badToken("was given for another call")
-	}
-	return d.Get(ctx, c.Approval)
-}
-
 // Link is a token that lets its bearer answer a as a webhook's approver.
 func (d *Desk) Link(a *Approval, hook string) string {
-	return d.seal(claims{Purpose: purposeLink, Approval: a.ID, Digest: a.Digest, Expires: a.Expires, Hook: hook})
+	return d.seal(claims{Approval: a.ID, Expires: a.Expires, Hook: hook})
 }
 
 // OpenLink is the approval that a token of Link stands for, and the name of the
 // webhook. It answers once: see [Approval.Decide].
 func (d *Desk) OpenLink(ctx context.Context, token string) (a *Approval, hook string, err error) {
-	c, err := d.open(token, purposeLink)
+	c, err := d.open(token)
 	if err != nil {
 		return nil, "", err
 	}
@@ -76,7 +47,7 @@ func (d *Desk) seal(c claims) string {
 	return encode(body) + "." + encode(d.mac(body))
 }
 
-func (d *Desk) open(token, purpose string) (claims, error) {
+func (d *Desk) open(token string) (claims, error) {
 	var c claims
 	text, sum, _ := strings.Cut(token, ".")
 	body, err := base64.RawURLEncoding.DecodeString(text)
@@ -87,8 +58,8 @@ func (d *Desk) open(token, purpose string) (claims, error) {
 	if err != nil || !hmac.Equal(mac, d.mac(body)) {
 		return c, badToken("was not given by this server, or was altered")
 	}
-	if err := json.Unmarshal(body, &c); err != nil || c.Purpose != purpose {
-		return c, badToken("was given for something else")
+	if err := json.Unmarshal(body, &c); err != nil {
+		return c, badToken("cannot be read")
 	}
 	if !d.opts.Now().Before(c.Expires) {
 		return c, &toolroom.Error{
@@ -100,7 +71,9 @@ func (d *Desk) open(token, purpose string) (claims, error) {
 }
 
 func (d *Desk) mac(body []byte) []byte {
+	// One key has several uses; the prefix is this one's.
 	h := hmac.New(sha256.New, d.opts.Key)
+	h.Write([]byte("toolroom link 1\n"))
 	h.Write(body)
 	return h.Sum(nil)
 }
@@ -110,7 +83,7 @@ func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 func badToken(what string) error {
 	return &toolroom.Error{
 		Code: toolroom.CodeDenied, Phase: toolroom.PhaseApproval,
-		Message: "the answer does not count: what it refers to " + what,
-		Hint:    "repeat the call without an answer, to be asked anew",
+		Message: "the link " + what,
+		Hint:    "open the one that the message has, or answer with: toolroom approve",
 	}
 }

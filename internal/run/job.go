@@ -33,9 +33,9 @@ func (r *Runner) SubmitAsking(ctx context.Context, call toolroom.Call, answers [
 	return job, nil
 }
 
-// CancelQueued ends a submitted call that no worker has begun, and reports
+// Withdraw ends a submitted call that no worker has begun, and reports
 // whether there was one.
-func (r *Runner) CancelQueued(ctx context.Context, id string) (bool, error) {
+func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 	job, err := r.Jobs.Job(ctx, id)
 	if err != nil || job.State != JobQueued {
 		return false, err
@@ -44,7 +44,7 @@ func (r *Runner) CancelQueued(ctx context.Context, id string) (bool, error) {
 	result := &toolroom.Result{
 		Call: id, Tool: job.Call.Tool, Status: toolroom.StatusCancelled, Effects: toolroom.EffectsNone, Error: why,
 	}
-	cancelled, err := r.Jobs.CancelJob(ctx, id, result, r.Now())
+	cancelled, err := r.Jobs.WithdrawJob(ctx, id, result, r.Now())
 	if cancelled {
 		r.begin(ctx, job.Call).end(why) // its receipt and its last event
 	}

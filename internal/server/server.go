@@ -160,11 +160,15 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 	if err != nil {
 		return nil, err
 	}
+	key, err := r.StateKey()
+	if err != nil {
+		return nil, err
+	}
 	parts := r.Parts()
 	return mcpserver.New(mcpserver.Options{
 		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk, Library: parts.Library, Worker: parts.Worker,
 		Expose: expose, Identity: who, Version: o.Version, Log: o.Log,
-		PollAfter: c.Server.MCP.PollAfter,
+		PollAfter: c.Server.MCP.PollAfter, StateKey: key,
 		Ready: func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, firstListWait)
 			defer cancel()

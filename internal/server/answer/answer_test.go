@@ -129,7 +129,6 @@ func TestAttacksOnLinks(t *testing.T) {
 		"of another server": {approval.Terms{}, func(f *fixture) string {
 			return approval.NewDesk(nil, approval.DeskOptions{}).Link(f.asked, "ops")
 		}, yes, 403},
-		"the state of an MCP client": {approval.Terms{}, func(f *fixture) string { return f.desk.State(f.asked) }, yes, 403},
 		"a hook that may not answer": {approval.Terms{Approvers: []string{"hook:cfo"}}, func(f *fixture) string { return f.desk.Link(f.asked, "ops") }, yes, 403},
 		"more than may be approved": {
 			approval.Terms{Scopes: []approval.Scope{approval.Once}},

@@ -184,7 +184,7 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 		call.cancel()
 		cancelled = true
 	} else if record.State == run.JobQueued {
-		if cancelled, err = s.o.Runner.CancelQueued(ctx, in.ID); err != nil {
+		if cancelled, err = s.o.Runner.Withdraw(ctx, in.ID); err != nil {
 			return nil, err
 		}
 	}

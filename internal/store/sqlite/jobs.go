@@ -84,8 +84,8 @@ func (s *Store) FinishJob(ctx context.Context, id string, fence int64, result *t
 		"UPDATE jobs SET state = 'done', result = ?, finished = ?, lease = 0", string(text), instant(now))
 }
 
-// CancelJob implements [run.JobStore].
-func (s *Store) CancelJob(ctx context.Context, id string, result *toolroom.Result, now time.Time) (cancelled bool, err error) {
+// WithdrawJob implements [run.JobStore].
+func (s *Store) WithdrawJob(ctx context.Context, id string, result *toolroom.Result, now time.Time) (cancelled bool, err error) {
 	text, err := json.Marshal(result)
 	if err != nil {
 		return false, fmt.Errorf("cancel job %s: %w", id, err)
@@ -106,9 +106,13 @@ func (s *Store) CancelJob(ctx context.Context, id string, result *toolroom.Resul
 func (s *Store) SweepJobs(ctx context.Context, before time.Time) (n int64, err error) {
 	err = s.write(ctx, "remove old jobs", func(tx *sql.Tx) error {
 		done, err := tx.ExecContext(ctx, "DELETE FROM jobs WHERE state = 'done' AND finished < ?", instant(before))
-		if err == nil {
-			n, err = done.RowsAffected()
+		if err != nil {
+			return err
 		}
+		if n, err = done.RowsAffected(); n == 0 || err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM job_questions WHERE job NOT IN (SELECT id FROM jobs)")
 		return err
 	})
 	return n, err
