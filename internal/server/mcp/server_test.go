@@ -65,7 +65,9 @@ func (k keeper) PutResult(ctx context.Context, owner, name, mimeType string, r i
 
 func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 	t.Helper()
-	return serveWith(t, expose, approval.DeskOptions{})
+	return serveWith(t, expose, approval.DeskOptions{Terms: func(string) approval.Terms {
+		return approval.Terms{Approvers: append(approval.DefaultApprovers(), "caller")}
+	}})
 }
 
 func serveWith(t *testing.T, expose mcpserver.Exposure, desk approval.DeskOptions) *fixture {
