@@ -24,6 +24,7 @@ var order = []struct {
 }{
 	{name: "the nouns", packages: []string{""}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/patience", "internal/atomicfile", "internal/jsonpath"}},
+	{name: "private keys", packages: []string{"internal/keyfile"}},
 	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},
 	{name: "where code runs", packages: []string{"sandbox"}},
 	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/..."}, peers: true},
