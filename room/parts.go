@@ -61,26 +61,3 @@ func (r *Room) Receipt(ctx context.Context, id string) (*receipt.Receipt, error)
 	}
 	return r.store.Receipt(ctx, id)
 }
-
-// VerifyReceipts checks the chain of all receipts and says how many there are.
-func (r *Room) VerifyReceipts(ctx context.Context) (int64, error) {
-	if err := r.recorder.Flush(ctx); err != nil {
-		return 0, err
-	}
-	return r.store.VerifyReceipts(ctx)
-}
-
-// Approvals lists the questions in a state; empty means all.
-func (r *Room) Approvals(ctx context.Context, state approval.State) ([]*approval.Approval, error) {
-	return r.desk.List(ctx, state)
-}
-
-// Approval is one question.
-func (r *Room) Approval(ctx context.Context, id string) (*approval.Approval, error) {
-	return r.desk.Get(ctx, id)
-}
-
-// Answer answers a question, once.
-func (r *Room) Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error) {
-	return r.desk.Answer(ctx, id, a)
-}

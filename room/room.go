@@ -31,6 +31,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code"
@@ -41,6 +42,8 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/receipt/linelog"
+	"github.com/toolroom/toolroom/internal/receipt/otlp"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
@@ -85,6 +88,9 @@ type Options struct {
 	// host is always there.
 	Guest   Guest
 	Drivers []sandbox.Driver
+	// Receipts takes a line for each call where the config says that receipts
+	// are logged to stdout; nil takes none.
+	Receipts io.Writer
 	// Version is told to MCP servers and clients.
 	Version string
 }
@@ -99,6 +105,8 @@ type Room struct {
 
 	store     *sqlite.Store
 	recorder  *receipt.Recorder
+	lines     *linelog.Log
+	collector *otlp.Exporter
 	desk      *approval.Desk
 	artifacts *artifact.Store
 	secrets   *secret.Store
@@ -191,8 +199,16 @@ func (r *Room) openParts(ctx context.Context) error {
 		return err
 	}
 	r.masker = r.secrets.Masker()
-	r.recorder = receipt.NewRecorder(r.store, receipt.RecorderOptions{})
-	r.desk = approval.NewDesk(r.store, approval.DeskOptions{})
+	if err := r.openRecorder(); err != nil {
+		return err
+	}
+	key, err := r.sealKey("links")
+	if err != nil {
+		return err
+	}
+	r.desk = approval.NewDesk(r.store, approval.DeskOptions{
+		TTL: r.config.Approvals.TTL, SessionTTL: r.config.Approvals.Session, Terms: r.approvalTerms, Key: key,
+	})
 	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
 		Results: artifactLimits(r.config.Results), Files: artifactLimits(r.config.Artifacts),
 	}); err != nil {
@@ -209,6 +225,8 @@ func (r *Room) openParts(ctx context.Context) error {
 		Jobs:       r.store,
 		Limits:     runLimits(r.config.Limits),
 		Discover:   r.discover,
+		Preview:    r.preview,
+		MustRecord: r.mustRecord,
 		Redact:     r.masker.Mask,
 		Home:       r.userHome(),
 		Owner:      r.owner,
@@ -276,6 +294,7 @@ func (r *Room) Close() error {
 		errs = append(errs, r.recorder.Close(ctx))
 		cancel()
 	}
+	errs = append(errs, r.closeLogs())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 		r.store = nil
@@ -300,10 +319,13 @@ func (r *Room) Start(ctx context.Context) {
 	}
 	r.warnOfProxies()
 	ctx, r.stop = context.WithCancel(ctx)
+	r.desk.KeepOnceDone(ctx.Done())
 	for _, h := range r.allHosts() {
 		h.keepListed()
 	}
+	r.settleIntents(ctx)
 	r.background.Go(func() { r.worker.Run(ctx) })
+	r.background.Go(func() { hook.New(hook.Options{Desk: r.desk, Hooks: r.webhooks, Log: r.log}).Run(ctx) })
 	r.background.Go(func() { r.sweep(ctx) })
 }
 
@@ -322,6 +344,8 @@ func (r *Room) sweep(ctx context.Context) {
 		if err := r.artifacts.Sweep(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("expired artifacts were not removed", "error", err)
 		}
+		r.settleIntents(ctx)
+		r.forget(ctx, time.Now())
 	}
 }
 

@@ -61,6 +61,8 @@ func (c check) config(config *Config) {
 	}
 	c.code(config.Code)
 	c.limits(config.Limits)
+	c.approvals(config.Approvals, config.Tools.Groups)
+	c.receipts(config.Receipts, config.Tools.Groups)
 	c.quota("results", config.Results)
 	c.quota("artifacts", config.Artifacts)
 	c.egress("egress", config.Egress)

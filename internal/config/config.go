@@ -33,6 +33,8 @@ type Config struct {
 	CLI       CLI           `yaml:"cli,omitempty"`
 	Code      Code          `yaml:"code,omitempty"`
 	Limits    Limits        `yaml:"limits,omitempty"`
+	Approvals Approvals     `yaml:"approvals,omitempty"`
+	Receipts  Receipts      `yaml:"receipts,omitempty"`
 	Results   Quota         `yaml:"results,omitempty"`
 	Artifacts Quota         `yaml:"artifacts,omitempty"`
 	Egress    Egress        `yaml:"egress,omitempty"`
@@ -168,6 +170,8 @@ func (c *Config) fill() {
 	fill(&c.CLI.Mode, "allowlist")
 	fill(&c.Egress.Mode, egressPublic)
 	c.Limits.fill()
+	c.Approvals.fill()
+	c.Receipts.fill()
 	c.Results.fill(defaultResults)
 	c.Artifacts.fill(defaultArtifacts)
 }

@@ -25,6 +25,7 @@ var order = []struct {
 }{
 	{name: "the nouns", packages: []string{""}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress"}},
+	{name: "private keys", packages: []string{"internal/keyfile"}},
 	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},
 	{name: "where code runs", packages: []string{"sandbox"}},
 	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/..."}, peers: true},
@@ -34,7 +35,7 @@ var order = []struct {
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
 	{name: "policy", packages: []string{"internal/policy/..."}},
-	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/approval", "internal/artifact", "internal/receipt", "internal/secret", "internal/token"}},
+	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/secret", "internal/token"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
 	{name: "code mode", packages: []string{"internal/code"}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},

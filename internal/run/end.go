@@ -97,6 +97,29 @@ func (p *pass) record() {
 	if p.Receipts == nil {
 		return
 	}
+	// The caller may be gone; its receipt is kept all the same.
+	if err := p.Receipts.Append(context.WithoutCancel(p.ctx), p.receipt()); err != nil {
+		p.Log.Error("a receipt was not kept", "call", p.call.ID, "error", err)
+	}
+}
+
+// intend makes it durable that the tool is about to run, where it must not run
+// without that.
+func (p *pass) intend() error {
+	if p.Receipts == nil || p.MustRecord == nil || !p.MustRecord(&p.entry.Tool) {
+		return nil
+	}
+	p.argumentsHash()
+	if err := p.Receipts.Intend(p.ctx, p.receipt(), p.Owner); err != nil {
+		e := toolroom.Errorf(toolroom.CodeInternal, "%s must be recorded before it runs, and cannot be: %w", p.tool, err)
+		e.Retryable = true
+		return e.WithHint("free the disk or the database, then call again; nothing was run")
+	}
+	return nil
+}
+
+// receipt is the record of this call as it stands.
+func (p *pass) receipt() *receipt.Receipt {
 	r := &receipt.Receipt{
 		ID:            p.call.ID,
 		Parent:        p.call.Parent,
@@ -116,14 +139,12 @@ func (p *pass) record() {
 		Layers:        p.recordedSteps(),
 		Isolation:     p.decision.Isolation,
 		Expected:      p.recordedEffects(),
+		Approval:      p.approval,
 		Started:       p.started,
 		Usage:         p.result.Usage,
 	}
 	if p.entry != nil {
-		r.Source = p.entry.Tool.Source
-	}
-	if p.approval != nil {
-		r.Approval = p.approval.ID
+		r.Source, r.Labels = p.entry.Tool.Source, p.entry.Tool.Tags
 	}
 	if len(p.result.Value) > 0 {
 		r.ResultHash = hexSHA256(p.result.Value)
@@ -139,10 +160,7 @@ func (p *pass) record() {
 	for _, a := range p.result.Artifacts {
 		r.Artifacts = append(r.Artifacts, a.Handle)
 	}
-	// The caller may be gone; its receipt is kept all the same.
-	if err := p.Receipts.Append(context.WithoutCancel(p.ctx), r); err != nil {
-		p.Log.Error("a receipt was not kept", "call", p.call.ID, "error", err)
-	}
+	return r
 }
 
 // recordedArguments is a copy of the arguments without sensitive values.

@@ -2,9 +2,9 @@ package run
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
@@ -89,18 +89,15 @@ func (p *pass) recordedSteps() []policy.Step {
 	return steps
 }
 
-// reason is why a person is asked: the rule, and what the call would do.
-func (p *pass) reason() string {
+// shownEffects are those that a person is told of, in plain words.
+func (p *pass) shownEffects() []string {
 	list := p.recordedEffects()
-	if len(list) == 0 {
-		return p.decision.Rule + p.because()
-	}
-	words := make([]string, 0, len(list))
+	words := make([]string, 0, min(len(list), maxShownEffects+1))
 	for _, e := range list[:min(len(list), maxShownEffects)] {
 		words = append(words, e.String())
 	}
-	if len(list) > maxShownEffects {
-		words = append(words, "and more")
+	if n := len(list) - maxShownEffects; n > 0 {
+		words = append(words, fmt.Sprintf("and %d more", n))
 	}
-	return p.decision.Rule + ". The call " + strings.Join(words, "; ")
+	return words
 }

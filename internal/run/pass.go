@@ -13,10 +13,8 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/source"
@@ -42,8 +40,8 @@ type pass struct {
 
 	expected []toolroom.Effect // what the call would do
 	decision policy.Decision
-	approval *approval.Approval
-	keyed    bool // this pass holds the idempotency key
+	approval string // that was used, or the standing one
+	keyed    bool   // this pass holds the idempotency key
 
 	ran    time.Time // when the tool started
 	output *source.Output
@@ -93,6 +91,7 @@ func (p *pass) through() error {
 		{toolroom.PhasePolicy, (*pass).decide},
 		{toolroom.PhaseExecute, (*pass).claimKey},
 		{toolroom.PhaseApproval, (*pass).approve},
+		{toolroom.PhaseReceipt, (*pass).intend},
 		{toolroom.PhaseExecute, (*pass).run},
 		{toolroom.PhaseExecute, (*pass).normalise},
 		{toolroom.PhaseValidateOutput, (*pass).validateOutput},
@@ -293,89 +292,6 @@ func (p *pass) policyContext() *policy.Context {
 		Effects:   p.expect(),
 		Budget:    policy.Budget{Calls: calls, Bytes: bytes},
 	}
-}
-
-// approve suspends the call until a person has answered, when policy asks. The
-// time does not count against the deadline, which starts when the tool does.
-func (p *pass) approve() error {
-	if p.decision.Effect != policy.Confirm {
-		return nil
-	}
-	if p.Desk == nil {
-		return toolroom.Errorf(toolroom.CodeApprovalRequired, "%s needs a person's approval (%s%s), and nobody can be asked here", p.tool, p.decision.Rule, p.because())
-	}
-	asked, err := p.question()
-	if err != nil {
-		return err
-	}
-	if asked.State == approval.Pending {
-		if asked, err = p.waitForPerson(asked); err != nil {
-			return err
-		}
-	}
-	if err := p.Desk.Use(p.ctx, asked.ID); err != nil {
-		return err
-	}
-	p.approval = asked
-	return nil
-}
-
-// question is the approval that decides about this call: the one that the caller
-// names, else the open one for the very same call, else a new one.
-func (p *pass) question() (*approval.Approval, error) {
-	canonical, err := p.canonicalArguments()
-	if err != nil {
-		return nil, err
-	}
-	digest := approval.Digest(p.entry.Tool.ID, canonical, p.call.Identity)
-	if p.call.Approval != "" {
-		named, err := p.Desk.Get(p.ctx, p.call.Approval)
-		if err == nil && named.Digest == digest {
-			return named, named.Err()
-		}
-		// It is of another call, or gone: this one needs its own.
-	}
-	return p.Desk.Request(p.ctx, approval.Approval{
-		Call:      p.call.ID,
-		Digest:    digest,
-		Tool:      p.tool,
-		Arguments: p.recordedArguments(),
-		Identity:  p.call.Identity,
-		Reason:    p.reason(),
-	})
-}
-
-func (p *pass) waitForPerson(asked *approval.Approval) (*approval.Approval, error) {
-	p.notice(asked)
-	if p.call.NoWait {
-		return nil, approvalRequired(p.tool, asked)
-	}
-	began := p.Now()
-	defer func() { p.result.Usage.Wait += p.Now().Sub(began) }()
-	// The calls that this one is made from do not pay for it either.
-	defer patience.Hold(p.ctx)()
-	ctx, cancel := context.WithTimeout(p.ctx, p.Limits.ApprovalWait)
-	defer cancel()
-	answered, err := p.Desk.Wait(ctx, asked.ID)
-	if errors.Is(err, context.DeadlineExceeded) && p.ctx.Err() == nil {
-		return nil, approvalRequired(p.tool, asked)
-	}
-	if answered != nil {
-		p.notice(answered)
-	}
-	return answered, err
-}
-
-func approvalRequired(tool string, a *approval.Approval) *toolroom.Error {
-	e := toolroom.Errorf(toolroom.CodeApprovalRequired, "%s waits for a person's approval (%s): %s", tool, a.ID, a.Reason)
-	e.Details = map[string]any{"approval": a.ID, "expires": a.Expires, "reason": a.Reason}
-	return e.WithHint("a person answers with: toolroom approve %s. Then make the same call again; it runs once", a.ID)
-}
-
-func (p *pass) notice(a *approval.Approval) {
-	p.emit(toolroom.Event{Kind: toolroom.EventApproval, Approval: &toolroom.ApprovalNotice{
-		ID: a.ID, State: string(a.State), Reason: a.Reason, Expires: a.Expires,
-	}})
 }
 
 func (p *pass) canonicalArguments() ([]byte, error) {

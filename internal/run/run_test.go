@@ -79,6 +79,9 @@ func (l *receiptList) Append(_ context.Context, r *receipt.Receipt) error {
 }
 func (l *receiptList) Ready() error                { return l.full }
 func (l *receiptList) Flush(context.Context) error { return nil }
+func (l *receiptList) Intend(context.Context, *receipt.Receipt, string) error {
+	return l.full
+}
 
 func (l *receiptList) last() *receipt.Receipt {
 	l.mu.Lock()

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/server/answer"
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
@@ -137,7 +139,7 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 		}
 		return out
 	}
-	metrics := api.NewMetrics(api.MetricsOptions{Desk: parts.Desk, Sources: sources})
+	metrics := api.NewMetrics(api.MetricsOptions{Desk: parts.Desk, Sources: sources, ReceiptQueue: parts.Recorder.Queued})
 	parts.Runner.Receipts = metrics.Receipts(parts.Runner.Receipts)
 	stopMetrics := metrics.Watch(parts.Runner.Bus)
 	rest := api.New(api.Options{
@@ -150,7 +152,11 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	mux.Handle("/mcp", mcp.HTTP())
 	mux.Handle("GET /{$}", page(o.Version))
 	mux.Handle("/", rest)
-	return guard(mux), func() { stopMetrics(); mcp.Close() }, nil
+	outer := http.NewServeMux()
+	outer.Handle("/", guard(mux))
+	// A signed link shows for itself who answers.
+	outer.Handle(hook.AnswerPath, answer.New(parts.Desk, o.Log))
+	return outer, func() { stopMetrics(); mcp.Close() }, nil
 }
 
 func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity) (*mcpserver.Server, error) {
@@ -158,11 +164,15 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 	if err != nil {
 		return nil, err
 	}
+	key, err := r.StateKey()
+	if err != nil {
+		return nil, err
+	}
 	parts := r.Parts()
 	return mcpserver.New(mcpserver.Options{
 		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk, Library: parts.Library, Worker: parts.Worker,
 		Expose: expose, Identity: who, Version: o.Version, Log: o.Log,
-		PollAfter: c.Server.MCP.PollAfter,
+		PollAfter: c.Server.MCP.PollAfter, StateKey: key,
 		Ready: func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, firstListWait)
 			defer cancel()

@@ -103,6 +103,7 @@ func New(o Options) *Server {
 	s.routeReceipts()
 	s.routeEvents()
 	s.routeApprovals()
+	s.routeApprovalEvents()
 	s.routeArtifacts()
 	s.routeSources()
 	s.routeElevations()
