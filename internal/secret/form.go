@@ -3,6 +3,7 @@ package secret
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -30,9 +31,27 @@ func forms(value string) []string {
 			out = append(out, within(encoding, value, offset))
 		}
 	}
+	inHex := hex.EncodeToString([]byte(value))
+	out = append(out, inHex, strings.ToUpper(inHex))
+	out = append(out, lines(value)...)
 	slices.Sort(out)
 	out = slices.Compact(out)
 	return slices.DeleteFunc(out, func(form string) bool { return len(form) < window })
+}
+
+// minLine is the shortest line, in bytes, that betrays a value of several lines.
+const minLine = 16
+
+// lines are those of a value such as a PEM key, which logs show one by one. The
+// lines that all keys share are not among them.
+func lines(value string) []string {
+	all := strings.Split(value, "\n")
+	if len(all) == 1 {
+		return nil
+	}
+	return slices.DeleteFunc(all, func(line string) bool {
+		return len(line) < minLine || strings.HasPrefix(line, "-----")
+	})
 }
 
 // within is what is sure of value in the base64 of a longer text, where offset
