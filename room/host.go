@@ -242,7 +242,7 @@ func (h *host) status() SourceStatus {
 	current, listed := h.current, h.listed
 	h.mu.Unlock()
 	if current != nil && current.over() && current.err != nil {
-		s.State, s.Error = "failing", current.err.Error()
+		s.State, s.Error = "failing", h.masker.Text(current.err.Error())
 		var e *toolroom.Error
 		if errors.As(current.err, &e) && e.Hint != "" {
 			s.Reason = e.Hint

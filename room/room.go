@@ -188,6 +188,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		return err
 	}
 	r.masker = r.secrets.Masker()
+	r.log = slog.New(r.masker.Handler(r.log.Handler()))
 	r.recorder = receipt.NewRecorder(r.store, receipt.RecorderOptions{})
 	r.desk = approval.NewDesk(r.store, approval.DeskOptions{})
 	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
@@ -206,7 +207,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		Jobs:       r.store,
 		Limits:     runLimits(r.config.Limits),
 		Discover:   r.discover,
-		Redact:     r.masker.Mask,
+		Secrets:    r.masker,
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
 		Log:        r.log,

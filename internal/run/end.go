@@ -38,8 +38,9 @@ func (p *pass) end(err error) *toolroom.Result {
 func (p *pass) conclude(err error) {
 	r := &p.result
 	r.Status = toolroom.StatusOK
+	p.maskResult()
 	if err != nil {
-		r.Error = toolroom.AsError(err)
+		r.Error = p.maskedError(toolroom.AsError(err))
 		r.Status = r.Error.Code.Info().Status
 	}
 	r.Effects = p.effects()
@@ -156,9 +157,7 @@ func (p *pass) recordedArguments() json.RawMessage {
 		args = mask(p.args, p.entry.Tool.Sensitive)
 	}
 	args = append(json.RawMessage(nil), args...)
-	if p.Redact != nil {
-		args = p.Redact(args)
-	}
+	args = p.Secrets.Mask(args)
 	if len(args) > maxRecordedArguments {
 		return json.RawMessage(`"[too large to record; see arguments_hash]"`)
 	}
@@ -174,23 +173,11 @@ func (p *pass) recordedError() *toolroom.Error {
 	}
 	e := *p.result.Error
 	e.Details, e.Cause = nil, nil // they may repeat arguments
-	e.Message, e.Hint = p.redactText(e.Message), ""
+	e.Hint = ""
 	return &e
 }
 
-// redactWindow is how much of a text is masked before its beginning is kept: a
-// secret that begins within the preview is seen whole, wherever the preview ends.
-const redactWindow = 64 << 10
-
 func (p *pass) preview() string {
 	text := p.result.Text()
-	text = p.redactText(text[:min(len(text), redactWindow)])
 	return strings.ToValidUTF8(text[:min(len(text), receipt.MaxPreview)], "")
-}
-
-func (p *pass) redactText(text string) string {
-	if p.Redact == nil || text == "" {
-		return text
-	}
-	return string(p.Redact([]byte(text)))
 }

@@ -46,6 +46,9 @@ type pass struct {
 	ran    time.Time // when the tool started
 	output *source.Output
 	result toolroom.Result
+	// masked says that secrets are out of result, and chunks is what is held back.
+	masked bool
+	chunks chunks
 	// children counts the calls made from inside the tool.
 	children atomic.Int64
 	// ended makes events of a tool that outlives its call go nowhere.

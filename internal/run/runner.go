@@ -17,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/secret"
 )
 
 // Limits bound calls; zero fields have the defaults named.
@@ -104,8 +105,9 @@ type Options struct {
 	// have not been listed yet may know it. The error says why the source that
 	// the spelling names cannot be listed. It may be nil.
 	Discover func(ctx context.Context, spelling string) error
-	// Redact masks known secrets in what is recorded; nil masks nothing.
-	Redact func([]byte) []byte
+	// Secrets masks known secrets in everything that leaves a call: results,
+	// errors, events, and what is recorded. Nil masks nothing.
+	Secrets *secret.Masker
 	// OwnerAlive tells whether another process that took an idempotency key
 	// still runs; nil takes every other process for dead. Owner names this one.
 	OwnerAlive func(owner string) bool

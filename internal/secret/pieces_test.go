@@ -10,7 +10,6 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-
 func inPieces(m *secret.Masker, texts ...string) []json.RawMessage {
 	p := m.Pieces()
 	var out []json.RawMessage
