@@ -10,6 +10,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -33,6 +34,7 @@ type host struct {
 	src     source.Source
 	catalog *catalog.Catalog
 	cache   *listCache
+	masker  *secret.Masker
 	log     *slog.Logger
 	library *library.Library
 	plain   bool // prompts have their bare names
@@ -66,8 +68,8 @@ func (l *listing) over() bool {
 	}
 }
 
-func newHost(name string, src source.Source, c *catalog.Catalog, l *library.Library, cache *listCache, log *slog.Logger) *host {
-	h := &host{name: name, src: src, catalog: c, library: l, cache: cache, log: log}
+func newHost(name string, src source.Source, c *catalog.Catalog, l *library.Library, cache *listCache, masker *secret.Masker, log *slog.Logger) *host {
+	h := &host{name: name, src: src, catalog: c, library: l, cache: cache, masker: masker, log: log}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	if w, ok := source.As[source.Watcher](src); ok {
 		w.Watch(func(uri string) { l.Updated(name, uri) })

@@ -108,7 +108,7 @@ func (r *Room) AddSource(name string, src source.Source, o SourceOptions) error 
 		r.mu.Unlock()
 		return toolroom.Errorf(toolroom.CodeConflict, "there is a source %q already", name).WithHint("choose another name")
 	}
-	h := newHost(name, &selected{Source: src, plain: o.Plain}, r.catalog, &r.library, nil, r.log)
+	h := newHost(name, &selected{Source: src, plain: o.Plain}, r.catalog, &r.library, nil, r.masker, r.log)
 	h.plain, h.own = o.Plain, true
 	r.hosts[name] = h
 	started := r.stop != nil

@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
@@ -27,6 +28,8 @@ type Parts struct {
 	Tokens    token.Store
 	Secrets   *secret.Store
 	Library   *library.Library
+	// Log masks known secrets on its way to [Options.Log].
+	Log *slog.Logger
 }
 
 // Parts gives the parts of an open room.
@@ -35,6 +38,7 @@ func (r *Room) Parts() Parts {
 		Runner: r.runner, Worker: r.worker, Desk: r.desk, Artifacts: r.artifacts,
 		Receipts: r.store, Recorder: r.recorder, Tokens: r.store, Secrets: r.secrets,
 		Library: &r.library,
+		Log: r.log,
 	}
 }
 
@@ -65,7 +69,7 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 		tool = &toolroom.Tool{ID: id}
 	}
 	layers := r.policy.get()
-	return layers.Decide(tool, who), layers.Explain(tool, who), nil
+	return r.policy.Decide(tool, who), layers.Explain(tool, who), nil
 }
 
 func firstReading(spelling string) (toolroom.ID, error) {

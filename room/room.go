@@ -101,6 +101,7 @@ type Room struct {
 	desk      *approval.Desk
 	artifacts *artifact.Store
 	secrets   *secret.Store
+	keeper    *secret.Keeper
 	masker    *secret.Masker
 	catalog   *catalog.Catalog
 	library   library.Library
@@ -184,11 +185,16 @@ func (r *Room) openParts(ctx context.Context) error {
 	if r.store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
 		return err
 	}
-	if r.secrets, err = secret.Open(r.home, secret.Options{LookupEnv: r.lookupEnv}); err != nil {
+	key, err := r.secretsKey(ctx, r.config.Secrets.Key)
+	if err != nil {
+		return err
+	}
+	if r.secrets, err = secret.Open(r.home, secret.Options{Key: key}); err != nil {
 		return err
 	}
 	r.masker = r.secrets.Masker()
 	r.log = slog.New(r.masker.Handler(r.log.Handler()))
+	r.keeper = secret.NewKeeper(r.secrets, r.keeperOptions(r.config.Secrets))
 	r.recorder = receipt.NewRecorder(r.store, receipt.RecorderOptions{})
 	r.desk = approval.NewDesk(r.store, approval.DeskOptions{})
 	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
@@ -430,12 +436,13 @@ func (r *Room) discover(ctx context.Context, spelling string) error {
 type policySwitch struct {
 	mu     sync.RWMutex
 	layers *policy.Layers
+	grants grants
 }
 
-func (s *policySwitch) set(l *policy.Layers) {
+func (s *policySwitch) set(l *policy.Layers, g grants) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.layers = l
+	s.layers, s.grants = l, g
 }
 
 func (s *policySwitch) get() *policy.Layers {
@@ -444,7 +451,11 @@ func (s *policySwitch) get() *policy.Layers {
 	return s.layers
 }
 
-// Decide asks the layers in force.
+// Decide asks the layers in force, and the grants of the secrets that the call
+// would use.
 func (s *policySwitch) Decide(t *toolroom.Tool, who toolroom.Identity) policy.Decision {
-	return s.get().Decide(t, who)
+	s.mu.RLock()
+	layers, grants := s.layers, s.grants
+	s.mu.RUnlock()
+	return grants.narrow(layers.Decide(t, who), t, who)
 }

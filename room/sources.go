@@ -117,6 +117,10 @@ func (r *Room) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	grants, err := newGrants(c)
+	if err != nil {
+		return err
+	}
 	built := map[string]*host{}
 	r.mu.Lock()
 	old := r.hosts
@@ -143,10 +147,11 @@ func (r *Room) apply(c *config.Config) error {
 		if err != nil {
 			return err
 		}
-		built[name] = newHost(name, src, r.catalog, &r.library, r.cacheFor(name, digest), r.log)
+		built[name] = newHost(name, src, r.catalog, &r.library, r.cacheFor(name, digest), r.masker, r.log)
 		built[name].digest, built[name].plain = digest, s.Names == "plain"
 	}
-	r.policy.set(layers)
+	r.keeper.Configure(r.keeperOptions(c.Secrets))
+	r.policy.set(layers, grants)
 	r.mu.Lock()
 	r.hosts, r.config = built, c
 	started := r.stop != nil

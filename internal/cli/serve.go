@@ -51,7 +51,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool) (err error) 
 		Listen:     listen,
 		ConfigFile: file,
 		Version:    a.Version,
-		Log:        a.log(slog.LevelInfo),
+		Log:        r.Parts().Log,
 		Started: func(at net.Addr) {
 			a.screen.say("Toolroom is ready at http://%s (MCP: http://%s/mcp)", at, at)
 			if len(r.Sources()) == 0 {

@@ -62,6 +62,7 @@ func (c check) config(config *Config) {
 	c.limits(config.Limits)
 	c.quota("results", config.Results)
 	c.quota("artifacts", config.Artifacts)
+	c.secrets(config)
 	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {
 		c.source("sources."+name, name, config.Sources[name])
 	}

@@ -34,6 +34,7 @@ type Config struct {
 	Limits    Limits        `yaml:"limits,omitempty"`
 	Results   Quota         `yaml:"results,omitempty"`
 	Artifacts Quota         `yaml:"artifacts,omitempty"`
+	Secrets   Secrets       `yaml:"secrets,omitempty"`
 	// Sources are the places that tools come from; the key is the namespace.
 	Sources map[string]Source `yaml:"sources,omitempty"`
 }
