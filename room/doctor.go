@@ -36,6 +36,7 @@ const testRounding = time.Millisecond
 // cannot do.
 func (r *Room) Doctor(ctx context.Context) []Check {
 	checks := []Check{r.checkHome(), r.checkReceipts(ctx), checkSystem()}
+	checks = append(checks, r.checkKeyrings(ctx)...)
 	for _, h := range r.allHosts() {
 		test, err := r.TestSource(ctx, h.name)
 		c := Check{Name: "source " + h.name, Status: CheckOK, Detail: fmt.Sprintf("%d tools in %s", test.Tools, test.Took.Round(testRounding))}

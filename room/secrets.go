@@ -134,6 +134,23 @@ func templates(words []string) []secret.Template {
 	return out
 }
 
+// checkKeyrings looks whether a keyring that the config names answers.
+func (r *Room) checkKeyrings(ctx context.Context) []Check {
+	s := r.Config().Secrets
+	used := s.Key.Keyring != ""
+	for _, store := range s.Stores {
+		used = used || store.Keyring != nil
+	}
+	if !used {
+		return nil
+	}
+	c := Check{Name: "keyring", Status: CheckOK, Detail: "it answers"}
+	if err := keyring.Probe(ctx); err != nil {
+		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), toolroom.AsError(err).Hint
+	}
+	return []Check{c}
+}
+
 // grants decide for whom the secrets of a source are used.
 type grants map[string][]grant // by namespace
 

@@ -192,6 +192,8 @@ func (c check) secretStore(key string, s SecretStore) {
 		if len(k.OwnArgv) > 0 {
 			c.own(key+".command.own_argv", strings.Join(k.OwnArgv, " "))
 		}
+		c.plain(key+".command.argv", k.Argv...)
+		c.plain(key+".command.env", slices.Collect(maps.Values(k.Env))...)
 		c.env(key+".command.env", k.Env)
 	}
 	if k := s.Environment; k != nil && len(k.Allow) == 0 {
@@ -215,6 +217,17 @@ func (c check) vault(key string, v *VaultStore) {
 		c.problem(key+".kubernetes", "role is missing", "")
 	}
 	c.own(key+".own_path", v.OwnPath)
+}
+
+// plain refuses references where they would not be resolved, or seen by others:
+// every user of a machine can read the command lines on it.
+func (c check) plain(key string, words ...string) {
+	for _, word := range words {
+		if len(secret.References(word)) > 0 {
+			c.problem(key, "a secret does not belong here, where others can see it", "give it to the program through env, or to a service through headers")
+			return
+		}
+	}
 }
 
 // credential refuses what is written in plain.

@@ -11,8 +11,10 @@ import (
 func TestOnlyVariablesThatAreAllowedAreRead(t *testing.T) {
 	t.Parallel()
 	s := environ.New(environ.Options{
-		Allow:  []string{"GH_API_TOKEN", "EMPTY_X"},
-		Lookup: func(name string) (string, bool) { return map[string]string{"GH_API_TOKEN": "value", "AWS_KEY": "other"}[name], true },
+		Allow: []string{"GH_API_TOKEN", "EMPTY_X"},
+		Lookup: func(name string) (string, bool) {
+			return map[string]string{"GH_API_TOKEN": "value", "AWS_KEY": "other"}[name], true
+		},
 	})
 	for _, c := range []struct {
 		ref  secret.Ref
