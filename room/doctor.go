@@ -47,6 +47,9 @@ func (r *Room) Doctor(ctx context.Context) []Check {
 			c.Status, c.Detail, c.Fix = CheckFail, test.Error, test.Reason
 		case test.Tools == 0:
 			c.Status, c.Detail, c.Fix = CheckWarn, "it offers no tools", "look at tools.include and tools.exclude of the source"
+		case test.Held > 0 || len(test.Findings) > 0:
+			c.Status, c.Fix = CheckWarn, "toolroom sources review "+h.name
+			c.Detail += fmt.Sprintf("; %d held back; %d findings in what it says of them", test.Held, len(test.Findings))
 		}
 		checks = append(checks, c)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,9 @@ type host struct {
 	catalog *catalog.Catalog
 	cache   *listCache
 	masker  *secret.Masker
+	// admit gives of the tools that the source lists those that the catalog
+	// holds; nil holds all.
+	admit   func(context.Context, []toolroom.Tool) []toolroom.Tool
 	log     *slog.Logger
 	library *library.Library
 	plain   bool // prompts have their bare names
@@ -45,11 +49,15 @@ type host struct {
 	work   sync.WaitGroup
 	calls  inFlight
 
+	// admitting keeps one list from overtaking another on its way to the catalog.
+	admitting sync.Mutex
+
 	mu      sync.Mutex
 	current *listing // the last attempt, or the one under way
 	again   bool     // something changed during the attempt under way
 	listed  bool
 	closed  bool
+	tools   []toolroom.Tool // as last listed
 }
 
 // listing is one attempt to list a source's tools.
@@ -68,16 +76,16 @@ func (l *listing) over() bool {
 	}
 }
 
-func newHost(name string, src source.Source, c *catalog.Catalog, l *library.Library, cache *listCache, masker *secret.Masker, log *slog.Logger) *host {
-	h := &host{name: name, src: src, catalog: c, library: l, cache: cache, masker: masker, log: log}
+// newHost begins to keep a host whose parts, down to own, are set.
+func newHost(h *host) *host {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	if w, ok := source.As[source.Watcher](src); ok {
-		w.Watch(func(uri string) { l.Updated(name, uri) })
+	if w, ok := source.As[source.Watcher](h.src); ok {
+		w.Watch(func(uri string) { h.library.Updated(h.name, uri) })
 	}
-	if n, ok := src.(source.Notifier); ok {
+	if n, ok := h.src.(source.Notifier); ok {
 		n.Notify(func() { h.start(true) })
 	}
-	if tools, ok := cache.read(); ok {
+	if tools, ok := h.cache.read(); ok {
 		h.put(tools)
 		h.listed = true
 	}
@@ -179,9 +187,42 @@ func (h *host) fetch() error {
 }
 
 func (h *host) put(tools []toolroom.Tool) {
+	tools = maskedTools(h.masker, tools)
+	h.mu.Lock()
+	h.tools = tools
+	h.mu.Unlock()
+	h.readmit()
+}
+
+// listedTools are what the source last listed.
+func (h *host) listedTools() []toolroom.Tool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tools
+}
+
+// readmit puts what the source last listed, and may be seen, into the catalog.
+func (h *host) readmit() {
+	h.admitting.Lock()
+	defer h.admitting.Unlock()
+	tools := h.listedTools()
+	if h.admit != nil {
+		tools = h.admit(h.ctx, tools)
+	}
 	if err := h.catalog.SetProvider(h.name, h, tools); err != nil {
 		h.log.Warn("some tools were left out", "source", h.name, "error", err)
 	}
+}
+
+// maskedTools are tools that show no secret in what they say of themselves.
+func maskedTools(m *secret.Masker, tools []toolroom.Tool) []toolroom.Tool {
+	out := slices.Clone(tools)
+	for i := range out {
+		t := &out[i]
+		t.Title, t.Description, t.Notes = m.Text(t.Title), m.Text(t.Description), m.Text(t.Notes)
+		t.InputSchema, t.OutputSchema, t.Raw = m.Mask(t.InputSchema), m.Mask(t.OutputSchema), m.Mask(t.Raw)
+	}
+	return out
 }
 
 // keepListed lists the source until that has worked once, with growing pauses.

@@ -38,7 +38,7 @@ func (r *Room) Parts() Parts {
 		Runner: r.runner, Worker: r.worker, Desk: r.desk, Artifacts: r.artifacts,
 		Receipts: r.store, Recorder: r.recorder, Tokens: r.store, Secrets: r.secrets,
 		Library: &r.library,
-		Log: r.log,
+		Log:     r.log,
 	}
 }
 

@@ -106,6 +106,7 @@ type Room struct {
 	catalog   *catalog.Catalog
 	library   library.Library
 	policy    policySwitch
+	held      heldBack
 	runner    *run.Runner
 	worker    *run.Worker
 	funcs     *gofunc.Source
@@ -130,6 +131,7 @@ func Open(ctx context.Context, o Options) (_ *Room, err error) {
 		o.Environ = os.Environ()
 	}
 	r := &Room{o: o, log: o.Log, hosts: map[string]*host{}, owner: proc.Owner()}
+	r.policy.held = &r.held
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -307,6 +309,7 @@ func (r *Room) Start(ctx context.Context) {
 	}
 	r.background.Go(func() { r.worker.Run(ctx) })
 	r.background.Go(func() { r.sweep(ctx) })
+	r.background.Go(func() { r.readmit(ctx) })
 }
 
 // sweepPeriod is how often a server removes what has expired.
@@ -437,6 +440,7 @@ type policySwitch struct {
 	mu     sync.RWMutex
 	layers *policy.Layers
 	grants grants
+	held   *heldBack
 }
 
 func (s *policySwitch) set(l *policy.Layers, g grants) {
@@ -457,5 +461,5 @@ func (s *policySwitch) Decide(t *toolroom.Tool, who toolroom.Identity) policy.De
 	s.mu.RLock()
 	layers, grants := s.layers, s.grants
 	s.mu.RUnlock()
-	return grants.narrow(layers.Decide(t, who), t, who)
+	return s.held.narrow(grants.narrow(layers.Decide(t, who), t, who), t)
 }

@@ -30,6 +30,7 @@ func (c check) source(key, name string, s Source) {
 	if s.Tasks != "" {
 		c.oneOf(key+".tasks", s.Tasks, "optional", "required")
 	}
+	c.sourceTrust(key, s)
 	c.globs(key+".tools.include", s.Tools.Include)
 	c.globs(key+".tools.exclude", s.Tools.Exclude)
 	if s.MCP != nil {

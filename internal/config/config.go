@@ -35,6 +35,7 @@ type Config struct {
 	Results   Quota         `yaml:"results,omitempty"`
 	Artifacts Quota         `yaml:"artifacts,omitempty"`
 	Secrets   Secrets       `yaml:"secrets,omitempty"`
+	Policy    Policy        `yaml:"policy,omitempty"`
 	// Sources are the places that tools come from; the key is the namespace.
 	Sources map[string]Source `yaml:"sources,omitempty"`
 }

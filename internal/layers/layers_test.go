@@ -31,7 +31,7 @@ var order = []struct {
 	{name: "contracts", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
-	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/policy", "internal/approval", "internal/artifact", "internal/receipt", "internal/secret/...", "internal/token"}},
+	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/policy", "internal/approval", "internal/artifact", "internal/receipt", "internal/secret/...", "internal/token", "internal/pin", "internal/poison/...", "internal/taint"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
 	{name: "code mode", packages: []string{"internal/code"}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},

@@ -5,6 +5,7 @@ package store
 import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/token"
@@ -19,6 +20,7 @@ type Store interface {
 	run.QuestionStore
 	token.Store
 	artifact.Index
+	pin.Store
 
 	// Close ends the use of the store. Closing again does nothing.
 	Close() error

@@ -35,6 +35,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"Questions of jobs", questionTests},
 		{"Tokens", tokenTests},
 		{"Artifacts", artifactTests},
+		{"Pins", pinTests},
 		{"Store", storeTests},
 	} {
 		t.Run(part.name, func(t *testing.T) {
