@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -107,6 +108,7 @@ type Room struct {
 	library   library.Library
 	policy    policySwitch
 	held      heldBack
+	trust     atomic.Pointer[trustRules]
 	runner    *run.Runner
 	worker    *run.Worker
 	funcs     *gofunc.Source
@@ -132,6 +134,7 @@ func Open(ctx context.Context, o Options) (_ *Room, err error) {
 	}
 	r := &Room{o: o, log: o.Log, hosts: map[string]*host{}, owner: proc.Owner()}
 	r.policy.held = &r.held
+	r.trust.Store(&trustRules{})
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -216,6 +219,8 @@ func (r *Room) openParts(ctx context.Context) error {
 		Limits:     runLimits(r.config.Limits),
 		Discover:   r.discover,
 		Secrets:    r.masker,
+		Trust:      func(t *toolroom.Tool) run.Trust { return r.trust.Load().of(t) },
+		Taints:     r.store,
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
 		Log:        r.log,

@@ -128,6 +128,10 @@ func (r *Room) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	trusted, err := newTrustRules(c)
+	if err != nil {
+		return err
+	}
 	built := map[string]*host{}
 	r.mu.Lock()
 	old := r.hosts
@@ -159,6 +163,7 @@ func (r *Room) apply(c *config.Config) error {
 			admit: r.gate(name, trust{c.PinOf(s), c.Quarantined(s)}), log: r.log, library: &r.library, plain: s.Names == "plain",
 		})
 	}
+	r.trust.Store(trusted)
 	r.keeper.Configure(r.keeperOptions(c.Secrets))
 	r.policy.set(layers, grants)
 	r.mu.Lock()

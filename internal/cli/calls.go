@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -178,6 +179,8 @@ func (a *app) printReceipt(r *receipt.Receipt) error {
 		"arguments", indent(r.Arguments),
 		"result", r.Preview,
 		"artifacts", artifacts,
+		"labels", strings.Join(r.Labels, ", "),
+		"in reach", strings.Join(r.Reach, ", "),
 		"rule", r.Rule,
 		"approval", r.Approval,
 		"hash", r.Hash,

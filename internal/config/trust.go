@@ -20,6 +20,9 @@ type Trust struct {
 	// nobody vouches for and private data are both in reach: off (the default),
 	// confirm or deny.
 	Taint string `yaml:"taint,omitempty"`
+	// Inside are patterns of tools that send nothing outside, whatever their
+	// source says.
+	Inside []string `yaml:"inside,omitempty"`
 }
 
 // The words of Trust.Pin.
@@ -69,6 +72,7 @@ func (c check) trust(config *Config) {
 	if t.Taint != "" {
 		c.oneOf("policy.taint", t.Taint, TaintOff, TaintConfirm, TaintDeny)
 	}
+	c.patterns("policy.inside", t.Inside, nil)
 }
 
 func (c check) sourceTrust(key string, s Source) {

@@ -38,6 +38,11 @@ type Receipt struct {
 	ResultHash string   `json:"result_hash,omitempty"`
 	Artifacts  []string `json:"artifacts,omitempty"`
 
+	// Labels are on the result. Reach is what was in reach when the call was
+	// decided upon, as "private from files:read".
+	Labels []string `json:"labels,omitempty"`
+	Reach  []string `json:"reach,omitempty"`
+
 	// Rule is the policy rule that decided; Approval the approval that was used.
 	Rule     string `json:"rule,omitempty"`
 	Approval string `json:"approval,omitempty"`

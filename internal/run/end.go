@@ -19,6 +19,7 @@ func (p *pass) end(err error) *toolroom.Result {
 	} else {
 		p.conclude(err)
 	}
+	p.spread()
 	r.Call, r.Tool = p.call.ID, p.tool
 	if p.keyed {
 		p.settleKey()
@@ -113,6 +114,8 @@ func (p *pass) record() {
 		Error:         p.recordedError(),
 		Preview:       p.preview(),
 		Rule:          p.decision.Rule,
+		Labels:        p.result.Labels,
+		Reach:         p.inReach,
 		Started:       p.started,
 		Usage:         p.result.Usage,
 	}

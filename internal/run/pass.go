@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -49,6 +50,11 @@ type pass struct {
 	// masked says that secrets are out of result, and chunks is what is held back.
 	masked bool
 	chunks chunks
+	// reach is what the calls around this one have read, derived what those
+	// inside it have, and inReach what there was when it was decided upon.
+	reach   *taint.Reach
+	derived taint.Reach
+	inReach []string
 	// children counts the calls made from inside the tool.
 	children atomic.Int64
 	// ended makes events of a tool that outlives its call go nowhere.
@@ -72,6 +78,7 @@ func (r *Runner) begin(ctx context.Context, call toolroom.Call) *pass {
 	} else {
 		p.budget = call.Budget
 	}
+	p.reach = reachOf(ctx, p.parent)
 	if p.call.ID == "" {
 		p.call.ID = newID("call", p.started)
 	}
@@ -264,7 +271,7 @@ func (p *pass) invalidArguments(input *schema.Schema, err error) error {
 func (p *pass) decide() error {
 	p.decision = p.Policy.Decide(&p.entry.Tool, p.call.Identity)
 	if p.decision.Effect != policy.Deny {
-		return nil
+		return p.guard()
 	}
 	e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", p.call.Identity, p.tool, p.decision.Rule)
 	e.Details = map[string]any{"rule": p.decision.Rule}

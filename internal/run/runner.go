@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/taint"
 )
 
 // Limits bound calls; zero fields have the defaults named.
@@ -108,6 +109,11 @@ type Options struct {
 	// Secrets masks known secrets in everything that leaves a call: results,
 	// errors, events, and what is recorded. Nil masks nothing.
 	Secrets *secret.Masker
+	// Trust says how far a tool is trusted; nil trusts all.
+	Trust func(*toolroom.Tool) Trust
+	// Taints remembers what sessions have read; nil remembers nothing beyond one
+	// run.
+	Taints taint.Store
 	// OwnerAlive tells whether another process that took an idempotency key
 	// still runs; nil takes every other process for dead. Owner names this one.
 	OwnerAlive func(owner string) bool

@@ -8,6 +8,7 @@ import (
 	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
@@ -21,6 +22,7 @@ type Store interface {
 	token.Store
 	artifact.Index
 	pin.Store
+	taint.Store
 
 	// Close ends the use of the store. Closing again does nothing.
 	Close() error
