@@ -147,7 +147,9 @@ func (h *host) start(changed bool) *listing {
 	}
 	h.current = l
 	h.work.Go(func() {
-		l.err = h.fetch()
+		if err := h.fetch(); err != nil {
+			l.err = h.masker.Error(toolroom.AsError(err))
+		}
 		close(l.done)
 		h.mu.Lock()
 		again := h.again
@@ -285,7 +287,7 @@ func (h *host) status() SourceStatus {
 	current, listed := h.current, h.listed
 	h.mu.Unlock()
 	if current != nil && current.over() && current.err != nil {
-		s.State, s.Error = "failing", h.masker.Text(current.err.Error())
+		s.State, s.Error = "failing", current.err.Error()
 		var e *toolroom.Error
 		if errors.As(current.err, &e) && e.Hint != "" {
 			s.Reason = e.Hint

@@ -41,7 +41,7 @@ func (p *pass) conclude(err error) {
 	r.Status = toolroom.StatusOK
 	p.maskResult()
 	if err != nil {
-		r.Error = p.maskedError(toolroom.AsError(err))
+		r.Error = p.Secrets.Error(toolroom.AsError(err))
 		r.Status = r.Error.Code.Info().Status
 	}
 	r.Effects = p.effects()

@@ -3,7 +3,6 @@ package run
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"sync"
 
 	"github.com/toolroom/toolroom"
@@ -37,40 +36,6 @@ func (p *pass) maskResult() {
 		content[i] = c
 	}
 	r.Content = content
-}
-
-// maskedError is a copy of e without known secrets.
-func (p *pass) maskedError(e *toolroom.Error) *toolroom.Error {
-	if e == nil || p.Secrets == nil {
-		return e
-	}
-	masked := *e
-	masked.Message, masked.Hint = p.Secrets.Text(e.Message), p.Secrets.Text(e.Hint)
-	if e.Cause != nil {
-		if said := e.Cause.Error(); p.Secrets.Text(said) != said {
-			masked.Cause = errors.New(p.Secrets.Text(said))
-		}
-	}
-	if len(e.Details) > 0 {
-		masked.Details = p.maskedDetails(e.Details)
-	}
-	return &masked
-}
-
-func (p *pass) maskedDetails(details map[string]any) map[string]any {
-	text, err := json.Marshal(details)
-	if err != nil {
-		return nil // what cannot be looked through does not leave
-	}
-	masked := p.Secrets.Mask(text)
-	if string(masked) == string(text) {
-		return details
-	}
-	var out map[string]any
-	if json.Unmarshal(masked, &out) != nil {
-		return nil
-	}
-	return out
 }
 
 // maskEvent takes known secrets out of an event that a tool sent. Chunks go

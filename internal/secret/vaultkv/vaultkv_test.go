@@ -16,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/secret/vaultkv"
 )
 
-// The answers are those of OpenBao 2.7.2; test/vault asks a real server.
+// The answers are those of OpenBao 2.7.2; test/stores asks a real server.
 const (
 	answer  = `{"request_id":"1","lease_id":"","renewable":false,"lease_duration":0,"data":{"data":{"token":"value-1"},"metadata":{"version":1}},"wrap_info":null,"warnings":null,"auth":null}`
 	login   = `{"request_id":"2","data":null,"auth":{"client_token":"s.login","accessor":"a","policies":["default"],"lease_duration":3600,"renewable":true}}`

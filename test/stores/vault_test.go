@@ -1,7 +1,7 @@
 //go:build integration
 
-// Package vault tests the stores of secrets against real servers and keyrings.
-package vault
+// Package stores tests the stores of secrets against real servers and keyrings.
+package stores
 
 import (
 	"bytes"
