@@ -266,7 +266,9 @@ func (h *host) Call(ctx context.Context, req *source.Request) (*source.Output, e
 // Describe says what the source is.
 func (h *host) Describe() source.Description {
 	if d, ok := h.src.(source.Describer); ok {
-		return d.Describe()
+		described := d.Describe()
+		described.Text, described.Reason = h.masker.Text(described.Text), h.masker.Text(described.Reason)
+		return described
 	}
 	return source.Description{State: "ready"}
 }

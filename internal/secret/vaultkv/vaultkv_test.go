@@ -16,11 +16,12 @@ import (
 	"github.com/toolroom/toolroom/internal/secret/vaultkv"
 )
 
-// The answers are those of OpenBao 2.7.2; test/stores asks a real server.
+// The answers are those of OpenBao 2.7.2, with another token in the login, and a
+// word that no error may repeat in the refusal; test/stores asks a real server.
 const (
-	answer  = `{"request_id":"1","lease_id":"","renewable":false,"lease_duration":0,"data":{"data":{"token":"value-1"},"metadata":{"version":1}},"wrap_info":null,"warnings":null,"auth":null}`
-	login   = `{"request_id":"2","data":null,"auth":{"client_token":"s.login","accessor":"a","policies":["default"],"lease_duration":3600,"renewable":true}}`
-	refused = `{"errors":["permission denied hunter22"]}`
+	answer  = `{"request_id":"7dda756e-8fea-c555-602f-06fb729acf0d","lease_id":"","renewable":false,"lease_duration":0,"data":{"data":{"token":"value-1"},"metadata":{"created_time":"2026-11-21T07:55:50.439771379Z","custom_metadata":null,"deletion_time":"","destroyed":false,"version":1}},"wrap_info":null,"warnings":null,"auth":null}`
+	login   = `{"request_id":"cb27469e-2210-a571-54bd-c7ee7d2e3355","lease_id":"","renewable":false,"lease_duration":0,"data":null,"wrap_info":null,"warnings":null,"auth":{"client_token":"s.login","accessor":"mIWw0EV9ffJyIZkWV4vm6VhZ","policies":["default"],"token_policies":["default"],"metadata":{"role_name":"t"},"lease_duration":2764800,"renewable":true,"entity_id":"5e20b1ee-180b-d348-7a82-3e1cf2617930","token_type":"service","orphan":true,"mfa_requirement":null,"num_uses":0}}`
+	refused = `{"errors":["permission denied","hunter22"]}`
 )
 
 // server takes one token at a time, and counts logins.
