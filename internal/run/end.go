@@ -46,7 +46,7 @@ func (p *pass) conclude(err error) {
 	}
 	r.Effects = p.effects()
 	if p.output != nil {
-		r.Execution = p.output.Execution
+		r.Execution = p.maskedExecution(p.output.Execution)
 	}
 	r.Usage.BytesIn, r.Usage.BytesOut = int64(len(p.call.Arguments)), p.bytesOut()
 	r.Usage.Calls = int(p.children.Load())

@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"github.com/toolroom/toolroom"
@@ -36,6 +37,21 @@ func (p *pass) maskResult() {
 		content[i] = c
 	}
 	r.Content = content
+}
+
+// maskedExecution is a copy of what a program printed and called, without known
+// secrets.
+func (p *pass) maskedExecution(x *toolroom.Execution) *toolroom.Execution {
+	if x == nil || p.Secrets == nil {
+		return x
+	}
+	masked := *x
+	masked.Stdout, masked.Stderr = p.Secrets.Text(x.Stdout), p.Secrets.Text(x.Stderr)
+	masked.Calls = slices.Clone(x.Calls)
+	for i := range masked.Calls {
+		masked.Calls[i].Arguments = p.Secrets.Mask(masked.Calls[i].Arguments)
+	}
+	return &masked
 }
 
 // maskEvent takes known secrets out of an event that a tool sent. Chunks go

@@ -73,6 +73,11 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 		"resource": func(_ *source.Request, text string) (*source.Output, error) {
 			return &source.Output{Content: []toolroom.Content{{Type: toolroom.ContentResource, URI: "x://" + text, Data: []byte(text)}}}, nil
 		},
+		"execution": func(_ *source.Request, text string) (*source.Output, error) {
+			return &source.Output{Execution: &toolroom.Execution{
+				Stdout: text, Stderr: text, Calls: []toolroom.ExecutionCall{{Tool: "a:b", Arguments: quoted(text)}},
+			}}, nil
+		},
 		"failed output": func(_ *source.Request, text string) (*source.Output, error) {
 			return &source.Output{Failed: true, Content: []toolroom.Content{toolroom.TextContent(text)}}, nil
 		},
