@@ -25,6 +25,7 @@ import (
 	httpsource "github.com/toolroom/toolroom/internal/source/http"
 	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
 	openapisource "github.com/toolroom/toolroom/internal/source/openapi"
+	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -86,7 +87,7 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			Owner:       r.owner,
 		}), nil
 	case s.HTTP != nil:
-		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.secrets.Resolve, Egress: guard})
+		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.keeper.Resolve, Egress: guard})
 	default:
 		return openapisource.New(name, openapisource.Config{
 			Spec:        r.specPath(s.OpenAPI.Spec),
@@ -97,7 +98,7 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			Exclude:     s.OpenAPI.Exclude,
 			Description: s.Description,
 			Timeout:     s.Timeout,
-		}, openapisource.Options{Resolve: r.secrets.Resolve, Egress: guard})
+		}, openapisource.Options{Resolve: r.keeper.Resolve, Egress: guard})
 	}
 }
 
@@ -112,7 +113,7 @@ func (r *Room) environ(extra map[string]string) func(context.Context) ([]string,
 			return nil, toolroom.Errorf(toolroom.CodeBudgetExceeded, "this Toolroom was started by a Toolroom, %d deep, and starts no more programs", depth).
 				WithHint("a source runs toolroom serve with a config that has the same source: give it another config")
 		}
-		values, err := r.secrets.ExpandAll(ctx, extra)
+		values, err := r.keeper.ExpandAll(shared(ctx), extra)
 		if err != nil {
 			return nil, err
 		}
@@ -120,12 +121,16 @@ func (r *Room) environ(extra map[string]string) func(context.Context) ([]string,
 	}
 }
 
+// shared is for processes and connections that serve all callers: whoever calls
+// first must not leave them with a value of their own.
+func shared(ctx context.Context) context.Context { return secretref.WithCaller(ctx, "") }
+
 func (r *Room) header(configured map[string]string) func(context.Context) (http.Header, error) {
 	if len(configured) == 0 {
 		return nil
 	}
 	return func(ctx context.Context) (http.Header, error) {
-		values, err := r.secrets.ExpandAll(ctx, configured)
+		values, err := r.keeper.ExpandAll(shared(ctx), configured)
 		if err != nil {
 			return nil, err
 		}
@@ -237,6 +242,11 @@ func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 		tools[i].Task = cmp.Or(s.task, tools[i].Task)
 	}
 	return tools, nil
+}
+
+// Call makes the values of references those of the caller.
+func (s *selected) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	return s.Source.Call(secretref.WithCaller(ctx, req.Identity.Key()), req)
 }
 
 // Notify passes on to a source whose tools can change.

@@ -10,12 +10,12 @@ import (
 func (r *Room) webhooks(ctx context.Context) ([]hook.Hook, error) {
 	var hooks []hook.Hook
 	for _, h := range r.Config().Approvals.Webhooks {
-		headers, err := r.secrets.ExpandAll(ctx, h.Headers)
+		headers, err := r.keeper.ExpandAll(ctx, h.Headers)
 		if err != nil {
 			return nil, err
 		}
 		// The URL may hold a token too, as those of chat programs do.
-		texts, err := r.secrets.ExpandAll(ctx, map[string]string{"secret": h.Secret, "url": h.URL})
+		texts, err := r.keeper.ExpandAll(ctx, map[string]string{"secret": h.Secret, "url": h.URL})
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
@@ -25,6 +26,8 @@ type Parts struct {
 	Tokens    token.Store
 	Secrets   *secret.Store
 	Library   *library.Library
+	// Log masks known secrets on its way to [Options.Log].
+	Log *slog.Logger
 }
 
 // Parts gives the parts of an open room.
@@ -33,6 +36,7 @@ func (r *Room) Parts() Parts {
 		Runner: r.runner, Worker: r.worker, Desk: r.desk, Artifacts: r.artifacts,
 		Receipts: r.store, Recorder: r.recorder, Tokens: r.store, Secrets: r.secrets,
 		Library: &r.library,
+		Log:     r.log,
 	}
 }
 

@@ -60,7 +60,7 @@ func (r *Room) ReloadPolicy() error {
 	if err != nil {
 		return err
 	}
-	r.policy.current.Store(p)
+	r.policy.current.Store(&inForce{p, r.policy.current.Load().grants})
 	r.log.Info("the policy has been read again")
 	return nil
 }
@@ -135,7 +135,7 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 	if err != nil {
 		return nil, err
 	}
-	call := &policy.Context{Time: time.Now()}
+	call := &policy.Context{Time: time.Now(), Secrets: r.trust.Load().of(tool).Secrets}
 	if len(arguments) > 0 {
 		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
 		if _, err := call.Arguments(); err != nil {
@@ -170,14 +170,14 @@ func (r *Room) known(_ context.Context, spelling string) (*toolroom.Tool, error)
 
 // TryPolicy decides the cases of a trial under the policy in force.
 func (r *Room) TryPolicy(ctx context.Context, cases []trial.Case) ([]trial.Outcome, error) {
-	return trial.New(r.policy.current.Load(), r.asked).Run(ctx, cases)
+	return trial.New(r.policy.current.Load().policy, r.asked).Run(ctx, cases)
 }
 
 // ReplayPolicy decides the calls recorded since a time again, under the policy
 // in force, and tells which would be decided otherwise now.
 func (r *Room) ReplayPolicy(ctx context.Context, since time.Time) (*trial.Replayed, error) {
 	replayed := &trial.Replayed{Changes: []trial.Change{}}
-	tried := trial.New(r.policy.current.Load(), r.known)
+	tried := trial.New(r.policy.current.Load().policy, r.known)
 	query := receipt.Query{Since: since, AfterSeq: receipt.FromStart, Limit: receipt.MaxLimit}
 	for {
 		page, err := r.Receipts(ctx, query)

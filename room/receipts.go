@@ -23,7 +23,7 @@ func (r *Room) openRecorder() error {
 		r.collector = otlp.New(otlp.Options{
 			Endpoint: r.config.Receipts.OTLP.Endpoint, Version: r.o.Version, Log: r.log,
 			Headers: func(ctx context.Context) (map[string]string, error) {
-				return r.secrets.ExpandAll(ctx, r.Config().Receipts.OTLP.Headers)
+				return r.keeper.ExpandAll(ctx, r.Config().Receipts.OTLP.Headers)
 			},
 		})
 		o.Written = r.collector.Write

@@ -110,10 +110,13 @@ type Room struct {
 	desk      *approval.Desk
 	artifacts *artifact.Store
 	secrets   *secret.Store
+	keeper    *secret.Keeper
 	masker    *secret.Masker
 	catalog   *catalog.Catalog
 	library   library.Library
 	policy    policySwitch
+	held      heldBack
+	trust     atomic.Pointer[trustRules]
 	runner    *run.Runner
 	worker    *run.Worker
 	funcs     *gofunc.Source
@@ -140,6 +143,8 @@ func Open(ctx context.Context, o Options) (_ *Room, err error) {
 		o.Environ = os.Environ()
 	}
 	r := &Room{o: o, log: o.Log, hosts: map[string]*host{}, owner: proc.Owner()}
+	r.policy.held = &r.held
+	r.trust.Store(&trustRules{})
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -195,19 +200,25 @@ func (r *Room) openParts(ctx context.Context) error {
 	if r.store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
 		return err
 	}
-	if r.secrets, err = secret.Open(r.home, secret.Options{LookupEnv: r.lookupEnv}); err != nil {
+	key, err := r.secretsKey(ctx, r.config.Secrets.Key)
+	if err != nil {
+		return err
+	}
+	if r.secrets, err = secret.Open(r.home, secret.Options{Key: key}); err != nil {
 		return err
 	}
 	r.masker = r.secrets.Masker()
+	r.log = slog.New(r.masker.Handler(r.log.Handler()))
+	r.keeper = secret.NewKeeper(r.secrets, r.keeperOptions(r.config.Secrets))
 	if err := r.openRecorder(); err != nil {
 		return err
 	}
-	key, err := r.sealKey("links")
+	links, err := r.sealKey("links")
 	if err != nil {
 		return err
 	}
 	r.desk = approval.NewDesk(r.store, approval.DeskOptions{
-		TTL: r.config.Approvals.TTL, SessionTTL: r.config.Approvals.Session, Terms: r.approvalTerms, Key: key,
+		TTL: r.config.Approvals.TTL, SessionTTL: r.config.Approvals.Session, Terms: r.approvalTerms, Key: links,
 	})
 	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
 		Results: artifactLimits(r.config.Results), Files: artifactLimits(r.config.Artifacts),
@@ -227,8 +238,10 @@ func (r *Room) openParts(ctx context.Context) error {
 		Discover:   r.discover,
 		Preview:    r.preview,
 		MustRecord: r.mustRecord,
-		Redact:     r.masker.Mask,
 		Home:       r.userHome(),
+		Secrets:    r.masker,
+		Trust:      func(t *toolroom.Tool) run.Trust { return r.trust.Load().of(t) },
+		Taints:     r.store,
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
 		Log:        r.log,
@@ -327,6 +340,7 @@ func (r *Room) Start(ctx context.Context) {
 	r.background.Go(func() { r.worker.Run(ctx) })
 	r.background.Go(func() { hook.New(hook.Options{Desk: r.desk, Hooks: r.webhooks, Log: r.log}).Run(ctx) })
 	r.background.Go(func() { r.sweep(ctx) })
+	r.background.Go(func() { r.readmit(ctx) })
 }
 
 // sweepPeriod is how often a server removes what has expired.
@@ -456,10 +470,19 @@ func (r *Room) discover(ctx context.Context, spelling string) error {
 
 // policySwitch is the decider in force; a reload changes it between calls.
 type policySwitch struct {
-	current atomic.Pointer[policy.Policy]
+	current atomic.Pointer[inForce]
+	held    *heldBack
 }
 
-// Decide asks the policy in force.
+// inForce is what one config asks for.
+type inForce struct {
+	policy *policy.Policy
+	grants grants
+}
+
+// Decide asks the policy in force, then the grants of the secrets that the call
+// would use, then what is held back.
 func (s *policySwitch) Decide(ctx context.Context, r policy.Request) policy.Decision {
-	return s.current.Load().Decide(ctx, r)
+	now := s.current.Load()
+	return s.held.narrow(now.grants.narrow(now.policy.Decide(ctx, r), r), r)
 }

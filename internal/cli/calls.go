@@ -210,6 +210,7 @@ func (a *app) printReceipt(r *receipt.Receipt) error {
 		"artifacts", artifacts,
 		"labels", strings.Join(r.Labels, ", "),
 		"redacted", redacted,
+		"in reach", strings.Join(r.Reach, ", "),
 		"rule", r.Rule,
 		"approval", r.Approval,
 		"hash", r.Hash,

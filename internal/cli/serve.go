@@ -67,7 +67,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		Client:     who.identity(),
 		ConfigFile: file,
 		Version:    a.Version,
-		Log:        a.log(slog.LevelInfo),
+		Log:        r.Parts().Log,
 		Started: func(at net.Addr) {
 			a.screen.say("Toolroom is ready at http://%s (MCP: http://%s/mcp)", at, at)
 			if len(r.Sources()) == 0 {

@@ -66,6 +66,8 @@ func (c check) config(config *Config) {
 	c.quota("results", config.Results)
 	c.quota("artifacts", config.Artifacts)
 	c.egress("egress", config.Egress)
+	c.secrets(config)
+	c.trust(config)
 	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {
 		c.source("sources."+name, name, config.Sources[name])
 	}

@@ -38,6 +38,7 @@ type Config struct {
 	Results   Quota         `yaml:"results,omitempty"`
 	Artifacts Quota         `yaml:"artifacts,omitempty"`
 	Egress    Egress        `yaml:"egress,omitempty"`
+	Secrets   Secrets       `yaml:"secrets,omitempty"`
 	// Sources are the places that tools come from; the key is the namespace.
 	Sources map[string]Source `yaml:"sources,omitempty"`
 }

@@ -36,6 +36,14 @@ type Source struct {
 	Effects Effects `yaml:"effects,omitempty"`
 	// Egress is for the connections of this source, beside the section for all.
 	Egress Egress `yaml:"egress,omitempty"`
+
+	// Pin and Quarantine are those of [Trust] for this source alone.
+	Pin        string `yaml:"pin,omitempty"`
+	Quarantine *bool  `yaml:"quarantine,omitempty"`
+	// Labels are on all results of the source, and ToolLabels, by name pattern,
+	// on those of some tools: untrusted, private, or your own.
+	Labels     []string            `yaml:"labels,omitempty"`
+	ToolLabels map[string][]string `yaml:"tool_labels,omitempty"`
 }
 
 // Selection picks tools of a source by name; * stands for any run of

@@ -35,7 +35,7 @@ var order = []struct {
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
 	{name: "policy", packages: []string{"internal/policy/..."}},
-	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/secret", "internal/token"}},
+	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/secret/...", "internal/token", "internal/pin", "internal/poison/...", "internal/taint"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
 	{name: "code mode", packages: []string{"internal/code"}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
@@ -53,6 +53,7 @@ var heavy = map[string][]string{
 	"github.com/cedar-policy/cedar-go":       {"internal/policy/cedar"},
 	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
 	"github.com/prometheus/client_golang":    {"internal/server/api"},
+	"github.com/zalando/go-keyring":          {"internal/secret/keyring"},
 }
 
 func TestArrowsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {

@@ -5,6 +5,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -52,6 +53,18 @@ type Decision struct {
 	// Steps are what each layer says, in order. They are shared: do not change
 	// them.
 	Steps []Step `json:"steps,omitempty"`
+}
+
+// Then is the decision after one step more: that of a part that is asked after
+// the policy. A step that does not allow takes the decision's place, unless that
+// denies.
+func (d Decision) Then(s Step) Decision {
+	d.Steps = append(slices.Clip(d.Steps), s)
+	if d.Effect != Deny && s.Effect != Allow {
+		d.Effect, d.Rule, d.Because, d.Hint = s.Effect, s.Rule, s.Because, s.Hint
+	}
+	d.Isolation = stronger(d.Isolation, s.Isolation)
+	return d
 }
 
 // Step is what one layer says of a tool.

@@ -39,8 +39,11 @@ type Receipt struct {
 	ResultHash string   `json:"result_hash,omitempty"`
 	Artifacts  []string `json:"artifacts,omitempty"`
 
-	// Labels say what kind of data or tool the call was about.
+	// Labels say what kind of data or tool the call was about: the tags of the
+	// tool and the labels of the result. Reach is what was in reach when the call
+	// was decided upon, as "private from files:read".
 	Labels []string `json:"labels,omitempty"`
+	Reach  []string `json:"reach,omitempty"`
 
 	// Expected is what the call would do, as policy saw it.
 	Expected []toolroom.Effect `json:"expected_effects,omitempty"`

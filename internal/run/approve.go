@@ -24,13 +24,15 @@ func (p *pass) approve() error {
 	if err != nil {
 		return err
 	}
-	standing, err := p.Desk.Granted(p.ctx, question)
-	if err != nil {
-		return err
-	}
-	if standing != nil {
-		p.approval = standing.ID
-		return nil
+	if !p.leaks { // nobody who said yes in advance knew of what is in reach now
+		standing, err := p.Desk.Granted(p.ctx, question)
+		if err != nil {
+			return err
+		}
+		if standing != nil {
+			p.approval = standing.ID
+			return nil
+		}
 	}
 	asked, err := p.ask(question)
 	if err != nil {
@@ -77,10 +79,10 @@ func (p *pass) ask(question approval.Approval) (*approval.Approval, error) {
 	question.Arguments = p.recordedArguments()
 	foreseen := p.foresee()
 	for _, sentence := range foreseen.Effects {
-		question.Effects = append(question.Effects, p.redactText(sentence))
+		question.Effects = append(question.Effects, p.Secrets.Text(sentence))
 	}
 	question.Effects = append(question.Effects, p.shownEffects()...)
-	question.Diff = p.redactText(foreseen.Diff)
+	question.Diff = p.Secrets.Text(foreseen.Diff)
 	return p.Desk.Request(p.ctx, question)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -19,6 +20,7 @@ func (p *pass) end(err error) *toolroom.Result {
 	} else {
 		p.conclude(err)
 	}
+	p.spread()
 	r.Call, r.Tool = p.call.ID, p.tool
 	if p.keyed {
 		p.settleKey()
@@ -38,13 +40,14 @@ func (p *pass) end(err error) *toolroom.Result {
 func (p *pass) conclude(err error) {
 	r := &p.result
 	r.Status = toolroom.StatusOK
+	p.maskResult()
 	if err != nil {
-		r.Error = toolroom.AsError(err)
+		r.Error = p.Secrets.Error(toolroom.AsError(err))
 		r.Status = r.Error.Code.Info().Status
 	}
 	r.Effects = p.effects()
 	if p.output != nil {
-		r.Execution = p.output.Execution
+		r.Execution = p.maskedExecution(p.output.Execution)
 	}
 	r.Usage.BytesIn, r.Usage.BytesOut = int64(len(p.call.Arguments)), p.bytesOut()
 	r.Usage.Calls = int(p.children.Load())
@@ -140,11 +143,12 @@ func (p *pass) receipt() *receipt.Receipt {
 		Isolation:     p.decision.Isolation,
 		Expected:      p.recordedEffects(),
 		Approval:      p.approval,
+		Reach:         p.inReach,
 		Started:       p.started,
 		Usage:         p.result.Usage,
 	}
 	if p.entry != nil {
-		r.Source, r.Labels = p.entry.Tool.Source, p.entry.Tool.Tags
+		r.Source, r.Labels = p.entry.Tool.Source, append(slices.Clone(p.entry.Tool.Tags), p.result.Labels...)
 	}
 	if len(p.result.Value) > 0 {
 		r.ResultHash = hexSHA256(p.result.Value)
@@ -178,9 +182,7 @@ func (p *pass) recordedArguments() json.RawMessage {
 		args = mask(p.args, p.entry.Tool.Sensitive)
 	}
 	args = append(json.RawMessage(nil), args...)
-	if p.Redact != nil {
-		args = p.Redact(args)
-	}
+	args = p.Secrets.Mask(args)
 	if len(args) > maxRecordedArguments {
 		return json.RawMessage(`"[too large to record; see arguments_hash]"`)
 	}
@@ -196,23 +198,11 @@ func (p *pass) recordedError() *toolroom.Error {
 	}
 	e := *p.result.Error
 	e.Details, e.Cause = nil, nil // they may repeat arguments
-	e.Message, e.Hint = p.redactText(e.Message), ""
+	e.Hint = ""
 	return &e
 }
 
-// redactWindow is how much of a text is masked before its beginning is kept: a
-// secret that begins within the preview is seen whole, wherever the preview ends.
-const redactWindow = 64 << 10
-
 func (p *pass) preview() string {
 	text := p.result.Text()
-	text = p.redactText(text[:min(len(text), redactWindow)])
 	return strings.ToValidUTF8(text[:min(len(text), receipt.MaxPreview)], "")
-}
-
-func (p *pass) redactText(text string) string {
-	if p.Redact == nil || text == "" {
-		return text
-	}
-	return string(p.Redact([]byte(text)))
 }

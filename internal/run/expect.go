@@ -63,7 +63,7 @@ func (p *pass) recordedEffects() []toolroom.Effect {
 }
 
 func (p *pass) recordedEffect(e toolroom.Effect) toolroom.Effect {
-	e.Target = catalog.Shorten(p.redactText(e.Target), maxRecordedTarget)
+	e.Target = catalog.Shorten(p.Secrets.Text(e.Target), maxRecordedTarget)
 	return e
 }
 

@@ -62,7 +62,7 @@ func TestARuleAboutEffectsJudgesTheCallAndHidesNothing(t *testing.T) {
 func TestReceiptsAndQuestionsSayWhatACallWouldDoWithoutItsSecrets(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withRules(t, policy.Rules{Confirm: []string{"effect:send"}}), func(o *run.Options) {
-		o.Redact = func(text []byte) []byte { return []byte(strings.ReplaceAll(string(text), "hunter2", "[masked]")) }
+		o.Secrets = knowing("hunter2")
 	})
 	post := tool("web:post")
 	post.Sensitive = []string{"/token"}
@@ -80,7 +80,7 @@ func TestReceiptsAndQuestionsSayWhatACallWouldDoWithoutItsSecrets(t *testing.T) 
 	want := []toolroom.Effect{
 		{Kind: toolroom.EffectHost, Mode: "post", Target: "api.example.com:443"},
 		{Kind: toolroom.EffectSend, Target: "api.example.com:443"},
-		{Kind: toolroom.EffectFile, Mode: "read", Target: "/x/[masked]"},
+		{Kind: toolroom.EffectFile, Mode: "read", Target: "/x/[secret s/v]"},
 		{Kind: toolroom.EffectSpend, Target: "[sensitive]"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -46,6 +47,15 @@ type pass struct {
 	ran    time.Time // when the tool started
 	output *source.Output
 	result toolroom.Result
+	// masked says that secrets are out of result, and chunks is what is held back.
+	masked bool
+	chunks chunks
+	// reach is what the calls around this one have read, derived what those
+	// inside it have, and inReach what there was when it was decided upon.
+	reach   *taint.Reach
+	derived taint.Reach
+	inReach []string
+	leaks   bool // it would send what is private on the word of a stranger
 	// children counts the calls made from inside the tool.
 	children atomic.Int64
 	// ended makes events of a tool that outlives its call go nowhere.
@@ -69,6 +79,7 @@ func (r *Runner) begin(ctx context.Context, call toolroom.Call) *pass {
 	} else {
 		p.budget = call.Budget
 	}
+	p.reach = reachOf(ctx, p.parent)
 	if p.call.ID == "" {
 		p.call.ID = newID("call", p.started)
 	}
@@ -260,8 +271,11 @@ func (p *pass) invalidArguments(input *schema.Schema, err error) error {
 }
 
 func (p *pass) decide() error {
+	if err := p.recall(); err != nil {
+		return toolroom.Errorf(toolroom.CodeInternal, "what this session has read is not known: %w", err)
+	}
 	asked := p.policyContext()
-	p.decision = p.Policy.Decide(p.ctx, policy.Request{Tool: &p.entry.Tool, Who: p.call.Identity, Call: asked})
+	p.decision = p.guarded(p.Policy.Decide(p.ctx, policy.Request{Tool: &p.entry.Tool, Who: p.call.Identity, Call: asked}))
 	if p.decision.Log {
 		p.Log.Info("call", "id", p.call.ID, "tool", p.tool, "identity", p.call.Identity.String(), "surface", p.call.Surface, "effect", string(p.decision.Effect), "rule", p.decision.Rule)
 	}
@@ -269,6 +283,9 @@ func (p *pass) decide() error {
 	case p.decision.Effect == policy.Deny:
 		e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s%s", p.call.Identity, p.tool, p.decision.Rule, p.because())
 		e.Details = map[string]any{"rule": p.decision.Rule}
+		if p.leaks {
+			e.Details["reach"] = p.inReach
+		}
 		e.Hint = p.decision.Hint
 		return e
 	case !asked.Isolation.Holds(p.decision.Isolation):
@@ -290,6 +307,8 @@ func (p *pass) policyContext() *policy.Context {
 		Time:      p.started,
 		Depth:     p.depth,
 		Effects:   p.expect(),
+		Secrets:   p.trust().Secrets,
+		Taint:     taint.Labels(p.reach.Marks()),
 		Budget:    policy.Budget{Calls: calls, Bytes: bytes},
 	}
 }

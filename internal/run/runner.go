@@ -17,6 +17,8 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -114,10 +116,16 @@ type Options struct {
 	// MustRecord selects tools that run only after it is durable that they do;
 	// nil selects none. The receipts of all others are durable soon after.
 	MustRecord func(tool *toolroom.Tool) bool
-	// Redact masks known secrets in what is recorded; nil masks nothing.
-	Redact func([]byte) []byte
 	// Home is what ~ stands for in paths; empty is not known.
 	Home string
+	// Secrets masks known secrets in everything that leaves a call: results,
+	// errors, events, and what is recorded. Nil masks nothing.
+	Secrets *secret.Masker
+	// Trust says how far a tool is trusted; nil trusts all.
+	Trust func(*toolroom.Tool) Trust
+	// Taints remembers what sessions have read; nil remembers nothing beyond one
+	// run.
+	Taints taint.Store
 	// OwnerAlive tells whether another process that took an idempotency key
 	// still runs; nil takes every other process for dead. Owner names this one.
 	OwnerAlive func(owner string) bool

@@ -202,17 +202,10 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "the source has no tool %s", req.Tool)
 	}
 	secrets := secretref.New(s.resolve)
-	request, err := s.request(ctx, e, req, secrets)
-	if err != nil {
-		return &source.Output{Effects: toolroom.EffectsNone}, err
+	output, err := s.send(ctx, e, req, secrets)
+	if httpcall.Refused(err) && secrets.Renewed(ctx) {
+		output, err = s.send(ctx, e, req, secretref.New(s.resolve))
 	}
-	reply, err := s.client.Do(ctx, httpcall.Request{
-		HTTP:    request,
-		Secrets: secrets,
-		Timeout: e.Timeout,
-		JSON:    s.config.Form == FormRun || e.OutputSchema != nil || e.Result != "",
-	})
-	output := &reply.Output
 	if err != nil {
 		return output, err
 	}
@@ -227,6 +220,20 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 		}
 	}
 	return output, nil
+}
+
+func (s *Source) send(ctx context.Context, e *endpoint, req *source.Request, secrets *secretref.Secrets) (*source.Output, error) {
+	request, err := s.request(ctx, e, req, secrets)
+	if err != nil {
+		return &source.Output{Effects: toolroom.EffectsNone}, err
+	}
+	reply, err := s.client.Do(ctx, httpcall.Request{
+		HTTP:    request,
+		Secrets: secrets,
+		Timeout: e.Timeout,
+		JSON:    s.config.Form == FormRun || e.OutputSchema != nil || e.Result != "",
+	})
+	return &reply.Output, err
 }
 
 func (s *Source) request(ctx context.Context, e *endpoint, call *source.Request, secrets *secretref.Secrets) (*http.Request, error) {

@@ -5,6 +5,7 @@ package httpcall
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -142,6 +143,13 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 		reply.Output, err = x.decode(response, reply.Body)
 	}
 	return reply, err
+}
+
+// Refused reports whether err is an answer with status 401: nothing was done,
+// for the credentials were not taken.
+func Refused(err error) bool {
+	var typed *toolroom.Error
+	return errors.As(err, &typed) && typed.Details["status"] == http.StatusUnauthorized
 }
 
 // exchange is what the steps of one request share.

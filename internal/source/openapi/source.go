@@ -245,11 +245,11 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "the document has no operation %s", req.Tool)
 	}
 	secrets := secretref.New(s.options.Resolve)
-	request, err := s.request(ctx, o, req, secrets)
-	if err != nil {
-		return &source.Output{Effects: toolroom.EffectsNone}, err
+	reply, err := s.send(ctx, client, o, req, secrets)
+	if httpcall.Refused(err) && secrets.Renewed(ctx) {
+		secrets = secretref.New(s.options.Resolve)
+		reply, err = s.send(ctx, client, o, req, secrets)
 	}
-	reply, err := client.Do(ctx, httpcall.Request{HTTP: request, Secrets: secrets, JSON: o.tool.OutputSchema != nil})
 	if err != nil {
 		return &reply.Output, s.explain(o, err)
 	}
@@ -257,6 +257,14 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 		reply.Content = append(textOf(&reply.Output), toolroom.TextContent(secrets.Redact("There is a next page: "+next)))
 	}
 	return &reply.Output, nil
+}
+
+func (s *Source) send(ctx context.Context, client *httpcall.Client, o *operation, req *source.Request, secrets *secretref.Secrets) (*httpcall.Reply, error) {
+	request, err := s.request(ctx, o, req, secrets)
+	if err != nil {
+		return &httpcall.Reply{Output: source.Output{Effects: toolroom.EffectsNone}}, err
+	}
+	return client.Do(ctx, httpcall.Request{HTTP: request, Secrets: secrets, JSON: o.tool.OutputSchema != nil})
 }
 
 func (s *Source) request(ctx context.Context, o *operation, call *source.Request, secrets *secretref.Secrets) (*http.Request, error) {
