@@ -3,12 +3,12 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
-.PHONY: help build test race lint fuzz bench integration demo clean
+.PHONY: help build test race lint fuzz bench integration conformance demo clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 build: ## build the binary into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./examples/mcp-folder
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./examples/mcp-folder ./test/conformance
 
 test: ## run the tests; needs Go and nothing else
 	$(GO) test ./...
@@ -32,6 +32,10 @@ bench: build ## print the figures of docs/benchmarks.md
 
 integration: build ## test against real MCP servers and clients (npm), git and curl
 	$(GO) test -tags integration -count=1 ./test/...
+
+conformance: build ## the official MCP suite, every revision and extension (npm)
+	./scripts/conformance.sh
+	./scripts/conformance-client.sh
 
 demo: build ## start a room, add sources, find, call and chain their tools
 	./scripts/demo.sh

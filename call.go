@@ -54,6 +54,9 @@ type Identity struct {
 	Provider string   `json:"provider,omitempty"`
 	Skill    string   `json:"skill,omitempty"`
 	Groups   []string `json:"groups,omitempty"`
+	// Scopes are what a token of an authorization server allows. Nil means that
+	// the caller is not limited by scopes; an empty list, that it has none.
+	Scopes []string `json:"scopes,omitzero"`
 }
 
 // Key names the owner of state that is kept apart per identity: sessions,

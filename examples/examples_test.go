@@ -46,6 +46,7 @@ func TestExamplesPrintWhatTheySay(t *testing.T) {
 			"done finished",
 		},
 		"full": {
+			"tool code:execute builtin",
 			"tool git:git cli",
 			"tool git:version cli",
 			"tool system:info builtin",

@@ -58,6 +58,7 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 	}
 	switch {
 	case s.MCP != nil:
+		auth, shared := r.authorisation(name, s.MCP, guard)
 		return mcpsource.New(mcpsource.Config{
 			Namespace:    name,
 			Command:      s.MCP.Command,
@@ -68,6 +69,8 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			URL:          s.MCP.URL,
 			Header:       r.header(s.MCP.Headers),
 			Egress:       guard,
+			Auth:         auth,
+			Shared:       shared,
 			StartTimeout: s.MCP.StartTimeout,
 			Idle:         s.MCP.Idle,
 			Log:          r.log,

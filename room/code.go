@@ -2,11 +2,14 @@ package room
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/guest"
 	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/sandbox"
@@ -62,6 +65,14 @@ type EngineStatus struct {
 
 // openCode puts code mode into the catalog.
 func (r *Room) openCode(ctx context.Context) error {
+	if r.o.Helper != "" {
+		r.engines = append(r.engines, js.New(js.Options{
+			Command: []string{r.o.Helper, js.WorkerArg}, CacheDir: filepath.Join(r.home, "cache", "wasm"),
+		}))
+		if r.o.Guest.Path == "" {
+			r.o.Guest = Guest{Path: r.o.Helper, Args: []string{guest.MainArg}}
+		}
+	}
 	if g := r.o.Guest; g.Path != "" {
 		r.engines = append(r.engines, hosted.New(process.New(g.Path, g.Args)))
 	}

@@ -284,12 +284,15 @@ func (h *host) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error
 // status is how the source is, for people.
 func (h *host) status() SourceStatus {
 	d := h.Describe()
-	s := SourceStatus{Name: h.name, Kind: d.Kind, State: d.State, Reason: d.Reason}
+	s := SourceStatus{Name: h.name, Kind: d.Kind, State: d.State, Reason: d.Reason, Process: d.Process}
 	h.mu.Lock()
 	current, listed := h.current, h.listed
 	h.mu.Unlock()
 	if current != nil && current.over() && current.err != nil {
-		s.State, s.Error = "failing", current.err.Error()
+		s.Error, s.Stale = current.err.Error(), listed
+		if s.State == "" || s.State == "ready" || s.State == "idle" {
+			s.State = "failing"
+		}
 		var e *toolroom.Error
 		if errors.As(current.err, &e) && e.Hint != "" {
 			s.Reason = e.Hint

@@ -84,8 +84,12 @@ type Options struct {
 	Environ []string
 	// Log receives warnings and errors; nil discards them.
 	Log *slog.Logger
-	// Guest runs programs inside sandboxes, which Drivers start; the driver
-	// host is always there.
+	// Helper is the path of a binary that calls [RunHelper], most often that of
+	// this program (os.Executable). Without it there is neither JavaScript nor
+	// a sandbox of our own.
+	Helper string
+	// Guest runs programs inside sandboxes, Helper if it is empty; Drivers
+	// start the sandboxes. The drivers process and host are always there.
 	Guest   Guest
 	Drivers []sandbox.Driver
 	// Receipts takes a line for each call where the config says that receipts

@@ -12,18 +12,25 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/poison"
+	"github.com/toolroom/toolroom/source"
 )
 
 // SourceStatus says how a source is.
 type SourceStatus struct {
 	Name string              `json:"name"`
 	Kind toolroom.SourceKind `json:"kind"`
-	// State is a word for people: ready, idle, connecting, backing off, failing.
+	// State is a word for people: ready, idle, connecting, backing off, waiting
+	// for authorisation, broken, draining, failing.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
 	// Listed says that the tools are known, from now or from an earlier run.
 	Listed bool `json:"listed"`
 	Tools  int  `json:"tools"`
+	// Stale says that the tools are those of the last list that came, for the
+	// last attempt failed.
+	Stale bool `json:"stale,omitempty"`
+	// Process is the program that runs for the source, nil for none.
+	Process *source.Process `json:"process,omitempty"`
 	// Error is why the last attempt to list the tools failed.
 	Error string `json:"error,omitempty"`
 }
@@ -44,11 +51,20 @@ func (r *Room) Sources() []SourceStatus {
 	counts := r.catalog.Namespaces(nil)
 	var out []SourceStatus
 	for _, h := range r.allHosts() {
-		s := h.status()
+		s := r.status(h)
 		s.Tools = counts[h.name]
 		out = append(out, s)
 	}
 	return out
+}
+
+// status is how a source is, with no known secret in what its program wrote.
+func (r *Room) status(h *host) SourceStatus {
+	s := h.status()
+	if s.Process != nil {
+		s.Process.Stderr = string(r.masker.Mask([]byte(s.Process.Stderr)))
+	}
+	return s
 }
 
 // TestSource starts a source, lists its tools, and says how that went. The error
@@ -62,7 +78,7 @@ func (r *Room) TestSource(ctx context.Context, name string) (SourceTest, error) 
 	}
 	began := time.Now()
 	err := h.list(ctx)
-	test := SourceTest{SourceStatus: h.status(), Took: time.Since(began)}
+	test := SourceTest{SourceStatus: r.status(h), Took: time.Since(began)}
 	test.Tools = r.catalog.Namespaces(nil)[name]
 	test.Held, test.Findings = r.held.count(name), r.lint(name, h.listedTools())
 	if err != nil && test.Error == "" {

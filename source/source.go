@@ -87,10 +87,23 @@ type Description struct {
 	// Text is what the source says of itself, for example the instructions of
 	// an MCP server.
 	Text string `json:"text,omitempty"`
-	// State is a word for people: ready, idle, connecting, backing off, broken.
+	// State is a word for people: ready, idle, connecting, backing off, waiting
+	// for authorisation, broken, draining, closed.
 	State string `json:"state,omitempty"`
 	// Reason says why State is what it is, and what to do.
 	Reason string `json:"reason,omitempty"`
+	// Process is the program that runs for the source now, nil for none.
+	Process *Process `json:"process,omitempty"`
+}
+
+// Process is a program that runs for a source.
+type Process struct {
+	PID int `json:"pid"`
+	// Memory is what it and its children hold now, in bytes; zero where that
+	// cannot be known.
+	Memory int64 `json:"memory_bytes,omitempty"`
+	// Stderr is the end of what it wrote there.
+	Stderr string `json:"stderr,omitempty"`
 }
 
 // Request is one call as a source sees it.

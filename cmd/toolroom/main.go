@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/toolroom/toolroom/internal/cli"
-	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -20,8 +19,8 @@ import (
 var version string
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == guest.MainArg {
-		os.Exit(guest.Main(os.Args[2:]))
+	if code, ok := room.RunHelper(os.Args[1:]); ok {
+		os.Exit(code)
 	}
 	os.Exit(run())
 }
@@ -42,6 +41,7 @@ func program() cli.Program {
 	home, _ := os.UserHomeDir()
 	dir, _ := os.Getwd()
 	userConfig, _ := os.UserConfigDir()
+	self, _ := os.Executable()
 	return cli.Program{
 		In:         os.Stdin,
 		Out:        os.Stdout,
@@ -54,23 +54,20 @@ func program() cli.Program {
 		User:       userName(),
 		NoColor:    os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
 		Version:    versionOf(debug.ReadBuildInfo),
-		Guest:      findGuest(),
+		Helper:     self,
+		Guest:      findGuest(self),
 		Open:       room.Open,
 	}
 }
 
-// findGuest is toolroom-guest beside this binary, or else this binary itself,
-// which is larger.
-func findGuest() room.Guest {
-	self, err := os.Executable()
-	if err != nil {
-		return room.Guest{}
-	}
+// findGuest is toolroom-guest beside this binary, which is smaller and starts
+// faster, or else nothing: then this binary is the guest.
+func findGuest(self string) room.Guest {
 	beside := filepath.Join(filepath.Dir(self), "toolroom-guest")
 	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
 		return room.Guest{Path: beside}
 	}
-	return room.Guest{Path: self, Args: []string{guest.MainArg}}
+	return room.Guest{}
 }
 
 // stateFolder is TOOLROOM_HOME, $XDG_STATE_HOME/toolroom or

@@ -40,7 +40,8 @@ type Program struct {
 	// NoColor turns colours off, as --no-color does.
 	NoColor bool
 	Version string
-	// Guest runs programs inside sandboxes, which Drivers start.
+	// Helper, Guest and Drivers are what programs run with; see [room.Options].
+	Helper  string
 	Guest   room.Guest
 	Drivers []sandbox.Driver
 
@@ -155,7 +156,7 @@ func (a *app) openRoom(ctx context.Context, level slog.Level) (*room.Room, error
 	if err != nil {
 		return nil, err
 	}
-	return a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(level), Version: a.Version, Guest: a.Guest, Drivers: a.Drivers})
+	return a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers})
 }
 
 // findConfig is the config file, or empty where there is none and none was

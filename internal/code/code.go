@@ -177,7 +177,7 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	if job.Sandbox.Profile == "" {
 		job.Sandbox.Profile = sandbox.Standard
 	}
-	candidates, err := s.candidates(ctx, r)
+	candidates, err := s.candidates(ctx, r, job.Sandbox)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ const hostRuntime = "host"
 
 // candidates are the engines to try, in their order; never none. An engine or a
 // runtime that is named is the only one.
-func (s *Service) candidates(ctx context.Context, r *Request) ([]candidate, error) {
+func (s *Service) candidates(ctx context.Context, r *Request, spec sandbox.Spec) ([]candidate, error) {
 	name := r.Engine
 	if r.Runtime != "" {
 		if name != "" && name != "auto" && name != r.Runtime {
@@ -33,23 +33,33 @@ func (s *Service) candidates(ctx context.Context, r *Request) ([]candidate, erro
 		name = r.Runtime
 	}
 	if name != "" && name != "auto" {
-		return s.named(ctx, r, name)
+		return s.named(ctx, r, name, spec)
 	}
 	var list []candidate
 	var missing []string
+	var refused error // an engine is there, and cannot hold what was asked for
 	for _, e := range s.o.Engines {
 		if e.Name() == hostRuntime || !slices.Contains(e.Languages(), r.Language) {
 			continue
 		}
-		if p := e.Probe(ctx); p.State != sandbox.Available {
+		p := e.Probe(ctx)
+		if p.State != sandbox.Available {
 			missing = append(missing, fmt.Sprintf("%s: %s", e.Name(), p.Reason))
+			continue
+		}
+		if err := sandbox.Check(e.Name(), p, spec); err != nil {
+			refused = err
+			missing = append(missing, err.Error())
 			continue
 		}
 		why := "the first engine for " + r.Language
 		if len(missing) > 0 {
-			why = fmt.Sprintf("the first available engine for %s (not available: %s)", r.Language, strings.Join(missing, "; "))
+			why = fmt.Sprintf("the first available engine for %s (passed over: %s)", r.Language, strings.Join(missing, "; "))
 		}
 		list = append(list, candidate{e, why})
+	}
+	if len(list) == 0 && refused != nil {
+		return nil, refused
 	}
 	if len(list) == 0 {
 		if len(missing) == 0 {
@@ -61,7 +71,7 @@ func (s *Service) candidates(ctx context.Context, r *Request) ([]candidate, erro
 	return list, nil
 }
 
-func (s *Service) named(ctx context.Context, r *Request, name string) ([]candidate, error) {
+func (s *Service) named(ctx context.Context, r *Request, name string, spec sandbox.Spec) ([]candidate, error) {
 	var names []string
 	for _, e := range s.o.Engines {
 		if e.Name() != name {
@@ -75,8 +85,8 @@ func (s *Service) named(ctx context.Context, r *Request, name string) ([]candida
 		if !slices.Contains(e.Languages(), r.Language) {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s does not run %s, only %s", name, r.Language, strings.Join(e.Languages(), ", "))
 		}
-		if p := e.Probe(ctx); p.State != sandbox.Available {
-			return nil, sandbox.Check(name, p, sandbox.Spec{})
+		if err := sandbox.Check(name, e.Probe(ctx), spec); err != nil {
+			return nil, err
 		}
 		return []candidate{{e, "it was asked for"}}, nil
 	}

@@ -80,6 +80,12 @@ func (c check) server(s Server) {
 		c.problem("server.listen", fmt.Sprintf("the port %s is not a number from 0 to 65535", quote(port)), "for example 127.0.0.1:7070")
 	}
 	c.oneOf("server.auth.required", s.Auth.Required, "auto", "always", "never")
+	if s.URL != "" {
+		c.webURL("server.url", s.URL)
+	}
+	if s.Auth.OAuth != nil {
+		c.oauth("server.auth.oauth", s, *s.Auth.OAuth)
+	}
 	for i, origin := range s.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin {

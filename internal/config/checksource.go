@@ -63,6 +63,10 @@ func (c check) mcp(key string, m *MCP) {
 		c.goesWith(key+".idle", m.Idle != 0, "command")
 	default:
 		c.goesWith(key+".headers", len(m.Headers) > 0, "url")
+		c.goesWith(key+".oauth", m.OAuth != nil, "url")
+	}
+	if m.OAuth != nil {
+		c.oauthClient(key+".oauth", m.OAuth)
 	}
 	c.plain(key+".args", m.Args...)
 	c.plain(key+".url", m.URL)

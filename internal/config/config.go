@@ -47,7 +47,9 @@ type Config struct {
 type Server struct {
 	// Listen is host:port (127.0.0.1:7070).
 	Listen string `yaml:"listen,omitempty"`
-	Auth   Auth   `yaml:"auth,omitempty"`
+	// URL is where clients reach the server, such as https://tools.example.com.
+	URL  string `yaml:"url,omitempty"`
+	Auth Auth   `yaml:"auth,omitempty"`
 	// Origins are web origins that may call besides the server's own.
 	Origins []string `yaml:"origins,omitempty"`
 	TLS     TLS      `yaml:"tls,omitempty"`
@@ -56,17 +58,36 @@ type Server struct {
 	MCP     Endpoint `yaml:"mcp,omitempty"`
 }
 
-// Endpoint is how clients of older revisions of MCP are served at /mcp.
+// Endpoint is how clients of older revisions of MCP are served.
 type Endpoint struct {
 	// PollAfter closes the stream of a call that has run for so long; the client
 	// comes back for the rest. Zero, the default, never does.
 	PollAfter time.Duration `yaml:"poll_after,omitempty"`
+	// SSE serves clients of 2024-11-05 at /sse (off).
+	SSE bool `yaml:"sse,omitempty"`
 }
 
 // Auth says who must show a token: with auto (the default) clients that do not
 // come over the loopback interface, else always or never.
 type Auth struct {
 	Required string `yaml:"required,omitempty"`
+	OAuth    *OAuth `yaml:"oauth,omitempty"`
+}
+
+// OAuth makes the server take access tokens of authorization servers, besides
+// its own.
+type OAuth struct {
+	// Issuers are the authorization servers, as their metadata names them.
+	Issuers []string `yaml:"issuers,omitempty"`
+	// Resource is the URL that tokens must be for; empty is the server's url
+	// with /mcp behind.
+	Resource string `yaml:"resource,omitempty"`
+	// GroupsClaim names the claim with a caller's groups; empty reads none.
+	GroupsClaim string `yaml:"groups_claim,omitempty"`
+	// Required are scopes that every request needs.
+	Required []string `yaml:"required_scopes,omitempty"`
+	// Scopes are needed for the tools that their patterns match.
+	Scopes map[string][]string `yaml:"scopes,omitempty"`
 }
 
 // TLS names a certificate and its key, both PEM files, or neither.

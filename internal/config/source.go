@@ -64,6 +64,7 @@ type MCP struct {
 
 	URL     string            `yaml:"url,omitempty"`
 	Headers map[string]string `yaml:"headers,omitempty"`
+	OAuth   *OAuthClient      `yaml:"oauth,omitempty"`
 
 	// StartTimeout is how long connecting may take; zero leaves the source's
 	// default.

@@ -55,7 +55,7 @@ func (g *Guard) Transport() http.RoundTripper {
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
 		IdleConnTimeout:        90 * time.Second,
-		MaxIdleConnsPerHost:    16,
+		MaxIdleConnsPerHost:    64, // calls of one MCP server come in bursts
 		MaxResponseHeaderBytes: 1 << 20,
 	}
 	if g.proxy != nil {

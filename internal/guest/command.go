@@ -1,3 +1,5 @@
+//go:build unix
+
 package guest
 
 import (
@@ -49,7 +51,7 @@ func (r *run) command(ctx context.Context) error {
 	}
 	usage := bridge.Map{{Key: "cpu", Value: (state.UserTime() + state.SystemTime()).Milliseconds()}}
 	if used, ok := state.SysUsage().(*syscall.Rusage); ok {
-		usage = append(usage, bridge.Member{Key: "memory", Value: used.Maxrss << 10})
+		usage = append(usage, bridge.Member{Key: "memory", Value: peakMemory(used)})
 	}
 	return r.tell(bridge.Done, 0, bridge.Map{{Key: "exit", Value: int64(state.ExitCode())}, {Key: "usage", Value: usage}})
 }

@@ -1,7 +1,5 @@
-// Package guest is the side of the bridge that lives inside a sandbox: it
-// receives a program, runs it with the interpreter at hand, relays what the
-// program asks to the host, and reports how it ended. It is what the binary
-// toolroom-guest does, and serves one run per process.
+//go:build unix
+
 package guest
 
 import (

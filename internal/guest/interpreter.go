@@ -1,3 +1,5 @@
+//go:build unix
+
 package guest
 
 import (
@@ -162,8 +164,25 @@ func socketPair() (net.Conn, *os.File, error) {
 	return conn, theirs, err
 }
 
+// limited is a command whose rlimits are set before it begins. The data segment
+// counts private writable memory (getrlimit(2)); the address space would count
+// what runtimes such as Go's and V8's only reserve.
+func limited(l bridge.Limits, path string, args []string) (string, []string) {
+	script := ""
+	if l.Memory > 0 {
+		script += fmt.Sprintf("ulimit -d %d; ", l.Memory>>10)
+	}
+	if l.CPU > 0 {
+		script += fmt.Sprintf("ulimit -t %d; ", (l.CPU+999)/1000)
+	}
+	return "sh", append([]string{"-c", script + `exec "$@"`, "sh", path}, args...)
+}
+
 // newCommand is a process of the program, in a group of its own.
 func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec.Cmd {
+	if found, err := exec.LookPath(path); err == nil && os.Getenv(RlimitEnv) != "" {
+		path, args = limited(r.program.Limits, found, args)
+	}
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = r.work
 	cmd.Env = append(os.Environ(), "HOME="+r.work, "TMPDIR="+r.work, "PYTHONDONTWRITEBYTECODE=1")
@@ -205,13 +224,6 @@ func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 	}
 	if err != nil {
 		return nil, err
-	}
-	// The program itself comes later, or is a script that the shell still reads.
-	if os.Getenv(RlimitEnv) != "" {
-		if err := limit(cmd.Process.Pid, r.program.Limits); err != nil {
-			_ = cmd.Cancel()
-			return nil, fmt.Errorf("set the limits of the program: %w", err)
-		}
 	}
 	return func() *os.ProcessState {
 		_ = cmd.Wait() // its state says how it ended

@@ -1,16 +1,8 @@
+// Package guest is the side of the bridge that lives inside a sandbox: it
+// receives a program, runs it with the interpreter at hand, relays what the
+// program asks to the host, and reports how it ended. It is what the binary
+// toolroom-guest does, and serves one run per process.
 package guest
-
-import (
-	"context"
-	"encoding/hex"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"syscall"
-
-	"github.com/toolroom/toolroom/internal/lockdown"
-)
 
 // Environment variables by which a driver tells a guest what it must know.
 const (
@@ -27,78 +19,6 @@ const (
 // MainArg makes a larger binary be the guest; toolroom-guest accepts it too.
 const MainArg = "__guest"
 
-// Main is the guest's binary, whether it is called toolroom-guest or is a part
-// of a larger one. It returns the exit code.
-func Main(args []string) int {
-	if len(args) > 0 && args[0] == MainArg {
-		args = args[1:]
-	}
-	if len(args) > 0 && args[0] == lockdown.InitArg {
-		return lockdown.Main()
-	}
-	if len(args) > 0 && args[0] == ToolArg {
-		return CallTool(args[1:], os.Stdout, os.Stderr)
-	}
-	if len(args) > 0 {
-		fmt.Fprintf(os.Stderr, "toolroom-guest runs inside a sandbox that toolroom starts; it takes no arguments, and got %q\n", args)
-		return 2
-	}
-	stream, err := takeStream()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	token, err := hex.DecodeString(os.Getenv(TokenEnv))
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", TokenEnv, err)
-		return 1
-	}
-	os.Unsetenv(TokenEnv)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	defer stop()
-	if err := Serve(ctx, stream, Options{Token: token, Work: os.Getenv(WorkEnv)}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-// takeStream makes stdin and stdout the bridge's alone: what is printed by
-// mistake goes to stderr, and what is started inherits neither.
-func takeStream() (io.ReadWriteCloser, error) {
-	in, err := syscall.Dup(0)
-	if err != nil {
-		return nil, fmt.Errorf("take over stdin: %w", err)
-	}
-	out, err := syscall.Dup(1)
-	if err != nil {
-		return nil, fmt.Errorf("take over stdout: %w", err)
-	}
-	syscall.CloseOnExec(in)
-	syscall.CloseOnExec(out)
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, err
-	}
-	defer null.Close()
-	if err := dup(int(null.Fd()), 0); err != nil {
-		return nil, err
-	}
-	if err := dup(2, 1); err != nil {
-		return nil, err
-	}
-	return stdio{os.NewFile(uintptr(in), "bridge"), os.NewFile(uintptr(out), "bridge")}, nil
-}
-
-type stdio struct{ in, out *os.File }
-
-func (s stdio) Read(p []byte) (int, error)  { return s.in.Read(p) }
-func (s stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
-
-func (s stdio) Close() error {
-	err := s.in.Close()
-	if e := s.out.Close(); err == nil {
-		err = e
-	}
-	return err
-}
+// ToolArg is the argument by which a guest's binary knows that it was started
+// as the command `tool`.
+const ToolArg = "tool"

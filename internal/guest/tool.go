@@ -1,3 +1,5 @@
+//go:build unix
+
 package guest
 
 import (
@@ -67,10 +69,6 @@ func (r *run) serveTool(ctx context.Context, conn net.Conn) {
 	}
 	_ = w.Write(bridge.Frame{Kind: bridge.Result, ID: f.ID, Body: body})
 }
-
-// ToolArg is the argument by which a guest's binary knows that it was started
-// as the command `tool`.
-const ToolArg = "tool"
 
 const toolUsage = `tool calls the tools of the room from a script.
 

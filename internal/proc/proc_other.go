@@ -31,3 +31,6 @@ func Alive(owner string) bool {
 
 // Sweep does nothing here.
 func Sweep() int { return 0 }
+
+// Memory is not known on this system.
+func (p *Process) Memory() int64 { return 0 }

@@ -162,7 +162,10 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
 	cancel()
 	heart.Wait()
 	if ctx.Err() != nil && mayRunAgain(result) {
-		return // the process ends: another one takes the job over
+		// The process ends: another one takes the job over, at once if it can be
+		// told.
+		_ = w.runner.Jobs.ExtendJob(context.WithoutCancel(ctx), job.ID, job.Fence, w.runner.Now(), true)
+		return
 	}
 	err := w.runner.Jobs.FinishJob(context.WithoutCancel(ctx), job.ID, job.Fence, result, w.runner.Now())
 	if err != nil {

@@ -293,7 +293,7 @@ func (p *pass) decide() error {
 		e.Details = map[string]any{"isolation": p.decision.Isolation}
 		return e.WithHint("see which rule asks for it: toolroom policy explain %s", p.tool)
 	default:
-		return nil
+		return p.checkScopes()
 	}
 }
 

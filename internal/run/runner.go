@@ -126,6 +126,9 @@ type Options struct {
 	// Taints remembers what sessions have read; nil remembers nothing beyond one
 	// run.
 	Taints taint.Store
+	// Scopes are those that a caller who is limited by scopes needs for a tool;
+	// nil needs none.
+	Scopes func(*toolroom.Tool) []string
 	// OwnerAlive tells whether another process that took an idempotency key
 	// still runs; nil takes every other process for dead. Owner names this one.
 	OwnerAlive func(owner string) bool

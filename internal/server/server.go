@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"syscall"
 	"time"
 
@@ -105,7 +107,7 @@ func serveOn(srv *http.Server, l net.Listener, tls config.TLS) error {
 
 // ServeStdio serves MCP to one client on a pair of streams.
 func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.WriteCloser, o Options) error {
-	s, err := newMCP(r, r.Config(), o, func(context.Context) toolroom.Identity { return o.Client })
+	s, err := newMCP(r, r.Config(), o, func(context.Context) toolroom.Identity { return o.Client }, nil)
 	if err != nil {
 		return err
 	}
@@ -117,13 +119,17 @@ func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.Writ
 }
 
 func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func(), error) {
-	mcp, err := newMCP(r, c, o, auth.Identity)
+	resource, err := newResource(c.Server)
+	if err != nil {
+		return nil, nil, err
+	}
+	mcp, err := newMCP(r, c, o, auth.Identity, resource)
 	if err != nil {
 		return nil, nil, err
 	}
 	parts := r.Parts()
 	tokens := token.NewVerifier(parts.Tokens, nil)
-	guard := auth.Middleware(auth.Options{
+	door := auth.Options{
 		Verify:   tokens.Verify,
 		Required: auth.Required(c.Server.Auth.Required),
 		Origins:  c.Server.Origins,
@@ -131,7 +137,13 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 		MaxBody:  c.Server.MaxBody,
 		Open:     api.OpenPaths(),
 		Log:      o.Log,
-	})
+	}
+	if resource != nil {
+		door.Verify, door.Challenge = resource.verify(tokens.Verify), resource.challenge
+		door.Open = append(door.Open, resource.MetadataPaths()...)
+		parts.Runner.Scopes = resource.needed
+	}
+	guard := auth.Middleware(door)
 	sources := func() []api.Source {
 		var out []api.Source
 		for _, s := range r.Sources() {
@@ -150,16 +162,27 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	})
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", mcp.HTTP())
+	if c.Server.MCP.SSE {
+		mux.Handle("/sse", mcp.SSE())
+	}
 	mux.Handle("GET /{$}", page(o.Version))
 	mux.Handle("/", rest)
+	inner := guard(mux)
+	if resource != nil {
+		metadata := resource.Metadata(slices.Collect(maps.Keys(resource.scopes)))
+		for _, path := range resource.MetadataPaths() {
+			mux.Handle("GET "+path, metadata)
+		}
+		inner = guard(resource.guarded(mux))
+	}
 	outer := http.NewServeMux()
-	outer.Handle("/", guard(mux))
+	outer.Handle("/", inner)
 	// A signed link shows for itself who answers.
 	outer.Handle(hook.AnswerPath, answer.New(parts.Desk, o.Log))
 	return outer, func() { stopMetrics(); mcp.Close() }, nil
 }
 
-func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity) (*mcpserver.Server, error) {
+func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource) (*mcpserver.Server, error) {
 	expose, err := exposure(c.Expose)
 	if err != nil {
 		return nil, err
@@ -169,10 +192,15 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 		return nil, err
 	}
 	parts := r.Parts()
+	var scopes mcpserver.Scopes
+	if protected != nil {
+		scopes = mcpserver.Scopes{Lacking: protected.lacking, Refuse: protected.Refuse}
+	}
 	return mcpserver.New(mcpserver.Options{
+		Scopes: scopes, StateKey: key,
 		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk, Library: parts.Library, Worker: parts.Worker,
 		Expose: expose, Identity: who, Version: o.Version, Log: o.Log,
-		PollAfter: c.Server.MCP.PollAfter, StateKey: key,
+		PollAfter: c.Server.MCP.PollAfter,
 		Ready: func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, firstListWait)
 			defer cancel()

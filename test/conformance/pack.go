@@ -49,6 +49,7 @@ func newPack() *pack {
 func (p *pack) Tools(context.Context) ([]toolroom.Tool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	yes := true
 	tools := make([]toolroom.Tool, 0, len(p.tools)+1)
 	for name, f := range p.tools {
 		schema := f.schema
@@ -58,6 +59,7 @@ func (p *pack) Tools(context.Context) ([]toolroom.Tool, error) {
 		tools = append(tools, toolroom.Tool{
 			ID: toolroom.ID{Namespace: namespace, Name: name}, Description: f.description,
 			InputSchema: json.RawMessage(schema), Source: toolroom.SourceBuiltin, Task: f.task, AsksFirst: f.asksFirst,
+			Hints: toolroom.Hints{Idempotent: &yes},
 		})
 	}
 	if p.transient["tool"] {

@@ -5,7 +5,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -25,9 +24,8 @@ func TestUpstreamsOverStdioAndHTTP(t *testing.T) {
 		"remote":     object{"mcp": object{"url": r.everythingOverHTTP()}},
 	})
 
-	// The everything server shows two of its 15 tools only to clients that have
-	// roots and elicitation.
-	for source, want := range map[string]int{"filesystem": 14, "memory": 9, "everything": 13, "remote": 13} {
+	// The everything server shows one more tool to clients that have roots.
+	for source, want := range map[string]int{"filesystem": 14, "memory": 9, "everything": 16, "remote": 16} {
 		test := decode[struct{ Tools int }](t, r.toolroom(0, "sources", "test", source, "--json").stdout)
 		if test.Tools != want {
 			t.Errorf("%s has %d tools, want %d", source, test.Tools, want)
@@ -86,30 +84,9 @@ func checkEverything(t *testing.T, r *room, source string) {
 // everythingOverHTTP starts the everything server on a free port.
 func (r *room) everythingOverHTTP() string {
 	r.t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
-	_, port, _ := net.SplitHostPort(address)
-	c := r.command(r.t.Context(), node(r.t), npmProgram(r.t, "mcp-server-everything"), "streamableHttp")
-	c.Env = append(c.Env, "PORT="+port)
-	if err := c.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() {
-		c.Process.Kill()
-		c.Wait()
+	return r.listening("/mcp", func(string) []string {
+		return []string{npmProgram(r.t, "mcp-server-everything"), "streamableHttp"}
 	})
-	eventually(r.t, "the everything server takes requests", func() bool {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-	return "http://" + address + "/mcp"
 }
 
 func TestClientThatLeavesCancelsItsCall(t *testing.T) {

@@ -10,19 +10,24 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/server/auth"
+	"github.com/toolroom/toolroom/source"
 )
 
 // Source is how a source is, for people.
 type Source struct {
 	Name string              `json:"name"`
 	Kind toolroom.SourceKind `json:"kind"`
-	// State is a word: ready, idle, connecting, backing off, failing. Reason
-	// says why, and what to do.
+	// State is a word: ready, idle, connecting, backing off, waiting for
+	// authorisation, broken, draining, failing. Reason says why, and what to do.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
 	// Listed says that its tools are known, and Tools how many there are.
 	Listed bool `json:"listed"`
 	Tools  int  `json:"tools"`
+	// Stale says that the tools are those of the last list that came.
+	Stale bool `json:"stale,omitempty"`
+	// Process is the program that runs for the source.
+	Process *source.Process `json:"process,omitempty"`
 	// Error is why the last attempt to list the tools failed.
 	Error string `json:"error,omitempty"`
 }

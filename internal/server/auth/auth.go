@@ -43,6 +43,10 @@ type Options struct {
 	// Origins are the web origins, such as https://app.example.com, whose pages
 	// may call besides the server's own.
 	Origins []string
+	// Challenge makes the header WWW-Authenticate for a client without a good
+	// token; problem is invalid_token, or empty when no token came. Nil is a
+	// challenge that names the realm alone.
+	Challenge func(problem string) string
 	// Realm is named in challenges; empty is toolroom.
 	Realm string
 	// Listen is the address that the server listens on. When that is a loopback
@@ -175,6 +179,13 @@ func unauthenticated(reason string) *toolroom.Error {
 // challenge names an error only when a token came, as RFC 6750 section 3.1
 // asks.
 func (o *Options) challenge(r *http.Request) string {
+	if o.Challenge != nil {
+		problem := ""
+		if r.Header.Get("Authorization") != "" {
+			problem = "invalid_token"
+		}
+		return o.Challenge(problem)
+	}
 	challenge := `Bearer realm="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(o.Realm) + `"`
 	if r.Header.Get("Authorization") != "" {
 		challenge += `, error="invalid_token", error_description="the token is not good here"`

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 sampling and roots are deprecated and still served
+
 package mcpserver_test
 
 import (
@@ -109,18 +111,25 @@ func TestAClientThatAnswersNothingIsToldWhatItLacks(t *testing.T) {
 	})
 }
 
-// round makes one request of 2026-07-28 by hand.
+// round makes one call of 2026-07-28 by hand.
 func (f *fixture) round(t *testing.T, subject, tool, more string) map[string]any {
 	t.Helper()
-	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{}` + more + `,
-		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`
+	return f.post(t, subject, "tools/call", tool, `"name":"`+tool+`","arguments":{}`+more, `"elicitation":{}`)
+}
+
+// post makes one request of 2026-07-28 by hand, with members of params and of
+// the client's capabilities.
+func (f *fixture) post(t *testing.T, subject, method, name, params, capabilities string) map[string]any {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,
+		"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{` + capabilities + `}}}}`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, v := range map[string]string{
 		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", subjectHeader: subject,
-		"MCP-Protocol-Version": modern, "Mcp-Method": "tools/call", "Mcp-Name": tool,
+		"MCP-Protocol-Version": modern, "Mcp-Method": method, "Mcp-Name": name,
 	} {
 		req.Header.Set(name, v)
 	}

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 sampling and roots are deprecated and still served
+
 package mcpserver
 
 import (
@@ -125,7 +127,6 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 			if err := readQuestion(q, &params); err != nil {
 				return nil, err
 			}
-			//lint:ignore SA1019 clients from before 2026-07-28 know no other way
 			answer, err = x.session.CreateMessageWithTools(ctx, &params)
 			break
 		}
@@ -133,10 +134,8 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 		if err := readQuestion(q, &params); err != nil {
 			return nil, err
 		}
-		//lint:ignore SA1019 clients from before 2026-07-28 know no other way
 		answer, err = x.session.CreateMessage(ctx, &params)
 	case source.MethodRoots:
-		//lint:ignore SA1019 clients from before 2026-07-28 know no other way
 		answer, err = x.session.ListRoots(ctx, &mcp.ListRootsParams{})
 	default:
 		return nil, source.Unanswerable(q.Method)

@@ -198,18 +198,29 @@ func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error
 	if err != nil || watcher == nil {
 		return err
 	}
-	s.watched.mu.Lock()
-	defer s.watched.mu.Unlock()
-	if s.watched.count == nil {
-		s.watched.count = map[string]int{}
+	if s.watched.add(req.Params.URI, 1) > 1 {
+		return nil
 	}
-	if s.watched.count[req.Params.URI] == 0 {
-		if err := watcher.Subscribe(ctx, own); err != nil {
-			return rpcError(toolroom.AsError(err))
-		}
+	if err := watcher.Subscribe(ctx, own); err != nil {
+		s.watched.add(req.Params.URI, -1)
+		return rpcError(toolroom.AsError(err))
 	}
-	s.watched.count[req.Params.URI]++
 	return nil
+}
+
+// add changes a count and gives the new one.
+func (w *watched) add(uri string, n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.count == nil {
+		w.count = map[string]int{}
+	}
+	count := w.count[uri] + n
+	w.count[uri] = count
+	if count <= 0 {
+		delete(w.count, uri)
+	}
+	return count
 }
 
 func (s *Server) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
@@ -217,15 +228,9 @@ func (s *Server) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) e
 	if err != nil || watcher == nil {
 		return err
 	}
-	s.watched.mu.Lock()
-	defer s.watched.mu.Unlock()
-	if s.watched.count[req.Params.URI] == 0 {
+	if s.watched.add(req.Params.URI, -1) != 0 {
 		return nil
 	}
-	if s.watched.count[req.Params.URI]--; s.watched.count[req.Params.URI] > 0 {
-		return nil
-	}
-	delete(s.watched.count, req.Params.URI)
 	// The stream that listened has ended, perhaps with its context.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 	defer cancel()

@@ -50,8 +50,11 @@ type Options struct {
 	Ready func(context.Context)
 	// Identity is who calls; nil means the local operator.
 	Identity func(context.Context) toolroom.Identity
-	Version  string
-	Log      *slog.Logger
+	// Scopes says what a caller's token does not reach; the zero value, that
+	// nothing is out of reach.
+	Scopes  Scopes
+	Version string
+	Log     *slog.Logger
 }
 
 // Exposure says how tools are shown to clients.
@@ -167,7 +170,12 @@ func (s *Server) HTTP() http.Handler {
 		if err == nil && isModern && r.Method == http.MethodPost {
 			err = s.checkHeaders(w, r)
 		}
+		refused := false
+		if err == nil {
+			refused, err = s.stepUp(w, r)
+		}
 		switch {
+		case refused:
 		case err != nil:
 			refuse(w, err)
 		case isModern:

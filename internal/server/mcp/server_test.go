@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ type fixture struct {
 	funcs   *gofunc.Source
 	desk    *approval.Desk
 	library *library.Library
+	server  *mcpserver.Server
 	deleted atomic.Int64
 }
 
@@ -87,8 +89,12 @@ func serveWith(t *testing.T, expose mcpserver.Exposure, desk approval.DeskOption
 	f := &fixture{t: t, funcs: &gofunc.Source{}, desk: approval.NewDesk(store, desk), library: &library.Library{}}
 	f.runner = run.New(run.Options{
 		Catalog: catalog.New(catalog.Options{Coalesce: 10 * time.Millisecond}),
-		Policy:  layers, Desk: f.desk, Artifacts: keeper{files}, Owner: "test",
+		Policy:  layers, Desk: f.desk, Artifacts: keeper{files}, Owner: "test", Jobs: store, Keys: store,
 	})
+	worker := run.NewWorker(f.runner, run.WorkerOptions{Poll: 10 * time.Millisecond})
+	working, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { worker.Run(working) })
 	f.add("echo:it", func(_ context.Context, req *source.Request) (*source.Output, error) {
 		return &source.Output{Value: req.Arguments}, nil
 	})
@@ -114,17 +120,27 @@ func serveWith(t *testing.T, expose mcpserver.Exposure, desk approval.DeskOption
 	f.add("who:am_i", func(_ context.Context, req *source.Request) (*source.Output, error) {
 		return &source.Output{Content: []toolroom.Content{toolroom.TextContent(req.Identity.Key())}}, nil
 	})
-	s, err := mcpserver.New(mcpserver.Options{Runner: f.runner, Artifacts: files, Desk: f.desk, Library: f.library, Expose: expose, Version: "test", Identity: identity})
+	s, err := mcpserver.New(mcpserver.Options{Runner: f.runner, Artifacts: files, Desk: f.desk, Library: f.library, Worker: worker, Expose: expose, Version: "test", Identity: identity})
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := s.HTTP()
+	f.server = s
+	handler := http.NewServeMux()
+	handler.Handle("/", s.HTTP())
+	handler.Handle("/sse", s.SSE())
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := toolroom.Identity{Subject: r.Header.Get(subjectHeader)}
 		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, who)))
 	}))
 	f.url = h.URL
-	t.Cleanup(func() { h.CloseClientConnections(); h.Close(); s.Close(); store.Close() })
+	t.Cleanup(func() {
+		h.CloseClientConnections()
+		h.Close()
+		s.Close()
+		stop()
+		running.Wait()
+		store.Close()
+	})
 	return f
 }
 

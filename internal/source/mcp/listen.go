@@ -1,84 +1,118 @@
 package mcpsource
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
 )
 
 // listenQueue is how many events of one call wait for a slow caller. What comes
 // beyond is dropped: it may not hold up the other calls on the connection.
 const listenQueue = 256
 
-// listeners are the calls under way, which hear what the server tells of them.
-type listeners struct {
-	mu    sync.Mutex
-	calls map[string]chan toolroom.Event // by progress token
+// call is one call under way. It hears what the server tells of it.
+type call struct {
+	ctx    context.Context
+	req    *source.Request
+	ask    source.Asker
+	asked  atomic.Int64
+	mu     sync.Mutex
+	events chan toolroom.Event // nil when the call is over
+}
+
+// tell passes an event on, unless too many wait.
+func (c *call) tell(e toolroom.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case c.events <- e: // never ready on nil
+	default:
+	}
+}
+
+// calls are the calls under way.
+type calls struct {
+	mu  sync.Mutex
+	all map[*call]struct{}
 }
 
 // enter makes a call hear its events; leave returns when all that came before
 // have been passed on.
-func (l *listeners) enter(token string, emit func(toolroom.Event)) (leave func()) {
+func (cs *calls) enter(ctx context.Context, req *source.Request) (c *call, leave func()) {
 	events := make(chan toolroom.Event, listenQueue)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.calls == nil {
-		l.calls = map[string]chan toolroom.Event{}
+	c = &call{ctx: ctx, req: req, ask: req.Ask, events: events}
+	if c.ask == nil {
+		c.ask = source.Nobody{}
 	}
-	l.calls[token] = events
+	cs.mu.Lock()
+	if cs.all == nil {
+		cs.all = map[*call]struct{}{}
+	}
+	cs.all[c] = struct{}{}
+	cs.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for e := range events {
-			emit(e)
+			req.Emit(e)
 		}
 	}()
-	return func() {
-		l.mu.Lock()
-		delete(l.calls, token)
+	return c, func() {
+		cs.mu.Lock()
+		delete(cs.all, c)
+		cs.mu.Unlock()
+		c.mu.Lock()
+		c.events = nil
+		c.mu.Unlock()
 		close(events)
-		l.mu.Unlock()
 		<-done
 	}
 }
 
-// hear passes a notification on to the call that it is about. A log line names
-// no call: it belongs to the only one that runs, or to none.
-func (l *listeners) hear(method string, raw json.RawMessage) {
+// only is the call that a message belongs to which names none: the only one
+// that runs, else nil.
+func (cs *calls) only() *call {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if len(cs.all) != 1 {
+		return nil
+	}
+	for c := range cs.all {
+		return c
+	}
+	return nil
+}
+
+// heard takes in a notification.
+func (s *Source) heard(owner any, method string, raw json.RawMessage) {
+	c, _ := owner.(*call)
 	switch method {
+	case "notifications/tools/list_changed":
+		s.changed()
 	case "notifications/progress":
 		var p struct {
-			Token    string  `json:"progressToken"`
 			Progress float64 `json:"progress"`
 			Total    float64 `json:"total"`
 			Message  string  `json:"message"`
 		}
-		if json.Unmarshal(raw, &p) == nil {
-			l.tell(p.Token, toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: p.Progress, Total: p.Total, Message: p.Message}})
+		if c != nil && json.Unmarshal(raw, &p) == nil {
+			c.tell(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: p.Progress, Total: p.Total, Message: p.Message}})
 		}
 	case "notifications/message":
 		var p struct {
 			Level string          `json:"level"`
 			Data  json.RawMessage `json:"data"`
 		}
-		if json.Unmarshal(raw, &p) == nil {
-			l.tell("", toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level(p.Level), Message: text(p.Data), Data: p.Data}})
+		if c == nil {
+			c = s.calls.only()
 		}
-	}
-}
-
-func (l *listeners) tell(token string, e toolroom.Event) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if token == "" && len(l.calls) == 1 {
-		for only := range l.calls {
-			token = only
+		if c != nil && json.Unmarshal(raw, &p) == nil {
+			c.tell(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level(p.Level), Message: text(p.Data), Data: p.Data}})
 		}
-	}
-	select {
-	case l.calls[token] <- e: // a call that has ended is a nil channel
-	default:
 	}
 }
 

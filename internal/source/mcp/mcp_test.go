@@ -217,7 +217,7 @@ func TestWhatAnUpstreamAnswersHasItsMeaning(t *testing.T) {
 		{tool: "twice", text: "one"},
 		{tool: "refuses", code: toolroom.CodeToolNotFound, text: "has no tool refuses"},
 		{tool: "second", how: "strict", code: toolroom.CodeUpstreamError, text: "not today"},
-		{tool: "task", code: toolroom.CodeUnsupported, text: "task"},
+		{tool: "task", code: toolroom.CodeUpstreamError, text: "status"},
 		{tool: "garbage", code: toolroom.CodeUpstreamUnavailable, text: "did not answer"},
 		{tool: "dies", code: toolroom.CodeUpstreamUnavailable, text: "did not answer"},
 		{tool: "any", how: "dies", code: toolroom.CodeUpstreamUnavailable, text: "cannot open the database"},

@@ -1,82 +1,116 @@
 package mcpsource
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"net/url"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/source"
+	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 )
 
 // stopGrace is how long a server on stdio has to end by itself.
 const stopGrace = 2 * time.Second
 
-// maxMessage is the largest message of a server on stdio.
-const maxMessage = 64 << 20
-
-// upstream is one connection.
+// upstream is one connection, and the process behind it.
 type upstream struct {
-	session *mcp.ClientSession
-	tap     *tap
+	session *wire.Session
 	process *proc.Process // nil over HTTP
 	stderr  *tailBuffer
 	lastUse atomic.Int64 // Unix nanoseconds
 	busy    atomic.Int64
-	seq     atomic.Int64
+	doubted atomic.Bool
 }
 
-// dial connects, in the era that the server speaks.
-func (s *Source) dial(ctx context.Context) (*upstream, error) {
-	up := &upstream{stderr: &tailBuffer{}}
-	up.lastUse.Store(time.Now().UnixNano())
-	var transport mcp.Transport
-	if s.o.Command != "" {
-		env, err := s.o.Env(ctx)
-		if err != nil {
-			return nil, err
-		}
-		up.process, err = proc.Start(proc.Spec{
-			Command: s.o.Command, Args: s.o.Args, Env: env, Dir: s.o.Dir, Owner: s.o.Owner, Stderr: up.stderr,
-		})
-		if err != nil {
-			return nil, err
-		}
-		transport = &mcp.IOTransport{Reader: newMessageLines(up.process.Stdout, up.stderr), Writer: up.process.Stdin, MaxLineLength: maxMessage}
-	} else {
-		transport = &mcp.StreamableClientTransport{Endpoint: s.o.URL, HTTPClient: s.client}
+// dial connects, in the newest revision that the server speaks.
+func (l *link) dial(ctx context.Context, older bool) (*upstream, error) {
+	up, err := l.open(ctx, older)
+	if err != nil && !older && up != nil && up.died() {
+		// Some older servers end when they are asked what they do not know.
+		up, err = l.open(ctx, true)
 	}
-	up.tap = &tap{Transport: transport, heard: s.calls.hear}
-
-	client := mcp.NewClient(&mcp.Implementation{Name: "toolroom", Version: s.o.Version}, &mcp.ClientOptions{
-		Capabilities:           &mcp.ClientCapabilities{},
-		MultiRoundTrip:         &mcp.MultiRoundTripOptions{Disabled: true},
-		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { s.changed() },
-	})
-	session, err := client.Connect(ctx, up.tap, nil)
 	if err != nil {
-		if up.process != nil {
-			up.process.Stop(stopGrace)
-			return nil, startFailure(up, err)
-		}
-		return nil, err
+		return nil, up.explain(err)
 	}
-	up.session = session
 	return up, nil
 }
 
-// startFailure explains a server that did not begin to speak.
-func startFailure(up *upstream, err error) error {
-	if exit := (*exec.ExitError)(nil); up.process.Err() != nil && asExit(up.process.Err(), &exit) {
+// open starts the server and agrees on the protocol. The upstream is there for
+// its last words, also where that failed.
+func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
+	up := &upstream{stderr: &tailBuffer{}}
+	up.lastUse.Store(time.Now().UnixNano())
+	s := l.s
+	transport, err := l.transport(ctx, up)
+	if err != nil {
+		return up, err
+	}
+	up.session, err = wire.Open(ctx, transport, wire.Options{
+		Handler:      wire.Handler{Notified: s.heard, Asked: s.asked},
+		Name:         "toolroom",
+		Version:      s.o.Version,
+		Capabilities: json.RawMessage(forAll),
+		Legacy:       older,
+	})
+	return up, err
+}
+
+func (l *link) transport(ctx context.Context, up *upstream) (wire.Transport, error) {
+	s := l.s
+	if s.o.Command == "" {
+		endpoint, err := url.Parse(s.o.URL)
+		if err != nil {
+			return nil, err
+		}
+		client := *s.client
+		client.Transport = &headers{base: client.Transport, to: endpoint, header: s.o.Header}
+		if l.auth != nil {
+			client.Transport = l.auth.Transport(client.Transport)
+		}
+		return wire.HTTP(s.o.URL, &client), nil
+	}
+	env, err := s.o.Env(ctx)
+	if err != nil {
+		return nil, err
+	}
+	up.process, err = proc.Start(proc.Spec{
+		Command: s.o.Command, Args: s.o.Args, Env: env, Dir: s.o.Dir, Owner: s.o.Owner, Stderr: up.stderr,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return wire.Stdio(wire.Pipes{
+		In:   wire.NewLines(up.process.Stdout, up.stderr),
+		Out:  up.process.Stdin,
+		Stop: func() { up.process.Stop(stopGrace) },
+	}), nil
+}
+
+// died reports whether the process has ended by itself and in anger. It is
+// asked after the process has ended.
+func (up *upstream) died() bool {
+	exit := (*exec.ExitError)(nil)
+	return up.process != nil && errors.As(up.process.Err(), &exit) && exit.Exited()
+}
+
+// explain adds to an error how the process ended and what it wrote.
+func (up *upstream) explain(err error) error {
+	if up.process == nil {
+		return err
+	}
+	if exit := (*exec.ExitError)(nil); errors.As(up.process.Err(), &exit) && exit.Exited() {
 		err = fmt.Errorf("it ended with %s", exit.ProcessState)
 	}
 	if tail := up.stderr.tail(); tail != "" {
@@ -85,121 +119,67 @@ func startFailure(up *upstream, err error) error {
 	return err
 }
 
-func asExit(err error, target **exec.ExitError) bool {
-	exit, ok := err.(*exec.ExitError)
-	*target = exit
-	return ok
+// hopeless is what to do about a server that cannot be reached before somebody
+// has done something, empty for one that may come back by itself.
+func hopeless(err error) string {
+	var status *wire.StatusError
+	var unknown x509.UnknownAuthorityError
+	var refused *oauth.Refused
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "install the program, or give its full path"
+	case errors.Is(err, fs.ErrPermission):
+		return "make the program executable: chmod +x"
+	case errors.As(err, &unknown), errors.As(err, &certificate):
+		return "its certificate is not trusted here: have the certificate renewed, or its authority added to this machine's"
+	case errors.As(err, &refused):
+		return "have its operator grant what is missing"
+	case errors.As(err, &status) && status.Code == http.StatusUnauthorized:
+		return "check its credentials in the config"
+	case errors.As(err, &status) && (status.Code == http.StatusNotFound || status.Code == http.StatusMethodNotAllowed):
+		return "check the URL: most servers answer at /mcp or /sse"
+	}
+	return ""
 }
 
 // close ends the session and the process. It is idempotent.
-func (up *upstream) close() {
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		_ = up.session.Close()
-	}()
-	if up.process != nil {
-		up.process.Stop(stopGrace)
-	}
-	select {
-	case <-closed:
-	case <-time.After(stopGrace): // an HTTP server that does not answer the farewell
-	}
-}
+func (up *upstream) close() { up.session.Close() }
 
-func (up *upstream) idleSince(now time.Time) time.Duration {
+// unused is how long no request has been under way.
+func (up *upstream) unused() time.Duration {
 	if up.busy.Load() > 0 {
 		return 0
 	}
-	return now.Sub(time.Unix(0, up.lastUse.Load()))
+	return time.Since(time.Unix(0, up.lastUse.Load()))
 }
 
-func (up *upstream) offersTools() bool {
-	r := up.session.InitializeResult()
-	return r == nil || r.Capabilities == nil || r.Capabilities.Tools != nil
-}
-
-func (up *upstream) describe(namespace string) source.Description {
-	d := source.Description{Kind: toolroom.SourceMCP, Title: namespace, State: "ready"}
-	r := up.session.InitializeResult()
-	if r == nil {
-		return d
-	}
-	d.Text = r.Instructions
-	if info := r.ServerInfo; info != nil {
-		d.Title = info.Name
-		if info.Title != "" {
-			d.Title = info.Title
-		}
-	}
-	d.Reason = "protocol " + r.ProtocolVersion
-	return d
-}
-
-// request makes a typed request and gives its raw result, also where the SDK
-// could not read the result.
-func (up *upstream) request(token string, send func() error) (json.RawMessage, error) {
+// call makes a request, which counts as a use.
+func (up *upstream) call(ctx context.Context, r *wire.Request) (json.RawMessage, error) {
 	up.busy.Add(1)
 	defer func() {
 		up.busy.Add(-1)
 		up.lastUse.Store(time.Now().UnixNano())
 	}()
-	take := up.tap.expect(token)
-	err := send()
-	raw := take()
-	if raw != nil {
-		return raw, nil
-	}
-	if err == nil {
-		err = fmt.Errorf("the answer had no result")
-	}
-	return nil, err
+	return up.session.Call(ctx, r)
 }
 
-// token names one request on this connection.
-func (up *upstream) token() string { return strconv.FormatInt(up.seq.Add(1), 10) }
-
-type toolsPage struct {
-	Tools      []json.RawMessage `json:"tools"`
-	NextCursor string            `json:"nextCursor"`
+func (up *upstream) title(fallback string) string {
+	server := up.session.Server()
+	return cmp.Or(server.Title, server.Name, fallback)
 }
 
-func (up *upstream) listTools(ctx context.Context, cursor string) (*toolsPage, error) {
-	token := up.token()
-	raw, err := up.request(token, func() error {
-		params := &mcp.ListToolsParams{Cursor: cursor}
-		params.SetProgressToken(token)
-		_, err := up.session.ListTools(ctx, params)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	page := &toolsPage{}
-	if err := json.Unmarshal(raw, page); err != nil {
-		return nil, fmt.Errorf("its tool list cannot be read: %w", err)
-	}
-	return page, nil
-}
-
-func (up *upstream) callTool(ctx context.Context, token string, req *source.Request) (json.RawMessage, error) {
-	return up.request(token, func() error {
-		params := &mcp.CallToolParams{Name: req.Tool.Name, Arguments: req.Arguments}
-		params.SetProgressToken(token)
-		_, err := up.session.CallTool(ctx, params)
-		return err
-	})
-}
-
-// headers adds the configured headers to each request, read anew each time so
-// that secrets can rotate. A redirect to another host does not get them.
+// headers adds the configured headers to each request to the server, read anew
+// each time so that secrets can rotate. A redirect to another host does not get
+// them.
 type headers struct {
 	base   http.RoundTripper
+	to     *url.URL
 	header func(context.Context) (http.Header, error)
 }
 
 func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
-	if h.header == nil || req.Response != nil { // Response is set on redirects
+	if h.header == nil || req.URL.Scheme != h.to.Scheme || req.URL.Host != h.to.Host {
 		return h.base.RoundTrip(req)
 	}
 	extra, err := h.header(req.Context())

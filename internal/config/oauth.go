@@ -1,0 +1,53 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+func (c check) oauth(key string, s Server, o OAuth) {
+	if len(o.Issuers) == 0 {
+		c.problem(key+".issuers", "there is none", "for example [https://login.example.com]")
+	}
+	for i, issuer := range o.Issuers {
+		c.secureURL(fmt.Sprintf("%s.issuers[%d]", key, i), issuer)
+	}
+	switch {
+	case o.Resource != "":
+		c.webURL(key+".resource", o.Resource)
+	case s.URL == "":
+		c.problem(key, "it does not say which URL tokens are for", "set server.url, for example https://tools.example.com")
+	}
+	for i, scope := range o.Required {
+		c.scope(fmt.Sprintf("%s.required_scopes[%d]", key, i), scope)
+	}
+	for _, scope := range slices.Sorted(maps.Keys(o.Scopes)) {
+		c.scope(key+".scopes."+scope, scope)
+		c.patterns(key+".scopes."+scope, o.Scopes[scope], nil)
+	}
+}
+
+// secureURL asks for https, but on this machine: keys that come over plain http
+// can be anybody's.
+func (c check) secureURL(key, text string) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		c.problem(key, quote(text)+" is not the URL of an authorization server", "for example https://login.example.com")
+		return
+	}
+	ip := net.ParseIP(u.Hostname())
+	if local := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); u.Scheme != "https" && !(u.Scheme == "http" && local) {
+		c.problem(key, quote(text)+" does not begin with https://", "")
+	}
+}
+
+// scope accepts the characters of RFC 6749 section 3.3.
+func (c check) scope(key, scope string) {
+	if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r == '"' || r == '\\' || r > '~' }) {
+		c.problem(key, quote(scope)+" is not a scope", "for example tools:write")
+	}
+}

@@ -1,0 +1,141 @@
+package js
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/quickjs"
+)
+
+// readFrame reads one frame, without its length.
+func readFrame(in *bufio.Reader) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size > bridge.DefaultMaxFrame {
+		return nil, fmt.Errorf("a frame of %d bytes, the limit is %d", size, bridge.DefaultMaxFrame)
+	}
+	data := make([]byte, size)
+	_, err := io.ReadFull(in, data)
+	return data, err
+}
+
+// message is a frame whose body nobody has looked at yet.
+type message struct {
+	kind  bridge.Kind
+	id    uint32
+	token []byte
+	body  []byte
+}
+
+func readHeader(data []byte) (message, error) {
+	r := heads{rest: data}
+	r.bad = r.number(0x80) != 4
+	kind, id := r.number(0), r.number(0)
+	token := r.take(r.number(0x40))
+	if r.bad || kind > math.MaxUint8 || id > math.MaxInt32 {
+		return message{}, errors.New("a frame that begins with no header")
+	}
+	return message{bridge.Kind(kind), uint32(id), token, r.rest}, nil
+}
+
+// frame is the message as the guest gets it: JSON where JSON can hold it, for
+// the engine reads that much faster than the prelude reads CBOR.
+func (m message) frame() quickjs.Frame {
+	f := quickjs.Frame{Kind: uint32(m.kind), ID: m.id, Body: m.body}
+	value, err := bridge.DecodeValue(m.body)
+	if body, ok := value.(bridge.Map); ok && m.kind == bridge.Start {
+		value = slices.DeleteFunc(body, func(m bridge.Member) bool { return !read[m.Key] })
+	}
+	if err == nil && plain(value) {
+		if text, err := bridge.ToJSON(value); err == nil {
+			f.Body, f.Text = text, true
+		}
+	}
+	return f
+}
+
+// read are the members of a start frame that the prelude reads.
+var read = map[string]bool{"source": true, "inputs": true, "tools": true, "withheld": true, "limits": true}
+
+// plain tells whether JSON.parse gives back what the value is.
+func plain(v bridge.Value) bool {
+	switch v := v.(type) {
+	case int64:
+		return -1<<53 < v && v < 1<<53
+	case []byte, time.Time, bridge.Handle, *big.Int:
+		return false
+	case []bridge.Value:
+		for _, item := range v {
+			if !plain(item) {
+				return false
+			}
+		}
+	case bridge.Map:
+		for _, m := range v {
+			if !plain(m.Value) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// heads reads the CBOR heads at the beginning of a frame.
+type heads struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *heads) take(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.bad, r.rest = true, nil
+		return nil
+	}
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
+}
+
+func (r *heads) number(major byte) uint64 {
+	first := r.take(1)
+	if r.bad || first[0]&0xe0 != major {
+		r.bad = true
+		return 0
+	}
+	info := first[0] & 0x1f
+	if info < 24 {
+		return uint64(info)
+	}
+	if info > 27 {
+		r.bad = true
+		return 0
+	}
+	var n uint64
+	for _, b := range r.take(1 << (info - 24)) {
+		n = n<<8 | uint64(b)
+	}
+	return n
+}
+
+func appendHead(to []byte, major byte, n uint64) []byte {
+	switch {
+	case n < 24:
+		return append(to, major|byte(n))
+	case n <= math.MaxUint8:
+		return append(to, major|24, byte(n))
+	case n <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(to, major|25), uint16(n))
+	}
+	return binary.BigEndian.AppendUint32(append(to, major|26), uint32(n))
+}

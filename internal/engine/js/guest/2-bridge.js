@@ -1,0 +1,122 @@
+// Frames: what the program asks and tells, and what the host answers.
+
+const kinds = {call: 10, chain: 11, search: 12, describe: 13, put: 14, get: 15, print: 20, progress: 21, log: 22, done: 30, failed: 31, start: 32, result: 33, cancel: 34};
+
+class ToolError extends PlainError {
+  constructor(e) {
+    super(e.message);
+    this.code = e.code;
+    this.phase = e.phase;
+    this.tool = e.tool;
+    this.retryable = !!e.retryable;
+    this.hint = e.hint || "";
+    if (e.details !== undefined) this.details = e.details;
+  }
+}
+defineProperty(ToolError.prototype, "name", {value: "ToolError", writable: true, configurable: true});
+
+let lastID = 0, over = false, maxCalls = 100;
+const waiting = []; // by the id of the question
+
+// tell sends a frame. The host puts its head before it.
+function tell(kind, body, id = 0) {
+  if (over) return;
+  let content;
+  if (simple(body)) {
+    content = writeJSON(body);
+    if (content.length > maxValue) tooLarge();
+  } else {
+    at = 0;
+    writeValue(body, 0);
+    content = buffer;
+  }
+  if (kind === kinds.done || kind === kinds.failed) over = true;
+  status[2] = at;
+  status[3] = kind;
+  status[4] = id;
+  sendFrame(content);
+}
+
+// ask sends a question and returns its id.
+function ask(kind, body, answer) {
+  if (printed) flush();
+  if (lastID >= maxCalls) {
+    throw new ToolError({
+      code: "budget_exceeded", phase: "execute", message: "this program has made all the " + maxCalls + " tool calls that it may make",
+      hint: "make fewer calls, for example ask for larger pages, or ask for a higher limit of calls",
+    });
+  }
+  answer.place = new PlainError("");
+  try {
+    tell(kind, body, lastID + 1);
+  } catch (e) {
+    if (!(e instanceof ValueProblem)) throw e;
+    throw new ToolError({code: "invalid_arguments", phase: "validate_input", tool: answer.name, message: "the arguments of " + answer.name + " cannot be sent: " + e.message});
+  }
+  status[0]++;
+  waiting[++lastID] = answer;
+}
+
+function promised(kind, name, body) {
+  return new PlainPromise((resolve, reject) => ask(kind, body, {name, resolve, reject}));
+}
+
+// blocking asks and stands still until the answer has come.
+function blocking(kind, name, body) {
+  const answer = {name};
+  ask(kind, body, answer);
+  while (!answer.body) take(awaitFrame());
+  if (answer.body.error) throw toolError(answer);
+  return answer.body.value;
+}
+
+function toolError(answer) {
+  const e = new ToolError(answer.body.error);
+  // Where the author's call stands, not where its answer came in.
+  const stack = answer.place.stack.split("\n").filter((line) => !line.includes("toolroom:prelude")).join("\n");
+  defineProperty(e, "stack", {value: stack, writable: true, configurable: true});
+  return e;
+}
+
+// take deals with a frame of the host: its body is JSON where JSON can hold it,
+// which the engine reads much faster than a prelude could, or else CBOR.
+function take(body) {
+  const kind = status[2], id = status[3];
+  if (typeof body === "string") {
+    body = parseJSON(body);
+  } else {
+    data = body;
+    pos = 0;
+    body = readValue();
+    data = undefined;
+  }
+  if (kind === kinds.start) return start(body);
+  if (kind !== kinds.result) return;
+  const answer = waiting[id];
+  if (!answer) return;
+  waiting[id] = undefined;
+  status[0]--;
+  answer.body = body;
+  if (!answer.resolve) return;
+  if (body.error) answer.reject(toolError(answer));
+  else answer.resolve(body.value);
+}
+
+const soon = queueMicrotask;
+let printed = "", printing = "stdout", flushed = 0;
+
+function print(stream, text) {
+  if (stream !== printing) flush();
+  if (!printed) soon(flush); // at the latest when this turn ends
+  printing = stream;
+  printed += text;
+  if (printed.length > 8192 || PlainDate.now() - flushed > 100) flush();
+}
+
+function flush() {
+  if (!printed) return;
+  const text = printed;
+  printed = "";
+  flushed = PlainDate.now();
+  tell(kinds.print, {stream: printing, text});
+}

@@ -1,0 +1,290 @@
+package quickjs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/toolroom/toolroom/internal/engine/cow"
+	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
+)
+
+// maxUses is how many runs an isolate serves before it is replaced, so that a
+// defect of the reset, should there be one, does not add up.
+const maxUses = 1000
+
+// Isolate is one copy of the engine. One goroutine uses it at a time.
+type Isolate struct {
+	machine *Machine
+	memory  *cow.Memory
+	module  api.Module
+	stack   api.MutableGlobal
+	fuel    api.MutableGlobal
+
+	call, job, pending, newBytes, newString, utf8, freeUTF8, bytesOf, undefined, limitMemory, isString, malloc, free function
+
+	run  *run // nil between runs
+	uses int
+	bad  bool // it must not be used again
+}
+
+// function is an exported function with the stack its calls need.
+type function struct {
+	api.Function
+	stack [6]uint64
+}
+
+func (f *function) do(ctx context.Context, args ...uint64) (uint64, error) {
+	copy(f.stack[:], args)
+	err := f.CallWithStack(ctx, f.stack[:])
+	return f.stack[0], err
+}
+
+func (i *Isolate) find() {
+	for name, f := range map[string]*function{
+		"qjs_call": &i.call, "qjs_execute_pending_job": &i.job, "qjs_is_job_pending": &i.pending,
+		"qjs_new_uint8_array": &i.newBytes, "qjs_new_string": &i.newString, "qjs_get_string_len": &i.utf8,
+		"qjs_free_cstring": &i.freeUTF8, "JS_GetUint8Array": &i.bytesOf, "qjs_get_undefined": &i.undefined,
+		"qjs_set_memory_limit": &i.limitMemory, "qjs_is_string": &i.isString,
+		"wasm_malloc": &i.malloc, "wasm_free": &i.free,
+	} {
+		f.Function = i.module.ExportedFunction(name)
+	}
+	i.stack = i.module.ExportedGlobal("__stack_pointer").(api.MutableGlobal)
+	i.fuel = i.module.ExportedGlobal(wasmfuel.Global).(api.MutableGlobal)
+}
+
+type isolateKey struct{}
+
+func (i *Isolate) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, isolateKey{}, i)
+}
+
+func isolateOf(ctx context.Context) *Isolate { return ctx.Value(isolateKey{}).(*Isolate) }
+
+// adopt makes a new isolate a copy of the image.
+func (i *Isolate) adopt(image *cow.Image) error {
+	memory := i.module.Memory()
+	if missing := len(image.Bytes()) - int(memory.Size()); missing > 0 {
+		if _, ok := memory.Grow(uint32(missing / cow.PageSize)); !ok {
+			return errors.New("there is no memory for a JavaScript isolate")
+		}
+	}
+	if err := i.memory.Adopt(image); err != nil {
+		return err
+	}
+	i.stack.Set(i.machine.layout.stackPointer)
+	return nil
+}
+
+// Release gives the isolate back. It is put to the state in which it was
+// given, or dropped where that cannot be done exactly.
+func (i *Isolate) Release() {
+	i.uses++
+	i.run = nil
+	if i.bad || i.uses >= maxUses {
+		i.close()
+		return
+	}
+	if _, err := i.memory.Reset(); err != nil {
+		i.close()
+		return
+	}
+	i.stack.Set(i.machine.layout.stackPointer)
+	i.fuel.Set(0)
+	if !i.machine.keep(i) {
+		i.close()
+	}
+}
+
+func (i *Isolate) close() {
+	_ = i.module.Close(context.Background()) // frees the memory; an instance without files cannot fail to close
+}
+
+// End says how a run ended.
+type End int
+
+// The ends.
+const (
+	// Finished: the guest sent its last frame.
+	Finished End = iota
+	// TimedOut: the deadline passed.
+	TimedOut
+	// Cancelled: the host asked for it.
+	Cancelled
+	// OutOfMemory: the engine itself had no memory left.
+	OutOfMemory
+	// Crashed: the engine failed. The error says how.
+	Crashed
+)
+
+// Port is how a run speaks with its host.
+type Port struct {
+	// Inbox has the frames for the guest; the first is delivered at once.
+	Inbox *Inbox
+	// Send takes a frame of the guest. It is called from the goroutine of the
+	// run, and must not keep the body. Last reports that the run is over.
+	Send func(Frame) (last bool, err error)
+}
+
+// run is one run of an isolate.
+type run struct {
+	ctx       context.Context
+	port      Port
+	started   time.Time
+	deadline  time.Time
+	interrupt End // why the guest was interrupted
+	finished  bool
+	err       error // what a door could not do
+}
+
+// bootTime is how long a program may take until the prelude has read its
+// limits.
+const bootTime = 10 * time.Second
+
+// Run delivers the frames of the inbox to the guest until it sends its last.
+//
+// The prelude finds the doors in the global __doors and leaves there: deliver,
+// a function that takes the body of a frame as string or Uint8Array, or
+// undefined when a timer is due, or null when nothing can happen any more; and
+// status, an Int32Array whose words stand in doors.go.
+//
+// An error tells more of an end other than Finished. The isolate must be
+// released after it.
+func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
+	now := time.Now()
+	r := &run{ctx: ctx, port: port, started: now, deadline: now.Add(bootTime)}
+	i.run = r
+	end, err := i.serve(i.context(ctx), r)
+	if end != Finished {
+		i.bad = true
+	}
+	return end, err
+}
+
+func (i *Isolate) serve(ctx context.Context, r *run) (End, error) {
+	for {
+		d, end := i.next(r)
+		if end != Finished {
+			return end, nil
+		}
+		err := i.deliver(ctx, d)
+		if err == nil && !r.finished {
+			err = i.drain(ctx, r)
+		}
+		switch {
+		case r.finished:
+			// An error after the last frame is of no interest to anybody, but
+			// the isolate is not used again.
+			i.bad = i.bad || err != nil
+			return Finished, nil
+		case r.err != nil:
+			return Crashed, r.err
+		case r.interrupt != Finished:
+			return r.interrupt, nil
+		case err != nil:
+			return i.classify(err)
+		}
+	}
+}
+
+// next waits for something to deliver: a frame, a timer that is due, or that
+// nothing can happen any more.
+func (i *Isolate) next(r *run) (delivery, End) {
+	if frame, ok := r.port.Inbox.take(); ok {
+		return delivery{what: aFrame, frame: frame}, Finished
+	}
+	questions, timer := i.status(wordQuestions), i.status(wordTimer)
+	if questions == 0 && timer < 0 {
+		return delivery{what: theEnd}, Finished
+	}
+	wait := time.Until(r.deadline)
+	due := timer >= 0 && time.Duration(timer)*time.Millisecond < wait
+	if due {
+		wait = time.Duration(timer) * time.Millisecond
+	}
+	frame, ok := r.port.Inbox.wait(r.ctx, wait)
+	switch {
+	case r.port.Inbox.cancelled.Load() || r.ctx.Err() != nil:
+		return delivery{}, Cancelled
+	case ok:
+		return delivery{what: aFrame, frame: frame}, Finished
+	case due:
+		return delivery{what: aTimer}, Finished
+	}
+	return delivery{}, TimedOut
+}
+
+// delivery is what deliver of the prelude is called with.
+type delivery struct {
+	what  int
+	frame Frame
+}
+
+const (
+	aFrame = iota
+	aTimer
+	theEnd
+)
+
+func (i *Isolate) deliver(ctx context.Context, d delivery) error {
+	l := i.machine.layout
+	argument := uint64(l.undefined)
+	switch d.what {
+	case theEnd:
+		argument = uint64(l.null)
+	case aFrame:
+		var err error
+		if argument, err = i.giveFrame(ctx, d.frame); err != nil {
+			return err
+		}
+	}
+	if !i.module.Memory().WriteUint32Le(l.arguments, uint32(argument)) {
+		return errLayout
+	}
+	box, err := i.call.do(ctx, uint64(l.deliver), uint64(l.undefined), 1, uint64(l.arguments))
+	if err == nil && box == 0 {
+		err = errNoMemory
+	}
+	return err
+}
+
+// drain runs what promises have made ready. Jobs may be too short for QuickJS
+// to look for an interrupt in any, and make others without end.
+func (i *Isolate) drain(ctx context.Context, r *run) error {
+	for n := 1; !r.finished && r.err == nil && r.interrupt == Finished; n++ {
+		if n%256 == 0 {
+			if r.interrupt = r.why(0); r.interrupt != Finished {
+				return nil
+			}
+		}
+		more, err := i.pending.do(ctx)
+		if err != nil || uint32(more) == 0 {
+			return err
+		}
+		if _, err := i.job.do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var (
+	errLayout   = errors.New("the image of QuickJS is not as it was made")
+	errNoMemory = errors.New("out of memory")
+)
+
+// classify tells what kind of trap an error of WebAssembly is.
+func (i *Isolate) classify(err error) (End, error) {
+	var stop *stopError
+	if errors.As(err, &stop) {
+		return stop.end, nil
+	}
+	if errors.Is(err, errNoMemory) {
+		return OutOfMemory, err
+	}
+	return Crashed, fmt.Errorf("QuickJS failed: %w", err)
+}

@@ -1,0 +1,189 @@
+package wasmfuel_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
+)
+
+// modules are written by hand in the binary format, so that each says what it
+// tests.
+func module(sections ...[]byte) []byte {
+	out := []byte("\x00asm\x01\x00\x00\x00")
+	for _, s := range sections {
+		out = append(out, s...)
+	}
+	return out
+}
+
+func section(id byte, body ...byte) []byte {
+	return append([]byte{id, byte(len(body))}, body...)
+}
+
+var (
+	noParams   = section(1, 1, 0x60, 0, 0)
+	oneFunc    = section(3, 1, 0)
+	exportRun  = section(7, 1, 3, 'r', 'u', 'n', 0, 0)
+	onePage    = section(5, 1, 0, 1)
+	endless    = module(noParams, oneFunc, exportRun, section(10, 1, 7, 0, 0x03, 0x40, 0x0c, 0, 0x0b, 0x0b))
+	recursive  = module(noParams, oneFunc, exportRun, section(10, 1, 4, 0, 0x10, 0, 0x0b))
+	bulk       = module(noParams, oneFunc, onePage, exportRun, section(10, 1, 18, 0, 0x03, 0x40, 0x41, 0, 0x41, 1, 0x41, 0xff, 0xff, 0x03, 0xfc, 11, 0, 0x0c, 0, 0x0b, 0x0b))
+	straight   = module(noParams, oneFunc, exportRun, section(10, 1, 2, 0, 0x0b))
+	startsWith = module(noParams, section(3, 2, 0, 0), section(7, 1, 3, 'r', 'u', 'n', 0, 1), section(8, 0), section(10, 2, 2, 0, 0x0b, 2, 0, 0x0b))
+	byTable    = module(noParams, section(3, 2, 0, 0), section(4, 1, 0x70, 0, 1), section(7, 1, 3, 'r', 'u', 'n', 0, 1),
+		section(9, 1, 0, 0x41, 0, 0x0b, 1, 0), section(10, 2, 7, 0, 0x03, 0x40, 0x0c, 0, 0x0b, 0x0b, 7, 0, 0x41, 0, 0x11, 0, 0, 0x0b))
+)
+
+var errOut = errors.New("out of fuel")
+
+// run runs a rewritten module and returns how often the host was asked.
+func run(t *testing.T, original []byte, units uint64, ticks int) (int, error) {
+	t.Helper()
+	rewritten, err := wasmfuel.Rewrite(original)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	r := wazero.NewRuntime(ctx)
+	defer r.Close(ctx)
+	asked := 0
+	_, err = r.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().WithFunc(func(_ context.Context, m api.Module) {
+		asked++
+		if asked > ticks {
+			panic(errOut)
+		}
+		m.ExportedGlobal(wasmfuel.Global).(api.MutableGlobal).Set(units)
+	}).Export(wasmfuel.ImportName).Instantiate(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := r.InstantiateWithConfig(ctx, rewritten, wazero.NewModuleConfig())
+	if err != nil {
+		t.Fatalf("the rewritten module is refused: %v", err)
+	}
+	_, err = m.ExportedFunction("run").Call(ctx)
+	return asked, err
+}
+
+func TestCodeThatDoesNotEndIsStoppedByItsHost(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string][]byte{"a loop": endless, "a loop reached through a table": byTable, "bulk operations": bulk} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, err := run(t, m, 1000, 5)
+			if !errors.Is(err, errOut) || asked != 6 {
+				t.Errorf("asked %d times, error %v; want 6 times and %v", asked, err, errOut)
+			}
+		})
+	}
+}
+
+func TestRecursionIsMeteredAtEachEntry(t *testing.T) {
+	t.Parallel()
+	if asked, err := run(t, recursive, 100, 5); !errors.Is(err, errOut) || asked != 6 {
+		t.Errorf("asked %d times, error %v", asked, err)
+	}
+}
+
+func TestBulkOperationsPayByTheirLength(t *testing.T) {
+	t.Parallel()
+	// 65535 bytes are 1023 units: a thousand units last for one turn only.
+	asked, err := run(t, bulk, 1000, 20)
+	if !errors.Is(err, errOut) || asked != 21 {
+		t.Errorf("asked %d times, error %v", asked, err)
+	}
+}
+
+func TestCodeThatEndsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string][]byte{"straight": straight, "with a start function": startsWith} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := run(t, m, 1000, 100); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeMeteredIsRefused(t *testing.T) {
+	t.Parallel()
+	fuelImport := append([]byte{1, byte(len(wasmfuel.ImportModule))}, wasmfuel.ImportModule...)
+	fuelImport = append(fuelImport, 1, 'x', 0, 0)
+	fuelExport := append([]byte{1, byte(len(wasmfuel.Global))}, wasmfuel.Global...)
+	fuelExport = append(fuelExport, 0, 0)
+	for name, m := range map[string][]byte{
+		"nothing":                 nil,
+		"text":                    []byte("hello"),
+		"another version":         []byte("\x00asm\x02\x00\x00\x00"),
+		"a component":             []byte("\x00asm\x0d\x00\x01\x00"),
+		"a section twice":         module(noParams, noParams),
+		"sections out of order":   module(oneFunc, noParams),
+		"an unknown section":      module(section(77, 0)),
+		"a section cut short":     module([]byte{1, 40, 1}),
+		"a list that cannot fit":  module(section(1, 0xff, 0xff, 0xff, 0xff, 0x0f)),
+		"an atomic instruction":   module(noParams, oneFunc, section(10, 1, 6, 0, 0xfe, 0x03, 0, 0x0b, 0x0b)),
+		"a tail call":             module(noParams, oneFunc, section(10, 1, 4, 0, 0x12, 0, 0x0b)),
+		"a shared memory":         module(section(2, 1, 1, 'a', 1, 'b', 2, 3, 1, 1)),
+		"the meter's own import":  module(noParams, section(2, fuelImport...)),
+		"the meter's own export":  module(noParams, oneFunc, section(7, fuelExport...), section(10, 1, 2, 0, 0x0b)),
+		"a body without an end":   module(noParams, oneFunc, section(10, 1, 2, 0, 0x01)),
+		"a body past its end":     module(noParams, oneFunc, section(10, 1, 3, 0, 0x0b, 0x0b)),
+		"more bodies than types":  module(noParams, oneFunc, section(10, 2, 2, 0, 0x0b, 2, 0, 0x0b)),
+		"a type that is not here": module(noParams, section(3, 1, 9), section(10, 1, 2, 0, 0x0b)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if out, err := wasmfuel.Rewrite(m); err == nil {
+				t.Errorf("%d bytes were made of it", len(out))
+			}
+		})
+	}
+}
+
+// FuzzRewrite holds that nothing panics, and that what wazero takes before
+// metering it takes after.
+func FuzzRewrite(f *testing.F) {
+	for _, m := range [][]byte{endless, recursive, bulk, straight, startsWith, byTable, nil, []byte("\x00asm\x01\x00\x00\x00")} {
+		f.Add(m)
+	}
+	ctx := context.Background()
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
+	f.Cleanup(func() { _ = r.Close(ctx) })
+	f.Fuzz(func(t *testing.T, original []byte) {
+		rewritten, err := wasmfuel.Rewrite(original)
+		if err != nil || hasCustomSection(original) {
+			return
+		}
+		before, err := r.CompileModule(ctx, original)
+		if err != nil {
+			return
+		}
+		defer before.Close(ctx)
+		after, err := r.CompileModule(ctx, rewritten)
+		if err != nil {
+			t.Fatalf("wazero takes the module, not its metered form: %v", err)
+		}
+		_ = after.Close(ctx)
+	})
+}
+
+// hasCustomSection looks into a module that Rewrite has parsed. wazero believes
+// the lengths in custom sections and makes room for gigabytes; they do not
+// reach it once Rewrite has dropped them.
+func hasCustomSection(module []byte) bool {
+	for at := 8; at < len(module); {
+		if module[at] == 0 {
+			return true
+		}
+		size, n := binary.Uvarint(module[at+1:])
+		at += 1 + n + int(size)
+	}
+	return false
+}

@@ -1,0 +1,80 @@
+package oauth
+
+import (
+	"net/http"
+	"strings"
+)
+
+// challenge is what a server says with 401 or 403 of the authorisation that it
+// wants (RFC 6750, 3; RFC 9728, 5.1; RFC 9449, 7.1).
+type challenge struct {
+	status       int
+	err, text    string
+	scopes       []string
+	metadata     string
+	nonce        string // for the next DPoP proof
+	insufficient bool
+}
+
+func readChallenge(resp *http.Response) challenge {
+	ch := challenge{status: resp.StatusCode, nonce: resp.Header.Get("DPoP-Nonce")}
+	for _, header := range resp.Header.Values("WWW-Authenticate") {
+		for name, value := range parameters(header) {
+			switch name {
+			case "error":
+				ch.err = value
+			case "error_description":
+				ch.text = value
+			case "scope":
+				ch.scopes = strings.Fields(value)
+			case "resource_metadata":
+				ch.metadata = value
+			}
+		}
+	}
+	ch.insufficient = ch.status == http.StatusForbidden && ch.err == "insufficient_scope"
+	return ch
+}
+
+// parameters reads the parameters of all challenges in a header; the names of
+// the schemes do not matter here.
+func parameters(header string) map[string]string {
+	found := map[string]string{}
+	for header != "" {
+		name, rest, ok := strings.Cut(header, "=")
+		if !ok {
+			break
+		}
+		// Before the name may stand the scheme, or a comma.
+		if i := strings.LastIndexAny(name, " ,\t"); i >= 0 {
+			name = name[i+1:]
+		}
+		var value string
+		if quoted, isQuoted := strings.CutPrefix(rest, `"`); isQuoted {
+			value, header = unquote(quoted)
+		} else {
+			end := strings.IndexAny(rest, ", \t")
+			if end < 0 {
+				end = len(rest)
+			}
+			value, header = rest[:end], rest[end:]
+		}
+		found[strings.ToLower(name)] = value
+	}
+	return found
+}
+
+// unquote reads the rest of a quoted string and gives what stands behind it.
+func unquote(s string) (value, rest string) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			return b.String(), s[i+1:]
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String(), ""
+}

@@ -1,0 +1,4 @@
+package oauth
+
+// Parameters reads a challenge.
+var Parameters = parameters

@@ -1,0 +1,222 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	jwtBearer     = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	tokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
+	idToken       = "urn:ietf:params:oauth:token-type:id_token"
+	idJAG         = "urn:ietf:params:oauth:token-type:id-jag"
+)
+
+// token gives the grant to use now, nil for none: one that runs out is renewed
+// first. Callers that come meanwhile wait and share it.
+func (c *Client) token(ctx context.Context) (*grant, error) {
+	if err := c.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlock()
+	if c.record == nil {
+		if err := c.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	g := c.record.current()
+	if g == nil || g.usable(c.now()) {
+		return g, nil
+	}
+	if err := c.load(ctx); err != nil { // another process may have renewed it
+		return nil, err
+	}
+	if g = c.record.current(); g.usable(c.now()) {
+		return g, nil
+	}
+	if g != nil && g.RefreshToken != "" {
+		renewed, err := c.renew(ctx, g)
+		if renewed != nil || err != nil {
+			return renewed, err
+		}
+	}
+	return nil, nil // the server's challenge says what to do
+}
+
+// renew uses the refresh token. It gives nil when that is no longer good.
+func (c *Client) renew(ctx context.Context, g *grant) (*grant, error) {
+	key, err := g.signer()
+	if err != nil {
+		return nil, err
+	}
+	issuer := c.record.Issuer
+	answer, err := c.exchange(ctx, tokenRequest{
+		endpoint: g.TokenEndpoint, audience: issuer, client: g.Client, key: key,
+		form: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.RefreshToken}, "resource": {g.Resource}},
+	})
+	if refused := (*tokenError)(nil); errors.As(err, &refused) {
+		g.RefreshToken = ""
+		return nil, c.save(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &servers{Resource: g.Resource, Auth: authServer{Issuer: issuer, Token: g.TokenEndpoint}}
+	return c.keep(ctx, s, g.Client, g.Key, g.Scopes, answer)
+}
+
+func (g *grant) signer() (*signer, error) {
+	if g.Key == "" {
+		return nil, nil
+	}
+	return readKey(g.Key)
+}
+
+// challenged gives the grant to use after the server refused the one that was
+// used, nil for a request without one.
+func (c *Client) challenged(ctx context.Context, used *grant, ch challenge) (*grant, error) {
+	if err := c.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer c.unlock()
+	if err := c.load(ctx); err != nil {
+		return nil, err
+	}
+	// Somebody else has logged in or renewed it meanwhile.
+	if g := c.record.current(); g.usable(c.now()) && (used == nil || g.AccessToken != used.AccessToken) {
+		return g, nil
+	}
+	s, err := c.discover(ctx, ch.metadata)
+	if err != nil {
+		return nil, err
+	}
+	mine := c.record.Grants[s.Auth.Issuer]
+	if ch.insufficient && mine != nil && len(ch.scopes) > 0 && within(ch.scopes, mine.Scopes) {
+		return nil, &Refused{fmt.Sprintf("the token has the scope that it asks for (%s)", strings.Join(ch.scopes, " "))}
+	}
+	scopes := c.scopes(s, mine, ch.scopes)
+	if c.c.Grant != AuthorizationCode {
+		return c.machine(ctx, s, scopes)
+	}
+	if !ch.insufficient && mine != nil && mine.RefreshToken != "" && c.record.Issuer == s.Auth.Issuer {
+		if g, err := c.renew(ctx, mine); g != nil || err != nil {
+			return g, err
+		}
+	}
+	return nil, c.need(ctx, s, scopes, ch, used != nil)
+}
+
+// need records that a person must log in.
+func (c *Client) need(ctx context.Context, s *servers, scopes []string, ch challenge, had bool) error {
+	n := &Needed{Issuer: s.Auth.Issuer, Scopes: scopes, Metadata: ch.metadata, StepUp: ch.insufficient, Reason: "nobody has logged in"}
+	switch {
+	case ch.insufficient:
+		n.Reason = "the login does not go far enough"
+	case had || c.record.Grants[s.Auth.Issuer] != nil:
+		n.Reason = "the login has run out"
+	}
+	c.record.Needed = n
+	if err := c.save(ctx); err != nil {
+		return err
+	}
+	return n
+}
+
+// scopes are what to ask for: what the challenge names, else what the resource
+// supports, with what was granted before and what the config adds.
+func (c *Client) scopes(s *servers, before *grant, challenged []string) []string {
+	scopes := challenged
+	if len(scopes) == 0 {
+		scopes = s.Scopes
+	}
+	if before != nil {
+		scopes = union(before.Scopes, scopes)
+	}
+	scopes = union(scopes, c.c.Scopes)
+	if c.c.Grant == AuthorizationCode && slices.Contains(s.Auth.Scopes, "offline_access") {
+		scopes = union(scopes, []string{"offline_access"})
+	}
+	return scopes
+}
+
+// machine gets a token without a person.
+func (c *Client) machine(ctx context.Context, s *servers, scopes []string) (*grant, error) {
+	if c.c.Issuer != "" && strings.TrimSuffix(c.c.Issuer, "/") != strings.TrimSuffix(s.Auth.Issuer, "/") {
+		return nil, &Refused{fmt.Sprintf("its credentials are of the issuer %s, but it names %s", c.c.Issuer, s.Auth.Issuer)}
+	}
+	client := registration{ID: c.c.ClientID, Secret: c.c.ClientSecret, Method: method(c.c.ClientSecret, c.c.PrivateKey, s.Auth.TokenMethods)}
+	form := url.Values{"resource": {s.Resource}}
+	if len(scopes) > 0 {
+		form.Set("scope", strings.Join(scopes, " "))
+	}
+	switch c.c.Grant {
+	case ClientCredentials:
+		form.Set("grant_type", "client_credentials")
+	default:
+		assertion, err := c.assertion(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		form.Set("grant_type", jwtBearer)
+		form.Set("assertion", assertion)
+	}
+	key, text, err := s.bind()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.exchange(ctx, tokenRequest{endpoint: s.Auth.Token, audience: s.Auth.Issuer, client: client, key: key, form: form})
+	if refused := (*tokenError)(nil); errors.As(err, &refused) {
+		return nil, &Refused{refused.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.keep(ctx, s, client, text, scopes, answer)
+}
+
+// bind makes a key to bind a token to, where the authorization server can do
+// that.
+func (s *servers) bind() (*signer, string, error) {
+	if !slices.Contains(s.Auth.DPoP, "ES256") {
+		return nil, "", nil
+	}
+	return newKey()
+}
+
+// assertion is what a workload or an enterprise login shows to the
+// authorization server.
+func (c *Client) assertion(ctx context.Context, s *servers) (string, error) {
+	if c.c.Assertion == nil {
+		return "", &Refused{"no token to exchange is configured"}
+	}
+	token, err := c.c.Assertion(ctx)
+	if err != nil || c.c.Grant == Workload {
+		return token, err
+	}
+	idp := c.c.IDP
+	endpoint := idp.TokenEndpoint
+	if endpoint == "" {
+		found, err := c.authServer(ctx, idp.Issuer)
+		if err != nil {
+			return "", err
+		}
+		endpoint = found.Token
+	}
+	answer, err := c.exchange(ctx, tokenRequest{
+		endpoint: endpoint, audience: idp.Issuer,
+		client: registration{ID: idp.ClientID, Secret: idp.ClientSecret, Method: method(idp.ClientSecret, "", nil)},
+		form: url.Values{
+			"grant_type": {tokenExchange}, "requested_token_type": {idJAG},
+			"subject_token": {token}, "subject_token_type": {idToken},
+			"audience": {s.Auth.Issuer}, "resource": {s.Resource},
+		},
+	})
+	if err != nil {
+		return "", fmt.Errorf("the identity provider: %w", err)
+	}
+	return answer.AccessToken, nil
+}

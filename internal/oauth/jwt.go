@@ -1,0 +1,131 @@
+package oauth
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	_ "crypto/sha256" // the hashes of the signatures
+	_ "crypto/sha512"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+// signer signs JSON Web Tokens (RFC 7515) with one key.
+type signer struct {
+	key       crypto.Signer
+	algorithm string
+	hash      crypto.Hash
+}
+
+// readKey reads a private key in PEM: PKCS 8, SEC 1 or PKCS 1.
+func readKey(text string) (*signer, error) {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, errors.New("the private key is not in PEM")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		if ec, ecErr := x509.ParseECPrivateKey(block.Bytes); ecErr == nil {
+			key, err = ec, nil
+		} else if r, rsaErr := x509.ParsePKCS1PrivateKey(block.Bytes); rsaErr == nil {
+			key, err = r, nil
+		}
+	}
+	if err != nil {
+		return nil, errors.New("the private key cannot be read: want PKCS 8, SEC 1 or PKCS 1 in PEM")
+	}
+	switch key := key.(type) {
+	case *ecdsa.PrivateKey:
+		switch key.Curve {
+		case elliptic.P256():
+			return &signer{key, "ES256", crypto.SHA256}, nil
+		case elliptic.P384():
+			return &signer{key, "ES384", crypto.SHA384}, nil
+		case elliptic.P521():
+			return &signer{key, "ES512", crypto.SHA512}, nil
+		}
+	case *rsa.PrivateKey:
+		return &signer{key, "RS256", crypto.SHA256}, nil
+	case ed25519.PrivateKey:
+		return &signer{key, "EdDSA", 0}, nil
+	}
+	return nil, fmt.Errorf("the private key is of a kind that is not known here: %T", key)
+}
+
+// newKey makes a key for DPoP proofs and gives it in PEM too.
+func newKey() (*signer, string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, "", err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, "", err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	return &signer{key, "ES256", crypto.SHA256}, string(text), nil
+}
+
+func (s *signer) sign(header, claims map[string]any) (string, error) {
+	header["alg"] = s.algorithm
+	h, err := json.Marshal(header)
+	if err != nil {
+		return "", err
+	}
+	c, err := json.Marshal(claims)
+	if err != nil {
+		return "", err
+	}
+	text := encode(h) + "." + encode(c)
+	signature, err := s.signature([]byte(text))
+	return text + "." + encode(signature), err
+}
+
+func (s *signer) signature(text []byte) ([]byte, error) {
+	digest := text
+	if s.hash != 0 {
+		h := s.hash.New()
+		h.Write(text)
+		digest = h.Sum(nil)
+	}
+	key, isEC := s.key.(*ecdsa.PrivateKey)
+	if !isEC {
+		return s.key.Sign(rand.Reader, digest, s.hash)
+	}
+	// RFC 7518, 3.4: both numbers in the size of the curve, not ASN.1.
+	r, t, err := ecdsa.Sign(rand.Reader, key, digest)
+	if err != nil {
+		return nil, err
+	}
+	size := (key.Curve.Params().BitSize + 7) / 8
+	return append(padded(r, size), padded(t, size)...), nil
+}
+
+func padded(n *big.Int, size int) []byte { return n.FillBytes(make([]byte, size)) }
+
+func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// assertionLife is how long an assertion holds.
+const assertionLife = 2 * time.Minute
+
+// assertion is a client's proof of itself to an authorization server
+// (RFC 7523, 3).
+func (s *signer) assertion(clientID, audience, keyID string, now time.Time) (string, error) {
+	header := map[string]any{"typ": "JWT"}
+	if keyID != "" {
+		header["kid"] = keyID
+	}
+	return s.sign(header, map[string]any{
+		"iss": clientID, "sub": clientID, "aud": audience, "jti": rand.Text(),
+		"iat": now.Unix(), "exp": now.Add(assertionLife).Unix(),
+	})
+}

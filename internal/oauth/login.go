@@ -1,0 +1,238 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Visit shows a person the address to go to, and gives the address that the
+// browser was sent back to. Redirect is the begin of that.
+type Visit func(ctx context.Context, address string) (back string, err error)
+
+// Login lets a person log in: it finds the authorization server, makes itself
+// known there, has the person visit it, and keeps the token. Redirect is where
+// the browser comes back to.
+func (c *Client) Login(ctx context.Context, redirect string, visit Visit) error {
+	if c.given.Grant != AuthorizationCode {
+		return fmt.Errorf("the grant %s needs no login", c.given.Grant)
+	}
+	if err := c.lock(ctx); err != nil {
+		return err
+	}
+	defer c.unlock()
+	if err := c.load(ctx); err != nil {
+		return err
+	}
+	needed := c.record.Needed
+	if needed == nil {
+		var err error
+		if needed, err = c.probe(ctx); err != nil {
+			return err
+		}
+	}
+	s, err := c.discover(ctx, needed.Metadata)
+	if err != nil {
+		return err
+	}
+	if !s.Auth.assumed && !slices.Contains(s.Auth.Challenges, "S256") {
+		return &Refused{"the authorization server " + s.Auth.Issuer + " does not support PKCE"}
+	}
+	if needed.Issuer != s.Auth.Issuer || len(needed.Scopes) == 0 {
+		needed.Scopes = c.scopes(s, c.record.Grants[s.Auth.Issuer], needed.Scopes)
+	}
+	client, err := c.register(ctx, s, redirect)
+	if err != nil {
+		return err
+	}
+	answer, key, err := c.authorize(ctx, s, client, redirect, needed.Scopes, visit)
+	if err != nil {
+		return err
+	}
+	_, err = c.keep(ctx, s, client, key, needed.Scopes, answer)
+	return err
+}
+
+// Logout forgets all tokens.
+func (c *Client) Logout(ctx context.Context) error {
+	if err := c.lock(ctx); err != nil {
+		return err
+	}
+	defer c.unlock()
+	c.record = &record{Grants: map[string]*grant{}}
+	return c.save(ctx)
+}
+
+// probe asks the server what it wants, with a request that any server answers.
+func (c *Client) probe(ctx context.Context) (*Needed, error) {
+	body := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.c.Resource, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	ch := readChallenge(resp)
+	return &Needed{Scopes: ch.scopes, Metadata: ch.metadata}, nil
+}
+
+// authorize has the person visit the authorization server and gets the token
+// for what comes back (RFC 6749, 4.1; RFC 7636; RFC 9207).
+func (c *Client) authorize(ctx context.Context, s *servers, client registration, redirect string, scopes []string, visit Visit) (*tokenAnswer, string, error) {
+	state, verifier := rand.Text(), rand.Text()+rand.Text()
+	sum := sha256.Sum256([]byte(verifier))
+	query := url.Values{
+		"response_type": {"code"}, "client_id": {client.ID}, "redirect_uri": {redirect}, "state": {state},
+		"code_challenge": {encode(sum[:])}, "code_challenge_method": {"S256"}, "resource": {s.Resource},
+	}
+	if len(scopes) > 0 {
+		query.Set("scope", strings.Join(scopes, " "))
+	}
+	if slices.Contains(scopes, "offline_access") {
+		query.Set("prompt", "consent") // OpenID Connect Core, 11
+	}
+	address, err := url.Parse(s.Auth.Authorization)
+	if err != nil {
+		return nil, "", err
+	}
+	for name, values := range address.Query() {
+		if !query.Has(name) {
+			query[name] = values
+		}
+	}
+	address.RawQuery = query.Encode()
+	back, err := visit(ctx, address.String())
+	if err != nil {
+		return nil, "", err
+	}
+	code, err := s.readReturn(back, state)
+	if err != nil {
+		return nil, "", err
+	}
+	key, text, err := s.bind()
+	if err != nil {
+		return nil, "", err
+	}
+	answer, err := c.exchange(ctx, tokenRequest{
+		endpoint: s.Auth.Token, audience: s.Auth.Issuer, client: client, key: key,
+		form: url.Values{
+			"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {redirect},
+			"code_verifier": {verifier}, "resource": {s.Resource},
+		},
+	})
+	return answer, text, err
+}
+
+// readReturn reads the code out of the address that the browser was sent to,
+// and checks that it comes from the authorization server that was visited.
+func (s *servers) readReturn(back, state string) (code string, err error) {
+	u, err := url.Parse(strings.TrimSpace(back))
+	if err != nil {
+		return "", errors.New("what came back is not an address")
+	}
+	q := u.Query()
+	if q.Get("state") != state {
+		return "", errors.New("what came back belongs to another login: its state is not the one that was sent")
+	}
+	issuer := q.Get("iss")
+	switch {
+	case s.Auth.NamesIssuer && issuer == "":
+		return "", errors.New("what came back does not name its issuer, which the authorization server promised")
+	case issuer != "" && issuer != s.Auth.Issuer:
+		return "", fmt.Errorf("what came back is from the issuer %q, not from %q", issuer, s.Auth.Issuer)
+	case issuer != "" && !s.Auth.NamesIssuer:
+		return "", fmt.Errorf("what came back names the issuer %q, which the authorization server does not do", issuer)
+	}
+	if refused := q.Get("error"); refused != "" {
+		return "", &tokenError{Code: refused, Text: q.Get("error_description")}
+	}
+	if code = q.Get("code"); code == "" {
+		return "", errors.New("what came back has no code")
+	}
+	return code, nil
+}
+
+// register makes the client known to the authorization server: with what the
+// operator gave it, with its metadata document, or by registration.
+func (c *Client) register(ctx context.Context, s *servers, redirect string) (registration, error) {
+	if c.c.ClientID != "" {
+		if c.c.Issuer != "" && strings.TrimSuffix(c.c.Issuer, "/") != strings.TrimSuffix(s.Auth.Issuer, "/") {
+			return registration{}, &Refused{fmt.Sprintf("the client id is of the issuer %s, but the server names %s", c.c.Issuer, s.Auth.Issuer)}
+		}
+		return registration{ID: c.c.ClientID, Secret: c.c.ClientSecret, Method: method(c.c.ClientSecret, c.c.PrivateKey, s.Auth.TokenMethods)}, nil
+	}
+	if c.c.MetadataURL != "" && s.Auth.MetadataURLs {
+		return registration{ID: c.c.MetadataURL, Method: byNone}, nil
+	}
+	if g := c.record.Grants[s.Auth.Issuer]; g != nil && g.Client.Redirect == redirect && g.Client.ID != "" {
+		return g.Client, nil
+	}
+	if s.Auth.Registration == "" {
+		return registration{}, &Refused{"the authorization server " + s.Auth.Issuer + " registers no clients: have its operator give you a client id"}
+	}
+	return c.registerAt(ctx, s, redirect)
+}
+
+// registerAt registers the client (RFC 7591).
+func (c *Client) registerAt(ctx context.Context, s *servers, redirect string) (registration, error) {
+	wanted := byNone
+	if len(s.Auth.TokenMethods) > 0 && !slices.Contains(s.Auth.TokenMethods, byNone) {
+		wanted = method("a secret to come", "", s.Auth.TokenMethods)
+	}
+	body, err := json.Marshal(map[string]any{
+		"client_name": "Toolroom", "application_type": "native", "redirect_uris": []string{redirect},
+		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"},
+		"token_endpoint_auth_method": wanted,
+	})
+	if err != nil {
+		return registration{}, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Auth.Registration, bytes.NewReader(body))
+	if err != nil {
+		return registration{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return registration{}, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
+	if err != nil {
+		return registration{}, err
+	}
+	if resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusOK {
+		refused := &tokenError{}
+		if json.Unmarshal(data, refused) == nil && refused.Code != "" {
+			return registration{}, refused
+		}
+		return registration{}, fmt.Errorf("the registration at %s answered with status %d", s.Auth.Registration, resp.StatusCode)
+	}
+	var got struct {
+		ID     string `json:"client_id"`
+		Secret string `json:"client_secret"`
+		Method string `json:"token_endpoint_auth_method"`
+	}
+	if err := json.Unmarshal(data, &got); err != nil || got.ID == "" {
+		return registration{}, fmt.Errorf("the registration at %s gave no client id", s.Auth.Registration)
+	}
+	if got.Method == "" {
+		got.Method = method(got.Secret, "", s.Auth.TokenMethods)
+	}
+	return registration{ID: got.ID, Secret: got.Secret, Method: got.Method, Redirect: redirect}, nil
+}

@@ -1,0 +1,334 @@
+package oauth_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/oauth"
+)
+
+// world is a resource and its authorization server, in one.
+type world struct {
+	*httptest.Server
+	mu            sync.Mutex
+	valid         map[string]string // access tokens and their scopes
+	refresh       map[string]bool
+	tokenRequests []url.Values
+	registrations int
+	seen          atomic.Int64 // requests to the resource
+	seq           int
+	wantScope     string
+	expiresIn     int
+	iss           string // in the answer of the authorization endpoint; "" for the right one
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{valid: map[string]string{}, refresh: map[string]bool{}, expiresIn: 3600}
+	mux := http.NewServeMux()
+	w.Server = httptest.NewServer(mux)
+	t.Cleanup(w.Close)
+	answer := func(rw http.ResponseWriter, status int, v any) {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(status)
+		json.NewEncoder(rw).Encode(v)
+	}
+	mux.HandleFunc("/mcp", w.resource)
+	mux.HandleFunc("/.well-known/oauth-protected-resource/mcp", func(rw http.ResponseWriter, r *http.Request) {
+		answer(rw, 200, map[string]any{"resource": w.URL + "/mcp", "authorization_servers": []string{w.URL}})
+	})
+	mux.HandleFunc("/.well-known/oauth-authorization-server", func(rw http.ResponseWriter, r *http.Request) {
+		answer(rw, 200, map[string]any{
+			"issuer": w.URL, "authorization_endpoint": w.URL + "/authorize", "token_endpoint": w.URL + "/token",
+			"registration_endpoint": w.URL + "/register", "code_challenge_methods_supported": []string{"S256"},
+			"authorization_response_iss_parameter_supported": true,
+		})
+	})
+	mux.HandleFunc("/register", func(rw http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		w.registrations++
+		w.mu.Unlock()
+		answer(rw, 201, map[string]any{"client_id": "registered", "token_endpoint_auth_method": "none"})
+	})
+	mux.HandleFunc("/authorize", func(rw http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		iss := w.iss
+		if iss == "" {
+			iss = w.URL
+		}
+		back := url.Values{"code": {q.Get("scope") + "|code"}, "state": {q.Get("state")}, "iss": {iss}}
+		http.Redirect(rw, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
+	})
+	mux.HandleFunc("/token", func(rw http.ResponseWriter, r *http.Request) {
+		r.ParseForm()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.tokenRequests = append(w.tokenRequests, r.PostForm)
+		scope, _, _ := strings.Cut(r.PostForm.Get("code"), "|")
+		if r.PostForm.Get("grant_type") == "refresh_token" {
+			if !w.refresh[r.PostForm.Get("refresh_token")] {
+				answer(rw, 400, map[string]any{"error": "invalid_grant"})
+				return
+			}
+			delete(w.refresh, r.PostForm.Get("refresh_token")) // they are good for once
+			scope = w.wantScope
+		}
+		w.seq++
+		token, refresh := "access-"+string(rune('a'+w.seq)), "refresh-"+string(rune('a'+w.seq))
+		w.valid[token], w.refresh[refresh] = scope, true
+		answer(rw, 200, map[string]any{"access_token": token, "token_type": "Bearer", "refresh_token": refresh, "expires_in": w.expiresIn})
+	})
+	return w
+}
+
+func (w *world) resource(rw http.ResponseWriter, r *http.Request) {
+	w.seen.Add(1)
+	w.mu.Lock()
+	scope, ok := w.valid[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+	want := w.wantScope
+	w.mu.Unlock()
+	where := `, resource_metadata="` + w.URL + `/.well-known/oauth-protected-resource/mcp"`
+	switch {
+	case !ok:
+		rw.Header().Set("WWW-Authenticate", `Bearer scope="`+want+`"`+where)
+		rw.WriteHeader(http.StatusUnauthorized)
+	case r.Header.Get("Want") != "" && !strings.Contains(scope, r.Header.Get("Want")):
+		rw.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="`+r.Header.Get("Want")+`"`+where)
+		rw.WriteHeader(http.StatusForbidden)
+	default:
+		body, _ := io.ReadAll(r.Body)
+		rw.Write(body)
+	}
+}
+
+// drop makes all access tokens invalid.
+func (w *world) drop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.valid)
+}
+
+type store struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+func (s *store) Load(context.Context) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.data, nil
+}
+
+func (s *store) Save(_ context.Context, data []byte, _ []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data = data
+	return nil
+}
+
+func (s *store) Learn([]string) {}
+
+func (w *world) client(s *store) *oauth.Client {
+	return oauth.New(oauth.Config{Resource: w.URL + "/mcp"}, s, w.Client())
+}
+
+func (w *world) post(t *testing.T, c *oauth.Client, want string) (string, error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+"/mcp", strings.NewReader("body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want != "" {
+		req.Header.Set("Want", want)
+	}
+	resp, err := (&http.Client{Transport: c.Transport(nil)}).Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != 200 {
+		return "", errors.New(resp.Status)
+	}
+	return string(body), nil
+}
+
+func (w *world) login(t *testing.T, c *oauth.Client) error {
+	t.Helper()
+	return c.Login(t.Context(), "http://127.0.0.1:1/callback", func(_ context.Context, address string) (string, error) {
+		client := *w.Client()
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		resp, err := client.Get(address)
+		if err != nil {
+			return "", err
+		}
+		resp.Body.Close()
+		return resp.Header.Get("Location"), nil
+	})
+}
+
+func TestALoginIsNeededOnceAndServesEveryClientOfTheStore(t *testing.T) {
+	t.Parallel()
+	w, s := newWorld(t), &store{}
+	c := w.client(s)
+	var needed *oauth.Needed
+	if _, err := w.post(t, c, ""); !errors.As(err, &needed) || needed.StepUp {
+		t.Fatalf("without a login: %v", err)
+	}
+	other := w.client(s) // as another process
+	if waiting, err := other.Waiting(t.Context()); err != nil || waiting == nil {
+		t.Fatalf("another process sees %v, %v", waiting, err)
+	}
+	if err := w.login(t, other); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*oauth.Client{other, c} {
+		if body, err := w.post(t, c, ""); err != nil || body != "body" {
+			t.Errorf("after the login: %q, %v", body, err)
+		}
+	}
+	form := w.tokenRequests[0]
+	if form.Get("resource") != w.URL+"/mcp" || form.Get("code_verifier") == "" {
+		t.Errorf("the token was asked for with %v", form)
+	}
+}
+
+func TestARefusedTokenIsRenewedOnceForAllWhoUseIt(t *testing.T) {
+	t.Parallel()
+	w, c := newWorld(t), (*oauth.Client)(nil)
+	c = w.client(&store{})
+	w.post(t, c, "")
+	if err := w.login(t, c); err != nil {
+		t.Fatal(err)
+	}
+	w.drop()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := w.post(t, c, ""); err != nil {
+				t.Errorf("a request with a token that was dropped: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if n := len(w.tokenRequests); n != 2 {
+		t.Errorf("the token endpoint was asked %d times, want once for the login and once for the renewal", n)
+	}
+}
+
+func TestALoginThatDoesNotGoFarEnoughIsWidenedAndNotAskedForTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.wantScope = "read"
+	c := w.client(&store{})
+	w.post(t, c, "")
+	if err := w.login(t, c); err != nil {
+		t.Fatal(err)
+	}
+	var needed *oauth.Needed
+	if _, err := w.post(t, c, "write"); !errors.As(err, &needed) || !needed.StepUp || strings.Join(needed.Scopes, " ") != "read write" {
+		t.Fatalf("a request that needs more: %v", err)
+	}
+	if err := w.login(t, c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.post(t, c, "write"); err != nil {
+		t.Fatalf("after the second login: %v", err)
+	}
+	// What the token is said to have, and the server still does not see in it.
+	w.mu.Lock()
+	for token := range w.valid {
+		w.valid[token] = ""
+	}
+	w.mu.Unlock()
+	var refused *oauth.Refused
+	if _, err := w.post(t, c, "write"); !errors.As(err, &refused) {
+		t.Errorf("a server that wants what it has: %v", err)
+	}
+}
+
+func TestWhatComesBackFromAnotherIssuerIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.iss = "https://evil.example"
+	c := w.client(&store{})
+	if err := w.login(t, c); err == nil || !strings.Contains(err.Error(), "evil.example") {
+		t.Errorf("got %v", err)
+	}
+	if len(w.tokenRequests) != 0 {
+		t.Error("the code was sent all the same")
+	}
+}
+
+func TestTokensGoToTheirServerOnly(t *testing.T) {
+	t.Parallel()
+	w, s := newWorld(t), &store{}
+	c := w.client(s)
+	w.post(t, c, "")
+	if err := w.login(t, c); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan string, 1)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Authorization") }))
+	defer elsewhere.Close()
+	resp, err := (&http.Client{Transport: c.Transport(nil)}).Get(elsewhere.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if sent := <-got; sent != "" {
+		t.Errorf("another server got %q", sent)
+	}
+}
+
+func TestRegistrationIsUsedAgainWithItsIssuer(t *testing.T) {
+	t.Parallel()
+	w, s := newWorld(t), &store{}
+	c := w.client(s)
+	for range 2 {
+		if err := w.login(t, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.registrations != 1 {
+		t.Errorf("the client was registered %d times", w.registrations)
+	}
+}
+
+func TestLoopbackTakesTheFirstWhoComes(t *testing.T) {
+	t.Parallel()
+	l, err := oauth.NewLoopback(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	resp, err := http.Get(l.Redirect() + "?code=1&error=%3Cscript%3E")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if strings.Contains(string(body), "<script>") {
+		t.Errorf("the page shows %s", body)
+	}
+	if back, err := l.Wait(t.Context()); err != nil || !strings.Contains(back, "code=1") {
+		t.Errorf("got %q, %v", back, err)
+	}
+}
+
+func FuzzChallenge(f *testing.F) {
+	f.Add(`Bearer realm="a, b", error="insufficient_scope", scope="x y", DPoP algs="ES256"`)
+	f.Add(base64.StdEncoding.EncodeToString([]byte("x")))
+	f.Fuzz(func(t *testing.T, header string) {
+		oauth.Parameters(header)
+	})
+}

@@ -1,0 +1,202 @@
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// How a client proves itself at the token endpoint (RFC 7591, 2).
+const (
+	byBasic = "client_secret_basic"
+	byPost  = "client_secret_post"
+	byKey   = "private_key_jwt"
+	byNone  = "none"
+)
+
+// registration is what a client is to an authorization server.
+type registration struct {
+	ID     string `json:"id,omitempty"`
+	Secret string `json:"secret,omitempty"`
+	Method string `json:"method,omitempty"`
+	// Redirect is the address that a registered client is sent back to.
+	Redirect string `json:"redirect,omitempty"`
+}
+
+// tokenError is the refusal of a token endpoint (RFC 6749, 5.2).
+type tokenError struct {
+	Code string `json:"error"`
+	Text string `json:"error_description"`
+}
+
+// Error is the code and what the server says to it.
+func (e *tokenError) Error() string {
+	text := "the authorization server refused: " + e.Code
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	return text
+}
+
+// tokenAnswer is RFC 6749, 5.1.
+type tokenAnswer struct {
+	AccessToken  string  `json:"access_token"`
+	TokenType    string  `json:"token_type"`
+	ExpiresIn    float64 `json:"expires_in"`
+	RefreshToken string  `json:"refresh_token"`
+	Scope        *string `json:"scope"`
+}
+
+// tokenRequest is one request to a token endpoint.
+type tokenRequest struct {
+	endpoint string
+	audience string // of a client's assertion: the issuer
+	client   registration
+	key      *signer // that the token is to be bound to; nil for none
+	form     url.Values
+}
+
+// exchange asks a token endpoint. A server that wants a nonce in the proof is
+// asked once more.
+func (c *Client) exchange(ctx context.Context, r tokenRequest) (*tokenAnswer, error) {
+	for again := true; ; again = false {
+		resp, err := c.post(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument))
+		resp.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode == http.StatusOK {
+			var answer tokenAnswer
+			if err := json.Unmarshal(data, &answer); err != nil || answer.AccessToken == "" {
+				return nil, fmt.Errorf("the token endpoint %s answered without a token", r.endpoint)
+			}
+			return &answer, nil
+		}
+		refused := &tokenError{}
+		if json.Unmarshal(data, refused) != nil || refused.Code == "" {
+			return nil, fmt.Errorf("the token endpoint %s answered with status %d", r.endpoint, resp.StatusCode)
+		}
+		if !again || refused.Code != "use_dpop_nonce" || !c.dpop.note(resp) {
+			return nil, refused
+		}
+	}
+}
+
+func (c *Client) post(ctx context.Context, r tokenRequest) (*http.Response, error) {
+	if err := safe(r.endpoint); err != nil {
+		return nil, err
+	}
+	form := url.Values{}
+	for name, values := range r.form {
+		form[name] = values
+	}
+	basic := false
+	switch r.client.Method {
+	case byBasic:
+		basic = true
+	case byKey:
+		key, err := readKey(c.c.PrivateKey)
+		if err != nil {
+			return nil, err
+		}
+		assertion, err := key.assertion(r.client.ID, r.audience, c.c.KeyID, c.now())
+		if err != nil {
+			return nil, err
+		}
+		form.Set("client_id", r.client.ID)
+		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
+		form.Set("client_assertion", assertion)
+	case byPost:
+		form.Set("client_id", r.client.ID)
+		form.Set("client_secret", r.client.Secret)
+	default:
+		if r.client.ID != "" {
+			form.Set("client_id", r.client.ID)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	if basic {
+		// RFC 6749, 2.3.1: both are encoded as in a form first.
+		req.SetBasicAuth(url.QueryEscape(r.client.ID), url.QueryEscape(r.client.Secret))
+	}
+	if r.key != nil {
+		proof, err := r.key.proof(req, "", c.dpop.get(req.URL), c.now())
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("DPoP", proof)
+	}
+	// A token endpoint that sends elsewhere would get the secrets taken there.
+	client := *c.http
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client.Do(req)
+}
+
+// method picks how a client with these credentials proves itself.
+func method(secret, key string, supported []string) string {
+	switch {
+	case key != "":
+		return byKey
+	case secret == "":
+		return byNone
+	case len(supported) == 0 || slices.Contains(supported, byBasic):
+		return byBasic
+	case slices.Contains(supported, byPost):
+		return byPost
+	default:
+		return byBasic
+	}
+}
+
+// keep takes a token into the record, as what an issuer gave for the scopes
+// that were asked for.
+func (c *Client) keep(ctx context.Context, s *servers, client registration, key string, asked []string, a *tokenAnswer) (*grant, error) {
+	g := &grant{
+		Client: client, Resource: s.Resource, TokenEndpoint: s.Auth.Token,
+		AccessToken: a.AccessToken, TokenType: cmp.Or(a.TokenType, "Bearer"), RefreshToken: a.RefreshToken,
+		Scopes: asked, Key: key,
+	}
+	if a.Scope != nil && strings.TrimSpace(*a.Scope) != "" {
+		g.Scopes = strings.Fields(*a.Scope)
+	}
+	if a.ExpiresIn > 0 {
+		g.Expires = c.now().Add(time.Duration(a.ExpiresIn * float64(time.Second)))
+	}
+	if before := c.record.Grants[s.Auth.Issuer]; before != nil && g.RefreshToken == "" && before.Client.ID == client.ID {
+		g.RefreshToken = before.RefreshToken // it stays good where no new one comes
+	}
+	c.record.Grants[s.Auth.Issuer] = g
+	c.record.Issuer, c.record.Needed = s.Auth.Issuer, nil
+	return g, c.save(ctx)
+}
+
+// union is both lists without repetition, in order.
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, s := range b {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func within(part, whole []string) bool {
+	return !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(whole, s) })
+}

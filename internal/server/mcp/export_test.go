@@ -1,0 +1,4 @@
+package mcpserver
+
+// KeepAlive is keepAlive, for tests.
+var KeepAlive = keepAlive

@@ -1,0 +1,76 @@
+package mcpserver
+
+import (
+	"crypto/rand"
+	"mime"
+	"net/http"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// sseSession is a client of the two endpoints of 2024-11-05.
+type sseSession struct {
+	owner     string
+	transport *mcp.SSEServerTransport
+}
+
+// SSE is the endpoint for clients of 2024-11-05 that know no other: they listen
+// to one stream and post their messages to an address that it names.
+func (s *Server) SSE() http.Handler {
+	var mu sync.Mutex
+	sessions := map[string]*sseSession{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who := s.o.Identity(r.Context()).Key()
+		switch r.Method {
+		case http.MethodGet:
+			id := rand.Text()
+			keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				w.Header().Set("Cache-Control", "no-cache, no-transform")
+				session := &sseSession{owner: who, transport: &mcp.SSEServerTransport{
+					Endpoint: r.URL.Path + "?session=" + id, Response: w, MaxRequestBodyBytes: maxBody,
+				}}
+				mu.Lock()
+				sessions[id] = session
+				mu.Unlock()
+				defer func() {
+					mu.Lock()
+					defer mu.Unlock()
+					delete(sessions, id)
+				}()
+				s.serveSSE(r, session.transport)
+			}), w, r, keepAlivePeriod)
+		case http.MethodPost:
+			mu.Lock()
+			session := sessions[r.URL.Query().Get("session")]
+			mu.Unlock()
+			// Whoever has seen the address is not yet its owner.
+			if session == nil || session.owner != who {
+				http.Error(w, "there is no such session; open the stream again", http.StatusNotFound)
+				return
+			}
+			// A web page of another origin can post text without being asked.
+			if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+				http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
+				return
+			}
+			session.transport.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Allow", "GET, POST")
+			http.Error(w, "GET opens the stream, POST sends a message", http.StatusMethodNotAllowed)
+		}
+	})
+}
+
+// serveSSE serves a stream until its client leaves.
+func (s *Server) serveSSE(r *http.Request, t *mcp.SSEServerTransport) {
+	session, err := s.server.Connect(r.Context(), t, nil)
+	if err != nil {
+		s.o.Log.Warn("a stream was not opened", "error", err)
+		return
+	}
+	<-r.Context().Done()
+	// The client has gone: what cannot be told to it is no failure.
+	_ = session.Close()
+}

@@ -1,0 +1,169 @@
+package mcpserver_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
+	"github.com/toolroom/toolroom/source"
+)
+
+func TestAClosedStreamEndsTheCall(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	began, ended := make(chan struct{}), make(chan struct{})
+	f.add("slow:it", func(ctx context.Context, _ *source.Request) (*source.Output, error) {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+		return nil, ctx.Err()
+	})
+	for _, capabilities := range []string{``, `"elicitation":{}`} {
+		began, ended = make(chan struct{}), make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow__it","arguments":{},
+			"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{`+capabilities+`}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": modern, "Mcp-Method": "tools/call", "Mcp-Name": "slow__it"} {
+			req.Header.Set(name, v)
+		}
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				resp.Body.Close()
+			}
+		}()
+		<-began
+		cancel()
+		<-gone
+		<-ended
+	}
+}
+
+func TestAnOldClientListensToOneStreamAndPostsToAnAddress(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	client := mcp.NewClient(&mcp.Implementation{Name: "old", Version: "1"}, nil)
+	s, err := client.Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: f.url + "/sse"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo__it", Arguments: map[string]any{"a": 1}}); err != nil || text(r) != `{"a":1}` {
+		t.Errorf("got %v, %v", r, err)
+	}
+}
+
+func TestTheAddressOfAnOldSessionIsGoodForItsOwnerAlone(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	do := func(subject, method, path, body string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), method, f.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(subjectHeader, subject)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp
+	}
+	stream := bufio.NewScanner(do("ada", http.MethodGet, "/sse", "").Body)
+	address := ""
+	for address == "" && stream.Scan() {
+		address, _ = strings.CutPrefix(stream.Text(), "data: ")
+		if !strings.HasPrefix(address, "/") {
+			address = ""
+		}
+	}
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for _, c := range []struct {
+		subject, path string
+		status        int
+	}{{"ada", address, http.StatusAccepted}, {"eve", address, http.StatusNotFound}, {"ada", "/sse?session=guessed", http.StatusNotFound}} {
+		if resp := do(c.subject, http.MethodPost, c.path, ping); resp.StatusCode != c.status {
+			t.Errorf("%s at %s got %s", c.subject, c.path, resp.Status)
+		}
+	}
+}
+
+func TestASilentStreamIsKeptAlive(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mcpserver.KeepAlive(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Write([]byte("data: a\n\n"))
+			w.(http.Flusher).Flush()
+			<-release
+			w.Write([]byte("data: b\n\n"))
+		}), w, r, time.Millisecond)
+	}))
+	defer h.Close()
+	resp, err := http.Get(h.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var lines []string
+	scanner := bufio.NewScanner(resp.Body)
+	for scanner.Scan() {
+		if scanner.Text() == ": alive" && len(lines) == 1 {
+			close(release)
+		}
+		if line := scanner.Text(); line != "" && (len(lines) == 0 || lines[len(lines)-1] != line) {
+			lines = append(lines, line)
+		}
+	}
+	if got := strings.Join(lines, "|"); !strings.HasPrefix(got, "data: a|: alive|data: b") {
+		t.Errorf("the stream was %s", got)
+	}
+	if resp.Header.Get("X-Accel-Buffering") != "no" {
+		t.Error("proxies may hold the stream back")
+	}
+}
+
+func TestAClientOnStdioIsAskedInEitherEra(t *testing.T) {
+	inEachEra(t, direct(t), func(t *testing.T, f *fixture, version string) {
+		var runs atomic.Int64
+		f.add("ask:it", asks(&runs))
+		fromClient, toServer := io.Pipe()
+		fromServer, toClient := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			f.server.Stdio(ctx, fromClient, toClient)
+		}()
+		defer func() { cancel(); <-ended }()
+		client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+			ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "ada"}}, nil
+			},
+		})
+		s, err := client.Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "ask__it"})
+		if err != nil || text(r) != `{"name":"ada"}{"name":"ada"}` || runs.Load() != 1 {
+			t.Errorf("got %v, %v after %d runs", r, err, runs.Load())
+		}
+	})
+}

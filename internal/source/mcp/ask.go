@@ -1,0 +1,193 @@
+package mcpsource
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/source"
+)
+
+// maxRounds is how often a server may come back with questions in one call.
+const maxRounds = 16
+
+// What a server is told of its client. An older one hears it once for all
+// callers: that there are folders is not said, for it would take the folders of
+// one caller for everybody's.
+const (
+	tasks    = `"extensions":{"` + taskExtension + `":{}}`
+	forAll   = `{"elicitation":{"form":{},"url":{}},"sampling":{},` + tasks + `}`
+	elicits  = `"elicitation":{"form":{},"url":{}},`
+	samples  = `"sampling":{},`
+	hasRoots = `"roots":{},`
+)
+
+// abilities are what the caller of one call can be asked.
+func abilities(a source.Asker) json.RawMessage {
+	text := "{"
+	for _, can := range []struct{ method, capability string }{
+		{source.MethodElicit, elicits},
+		{source.MethodSample, samples},
+		{source.MethodRoots, hasRoots},
+	} {
+		if a.Can(can.method) {
+			text += can.capability
+		}
+	}
+	return json.RawMessage(text + tasks + "}")
+}
+
+// converse calls a tool, answering what the server asks in between, and gives
+// the raw result.
+func (s *Source) converse(ctx context.Context, up *upstream, c *call) (json.RawMessage, error) {
+	headers, err := s.paramHeaders(ctx, up, c.req)
+	if err != nil {
+		return nil, err
+	}
+	arguments := c.req.Arguments
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	var replies []wire.Field
+	for range maxRounds {
+		raw, err := up.call(ctx, &wire.Request{
+			Method: "tools/call",
+			Name:   c.req.Tool.Name,
+			Params: append([]wire.Field{wire.String("name", c.req.Tool.Name), {Name: "arguments", Value: arguments}}, replies...),
+			Header: headers,
+			Owner:  c,
+
+			Capabilities: abilities(c.ask),
+		})
+		if err != nil {
+			return nil, err
+		}
+		r, err := readRound(raw)
+		if err != nil {
+			return nil, err
+		}
+		switch r.ResultType {
+		case "task":
+			return s.await(ctx, up, c, raw)
+		case "input_required":
+			answers, err := s.answer(ctx, c, r.Questions)
+			if err != nil {
+				return nil, err
+			}
+			replies = nil
+			if answers != nil {
+				replies = append(replies, wire.Field{Name: "inputResponses", Value: answers})
+			}
+			if len(r.State) > 0 {
+				replies = append(replies, wire.Field{Name: "requestState", Value: r.State})
+			}
+		default:
+			return raw, nil
+		}
+	}
+	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s has asked %d times for more before it answers", s.o.Namespace, maxRounds)
+}
+
+// round is what tells a result from one that asks for more.
+type round struct {
+	ResultType string                     `json:"resultType"`
+	Questions  map[string]json.RawMessage `json:"inputRequests"`
+	State      json.RawMessage            `json:"requestState"`
+}
+
+func readRound(raw json.RawMessage) (round, error) {
+	var r round
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, fmt.Errorf("its result cannot be read: %w", err)
+	}
+	return r, nil
+}
+
+// answer answers all questions of a round. It gives nil where there are none.
+func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawMessage) (json.RawMessage, error) {
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	questions := map[string]source.Question{}
+	for key, raw := range asked {
+		var q source.Question
+		if err := json.Unmarshal(raw, &q); err != nil {
+			return nil, fmt.Errorf("its question %q cannot be read: %w", key, err)
+		}
+		questions[key] = q
+	}
+	answers, err := c.ask.Ask(ctx, questions)
+	if err != nil {
+		return nil, err
+	}
+	for key, q := range questions {
+		answers[key] = withDefaults(q, answers[key])
+	}
+	return json.Marshal(answers)
+}
+
+// withDefaults fills in the defaults of the fields that an accepted form leaves
+// out. What is no form stays as it is.
+func withDefaults(q source.Question, answer json.RawMessage) json.RawMessage {
+	if q.Method != source.MethodElicit {
+		return answer
+	}
+	var form struct {
+		Schema struct {
+			Properties map[string]struct {
+				Default json.RawMessage `json:"default"`
+			} `json:"properties"`
+		} `json:"requestedSchema"`
+	}
+	var given, filled map[string]json.RawMessage
+	if json.Unmarshal(q.Params, &form) != nil || json.Unmarshal(answer, &given) != nil || string(given["action"]) != `"accept"` {
+		return answer
+	}
+	content := map[string]json.RawMessage{}
+	for name, field := range form.Schema.Properties {
+		if len(field.Default) > 0 {
+			content[name] = field.Default
+		}
+	}
+	if len(content) == 0 || len(given["content"]) > 0 && json.Unmarshal(given["content"], &filled) != nil {
+		return answer
+	}
+	maps.Copy(content, filled)
+	var err error
+	if given["content"], err = json.Marshal(content); err != nil {
+		return answer
+	}
+	whole, err := json.Marshal(given)
+	if err != nil {
+		return answer
+	}
+	return whole
+}
+
+// asked answers a question that a server of an older revision sends as a
+// request of its own. Where it does not say which call it belongs to and more
+// than one runs, nobody is asked: it may show what is another caller's.
+func (s *Source) asked(ctx context.Context, owner any, method string, params json.RawMessage) (json.RawMessage, error) {
+	c, _ := owner.(*call)
+	if c == nil && method != source.MethodRoots {
+		c = s.calls.only()
+	}
+	if c == nil {
+		return nil, fmt.Errorf("%s does not say which call it belongs to", method)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	q := source.Question{Method: method, Params: params}
+	// A call may ask several things at once.
+	key := "q" + strconv.FormatInt(c.asked.Add(1), 10)
+	answers, err := c.ask.Ask(ctx, map[string]source.Question{key: q})
+	if err != nil {
+		return nil, err
+	}
+	return withDefaults(q, answers[key]), nil
+}

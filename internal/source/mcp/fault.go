@@ -1,0 +1,65 @@
+package mcpsource
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/oauth"
+	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+)
+
+// fault gives the error of a request its meaning, for the caller and for the
+// link.
+func (l *link) fault(ctx context.Context, up *upstream, what string, err error) error {
+	if ctx.Err() != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			l.doubt(up)
+		}
+		return ctx.Err()
+	}
+	var ours *toolroom.Error
+	if errors.As(err, &ours) {
+		return ours
+	}
+	if needed := (*oauth.Needed)(nil); errors.As(err, &needed) {
+		return l.unauthorised(up, needed)
+	}
+	namespace := l.s.o.Namespace
+	if refused := (*oauth.Refused)(nil); errors.As(err, &refused) {
+		return toolroom.Errorf(toolroom.CodeDenied, "the MCP server %s did not let us %s: %w", namespace, what, refused).
+			WithHint("have its operator grant what is missing")
+	}
+	var rpc *wire.Error
+	if errors.As(err, &rpc) {
+		e := toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s refused to %s: %s", namespace, what, rpc.Message)
+		e.Details = map[string]any{"rpc_code": rpc.Code}
+		if len(rpc.Data) > 0 {
+			e.Details["rpc_data"] = json.RawMessage(rpc.Data)
+		}
+		return e
+	}
+	l.lose(up, err.Error())
+	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s did not answer the request to %s: %w", namespace, what, err)
+	if tail := up.stderr.tail(); tail != "" {
+		e.Details = map[string]any{"stderr": tail}
+	}
+	return e.WithHint("the next call connects anew; see what is wrong: toolroom sources test %s", namespace)
+}
+
+// callFault is fault for a call: a server that refuses a tool which it does not
+// list has no such tool.
+func (s *Source) callFault(ctx context.Context, l *link, up *upstream, tool toolroom.ID, err error) error {
+	fault := l.fault(ctx, up, "call "+tool.Name, err)
+	if rpc := (*wire.Error)(nil); !errors.As(err, &rpc) || toolroom.CodeOf(fault) != toolroom.CodeUpstreamError {
+		return fault
+	}
+	tools, listErr := s.list(ctx, up)
+	listed := slices.ContainsFunc(tools, func(t toolroom.Tool) bool { return t.ID.Name == tool.Name })
+	if listErr != nil || listed {
+		return fault
+	}
+	return toolroom.Errorf(toolroom.CodeToolNotFound, "the MCP server %s has no tool %s (any more)", s.o.Namespace, tool.Name)
+}

@@ -1,0 +1,181 @@
+package mcpsource
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/source"
+)
+
+// maxPages bounds a list that never ends.
+const maxPages = 1000
+
+// known is what must be remembered of the tools to call them.
+type known struct {
+	mu       sync.Mutex
+	listed   bool
+	bindings map[string][]wire.Binding // by tool; most have none
+}
+
+func (k *known) set(bindings map[string][]wire.Binding) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.listed, k.bindings = true, bindings
+}
+
+func (k *known) of(tool string) (bindings []wire.Binding, listed bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.bindings[tool], k.listed
+}
+
+// list reads all pages of the server's tools.
+func (s *Source) list(ctx context.Context, up *upstream) ([]toolroom.Tool, error) {
+	if _, offers := up.session.Server().Capabilities["tools"]; !offers {
+		return nil, nil
+	}
+	var tools []toolroom.Tool
+	bindings := map[string][]wire.Binding{}
+	cursor := ""
+	for range maxPages {
+		page, err := up.listTools(ctx, cursor)
+		if err != nil {
+			return nil, err
+		}
+		for _, raw := range page.Tools {
+			tool, err := readTool(s.o.Namespace, raw)
+			if err == nil {
+				var found []wire.Binding
+				if found, err = wire.ParamHeaders(tool.InputSchema); len(found) > 0 {
+					bindings[tool.ID.Name] = found
+				}
+			}
+			if err != nil {
+				s.o.Log.Warn("a tool of an MCP server was left out", "source", s.o.Namespace, "error", err)
+				continue
+			}
+			tools = append(tools, tool)
+		}
+		if page.NextCursor == "" || page.NextCursor == cursor {
+			s.tools.set(bindings)
+			return tools, nil
+		}
+		cursor = page.NextCursor
+	}
+	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the tool list of %s has more than %d pages", s.o.Namespace, maxPages)
+}
+
+type toolsPage struct {
+	Tools      []json.RawMessage `json:"tools"`
+	NextCursor string            `json:"nextCursor"`
+}
+
+func (up *upstream) listTools(ctx context.Context, cursor string) (*toolsPage, error) {
+	r := &wire.Request{Method: "tools/list"}
+	if cursor != "" {
+		r.Params = []wire.Field{wire.String("cursor", cursor)}
+	}
+	raw, err := up.call(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	page := &toolsPage{}
+	if err := json.Unmarshal(raw, page); err != nil {
+		return nil, fmt.Errorf("its tool list cannot be read: %w", err)
+	}
+	return page, nil
+}
+
+// paramHeaders gives the headers that a modern server wants to see the
+// arguments in. They stand in the tool's definition: where the tools are known
+// from an earlier run only, they are listed first.
+func (s *Source) paramHeaders(ctx context.Context, up *upstream, req *source.Request) (map[string]string, error) {
+	if s.o.Command != "" || !up.session.Server().Modern() {
+		return nil, nil
+	}
+	bindings, listed := s.tools.of(req.Tool.Name)
+	if !listed {
+		if _, err := s.list(ctx, up); err != nil {
+			return nil, err
+		}
+		bindings, _ = s.tools.of(req.Tool.Name)
+	}
+	return wire.Headers(bindings, req.Arguments), nil
+}
+
+// refreshed reports whether a call was refused because the tool's definition
+// has changed, and the new one is known now.
+func (s *Source) refreshed(ctx context.Context, up *upstream, err error) bool {
+	var rpc *wire.Error
+	if !errors.As(err, &rpc) || rpc.Code != wire.CodeHeaderMismatch {
+		return false
+	}
+	s.changed()
+	_, err = s.list(ctx, up)
+	return err == nil
+}
+
+// readTool reads a tool as the server sent it.
+func readTool(namespace string, raw json.RawMessage) (toolroom.Tool, error) {
+	var wire struct {
+		Name         string          `json:"name"`
+		Title        string          `json:"title"`
+		Description  string          `json:"description"`
+		InputSchema  json.RawMessage `json:"inputSchema"`
+		OutputSchema json.RawMessage `json:"outputSchema"`
+		Annotations  struct {
+			Title       string `json:"title"`
+			ReadOnly    *bool  `json:"readOnlyHint"`
+			Destructive *bool  `json:"destructiveHint"`
+			Idempotent  *bool  `json:"idempotentHint"`
+			OpenWorld   *bool  `json:"openWorldHint"`
+		} `json:"annotations"`
+	}
+	if err := json.Unmarshal(raw, &wire); err != nil {
+		return toolroom.Tool{}, fmt.Errorf("a tool definition of %s cannot be read: %w", namespace, err)
+	}
+	id := toolroom.ID{Namespace: namespace, Name: wire.Name}
+	if err := id.Validate(); err != nil {
+		return toolroom.Tool{}, err
+	}
+	title := wire.Title
+	if title == "" {
+		title = wire.Annotations.Title
+	}
+	return toolroom.Tool{
+		ID: id, Title: title, Description: wire.Description,
+		InputSchema: wire.InputSchema, OutputSchema: wire.OutputSchema,
+		Hints: toolroom.Hints{
+			ReadOnly: wire.Annotations.ReadOnly, Destructive: wire.Annotations.Destructive,
+			Idempotent: wire.Annotations.Idempotent, OpenWorld: wire.Annotations.OpenWorld,
+		},
+		Source: toolroom.SourceMCP,
+		Raw:    raw,
+	}, nil
+}
+
+// readResult reads a result as the server sent it: structured content is the
+// value; content alone is made a value by the runner.
+func readResult(tool toolroom.ID, raw json.RawMessage) (*source.Output, error) {
+	var wire struct {
+		Content           []toolroom.Content `json:"content"`
+		StructuredContent json.RawMessage    `json:"structuredContent"`
+		IsError           bool               `json:"isError"`
+		ResultType        string             `json:"resultType"`
+	}
+	if err := json.Unmarshal(raw, &wire); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the result of %s cannot be read: %w", tool, err)
+	}
+	if wire.ResultType != "" && wire.ResultType != "complete" {
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s answered with a result of type %q, which cannot be carried on here yet", tool, wire.ResultType)
+	}
+	if string(wire.StructuredContent) == "null" {
+		wire.StructuredContent = nil
+	}
+	return &source.Output{Value: wire.StructuredContent, Content: wire.Content, Failed: wire.IsError, Raw: raw}, nil
+}

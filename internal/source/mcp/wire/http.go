@@ -1,0 +1,375 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// ErrSessionGone says that a server of an older revision has forgotten the
+// session. The request was not carried out: it can be made again on a new one.
+var ErrSessionGone = errors.New("the server has ended the session")
+
+// StatusError is an HTTP status in place of an answer.
+type StatusError struct {
+	Code int
+	// Text is the begin of the body, where it is text.
+	Text string
+}
+
+// Error names the status.
+func (e *StatusError) Error() string {
+	text := fmt.Sprintf("the server answered with status %d %s", e.Code, http.StatusText(e.Code))
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	return text
+}
+
+const (
+	// maxRefusal is how much of a refusal is read.
+	maxRefusal = 64 << 10
+	// maxResumes is how often in a row a broken stream is taken up again
+	// without anything coming on it.
+	maxResumes = 5
+	// drainTime is how long a stream whose answer has come may take to end, so
+	// that its connection can be used again.
+	drainTime = 500 * time.Millisecond
+	// openTime is how long to wait for the stream of an older server.
+	openTime = time.Second
+)
+
+// HTTP is the transport to a streamable HTTP endpoint. Client adds what the
+// server wants to see besides the protocol's own headers.
+func HTTP(url string, client *http.Client) Transport {
+	return &httpTransport{url: url, client: client}
+}
+
+type httpTransport struct {
+	url    string
+	client *http.Client
+	s      *Session
+
+	mu      sync.Mutex
+	session string // of the older revisions
+}
+
+func (t *httpTransport) attach(s *Session) { t.s = s }
+
+// ready opens the stream on which an older server speaks by itself: what it
+// says before that is lost.
+func (t *httpTransport) ready() {
+	if t.s.Server().Modern() {
+		return
+	}
+	opened := make(chan struct{})
+	t.s.spawn(func() { t.overhear(sync.OnceFunc(func() { close(opened) })) })
+	select {
+	case <-opened:
+	case <-time.After(openTime): // it may send nothing before it has something to say
+	case <-t.s.Ended():
+	}
+}
+
+func (t *httpTransport) send(ctx context.Context, m *outgoing) error {
+	// The exchange outlives the caller's context by what is still to be read of
+	// a stream whose answer has come.
+	exchange, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	stopOpen := context.AfterFunc(t.s.open, cancel)
+	finish := func() { stopOpen(); cancel() }
+	rest, err := t.exchange(exchange, m)
+	stop()
+	if rest == nil || !t.s.spawn(func() { drain(rest); finish() }) {
+		finish()
+	}
+	if err != nil && t.s.open.Err() != nil {
+		return t.s.over()
+	}
+	return err
+}
+
+// exchange sends a message and takes in what comes back. Rest is what is still
+// to be read after the answer, nil for nothing.
+func (t *httpTransport) exchange(ctx context.Context, m *outgoing) (rest io.ReadCloser, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(m.body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	t.headers(req.Header, m)
+	resp, err := t.client.Do(req)
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.StatusCode < 300 {
+		t.keepSession(resp)
+		if m.id != 0 && kind == "text/event-stream" {
+			return t.follow(ctx, m, resp.Body)
+		}
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode >= 300:
+		return nil, t.refusal(m, resp)
+	case m.id == 0:
+		_, _ = io.CopyN(io.Discard, resp.Body, maxRefusal)
+		return nil, nil
+	case kind == "application/json":
+		return nil, t.whole(m, resp.Body)
+	default:
+		return nil, fmt.Errorf("the server answered with the content type %q, which is not MCP's", resp.Header.Get("Content-Type"))
+	}
+}
+
+func (t *httpTransport) headers(h http.Header, m *outgoing) {
+	if m.version != "" {
+		h.Set("MCP-Protocol-Version", m.version)
+	}
+	if m.modern() {
+		if m.method != "" {
+			h.Set("Mcp-Method", m.method)
+		}
+		if m.name != "" {
+			h.Set("Mcp-Name", headerValue(m.name))
+		}
+		for name, value := range m.header {
+			h.Set(name, headerValue(value))
+		}
+		return
+	}
+	if session := t.sessionID(); session != "" {
+		h.Set("Mcp-Session-Id", session)
+	}
+}
+
+func (t *httpTransport) sessionID() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.session
+}
+
+// keepSession remembers the session that an older server has begun.
+func (t *httpTransport) keepSession(resp *http.Response) {
+	if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.session == "" {
+			t.session = id
+		}
+	}
+}
+
+// refusal reads the answer to a request that was refused: an error of the
+// protocol, or the status alone.
+func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	var answer message
+	isRPC := json.Unmarshal(body, &answer) == nil && answer.Error != nil
+	id, ours := answer.answers()
+	ours = isRPC && ours && id == m.id
+	inSession := !m.modern() && m.version != "" && t.sessionID() != ""
+	if inSession && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusBadRequest && isRPC && !ours) {
+		t.s.end(ErrSessionGone)
+		return ErrSessionGone
+	}
+	if isRPC {
+		return answer.Error
+	}
+	return &StatusError{resp.StatusCode, firstLine(resp.Header.Get("Content-Type"), body)}
+}
+
+// firstLine is the begin of a text, for an error message.
+func firstLine(contentType string, body []byte) string {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	if kind != "text/plain" && kind != "application/json" {
+		return ""
+	}
+	line, _, _ := bytes.Cut(bytes.TrimSpace(body), []byte("\n"))
+	const most = 200
+	return string(bytes.ToValidUTF8(line[:min(len(line), most)], nil))
+}
+
+// whole reads an answer in one piece.
+func (t *httpTransport) whole(m *outgoing, body io.Reader) error {
+	raw, err := io.ReadAll(io.LimitReader(body, maxMessage+1))
+	if err != nil {
+		return fmt.Errorf("the answer broke off: %w", err)
+	}
+	if len(raw) > maxMessage {
+		return fmt.Errorf("the answer has more than %d bytes", maxMessage)
+	}
+	if err := t.s.receive(raw, m.id); err != nil {
+		return err
+	}
+	if !t.s.settled(m.id) {
+		return errors.New("the server answered another request than the one that was made")
+	}
+	return nil
+}
+
+// follow reads a stream until the request has its answer. A stream that breaks
+// off is taken up again where the server, an older one, has named its events.
+func (t *httpTransport) follow(ctx context.Context, m *outgoing, body io.ReadCloser) (rest io.ReadCloser, err error) {
+	last, pause := "", time.Duration(0)
+	for resumes := 0; ; resumes++ {
+		events := newEventStream(body)
+		for {
+			e, err := events.next()
+			if err != nil {
+				body.Close()
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
+				}
+				if last == "" || m.modern() || resumes >= maxResumes {
+					return nil, fmt.Errorf("the stream broke off before the answer: %w", unexpected(err))
+				}
+				break
+			}
+			if e.id != "" {
+				last = e.id
+			}
+			if e.retry > 0 {
+				pause = e.retry
+			}
+			if len(e.data) == 0 {
+				continue
+			}
+			resumes = 0
+			if err := t.s.receive(e.data, m.id); err != nil {
+				body.Close()
+				return nil, err
+			}
+			if t.s.settled(m.id) {
+				return body, nil
+			}
+		}
+		if body, err = t.resume(ctx, last, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// drain reads a stream to its end, if that is near, so that its connection is
+// used again.
+func drain(body io.ReadCloser) {
+	timer := time.AfterFunc(drainTime, func() { body.Close() })
+	defer timer.Stop()
+	_, _ = io.Copy(io.Discard, body)
+	body.Close()
+}
+
+// resume takes a stream up after the event named last.
+func (t *httpTransport) resume(ctx context.Context, last string, pause time.Duration) (io.ReadCloser, error) {
+	if pause == 0 {
+		pause = firstReopen
+	}
+	select {
+	case <-time.After(min(pause, lastReopen)):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	resp, err := t.get(ctx, last)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// get opens a stream of an older server.
+func (t *httpTransport) get(ctx context.Context, last string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	t.headers(req.Header, &outgoing{version: t.s.Server().Version})
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	resp, err := t.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); resp.StatusCode != http.StatusOK || kind != "text/event-stream" {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+		return nil, &StatusError{resp.StatusCode, firstLine(resp.Header.Get("Content-Type"), text)}
+	}
+	return resp, nil
+}
+
+// overhear keeps the stream open on which an older server speaks by itself,
+// where it has one.
+func (t *httpTransport) overhear(opened func()) {
+	var wait reopening
+	last := ""
+	for {
+		resp, err := t.get(t.s.open, last)
+		opened()
+		var status *StatusError
+		if errors.As(err, &status) && status.Code < 500 || t.s.open.Err() != nil {
+			return // it has none
+		}
+		pause := wait.next()
+		if err == nil {
+			wait = reopening{}
+			events := newEventStream(resp.Body)
+			for {
+				e, err := events.next()
+				if err != nil {
+					break
+				}
+				if e.id != "" {
+					last = e.id
+				}
+				if e.retry > 0 {
+					pause = min(e.retry, lastReopen)
+				}
+				if len(e.data) > 0 && t.s.receive(e.data, 0) != nil {
+					break
+				}
+			}
+			resp.Body.Close()
+		}
+		select {
+		case <-time.After(pause):
+		case <-t.s.open.Done():
+			return
+		}
+	}
+}
+
+// close tells an older server that its session is over.
+func (t *httpTransport) close() {
+	if session := t.sessionID(); session != "" && !errors.Is(t.s.Err(), ErrSessionGone) {
+		ctx, cancel := context.WithTimeout(context.Background(), farewell)
+		defer cancel()
+		if req, err := http.NewRequestWithContext(ctx, http.MethodDelete, t.url, nil); err == nil {
+			t.headers(req.Header, &outgoing{version: t.s.Server().Version})
+			if resp, err := t.client.Do(req); err == nil {
+				resp.Body.Close()
+			}
+		}
+	}
+}

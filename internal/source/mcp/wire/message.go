@@ -1,0 +1,147 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// Codes of JSON-RPC and MCP errors that this client tells apart or sends.
+const (
+	codeMethodNotFound     = -32601
+	codeInternal           = -32603
+	CodeHeaderMismatch     = -32020
+	codeUnsupportedVersion = -32022
+)
+
+// Error is a JSON-RPC error as the server sent it.
+type Error struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Error is the message with its code.
+func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
+
+// Field is a member of a JSON object, its value raw.
+type Field struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// String is a field with a string as its value.
+func String(name, value string) Field {
+	text, _ := json.Marshal(value) // a string always has JSON
+	return Field{name, text}
+}
+
+// message is one JSON-RPC message in either direction.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  *Error          `json:"error"`
+}
+
+// outgoing is a message to the server, with what a transport must know of it.
+type outgoing struct {
+	id     int64 // zero: no answer is expected
+	method string
+	name   string // what the method is about, for the header Mcp-Name
+	header map[string]string
+	body   []byte
+	// version is the protocol's, empty before it is agreed on. Modern messages
+	// say everything in themselves; older ones belong to a session.
+	version string
+}
+
+func (m *outgoing) modern() bool { return m.version >= modernVersion }
+
+// encode writes a request or, with id zero, a notification. Values go out byte
+// for byte; only line ends between tokens are taken out, which end a message on
+// stdio.
+func encode(id int64, method string, fields []Field) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(`{"jsonrpc":"2.0",`)
+	if id != 0 {
+		b.WriteString(`"id":`)
+		b.Write(strconv.AppendInt(b.AvailableBuffer(), id, 10))
+		b.WriteByte(',')
+	}
+	b.WriteString(`"method":"`)
+	b.WriteString(method)
+	b.WriteByte('"')
+	if len(fields) > 0 {
+		b.WriteString(`,"params":`)
+		if err := writeObject(&b, fields); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+func encodeAnswer(id, result json.RawMessage, failed *Error) ([]byte, error) {
+	fields := []Field{{"jsonrpc", json.RawMessage(`"2.0"`)}, {"id", id}}
+	if failed != nil {
+		text, err := json.Marshal(failed)
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, Field{"error", text})
+	} else {
+		fields = append(fields, Field{"result", result})
+	}
+	var b bytes.Buffer
+	err := writeObject(&b, fields)
+	return b.Bytes(), err
+}
+
+func writeObject(b *bytes.Buffer, fields []Field) error {
+	b.WriteByte('{')
+	for i, f := range fields {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('"')
+		b.WriteString(f.Name)
+		b.WriteString(`":`)
+		if bytes.IndexByte(f.Value, '\n') < 0 && bytes.IndexByte(f.Value, '\r') < 0 {
+			b.Write(f.Value)
+			continue
+		}
+		if err := json.Compact(b, f.Value); err != nil {
+			return fmt.Errorf("%s is not JSON: %w", f.Name, err)
+		}
+	}
+	b.WriteByte('}')
+	return nil
+}
+
+// decode reads what came in one piece: a message, or a batch of them, which the
+// revision of 2025-03-26 allows.
+func decode(raw []byte) ([]message, error) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) > 0 && raw[0] == '[' {
+		var batch []message
+		err := json.Unmarshal(raw, &batch)
+		return batch, err
+	}
+	var m message
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return nil, err
+	}
+	return []message{m}, nil
+}
+
+// answers gives the number of the request that a message answers.
+func (m *message) answers() (int64, bool) {
+	if m.Method != "" || len(m.ID) == 0 {
+		return 0, false
+	}
+	id, err := strconv.ParseInt(string(m.ID), 10, 64)
+	return id, err == nil
+}

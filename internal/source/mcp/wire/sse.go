@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync"
+)
+
+// sseTransport is HTTP+SSE of 2024-11-05: one stream carries all that the
+// server says, and names the address that messages are posted to.
+type sseTransport struct {
+	*httpTransport
+	once  sync.Once
+	named chan struct{} // closed when post is known
+	post  string
+}
+
+func newSSE(t *httpTransport) *sseTransport {
+	return &sseTransport{httpTransport: &httpTransport{url: t.url, client: t.client}, named: make(chan struct{})}
+}
+
+func (t *sseTransport) ready() {}
+
+func (t *sseTransport) send(ctx context.Context, m *outgoing) error {
+	t.once.Do(func() { t.s.spawn(t.read) })
+	select {
+	case <-t.named:
+	case <-t.s.Ended():
+		return t.s.over()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.post, bytes.NewReader(m.body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	t.headers(req.Header, m)
+	resp, err := t.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	if resp.StatusCode >= 300 {
+		return &StatusError{resp.StatusCode, firstLine(resp.Header.Get("Content-Type"), text)}
+	}
+	return nil
+}
+
+// read reads the stream; without it there is no session.
+func (t *sseTransport) read() {
+	resp, err := t.get(t.s.open, "")
+	if err != nil {
+		t.s.end(err)
+		return
+	}
+	defer resp.Body.Close()
+	events := newEventStream(resp.Body)
+	named := false
+	for {
+		e, err := events.next()
+		switch {
+		case err != nil:
+			t.s.end(fmt.Errorf("the stream broke off: %w", unexpected(err)))
+			return
+		case e.kind == "endpoint" && !named:
+			post, err := t.resolve(string(e.data))
+			if err != nil {
+				t.s.end(err)
+				return
+			}
+			named, t.post = true, post
+			close(t.named)
+		case len(e.data) > 0:
+			if err := t.s.receive(e.data, 0); err != nil {
+				t.s.end(err)
+				return
+			}
+		}
+	}
+}
+
+// resolve reads the address for messages. It must be on the same server, for
+// the credentials go there too.
+func (t *sseTransport) resolve(text string) (string, error) {
+	base, err := url.Parse(t.url)
+	if err != nil {
+		return "", err
+	}
+	u, err := base.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	if u.Scheme != base.Scheme || u.Host != base.Host {
+		return "", errors.New("the server wants messages at another host: " + u.Host)
+	}
+	return u.String(), nil
+}
+
+func (t *sseTransport) close() {}

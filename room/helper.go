@@ -1,0 +1,29 @@
+package room
+
+import (
+	"context"
+
+	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/guest"
+)
+
+// RunHelper makes this program the helper that a room has started it as: a
+// worker that runs JavaScript, or the guest inside a sandbox. A program that
+// names itself in [Options.Helper] calls it first in main, and exits with code
+// when it was a helper.
+//
+//	if code, ok := room.RunHelper(os.Args[1:]); ok {
+//		os.Exit(code)
+//	}
+func RunHelper(args []string) (code int, ok bool) {
+	if len(args) == 0 {
+		return 0, false
+	}
+	switch args[0] {
+	case guest.MainArg:
+		return guest.Main(args[1:]), true
+	case js.WorkerArg:
+		return js.Worker(context.Background(), args[1:]), true
+	}
+	return 0, false
+}

@@ -1,0 +1,121 @@
+//go:build integration
+
+package integration
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What each server lists, of the tools that it shows to a client which can ask
+// its user and its model, but has no folders.
+var (
+	everythingTools = []string{
+		"echo", "get-annotated-message", "get-env", "get-resource-links", "get-resource-reference", "get-structured-content",
+		"get-sum", "get-tiny-image", "gzip-file-as-resource", "simulate-research-query", "toggle-simulated-logging",
+		"toggle-subscriber-updates", "trigger-elicitation-request", "trigger-long-running-operation",
+		"trigger-sampling-request", "trigger-url-elicitation",
+	}
+	filesystemTools = []string{
+		"create_directory", "directory_tree", "edit_file", "get_file_info", "list_allowed_directories", "list_directory",
+		"list_directory_with_sizes", "move_file", "read_file", "read_media_file", "read_multiple_files", "read_text_file",
+		"search_files", "write_file",
+	}
+	memoryTools = []string{
+		"add_observations", "create_entities", "create_relations", "delete_entities", "delete_observations",
+		"delete_relations", "open_nodes", "read_graph", "search_nodes",
+	}
+)
+
+// TestUpstreamsOfEveryEra lists and calls servers that others wrote, of both
+// eras and over every transport.
+func TestUpstreamsOfEveryEra(t *testing.T) {
+	r := newRoom(t, nil)
+	proxy := func(flags ...string) string {
+		return r.listening("/mcp", func(port string) []string {
+			args := append([]string{npmProgram(t, "mcp-proxy"), "--port", port, "--host", "127.0.0.1"}, flags...)
+			return append(args, node(t), npmProgram(t, "mcp-server-memory"))
+		})
+	}
+	everything := func(kind, path string) string {
+		return r.listening(path, func(string) []string { return []string{npmProgram(t, "mcp-server-everything"), kind} })
+	}
+	url := func(u string) object { return object{"mcp": object{"url": u}} }
+	upstreams := []struct {
+		name    string
+		source  object
+		version string
+		tools   []string
+		call    []string
+		prints  string
+	}{
+		{"everything-stdio", npmServer(t, "mcp-server-everything", "stdio"), "2025-11-25", everythingTools, []string{"echo", "message=hi"}, "Echo: hi"},
+		{"everything-http", url(everything("streamableHttp", "/mcp")), "2025-11-25", everythingTools, []string{"get-sum", "a=3", "b=4"}, "is 7"},
+		{"everything-sse", url(everything("sse", "/sse")), "2025-11-25", everythingTools, []string{"echo", "message=hi"}, "Echo: hi"},
+		{"filesystem", r.filesystem(), "2025-11-25", filesystemTools, []string{"list_allowed_directories"}, r.files},
+		{"memory", npmServer(t, "mcp-server-memory"), "2025-11-25", memoryTools, []string{"read_graph"}, "entities"},
+		{"memory-modern", url(proxy()), "2026-07-28", memoryTools, []string{"read_graph"}, "entities"},
+		{"memory-legacy", url(proxy("--no-modern")), "2025-11-25", memoryTools, []string{"read_graph"}, "entities"},
+		{"thinking", npmServer(t, "mcp-server-sequential-thinking"), "2025-11-25", []string{"sequentialthinking"}, []string{"sequentialthinking", "thought=x", "nextThoughtNeeded=false", "thoughtNumber=1", "totalThoughts=1"}, "thoughtNumber"},
+	}
+	sources := object{}
+	for _, u := range upstreams {
+		sources[u.name] = u.source
+	}
+	r.configure(sources)
+	for _, u := range upstreams {
+		t.Run(u.name, func(t *testing.T) {
+			r := r.in(t)
+			test := decode[struct{ State, Reason, Error string }](t, r.toolroom(0, "sources", "test", u.name, "--json").stdout)
+			if test.State != "ready" || test.Reason != "protocol "+u.version {
+				t.Errorf("the source is %+v, want protocol %s", test, u.version)
+			}
+			var names []string
+			for _, tool := range decode[[]struct{ ID string }](t, r.toolroom(0, "tools", "--json").stdout) {
+				if name, ok := strings.CutPrefix(tool.ID, u.name+":"); ok && !strings.HasPrefix(name, "resources.") && !strings.HasPrefix(name, "prompts.") {
+					names = append(names, name)
+				}
+			}
+			if diff := cmp.Diff(u.tools, names); diff != "" {
+				t.Errorf("the tools differ (-want +got):\n%s", diff)
+			}
+			args := append([]string{"call", u.name + ":" + u.call[0]}, u.call[1:]...)
+			if got := r.toolroom(0, args...).stdout; !strings.Contains(got, u.prints) {
+				t.Errorf("the call printed %q, want %q in it", got, u.prints)
+			}
+		})
+	}
+}
+
+// listening starts a Node program on a free port, which it also finds in PORT,
+// and gives the address of path there.
+func (r *room) listening(path string, args func(port string) []string) string {
+	r.t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	_, port, _ := net.SplitHostPort(address)
+	c := r.command(r.t.Context(), node(r.t), args(port)...)
+	c.Env = append(c.Env, "PORT="+port)
+	if err := c.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+	})
+	eventually(r.t, args(port)[0]+" takes requests", func() bool {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return "http://" + address + path
+}

@@ -1,0 +1,114 @@
+//go:build integration
+
+package integration
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// authorizationServer starts oidc-provider and gives its URL.
+func (r *room) authorizationServer(scopes string) string {
+	r.t.Helper()
+	cmd := r.command(r.t.Context(), node(r.t), nodeFile(r.t, "oauth-server.mjs"), scopes)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		r.t.Fatalf("the authorization server did not start: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// freeAddress is an address of this machine that nobody listens on now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestAClientLogsInAndStepsUpWhereAToolNeedsMore(t *testing.T) {
+	t.Parallel()
+	r := bareRoom(t)
+	address := freeAddress(t)
+	resource := "http://" + address + "/mcp"
+	issuer := r.authorizationServer("mcp files:write")
+	r.configure(object{"filesystem": r.filesystem()}, object{"server": object{
+		"listen": address, "url": "http://" + address,
+		"auth": object{"required": "always", "oauth": object{
+			"issuers": []string{issuer}, "required_scopes": []string{"mcp"},
+			"scopes": object{"files:write": []string{"filesystem.write_file"}},
+		}},
+	}})
+	s := r.serveAt(address)
+
+	readme := filepath.Join(r.files, "README.md")
+	written := filepath.Join(r.files, "new.txt")
+	type login struct{ Scope, Resource, PKCE string }
+	type result struct {
+		Name    string
+		IsError bool
+		Text    string
+	}
+	out := r.do(node(t), nodeFile(t, "oauth-client.mjs"), s.url+"/mcp",
+		`filesystem__read_text_file={"path":"`+readme+`"}`, `filesystem__write_file={"path":"`+written+`","content":"by ada"}`)
+	if out.stdout == "" {
+		t.Fatalf("the client failed: %s", out.stderr)
+	}
+	got := decode[struct {
+		Logins  []login
+		Results []result
+		Token   struct {
+			Aud, Scope, Sub string
+		}
+	}](t, out.stdout)
+	if len(got.Logins) != 2 || got.Logins[0].Scope != "mcp" || got.Logins[0].PKCE != "S256" || got.Logins[0].Resource != resource {
+		t.Fatalf("the logins were %+v\n%s", got.Logins, out.stderr)
+	}
+	if step := " " + got.Logins[1].Scope + " "; !strings.Contains(step, " mcp ") || !strings.Contains(step, " files:write ") {
+		t.Errorf("the step up asked for %q", got.Logins[1].Scope)
+	}
+	if len(got.Results) != 2 || got.Results[0].IsError || !strings.Contains(got.Results[0].Text, "The file of") || got.Results[1].IsError {
+		t.Errorf("the calls gave %+v", got.Results)
+	}
+	if got.Token.Aud != resource || got.Token.Sub != "ada" {
+		t.Errorf("the token is %+v", got.Token)
+	}
+	for name, header := range map[string]string{"no token": "", "a token of nobody": "Bearer a.b.c"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/mcp", strings.NewReader(`{}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header != "" {
+			req.Header.Set("Authorization", header)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		challenge := resp.Header.Get("WWW-Authenticate")
+		if resp.StatusCode != http.StatusUnauthorized || !strings.Contains(challenge, "/.well-known/oauth-protected-resource/mcp") {
+			t.Errorf("%s: %s, %s", name, resp.Status, challenge)
+		}
+	}
+}
+
+// nodeFile is a script of ours that runs under node.
+func nodeFile(t *testing.T, name string) string {
+	return existing(t, "it is part of the repository", "test", "node", name)
+}

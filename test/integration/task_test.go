@@ -1,0 +1,98 @@
+//go:build integration
+
+package integration
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fixtures starts the server with the fixtures of the conformance suite.
+func (r *room) fixtures(address string) *exec.Cmd {
+	r.t.Helper()
+	cmd := r.command(r.t.Context(), existing(r.t, "run: make build", "bin", "conformance"), "-home", r.dir, "-listen", address)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		r.t.Fatalf("the server did not start: %v", err)
+	}
+	return cmd
+}
+
+// ask makes a request of 2026-07-28 as a client that knows tasks.
+func ask(t *testing.T, address, method, name, params string) object {
+	t.Helper()
+	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,"_meta":{
+		"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+		"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/mcp", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name,
+	} {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
+	if _, data, ok := strings.Cut(text, "data: "); ok {
+		text = data
+	}
+	return decode[struct{ Result object }](t, text).Result
+}
+
+func TestATaskSurvivesTheRestartOfItsServer(t *testing.T) {
+	t.Parallel()
+	r := bareRoom(t)
+	address := freeAddress(t)
+	first := r.fixtures(address)
+	id, _ := ask(t, address, "tools/call", "confirm_delete", `"name":"confirm_delete","arguments":{"filename":"x"}`)["taskId"].(string)
+	becomes := func(status string) object {
+		t.Helper()
+		var task object
+		eventually(t, "the task is "+status, func() bool {
+			task = ask(t, address, "tasks/get", id, `"taskId":"`+id+`"`)
+			return task["status"] == status
+		})
+		return task
+	}
+	becomes("input_required")
+	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = first.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("the server did not end")
+	}
+	r.fixtures(address)
+	becomes("input_required")
+	ask(t, address, "tasks/update", id, `"taskId":"`+id+`","inputResponses":{"confirm":{"action":"accept","content":{"confirm":true}}}`)
+	if result, _ := becomes("completed")["result"].(object); !strings.Contains(contentText(result), `"confirm":true`) {
+		t.Errorf("the task ended with %v", result)
+	}
+}

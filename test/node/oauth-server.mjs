@@ -1,0 +1,49 @@
+// An authorization server, oidc-provider, in which every login is ada's and is
+// consented to. It prints its URL. Usage: oauth-server.mjs SCOPES
+import { createServer } from 'node:http';
+import Provider from 'oidc-provider';
+
+const [scopes] = process.argv.slice(2);
+const server = createServer();
+await new Promise((done) => server.listen(0, '127.0.0.1', done));
+const issuer = `http://127.0.0.1:${server.address().port}`;
+
+const provider = new Provider(issuer, {
+  cookies: { keys: ['test'] },
+  scopes: ['openid', ...scopes.split(' ')],
+  clients: [{
+    client_id: 'test', token_endpoint_auth_method: 'none', application_type: 'native',
+    redirect_uris: ['http://127.0.0.1:9/callback'], grant_types: ['authorization_code'], response_types: ['code'],
+  }],
+  interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
+  findAccount: (_, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
+  features: {
+    devInteractions: { enabled: false },
+    resourceIndicators: {
+      enabled: true,
+      useGrantedResource: () => true,
+      getResourceServerInfo: (_, asked) => ({
+        scope: scopes, audience: asked, accessTokenFormat: 'jwt', accessTokenTTL: 600, jwt: { sign: { alg: 'RS256' } },
+      }),
+    },
+  },
+});
+
+provider.use(async (ctx, next) => {
+  if (!ctx.path.startsWith('/interaction/')) return next();
+  const { prompt, params, session, grantId } = await provider.interactionDetails(ctx.req, ctx.res);
+  if (prompt.name === 'login') {
+    return provider.interactionFinished(ctx.req, ctx.res, { login: { accountId: 'ada' } });
+  }
+  const known = grantId && (await provider.Grant.find(grantId));
+  const grant = known || new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
+  if (prompt.details.missingOIDCScope) grant.addOIDCScope(prompt.details.missingOIDCScope.join(' '));
+  for (const [indicator, missing] of Object.entries(prompt.details.missingResourceScopes ?? {})) {
+    grant.addResourceScope(indicator, missing.join(' '));
+  }
+  const consent = { grantId: await grant.save() };
+  return provider.interactionFinished(ctx.req, ctx.res, { consent }, { mergeWithLastSubmission: true });
+});
+
+server.on('request', provider.callback());
+console.log(issuer);
