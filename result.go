@@ -43,12 +43,15 @@ type Result struct {
 	Content   []Content  `json:"content,omitempty"`
 	Artifacts []Artifact `json:"artifacts,omitempty"`
 	// Hidden tells what was cut from Value or Content, and where the whole is.
-	Hidden  *Hidden `json:"hidden,omitempty"`
-	Effects Effects `json:"effects"`
+	Hidden *Hidden `json:"hidden,omitempty"`
+	// Labels say what kind of content this is, as the source's config does, for
+	// example untrusted or private.
+	Labels  []string `json:"labels,omitempty"`
+	Effects Effects  `json:"effects"`
 	// Execution says how a program ran; nil for other tools.
 	Execution *Execution `json:"execution,omitempty"`
-	Usage   Usage   `json:"usage"`
-	Error   *Error  `json:"error,omitempty"`
+	Usage     Usage      `json:"usage"`
+	Error     *Error     `json:"error,omitempty"`
 
 	// Raw is the result as its source sent it, byte for byte, when it came
 	// whole and unchanged through the pipeline.

@@ -20,6 +20,10 @@ type Tool struct {
 
 	Hints     Hints     `json:"hints,omitzero"`
 	Guarantee Guarantee `json:"guarantee,omitempty"`
+	// Effects are what a call would do, as the author or the operator declares.
+	// None leaves it to what is known of the source, the hints and the names of
+	// arguments.
+	Effects []Effect `json:"effects,omitempty"`
 
 	Tags     []string  `json:"tags,omitempty"`
 	Aliases  []string  `json:"aliases,omitempty"`

@@ -16,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -24,6 +25,7 @@ import (
 	httpsource "github.com/toolroom/toolroom/internal/source/http"
 	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
 	openapisource "github.com/toolroom/toolroom/internal/source/openapi"
+	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -34,18 +36,29 @@ func CheckConfig(c *config.Config) error {
 }
 
 // build makes a source from its section of the config. Nothing is started.
-func (r *Room) build(name string, s config.Source, programs config.CLI) (source.Source, error) {
-	src, err := r.buildKind(name, s, programs)
+func (r *Room) build(name string, s config.Source, c *config.Config) (source.Source, error) {
+	src, err := r.buildKind(name, s, c)
 	if err != nil {
 		return nil, err
 	}
-	return &selected{Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain", task: toolroom.TaskSupport(s.Tasks)}, nil
+	made := &selected{
+		Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain",
+		task: toolroom.TaskSupport(s.Tasks), effects: s.Effects,
+	}
+	if s.MCP != nil {
+		made.dir = r.placeOf(s.MCP.Cwd)
+	}
+	return made, nil
 }
 
-func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (source.Source, error) {
+func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source.Source, error) {
+	guard, err := egress.New(c.Egress.Policy(s.Egress))
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case s.MCP != nil:
-		auth, shared := r.authorisation(name, s.MCP)
+		auth, shared := r.authorisation(name, s.MCP, guard)
 		return mcpsource.New(mcpsource.Config{
 			Namespace:    name,
 			Command:      s.MCP.Command,
@@ -55,6 +68,7 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 			Owner:        r.owner,
 			URL:          s.MCP.URL,
 			Header:       r.header(s.MCP.Headers),
+			Egress:       guard,
 			Auth:         auth,
 			Shared:       shared,
 			StartTimeout: s.MCP.StartTimeout,
@@ -72,11 +86,11 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 			Description: s.Description,
 			Subcommands: s.CLI.Tools,
 			Timeout:     s.Timeout,
-			Policy:      clisource.Policy{Mode: clisource.Mode(programs.Mode), Allow: programs.Allow},
+			Policy:      clisource.Policy{Mode: clisource.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
 			Owner:       r.owner,
 		}), nil
 	case s.HTTP != nil:
-		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.secrets.Resolve})
+		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.keeper.Resolve, Egress: guard})
 	default:
 		return openapisource.New(name, openapisource.Config{
 			Spec:        r.specPath(s.OpenAPI.Spec),
@@ -87,7 +101,7 @@ func (r *Room) buildKind(name string, s config.Source, programs config.CLI) (sou
 			Exclude:     s.OpenAPI.Exclude,
 			Description: s.Description,
 			Timeout:     s.Timeout,
-		}, openapisource.Options{Resolve: r.secrets.Resolve})
+		}, openapisource.Options{Resolve: r.keeper.Resolve, Egress: guard})
 	}
 }
 
@@ -102,7 +116,7 @@ func (r *Room) environ(extra map[string]string) func(context.Context) ([]string,
 			return nil, toolroom.Errorf(toolroom.CodeBudgetExceeded, "this Toolroom was started by a Toolroom, %d deep, and starts no more programs", depth).
 				WithHint("a source runs toolroom serve with a config that has the same source: give it another config")
 		}
-		values, err := r.secrets.ExpandAll(ctx, extra)
+		values, err := r.keeper.ExpandAll(shared(ctx), extra)
 		if err != nil {
 			return nil, err
 		}
@@ -110,12 +124,16 @@ func (r *Room) environ(extra map[string]string) func(context.Context) ([]string,
 	}
 }
 
+// shared is for processes and connections that serve all callers: whoever calls
+// first must not leave them with a value of their own.
+func shared(ctx context.Context) context.Context { return secretref.WithCaller(ctx, "") }
+
 func (r *Room) header(configured map[string]string) func(context.Context) (http.Header, error) {
 	if len(configured) == 0 {
 		return nil
 	}
 	return func(ctx context.Context) (http.Header, error) {
-		values, err := r.secrets.ExpandAll(ctx, configured)
+		values, err := r.keeper.ExpandAll(shared(ctx), configured)
 		if err != nil {
 			return nil, err
 		}
@@ -202,6 +220,8 @@ type selected struct {
 	timeout          time.Duration
 	plain            bool
 	task             toolroom.TaskSupport
+	effects          config.Effects
+	dir              string // where the tools' relative paths begin
 }
 
 // Unwrap is the source itself.
@@ -216,6 +236,7 @@ func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 	tools = slices.DeleteFunc(tools, func(t toolroom.Tool) bool {
 		return len(s.include) > 0 && !policy.MatchAny(s.include, t.ID.Name) || policy.MatchAny(s.exclude, t.ID.Name)
 	})
+	declared(tools, s.effects)
 	for i := range tools {
 		if s.timeout > 0 && tools[i].Timeout == 0 {
 			tools[i].Timeout = s.timeout
@@ -224,6 +245,11 @@ func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 		tools[i].Task = cmp.Or(s.task, tools[i].Task)
 	}
 	return tools, nil
+}
+
+// Call makes the values of references those of the caller.
+func (s *selected) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	return s.Source.Call(secretref.WithCaller(ctx, req.Identity.Key()), req)
 }
 
 // Notify passes on to a source whose tools can change.
@@ -250,13 +276,15 @@ func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, e
 }
 
 // sourceDigest names one configuration of a source.
-func sourceDigest(s config.Source, programs config.CLI) string {
+func sourceDigest(s config.Source, c *config.Config) string {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
-	// Both are plain data: encoding cannot fail.
+	// All are plain data: encoding cannot fail.
 	_ = enc.Encode(s)
 	if s.CLI != nil {
-		_ = enc.Encode(programs)
+		_ = enc.Encode(c.CLI)
+	} else {
+		_ = enc.Encode(c.Egress)
 	}
 	sum := sha256.Sum256(text.Bytes())
 	return hex.EncodeToString(sum[:])

@@ -36,6 +36,7 @@ const testRounding = time.Millisecond
 // cannot do.
 func (r *Room) Doctor(ctx context.Context) []Check {
 	checks := []Check{r.checkHome(), r.checkReceipts(ctx), checkSystem()}
+	checks = append(checks, r.checkKeyrings(ctx)...)
 	for _, h := range r.allHosts() {
 		test, err := r.TestSource(ctx, h.name)
 		c := Check{Name: "source " + h.name, Status: CheckOK, Detail: fmt.Sprintf("%d tools in %s", test.Tools, test.Took.Round(testRounding))}
@@ -46,6 +47,9 @@ func (r *Room) Doctor(ctx context.Context) []Check {
 			c.Status, c.Detail, c.Fix = CheckFail, test.Error, test.Reason
 		case test.Tools == 0:
 			c.Status, c.Detail, c.Fix = CheckWarn, "it offers no tools", "look at tools.include and tools.exclude of the source"
+		case test.Held > 0 || len(test.Findings) > 0:
+			c.Status, c.Fix = CheckWarn, "toolroom sources review "+h.name
+			c.Detail += fmt.Sprintf("; %d held back; %d findings in what it says of them", test.Held, len(test.Findings))
 		}
 		checks = append(checks, c)
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -33,6 +35,10 @@ type host struct {
 	src     source.Source
 	catalog *catalog.Catalog
 	cache   *listCache
+	masker  *secret.Masker
+	// admit gives of the tools that the source lists those that the catalog
+	// holds; nil holds all.
+	admit   func(context.Context, []toolroom.Tool) []toolroom.Tool
 	log     *slog.Logger
 	library *library.Library
 	plain   bool // prompts have their bare names
@@ -43,11 +49,15 @@ type host struct {
 	work   sync.WaitGroup
 	calls  inFlight
 
+	// admitting keeps one list from overtaking another on its way to the catalog.
+	admitting sync.Mutex
+
 	mu      sync.Mutex
 	current *listing // the last attempt, or the one under way
 	again   bool     // something changed during the attempt under way
 	listed  bool
 	closed  bool
+	tools   []toolroom.Tool // as last listed
 }
 
 // listing is one attempt to list a source's tools.
@@ -66,16 +76,16 @@ func (l *listing) over() bool {
 	}
 }
 
-func newHost(name string, src source.Source, c *catalog.Catalog, l *library.Library, cache *listCache, log *slog.Logger) *host {
-	h := &host{name: name, src: src, catalog: c, library: l, cache: cache, log: log}
+// newHost begins to keep a host whose parts, down to own, are set.
+func newHost(h *host) *host {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	if w, ok := source.As[source.Watcher](src); ok {
-		w.Watch(func(uri string) { l.Updated(name, uri) })
+	if w, ok := source.As[source.Watcher](h.src); ok {
+		w.Watch(func(uri string) { h.library.Updated(h.name, uri) })
 	}
-	if n, ok := src.(source.Notifier); ok {
+	if n, ok := h.src.(source.Notifier); ok {
 		n.Notify(func() { h.start(true) })
 	}
-	if tools, ok := cache.read(); ok {
+	if tools, ok := h.cache.read(); ok {
 		h.put(tools)
 		h.listed = true
 	}
@@ -137,7 +147,9 @@ func (h *host) start(changed bool) *listing {
 	}
 	h.current = l
 	h.work.Go(func() {
-		l.err = h.fetch()
+		if err := h.fetch(); err != nil {
+			l.err = h.masker.Error(toolroom.AsError(err))
+		}
 		close(l.done)
 		h.mu.Lock()
 		again := h.again
@@ -177,9 +189,42 @@ func (h *host) fetch() error {
 }
 
 func (h *host) put(tools []toolroom.Tool) {
+	tools = maskedTools(h.masker, tools)
+	h.mu.Lock()
+	h.tools = tools
+	h.mu.Unlock()
+	h.readmit()
+}
+
+// listedTools are what the source last listed.
+func (h *host) listedTools() []toolroom.Tool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tools
+}
+
+// readmit puts what the source last listed, and may be seen, into the catalog.
+func (h *host) readmit() {
+	h.admitting.Lock()
+	defer h.admitting.Unlock()
+	tools := h.listedTools()
+	if h.admit != nil {
+		tools = h.admit(h.ctx, tools)
+	}
 	if err := h.catalog.SetProvider(h.name, h, tools); err != nil {
 		h.log.Warn("some tools were left out", "source", h.name, "error", err)
 	}
+}
+
+// maskedTools are tools that show no secret in what they say of themselves.
+func maskedTools(m *secret.Masker, tools []toolroom.Tool) []toolroom.Tool {
+	out := slices.Clone(tools)
+	for i := range out {
+		t := &out[i]
+		t.Title, t.Description, t.Notes = m.Text(t.Title), m.Text(t.Description), m.Text(t.Notes)
+		t.InputSchema, t.OutputSchema, t.Raw = m.Mask(t.InputSchema), m.Mask(t.OutputSchema), m.Mask(t.Raw)
+	}
+	return out
 }
 
 // keepListed lists the source until that has worked once, with growing pauses.
@@ -221,7 +266,9 @@ func (h *host) Call(ctx context.Context, req *source.Request) (*source.Output, e
 // Describe says what the source is.
 func (h *host) Describe() source.Description {
 	if d, ok := h.src.(source.Describer); ok {
-		return d.Describe()
+		described := d.Describe()
+		described.Text, described.Reason = h.masker.Text(described.Text), h.masker.Text(described.Reason)
+		return described
 	}
 	return source.Description{State: "ready"}
 }

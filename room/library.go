@@ -108,8 +108,10 @@ func (r *Room) AddSource(name string, src source.Source, o SourceOptions) error 
 		r.mu.Unlock()
 		return toolroom.Errorf(toolroom.CodeConflict, "there is a source %q already", name).WithHint("choose another name")
 	}
-	h := newHost(name, &selected{Source: src, plain: o.Plain}, r.catalog, &r.library, nil, r.log)
-	h.plain, h.own = o.Plain, true
+	h := newHost(&host{
+		name: name, src: &selected{Source: src, plain: o.Plain}, catalog: r.catalog, masker: r.masker,
+		log: r.log, library: &r.library, plain: o.Plain, own: true,
+	})
 	r.hosts[name] = h
 	started := r.stop != nil
 	r.mu.Unlock()

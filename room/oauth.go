@@ -5,20 +5,23 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/source"
 )
 
 // authorisation gives the tokens of an identity for a remote MCP server, nil
-// where the config sends credentials of its own. Shared says that all callers
+// where the config sends credentials of its own. forAll says that all callers
 // use the same.
-func (r *Room) authorisation(name string, m *config.MCP) (auth func(who string) *oauth.Client, shared bool) {
+func (r *Room) authorisation(name string, m *config.MCP, guard *egress.Guard) (auth func(who string) *oauth.Client, forAll bool) {
 	if m.URL == "" {
 		return nil, false
 	}
@@ -36,21 +39,41 @@ func (r *Room) authorisation(name string, m *config.MCP) (auth func(who string) 
 		Issuer: o.Issuer, PrivateKey: o.PrivateKey, KeyID: o.KeyID, MetadataURL: o.MetadataURL, Scopes: o.Scopes,
 		Resolve: r.expand,
 	}
+	named := []string{m.URL, o.Issuer, o.MetadataURL}
 	if o.IDP != nil {
 		c.IDP = oauth.IDP(*o.IDP)
+		named = append(named, o.IDP.Issuer, o.IDP.TokenEndpoint)
 	}
 	if o.Token != "" || o.TokenFile != "" {
 		c.Assertion = func(ctx context.Context) (string, error) { return r.assertion(ctx, o) }
 	}
-	shared = o.Shared || c.Grant != "" && c.Grant != oauth.AuthorizationCode
+	forAll = o.Shared || c.Grant != "" && c.Grant != oauth.AuthorizationCode
+	// What a server says of where to log in is not believed further than the
+	// guard goes; what the config names is the operator's own.
+	client := guard.WithOwn(own(named)...).Client()
+	client.Timeout = oauthTimeout
 	return func(who string) *oauth.Client {
-		return oauth.New(c, &loginStore{secrets: r.secrets, ref: loginRef(name, who)}, nil)
-	}, shared
+		return oauth.New(c, &loginStore{secrets: r.secrets, ref: loginRef(name, who)}, client)
+	}, forAll
+}
+
+// oauthTimeout bounds one request to an authorization server.
+const oauthTimeout = time.Minute
+
+// own are the addresses that the config names.
+func own(addresses []string) []*url.URL {
+	var urls []*url.URL
+	for _, address := range addresses {
+		if u, err := url.Parse(address); err == nil && u.Host != "" {
+			urls = append(urls, u)
+		}
+	}
+	return urls
 }
 
 // expand gives a text with references to secrets replaced.
 func (r *Room) expand(ctx context.Context, text string) (string, error) {
-	values, err := r.secrets.ExpandAll(ctx, map[string]string{"": text})
+	values, err := r.keeper.ExpandAll(shared(ctx), map[string]string{"": text})
 	return values[""], err
 }
 
@@ -84,7 +107,7 @@ func loginRef(name, who string) secret.Ref {
 
 // Load reads the logins.
 func (s *loginStore) Load(ctx context.Context) ([]byte, error) {
-	text, err := s.secrets.Resolve(ctx, s.ref.String())
+	text, err := s.secrets.Get(ctx, s.ref)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
@@ -25,6 +26,8 @@ type Parts struct {
 	Tokens    token.Store
 	Secrets   *secret.Store
 	Library   *library.Library
+	// Log masks known secrets on its way to [Options.Log].
+	Log *slog.Logger
 }
 
 // Parts gives the parts of an open room.
@@ -33,6 +36,7 @@ func (r *Room) Parts() Parts {
 		Runner: r.runner, Worker: r.worker, Desk: r.desk, Artifacts: r.artifacts,
 		Receipts: r.store, Recorder: r.recorder, Tokens: r.store, Secrets: r.secrets,
 		Library: &r.library,
+		Log:     r.log,
 	}
 }
 
@@ -60,27 +64,4 @@ func (r *Room) Receipt(ctx context.Context, id string) (*receipt.Receipt, error)
 		return nil, err
 	}
 	return r.store.Receipt(ctx, id)
-}
-
-// VerifyReceipts checks the chain of all receipts and says how many there are.
-func (r *Room) VerifyReceipts(ctx context.Context) (int64, error) {
-	if err := r.recorder.Flush(ctx); err != nil {
-		return 0, err
-	}
-	return r.store.VerifyReceipts(ctx)
-}
-
-// Approvals lists the questions in a state; empty means all.
-func (r *Room) Approvals(ctx context.Context, state approval.State) ([]*approval.Approval, error) {
-	return r.desk.List(ctx, state)
-}
-
-// Approval is one question.
-func (r *Room) Approval(ctx context.Context, id string) (*approval.Approval, error) {
-	return r.desk.Get(ctx, id)
-}
-
-// Answer answers a question, once.
-func (r *Room) Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error) {
-	return r.desk.Answer(ctx, id, a)
 }

@@ -60,7 +60,7 @@ func (r *Room) ReloadPolicy() error {
 	if err != nil {
 		return err
 	}
-	r.policy.current.Store(p)
+	r.policy.current.Store(&inForce{p, r.policy.current.Load().grants})
 	r.log.Info("the policy has been read again")
 	return nil
 }
@@ -127,20 +127,26 @@ func (r *Room) compilePolicy(c *config.Config) (*policy.Policy, error) {
 }
 
 // Explain says what the policy decides about a tool for somebody, and what each
-// layer says. Without arguments, what depends on them is left out.
-func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (policy.Decision, error) {
+// layer says; with arguments, a JSON object, what it decides about that call, and
+// what the call would do. Without them, what depends on them is left out. Nothing
+// is run.
+func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error) {
 	tool, err := r.asked(ctx, spelling)
 	if err != nil {
-		return policy.Decision{}, err
+		return nil, err
 	}
-	call := &policy.Context{Time: time.Now()}
+	call := &policy.Context{Time: time.Now(), Secrets: r.trust.Load().of(tool).Secrets}
 	if len(arguments) > 0 {
 		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
 		if _, err := call.Arguments(); err != nil {
-			return policy.Decision{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not usable: %w", err)
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not usable: %w", err)
+		}
+		if e, err := r.catalog.Resolve(spelling, nil); err == nil {
+			call.Effects = r.runner.Expect(e, who, arguments)
 		}
 	}
-	return r.policy.Decide(ctx, policy.Request{Tool: tool, Who: who, Call: call}), nil
+	decision := r.policy.Decide(ctx, policy.Request{Tool: tool, Who: who, Call: call})
+	return &policy.Explanation{Decision: decision, Effects: call.Effects}, nil
 }
 
 // asked is the tool that a policy is asked about, which need not be there yet.
@@ -164,14 +170,14 @@ func (r *Room) known(_ context.Context, spelling string) (*toolroom.Tool, error)
 
 // TryPolicy decides the cases of a trial under the policy in force.
 func (r *Room) TryPolicy(ctx context.Context, cases []trial.Case) ([]trial.Outcome, error) {
-	return trial.New(r.policy.current.Load(), r.asked).Run(ctx, cases)
+	return trial.New(r.policy.current.Load().policy, r.asked).Run(ctx, cases)
 }
 
 // ReplayPolicy decides the calls recorded since a time again, under the policy
 // in force, and tells which would be decided otherwise now.
 func (r *Room) ReplayPolicy(ctx context.Context, since time.Time) (*trial.Replayed, error) {
 	replayed := &trial.Replayed{Changes: []trial.Change{}}
-	tried := trial.New(r.policy.current.Load(), r.known)
+	tried := trial.New(r.policy.current.Load().policy, r.known)
 	query := receipt.Query{Since: since, AfterSeq: receipt.FromStart, Limit: receipt.MaxLimit}
 	for {
 		page, err := r.Receipts(ctx, query)

@@ -31,6 +31,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code"
@@ -41,6 +42,8 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/receipt/linelog"
+	"github.com/toolroom/toolroom/internal/receipt/otlp"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
@@ -89,6 +92,9 @@ type Options struct {
 	// start the sandboxes. The drivers process and host are always there.
 	Guest   Guest
 	Drivers []sandbox.Driver
+	// Receipts takes a line for each call where the config says that receipts
+	// are logged to stdout; nil takes none.
+	Receipts io.Writer
 	// Version is told to MCP servers and clients.
 	Version string
 }
@@ -103,13 +109,18 @@ type Room struct {
 
 	store     *sqlite.Store
 	recorder  *receipt.Recorder
+	lines     *linelog.Log
+	collector *otlp.Exporter
 	desk      *approval.Desk
 	artifacts *artifact.Store
 	secrets   *secret.Store
+	keeper    *secret.Keeper
 	masker    *secret.Masker
 	catalog   *catalog.Catalog
 	library   library.Library
 	policy    policySwitch
+	held      heldBack
+	trust     atomic.Pointer[trustRules]
 	runner    *run.Runner
 	worker    *run.Worker
 	funcs     *gofunc.Source
@@ -136,6 +147,8 @@ func Open(ctx context.Context, o Options) (_ *Room, err error) {
 		o.Environ = os.Environ()
 	}
 	r := &Room{o: o, log: o.Log, hosts: map[string]*host{}, owner: proc.Owner()}
+	r.policy.held = &r.held
+	r.trust.Store(&trustRules{})
 	defer func() {
 		if err != nil {
 			r.Close()
@@ -191,12 +204,26 @@ func (r *Room) openParts(ctx context.Context) error {
 	if r.store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
 		return err
 	}
-	if r.secrets, err = secret.Open(r.home, secret.Options{LookupEnv: r.lookupEnv}); err != nil {
+	key, err := r.secretsKey(ctx, r.config.Secrets.Key)
+	if err != nil {
+		return err
+	}
+	if r.secrets, err = secret.Open(r.home, secret.Options{Key: key}); err != nil {
 		return err
 	}
 	r.masker = r.secrets.Masker()
-	r.recorder = receipt.NewRecorder(r.store, receipt.RecorderOptions{})
-	r.desk = approval.NewDesk(r.store, approval.DeskOptions{})
+	r.log = slog.New(r.masker.Handler(r.log.Handler()))
+	r.keeper = secret.NewKeeper(r.secrets, r.keeperOptions(r.config.Secrets))
+	if err := r.openRecorder(); err != nil {
+		return err
+	}
+	links, err := r.sealKey("links")
+	if err != nil {
+		return err
+	}
+	r.desk = approval.NewDesk(r.store, approval.DeskOptions{
+		TTL: r.config.Approvals.TTL, SessionTTL: r.config.Approvals.Session, Terms: r.approvalTerms, Key: links,
+	})
 	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
 		Results: artifactLimits(r.config.Results), Files: artifactLimits(r.config.Artifacts),
 	}); err != nil {
@@ -213,7 +240,12 @@ func (r *Room) openParts(ctx context.Context) error {
 		Jobs:       r.store,
 		Limits:     runLimits(r.config.Limits),
 		Discover:   r.discover,
-		Redact:     r.masker.Mask,
+		Preview:    r.preview,
+		MustRecord: r.mustRecord,
+		Home:       r.userHome(),
+		Secrets:    r.masker,
+		Trust:      func(t *toolroom.Tool) run.Trust { return r.trust.Load().of(t) },
+		Taints:     r.store,
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
 		Log:        r.log,
@@ -279,6 +311,7 @@ func (r *Room) Close() error {
 		errs = append(errs, r.recorder.Close(ctx))
 		cancel()
 	}
+	errs = append(errs, r.closeLogs())
 	if r.store != nil {
 		errs = append(errs, r.store.Close())
 		r.store = nil
@@ -301,12 +334,17 @@ func (r *Room) Start(ctx context.Context) {
 	if n := lockdown.Sweep(); n > 0 {
 		r.log.Warn("removed what sandboxes of an earlier Toolroom left behind", "count", n)
 	}
+	r.warnOfProxies()
 	ctx, r.stop = context.WithCancel(ctx)
+	r.desk.KeepOnceDone(ctx.Done())
 	for _, h := range r.allHosts() {
 		h.keepListed()
 	}
+	r.settleIntents(ctx)
 	r.background.Go(func() { r.worker.Run(ctx) })
+	r.background.Go(func() { hook.New(hook.Options{Desk: r.desk, Hooks: r.webhooks, Log: r.log}).Run(ctx) })
 	r.background.Go(func() { r.sweep(ctx) })
+	r.background.Go(func() { r.readmit(ctx) })
 }
 
 // sweepPeriod is how often a server removes what has expired.
@@ -324,6 +362,8 @@ func (r *Room) sweep(ctx context.Context) {
 		if err := r.artifacts.Sweep(ctx); err != nil && ctx.Err() == nil {
 			r.log.Warn("expired artifacts were not removed", "error", err)
 		}
+		r.settleIntents(ctx)
+		r.forget(ctx, time.Now())
 	}
 }
 
@@ -434,10 +474,19 @@ func (r *Room) discover(ctx context.Context, spelling string) error {
 
 // policySwitch is the decider in force; a reload changes it between calls.
 type policySwitch struct {
-	current atomic.Pointer[policy.Policy]
+	current atomic.Pointer[inForce]
+	held    *heldBack
 }
 
-// Decide asks the policy in force.
+// inForce is what one config asks for.
+type inForce struct {
+	policy *policy.Policy
+	grants grants
+}
+
+// Decide asks the policy in force, then the grants of the secrets that the call
+// would use, then what is held back.
 func (s *policySwitch) Decide(ctx context.Context, r policy.Request) policy.Decision {
-	return s.current.Load().Decide(ctx, r)
+	now := s.current.Load()
+	return s.held.narrow(now.grants.narrow(now.policy.Decide(ctx, r), r), r)
 }

@@ -3,6 +3,7 @@ package room
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/poison"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -38,6 +40,10 @@ type SourceTest struct {
 	SourceStatus
 	// Took is how long it took to start the source and list its tools.
 	Took time.Duration `json:"took_ns"`
+	// Held is how many tools wait for a person, and Findings what of the
+	// definitions looks like an attack on models.
+	Held     int              `json:"held,omitempty"`
+	Findings []poison.Finding `json:"findings,omitempty"`
 }
 
 // Sources says how all configured sources are, in the order of their names.
@@ -74,6 +80,7 @@ func (r *Room) TestSource(ctx context.Context, name string) (SourceTest, error) 
 	err := h.list(ctx)
 	test := SourceTest{SourceStatus: r.status(h), Took: time.Since(began)}
 	test.Tools = r.catalog.Namespaces(nil)[name]
+	test.Held, test.Findings = r.held.count(name), r.lint(name, h.listedTools())
 	if err != nil && test.Error == "" {
 		test.Error = err.Error()
 	}
@@ -134,6 +141,14 @@ func (r *Room) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	grants, err := newGrants(c)
+	if err != nil {
+		return err
+	}
+	trusted, err := newTrustRules(c)
+	if err != nil {
+		return err
+	}
 	built := map[string]*host{}
 	r.mu.Lock()
 	old := r.hosts
@@ -147,7 +162,7 @@ func (r *Room) apply(c *config.Config) error {
 		if s.Disabled {
 			continue
 		}
-		digest := sourceDigest(s, c.CLI)
+		digest := sourceDigest(s, c) + fmt.Sprint(c.PinOf(s), c.Quarantined(s))
 		if h := built[name]; h != nil {
 			return toolroom.Errorf(toolroom.CodeConflict, "the program itself offers a source %q", name).
 				WithHint("give the one in the config another name")
@@ -156,14 +171,18 @@ func (r *Room) apply(c *config.Config) error {
 			built[name] = h
 			continue
 		}
-		src, err := r.build(name, s, c.CLI)
+		src, err := r.build(name, s, c)
 		if err != nil {
 			return err
 		}
-		built[name] = newHost(name, src, r.catalog, &r.library, r.cacheFor(name, digest), r.log)
-		built[name].digest, built[name].plain = digest, s.Names == "plain"
+		built[name] = newHost(&host{
+			name: name, digest: digest, src: src, catalog: r.catalog, cache: r.cacheFor(name, digest), masker: r.masker,
+			admit: r.gate(name, trust{c.PinOf(s), c.Quarantined(s)}), log: r.log, library: &r.library, plain: s.Names == "plain",
+		})
 	}
-	r.policy.current.Store(rules)
+	r.trust.Store(trusted)
+	r.keeper.Configure(r.keeperOptions(c.Secrets))
+	r.policy.current.Store(&inForce{rules, grants})
 	r.mu.Lock()
 	r.hosts, r.config = built, c
 	started := r.stop != nil

@@ -3,7 +3,6 @@
 package approval
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -14,13 +13,15 @@ import (
 // State is where an approval stands.
 type State string
 
-// The states. Pending is the only one that changes: an answer makes it approved
-// or declined, time makes it expired.
+// The states. Pending is the only one that changes: answers make it approved or
+// declined, time makes it expired, and a caller that gives up its call makes it
+// cancelled.
 const (
-	Pending  State = "pending"
-	Approved State = "approved"
-	Declined State = "declined"
-	Expired  State = "expired"
+	Pending   State = "pending"
+	Approved  State = "approved"
+	Declined  State = "declined"
+	Expired   State = "expired"
+	Cancelled State = "cancelled"
 )
 
 // Approval is a question to a person about one exact call.
@@ -33,27 +34,33 @@ type Approval struct {
 	Tool      string            `json:"tool"`
 	Arguments json.RawMessage   `json:"arguments"`
 	Identity  toolroom.Identity `json:"identity,omitzero"`
+	Session   string            `json:"session,omitempty"`
 	// Reason is the policy rule that asks.
-	Reason  string    `json:"reason"`
+	Reason string `json:"reason"`
+	// Effects says in plain words what the call would do, and Diff what it would
+	// change in a file, as a unified diff; both where that is known.
+	Effects []string `json:"effects,omitempty"`
+	Diff    string   `json:"diff,omitempty"`
+	// Terms are those in force when the question was put.
+	Terms
 	State   State     `json:"state"`
 	Created time.Time `json:"created"`
 	// Expires ends the wait for an answer. Approving moves it by as much time
 	// again: within that the approved call has to start.
 	Expires time.Time `json:"expires"`
 
-	// Answered, By and Comment are of the person's answer.
+	// Votes are the answers so far. Answered, By and Comment are of the last one;
+	// of several people By names all.
+	Votes    []Vote    `json:"votes,omitempty"`
 	Answered time.Time `json:"answered,omitzero"`
 	By       string    `json:"by,omitempty"`
 	Comment  string    `json:"comment,omitempty"`
+	// Scope is what was approved.
+	Scope Scope `json:"scope,omitempty"`
+	// Notified are the webhooks that have been told of the question.
+	Notified []string `json:"notified,omitempty"`
 	// Used is set once the approved call has started: an approval serves once.
 	Used time.Time `json:"used,omitzero"`
-}
-
-// Answer is what a person says.
-type Answer struct {
-	Approve bool   `json:"approve"`
-	By      string `json:"by"`
-	Comment string `json:"comment,omitempty"`
 }
 
 // Settle makes a pending approval whose time is over at now an expired one.
@@ -64,32 +71,12 @@ func (a *Approval) Settle(now time.Time) {
 	}
 }
 
-// Open reports whether a can still let its call run: it is pending, or approved
-// and not yet used, and its time is not over at now.
+// Open reports whether a repeat of the call is to use a: it is pending, or
+// approved once and not yet used, and its time is not over at now. What was
+// approved for more is a [Grant].
 func (a *Approval) Open(now time.Time) bool {
-	waits := a.State == Pending || a.State == Approved && a.Used.IsZero()
+	waits := a.State == Pending || a.State == Approved && a.Scope == Once && a.Used.IsZero()
 	return waits && now.Before(a.Expires)
-}
-
-// Decide records a person's answer. An answered approval is a conflict, an
-// expired one approval_expired.
-func (a *Approval) Decide(answer Answer, now time.Time) error {
-	a.Settle(now)
-	switch a.State {
-	case Pending:
-	case Expired:
-		return a.expired()
-	default:
-		return a.fail(toolroom.CodeConflict, fmt.Sprintf("was %s by %s already", a.State, a.by()), "a decision stands; repeat the call to be asked again")
-	}
-	a.Answered, a.By, a.Comment = now, answer.By, answer.Comment
-	if !answer.Approve {
-		a.State = Declined
-		return nil
-	}
-	a.State = Approved
-	a.Expires = now.Add(a.Expires.Sub(a.Created))
-	return nil
 }
 
 // Use takes an approved approval for a run. A used one is a conflict; one that
@@ -104,6 +91,8 @@ func (a *Approval) Use(now time.Time) error {
 		return a.fail(toolroom.CodeApprovalRequired, "is not answered yet", "answer it with: toolroom approve "+a.ID)
 	case a.State == Declined:
 		return a.declined()
+	case a.State == Cancelled:
+		return a.cancelled()
 	case a.State == Expired || !now.Before(a.Expires):
 		return a.expired()
 	}
@@ -111,14 +100,25 @@ func (a *Approval) Use(now time.Time) error {
 	return nil
 }
 
-// Err is nil for an approved approval, and for one that is declined or expired
-// the error that its call fails with.
+// Cancel closes a pending approval whose call was given up. One that is not
+// pending stays what it is.
+func (a *Approval) Cancel(now time.Time) {
+	a.Settle(now)
+	if a.State == Pending {
+		a.State, a.Answered = Cancelled, now
+	}
+}
+
+// Err is nil for an approval that is approved or pending, and for any other the
+// error that its call fails with.
 func (a *Approval) Err() error {
 	switch a.State {
 	case Declined:
 		return a.declined()
 	case Expired:
 		return a.expired()
+	case Cancelled:
+		return a.cancelled()
 	default:
 		return nil
 	}
@@ -134,6 +134,10 @@ func (a *Approval) declined() error {
 
 func (a *Approval) expired() error {
 	return a.fail(toolroom.CodeApprovalExpired, "expired at "+a.Expires.UTC().Format(time.RFC3339), "repeat the call to ask again")
+}
+
+func (a *Approval) cancelled() error {
+	return a.fail(toolroom.CodeCancelled, "was cancelled with the call that asked", "repeat the call to ask again")
 }
 
 func (a *Approval) by() string {
@@ -152,22 +156,4 @@ func (a *Approval) fail(code toolroom.Code, what, hint string) error {
 		Hint:    hint,
 		Details: map[string]any{"approval": a.ID, "state": a.State, "reason": a.Reason},
 	}
-}
-
-// Store holds approvals. Its methods are safe for concurrent use, also by
-// several processes on one store. Everything that they return is settled (see
-// [Approval.Settle]).
-type Store interface {
-	// CreateApproval stores a pending approval, durably, and returns it, unless
-	// one with the same digest is open at a.Created (see [Approval.Open]): then
-	// it stores nothing and returns that one.
-	CreateApproval(ctx context.Context, a *Approval) (*Approval, error)
-	// Approval is one by id, or an error with code not_found.
-	Approval(ctx context.Context, id string, now time.Time) (*Approval, error)
-	// Approvals lists those in a state, oldest first; empty means all.
-	Approvals(ctx context.Context, state State, now time.Time) ([]*Approval, error)
-	// AnswerApproval decides a pending approval, once, as [Approval.Decide] says.
-	AnswerApproval(ctx context.Context, id string, answer Answer, now time.Time) (*Approval, error)
-	// UseApproval takes an approved one for a run, once, as [Approval.Use] says.
-	UseApproval(ctx context.Context, id string, now time.Time) error
 }

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -18,6 +19,13 @@ type DeskOptions struct {
 	// Poll is how often Wait looks for an answer that another process took;
 	// default 200 ms.
 	Poll time.Duration
+	// SessionTTL is how long a yes for a session lasts at most; default 12 h.
+	SessionTTL time.Duration
+	// Terms are those of questions about a tool; nil is the zero Terms for all.
+	Terms func(tool string) Terms
+	// Key seals links, [KeyBytes] long. All processes of one store have the same;
+	// default one of this desk alone.
+	Key []byte
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
@@ -30,7 +38,9 @@ type Desk struct {
 	opts  DeskOptions
 
 	mu       sync.Mutex
-	answered chan struct{} // closed and replaced with each answer given here
+	answered chan struct{}   // closed and replaced with each answer given here
+	waiting  map[string]int  // calls of this process that wait, by approval
+	ending   <-chan struct{} // closed when this process begins to end
 }
 
 // NewDesk makes a desk over store.
@@ -41,29 +51,118 @@ func NewDesk(store Store, opts DeskOptions) *Desk {
 	if opts.Poll <= 0 {
 		opts.Poll = 200 * time.Millisecond
 	}
+	if opts.SessionTTL <= 0 {
+		opts.SessionTTL = 12 * time.Hour
+	}
+	if len(opts.Key) == 0 {
+		opts.Key = NewKey()
+	}
+	if opts.Terms == nil {
+		opts.Terms = func(string) Terms { return Terms{} }
+	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Desk{store: store, opts: opts, answered: make(chan struct{})}
+	return &Desk{store: store, opts: opts, answered: make(chan struct{}), waiting: map[string]int{}}
 }
+
+// NewKey makes a key for DeskOptions.
+func NewKey() []byte {
+	key := make([]byte, KeyBytes)
+	rand.Read(key) // never fails
+	return key
+}
+
+// KeepOnceDone makes questions outlive the process: a wait that is given up
+// after done is closed leaves its question open, to be answered for a repeat of
+// the call after the restart.
+func (d *Desk) KeepOnceDone(done <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ending = done
+}
+
+// Terms are those under which a question about a tool would be put.
+func (d *Desk) Terms(tool string) Terms { return d.opts.Terms(tool) }
 
 // Request asks a question, unless one about the same call (the same Digest) is
 // open: then it returns that one, which may be approved already. The desk fills
-// in ID, State and Created, and Expires when it is zero.
+// in ID, Terms, State and Created, and Expires when it is zero.
 func (d *Desk) Request(ctx context.Context, a Approval) (*Approval, error) {
-	a.ID = "apr_" + strings.ToLower(rand.Text()[:12])
+	a.ID = newID("apr")
+	a.Terms = d.opts.Terms(a.Tool)
 	a.State = Pending
 	a.Created = d.opts.Now()
 	if a.Expires.IsZero() {
-		a.Expires = a.Created.Add(d.opts.TTL)
+		a.Expires = a.Created.Add(cmp.Or(a.TTL, d.opts.TTL))
 	}
 	return d.store.CreateApproval(ctx, &a)
 }
 
-// Wait returns the approval once a person has approved it. When it is declined
-// or expires, the error has the code approval_declined or approval_expired and
-// says who and why. The end of ctx ends the wait, not the question.
+func newID(kind string) string { return kind + "_" + strings.ToLower(rand.Text()[:12]) }
+
+// Granted is the standing permission that answers a question about a call in
+// advance, nil where there is none. Of a it reads what Request stores.
+func (d *Desk) Granted(ctx context.Context, a Approval) (*Grant, error) {
+	grants, err := d.store.Grants(ctx, a.Tool, Caller(a.Identity), d.opts.Now())
+	if err != nil {
+		return nil, err
+	}
+	a.Terms = d.opts.Terms(a.Tool)
+	for _, g := range grants {
+		if g.Covers(&a) {
+			return g, nil
+		}
+	}
+	return nil, nil
+}
+
+// Grants lists the standing permissions, oldest first.
+func (d *Desk) Grants(ctx context.Context) ([]*Grant, error) {
+	return d.store.Grants(ctx, "", "", d.opts.Now())
+}
+
+// RemoveGrant takes a standing permission back: from now on the caller is asked
+// again. An unknown one is not_found.
+func (d *Desk) RemoveGrant(ctx context.Context, id string) error {
+	return d.store.RemoveGrant(ctx, id)
+}
+
+// Notified records that a webhook has been told of a question.
+func (d *Desk) Notified(ctx context.Context, id, hook string) error {
+	return d.store.NotifiedApproval(ctx, id, hook)
+}
+
+// Sweep removes what ended before a time.
+func (d *Desk) Sweep(ctx context.Context, before time.Time) (int64, error) {
+	return d.store.SweepApprovals(ctx, before)
+}
+
+// Abandon closes a question whose call was given up, unless another call of
+// this process waits for the same answer, or the process itself ends.
+func (d *Desk) Abandon(ctx context.Context, id string) error {
+	d.mu.Lock()
+	shared := d.waiting[id] > 0
+	ending := d.ending
+	d.mu.Unlock()
+	select {
+	case <-ending:
+		return nil
+	default:
+	}
+	if shared {
+		return nil
+	}
+	return d.store.CancelApproval(ctx, id, d.opts.Now())
+}
+
+// Wait returns the approval once a person has approved it. When it is declined,
+// cancelled or expires, the error has the code approval_declined, cancelled or
+// approval_expired and says who and why. The end of ctx ends the wait, not the
+// question; see Abandon.
 func (d *Desk) Wait(ctx context.Context, id string) (*Approval, error) {
+	d.await(id, 1)
+	defer d.await(id, -1)
 	for {
 		answered := d.nextAnswer()
 		pause := d.opts.Poll
@@ -91,10 +190,22 @@ func (d *Desk) Wait(ctx context.Context, id string) (*Approval, error) {
 	}
 }
 
-// Answer decides a pending approval and wakes the call that waits for it. An
-// answered approval is a conflict, an expired one approval_expired.
+func (d *Desk) await(id string, change int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting[id] += change
+	if d.waiting[id] == 0 {
+		delete(d.waiting, id)
+	}
+}
+
+// Answer takes an answer to a pending approval, as [Approval.Decide] says, and
+// wakes the call that waits for it. An answer for more than this one call
+// becomes a [Grant].
 func (d *Desk) Answer(ctx context.Context, id string, answer Answer) (*Approval, error) {
-	a, err := d.store.AnswerApproval(ctx, id, answer, d.opts.Now())
+	a, err := d.store.AnswerApproval(ctx, id, answer, d.opts.Now(), func(a *Approval) *Grant {
+		return grantFor(a, newID("apg"), d.opts.SessionTTL)
+	})
 	if err != nil {
 		return nil, err
 	}

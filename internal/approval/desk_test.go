@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -313,10 +314,11 @@ func wantError(t *testing.T, err error, code toolroom.Code) *toolroom.Error {
 
 // memoryStore is the store in its simplest form.
 type memoryStore struct {
-	mu    sync.Mutex
-	all   []*Approval
-	reads int
-	err   error
+	mu     sync.Mutex
+	all    []*Approval
+	grants []*Grant
+	reads  int
+	err    error
 }
 
 func (s *memoryStore) CreateApproval(_ context.Context, a *Approval) (*Approval, error) {
@@ -359,7 +361,7 @@ func (s *memoryStore) Approvals(_ context.Context, state State, now time.Time) (
 	return list, nil
 }
 
-func (s *memoryStore) AnswerApproval(_ context.Context, id string, answer Answer, now time.Time) (*Approval, error) {
+func (s *memoryStore) AnswerApproval(_ context.Context, id string, answer Answer, now time.Time, grant func(*Approval) *Grant) (*Approval, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, err := s.find(id)
@@ -369,7 +371,40 @@ func (s *memoryStore) AnswerApproval(_ context.Context, id string, answer Answer
 	if err := a.Decide(answer, now); err != nil {
 		return nil, err
 	}
+	if g := grant(a); g != nil {
+		s.grants = append(s.grants, g)
+	}
 	return copyOf(a), nil
+}
+
+func (s *memoryStore) CancelApproval(_ context.Context, id string, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	a.Cancel(now)
+	return nil
+}
+
+func (s *memoryStore) NotifiedApproval(context.Context, string, string) error { return nil }
+
+func (s *memoryStore) SweepApprovals(context.Context, time.Time) (int64, error) { return 0, nil }
+
+func (s *memoryStore) Grants(_ context.Context, tool, caller string, now time.Time) ([]*Grant, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.grants), func(g *Grant) bool {
+		return tool != "" && g.Tool != tool || caller != "" && Caller(g.Identity) != caller || !g.Expires.IsZero() && !now.Before(g.Expires)
+	}), nil
+}
+
+func (s *memoryStore) RemoveGrant(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grants = slices.DeleteFunc(s.grants, func(g *Grant) bool { return g.ID == id })
+	return nil
 }
 
 func (s *memoryStore) UseApproval(_ context.Context, id string, now time.Time) error {

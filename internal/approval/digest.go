@@ -13,14 +13,20 @@ import (
 // canonical arguments and everything about who calls. The order of groups does
 // not matter.
 func Digest(tool toolroom.ID, canonicalArgs []byte, identity toolroom.Identity) string {
-	parts := []string{
-		"toolroom approval 1",
-		tool.String(),
-		string(canonicalArgs),
-		identity.Subject, identity.Agent, identity.Provider, identity.Skill,
-	}
-	parts = append(parts, slices.Sorted(slices.Values(identity.Groups))...)
+	return digest(append([]string{"toolroom approval 1", tool.String(), string(canonicalArgs)}, partsOf(identity)...))
+}
 
+// Caller names everything about who calls, as a SHA-256 in hex.
+func Caller(identity toolroom.Identity) string {
+	return digest(append([]string{"toolroom caller 1"}, partsOf(identity)...))
+}
+
+func partsOf(identity toolroom.Identity) []string {
+	parts := []string{identity.Subject, identity.Agent, identity.Provider, identity.Skill}
+	return append(parts, slices.Sorted(slices.Values(identity.Groups))...)
+}
+
+func digest(parts []string) string {
 	h := sha256.New()
 	var size [8]byte
 	for _, part := range parts {

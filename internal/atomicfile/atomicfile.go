@@ -11,28 +11,38 @@ import (
 
 // Write replaces the file at path, which may be a symbolic link, or makes it
 // with perm. An existing file keeps its permissions.
-func Write(path string, data []byte, perm fs.FileMode) (err error) {
+func Write(path string, data []byte, perm fs.FileMode) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
 	if info, err := os.Stat(path); err == nil {
 		perm = info.Mode().Perm()
 	}
+	return put(path, data, perm, os.Rename)
+}
+
+// Create makes the file at path. One that is there already stays as it is, and
+// the error is fs.ErrExist.
+func Create(path string, data []byte, perm fs.FileMode) error {
+	return put(path, data, perm, func(temp, path string) error {
+		return errors.Join(os.Link(temp, path), os.Remove(temp))
+	})
+}
+
+// put writes a file beside path and lets place bring it there.
+func put(path string, data []byte, perm fs.FileMode, place func(temp, path string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
 	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(perm), f.Sync(), f.Close())
-	if err != nil {
-		return err
+	if err = errors.Join(err, f.Chmod(perm), f.Sync(), f.Close()); err == nil {
+		err = place(f.Name(), path)
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err != nil {
+		if left := os.Remove(f.Name()); !errors.Is(left, fs.ErrNotExist) {
+			err = errors.Join(err, left)
+		}
 		return err
 	}
 	syncDir(filepath.Dir(path))

@@ -12,25 +12,33 @@ import (
 
 func (a *app) approveCommand() *cobra.Command {
 	var decline, watch, asJSON bool
-	var comment string
+	var comment, scope string
 	c := &cobra.Command{
 		Use:   "approve [ID]",
 		Short: "Answer calls that wait for a person; without ID, list them",
 		Example: `  toolroom approve
   toolroom approve apr_k3j2h4
+  toolroom approve apr_k3j2h4 --for session
   toolroom approve apr_k3j2h4 --decline --comment "not on production"
   toolroom approve --watch`,
 		Args:              arguments(0, 1),
 		ValidArgsFunction: a.completeApproval,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			switch {
-			case watch && (len(args) > 0 || decline || comment != "" || asJSON):
+			case watch && (len(args) > 0 || decline || comment != "" || scope != "" || asJSON):
 				return usage("toolroom approve --watch", "--watch goes alone")
+			case decline && scope != "":
+				return usage("toolroom approve ID --decline", "--for says what is approved; a call that is declined is declined once")
 			case watch:
 				return a.watchApprovals(ctx, r)
 			case len(args) > 0:
-				return a.answer(ctx, r, args[0], approval.Answer{Approve: !decline, By: a.User, Comment: comment}, asJSON)
-			case decline || comment != "":
+				if scope != "" {
+					if err := oneOf("--for", scope, scopeWords()...); err != nil {
+						return err
+					}
+				}
+				return a.answer(ctx, r, args[0], approval.Answer{Approve: !decline, By: a.User, Comment: comment, Scope: approval.Scope(scope)}, asJSON)
+			case decline || comment != "" || scope != "":
 				return usage("toolroom approve ID --decline", "an answer needs the approval's id")
 			}
 			return a.listApprovals(ctx, r, asJSON)
@@ -38,10 +46,21 @@ func (a *app) approveCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.BoolVar(&decline, "decline", false, "decline the call")
+	f.StringVar(&scope, "for", "", "how far the yes goes: once (the default), call (this exact call), session, always")
 	f.StringVar(&comment, "comment", "", "say why; the caller reads it")
 	f.BoolVar(&watch, "watch", false, "go on as calls come, and ask at a terminal, until Ctrl-C")
 	f.BoolVar(&asJSON, "json", false, "print for programs")
+	completeWords(c, "for", scopeWords()...)
+	c.AddCommand(a.approveRulesCommand())
 	return c
+}
+
+func scopeWords() []string {
+	var words []string
+	for _, s := range approval.Scopes() {
+		words = append(words, string(s))
+	}
+	return words
 }
 
 func (a *app) answer(ctx context.Context, r *room.Room, id string, answer approval.Answer, asJSON bool) error {
@@ -52,7 +71,16 @@ func (a *app) answer(ctx context.Context, r *room.Room, id string, answer approv
 	if asJSON {
 		return a.screen.json(done)
 	}
-	return a.screen.printf("%s %s: %s %s\n", done.ID, done.State, done.Tool, done.Arguments)
+	if n := done.Missing(); n > 0 {
+		return a.screen.printf("%s waits for %s more: %s %s\n", done.ID, count(n, "answer"), done.Tool, done.Arguments)
+	}
+	if err := a.screen.printf("%s %s: %s %s\n", done.ID, done.State, done.Tool, done.Arguments); err != nil {
+		return err
+	}
+	if done.State == approval.Approved && done.Scope != approval.Once {
+		a.screen.say("%s may use %s from now on (%s); see: toolroom approve rules", done.Identity, done.Tool, done.Scope)
+	}
+	return nil
 }
 
 func (a *app) listApprovals(ctx context.Context, r *room.Room, asJSON bool) error {

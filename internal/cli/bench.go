@@ -18,7 +18,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Example: "  toolroom bench search --tools T.jsonl --queries Q.jsonl",
 	}
 	onlyHolds(c)
-	c.AddCommand(a.benchSearchCommand())
+	c.AddCommand(a.benchSearchCommand(), a.benchPoisonCommand())
 	return c
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,13 +14,15 @@ import (
 )
 
 func (a *app) callsCommand() *cobra.Command {
-	var tool, status string
+	var tool, status, code, label, by, surface, since, until string
 	var limit int
+	var before int64
 	var follow, asJSON bool
 	c := &cobra.Command{
 		Use:   "calls",
 		Short: "Show the receipts of calls",
 		Example: `  toolroom calls --status error --limit 20
+  toolroom calls --by ann --label untrusted --since 24h
   toolroom calls --follow --json
   toolroom calls show call_4xk2`,
 		Args: arguments(0, 0),
@@ -32,7 +35,17 @@ func (a *app) callsCommand() *cobra.Command {
 					return err
 				}
 			}
-			q := receipt.Query{Tool: tool, Status: toolroom.Status(status), Limit: limit}
+			between, err := selection(since, until)
+			if err != nil {
+				return err
+			}
+			if follow && before != 0 {
+				return usage("toolroom calls --follow", "--follow goes on with new calls, --before back to old ones")
+			}
+			q := receipt.Query{
+				Tool: tool, Status: toolroom.Status(status), Code: toolroom.Code(code), Label: label, Subject: by, Surface: surface,
+				Since: between.Since, Until: between.Until, BeforeSeq: before, Limit: limit,
+			}
 			receipts, err := r.Receipts(ctx, q)
 			switch {
 			case err != nil:
@@ -45,12 +58,25 @@ func (a *app) callsCommand() *cobra.Command {
 				a.screen.say("There are no receipts of such calls.")
 				return nil
 			}
-			return a.printCalls(receipts)
+			if err := a.printCalls(receipts); err != nil {
+				return err
+			}
+			if len(receipts) == limit {
+				a.screen.say("older ones: the same with --before %d", receipts[len(receipts)-1].Seq)
+			}
+			return nil
 		}),
 	}
 	f := c.Flags()
 	f.StringVar(&tool, "tool", "", "only calls of this tool")
 	f.StringVar(&status, "status", "", "only calls that ended so: ok, error, denied, cancelled or timeout")
+	f.StringVar(&code, "code", "", "only calls that failed with this error code")
+	f.StringVar(&label, "label", "", "only calls with this label")
+	f.StringVar(&by, "by", "", "only calls of this subject; local is the operator")
+	f.StringVar(&surface, "via", "", "only calls that came this way: mcp, http, cli, ...")
+	f.StringVar(&since, "since", "", "only calls that started at or after: a date, a time, or how long ago, such as 24h")
+	f.StringVar(&until, "until", "", "only calls that started before")
+	f.Int64Var(&before, "before", 0, "only receipts before this place in the chain; it pages")
 	f.IntVar(&limit, "limit", receipt.DefaultLimit, "most receipts to show")
 	f.BoolVar(&follow, "follow", false, "go on with calls as they end, until Ctrl-C")
 	f.BoolVar(&asJSON, "json", false, "print for programs; with --follow, one receipt a line")
@@ -157,6 +183,10 @@ func (a *app) printReceipt(r *receipt.Receipt) error {
 	for _, handle := range r.Artifacts {
 		artifacts += "toolroom artifact read " + handle + "\n"
 	}
+	redacted := ""
+	if r.Redacted {
+		redacted = "arguments, result and error text were removed"
+	}
 	wait := ""
 	if r.Usage.Wait > 0 {
 		wait = took(r.Usage.Wait)
@@ -178,6 +208,9 @@ func (a *app) printReceipt(r *receipt.Receipt) error {
 		"arguments", indent(r.Arguments),
 		"result", r.Preview,
 		"artifacts", artifacts,
+		"labels", strings.Join(r.Labels, ", "),
+		"redacted", redacted,
+		"in reach", strings.Join(r.Reach, ", "),
 		"rule", r.Rule,
 		"approval", r.Approval,
 		"hash", r.Hash,
@@ -191,12 +224,7 @@ func (a *app) callsVerifyCommand() *cobra.Command {
 		Example: "  toolroom calls verify",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
-			n, err := r.VerifyReceipts(ctx)
-			if err != nil {
-				a.screen.say("%s before this one fit", count(n, "receipt"))
-				return err
-			}
-			return a.screen.printf("%s, and every one is as it was written\n", count(n, "receipt"))
+			return a.verifyHome(ctx, r, "", "")
 		}),
 	}
 }

@@ -30,22 +30,37 @@ func (a *app) policyExplainCommand() *cobra.Command {
 	var given string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "explain ID",
-		Short: "Show which rule allows, denies or confirms a tool, and for whom",
+		Use:   "explain ID [ARGUMENTS]",
+		Short: "Show which rule allows, denies or confirms a tool or a call, and for whom",
+		Long:  "With arguments, as toolroom call takes them, rules about arguments and effects have their say, and what the call would do is shown. Nothing is run.",
 		Example: `  toolroom policy explain file:write
+  toolroom policy explain file:write path=/etc/hosts
   toolroom policy explain --agent fast --provider ollama web:search --json
   toolroom policy explain shell:exec --arguments '{"command": "git push"}'`,
-		Args:              arguments(1, 1),
+		Args:              arguments(1, -1),
 		ValidArgsFunction: a.completeTool,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
-			decision, err := r.Explain(ctx, args[0], who, json.RawMessage(given))
+			document := json.RawMessage(given)
+			if words := args[1:]; len(words) > 0 {
+				if given != "" {
+					return usage("write them as words, or as --arguments", "the arguments are given twice")
+				}
+				var err error
+				if document, err = a.callArguments(ctx, r, toolroom.Call{Tool: args[0]}, words); err != nil {
+					return err
+				}
+			}
+			explained, err := r.Explain(ctx, args[0], who, document)
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				return a.screen.json(decision)
+				return a.screen.json(explained)
 			}
-			return a.printDecision(args[0], who, decision)
+			if err := a.printDecision(args[0], who, explained.Decision); err != nil || len(document) == 0 {
+				return err
+			}
+			return a.printEffects(explained.Effects)
 		}),
 	}
 	f := c.Flags()
@@ -60,7 +75,11 @@ func (a *app) policyExplainCommand() *cobra.Command {
 }
 
 func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decision) error {
-	if err := a.screen.printf("%s for %s: %s, by %s\n", tool, who, d.Effect, d.Rule); err != nil {
+	because := ""
+	if d.Because != (toolroom.Effect{}) {
+		because = ", because it " + d.Because.String()
+	}
+	if err := a.screen.printf("%s for %s: %s, by %s%s\n", tool, who, d.Effect, d.Rule, because); err != nil {
 		return err
 	}
 	if d.Isolation != "" {
@@ -77,6 +96,19 @@ func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 	}
 	if d.Hint != "" && d.Effect != policy.Allow {
 		a.screen.say("  try: %s", d.Hint)
+	}
+	return nil
+}
+
+// printEffects says what a call would do.
+func (a *app) printEffects(effects []toolroom.Effect) error {
+	if len(effects) == 0 {
+		return a.screen.printf("nothing is known of what this call would do\n")
+	}
+	for _, e := range effects {
+		if err := a.screen.printf("it %s\n", e); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -21,31 +21,49 @@ func (a *app) secretCommand() *cobra.Command {
 	return c
 }
 
+// forFlag lets a command mean the value of one identity.
+func forFlag(c *cobra.Command, owner *string) {
+	c.Flags().StringVar(owner, "for", "", "the identity whose own value is meant, in place of the shared one")
+}
+
 func (a *app) secretSetCommand() *cobra.Command {
-	return &cobra.Command{
+	var owner string
+	c := &cobra.Command{
 		Use:   "set SCOPE/NAME",
 		Short: "Keep a value, typed at a prompt or piped in",
 		Long: `Keep a value under secret://SCOPE/NAME. It is typed at a prompt that does not
 show it, or read from stdin; never given as an argument, which other users of
 the machine can see.`,
 		Example: `  toolroom secret set github/token
-  printf %s "$TOKEN" | toolroom secret set github/token`,
+  printf %s "$TOKEN" | toolroom secret set github/token
+  toolroom secret set github/token --for ann`,
 		Args: arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			ref, err := secret.ParsePath(args[0])
 			if err != nil {
 				return err
 			}
-			value, err := a.screen.secret(ctx, "Value of "+ref.String()+": ", secret.MaxValue)
+			ref = ref.Of(owner)
+			value, err := a.screen.secret(ctx, "Value of "+named(ref)+": ", secret.MaxValue)
 			if err != nil {
 				return err
 			}
 			if err := r.Parts().Secrets.Set(ctx, ref, value); err != nil {
 				return err
 			}
-			return a.screen.printf("%s is set; write it in toolroom.yaml where the value belongs\n", ref)
+			return a.screen.printf("%s is set; write %s in toolroom.yaml where the value belongs\n", named(ref), ref)
 		}),
 	}
+	forFlag(c, &owner)
+	return c
+}
+
+// named is a reference, with whose value it is.
+func named(ref secret.Ref) string {
+	if ref.Owner == "" {
+		return ref.String()
+	}
+	return ref.String() + " for " + ref.Owner
 }
 
 func (a *app) secretListCommand() *cobra.Command {
@@ -62,7 +80,7 @@ func (a *app) secretListCommand() *cobra.Command {
 			}
 			names := make([]string, len(refs))
 			for i, ref := range refs {
-				names[i] = ref.String()
+				names[i] = named(ref)
 			}
 			if asJSON {
 				return a.screen.json(names)
@@ -83,7 +101,8 @@ func (a *app) secretListCommand() *cobra.Command {
 }
 
 func (a *app) secretRemoveCommand() *cobra.Command {
-	return &cobra.Command{
+	var owner string
+	c := &cobra.Command{
 		Use:     "remove SCOPE/NAME",
 		Aliases: []string{"rm"},
 		Short:   "Forget a value",
@@ -105,10 +124,13 @@ func (a *app) secretRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			ref = ref.Of(owner)
 			if err := r.Parts().Secrets.Remove(ctx, ref); err != nil {
 				return err
 			}
-			return a.screen.printf("%s is forgotten\n", ref)
+			return a.screen.printf("%s is forgotten\n", named(ref))
 		}),
 	}
+	forFlag(c, &owner)
+	return c
 }

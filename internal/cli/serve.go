@@ -6,10 +6,15 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom/internal/server"
+	"github.com/toolroom/toolroom/room"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -48,7 +53,11 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if err != nil {
 		return err
 	}
-	r, err := a.openRoom(ctx, slog.LevelInfo)
+	out := a.Out
+	if stdio {
+		out = a.Err // stdout is the protocol's
+	}
+	r, err := a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out})
 	if err != nil {
 		return err
 	}
@@ -58,7 +67,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		Client:     who.identity(),
 		ConfigFile: file,
 		Version:    a.Version,
-		Log:        a.log(slog.LevelInfo),
+		Log:        r.Parts().Log,
 		Started: func(at net.Addr) {
 			a.screen.say("Toolroom is ready at http://%s (MCP: http://%s/mcp)", at, at)
 			if len(r.Sources()) == 0 {
@@ -66,10 +75,27 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 			}
 		},
 	}
+	defer a.reopenOnHangup(r)()
 	if stdio {
 		return server.ServeStdio(ctx, r, io.NopCloser(a.In), nopCloser{a.Out}, o)
 	}
 	return server.Serve(ctx, r, o)
+}
+
+// reopenOnHangup opens the log of receipts anew at each SIGHUP, which is how
+// programs that rotate logs tell.
+func (a *app) reopenOnHangup(r *room.Room) (stop func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		for range hangups {
+			if err := r.ReopenLog(); err != nil {
+				a.screen.fail("the log of receipts cannot be opened: "+err.Error(), "")
+			}
+		}
+	})
+	return func() { signal.Stop(hangups); close(hangups); listening.Wait() }
 }
 
 // nopCloser is stdout, which is not the server's to close.

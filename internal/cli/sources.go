@@ -23,7 +23,7 @@ func (a *app) sourcesCommand() *cobra.Command {
   toolroom sources list`,
 	}
 	onlyHolds(c)
-	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand())
+	c.AddCommand(a.sourcesAddCommand(), a.sourcesListCommand(), a.sourcesTestCommand(), a.sourcesReviewCommand(), a.sourcesRemoveCommand(), a.sourcesLoginCommand())
 	return c
 }
 
@@ -86,6 +86,9 @@ func (a *app) sourcesTestCommand() *cobra.Command {
 				return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
 			case asJSON:
 				return nil
+			}
+			for _, f := range test.Findings {
+				a.screen.say("look at %s", oneLine(f.String()))
 			}
 			return a.screen.printf("%s works: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took))
 		}),

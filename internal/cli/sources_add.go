@@ -57,7 +57,7 @@ toolroom secret set) and env://NAME.`,
 			if err := a.screen.printf("%s is in %s\n", args[0], file); err != nil {
 				return err
 			}
-			a.screen.say("see whether it works: toolroom sources test %s", args[0])
+			a.screen.say("see whether it works and what it says of itself: toolroom sources test %s", args[0])
 			return nil
 		},
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,7 +51,7 @@ func (w *watcher) approval(e toolroom.Event) {
 		return
 	}
 	if !w.app.screen.interactive() {
-		w.app.screen.fail(e.Tool+" waits for a person's approval: "+e.Approval.Reason,
+		w.app.screen.fail(e.Tool+" is waiting for approval by a person: "+e.Approval.Reason,
 			"toolroom approve "+e.Approval.ID)
 		return
 	}
@@ -90,6 +91,15 @@ func (a *app) decide(ctx context.Context, r *room.Room, id string) error {
 func (a *app) showApproval(p *approval.Approval) {
 	a.screen.say("%s wants to run %s", p.Identity, p.Tool)
 	a.screen.say("  arguments  %s", p.Arguments)
+	for _, effect := range p.Effects {
+		a.screen.say("  effect     %s", effect)
+	}
+	for line := range strings.Lines(p.Diff) {
+		a.screen.say("    %s", strings.TrimRight(line, "\n"))
+	}
 	a.screen.say("  rule       %s", p.Reason)
+	if p.People > 1 {
+		a.screen.say("  people     %d of %d have approved", len(p.Votes), p.People)
+	}
 	a.screen.say("  until      %s", p.Expires.Local().Format(time.TimeOnly))
 }

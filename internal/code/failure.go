@@ -77,6 +77,7 @@ func lastLine(text string) string {
 
 // show cuts output that is too long to show and keeps the whole of it.
 func (s *Service) show(ctx context.Context, h *host, name, text string) (string, *toolroom.Hidden, error) {
+	text = s.o.Runner.Secrets.Text(text) // before it is cut: half a secret is one too much
 	limit := s.o.Config.ShownOutput
 	if len(text) <= limit {
 		return text, nil, nil

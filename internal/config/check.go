@@ -61,8 +61,13 @@ func (c check) config(config *Config) {
 	}
 	c.code(config.Code)
 	c.limits(config.Limits)
+	c.approvals(config.Approvals, config.Tools.Groups)
+	c.receipts(config.Receipts, config.Tools.Groups)
 	c.quota("results", config.Results)
 	c.quota("artifacts", config.Artifacts)
+	c.egress("egress", config.Egress)
+	c.secrets(config)
+	c.trust(config)
 	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {
 		c.source("sources."+name, name, config.Sources[name])
 	}

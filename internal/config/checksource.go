@@ -30,8 +30,11 @@ func (c check) source(key, name string, s Source) {
 	if s.Tasks != "" {
 		c.oneOf(key+".tasks", s.Tasks, "optional", "required")
 	}
+	c.sourceTrust(key, s)
 	c.globs(key+".tools.include", s.Tools.Include)
 	c.globs(key+".tools.exclude", s.Tools.Exclude)
+	c.egress(key+".egress", s.Egress)
+	c.effects(key+".effects", s.Effects)
 	if s.MCP != nil {
 		c.mcp(key+".mcp", s.MCP)
 	}
@@ -65,6 +68,8 @@ func (c check) mcp(key string, m *MCP) {
 	if m.OAuth != nil {
 		c.oauthClient(key+".oauth", m.OAuth)
 	}
+	c.plain(key+".args", m.Args...)
+	c.plain(key+".url", m.URL)
 	c.env(key+".env", m.Env)
 	c.headers(key+".headers", m.Headers)
 }
@@ -146,6 +151,7 @@ func (c check) cli(key string, s *CLISource) {
 	if s.Command == "" {
 		c.problem(key, "command is missing", "for example {command: git}")
 	}
+	c.plain(key+".args", s.Args...)
 	c.env(key+".env", s.Env)
 	for i, tool := range s.Tools {
 		words := strings.Fields(tool)

@@ -33,8 +33,12 @@ type Config struct {
 	CLI       CLI           `yaml:"cli,omitempty"`
 	Code      Code          `yaml:"code,omitempty"`
 	Limits    Limits        `yaml:"limits,omitempty"`
+	Approvals Approvals     `yaml:"approvals,omitempty"`
+	Receipts  Receipts      `yaml:"receipts,omitempty"`
 	Results   Quota         `yaml:"results,omitempty"`
 	Artifacts Quota         `yaml:"artifacts,omitempty"`
+	Egress    Egress        `yaml:"egress,omitempty"`
+	Secrets   Secrets       `yaml:"secrets,omitempty"`
 	// Sources are the places that tools come from; the key is the namespace.
 	Sources map[string]Source `yaml:"sources,omitempty"`
 }
@@ -186,7 +190,10 @@ func (c *Config) fill() {
 	fill(&c.Store.URL, "sqlite:toolroom.db")
 	fill(&c.Expose.Mode, "direct")
 	fill(&c.CLI.Mode, "allowlist")
+	fill(&c.Egress.Mode, egressPublic)
 	c.Limits.fill()
+	c.Approvals.fill()
+	c.Receipts.fill()
 	c.Results.fill(defaultResults)
 	c.Artifacts.fill(defaultArtifacts)
 }

@@ -15,7 +15,9 @@ type Limits struct {
 	OutputBytes int `yaml:"output_bytes,omitempty"`
 	InputBytes  int `yaml:"input_bytes,omitempty"`
 	// KeyTTL is how long an idempotency key is remembered (24 h).
-	KeyTTL  time.Duration `yaml:"key_ttl,omitempty"`
+	KeyTTL time.Duration `yaml:"key_ttl,omitempty"`
+	// JobTTL is how long the result of a background call is kept (168 h).
+	JobTTL  time.Duration `yaml:"job_ttl,omitempty"`
 	Retry   Retry         `yaml:"retry,omitempty"`
 	Breaker Breaker       `yaml:"breaker,omitempty"`
 	Rate    Rate          `yaml:"rate,omitempty"`
@@ -64,6 +66,7 @@ func (l *Limits) fill() {
 	fill(&l.OutputBytes, 51_200)
 	fill(&l.InputBytes, 4<<20)
 	fill(&l.KeyTTL, 24*time.Hour)
+	fill(&l.JobTTL, 168*time.Hour)
 	fill(&l.Retry.Attempts, 3)
 	fill(&l.Retry.Base, 100*time.Millisecond)
 	fill(&l.Retry.Max, 30*time.Second)

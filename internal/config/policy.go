@@ -3,7 +3,7 @@ package config
 import "strings"
 
 // Policy is the section "policy": rules that are written in Cedar, beside the
-// layers of the section "tools".
+// layers of the section "tools", and how far sources are trusted.
 type Policy struct {
 	// Default is what holds where no rule says otherwise: allow (the default)
 	// leaves it to the layers, deny refuses what no rule permits.
@@ -12,6 +12,7 @@ type Policy struct {
 	Environment string `yaml:"environment,omitempty"`
 	// Rules are files, relative to the config, or rules themselves.
 	Rules []string `yaml:"rules,omitempty"`
+	Trust `yaml:",inline"`
 }
 
 // IsRuleFile tells an item of Policy.Rules that names a file from one that is a

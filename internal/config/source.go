@@ -32,6 +32,18 @@ type Source struct {
 	// optional, or required, which refuses the others. Empty leaves it to the
 	// tools.
 	Tasks string `yaml:"tasks,omitempty"`
+	// Effects declares what calls do.
+	Effects Effects `yaml:"effects,omitempty"`
+	// Egress is for the connections of this source, beside the section for all.
+	Egress Egress `yaml:"egress,omitempty"`
+
+	// Pin and Quarantine are those of [Trust] for this source alone.
+	Pin        string `yaml:"pin,omitempty"`
+	Quarantine *bool  `yaml:"quarantine,omitempty"`
+	// Labels are on all results of the source, and ToolLabels, by name pattern,
+	// on those of some tools: untrusted, private, or your own.
+	Labels     []string            `yaml:"labels,omitempty"`
+	ToolLabels map[string][]string `yaml:"tool_labels,omitempty"`
 }
 
 // Selection picks tools of a source by name; * stands for any run of
@@ -52,7 +64,7 @@ type MCP struct {
 
 	URL     string            `yaml:"url,omitempty"`
 	Headers map[string]string `yaml:"headers,omitempty"`
-	OAuth   *OAuthClient            `yaml:"oauth,omitempty"`
+	OAuth   *OAuthClient      `yaml:"oauth,omitempty"`
 
 	// StartTimeout is how long connecting may take; zero leaves the source's
 	// default.

@@ -54,12 +54,16 @@ func (p *parser) layers(path string, rules map[string]Rules) map[string]*layer {
 func (p *parser) rules(path string, texts []string) rules {
 	var out rules
 	for i, text := range texts {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if pattern, ok := p.pattern(at, text); ok {
-			out = append(out, rule{pattern, fmt.Sprintf("%s: %q", at, text)})
-		}
+		out = p.rule(out, fmt.Sprintf("%s[%d]", path, i), text)
 	}
 	return out
+}
+
+func (p *parser) rule(to rules, at, text string) rules {
+	if pattern, ok := p.pattern(at, text); ok {
+		to = append(to, rule{pattern: pattern, text: fmt.Sprintf("%s: %q", at, text)})
+	}
+	return to
 }
 
 func (p *parser) pattern(at, text string) (Pattern, bool) {

@@ -80,6 +80,7 @@ func (p *Policy) Config() Config { return p.config }
 // view is what is known of a tool and a caller before any call.
 type view struct {
 	layers    []Step
+	narrowing []*layer    // those of layers, when they have rules about effects
 	written   WrittenView // nil when there are no rules
 	skill     *skill
 	denials   []*denial
@@ -109,7 +110,7 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	if r.Call == nil {
 		return v.list
 	}
-	if v.call != nil && (v.skill == nil || r.Call.Effects == nil) {
+	if v.call != nil && v.skill == nil {
 		return *v.call
 	}
 	if r.Call.Arguments != nil {
@@ -121,8 +122,11 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	// 1. Layers: the profile, plus allow, minus deny, then agent, provider,
 	// identity and skill, each of which only narrows.
 	steps = append(steps, v.layers...)
-	if v.skill != nil && r.Call.Effects != nil {
-		if step, beyond := v.skill.hold(r.Call.Effects); beyond {
+	for i, l := range v.narrowing {
+		steps[i] = l.judge(r.Tool, r.Call.Effects)
+	}
+	if v.skill != nil {
+		if step, beyond := v.skill.hold(r.Call); beyond {
 			steps = append(steps, step)
 		}
 	}
@@ -168,8 +172,12 @@ func (p *Policy) view(r Request) *view {
 func (p *Policy) look(r Request) *view {
 	v := &view{denials: entries(p.denylist, r.Tool)}
 	autonomy := p.global.autonomy
-	for _, l := range p.applying(r.Who) {
-		v.layers = append(v.layers, l.judge(r.Tool))
+	applying := p.applying(r.Who)
+	for _, l := range applying {
+		v.layers = append(v.layers, l.judge(r.Tool, nil))
+		if l.deny.aboutEffects() || l.confirm.aboutEffects() {
+			v.narrowing = applying
+		}
 		if l.autonomy != "" && l.autonomy.rank() < autonomy.rank() {
 			autonomy = l.autonomy
 		}
@@ -183,10 +191,10 @@ func (p *Policy) look(r Request) *view {
 		}
 	}
 	v.hook, v.log, v.hooked = p.hooks.judge(r.Tool, autonomy)
-	v.sensitive, _ = p.sensitive.tools.catch(r.Tool)
+	v.sensitive, _, _ = p.sensitive.tools.catch(r.Tool, nil)
 
 	steps := append([]Step{}, v.layers...)
-	settled := v.sensitive == ""
+	settled := v.sensitive == "" && v.narrowing == nil
 	if p.parts.Written != nil {
 		v.written = p.parts.Written.View(r.Tool, r.Who)
 		steps = append(steps, v.written.Judge(nil))
@@ -236,7 +244,7 @@ func conclude(steps []Step, log bool, r Request) Decision {
 	d := Decision{Effect: Allow, Log: log, Steps: steps}
 	for i, s := range steps {
 		if i == 0 || s.Effect.narrower(d.Effect) {
-			d.Effect, d.Rule, d.Hint = s.Effect, s.Rule, s.Hint
+			d.Effect, d.Rule, d.Because, d.Hint = s.Effect, s.Rule, s.Because, s.Hint
 		}
 		d.Isolation = stronger(d.Isolation, s.Isolation)
 	}

@@ -42,7 +42,7 @@ func (p *parser) denylist(list []Denial) []denial {
 		if !ok {
 			continue
 		}
-		d.rule = rule{pattern, fmt.Sprintf("%s: %q", at, one.Tool)}
+		d.rule = rule{pattern: pattern, text: fmt.Sprintf("%s: %q", at, one.Tool)}
 		if one.ArgsPattern != "" {
 			d.text += fmt.Sprintf(" with arguments like %q", one.ArgsPattern)
 		}

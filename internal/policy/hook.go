@@ -79,12 +79,12 @@ func (p *parser) hooks(list []Hook) hooks {
 		}
 		if pattern, ok := p.pattern(at+".tool", one.Tool); ok {
 			text := fmt.Sprintf("%s: %s %q", at, one.Action, one.Tool)
-			h.list = append(h.list, hook{rule{pattern, text}, one.Action})
+			h.list = append(h.list, hook{rule{pattern: pattern, text: text}, one.Action})
 		}
 	}
 	for _, text := range ConservativeTools() {
 		pattern, _ := p.pattern("tools.autonomy", text)
-		h.asked = append(h.asked, rule{pattern, fmt.Sprintf("tools.autonomy: conservative asks before %q", text)})
+		h.asked = append(h.asked, rule{pattern: pattern, text: fmt.Sprintf("tools.autonomy: conservative asks before %q", text)})
 	}
 	return h
 }
@@ -113,7 +113,7 @@ func (h hooks) judge(t *toolroom.Tool, level Autonomy) (step Step, log, ok bool)
 	if level != Conservative || step.Effect == Confirm {
 		return step, log, ok
 	}
-	if text, asks := h.asked.catch(t); asks {
+	if text, _, asks := h.asked.catch(t, nil); asks {
 		step.Effect, step.Rule, ok = Confirm, text, true
 	}
 	return step, log, ok

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/toolroom/toolroom"
 )
@@ -23,6 +24,7 @@ type rules []rule
 
 type rule struct {
 	pattern Pattern
+	effect  *EffectPattern // in place of pattern
 	text    string
 }
 
@@ -36,22 +38,29 @@ func (r rules) match(t *toolroom.Tool) (string, bool) {
 	return "", false
 }
 
-// catch is match for rules that take away (see [Pattern.Catches]).
-func (r rules) catch(t *toolroom.Tool) (string, bool) {
+// catch is match for rules that take away (see [Pattern.Catches]), from the tool
+// or from a call of it with these effects; then because is the first of them
+// that the rule is about.
+func (r rules) catch(t *toolroom.Tool, effects []toolroom.Effect) (text string, because toolroom.Effect, ok bool) {
 	for i := range r {
-		if r[i].pattern.Catches(t) {
-			return r[i].text, true
+		if because, ok := r[i].selects(t, effects); ok {
+			return r[i].text, because, true
 		}
 	}
-	return "", false
+	return "", because, false
+}
+
+// aboutEffects reports whether one of the rules judges calls by their effects.
+func (r rules) aboutEffects() bool {
+	return slices.ContainsFunc(r, func(one rule) bool { return one.effect != nil })
 }
 
 func (p *parser) layer(path string, r Rules) layer {
 	l := layer{
 		path:     path,
 		allow:    p.rules(path+".allow", r.Allow),
-		deny:     p.rules(path+".deny", r.Deny),
-		confirm:  p.rules(path+".confirm", r.Confirm),
+		deny:     p.restrictions(path+".deny", r.Deny),
+		confirm:  p.restrictions(path+".confirm", r.Confirm),
 		autonomy: r.Autonomy,
 		// An override that names tools narrows to them; the global layer
 		// without a profile has the profile full.
@@ -75,10 +84,11 @@ func (p *parser) layer(path string, r Rules) layer {
 	return l
 }
 
-// judge is the profile, plus allow, minus deny.
-func (l *layer) judge(t *toolroom.Tool) Step {
-	if text, ok := l.deny.catch(t); ok {
-		return Step{Layer: l.path, Effect: Deny, Rule: text}
+// judge is the profile, plus allow, minus deny. Without effects, rules about
+// them have no say.
+func (l *layer) judge(t *toolroom.Tool, effects []toolroom.Effect) Step {
+	if text, because, ok := l.deny.catch(t, effects); ok {
+		return Step{Layer: l.path, Effect: Deny, Rule: text, Because: because}
 	}
 	step := Step{Layer: l.path, Effect: Allow, Rule: l.open}
 	if text, ok := l.allow.match(t); ok {
@@ -88,8 +98,8 @@ func (l *layer) judge(t *toolroom.Tool) Step {
 	} else if l.closed {
 		return Step{Layer: l.path, Effect: Deny, Rule: l.shut}
 	}
-	if text, ok := l.confirm.catch(t); ok {
-		step.Effect, step.Rule = Confirm, text
+	if text, because, ok := l.confirm.catch(t, effects); ok {
+		step.Effect, step.Rule, step.Because = Confirm, text, because
 	}
 	return step
 }

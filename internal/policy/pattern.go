@@ -32,6 +32,8 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 	p := Pattern{text: text}
 	prefix, rest, _ := strings.Cut(text, ":")
 	switch prefix {
+	case "effect":
+		return p, errOnlyRestricts
 	case "group":
 		members, ok := groups[rest]
 		if !ok {

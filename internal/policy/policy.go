@@ -5,6 +5,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -40,6 +41,9 @@ type Decision struct {
 	// Rule names the rule as the config writes it, for example
 	// tools.deny[0]: "browser.*".
 	Rule string `json:"rule"`
+	// Because is the effect that the rule is about, when it is about effects. It
+	// may repeat arguments, secrets among them.
+	Because toolroom.Effect `json:"because,omitzero"`
 	// Isolation is the least isolation that the tool may run in; empty is none.
 	Isolation Isolation `json:"isolation,omitempty"`
 	// Log asks for a line in the log for this call.
@@ -51,12 +55,26 @@ type Decision struct {
 	Steps []Step `json:"steps,omitempty"`
 }
 
+// Then is the decision after one step more: that of a part that is asked after
+// the policy. A step that does not allow takes the decision's place, unless that
+// denies.
+func (d Decision) Then(s Step) Decision {
+	d.Steps = append(slices.Clip(d.Steps), s)
+	if d.Effect != Deny && s.Effect != Allow {
+		d.Effect, d.Rule, d.Because, d.Hint = s.Effect, s.Rule, s.Because, s.Hint
+	}
+	d.Isolation = stronger(d.Isolation, s.Isolation)
+	return d
+}
+
 // Step is what one layer says of a tool.
 type Step struct {
-	Layer     string    `json:"layer"`
-	Effect    Effect    `json:"effect"`
-	Rule      string    `json:"rule"`
-	Isolation Isolation `json:"isolation,omitempty"`
+	Layer  string `json:"layer"`
+	Effect Effect `json:"effect"`
+	Rule   string `json:"rule"`
+	// Because is the effect that the rule is about, as in a Decision.
+	Because   toolroom.Effect `json:"because,omitzero"`
+	Isolation Isolation       `json:"isolation,omitempty"`
 	// Hint says what would change the outcome, where the layer knows.
 	Hint string `json:"hint,omitempty"`
 }
@@ -84,8 +102,10 @@ type Context struct {
 	Time time.Time
 	// Depth is how many calls this one is inside of.
 	Depth int
-	// Effects is what the call would do to the world; nil when nobody can tell.
-	Effects *Effects
+	// Effects are what the call would do to the world; nil when nobody can tell.
+	Effects []toolroom.Effect
+	// Secrets are the scopes of the secrets that the tool would be given.
+	Secrets []string
 	// Taint are the labels of what the call's session has read.
 	Taint []string
 	// Isolation is what the tool would run in; empty is none.
@@ -97,17 +117,10 @@ type Context struct {
 // Budget is what may still be spent: calls, and bytes of their results.
 type Budget struct{ Calls, Bytes int64 }
 
-// Effects is what a call would do. Skills are held to it, and written rules see
-// it as context.effects.
-type Effects struct {
-	// Read and Write are absolute paths after all links are resolved.
-	Read, Write []string
-	// Hosts are host:port, the host in lower case.
-	Hosts []string
-	// Commands are the programs that a command line would start.
-	Commands []string
-	// Secrets are the scopes of the secrets that the tool would be given.
-	Secrets []string
+// Explanation is a decision about a call, and what was known of the call.
+type Explanation struct {
+	Decision
+	Effects []toolroom.Effect `json:"effects,omitempty"`
 }
 
 // Decider decides. It is asked on the hot path and must be safe for concurrent

@@ -149,47 +149,41 @@ func (s *skill) judge(t *toolroom.Tool) Step {
 	return step
 }
 
-// hold is what the manifest says of a call's effects; ok is false when all of
-// them are within its limits.
-func (s *skill) hold(e *Effects) (step Step, ok bool) {
-	beyond := func(what, which string) (Step, bool) {
-		return Step{Layer: s.path, Effect: Deny, Rule: fmt.Sprintf("%s.%s: %s is outside", s.path, what, which)}, true
+// hold is what the manifest says of a call; ok is false when all that it would
+// do, and be given, is within the limits. What is not known is not.
+func (s *skill) hold(call *Context) (step Step, ok bool) {
+	beyond := func(what string, e toolroom.Effect) (Step, bool) {
+		return Step{Layer: s.path, Effect: Deny, Rule: fmt.Sprintf("%s.%s: it does not have what the call needs", s.path, what), Because: e}, true
 	}
-	for _, path := range e.Read {
-		if !anyPath(s.limits.FS.Read, path) {
-			return beyond("fs.read", path)
+	for _, e := range call.Effects {
+		switch {
+		case e.Reads() && !anyPath(s.limits.FS.Read, e.Target):
+			return beyond("fs.read", e)
+		case e.Writes() && !anyPath(s.limits.FS.Write, e.Target):
+			return beyond("fs.write", e)
+		case e.Kind == toolroom.EffectHost && !anyHost(s.limits.Net, e.Target):
+			return beyond("net", e)
 		}
 	}
-	for _, path := range e.Write {
-		if !anyPath(s.limits.FS.Write, path) {
-			return beyond("fs.write", path)
-		}
-	}
-	for _, host := range e.Hosts {
-		if !anyHost(s.limits.Net, host) {
-			return beyond("net", host)
-		}
-	}
-	for _, scope := range e.Secrets {
+	for _, scope := range call.Secrets {
 		if !MatchAny(s.limits.Secrets.Scopes, scope) {
-			return beyond("secrets.scopes", scope)
+			return Step{Layer: s.path, Effect: Deny, Rule: fmt.Sprintf("%s.secrets.scopes: %s is outside", s.path, scope)}, true
 		}
 	}
 	return Step{}, false
 }
 
+// anyPath holds for no path that goes up: it was not resolved.
 func anyPath(globs []string, path string) bool {
-	return slices.ContainsFunc(globs, func(glob string) bool {
-		return matchPath(strings.Split(glob, "/"), strings.Split(path, "/"))
+	segments := strings.Split(path, "/")
+	return path != "" && !slices.Contains(segments, "..") && slices.ContainsFunc(globs, func(glob string) bool {
+		return matchSegments(strings.Split(glob, "/"), segments)
 	})
 }
 
-// matchPath matches segment by segment; the segment ** stands for any number of
-// them. A path that goes up is matched by nothing: it was not resolved.
-func matchPath(glob, path []string) bool {
-	if slices.Contains(path, "..") {
-		return false
-	}
+// matchSegments matches segment by segment; the segment ** stands for any number
+// of them. The work is bounded by the product of the two.
+func matchSegments(glob, path []string) bool {
 	// reach[j]: what of the glob was read so far matches the first j segments.
 	reach := make([]bool, len(path)+1)
 	reach[0] = true

@@ -42,26 +42,30 @@ func TestASkillIsHeldToItsManifest(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		does Effects
+		does Context
 		want string // the limit that is broken
 	}{
-		"nothing":               {Effects{}, ""},
-		"within":                {Effects{Read: []string{"/srv/a/b", "/etc/x.conf"}, Write: []string{"/srv/out/a"}, Hosts: []string{"api.example.com:443", "127.0.0.1:1"}, Secrets: []string{"docs", "team-a"}}, ""},
-		"a folder itself":       {Effects{Read: []string{"/srv"}}, ""},
-		"another file":          {Effects{Read: []string{"/srv/a", "/etc/shadow"}}, "fs.read: /etc/shadow"},
-		"deeper than the glob":  {Effects{Read: []string{"/etc/a/x.conf"}}, "fs.read"},
-		"reading is no writing": {Effects{Write: []string{"/srv/a"}}, "fs.write"},
-		"deeper for writing":    {Effects{Write: []string{"/srv/out/a/b"}}, "fs.write"},
-		"a way up":              {Effects{Read: []string{"/srv/../etc/shadow"}}, "fs.read"},
-		"another port":          {Effects{Hosts: []string{"api.example.com:80"}}, "net"},
-		"the host above":        {Effects{Hosts: []string{"example.com:443"}}, "net"},
-		"a host that ends so":   {Effects{Hosts: []string{"evilexample.com:443"}}, "net"},
-		"in capitals":           {Effects{Hosts: []string{"API.Example.COM:443"}}, ""},
-		"with a dot at its end": {Effects{Hosts: []string{"api.example.com.:443"}}, ""},
-		"no port":               {Effects{Hosts: []string{"api.example.com"}}, "net"},
-		"another scope":         {Effects{Secrets: []string{"docs", "prod"}}, "secrets.scopes: prod"},
+		"nothing":               {Context{}, ""},
+		"within":                {Context{Effects: []toolroom.Effect{effect(t, "file.read:/srv/a/b"), effect(t, "file.read:/etc/x.conf"), effect(t, "file.write:/srv/out/a"), effect(t, "host.get:api.example.com:443"), effect(t, "host.get:127.0.0.1:1")}, Secrets: []string{"docs", "team-a"}}, ""},
+		"a folder itself":       {Context{Effects: []toolroom.Effect{effect(t, "file.read:/srv")}}, ""},
+		"another file":          {Context{Effects: []toolroom.Effect{effect(t, "file.read:/srv/a"), effect(t, "file.read:/etc/shadow")}}, "fs.read"},
+		"deeper than the glob":  {Context{Effects: []toolroom.Effect{effect(t, "file.read:/etc/a/x.conf")}}, "fs.read"},
+		"reading is no writing": {Context{Effects: []toolroom.Effect{effect(t, "file.write:/srv/a")}}, "fs.write"},
+		"deeper for writing":    {Context{Effects: []toolroom.Effect{effect(t, "file.write:/srv/out/a/b")}}, "fs.write"},
+		"a way up":              {Context{Effects: []toolroom.Effect{effect(t, "file.read:/srv/../etc/shadow")}}, "fs.read"},
+		"another port":          {Context{Effects: []toolroom.Effect{effect(t, "host.get:api.example.com:80")}}, "net"},
+		"the host above":        {Context{Effects: []toolroom.Effect{effect(t, "host.get:example.com:443")}}, "net"},
+		"a host that ends so":   {Context{Effects: []toolroom.Effect{effect(t, "host.get:evilexample.com:443")}}, "net"},
+		"in capitals":           {Context{Effects: []toolroom.Effect{effect(t, "host.get:API.Example.COM:443")}}, ""},
+		"with a dot at its end": {Context{Effects: []toolroom.Effect{effect(t, "host.get:api.example.com.:443")}}, ""},
+		"no port":               {Context{Effects: []toolroom.Effect{effect(t, "host.get:api.example.com")}}, "net"},
+		"a file nobody knows":   {Context{Effects: []toolroom.Effect{effect(t, "file.read")}}, "fs.read"},
+		"reading or writing":    {Context{Effects: []toolroom.Effect{effect(t, "file:/srv/a")}}, "fs.write"},
+		"deleting is writing":   {Context{Effects: []toolroom.Effect{effect(t, "file.delete:/srv/a")}}, "fs.write"},
+		"a host nobody knows":   {Context{Effects: []toolroom.Effect{effect(t, "host")}}, "net"},
+		"another scope":         {Context{Secrets: []string{"docs", "prod"}}, "secrets.scopes: prod"},
 	} {
-		got := decideCall(p, tool("web:fetch"), toolroom.Identity{Skill: "whole"}, &Context{Effects: &tt.does})
+		got := decideCall(p, tool("web:fetch"), toolroom.Identity{Skill: "whole"}, &tt.does)
 		if (got.Effect == Deny) != (tt.want != "") || !strings.Contains(got.Rule, tt.want) || got.Isolation != "gvisor" {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -3,7 +3,6 @@ package receipt
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 
 	"github.com/toolroom/toolroom"
@@ -17,35 +16,39 @@ import (
 // rewrite the whole store can compute a new chain; against them an operator
 // notes Hash elsewhere.
 type Chain struct {
-	Seq  int64
-	Hash string
+	Seq  int64  `json:"seq"`
+	Hash string `json:"hash"`
 }
 
 // Next links r to the chain. It returns the new end, whose Seq and Hash are
-// those of r, and the encoded receipt that a store keeps. It leaves r as it is.
-func (c Chain) Next(r *Receipt) (Chain, []byte, error) {
+// those of r, and the record that a store keeps. It leaves r as it is.
+func (c Chain) Next(r *Receipt) (Chain, Record, error) {
 	linked := *r
 	linked.Seq, linked.Hash = c.Seq+1, ""
-	body, err := encode(linked)
+	body, detail, err := encode(linked)
 	if err != nil {
-		return c, nil, fmt.Errorf("encode the receipt of call %s: %w", r.ID, err)
+		return c, Record{}, fmt.Errorf("encode the receipt of call %s: %w", r.ID, err)
 	}
-	return Chain{linked.Seq, c.link(body)}, body, nil
+	end := Chain{linked.Seq, c.link(body)}
+	return end, Record{Seq: end.Seq, Hash: end.Hash, Body: body, Detail: detail}, nil
 }
 
-// Check tells whether a stored receipt is the next link, and returns it and the
-// new end. The error names the receipt's id and seq.
-func (c Chain) Check(seq int64, hash string, body []byte) (Chain, *Receipt, error) {
-	r, err := Decode(hash, body)
+// Check tells whether a stored record is the next link, and returns its receipt
+// and the new end. The error names the receipt's id and seq. A record whose
+// details were taken out fits; see [Walk] for whether that was recorded.
+func (c Chain) Check(k Record) (Chain, *Receipt, error) {
+	r, err := k.Receipt()
 	switch {
 	case err != nil:
-		return c, nil, Broken("", seq, "it cannot be read")
-	case seq != c.Seq+1:
-		return c, nil, Broken(r.ID, seq, fmt.Sprintf("receipt %d is missing before it", c.Seq+1))
-	case hash != c.link(body) || r.Seq != seq:
-		return c, nil, Broken(r.ID, seq, "it is not what was recorded")
+		return c, nil, Broken("", k.Seq, "it cannot be read")
+	case k.Seq != c.Seq+1:
+		return c, nil, Broken(r.ID, k.Seq, fmt.Sprintf("receipt %d is missing before it", c.Seq+1))
+	case k.Hash != c.link(k.Body) || r.Seq != k.Seq:
+		return c, nil, Broken(r.ID, k.Seq, "it is not what was recorded")
+	case !r.Redacted && !k.detailFits():
+		return c, nil, Broken(r.ID, k.Seq, "its details are not what was recorded")
 	}
-	return Chain{seq, hash}, r, nil
+	return Chain{k.Seq, k.Hash}, r, nil
 }
 
 // CheckEnd tells whether c, reached by checking every receipt, is the end that
@@ -61,41 +64,12 @@ func (c Chain) CheckEnd(noted Chain) error {
 	}
 }
 
-// Decode reads what Next encoded.
-func Decode(hash string, body []byte) (*Receipt, error) {
-	r := &Receipt{}
-	if err := json.Unmarshal(body, r); err != nil {
-		return nil, fmt.Errorf("decode a stored receipt: %w", err)
-	}
-	r.Hash = hash
-	return r, nil
-}
-
 func (c Chain) link(body []byte) string {
 	h := sha256.New()
 	h.Write([]byte(c.Hash))
 	h.Write([]byte{'\n'})
 	h.Write(body)
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// encode never fails on what a tool or caller has put into a receipt: a record
-// without a detail is better than none, and one that can never be stored would
-// hold up all that follow.
-func encode(r Receipt) ([]byte, error) {
-	body, err := json.Marshal(&r)
-	if err == nil {
-		return body, nil
-	}
-	if !json.Valid(r.Arguments) {
-		r.Arguments = json.RawMessage(`"(left out: not valid JSON)"`)
-	}
-	if r.Error != nil {
-		plain := *r.Error
-		plain.Details = nil
-		r.Error = &plain
-	}
-	return json.Marshal(&r)
 }
 
 // Broken is the error for the first receipt that does not fit its chain; id may be

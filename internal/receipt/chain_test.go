@@ -17,11 +17,11 @@ func TestAChainOfReceiptsChecksLinkByLink(t *testing.T) {
 	end, links := chainOf(t, "a", "b", "c")
 	var at Chain
 	for i, l := range links {
-		next, r, err := at.Check(l.seq, l.hash, l.body)
+		next, r, err := at.Check(l)
 		if err != nil {
 			t.Fatalf("link %d: %v", i, err)
 		}
-		if r.Seq != int64(i+1) || r.Hash != l.hash {
+		if r.Seq != int64(i+1) || r.Hash != l.Hash {
 			t.Errorf("link %d has seq %d, hash %q", i, r.Seq, r.Hash)
 		}
 		at = next
@@ -34,39 +34,39 @@ func TestAChainOfReceiptsChecksLinkByLink(t *testing.T) {
 func TestAChainFindsTampering(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		tamper func(links []link) []link
+		tamper func(links []Record) []Record
 		want   []string
 	}{
 		"a changed receipt": {
-			func(l []link) []link {
-				l[1].body = []byte(strings.Replace(string(l[1].body), `"b"`, `"x"`, 1))
+			func(l []Record) []Record {
+				l[1].Body = json.RawMessage(strings.Replace(string(l[1].Body), `"b"`, `"x"`, 1))
 				return l
 			}, []string{"receipt 2", "call x", "not what was recorded"},
 		},
 		"a changed hash": {
-			func(l []link) []link { l[1].hash = l[0].hash; return l },
+			func(l []Record) []Record { l[1].Hash = l[0].Hash; return l },
 			[]string{"receipt 2", "call b", "not what was recorded"},
 		},
 		"a removed receipt": {
-			func(l []link) []link { return append(l[:1], l[2:]...) },
+			func(l []Record) []Record { return append(l[:1], l[2:]...) },
 			[]string{"receipt 3", "call c", "receipt 2 is missing"},
 		},
 		"a renumbered receipt": {
-			func(l []link) []link { l[2].seq = 2; return append(l[:1], l[2:]...) },
+			func(l []Record) []Record { l[2].Seq = 2; return append(l[:1], l[2:]...) },
 			[]string{"receipt 2", "call c", "not what was recorded"},
 		},
 		"a receipt that is no JSON": {
-			func(l []link) []link { l[0].body = []byte("{"); return l },
+			func(l []Record) []Record { l[0].Body = json.RawMessage("{"); return l },
 			[]string{"receipt 1", "cannot be read"},
 		},
 		"receipts cut off at the end": {
-			func(l []link) []link { return l[:1] },
+			func(l []Record) []Record { return l[:1] },
 			[]string{"receipt 2", "all up to 3 are missing"},
 		},
 		"a receipt added behind the store's back": {
-			func(l []link) []link {
-				next, body, _ := Chain{3, l[2].hash}.Next(&Receipt{ID: "d"})
-				return append(l, link{next.Seq, next.Hash, body})
+			func(l []Record) []Record {
+				_, k, _ := Chain{3, l[2].Hash}.Next(&Receipt{ID: "d"})
+				return append(l, k)
 			}, []string{"receipt 4", "added by something else"},
 		},
 	}
@@ -101,11 +101,11 @@ func TestAReceiptComesBackAsItWasEncoded(t *testing.T) {
 		Started:   time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
 		Usage:     toolroom.Usage{Run: time.Second},
 	}
-	end, body, err := Chain{}.Next(want)
+	end, k, err := Chain{}.Next(want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Decode(end.Hash, body)
+	got, err := k.Receipt()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,14 +131,14 @@ func TestAReceiptIsStoredEvenWhenADetailHasNoJSONForm(t *testing.T) {
 		"arguments": {ID: "a", Arguments: json.RawMessage(`{"a":`), Error: toolroom.Errorf(toolroom.CodeInternal, "it failed")},
 		"details":   {ID: "a", Arguments: json.RawMessage(`{"a":1}`), Error: bad},
 	} {
-		end, body, err := Chain{}.Next(r)
+		_, k, err := Chain{}.Next(r)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		_, got, err := Chain{}.Check(end.Seq, end.Hash, body)
+		_, got, err := Chain{}.Check(k)
 		if err != nil || got.Error == nil || got.Error.Message != "it failed" {
-			t.Errorf("%s: stored %s, %v", name, body, err)
+			t.Errorf("%s: stored %s %s, %v", name, k.Body, k.Detail, err)
 		}
 	}
 	if bad.Details == nil {
@@ -146,31 +146,43 @@ func TestAReceiptIsStoredEvenWhenADetailHasNoJSONForm(t *testing.T) {
 	}
 }
 
-type link struct {
-	seq  int64
-	hash string
-	body []byte
+func TestAReceiptOfAnOlderVersionStillFits(t *testing.T) {
+	t.Parallel()
+	// As version 0.1 stored it: everything in the body.
+	body := json.RawMessage(`{"id":"call_1","tool":"file:read","surface":"cli","arguments":{"a":1},"status":"error","error":{"code":"timeout","message":"too slow","retryable":true},"preview":"text","started":"2026-01-02T03:04:05Z","usage":{"queue_ns":0,"run_ns":0},"seq":1}`)
+	k := Record{Seq: 1, Hash: Chain{}.link(body), Body: body}
+	_, r, err := Chain{}.Check(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(r.Arguments) != `{"a":1}` || r.Error.Message != "too slow" || r.Preview != "text" || r.Redacted {
+		t.Errorf("it reads as %+v", r)
+	}
+	k.Detail = json.RawMessage(`{"preview":"another"}`)
+	if _, _, err := (Chain{}).Check(k); err == nil {
+		t.Error("details were added to it, and it fits")
+	}
 }
 
-func chainOf(t *testing.T, ids ...string) (Chain, []link) {
+func chainOf(t *testing.T, ids ...string) (Chain, []Record) {
 	t.Helper()
 	var at Chain
-	var links []link
+	var links []Record
 	for _, id := range ids {
-		next, body, err := at.Next(&Receipt{ID: id})
+		next, k, err := at.Next(&Receipt{ID: id})
 		if err != nil {
 			t.Fatal(err)
 		}
-		links = append(links, link{next.Seq, next.Hash, body})
+		links = append(links, k)
 		at = next
 	}
 	return at, links
 }
 
-func check(end Chain, links []link) error {
+func check(end Chain, links []Record) error {
 	var at Chain
 	for _, l := range links {
-		next, _, err := at.Check(l.seq, l.hash, l.body)
+		next, _, err := at.Check(l)
 		if err != nil {
 			return err
 		}

@@ -39,6 +39,15 @@ type Receipt struct {
 	ResultHash string   `json:"result_hash,omitempty"`
 	Artifacts  []string `json:"artifacts,omitempty"`
 
+	// Labels say what kind of data or tool the call was about: the tags of the
+	// tool and the labels of the result. Reach is what was in reach when the call
+	// was decided upon, as "private from files:read".
+	Labels []string `json:"labels,omitempty"`
+	Reach  []string `json:"reach,omitempty"`
+
+	// Expected is what the call would do, as policy saw it.
+	Expected []toolroom.Effect `json:"expected_effects,omitempty"`
+
 	// Rule is the policy rule that decided, Decision its outcome, Layers what
 	// every layer said, and Isolation the least isolation that they asked for;
 	// Approval is the approval that was used.
@@ -50,6 +59,11 @@ type Receipt struct {
 
 	Started time.Time      `json:"started"`
 	Usage   toolroom.Usage `json:"usage"`
+
+	// Redacts are the places in the chain of receipts whose details this one
+	// records the removal of, and Redacted says that those of this one are gone.
+	Redacts  []int64 `json:"redacts,omitempty"`
+	Redacted bool    `json:"redacted,omitempty"`
 
 	// Complete fills in what takes time to make, such as hashes. The recorder
 	// calls it once, off the path of the call.
@@ -72,9 +86,13 @@ type Query struct {
 	Subject string
 	Surface string
 	Status  toolroom.Status
-	Parent  string
-	// Since keeps receipts of calls that started at or after it.
-	Since time.Time
+	// Code is that of the error that the call failed with.
+	Code   toolroom.Code
+	Label  string
+	Parent string
+	// Since keeps receipts of calls that started at or after it, Until those of
+	// calls that started before it.
+	Since, Until time.Time
 	// AfterSeq keeps receipts after a place in the chain, oldest first; it is
 	// how a follower reads on, and FromStart how one begins at the first
 	// receipt. Without it the newest come first.
@@ -115,8 +133,41 @@ type Store interface {
 	Receipt(ctx context.Context, id string) (*Receipt, error)
 	// Receipts are those that q selects, none being no error.
 	Receipts(ctx context.Context, q Query) ([]*Receipt, error)
-	// VerifyReceipts walks the chain with [Chain.Check] and [Chain.CheckEnd] and
-	// reports the first receipt that does not fit, as an error that names its
-	// id and seq; n is how many fit.
-	VerifyReceipts(ctx context.Context) (n int64, err error)
+	// IntendReceipt stores, durably, that a call is about to run, with what its
+	// receipt says so far. The receipt that is appended for the call takes its
+	// place.
+	IntendReceipt(ctx context.Context, r *Receipt, owner string) error
+	// SettleIntents appends the receipts of calls whose owner is no longer alive
+	// and that were never appended, after settle has filled in how they ended; n
+	// is how many.
+	SettleIntents(ctx context.Context, alive func(owner string) bool, settle func(*Receipt)) (n int, err error)
+	// ReceiptSpace is how many bytes there is room for where receipts are kept,
+	// as far as that is known.
+	ReceiptSpace(ctx context.Context) (int64, error)
+
+	// VerifyReceipts walks the chain with [Walk] and reports the first receipt
+	// that does not fit, as an error that names its id and seq; n is how many
+	// fit. Where old receipts were pruned the chain begins at a checkpoint, which
+	// trust is asked about; a nil trust trusts none.
+	VerifyReceipts(ctx context.Context, trust func(Checkpoint) error) (n int64, err error)
+
+	// ReceiptRecords are those after a place in the chain as they are stored,
+	// oldest first, at most limit.
+	ReceiptRecords(ctx context.Context, after int64, limit int) ([]Record, error)
+	// ReceiptRange is the first place whose call started at or after since and
+	// the last whose call started before until; a zero time does not restrict.
+	// With nothing in between, to is before from.
+	ReceiptRange(ctx context.Context, since, until time.Time) (from, to int64, err error)
+	// ReceiptEnds are where the stored chain begins and ends. The checkpoint is
+	// zero where nothing was pruned.
+	ReceiptEnds(ctx context.Context) (Checkpoint, Chain, error)
+
+	// RedactReceipts removes the details of all receipts of a call, for good, and
+	// appends notice, with Redacts filled in, in the same transaction. A call
+	// without receipts is not_found, one whose details are gone a conflict.
+	RedactReceipts(ctx context.Context, call string, notice *Receipt) error
+	// PruneReceipts removes the oldest receipts up to the first whose call
+	// started at or after before, and leaves the checkpoint that sign makes; n is
+	// how many. With none to remove it does nothing.
+	PruneReceipts(ctx context.Context, before time.Time, sign func(*Checkpoint) error) (n int64, err error)
 }

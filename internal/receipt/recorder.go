@@ -23,6 +23,13 @@ type RecorderOptions struct {
 	// Retry is the wait after a failed commit; it doubles with each failure up
 	// to MaxRetry. Defaults 50 ms and 2 s.
 	Retry, MaxRetry time.Duration
+	// Reserve is how many bytes must be free where receipts are kept: with less,
+	// calls are refused while those that run can still be recorded. Default
+	// 16 MiB, negative none.
+	Reserve int64
+	// Written is told of each group once it is durable, in order, with Seq and
+	// Hash. It holds up the next group while it runs; it may be nil.
+	Written func([]*Receipt)
 }
 
 // Recorder takes receipts off the path of calls and commits them in groups, in
@@ -39,6 +46,8 @@ type Recorder struct {
 	queue   []*Receipt    // not yet durable, oldest first
 	total   uint64        // receipts appended so far
 	failure error         // why the last commit failed
+	space   error         // why there is too little room for more
+	looked  time.Time     // when space was found out
 	closing bool          // no more appends
 	over    bool          // run has ended
 	changed chan struct{} // closed and replaced when any of the above has changed
@@ -56,6 +65,9 @@ func NewRecorder(store Store, opts RecorderOptions) *Recorder {
 	opts.Queue = orDefault(opts.Queue, 8192)
 	opts.Retry = orDefault(opts.Retry, 50*time.Millisecond)
 	opts.MaxRetry = orDefault(opts.MaxRetry, 2*time.Second)
+	if opts.Reserve == 0 {
+		opts.Reserve = 16 << 20
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	r := &Recorder{
 		store:   store,
@@ -122,10 +134,46 @@ func (r *Recorder) Flush(ctx context.Context) error {
 func (r *Recorder) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failure == nil && r.closing {
+	switch {
+	case r.failure != nil:
+		return r.failure
+	case r.closing:
 		return errClosed
 	}
-	return r.failure
+	if now := time.Now(); now.Sub(r.looked) >= spacePeriod {
+		r.looked, r.space = now, r.checkSpace()
+	}
+	return r.space
+}
+
+// spacePeriod is how often the room that is left is looked at.
+const spacePeriod = 250 * time.Millisecond
+
+func (r *Recorder) checkSpace() error {
+	if r.opts.Reserve < 0 {
+		return nil
+	}
+	free, err := r.store.ReceiptSpace(context.Background())
+	if err != nil || free >= r.opts.Reserve {
+		return nil // what cannot be known shows when a write fails
+	}
+	e := toolroom.Errorf(toolroom.CodeInternal, "%d bytes are free where receipts are kept, and %d are reserved for the calls that run", free, r.opts.Reserve)
+	e.Phase, e.Retryable = toolroom.PhaseReceipt, true
+	return e.WithHint("free space on that disk; Toolroom then goes on by itself")
+}
+
+// Intend makes it durable that a call is about to run. Where the process dies
+// before the call's receipt is appended, the intent becomes its receipt. An
+// error means that the call must not run.
+func (r *Recorder) Intend(ctx context.Context, rec *Receipt, owner string) error {
+	return r.store.IntendReceipt(ctx, rec, owner)
+}
+
+// Queued is how many receipts are not yet durable.
+func (r *Recorder) Queued() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queue)
 }
 
 // Close takes no more receipts and returns when all are durable. When ctx ends
@@ -223,6 +271,9 @@ func (r *Recorder) commit(ctx context.Context) bool {
 		}
 	}
 	err := r.store.AppendReceipts(ctx, group)
+	if err == nil && r.opts.Written != nil {
+		r.opts.Written(group)
+	}
 
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRecorderCommitsWhatArrivesWithinTheWindowAsOneGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{}
+		store := &fakeStore{space: math.MaxInt64}
 		r := NewRecorder(store, RecorderOptions{})
 		defer closeRecorder(t, r)
 
@@ -39,7 +40,7 @@ func TestRecorderCommitsWhatArrivesWithinTheWindowAsOneGroup(t *testing.T) {
 
 func TestRecorderSplitsALongQueueIntoGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{}
+		store := &fakeStore{space: math.MaxInt64}
 		r := NewRecorder(store, RecorderOptions{Group: 2})
 		appendCalls(t, r, "a", "b", "c", "d", "e")
 		closeRecorder(t, r)
@@ -51,7 +52,7 @@ func TestRecorderSplitsALongQueueIntoGroups(t *testing.T) {
 
 func TestFlushReturnsWhenEverythingAppendedIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{delay: 3 * time.Millisecond}
+		store := &fakeStore{space: math.MaxInt64, delay: 3 * time.Millisecond}
 		r := NewRecorder(store, RecorderOptions{Window: time.Hour})
 		defer closeRecorder(t, r)
 
@@ -70,7 +71,7 @@ func TestFlushReturnsWhenEverythingAppendedIsDurable(t *testing.T) {
 }
 
 func TestFlushOfAnEmptyRecorderReturnsAtOnce(t *testing.T) {
-	r := NewRecorder(&fakeStore{}, RecorderOptions{Window: time.Hour})
+	r := NewRecorder(&fakeStore{space: math.MaxInt64}, RecorderOptions{Window: time.Hour})
 	defer closeRecorder(t, r)
 	if err := r.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ func TestFlushOfAnEmptyRecorderReturnsAtOnce(t *testing.T) {
 
 func TestFlushEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{delay: time.Hour}
+		store := &fakeStore{space: math.MaxInt64, delay: time.Hour}
 		r := NewRecorder(store, RecorderOptions{})
 		defer closeRecorder(t, r)
 		appendCalls(t, r, "a")
@@ -93,7 +94,7 @@ func TestFlushEndsWithItsContext(t *testing.T) {
 
 func TestRecorderKeepsAndRetriesWhatTheStoreRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{}
+		store := &fakeStore{space: math.MaxInt64}
 		r := NewRecorder(store, RecorderOptions{Group: 2})
 		defer closeRecorder(t, r)
 		if err := r.Ready(); err != nil {
@@ -131,7 +132,7 @@ func TestRecorderKeepsAndRetriesWhatTheStoreRefuses(t *testing.T) {
 
 func TestRecorderTriesLessOftenTheLongerTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{err: errors.New("locked")}
+		store := &fakeStore{space: math.MaxInt64, err: errors.New("locked")}
 		r := NewRecorder(store, RecorderOptions{Retry: time.Second, MaxRetry: 4 * time.Second})
 		appendCalls(t, r, "a")
 		start := time.Now()
@@ -151,7 +152,7 @@ func TestRecorderTriesLessOftenTheLongerTheStoreFails(t *testing.T) {
 
 func TestAppendBlocksWhileTheQueueIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{err: errors.New("locked")}
+		store := &fakeStore{space: math.MaxInt64, err: errors.New("locked")}
 		r := NewRecorder(store, RecorderOptions{Queue: 2})
 		appendCalls(t, r, "a", "b")
 
@@ -177,7 +178,7 @@ func TestAppendBlocksWhileTheQueueIsFull(t *testing.T) {
 }
 
 func TestAppendTakesTheReceiptOfACancelledCall(t *testing.T) {
-	store := &fakeStore{}
+	store := &fakeStore{space: math.MaxInt64}
 	r := NewRecorder(store, RecorderOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -192,7 +193,7 @@ func TestAppendTakesTheReceiptOfACancelledCall(t *testing.T) {
 
 func TestCloseGivesUpWithItsContextAndCountsTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{err: errors.New("the disk is full")}
+		store := &fakeStore{space: math.MaxInt64, err: errors.New("the disk is full")}
 		r := NewRecorder(store, RecorderOptions{})
 		appendCalls(t, r, "a", "b", "c")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -206,7 +207,7 @@ func TestCloseGivesUpWithItsContextAndCountsTheLoss(t *testing.T) {
 
 func TestAClosedRecorderRefusesReceipts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{err: errors.New("locked")}
+		store := &fakeStore{space: math.MaxInt64, err: errors.New("locked")}
 		r := NewRecorder(store, RecorderOptions{Queue: 1})
 		appendCalls(t, r, "a")
 		blocked := make(chan error)
@@ -229,7 +230,7 @@ func TestAClosedRecorderRefusesReceipts(t *testing.T) {
 func TestRecorderKeepsTheOrderOfEachCallerUnderLoad(t *testing.T) {
 	t.Parallel()
 	const callers, each = 8, 500
-	store := &fakeStore{}
+	store := &fakeStore{space: math.MaxInt64}
 	r := NewRecorder(store, RecorderOptions{Queue: 64, Group: 16, Window: time.Microsecond})
 	var wg sync.WaitGroup
 	for caller := range callers {
@@ -306,6 +307,7 @@ type fakeStore struct {
 
 	mu       sync.Mutex
 	err      error
+	space    int64
 	stored   [][]string
 	attempts []time.Time
 }
@@ -330,6 +332,12 @@ func (s *fakeStore) AppendReceipts(ctx context.Context, group []*Receipt) error 
 	}
 	s.stored = append(s.stored, ids)
 	return nil
+}
+
+func (s *fakeStore) ReceiptSpace(context.Context) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.space, nil
 }
 
 func (s *fakeStore) fail(err error) {
@@ -361,3 +369,54 @@ func (s *fakeStore) tries() []time.Time {
 type discard struct{ Store }
 
 func (*discard) AppendReceipts(context.Context, []*Receipt) error { return nil }
+
+func TestCallsAreRefusedWhileTooLittleRoomIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{space: 99}
+		r := NewRecorder(store, RecorderOptions{Reserve: 100})
+		defer r.Close(t.Context())
+		err := r.Ready()
+		if err == nil || !strings.Contains(err.Error(), "99 bytes are free") || !toolroom.AsError(err).Retryable {
+			t.Errorf("Ready = %v", err)
+		}
+		// A call that runs already is recorded all the same.
+		if err := r.Append(t.Context(), &Receipt{ID: "a"}); err != nil {
+			t.Error(err)
+		}
+		if err := r.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		store.mu.Lock()
+		store.space = 100
+		store.mu.Unlock()
+		time.Sleep(spacePeriod)
+		if err := r.Ready(); err != nil {
+			t.Errorf("with room again, Ready = %v", err)
+		}
+	})
+}
+
+func TestWhatIsWrittenIsToldInOrderAndOnlyOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{space: math.MaxInt64, err: errors.New("locked")}
+		var told []string
+		r := NewRecorder(store, RecorderOptions{Group: 2, Written: func(group []*Receipt) {
+			for _, one := range group {
+				told = append(told, one.ID)
+			}
+		}})
+		for _, id := range []string{"a", "b", "c"} {
+			if err := r.Append(t.Context(), &Receipt{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		store.fail(nil)
+		if err := r.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"a", "b", "c"}, told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+	})
+}

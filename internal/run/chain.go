@@ -82,6 +82,7 @@ func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *Cha
 		}
 	}
 
+	ctx = WithReach(ctx)
 	env := chainEnv{Steps: make([]any, 0, len(steps))}
 	for i, step := range steps {
 		run, err := programs[i].condition(env)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -19,6 +20,7 @@ func (p *pass) end(err error) *toolroom.Result {
 	} else {
 		p.conclude(err)
 	}
+	p.spread()
 	r.Call, r.Tool = p.call.ID, p.tool
 	if p.keyed {
 		p.settleKey()
@@ -38,13 +40,14 @@ func (p *pass) end(err error) *toolroom.Result {
 func (p *pass) conclude(err error) {
 	r := &p.result
 	r.Status = toolroom.StatusOK
+	p.maskResult()
 	if err != nil {
-		r.Error = toolroom.AsError(err)
+		r.Error = p.Secrets.Error(toolroom.AsError(err))
 		r.Status = r.Error.Code.Info().Status
 	}
 	r.Effects = p.effects()
 	if p.output != nil {
-		r.Execution = p.output.Execution
+		r.Execution = p.maskedExecution(p.output.Execution)
 	}
 	r.Usage.BytesIn, r.Usage.BytesOut = int64(len(p.call.Arguments)), p.bytesOut()
 	r.Usage.Calls = int(p.children.Load())
@@ -97,6 +100,29 @@ func (p *pass) record() {
 	if p.Receipts == nil {
 		return
 	}
+	// The caller may be gone; its receipt is kept all the same.
+	if err := p.Receipts.Append(context.WithoutCancel(p.ctx), p.receipt()); err != nil {
+		p.Log.Error("a receipt was not kept", "call", p.call.ID, "error", err)
+	}
+}
+
+// intend makes it durable that the tool is about to run, where it must not run
+// without that.
+func (p *pass) intend() error {
+	if p.Receipts == nil || p.MustRecord == nil || !p.MustRecord(&p.entry.Tool) {
+		return nil
+	}
+	p.argumentsHash()
+	if err := p.Receipts.Intend(p.ctx, p.receipt(), p.Owner); err != nil {
+		e := toolroom.Errorf(toolroom.CodeInternal, "%s must be recorded before it runs, and cannot be: %w", p.tool, err)
+		e.Retryable = true
+		return e.WithHint("free the disk or the database, then call again; nothing was run")
+	}
+	return nil
+}
+
+// receipt is the record of this call as it stands.
+func (p *pass) receipt() *receipt.Receipt {
 	r := &receipt.Receipt{
 		ID:            p.call.ID,
 		Parent:        p.call.Parent,
@@ -113,16 +139,16 @@ func (p *pass) record() {
 		Preview:       p.preview(),
 		Rule:          p.decision.Rule,
 		Decision:      p.decision.Effect,
-		Layers:        p.decision.Steps,
+		Layers:        p.recordedSteps(),
 		Isolation:     p.decision.Isolation,
+		Expected:      p.recordedEffects(),
+		Approval:      p.approval,
+		Reach:         p.inReach,
 		Started:       p.started,
 		Usage:         p.result.Usage,
 	}
 	if p.entry != nil {
-		r.Source = p.entry.Tool.Source
-	}
-	if p.approval != nil {
-		r.Approval = p.approval.ID
+		r.Source, r.Labels = p.entry.Tool.Source, append(slices.Clone(p.entry.Tool.Tags), p.result.Labels...)
 	}
 	if len(p.result.Value) > 0 {
 		r.ResultHash = hexSHA256(p.result.Value)
@@ -138,10 +164,7 @@ func (p *pass) record() {
 	for _, a := range p.result.Artifacts {
 		r.Artifacts = append(r.Artifacts, a.Handle)
 	}
-	// The caller may be gone; its receipt is kept all the same.
-	if err := p.Receipts.Append(context.WithoutCancel(p.ctx), r); err != nil {
-		p.Log.Error("a receipt was not kept", "call", p.call.ID, "error", err)
-	}
+	return r
 }
 
 // recordedArguments is a copy of the arguments without sensitive values.
@@ -159,9 +182,7 @@ func (p *pass) recordedArguments() json.RawMessage {
 		args = mask(p.args, p.entry.Tool.Sensitive)
 	}
 	args = append(json.RawMessage(nil), args...)
-	if p.Redact != nil {
-		args = p.Redact(args)
-	}
+	args = p.Secrets.Mask(args)
 	if len(args) > maxRecordedArguments {
 		return json.RawMessage(`"[too large to record; see arguments_hash]"`)
 	}
@@ -177,23 +198,11 @@ func (p *pass) recordedError() *toolroom.Error {
 	}
 	e := *p.result.Error
 	e.Details, e.Cause = nil, nil // they may repeat arguments
-	e.Message, e.Hint = p.redactText(e.Message), ""
+	e.Hint = ""
 	return &e
 }
 
-// redactWindow is how much of a text is masked before its beginning is kept: a
-// secret that begins within the preview is seen whole, wherever the preview ends.
-const redactWindow = 64 << 10
-
 func (p *pass) preview() string {
 	text := p.result.Text()
-	text = p.redactText(text[:min(len(text), redactWindow)])
 	return strings.ToValidUTF8(text[:min(len(text), receipt.MaxPreview)], "")
-}
-
-func (p *pass) redactText(text string) string {
-	if p.Redact == nil || text == "" {
-		return text
-	}
-	return string(p.Redact([]byte(text)))
 }

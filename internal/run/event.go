@@ -26,6 +26,18 @@ func (p *pass) emit(e toolroom.Event) {
 	if e.Time.IsZero() {
 		e.Time = p.Now()
 	}
+	p.maskEvent(&e)
+	switch {
+	case e.Kind == toolroom.EventChunk && p.Secrets != nil:
+		p.chunks.add(p.Secrets, e, p.send)
+		return
+	case e.Final():
+		p.chunks.flush(p.send)
+	}
+	p.send(e)
+}
+
+func (p *pass) send(e toolroom.Event) {
 	p.Bus.publish(e)
 	if p.sink != nil && p.parent == nil {
 		p.sink(e)

@@ -33,6 +33,24 @@ func (r *Runner) SubmitAsking(ctx context.Context, call toolroom.Call, answers [
 	return job, nil
 }
 
+// Withdraw ends a submitted call that no worker has begun, and reports
+// whether there was one.
+func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
+	job, err := r.Jobs.Job(ctx, id)
+	if err != nil || job.State != JobQueued {
+		return false, err
+	}
+	why := toolroom.Errorf(toolroom.CodeCancelled, "the call was cancelled before it began")
+	result := &toolroom.Result{
+		Call: id, Tool: job.Call.Tool, Status: toolroom.StatusCancelled, Effects: toolroom.EffectsNone, Error: why,
+	}
+	cancelled, err := r.Jobs.WithdrawJob(ctx, id, result, r.Now())
+	if cancelled {
+		r.begin(ctx, job.Call).end(why) // its receipt and its last event
+	}
+	return cancelled, err
+}
+
 // WorkerOptions configure a Worker; zero fields have the defaults named.
 type WorkerOptions struct {
 	// Parallel is how many jobs run at once (10).

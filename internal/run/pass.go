@@ -13,12 +13,11 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -40,13 +39,23 @@ type pass struct {
 	canonical []byte
 	hash      string
 
+	expected []toolroom.Effect // what the call would do
 	decision policy.Decision
-	approval *approval.Approval
-	keyed    bool // this pass holds the idempotency key
+	approval string // that was used, or the standing one
+	keyed    bool   // this pass holds the idempotency key
 
 	ran    time.Time // when the tool started
 	output *source.Output
 	result toolroom.Result
+	// masked says that secrets are out of result, and chunks is what is held back.
+	masked bool
+	chunks chunks
+	// reach is what the calls around this one have read, derived what those
+	// inside it have, and inReach what there was when it was decided upon.
+	reach   *taint.Reach
+	derived taint.Reach
+	inReach []string
+	leaks   bool // it would send what is private on the word of a stranger
 	// children counts the calls made from inside the tool.
 	children atomic.Int64
 	// ended makes events of a tool that outlives its call go nowhere.
@@ -70,6 +79,7 @@ func (r *Runner) begin(ctx context.Context, call toolroom.Call) *pass {
 	} else {
 		p.budget = call.Budget
 	}
+	p.reach = reachOf(ctx, p.parent)
 	if p.call.ID == "" {
 		p.call.ID = newID("call", p.started)
 	}
@@ -92,6 +102,7 @@ func (p *pass) through() error {
 		{toolroom.PhasePolicy, (*pass).decide},
 		{toolroom.PhaseExecute, (*pass).claimKey},
 		{toolroom.PhaseApproval, (*pass).approve},
+		{toolroom.PhaseReceipt, (*pass).intend},
 		{toolroom.PhaseExecute, (*pass).run},
 		{toolroom.PhaseExecute, (*pass).normalise},
 		{toolroom.PhaseValidateOutput, (*pass).validateOutput},
@@ -260,15 +271,21 @@ func (p *pass) invalidArguments(input *schema.Schema, err error) error {
 }
 
 func (p *pass) decide() error {
+	if err := p.recall(); err != nil {
+		return toolroom.Errorf(toolroom.CodeInternal, "what this session has read is not known: %w", err)
+	}
 	asked := p.policyContext()
-	p.decision = p.Policy.Decide(p.ctx, policy.Request{Tool: &p.entry.Tool, Who: p.call.Identity, Call: asked})
+	p.decision = p.guarded(p.Policy.Decide(p.ctx, policy.Request{Tool: &p.entry.Tool, Who: p.call.Identity, Call: asked}))
 	if p.decision.Log {
 		p.Log.Info("call", "id", p.call.ID, "tool", p.tool, "identity", p.call.Identity.String(), "surface", p.call.Surface, "effect", string(p.decision.Effect), "rule", p.decision.Rule)
 	}
 	switch {
 	case p.decision.Effect == policy.Deny:
-		e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", p.call.Identity, p.tool, p.decision.Rule)
+		e := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s%s", p.call.Identity, p.tool, p.decision.Rule, p.because())
 		e.Details = map[string]any{"rule": p.decision.Rule}
+		if p.leaks {
+			e.Details["reach"] = p.inReach
+		}
 		e.Hint = p.decision.Hint
 		return e
 	case !asked.Isolation.Holds(p.decision.Isolation):
@@ -289,91 +306,11 @@ func (p *pass) policyContext() *policy.Context {
 		Session:   p.call.Session,
 		Time:      p.started,
 		Depth:     p.depth,
+		Effects:   p.expect(),
+		Secrets:   p.trust().Secrets,
+		Taint:     taint.Labels(p.reach.Marks()),
 		Budget:    policy.Budget{Calls: calls, Bytes: bytes},
 	}
-}
-
-// approve suspends the call until a person has answered, when policy asks. The
-// time does not count against the deadline, which starts when the tool does.
-func (p *pass) approve() error {
-	if p.decision.Effect != policy.Confirm {
-		return nil
-	}
-	if p.Desk == nil {
-		return toolroom.Errorf(toolroom.CodeApprovalRequired, "%s needs a person's approval (%s), and nobody can be asked here", p.tool, p.decision.Rule)
-	}
-	asked, err := p.question()
-	if err != nil {
-		return err
-	}
-	if asked.State == approval.Pending {
-		if asked, err = p.waitForPerson(asked); err != nil {
-			return err
-		}
-	}
-	if err := p.Desk.Use(p.ctx, asked.ID); err != nil {
-		return err
-	}
-	p.approval = asked
-	return nil
-}
-
-// question is the approval that decides about this call: the one that the caller
-// names, else the open one for the very same call, else a new one.
-func (p *pass) question() (*approval.Approval, error) {
-	canonical, err := p.canonicalArguments()
-	if err != nil {
-		return nil, err
-	}
-	digest := approval.Digest(p.entry.Tool.ID, canonical, p.call.Identity)
-	if p.call.Approval != "" {
-		named, err := p.Desk.Get(p.ctx, p.call.Approval)
-		if err == nil && named.Digest == digest {
-			return named, named.Err()
-		}
-		// It is of another call, or gone: this one needs its own.
-	}
-	return p.Desk.Request(p.ctx, approval.Approval{
-		Call:      p.call.ID,
-		Digest:    digest,
-		Tool:      p.tool,
-		Arguments: p.recordedArguments(),
-		Identity:  p.call.Identity,
-		Reason:    p.decision.Rule,
-	})
-}
-
-func (p *pass) waitForPerson(asked *approval.Approval) (*approval.Approval, error) {
-	p.notice(asked)
-	if p.call.NoWait {
-		return nil, approvalRequired(p.tool, asked)
-	}
-	began := p.Now()
-	defer func() { p.result.Usage.Wait += p.Now().Sub(began) }()
-	// The calls that this one is made from do not pay for it either.
-	defer patience.Hold(p.ctx)()
-	ctx, cancel := context.WithTimeout(p.ctx, p.Limits.ApprovalWait)
-	defer cancel()
-	answered, err := p.Desk.Wait(ctx, asked.ID)
-	if errors.Is(err, context.DeadlineExceeded) && p.ctx.Err() == nil {
-		return nil, approvalRequired(p.tool, asked)
-	}
-	if answered != nil {
-		p.notice(answered)
-	}
-	return answered, err
-}
-
-func approvalRequired(tool string, a *approval.Approval) *toolroom.Error {
-	e := toolroom.Errorf(toolroom.CodeApprovalRequired, "%s waits for a person's approval (%s): %s", tool, a.ID, a.Reason)
-	e.Details = map[string]any{"approval": a.ID, "expires": a.Expires, "reason": a.Reason}
-	return e.WithHint("a person answers with: toolroom approve %s. Then make the same call again; it runs once", a.ID)
-}
-
-func (p *pass) notice(a *approval.Approval) {
-	p.emit(toolroom.Event{Kind: toolroom.EventApproval, Approval: &toolroom.ApprovalNotice{
-		ID: a.ID, State: string(a.State), Reason: a.Reason, Expires: a.Expires,
-	}})
 }
 
 func (p *pass) canonicalArguments() ([]byte, error) {

@@ -93,4 +93,10 @@ type JobStore interface {
 	// FinishJob stores the one final result. A stale fence or a second result
 	// is a conflict, an unknown id not_found.
 	FinishJob(ctx context.Context, id string, fence int64, result *toolroom.Result, now time.Time) error
+	// WithdrawJob stores the result of a job that no process has claimed yet, and
+	// reports whether there was one: a job that runs or is done is false, an
+	// unknown id not_found.
+	WithdrawJob(ctx context.Context, id string, result *toolroom.Result, now time.Time) (bool, error)
+	// SweepJobs removes those that were done before a time; n is how many.
+	SweepJobs(ctx context.Context, before time.Time) (n int64, err error)
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/taint"
+	"github.com/toolroom/toolroom/source"
 )
 
 // Limits bound calls; zero fields have the defaults named.
@@ -77,6 +80,9 @@ type Receipts interface {
 	Append(ctx context.Context, r *receipt.Receipt) error
 	// Ready reports why receipts cannot be kept now; calls are refused then.
 	Ready() error
+	// Intend makes it durable that a call is about to run in the process that
+	// owner names. An error means that it must not.
+	Intend(ctx context.Context, r *receipt.Receipt, owner string) error
 	// Flush returns when everything appended before is durable.
 	Flush(ctx context.Context) error
 }
@@ -104,11 +110,25 @@ type Options struct {
 	// have not been listed yet may know it. The error says why the source that
 	// the spelling names cannot be listed. It may be nil.
 	Discover func(ctx context.Context, spelling string) error
+	// Preview tells people who are asked about a call what it would do; nil tells
+	// them nothing but the arguments.
+	Preview func(ctx context.Context, tool *toolroom.Tool, from source.Source, req *source.Request) (source.Preview, error)
+	// MustRecord selects tools that run only after it is durable that they do;
+	// nil selects none. The receipts of all others are durable soon after.
+	MustRecord func(tool *toolroom.Tool) bool
+	// Home is what ~ stands for in paths; empty is not known.
+	Home string
+	// Secrets masks known secrets in everything that leaves a call: results,
+	// errors, events, and what is recorded. Nil masks nothing.
+	Secrets *secret.Masker
+	// Trust says how far a tool is trusted; nil trusts all.
+	Trust func(*toolroom.Tool) Trust
+	// Taints remembers what sessions have read; nil remembers nothing beyond one
+	// run.
+	Taints taint.Store
 	// Scopes are those that a caller who is limited by scopes needs for a tool;
 	// nil needs none.
 	Scopes func(*toolroom.Tool) []string
-	// Redact masks known secrets in what is recorded; nil masks nothing.
-	Redact func([]byte) []byte
 	// OwnerAlive tells whether another process that took an idempotency key
 	// still runs; nil takes every other process for dead. Owner names this one.
 	OwnerAlive func(owner string) bool

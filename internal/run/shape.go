@@ -16,8 +16,10 @@ const maxBinaryContent = 4 << 20
 
 // shape cuts what is too long to show and keeps the whole under a handle. Of a
 // long text it leaves the head and the tail; a long value of another kind
-// becomes the text of its JSON, cut the same way.
+// becomes the text of its JSON, cut the same way. Secrets are masked first: half
+// of one is one too much.
 func (p *pass) shape() error {
+	p.maskResult()
 	limit := p.call.MaxOutput
 	if limit == 0 {
 		limit = p.Limits.OutputBytes

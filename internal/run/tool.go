@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -199,7 +200,7 @@ func (p *pass) normalise() error {
 		return nil
 	}
 	// Masked before it is cut: half a secret is one too much.
-	text := catalog.Shorten(p.redactText(p.result.Text()), maxFailureText)
+	text := catalog.Shorten(p.Secrets.Text(p.result.Text()), maxFailureText)
 	if text == "" {
 		text = "it gave no reason"
 	}
@@ -246,15 +247,23 @@ func (p *pass) validateOutput() error {
 	if output.Accepts(p.result.Value) {
 		return nil
 	}
-	value, err := jsonx.Decode(p.result.Value, jsonx.Limits{Bytes: maxOutputDocument})
+	if err := fits(output, p.result.Value); err == nil {
+		return nil
+	}
+	p.maskResult() // the error quotes the value
+	e := toolroom.Errorf(toolroom.CodeInvalidOutput, "the value of %s does not fit its output schema", p.tool)
+	if err := fits(output, p.result.Value); err != nil { // nil when only the secret did not fit
+		e = toolroom.Errorf(toolroom.CodeInvalidOutput, "the value of %s does not fit its output schema: %w", p.tool, err)
+	}
+	return e.WithHint("the tool ran; its author must mend the tool or its schema")
+}
+
+func fits(output *schema.Schema, document json.RawMessage) error {
+	value, err := jsonx.Decode(document, jsonx.Limits{Bytes: maxOutputDocument})
 	if err != nil {
-		return toolroom.Errorf(toolroom.CodeInvalidOutput, "the value of %s is not usable JSON: %w", p.tool, err)
+		return err
 	}
-	if err := output.Validate(value); err != nil {
-		e := toolroom.Errorf(toolroom.CodeInvalidOutput, "the value of %s does not fit its output schema: %w", p.tool, err)
-		return e.WithHint("the tool ran; its author must mend the tool or its schema")
-	}
-	return nil
+	return output.Validate(value)
 }
 
 // maxOutputDocument is the largest value that is checked against a schema.

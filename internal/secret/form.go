@@ -3,6 +3,7 @@ package secret
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -14,25 +15,52 @@ import (
 // forms lists the texts that betray a value: itself, and what encoders that
 // tools use make of it. Forms shorter than a window are left out.
 func forms(value string) []string {
-	out := []string{value, strings.TrimSpace(value)}
+	out := append(lines(value), value, strings.TrimSpace(value))
 	for _, escape := range []func(string) string{jsonText, jsonHTML, jsonASCII, jsonSlashes} {
-		once := escape(value)
-		// JSON in a string of JSON is how MCP servers give structured results.
-		out = append(out, once, escape(once))
+		// JSON in a string of JSON is how MCP servers give structured results,
+		// and some of those quote the JSON of another service.
+		escaped := value
+		for range 3 {
+			escaped = escape(escaped)
+			out = append(out, escaped)
+		}
 	}
 	for _, escape := range []func(string) string{url.QueryEscape, url.PathEscape} {
 		escaped := escape(value)
 		out = append(out, escaped, lowerHex(escaped))
 	}
-	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		out = append(out, encoding.EncodeToString([]byte(value)), encoding.WithPadding(base64.NoPadding).EncodeToString([]byte(value)))
-		for offset := range 3 {
-			out = append(out, within(encoding, value, offset))
+	// A file with any of these may come as a blob.
+	for _, form := range distinct(out) {
+		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+			out = append(out, encoding.EncodeToString([]byte(form)), encoding.WithPadding(base64.NoPadding).EncodeToString([]byte(form)))
+			for offset := range 3 {
+				out = append(out, within(encoding, form, offset))
+			}
 		}
 	}
-	slices.Sort(out)
-	out = slices.Compact(out)
-	return slices.DeleteFunc(out, func(form string) bool { return len(form) < window })
+	inHex := hex.EncodeToString([]byte(value))
+	out = append(out, inHex, strings.ToUpper(inHex))
+	return slices.DeleteFunc(distinct(out), func(form string) bool { return len(form) < window })
+}
+
+func distinct(texts []string) []string {
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
+// minLine is the shortest line, in bytes, that betrays a value of several lines.
+const minLine = 16
+
+// lines are those of a value such as a PEM key, which logs show one by one. The
+// lines that all keys share are not among them.
+func lines(value string) []string {
+	all := strings.Split(value, "\n")
+	if len(all) == 1 {
+		return nil
+	}
+	return slices.DeleteFunc(all, func(line string) bool {
+		return len(line) < minLine || strings.HasPrefix(line, "-----")
+	})
 }
 
 // within is what is sure of value in the base64 of a longer text, where offset

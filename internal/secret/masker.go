@@ -13,8 +13,8 @@ import (
 const MinMasked = 6
 
 // Masker replaces known values, and what is left of them after base64, URL or
-// JSON encoding, by a mark such as [secret github/token]. The zero Masker knows
-// nothing and is ready. Its methods are safe for concurrent use.
+// JSON or hex encoding, by a mark such as [secret github/token]. The zero Masker knows
+// nothing and is ready, and so does nil. Its methods are safe for concurrent use.
 type Masker struct {
 	mu    sync.Mutex // held while learning
 	known atomic.Pointer[knowledge]
@@ -80,7 +80,18 @@ func (m *Masker) Mask(text []byte) []byte {
 	}
 }
 
+// Text is Mask for a string.
+func (m *Masker) Text(text string) string {
+	if m.matcher() == nil || text == "" {
+		return text
+	}
+	return string(m.Mask([]byte(text)))
+}
+
 func (m *Masker) matcher() *matcher {
+	if m == nil {
+		return nil
+	}
 	if k := m.known.Load(); k != nil {
 		return k.matcher
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/url"
 	"strings"
 	"sync"
@@ -225,10 +227,10 @@ func FuzzMask(f *testing.F) {
 
 func BenchmarkMask(b *testing.B) {
 	line := `{"time":"2026-11-01T10:00:00Z","level":"INFO","msg":"tool called","tool":"github:create_issue","bytes":51200,"path":"/srv/data/report.csv"}` + "\n"
-	for name, count := range map[string]int{"10 secrets": 10, "200 secrets": 200} {
+	for name, count := range map[string]int{"10 secrets": 10, "100 secrets": 100, "1000 secrets": 1000} {
 		values := map[string]string{}
 		for i := range count {
-			sum := sha256.Sum256([]byte{byte(i)})
+			sum := sha256.Sum256([]byte{byte(i), byte(i >> 8)})
 			values[fmt.Sprint("s/", i)] = base64.RawURLEncoding.EncodeToString(sum[:])
 		}
 		m := masker(values)
@@ -237,6 +239,28 @@ func BenchmarkMask(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
 				m.Mask(text)
+			}
+		})
+		b.Run(name+", in base64", func(b *testing.B) {
+			noise := make([]byte, len(text)*3/4)
+			rand.NewChaCha8([32]byte{}).Read(noise)
+			text := []byte(base64.StdEncoding.EncodeToString(noise))
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				m.Mask(text)
+			}
+		})
+		b.Run(name+" as a stream", func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				w := m.Writer(io.Discard)
+				for rest := text; len(rest) > 0; {
+					n := min(4096, len(rest))
+					if _, err := w.Write(rest[:n]); err != nil {
+						b.Fatal(err)
+					}
+					rest = rest[n:]
+				}
 			}
 		})
 		b.Run(name+", one in each line", func(b *testing.B) {

@@ -5,6 +5,7 @@
 package secret
 
 import (
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -23,6 +24,10 @@ type Ref struct {
 	// Scope is empty for env://.
 	Scope string
 	Name  string
+	// Owner is whose own value is meant, a [toolroom.Identity.Key]; empty is the
+	// value that all share. No text of a reference names an owner: that is who
+	// calls.
+	Owner string
 }
 
 var reference = regexp.MustCompile(`\b(?:secret|env)://[A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]*)*`)
@@ -50,9 +55,34 @@ func ParseRef(text string) (Ref, error) {
 func ParsePath(path string) (Ref, error) {
 	scope, name, _ := strings.Cut(path, "/")
 	if !isPart(scope) || !isPart(name) {
-		return Ref{}, invalidRef(stored+path, "it needs a scope and a name of 1 to 128 characters of A-Z a-z 0-9 _ . -", "secret://github/token")
+		return Ref{}, invalidRef(stored+path, "it needs a scope and a name of 1 to 128 characters of A-Z a-z 0-9 _ . -, without . or - at the beginning", "secret://github/token")
 	}
-	return Ref{scope, name}, nil
+	return Ref{Scope: scope, Name: name}, nil
+}
+
+// Of is the reference to the owner's own value.
+func (r Ref) Of(owner string) Ref {
+	r.Owner = owner
+	return r
+}
+
+// parseKey reads what key writes.
+func parseKey(key string) (Ref, error) {
+	path, escaped, own := strings.Cut(key, "@")
+	ref, err := ParsePath(path)
+	if err != nil || !own {
+		return ref, err
+	}
+	owner, err := url.PathUnescape(escaped)
+	return ref.Of(owner), err
+}
+
+// key is the name of the value in a [Store].
+func (r Ref) key() string {
+	if r.Owner == "" {
+		return r.path()
+	}
+	return r.path() + "@" + url.PathEscape(r.Owner)
 }
 
 // String is the reference as ParseRef reads it.
@@ -80,6 +110,10 @@ func (r Ref) unset() error {
 	if r.Scope == "" {
 		return e.WithHint("set the variable before Toolroom starts: export %s=…", r.Name)
 	}
+	if r.Owner != "" {
+		e.Message = r.String() + " is not set for " + r.Owner
+		return e.WithHint("set it: toolroom secret set %s --for %s", r.path(), r.Owner)
+	}
 	return e.WithHint("set it: toolroom secret set %s", r.path())
 }
 
@@ -92,7 +126,8 @@ func invalidRef(text, reason, example string) error {
 }
 
 func isPart(s string) bool {
-	return toolroom.ID{Namespace: s, Name: s}.Validate() == nil
+	// Names become parts of paths and words of command lines elsewhere.
+	return s != "" && s[0] != '.' && s[0] != '-' && toolroom.ID{Namespace: s, Name: s}.Validate() == nil
 }
 
 func isVariable(s string) bool {

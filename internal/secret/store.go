@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"path/filepath"
@@ -25,9 +24,6 @@ type Options struct {
 	// Key encrypts the values: 32 bytes. When nil, the key lies in a file of
 	// its own beside the values, made at the first Set.
 	Key []byte
-	// LookupEnv resolves env:// references, as os.LookupEnv does; nil knows no
-	// variable.
-	LookupEnv func(name string) (string, bool)
 }
 
 // Store is the file of encrypted values under Toolroom's home. Its methods are
@@ -45,11 +41,8 @@ type Store struct {
 // Open makes a store of the folder home, which must exist. All values that are
 // there are known to the [Masker] from then on.
 func Open(home string, o Options) (*Store, error) {
-	if o.LookupEnv == nil {
-		o.LookupEnv = func(string) (string, bool) { return "", false }
-	}
-	if o.Key != nil && len(o.Key) != keyBytes {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the key of the secrets has %d bytes, want %d", len(o.Key), keyBytes)
+	if o.Key != nil && len(o.Key) != KeyBytes {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the key of the secrets has %d bytes, want %d", len(o.Key), KeyBytes)
 	}
 	s := &Store{home: home, o: o}
 	v, err := s.read()
@@ -62,7 +55,7 @@ func Open(home string, o Options) (*Store, error) {
 	}
 	values := make(map[Ref]string, len(v.Secrets))
 	for path := range v.Secrets {
-		ref, err := ParsePath(path)
+		ref, err := parseKey(path)
 		if err != nil {
 			return nil, s.damaged(err)
 		}
@@ -75,11 +68,12 @@ func Open(home string, o Options) (*Store, error) {
 }
 
 // Masker knows every value that was in the store when it was opened, and every
-// one that was set or resolved since.
+// one that was set since.
 func (s *Store) Masker() *Masker { return &s.masker }
 
 // Set keeps a value under secret://scope/name, replacing an earlier one. Empty
-// values are refused, for they are nearly always a mistake of a pipe.
+// values are refused, for they are nearly always a mistake of a pipe, and those
+// too short to mask.
 func (s *Store) Set(ctx context.Context, ref Ref, value string) error {
 	if err := ref.keepable(); err != nil {
 		return err
@@ -87,6 +81,10 @@ func (s *Store) Set(ctx context.Context, ref Ref, value string) error {
 	if value == "" {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s is empty", ref).
 			WithHint("pipe the value in: printf %%s … | toolroom secret set %s", ref.path())
+	}
+	if len(value) < MinMasked {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s has %d bytes; under %d it cannot be masked, for it occurs by chance everywhere", ref, len(value), MinMasked).
+			WithHint("use a longer secret; what is no secret can stand in toolroom.yaml")
 	}
 	if len(value) > MaxValue {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "the value of %s has %d bytes, at most %d are kept", ref, len(value), MaxValue)
@@ -108,10 +106,10 @@ func (s *Store) Remove(ctx context.Context, ref Ref) error {
 		return err
 	}
 	return s.change(ctx, func(v *vault) error {
-		if _, ok := v.Secrets[ref.path()]; !ok {
+		if _, ok := v.Secrets[ref.key()]; !ok {
 			return toolroom.Errorf(toolroom.CodeNotFound, "%s is not set", ref).WithHint("see what is set: toolroom secret list")
 		}
-		delete(v.Secrets, ref.path())
+		delete(v.Secrets, ref.key())
 		return nil
 	})
 }
@@ -124,7 +122,7 @@ func (s *Store) List() ([]Ref, error) {
 	}
 	var refs []Ref
 	for _, path := range slices.Sorted(maps.Keys(v.Secrets)) {
-		ref, err := ParsePath(path)
+		ref, err := parseKey(path)
 		if err != nil {
 			return nil, s.damaged(err)
 		}
@@ -133,56 +131,16 @@ func (s *Store) List() ([]Ref, error) {
 	return refs, nil
 }
 
-// Resolve gives the value of a reference. An error names the reference and what
-// to type, never a value; it has code not_found when nothing is set.
-func (s *Store) Resolve(ctx context.Context, reference string) (string, error) {
+// Get implements [Backend].
+func (s *Store) Get(ctx context.Context, ref Ref) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
-	}
-	ref, err := ParseRef(reference)
-	if err != nil {
-		return "", err
-	}
-	value, err := s.value(ref)
-	if err != nil {
-		return "", err
-	}
-	s.masker.Learn(map[Ref]string{ref: value})
-	return value, nil
-}
-
-// ExpandAll gives a copy of values in which every reference is replaced by its
-// value, also within a text: "Bearer secret://github/token". It serves the env
-// and headers of sources. Errors are those of Resolve.
-func (s *Store) ExpandAll(ctx context.Context, values map[string]string) (map[string]string, error) {
-	out := make(map[string]string, len(values))
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		var failed error
-		out[key] = reference.ReplaceAllStringFunc(values[key], func(ref string) string {
-			value, err := s.Resolve(ctx, ref)
-			failed = cmp.Or(failed, err)
-			return value
-		})
-		if failed != nil {
-			return nil, failed
-		}
-	}
-	return out, nil
-}
-
-func (s *Store) value(ref Ref) (string, error) {
-	if ref.Scope == "" {
-		value, _ := s.o.LookupEnv(ref.Name)
-		if value == "" {
-			return "", ref.unset()
-		}
-		return value, nil
 	}
 	v, err := s.read()
 	if err != nil {
 		return "", err
 	}
-	if _, ok := v.Secrets[ref.path()]; !ok {
+	if _, ok := v.Secrets[ref.key()]; !ok {
 		return "", ref.unset()
 	}
 	box, err := s.box()

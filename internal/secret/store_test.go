@@ -33,6 +33,9 @@ func set(t *testing.T, s *secret.Store, path, value string) {
 	}
 }
 
+// resolver is a keeper that knows the file alone.
+func resolver(s *secret.Store) *secret.Keeper { return secret.NewKeeper(s, secret.KeeperOptions{}) }
+
 // explain is what a person sees of an error.
 func explain(err error) string {
 	e := toolroom.AsError(err)
@@ -45,7 +48,7 @@ func TestAStoredSecretIsResolvedByAnotherProcessAndNeverLiesInPlain(t *testing.T
 		home := t.TempDir()
 		set(t, open(t, home, o), "github/token", "ghp_first")
 		s := open(t, home, o)
-		got, err := s.Resolve(t.Context(), "secret://github/token")
+		got, err := resolver(s).Resolve(t.Context(), "secret://github/token")
 		if err != nil || got != "ghp_first" {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
@@ -100,11 +103,11 @@ func TestErrorsNameTheReferenceAndTheNextCommand(t *testing.T) {
 		"secret://github/token": "not_found: secret://github/token is not set; set it: toolroom secret set github/token",
 		"env://NOPE":            "not_found: env://NOPE is not set; set the variable before Toolroom starts: export NOPE=…",
 		"env://1X":              `invalid_arguments: "env://1X" is not a reference to a secret: a variable has letters, digits and _, and no digit first; for example env://GITHUB_TOKEN`,
-		"secret://github":       `invalid_arguments: "secret://github" is not a reference to a secret: it needs a scope and a name of 1 to 128 characters of A-Z a-z 0-9 _ . -; for example secret://github/token`,
-		"secret://a/b/c":        `invalid_arguments: "secret://a/b/c" is not a reference to a secret: it needs a scope and a name of 1 to 128 characters of A-Z a-z 0-9 _ . -; for example secret://github/token`,
+		"secret://github":       `invalid_arguments: "secret://github" is not a reference to a secret: it needs a scope and a name of 1 to 128 characters of A-Z a-z 0-9 _ . -, without . or - at the beginning; for example secret://github/token`,
+		"secret://a/b/c":        `invalid_arguments: "secret://a/b/c" is not a reference to a secret: it needs a scope and a name of 1 to 128 characters of A-Z a-z 0-9 _ . -, without . or - at the beginning; for example secret://github/token`,
 		"keyring://a":           `invalid_arguments: "keyring://a" is not a reference to a secret: it begins with neither secret:// nor env://; for example secret://github/token`,
 	} {
-		_, err := s.Resolve(t.Context(), reference)
+		_, err := resolver(s).Resolve(t.Context(), reference)
 		if diff := cmp.Diff(want, explain(err)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", reference, diff)
 		}
@@ -126,10 +129,11 @@ func TestErrorsNameTheReferenceAndTheNextCommand(t *testing.T) {
 
 func TestExpandAllResolvesReferencesAndLeavesTheRest(t *testing.T) {
 	t.Parallel()
-	s := open(t, t.TempDir(), secret.Options{LookupEnv: func(name string) (string, bool) { return "from " + name, name == "REGION" }})
+	s := open(t, t.TempDir(), secret.Options{})
+	k := secret.NewKeeper(s, secret.KeeperOptions{LookupEnv: func(name string) (string, bool) { return "from " + name, name == "REGION" }})
 	set(t, s, "github/token", "ghp_first")
 	in := map[string]string{"A": "secret://github/token", "B": "env://REGION", "C": "plain", "D": "Bearer secret://github/token, env://REGION;"}
-	got, err := s.ExpandAll(t.Context(), in)
+	got, err := k.ExpandAll(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +141,7 @@ func TestExpandAllResolvesReferencesAndLeavesTheRest(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	in["E"] = "Bearer secret://no/such"
-	if _, err := s.ExpandAll(t.Context(), in); !errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound}) {
+	if _, err := k.ExpandAll(t.Context(), in); !errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound}) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -146,11 +150,12 @@ func TestTheMaskerKnowsWhatIsStoredAndWhatWasResolved(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	set(t, open(t, home, secret.Options{}), "github/token", "ghp_first")
-	s := open(t, home, secret.Options{LookupEnv: func(string) (string, bool) { return "variable", true }})
+	s := open(t, home, secret.Options{})
+	k := secret.NewKeeper(s, secret.KeeperOptions{LookupEnv: func(string) (string, bool) { return "variable", true }})
 	if got := masked(s.Masker(), "ghp_first variable"); got != "[secret github/token] variable" {
 		t.Errorf("before: %s", got)
 	}
-	if _, err := s.Resolve(t.Context(), "env://REGION"); err != nil {
+	if _, err := k.Resolve(t.Context(), "env://REGION"); err != nil {
 		t.Fatal(err)
 	}
 	set(t, s, "github/token", "ghp_second")

@@ -17,8 +17,10 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
+// KeyBytes is the length of a key: AES-256.
+const KeyBytes = 32
+
 const (
-	keyBytes     = 32 // AES-256
 	vaultVersion = 1
 	// maxVault bounds what is read into memory.
 	maxVault = 64 << 20
@@ -27,7 +29,8 @@ const (
 // vault is secrets.json.
 type vault struct {
 	Version int `json:"version"`
-	// Secrets holds nonce and ciphertext by scope/name.
+	// Secrets holds nonce and ciphertext by scope/name, and by
+	// scope/name@owner for values of one identity.
 	Secrets map[string][]byte `json:"secrets"`
 }
 
@@ -85,11 +88,11 @@ func newBox(key []byte) (box, error) {
 
 // seal binds the value to its name, so that values cannot be swapped in the file.
 func (b box) seal(v *vault, ref Ref, value string) {
-	v.Secrets[ref.path()] = b.aead.Seal(nil, nil, []byte(value), []byte(ref.path()))
+	v.Secrets[ref.key()] = b.aead.Seal(nil, nil, []byte(value), []byte(ref.key()))
 }
 
 func (b box) open(v *vault, ref Ref) (string, error) {
-	value, err := b.aead.Open(nil, nil, v.Secrets[ref.path()], []byte(ref.path()))
+	value, err := b.aead.Open(nil, nil, v.Secrets[ref.key()], []byte(ref.key()))
 	if err != nil {
 		return "", toolroom.Errorf(toolroom.CodeInternal, "%s was encrypted with another key, or its text was changed", ref).
 			WithHint("restore secrets.key beside it, or set it again: toolroom secret set %s", ref.path())
@@ -120,8 +123,8 @@ func (s *Store) box() (box, error) {
 		return box{}, err
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(key) != keyBytes {
-		return box{}, toolroom.Errorf(toolroom.CodeInternal, "%s is not a key: want %d bytes in base64", path, keyBytes).
+	if err != nil || len(key) != KeyBytes {
+		return box{}, toolroom.Errorf(toolroom.CodeInternal, "%s is not a key: want %d bytes in base64", path, KeyBytes).
 			WithHint("restore the file from a backup")
 	}
 	return newBox(key)
@@ -132,7 +135,7 @@ func (s *Store) box() (box, error) {
 func (s *Store) boxFor(v *vault) (box, error) {
 	if s.o.Key == nil && len(v.Secrets) == 0 {
 		if _, err := os.Stat(s.path("secrets.key")); errors.Is(err, fs.ErrNotExist) {
-			key := make([]byte, keyBytes)
+			key := make([]byte, KeyBytes)
 			rand.Read(key) // never fails
 			text := base64.StdEncoding.EncodeToString(key) + "\n"
 			if err := atomicfile.Write(s.path("secrets.key"), []byte(text), 0o600); err != nil {

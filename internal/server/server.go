@@ -16,8 +16,10 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval/hook"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/server/answer"
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
@@ -149,7 +151,7 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 		}
 		return out
 	}
-	metrics := api.NewMetrics(api.MetricsOptions{Desk: parts.Desk, Sources: sources})
+	metrics := api.NewMetrics(api.MetricsOptions{Desk: parts.Desk, Sources: sources, ReceiptQueue: parts.Recorder.Queued})
 	parts.Runner.Receipts = metrics.Receipts(parts.Runner.Receipts)
 	stopMetrics := metrics.Watch(parts.Runner.Bus)
 	rest := api.New(api.Options{
@@ -165,14 +167,19 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	}
 	mux.Handle("GET /{$}", page(o.Version))
 	mux.Handle("/", rest)
-	if resource == nil {
-		return guard(mux), func() { stopMetrics(); mcp.Close() }, nil
+	inner := guard(mux)
+	if resource != nil {
+		metadata := resource.Metadata(slices.Collect(maps.Keys(resource.scopes)))
+		for _, path := range resource.MetadataPaths() {
+			mux.Handle("GET "+path, metadata)
+		}
+		inner = guard(resource.guarded(mux))
 	}
-	metadata := resource.Metadata(slices.Collect(maps.Keys(resource.scopes)))
-	for _, path := range resource.MetadataPaths() {
-		mux.Handle("GET "+path, metadata)
-	}
-	return guard(resource.guarded(mux)), func() { stopMetrics(); mcp.Close() }, nil
+	outer := http.NewServeMux()
+	outer.Handle("/", inner)
+	// A signed link shows for itself who answers.
+	outer.Handle(hook.AnswerPath, answer.New(parts.Desk, o.Log))
+	return outer, func() { stopMetrics(); mcp.Close() }, nil
 }
 
 func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource) (*mcpserver.Server, error) {
@@ -180,7 +187,7 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 	if err != nil {
 		return nil, err
 	}
-	key, err := stateKey(r.Home())
+	key, err := r.StateKey()
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,11 @@ package store
 import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
@@ -21,6 +23,8 @@ type Store interface {
 	token.Store
 	artifact.Index
 	policy.Elevations
+	pin.Store
+	taint.Store
 
 	// Close ends the use of the store. Closing again does nothing.
 	Close() error

@@ -37,7 +37,12 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	ann := toolroom.Identity{Subject: "ann", Agent: "coder", Provider: "ollama", Skill: "s", Groups: []string{"dev"}}
 	effects := with(`{}`)
-	effects.Effects = &policy.Effects{Write: []string{"/etc/passwd"}}
+	effects.Effects = []toolroom.Effect{
+		{Kind: toolroom.EffectFile, Mode: "write", Target: "/etc/passwd"},
+		{Kind: toolroom.EffectCommand, Target: "/usr/bin/rm -rf x"},
+	}
+	unknown := with(`{}`)
+	unknown.Effects = []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "write"}, {Kind: toolroom.EffectCommand, Target: "… -rf /"}}
 	for name, tt := range map[string]struct {
 		rules   string
 		call    *policy.Context
@@ -61,19 +66,26 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 		"a missing argument permits nothing": {
 			deny: true, rules: `permit(principal, action, resource) when { context.arguments.safe };`, call: with(`{}`), effect: policy.Deny, because: "policy.default",
 		},
-		"has asks first":             {rules: `forbid(principal, action, resource) when { context.arguments has command && context.arguments.command like "*rm*" };`, call: with(`{}`), effect: policy.Allow},
-		"one number has one form":    {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":1e2}`), effect: policy.Deny, because: "rules.cedar:1:1"},
-		"a number beyond 64 bits":    {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":99999999999999999999}`), effect: policy.Deny, because: "counts as matching"},
-		"a fraction is no Long":      {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "counts as matching"},
-		"a fraction is a decimal":    {rules: `forbid(principal, action, resource) when { context.arguments.n.greaterThan(decimal("100.0")) };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "rules.cedar:1:1"},
-		"a list is a set":            {rules: `forbid(principal, action, resource) when { context.arguments.args.contains("--force") };`, call: with(`{"args":["push","--force"]}`), effect: policy.Deny},
-		"escapes are undone":         {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"\u0072m"}`), effect: policy.Deny},
-		"unreadable arguments":       {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"a","p":"rm"}`), effect: policy.Deny, because: "cannot be judged"},
-		"time and surface":           {rules: `forbid(principal, action, resource) when { context.weekday == "saturday" && context.hour < 8 && context.surface == "mcp" };`, effect: policy.Deny},
-		"taint":                      {rules: `forbid(principal, action, resource) when { context.taint.contains("untrusted") && resource.open_world };`, effect: policy.Deny},
-		"the environment":            {rules: `forbid(principal, action, resource) when { context.environment == "prod" };`, effect: policy.Deny},
-		"the budget":                 {rules: `forbid(principal, action, resource) when { context.budget.calls < 5 };`, effect: policy.Deny},
-		"effects":                    {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: effects, effect: policy.Deny},
+		"has asks first":           {rules: `forbid(principal, action, resource) when { context.arguments has command && context.arguments.command like "*rm*" };`, call: with(`{}`), effect: policy.Allow},
+		"one number has one form":  {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":1e2}`), effect: policy.Deny, because: "rules.cedar:1:1"},
+		"a number beyond 64 bits":  {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":99999999999999999999}`), effect: policy.Deny, because: "counts as matching"},
+		"a fraction is no Long":    {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "counts as matching"},
+		"a fraction is a decimal":  {rules: `forbid(principal, action, resource) when { context.arguments.n.greaterThan(decimal("100.0")) };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "rules.cedar:1:1"},
+		"a list is a set":          {rules: `forbid(principal, action, resource) when { context.arguments.args.contains("--force") };`, call: with(`{"args":["push","--force"]}`), effect: policy.Deny},
+		"escapes are undone":       {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"\u0072m"}`), effect: policy.Deny},
+		"unreadable arguments":     {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"a","p":"rm"}`), effect: policy.Deny, because: "cannot be judged"},
+		"time and surface":         {rules: `forbid(principal, action, resource) when { context.weekday == "saturday" && context.hour < 8 && context.surface == "mcp" };`, effect: policy.Deny},
+		"taint":                    {rules: `forbid(principal, action, resource) when { context.taint.contains("untrusted") && resource.open_world };`, effect: policy.Deny},
+		"the environment":          {rules: `forbid(principal, action, resource) when { context.environment == "prod" };`, effect: policy.Deny},
+		"the budget":               {rules: `forbid(principal, action, resource) when { context.budget.calls < 5 };`, effect: policy.Deny},
+		"effects":                  {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: effects, effect: policy.Deny},
+		"a program":                {rules: `forbid(principal, action, resource) when { context.effects.commands.contains("rm") };`, call: effects, effect: policy.Deny, because: "rules.cedar:1:1"},
+		"no such effect":           {rules: `forbid(principal, action, resource) when { context.effects.read.contains("/etc/passwd") };`, call: effects, effect: policy.Allow},
+		"a file that nobody knows": {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: policy.Deny, because: "counts as matching"},
+		"a program nobody knows":   {rules: `forbid(principal, action, resource) when { context.effects.commands.contains("rm") };`, call: unknown, effect: policy.Deny, because: "counts as matching"},
+		"what is not known permits nothing": {
+			deny: true, rules: `permit(principal, action, resource) unless { context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: policy.Deny, because: "policy.default",
+		},
 		"effects that nobody knows":  {rules: `forbid(principal, action, resource) unless { context.effects.known };`, effect: policy.Deny},
 		"an outcome of a permit":     {rules: `@outcome("confirm") permit(principal, action, resource);`, effect: policy.Confirm},
 		"an outcome of a forbid":     {rules: `@outcome("confirm") forbid(principal, action, resource);`, effect: policy.Confirm},

@@ -111,7 +111,9 @@ func (s *shower) condition(text string) string {
 
 func (s *shower) layer(path, whose string, r policy.Rules) {
 	for i, text := range r.Deny {
-		s.rule(fmt.Sprintf("%s.deny[%d]", path, i), "", "forbid", and(whose, s.condition(text)), "")
+		if id := fmt.Sprintf("%s.deny[%d]", path, i); !s.aboutEffects(id, text) {
+			s.rule(id, "", "forbid", and(whose, s.condition(text)), "")
+		}
 	}
 	if r.Profile != "" || path != "tools" && len(r.Allow) > 0 {
 		id := path + ".allow"
@@ -123,8 +125,19 @@ func (s *shower) layer(path, whose string, r policy.Rules) {
 		s.rule(id, "", "forbid", whose, s.any(permitted))
 	}
 	for i, text := range r.Confirm {
-		s.rule(fmt.Sprintf("%s.confirm[%d]", path, i), `@outcome("confirm")`, "permit", and(whose, s.condition(text)), "")
+		if id := fmt.Sprintf("%s.confirm[%d]", path, i); !s.aboutEffects(id, text) {
+			s.rule(id, `@outcome("confirm")`, "permit", and(whose, s.condition(text)), "")
+		}
 	}
+}
+
+// aboutEffects notes a rule about effects, which has no form in Cedar.
+func (s *shower) aboutEffects(id, text string) bool {
+	if _, err := policy.ParseEffectPattern(text); err != nil {
+		return false
+	}
+	s.comment(fmt.Sprintf("%s: %q is judged at each call, by what the call would do.", id, text))
+	return true
 }
 
 func (s *shower) skills() {

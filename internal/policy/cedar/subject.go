@@ -3,6 +3,7 @@ package cedar
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,7 +135,7 @@ func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
 	case "depth":
 		return cedar.Long(c.Depth), nil
 	case "effects":
-		return effects(c.Effects), nil
+		return effects(c), nil
 	case "taint":
 		return texts(c.Taint), nil
 	case "isolation":
@@ -146,16 +147,37 @@ func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
 	}
 }
 
-func effects(e *policy.Effects) cedar.Record {
-	known := e != nil
-	if !known {
-		e = &policy.Effects{}
+// effects is what a call would do. A set of which a member is not known is left
+// out: a rule that asks for it cannot be evaluated then, and counts as matching
+// when it narrows.
+func effects(c *policy.Context) cedar.Record {
+	sets := map[cedar.String][]string{"read": nil, "write": nil, "hosts": nil, "commands": nil}
+	unknown := map[cedar.String]bool{}
+	add := func(set cedar.String, values ...string) {
+		unknown[set] = unknown[set] || slices.Contains(values, "")
+		sets[set] = append(sets[set], values...)
 	}
-	return cedar.NewRecord(cedar.RecordMap{
-		"known": cedar.Boolean(known),
-		"read":  texts(e.Read), "write": texts(e.Write), "hosts": texts(e.Hosts),
-		"commands": texts(e.Commands), "secrets": texts(e.Secrets),
-	})
+	for _, e := range c.Effects {
+		if e.Reads() {
+			add("read", e.Target)
+		}
+		if e.Writes() {
+			add("write", e.Target)
+		}
+		switch e.Kind {
+		case toolroom.EffectHost:
+			add("hosts", e.Target)
+		case toolroom.EffectCommand:
+			add("commands", policy.Programs(e.Target)...)
+		}
+	}
+	record := cedar.RecordMap{"known": cedar.Boolean(c.Effects != nil), "secrets": texts(c.Secrets)}
+	for name, set := range sets {
+		if !unknown[name] {
+			record[name] = texts(set)
+		}
+	}
+	return cedar.NewRecord(record)
 }
 
 func texts(list []string) cedar.Set {

@@ -41,11 +41,14 @@ type Case struct {
 	// Elevated puts an elevation for the tool in force.
 	Elevated bool `yaml:"elevated" json:"elevated,omitempty"`
 
-	Arguments map[string]any   `yaml:"arguments" json:"arguments,omitempty"`
-	Surface   string           `yaml:"surface" json:"surface,omitempty"`
-	Time      time.Time        `yaml:"time" json:"time,omitzero"`
-	Taint     []string         `yaml:"taint" json:"taint,omitempty"`
-	Effects   *Effects         `yaml:"effects" json:"effects,omitempty"`
+	Arguments map[string]any `yaml:"arguments" json:"arguments,omitempty"`
+	Surface   string         `yaml:"surface" json:"surface,omitempty"`
+	Time      time.Time      `yaml:"time" json:"time,omitzero"`
+	Taint     []string       `yaml:"taint" json:"taint,omitempty"`
+	// Effects are what the call would do, as [toolroom.ParseEffect] reads them.
+	Effects []string `yaml:"effects" json:"effects,omitempty"`
+	// Secrets are the scopes of the secrets that the tool would be given.
+	Secrets   []string         `yaml:"secrets" json:"secrets,omitempty"`
 	Isolation policy.Isolation `yaml:"isolation" json:"isolation,omitempty"`
 
 	// Want is allow, confirm or deny.
@@ -62,15 +65,6 @@ type Hints struct {
 	Destructive *bool `yaml:"destructive" json:"destructive,omitempty"`
 	Idempotent  *bool `yaml:"idempotent" json:"idempotent,omitempty"`
 	OpenWorld   *bool `yaml:"open_world" json:"open_world,omitempty"`
-}
-
-// Effects are what the call would do.
-type Effects struct {
-	Read     []string `yaml:"read" json:"read,omitempty"`
-	Write    []string `yaml:"write" json:"write,omitempty"`
-	Hosts    []string `yaml:"hosts" json:"hosts,omitempty"`
-	Commands []string `yaml:"commands" json:"commands,omitempty"`
-	Secrets  []string `yaml:"secrets" json:"secrets,omitempty"`
 }
 
 // Outcome is what became of a case.
@@ -128,6 +122,11 @@ func (c *Case) check() error {
 		return errors.New("it names no tool")
 	case c.Want != policy.Allow && c.Want != policy.Confirm && c.Want != policy.Deny:
 		return fmt.Errorf("want is %q, not allow, confirm or deny", c.Want)
+	}
+	for _, text := range c.Effects {
+		if _, err := toolroom.ParseEffect(text); err != nil {
+			return fmt.Errorf("effects: %w", err)
+		}
 	}
 	for _, isolation := range []policy.Isolation{c.Isolation, c.WantIsolation} {
 		if isolation != "" {
@@ -217,10 +216,13 @@ func (c *Case) tool(of *toolroom.Tool) *toolroom.Tool {
 }
 
 func (c *Case) call() (*policy.Context, error) {
-	call := &policy.Context{Surface: c.Surface, Time: c.Time, Taint: c.Taint, Isolation: c.Isolation}
-	if c.Effects != nil {
-		effects := policy.Effects(*c.Effects)
-		call.Effects = &effects
+	call := &policy.Context{Surface: c.Surface, Time: c.Time, Taint: c.Taint, Isolation: c.Isolation, Secrets: c.Secrets}
+	for _, text := range c.Effects {
+		e, err := toolroom.ParseEffect(text)
+		if err != nil {
+			return nil, err
+		}
+		call.Effects = append(call.Effects, e)
 	}
 	arguments := c.Arguments
 	if arguments == nil {

@@ -24,6 +24,7 @@ func TestMistakesInCasesAreTold(t *testing.T) {
 		"cases:\n- {name: x, tool: a.b, want: yes}":                  `case 1 (x): want is "yes"`,
 		"cases:\n- {tool: a.b, want: allow, want_isolation: gvizor}": "did you mean gvisor?",
 		"cases:\n- {tool: a.b, want: allow, time: noon}":             "time",
+		"cases:\n- {tool: a.b, want: allow, effects: [file.burn]}":   "effects: ",
 		"cases: {tool: a.b}": "line 1",
 		"cases: [":           "t.yaml",
 	} {

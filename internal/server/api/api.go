@@ -43,7 +43,7 @@ type Options struct {
 	// Sources lists the sources and how they are.
 	Sources func() []Source
 	// Explain tells how policy decides about a tool, in any accepted spelling.
-	Explain func(ctx context.Context, tool string, who toolroom.Identity, arguments json.RawMessage) (policy.Decision, error)
+	Explain func(ctx context.Context, tool string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error)
 	// Elevator changes who may call sensitive tools.
 	Elevator Elevator
 	// Owner is the [toolroom.Identity.Key] of the caller whose call an event
@@ -103,6 +103,7 @@ func New(o Options) *Server {
 	s.routeReceipts()
 	s.routeEvents()
 	s.routeApprovals()
+	s.routeApprovalEvents()
 	s.routeArtifacts()
 	s.routeSources()
 	s.routeElevations()

@@ -12,11 +12,12 @@ import (
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
-// Approvers is the group whose members may answer questions.
+// Approvers is the group whose members see all questions and may answer those
+// whose terms name nobody else.
 const Approvers = "approvers"
 
 type approvalsInput struct {
-	State approval.State `query:"state" enum:"pending,approved,declined,expired" doc:"left out means all"`
+	State approval.State `query:"state" enum:"pending,approved,declined,expired,cancelled" doc:"left out means all"`
 }
 
 type approvalsOutput struct {
@@ -39,8 +40,9 @@ type answerInput struct {
 // AnswerRequest is a person's answer. Approve has no default: an answer that
 // does not say is none.
 type AnswerRequest struct {
-	Approve *bool  `json:"approve"`
-	Comment string `json:"comment,omitempty" maxLength:"2000"`
+	Approve *bool          `json:"approve"`
+	Comment string         `json:"comment,omitempty" maxLength:"2000"`
+	Scope   approval.Scope `json:"scope,omitempty" enum:"once,call,session,always" doc:"how far a yes goes (once)"`
 }
 
 const maxComment = 2000
@@ -111,15 +113,13 @@ func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approval
 	if len(body.Comment) > maxComment {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the comment has %d bytes; at most %d are allowed", len(body.Comment), maxComment)
 	}
-	asked, err := s.approval(ctx, in.ID)
-	if err != nil {
+	if _, err := s.approval(ctx, in.ID); err != nil {
 		return nil, err
 	}
 	who := auth.Identity(ctx)
-	if err := mayAnswer(who, asked); err != nil {
-		return nil, err
-	}
-	answered, err := s.o.Desk.Answer(ctx, in.ID, approval.Answer{Approve: *body.Approve, By: who.Key(), Comment: body.Comment})
+	answered, err := s.o.Desk.Answer(ctx, in.ID, approval.Answer{
+		Approve: *body.Approve, By: who.Key(), Comment: body.Comment, Scope: body.Scope, Who: who,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -127,24 +127,8 @@ func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approval
 }
 
 func seesApproval(ctx context.Context, a *approval.Approval) bool {
-	return mayRead(ctx, a.Identity.Key()) || slices.Contains(auth.Identity(ctx).Groups, Approvers)
-}
-
-// mayAnswer keeps an agent from approving its own call. The local operator may
-// do so: there is nobody else to ask.
-func mayAnswer(who toolroom.Identity, asked *approval.Approval) error {
-	switch {
-	case auth.IsLocal(who):
-		return nil
-	case who.Key() == asked.Identity.Key():
-		return toolroom.Errorf(toolroom.CodeDenied, "%s made this call and may not approve it", who.Key()).
-			WithHint("another person answers it: toolroom approve %s", asked.ID)
-	case !slices.Contains(who.Groups, Approvers):
-		return toolroom.Errorf(toolroom.CodeDenied, "%s may not answer for people", who.Key()).
-			WithHint("use a token of the group %s", Approvers)
-	default:
-		return nil
-	}
+	who := auth.Identity(ctx)
+	return mayRead(ctx, a.Identity.Key()) || slices.Contains(who.Groups, Approvers) || a.IsFor(who)
 }
 
 func noDesk() error { return unsupported("this server asks nobody: it has no approvals") }

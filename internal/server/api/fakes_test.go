@@ -51,6 +51,8 @@ func (m *memory) Ready() error {
 
 func (m *memory) Flush(context.Context) error { return nil }
 
+func (m *memory) Intend(context.Context, *receipt.Receipt, string) error { return nil }
+
 func (m *memory) Receipt(_ context.Context, id string) (*receipt.Receipt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,6 +107,19 @@ func (m *memory) ClaimJob(context.Context, time.Time, time.Time) (*run.Job, erro
 	}
 	return nil, nil
 }
+
+func (m *memory) WithdrawJob(_ context.Context, id string, result *toolroom.Result, now time.Time) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	j := m.jobs[id]
+	if j == nil || j.State != run.JobQueued {
+		return false, nil
+	}
+	j.State, j.Result, j.Finished = run.JobDone, result, now
+	return true, nil
+}
+
+func (m *memory) SweepJobs(context.Context, time.Time) (int64, error) { return 0, nil }
 
 func (m *memory) ExtendJob(context.Context, string, int64, time.Time, bool) error { return nil }
 
@@ -186,9 +201,24 @@ func (m *memory) Approvals(_ context.Context, state approval.State, _ time.Time)
 	return list, nil
 }
 
-func (m *memory) AnswerApproval(_ context.Context, id string, answer approval.Answer, now time.Time) (*approval.Approval, error) {
+func (m *memory) AnswerApproval(_ context.Context, id string, answer approval.Answer, now time.Time, _ func(*approval.Approval) *approval.Grant) (*approval.Approval, error) {
 	return m.change(id, func(a *approval.Approval) error { return a.Decide(answer, now) })
 }
+
+func (m *memory) CancelApproval(_ context.Context, id string, now time.Time) error {
+	_, err := m.change(id, func(a *approval.Approval) error { a.Cancel(now); return nil })
+	return err
+}
+
+func (m *memory) NotifiedApproval(context.Context, string, string) error { return nil }
+
+func (m *memory) SweepApprovals(context.Context, time.Time) (int64, error) { return 0, nil }
+
+func (m *memory) Grants(context.Context, string, string, time.Time) ([]*approval.Grant, error) {
+	return nil, nil
+}
+
+func (m *memory) RemoveGrant(context.Context, string) error { return nil }
 
 func (m *memory) UseApproval(_ context.Context, id string, now time.Time) error {
 	_, err := m.change(id, func(a *approval.Approval) error { a.Used = now; return nil })

@@ -19,8 +19,11 @@ type receiptsInput struct {
 	Status  toolroom.Status `query:"status" enum:"ok,error,denied,cancelled,timeout"`
 	Subject string          `query:"subject" doc:"whose calls; operators only, others see their own"`
 	Surface string          `query:"surface"`
+	Code    toolroom.Code   `query:"code" doc:"calls that failed with this error code"`
+	Label   string          `query:"label" doc:"calls with this label"`
 	Parent  string          `query:"parent" doc:"the calls that this call made"`
 	Since   time.Time       `query:"since" doc:"calls that started at or after it"`
+	Until   time.Time       `query:"until" doc:"calls that started before it"`
 	Before  int64           `query:"before" minimum:"0" doc:"seq of the last receipt of the page before"`
 	Limit   int             `query:"limit" minimum:"0" doc:"page size (50, at most 1,000)"`
 }
@@ -76,7 +79,7 @@ func (s *Server) routeReceipts() {
 	}, s.getCall)
 	register(s, huma.Operation{
 		OperationID: "cancel-call", Method: http.MethodPost, Path: "/calls/{id}/cancel", Tags: []string{"calls"},
-		Summary: "End a call that is under way", DefaultStatus: http.StatusAccepted,
+		Summary: "End a call that is under way or waits for its turn", DefaultStatus: http.StatusAccepted,
 	}, s.cancelCall)
 }
 
@@ -86,7 +89,7 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	}
 	q := receipt.Query{
 		Tool: in.Tool, Status: in.Status, Subject: in.Subject, Surface: in.Surface, Parent: in.Parent,
-		Since: in.Since, BeforeSeq: in.Before, Limit: in.Limit,
+		Code: in.Code, Label: in.Label, Since: in.Since, Until: in.Until, BeforeSeq: in.Before, Limit: in.Limit,
 	}
 	if who := auth.Identity(ctx); !auth.IsOperator(who) {
 		if q.Subject != "" && q.Subject != who.Key() {
@@ -180,7 +183,12 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 	if call, ok := s.running.get(in.ID); ok {
 		call.cancel()
 		cancelled = true
-	} else if s.o.Worker != nil {
+	} else if record.State == run.JobQueued {
+		if cancelled, err = s.o.Runner.Withdraw(ctx, in.ID); err != nil {
+			return nil, err
+		}
+	}
+	if !cancelled && s.o.Worker != nil {
 		cancelled = s.o.Worker.Cancel(in.ID)
 	}
 	switch {

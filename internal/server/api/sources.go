@@ -58,6 +58,8 @@ type Explanation struct {
 	Tool     string            `json:"tool"`
 	Identity toolroom.Identity `json:"identity"`
 	Decision policy.Decision   `json:"decision"`
+	// Effects are what the call would do, where arguments were given.
+	Effects []toolroom.Effect `json:"effects,omitempty"`
 }
 
 func (s *Server) routeSources() {
@@ -97,11 +99,11 @@ func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*explainO
 	if err := actAs(&who.Skill, in.Skill, who); err != nil {
 		return nil, err
 	}
-	decision, err := s.o.Explain(ctx, in.Tool, who, json.RawMessage(in.Arguments))
+	explained, err := s.o.Explain(ctx, in.Tool, who, json.RawMessage(in.Arguments))
 	if err != nil {
 		return nil, err
 	}
-	return &explainOutput{Body: Explanation{Tool: in.Tool, Identity: who, Decision: decision}}, nil
+	return &explainOutput{Body: Explanation{Tool: in.Tool, Identity: who, Decision: explained.Decision, Effects: explained.Effects}}, nil
 }
 
 // actAs puts a name into a field of an identity. What a token says, only an

@@ -230,8 +230,8 @@ func TestTheEventsOfACallThatHasEndedAreItsEnd(t *testing.T) {
 func TestPolicyIsExplainedForOthersToOperatorsOnly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *api.Options, _ *run.Options) {
-		o.Explain = func(_ context.Context, tool string, who toolroom.Identity, _ json.RawMessage) (policy.Decision, error) {
-			return policy.Decision{Effect: policy.Allow, Rule: tool + " by " + who.Agent, Steps: []policy.Step{{Layer: "tools", Effect: policy.Allow}}}, nil
+		o.Explain = func(_ context.Context, tool string, who toolroom.Identity, _ json.RawMessage) (*policy.Explanation, error) {
+			return &policy.Explanation{Decision: policy.Decision{Effect: policy.Allow, Rule: tool + " by " + who.Agent, Steps: []policy.Step{{Layer: "tools", Effect: policy.Allow}}}}, nil
 		}
 	})
 	r := b.as("", http.MethodGet, "/api/v1/policy/explain?tool=echo:it&agent=fast", "", "Toolroom-Agent", "slow")

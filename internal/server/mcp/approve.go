@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
@@ -17,7 +18,7 @@ const questionKey = "approval"
 // does; an answer that is given elsewhere meanwhile counts as well.
 func (s *Server) perform(ctx context.Context, a asker, live func() *exchange, call toolroom.Call) *toolroom.Result {
 	ctx = withNotifications(ctx, live)
-	call.NoWait = a.Can(source.MethodElicit)
+	call.NoWait = s.asksCaller(a, call)
 	for {
 		result := s.o.Runner.Run(ctx, call)
 		if !call.NoWait || toolroom.CodeOf(result.Err()) != toolroom.CodeApprovalRequired {
@@ -27,8 +28,22 @@ func (s *Server) perform(ctx context.Context, a asker, live func() *exchange, ca
 		if err := s.askPerson(ctx, a, call.Identity, id); err != nil {
 			return refused(result, err)
 		}
-		call.Approval = id
+		// A client is asked once; where others must approve too, the call waits.
+		call.Approval, call.NoWait = id, false
 	}
+}
+
+// asksCaller reports whether the question about a call would be put to the user
+// of the client that makes it.
+func (s *Server) asksCaller(a asker, call toolroom.Call) bool {
+	if s.o.Desk == nil || !a.Can(source.MethodElicit) {
+		return false
+	}
+	tool := call.Tool
+	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil {
+		tool = e.ID
+	}
+	return s.o.Desk.Terms(tool).CallerAnswers(call.Identity)
 }
 
 // refused is a result whose approval could not be asked for.
@@ -49,7 +64,8 @@ func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	caller := ctx
+	ctx, cancel := context.WithCancel(caller)
 	defer cancel()
 	decided := make(chan struct{})
 	go func() {
@@ -67,6 +83,11 @@ func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, 
 	}
 	cancel()
 	<-decided
+	// A client without a session makes its call anew to answer: only with one is
+	// a request that ends a call that was given up.
+	if _, session := a.(*exchange); session && caller.Err() != nil {
+		err = s.o.Desk.Abandon(context.WithoutCancel(caller), id)
+	}
 	return err
 }
 
@@ -77,10 +98,21 @@ func approvalQuestion(asked *approval.Approval) (source.Question, error) {
 	}
 	params, err := json.Marshal(map[string]any{
 		"mode":            "form",
-		"message":         fmt.Sprintf("Allow this call of %s?\n%s\nAsked because of %s.", asked.Tool, args, asked.Reason),
+		"message":         questionText(asked, args),
 		"requestedSchema": json.RawMessage(`{"type":"object","properties":{"approve":{"type":"boolean","title":"Allow this call once","default":false}},"required":["approve"]}`),
 	})
 	return source.Question{Method: source.MethodElicit, Params: params}, err
+}
+
+func questionText(asked *approval.Approval, args []byte) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "Allow this call of %s?\n%s\n", asked.Tool, args)
+	for _, effect := range asked.Effects {
+		fmt.Fprintf(&text, "It %s.\n", effect)
+	}
+	text.WriteString(asked.Diff)
+	fmt.Fprintf(&text, "Asked because of %s.", asked.Reason)
+	return text.String()
 }
 
 // takeAnswer records the answer that a client gave to an approval.
@@ -108,6 +140,7 @@ func (s *Server) takeAnswer(ctx context.Context, who toolroom.Identity, id strin
 		Approve: answer.Action == "accept" && answer.Content.Approve,
 		By:      who.Key(),
 		Comment: "answered in the MCP client: " + answer.Action,
+		Who:     who, Elicited: true,
 	})
 	return err
 }

@@ -67,6 +67,13 @@ func (k keeper) PutResult(ctx context.Context, owner, name, mimeType string, r i
 
 func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 	t.Helper()
+	return serveWith(t, expose, approval.DeskOptions{Terms: func(string) approval.Terms {
+		return approval.Terms{Approvers: append(approval.DefaultApprovers(), "caller")}
+	}})
+}
+
+func serveWith(t *testing.T, expose mcpserver.Exposure, desk approval.DeskOptions) *fixture {
+	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +86,7 @@ func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, funcs: &gofunc.Source{}, desk: approval.NewDesk(store, approval.DeskOptions{}), library: &library.Library{}}
+	f := &fixture{t: t, funcs: &gofunc.Source{}, desk: approval.NewDesk(store, desk), library: &library.Library{}}
 	f.runner = run.New(run.Options{
 		Catalog: catalog.New(catalog.Options{Coalesce: 10 * time.Millisecond}),
 		Policy:  layers, Desk: f.desk, Artifacts: keeper{files}, Owner: "test", Jobs: store, Keys: store,
@@ -378,6 +385,18 @@ func TestAClientThatCannotAskWaitsForAnAnswerFromElsewhere(t *testing.T) {
 			t.Errorf("got %+v, %v", r, err)
 		}
 	})
+}
+
+// answerNext answers the next question as the operator would.
+func (f *fixture) answerNext(t *testing.T, answer approval.Answer) {
+	for t.Context().Err() == nil {
+		open, err := f.desk.List(t.Context(), approval.Pending)
+		if err == nil && len(open) == 1 {
+			_, _ = f.desk.Answer(t.Context(), open[0].ID, answer)
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
 }
 
 func TestClientsHearOfChangedTools(t *testing.T) {

@@ -246,7 +246,7 @@ func (s *Server) openQuestions(ctx context.Context, job *run.Job, elicits bool) 
 	}
 	if asked, err := s.approvalOf(ctx, job); err != nil {
 		return nil, err
-	} else if asked != nil && elicits {
+	} else if asked != nil && elicits && asked.CallerAnswers(job.Identity) {
 		if open[approvalKey(asked)], err = approvalQuestion(asked); err != nil {
 			return nil, err
 		}

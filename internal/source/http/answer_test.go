@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress"
 	httpsource "github.com/toolroom/toolroom/internal/source/http"
 )
 
@@ -344,6 +345,15 @@ func TestRedirectsNeverCarryCredentialsToAnotherHost(t *testing.T) {
 
 	config.RedirectHosts = []string{"127.0.0.1"}
 	s = open(t, config, httpsource.Options{Resolve: resolve})
+	if _, err := call(t, s, "start", `{}`, ""); toolroom.CodeOf(err) != toolroom.CodeDenied || got != nil {
+		t.Fatalf("another service of this machine was asked though egress does not allow it: %v", err)
+	}
+
+	guard, err := egress.New(egress.Policy{Allow: []string{"loopback"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, config, httpsource.Options{Resolve: resolve, Egress: guard})
 	output, err := call(t, s, "start", `{}`, "")
 	if err != nil || string(output.Value) != `"moved"` {
 		t.Fatalf("got %+v, %v", output, err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
@@ -22,7 +23,10 @@ type Options struct {
 	// Resolve gives the secrets that the configuration refers to. Without it a
 	// call that needs one fails.
 	Resolve secretref.Resolver
-	// Transport sends the requests; default a new http.Transport.
+	// Egress guards the connections; what the configuration itself names as the
+	// service is permitted on top.
+	Egress *egress.Guard
+	// Transport sends the requests in place of connections through Egress.
 	Transport http.RoundTripper
 }
 
@@ -67,6 +71,7 @@ func New(namespace string, config Config, options Options) (*Source, error) {
 			Timeout:       config.Timeout,
 			MaxResponse:   config.MaxResponse,
 			RedirectHosts: config.RedirectHosts,
+			Egress:        options.Egress.WithOwn(base),
 			Transport:     options.Transport,
 		}),
 	}
@@ -86,6 +91,10 @@ func (s *Source) add(namespace string, tool *Tool) error {
 			return err
 		}
 	}
+	method := http.MethodPost
+	if e.route != nil {
+		method = e.route.method
+	}
 	described, err := e.describe(toolroom.ID{Namespace: namespace, Name: tool.Name})
 	if err != nil {
 		return err
@@ -93,6 +102,7 @@ func (s *Source) add(namespace string, tool *Tool) error {
 	if described.Timeout == 0 {
 		described.Timeout = s.config.Timeout
 	}
+	described.Effects = []toolroom.Effect{httpcall.Effect(method, s.base)}
 	e.keyed = described.RepeatGuarantee() == toolroom.GuaranteeKeyed
 	s.tools = append(s.tools, described)
 	s.routes[described.ID] = e
@@ -192,17 +202,10 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "the source has no tool %s", req.Tool)
 	}
 	secrets := secretref.New(s.resolve)
-	request, err := s.request(ctx, e, req, secrets)
-	if err != nil {
-		return &source.Output{Effects: toolroom.EffectsNone}, err
+	output, err := s.send(ctx, e, req, secrets)
+	if httpcall.Refused(err) && secrets.Renewed(ctx) {
+		output, err = s.send(ctx, e, req, secretref.New(s.resolve))
 	}
-	reply, err := s.client.Do(ctx, httpcall.Request{
-		HTTP:    request,
-		Secrets: secrets,
-		Timeout: e.Timeout,
-		JSON:    s.config.Form == FormRun || e.OutputSchema != nil || e.Result != "",
-	})
-	output := &reply.Output
 	if err != nil {
 		return output, err
 	}
@@ -217,6 +220,20 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 		}
 	}
 	return output, nil
+}
+
+func (s *Source) send(ctx context.Context, e *endpoint, req *source.Request, secrets *secretref.Secrets) (*source.Output, error) {
+	request, err := s.request(ctx, e, req, secrets)
+	if err != nil {
+		return &source.Output{Effects: toolroom.EffectsNone}, err
+	}
+	reply, err := s.client.Do(ctx, httpcall.Request{
+		HTTP:    request,
+		Secrets: secrets,
+		Timeout: e.Timeout,
+		JSON:    s.config.Form == FormRun || e.OutputSchema != nil || e.Result != "",
+	})
+	return &reply.Output, err
 }
 
 func (s *Source) request(ctx context.Context, e *endpoint, call *source.Request, secrets *secretref.Secrets) (*http.Request, error) {

@@ -5,6 +5,7 @@ package httpcall
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
@@ -36,8 +38,9 @@ type Options struct {
 	// redirect to beside its own. They are sent no header but Accept,
 	// Content-Type and User-Agent.
 	RedirectHosts []string
-	// Transport sends the requests; default a new one, which takes its proxy
-	// from the environment as http.DefaultTransport does.
+	// Egress guards the connections; nil reaches public addresses alone.
+	Egress *egress.Guard
+	// Transport sends the requests in place of connections through Egress.
 	Transport http.RoundTripper
 }
 
@@ -57,22 +60,11 @@ func NewClient(options Options) *Client {
 		options.MaxResponse = DefaultMaxResponse
 	}
 	if options.Transport == nil {
-		options.Transport = newTransport()
+		options.Transport = options.Egress.WithOwn().Transport()
 	}
 	c := &Client{options: options}
 	c.http = &http.Client{Transport: options.Transport, CheckRedirect: c.checkRedirect}
 	return c
-}
-
-func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    10 * time.Second,
-		IdleConnTimeout:        90 * time.Second,
-		MaxIdleConnsPerHost:    16,
-		MaxResponseHeaderBytes: 1 << 20,
-	}
 }
 
 // Close ends the exchanges in flight and returns when they are over. It is
@@ -151,6 +143,13 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 		reply.Output, err = x.decode(response, reply.Body)
 	}
 	return reply, err
+}
+
+// Refused reports whether err is an answer with status 401: nothing was done,
+// for the credentials were not taken.
+func Refused(err error) bool {
+	var typed *toolroom.Error
+	return errors.As(err, &typed) && typed.Details["status"] == http.StatusUnauthorized
 }
 
 // exchange is what the steps of one request share.

@@ -191,6 +191,10 @@ func (l *link) missed(err error) {
 func (l *link) unreachable(err error) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s cannot be reached: %w", l.s.o.Namespace, err)
 	e.Details = map[string]any{"effects": toolroom.EffectsNone}
+	if refused := toolroom.AsError(err); refused.Code == toolroom.CodeDenied { // by the egress guard
+		e.Code, e.Hint, e.Retryable = refused.Code, refused.Hint, false
+		return e
+	}
 	return e.WithHint("see what is wrong: toolroom sources test %s", l.s.o.Namespace)
 }
 

@@ -10,10 +10,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 	"github.com/toolroom/toolroom/source"
@@ -36,8 +38,8 @@ type Config struct {
 	// headers of each request, and may be nil.
 	URL    string
 	Header func(context.Context) (http.Header, error)
-	// Client sends the requests; nil is a client of this source's own.
-	Client *http.Client
+	// Egress guards the connections to URL, which is permitted on top.
+	Egress *egress.Guard
 
 	// Auth gives the tokens of an identity for the server at URL; nil sends
 	// none. Each identity has a connection of its own, unless Shared says that
@@ -57,6 +59,7 @@ type Config struct {
 // Source is one MCP server. It connects at the first use.
 type Source struct {
 	o       Config
+	client  *http.Client // of an endpoint
 	changed func()
 	calls   calls
 	tools   known
@@ -75,20 +78,14 @@ func New(o Config) *Source {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Client == nil {
-		o.Client = newClient()
+	// An address that is none fails when it is dialled.
+	endpoint, _ := url.Parse(o.URL)
+	return &Source{
+		o:       o,
+		client:  &http.Client{Transport: o.Egress.WithOwn(endpoint).Transport()},
+		changed: func() {},
+		links:   map[string]*link{},
 	}
-	return &Source{o: o, changed: func() {}, links: map[string]*link{}}
-}
-
-// idleConnections is how many connections to a server are kept for the next
-// calls.
-const idleConnections = 64
-
-func newClient() *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = idleConnections
-	return &http.Client{Transport: transport}
 }
 
 // Notify sets the function that hears of changed tools.
@@ -151,7 +148,7 @@ func (s *Source) Close() error {
 	}
 	all.Wait()
 	s.work.Wait()
-	s.o.Client.CloseIdleConnections()
+	s.client.CloseIdleConnections()
 	return nil
 }
 

@@ -74,7 +74,7 @@ func (l *link) transport(ctx context.Context, up *upstream) (wire.Transport, err
 		if err != nil {
 			return nil, err
 		}
-		client := *s.o.Client
+		client := *s.client
 		client.Transport = &headers{base: client.Transport, to: endpoint, header: s.o.Header}
 		if l.auth != nil {
 			client.Transport = l.auth.Transport(client.Transport)
@@ -179,12 +179,8 @@ type headers struct {
 }
 
 func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
-	base := h.base
-	if base == nil {
-		base = http.DefaultTransport
-	}
 	if h.header == nil || req.URL.Scheme != h.to.Scheme || req.URL.Host != h.to.Host {
-		return base.RoundTrip(req)
+		return h.base.RoundTrip(req)
 	}
 	extra, err := h.header(req.Context())
 	if err != nil {
@@ -194,5 +190,5 @@ func (h *headers) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, values := range extra {
 		req.Header[http.CanonicalHeaderKey(strings.TrimSpace(name))] = values
 	}
-	return base.RoundTrip(req)
+	return h.base.RoundTrip(req)
 }

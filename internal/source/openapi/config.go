@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
@@ -49,7 +50,10 @@ type Config struct {
 type Options struct {
 	// Resolve gives the secrets that the configuration refers to.
 	Resolve secretref.Resolver
-	// Transport sends the requests; default a new http.Transport.
+	// Egress guards the connections; what the configuration itself names as the
+	// service is permitted on top.
+	Egress *egress.Guard
+	// Transport sends the requests in place of connections through Egress.
 	Transport http.RoundTripper
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/internal/source/openapi/document"
 )
 
@@ -41,6 +42,17 @@ type importer struct {
 type description struct {
 	title, text string
 	operations  []*operation
+}
+
+// servers are those of all operations.
+func (d *description) servers() []*url.URL {
+	var servers []*url.URL
+	for _, o := range d.operations {
+		if !slices.ContainsFunc(servers, func(u *url.URL) bool { return u.Host == o.server.Host && u.Scheme == o.server.Scheme }) {
+			servers = append(servers, o.server)
+		}
+	}
+	return servers
 }
 
 // importDocument reads all selected operations. Errors are of type
@@ -169,6 +181,7 @@ func (i *importer) operation(method, path string, item, n *document.Node) (*oper
 		Description: clip(n.Get("description").Text()),
 		Tags:        tags,
 		Hints:       hints(method),
+		Effects:     []toolroom.Effect{httpcall.Effect(method, o.server)},
 		Source:      toolroom.SourceOpenAPI,
 	}
 	if o.tool.Description == "" {

@@ -26,13 +26,13 @@ import (
 type Source struct {
 	namespace string
 	config    Config
-	resolve   secretref.Resolver
-	client    *httpcall.Client
+	options   Options
 	// reading lets one caller read the document; the others wait for it.
 	reading chan struct{}
 	reads   inflight.Group
 
 	mu         sync.Mutex
+	client     *httpcall.Client
 	found      *description
 	operations map[toolroom.ID]*operation
 	failure    error
@@ -49,18 +49,32 @@ func New(namespace string, config Config, options Options) (*Source, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	return &Source{
+	s := &Source{
 		namespace: namespace,
 		config:    config,
-		resolve:   options.Resolve,
+		options:   options,
 		reading:   make(chan struct{}, 1),
-		client: httpcall.NewClient(httpcall.Options{
-			Timeout:       config.Timeout,
-			MaxResponse:   config.MaxResponse,
-			RedirectHosts: config.RedirectHosts,
-			Transport:     options.Transport,
-		}),
-	}, nil
+	}
+	var own []*url.URL
+	for _, named := range []string{config.BaseURL, config.Spec} {
+		if u, err := url.Parse(named); err == nil {
+			own = append(own, u) // a file has no host
+		}
+	}
+	s.client = s.newClient(own)
+	return s, nil
+}
+
+// newClient makes a client that may reach the services that are the operator's
+// own, beside what the guard permits.
+func (s *Source) newClient(own []*url.URL) *httpcall.Client {
+	return httpcall.NewClient(httpcall.Options{
+		Timeout:       s.config.Timeout,
+		MaxResponse:   s.config.MaxResponse,
+		RedirectHosts: s.config.RedirectHosts,
+		Egress:        s.options.Egress.WithOwn(own...),
+		Transport:     s.options.Transport,
+	})
 }
 
 // Tools lists the operations of the document.
@@ -96,7 +110,13 @@ func (s *Source) Describe() source.Description {
 // Close ends the calls in flight.
 func (s *Source) Close() error {
 	s.reads.Close()
-	return s.client.Close()
+	return s.sender().Close()
+}
+
+func (s *Source) sender() *httpcall.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.client
 }
 
 // load gives the document's operations, reading it if need be.
@@ -128,6 +148,11 @@ func (s *Source) load(ctx context.Context) (*description, error) {
 	s.found, s.failure = found, err
 	if err != nil {
 		return nil, err
+	}
+	if !s.config.isURL() {
+		// A file is as much the operator's as the config that names it. What a
+		// fetched document says of other hosts is its author's.
+		s.client = s.newClient(found.servers())
 	}
 	s.operations = make(map[toolroom.ID]*operation, len(found.operations))
 	for _, o := range found.operations {
@@ -196,7 +221,7 @@ func (s *Source) readURL(ctx context.Context) (*description, error) {
 		return nil, notRead(s.config.Spec, err)
 	}
 	request.Header.Set("Accept", "application/json, application/yaml, */*;q=0.5")
-	reply, err := s.client.Do(ctx, httpcall.Request{HTTP: request, Raw: true})
+	reply, err := s.sender().Do(ctx, httpcall.Request{HTTP: request, Raw: true})
 	if err != nil {
 		return nil, at("the document", err)
 	}
@@ -214,16 +239,17 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	}
 	s.mu.Lock()
 	o, ok := s.operations[req.Tool.Unversioned()]
+	client := s.client
 	s.mu.Unlock()
 	if !ok {
 		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "the document has no operation %s", req.Tool)
 	}
-	secrets := secretref.New(s.resolve)
-	request, err := s.request(ctx, o, req, secrets)
-	if err != nil {
-		return &source.Output{Effects: toolroom.EffectsNone}, err
+	secrets := secretref.New(s.options.Resolve)
+	reply, err := s.send(ctx, client, o, req, secrets)
+	if httpcall.Refused(err) && secrets.Renewed(ctx) {
+		secrets = secretref.New(s.options.Resolve)
+		reply, err = s.send(ctx, client, o, req, secrets)
 	}
-	reply, err := s.client.Do(ctx, httpcall.Request{HTTP: request, Secrets: secrets, JSON: o.tool.OutputSchema != nil})
 	if err != nil {
 		return &reply.Output, s.explain(o, err)
 	}
@@ -231,6 +257,14 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 		reply.Content = append(textOf(&reply.Output), toolroom.TextContent(secrets.Redact("There is a next page: "+next)))
 	}
 	return &reply.Output, nil
+}
+
+func (s *Source) send(ctx context.Context, client *httpcall.Client, o *operation, req *source.Request, secrets *secretref.Secrets) (*httpcall.Reply, error) {
+	request, err := s.request(ctx, o, req, secrets)
+	if err != nil {
+		return &httpcall.Reply{Output: source.Output{Effects: toolroom.EffectsNone}}, err
+	}
+	return client.Do(ctx, httpcall.Request{HTTP: request, Secrets: secrets, JSON: o.tool.OutputSchema != nil})
 }
 
 func (s *Source) request(ctx context.Context, o *operation, call *source.Request, secrets *secretref.Secrets) (*http.Request, error) {

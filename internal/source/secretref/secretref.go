@@ -26,6 +26,8 @@ func In(value string) bool { return reference.MatchString(value) }
 type Secrets struct {
 	resolve Resolver
 	known   []string
+	// given is what each reference stood for.
+	given map[string]string
 }
 
 // New starts the secrets of one call. A nil resolver knows no secret.
@@ -59,6 +61,10 @@ func (s *Secrets) lookup(ctx context.Context, ref string) (string, error) {
 	switch {
 	case err == nil:
 		s.Hide(secret)
+		if s.given == nil {
+			s.given = map[string]string{}
+		}
+		s.given[ref] = secret
 		return secret, nil
 	case errors.As(err, &typed):
 		return "", typed
@@ -73,6 +79,17 @@ func (s *Secrets) lookup(ctx context.Context, ref string) (string, error) {
 			Cause:   err,
 		}
 	}
+}
+
+// Renewed reports whether a service that refused what was given out may take
+// what is kept now: it looks again, past what is remembered.
+func (s *Secrets) Renewed(ctx context.Context) bool {
+	changed := false
+	for ref, old := range s.given {
+		value, err := s.resolve(WithFresh(ctx), ref)
+		changed = changed || err == nil && value != old
+	}
+	return changed
 }
 
 // minHidden keeps a secret of a letter or two from blotting out every message.

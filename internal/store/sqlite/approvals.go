@@ -3,8 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -12,16 +12,21 @@ import (
 )
 
 const selectApproval = `SELECT id, call, digest, tool, arguments, identity, reason, state,
-	created, expires, answered, answered_by, comment, used FROM approvals `
+	created, expires, answered, answered_by, comment, used,
+	session, effects, diff, people, approvers, scopes, votes, scope, notified FROM approvals `
 
 // CreateApproval implements [approval.Store].
 func (s *Store) CreateApproval(ctx context.Context, a *approval.Approval) (*approval.Approval, error) {
-	identity, err := json.Marshal(a.Identity)
-	if err != nil {
-		return nil, err
+	var texts [4]string
+	for i, v := range []any{a.Identity, a.Effects, a.Approvers, a.Scopes} {
+		text, err := jsonText(v)
+		if err != nil {
+			return nil, err
+		}
+		texts[i] = text
 	}
 	made := *a
-	err = s.write(ctx, "ask for an approval", func(tx *sql.Tx) error {
+	err := s.write(ctx, "ask for an approval", func(tx *sql.Tx) error {
 		same, err := selectAll(ctx, tx, scanApproval, selectApproval+"WHERE digest = ? AND expires > ?", a.Digest, instant(a.Created))
 		if err != nil {
 			return err
@@ -33,10 +38,12 @@ func (s *Store) CreateApproval(ctx context.Context, a *approval.Approval) (*appr
 			}
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO approvals
-			(id, call, digest, tool, arguments, identity, reason, state, created, expires, answered, answered_by, comment, used)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', 0)`,
-			a.ID, a.Call, a.Digest, a.Tool, string(a.Arguments), string(identity), a.Reason,
-			string(approval.Pending), instant(a.Created), instant(a.Expires))
+			(id, call, digest, tool, arguments, identity, reason, state, created, expires, answered, answered_by, comment, used,
+			 session, effects, diff, people, approvers, scopes)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', 0, ?, ?, ?, ?, ?, ?)`,
+			a.ID, a.Call, a.Digest, a.Tool, string(a.Arguments), texts[0], a.Reason,
+			string(approval.Pending), instant(a.Created), instant(a.Expires),
+			a.Session, texts[1], a.Diff, a.People, texts[2], texts[3])
 		if isTaken(err) {
 			return toolroom.Errorf(toolroom.CodeConflict, "there is an approval %s already", a.ID)
 		}
@@ -78,30 +85,86 @@ func (s *Store) Approvals(ctx context.Context, state approval.State, now time.Ti
 }
 
 // AnswerApproval implements [approval.Store].
-func (s *Store) AnswerApproval(ctx context.Context, id string, answer approval.Answer, now time.Time) (*approval.Approval, error) {
-	return s.changeApproval(ctx, "answer an approval", id, func(a *approval.Approval) error {
-		return a.Decide(answer, now)
+func (s *Store) AnswerApproval(ctx context.Context, id string, answer approval.Answer, now time.Time, grant func(*approval.Approval) *approval.Grant) (*approval.Approval, error) {
+	return s.changeApproval(ctx, "answer an approval", id, func(tx *sql.Tx, a *approval.Approval) error {
+		if err := a.Decide(answer, now); err != nil {
+			return err
+		}
+		if g := grant(a); g != nil {
+			return insertGrant(ctx, tx, g)
+		}
+		return nil
 	})
 }
 
 // UseApproval implements [approval.Store].
 func (s *Store) UseApproval(ctx context.Context, id string, now time.Time) error {
-	_, err := s.changeApproval(ctx, "use an approval", id, func(a *approval.Approval) error {
+	_, err := s.changeApproval(ctx, "use an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
 		return a.Use(now)
 	})
 	return err
 }
 
-func (s *Store) changeApproval(ctx context.Context, doing, id string, change func(*approval.Approval) error) (a *approval.Approval, err error) {
+// CancelApproval implements [approval.Store].
+func (s *Store) CancelApproval(ctx context.Context, id string, now time.Time) error {
+	_, err := s.changeApproval(ctx, "cancel an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
+		a.Cancel(now)
+		return nil
+	})
+	return err
+}
+
+// NotifiedApproval implements [approval.Store].
+func (s *Store) NotifiedApproval(ctx context.Context, id, hook string) error {
+	_, err := s.changeApproval(ctx, "note a message about an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
+		if !slices.Contains(a.Notified, hook) {
+			a.Notified = append(a.Notified, hook)
+		}
+		return nil
+	})
+	return err
+}
+
+// SweepApprovals implements [approval.Store].
+func (s *Store) SweepApprovals(ctx context.Context, before time.Time) (n int64, err error) {
+	err = s.write(ctx, "remove old approvals", func(tx *sql.Tx) error {
+		// An approval that is still good for its call has its end before it.
+		done, err := tx.ExecContext(ctx, "DELETE FROM approvals WHERE expires < ? AND answered < ?", instant(before), instant(before))
+		if err != nil {
+			return err
+		}
+		if n, err = done.RowsAffected(); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM grants WHERE expires <> 0 AND expires < ?", instant(before))
+		return err
+	})
+	return n, err
+}
+
+func (s *Store) changeApproval(ctx context.Context, doing, id string, change func(*sql.Tx, *approval.Approval) error) (a *approval.Approval, err error) {
 	err = s.write(ctx, doing, func(tx *sql.Tx) error {
 		if a, err = findApproval(ctx, tx, id); err != nil {
 			return err
 		}
-		if err := change(a); err != nil {
+		if err := change(tx, a); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "UPDATE approvals SET state = ?, expires = ?, answered = ?, answered_by = ?, comment = ?, used = ? WHERE id = ?",
-			string(a.State), instant(a.Expires), instant(a.Answered), a.By, a.Comment, instant(a.Used), id)
+		state := a.State
+		if state == approval.Expired {
+			state = approval.Pending // time decides that, whenever it is read
+		}
+		votes, err := jsonText(a.Votes)
+		if err != nil {
+			return err
+		}
+		notified, err := jsonText(a.Notified)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE approvals SET state = ?, expires = ?, answered = ?, answered_by = ?, comment = ?, used = ?,
+			votes = ?, scope = ?, notified = ? WHERE id = ?`,
+			string(state), instant(a.Expires), instant(a.Answered), a.By, a.Comment, instant(a.Used), votes, string(a.Scope), notified, id)
 		return err
 	})
 	if err != nil {
@@ -122,7 +185,8 @@ func findApproval(ctx context.Context, db rowQuerier, id string) (*approval.Appr
 func scanApproval(row scanner) (*approval.Approval, error) {
 	a := &approval.Approval{}
 	err := row.Scan(&a.ID, &a.Call, &a.Digest, &a.Tool, rawColumn{&a.Arguments}, jsonColumn{&a.Identity}, &a.Reason, &a.State,
-		timeColumn{&a.Created}, timeColumn{&a.Expires}, timeColumn{&a.Answered}, &a.By, &a.Comment, timeColumn{&a.Used})
+		timeColumn{&a.Created}, timeColumn{&a.Expires}, timeColumn{&a.Answered}, &a.By, &a.Comment, timeColumn{&a.Used},
+		&a.Session, jsonColumn{&a.Effects}, &a.Diff, &a.People, jsonColumn{&a.Approvers}, jsonColumn{&a.Scopes}, jsonColumn{&a.Votes}, &a.Scope, jsonColumn{&a.Notified})
 	if err != nil {
 		return nil, err
 	}

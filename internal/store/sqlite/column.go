@@ -45,6 +45,18 @@ func (c jsonColumn) Scan(v any) error {
 	return json.Unmarshal([]byte(text), c.into)
 }
 
+// jsonText is a value as JSON text for a jsonColumn; null and [] are empty.
+func jsonText(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	if s := string(text); s != "null" && s != "[]" {
+		return s, nil
+	}
+	return "", nil
+}
+
 // rawColumn scans JSON text as it is; an empty text becomes nil.
 type rawColumn struct{ into *json.RawMessage }
 

@@ -84,6 +84,40 @@ func (s *Store) FinishJob(ctx context.Context, id string, fence int64, result *t
 		"UPDATE jobs SET state = 'done', result = ?, finished = ?, lease = 0", string(text), instant(now))
 }
 
+// WithdrawJob implements [run.JobStore].
+func (s *Store) WithdrawJob(ctx context.Context, id string, result *toolroom.Result, now time.Time) (cancelled bool, err error) {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return false, fmt.Errorf("cancel job %s: %w", id, err)
+	}
+	err = s.write(ctx, "cancel a job", func(tx *sql.Tx) error {
+		j, err := findJob(ctx, tx, id)
+		if err != nil || j.State != run.JobQueued {
+			return err
+		}
+		cancelled = true
+		_, err = tx.ExecContext(ctx, "UPDATE jobs SET state = 'done', result = ?, finished = ? WHERE id = ?", string(text), instant(now), id)
+		return err
+	})
+	return cancelled && err == nil, err
+}
+
+// SweepJobs implements [run.JobStore].
+func (s *Store) SweepJobs(ctx context.Context, before time.Time) (n int64, err error) {
+	err = s.write(ctx, "remove old jobs", func(tx *sql.Tx) error {
+		done, err := tx.ExecContext(ctx, "DELETE FROM jobs WHERE state = 'done' AND finished < ?", instant(before))
+		if err != nil {
+			return err
+		}
+		if n, err = done.RowsAffected(); n == 0 || err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM job_questions WHERE job NOT IN (SELECT id FROM jobs)")
+		return err
+	})
+	return n, err
+}
+
 // changeJob runs an update if the job still belongs to the holder of the fence.
 func (s *Store) changeJob(ctx context.Context, doing, id string, fence int64, update string, args ...any) error {
 	return s.write(ctx, doing, func(tx *sql.Tx) error {

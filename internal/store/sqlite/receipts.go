@@ -11,37 +11,15 @@ import (
 )
 
 const insertReceipt = `INSERT INTO receipts
-	(seq, hash, body, call, parent, tool, subject, surface, status, started)
-	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	(seq, hash, body, detail, call, parent, tool, subject, surface, status, code, labels, started)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // AppendReceipts implements [receipt.Store]. The end of the chain is read under
 // the write lock, because other processes append too.
 func (s *Store) AppendReceipts(ctx context.Context, group []*receipt.Receipt) error {
 	ends := make([]receipt.Chain, len(group))
 	err := s.write(ctx, "write receipts", func(tx *sql.Tx) error {
-		end, err := chainEnd(ctx, tx)
-		if err != nil {
-			return err
-		}
-		insert, err := tx.PrepareContext(ctx, insertReceipt)
-		if err != nil {
-			return err
-		}
-		defer insert.Close()
-		for i, r := range group {
-			var body []byte
-			if end, body, err = end.Next(r); err != nil {
-				return err
-			}
-			c := columnsOf(r)
-			_, err := insert.ExecContext(ctx, end.Seq, end.Hash, string(body), c.call, c.parent, c.tool, c.subject, c.surface, c.status, c.started)
-			if err != nil {
-				return err
-			}
-			ends[i] = end
-		}
-		_, err = tx.ExecContext(ctx, "UPDATE receipt_chain SET seq = ?, hash = ?", end.Seq, end.Hash)
-		return err
+		return appendReceipts(ctx, tx, group, ends)
 	})
 	if err != nil {
 		return err
@@ -52,14 +30,61 @@ func (s *Store) AppendReceipts(ctx context.Context, group []*receipt.Receipt) er
 	return nil
 }
 
+// appendReceipts links a group to the chain and fills in where each came.
+func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, ends []receipt.Chain) error {
+	end, err := chainEnd(ctx, tx)
+	if err != nil {
+		return err
+	}
+	insert, err := tx.PrepareContext(ctx, insertReceipt)
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	var intended bool
+	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM intents)").Scan(&intended); err != nil {
+		return err
+	}
+	for i, r := range group {
+		var k receipt.Record
+		if end, k, err = end.Next(r); err != nil {
+			return err
+		}
+		c := columnsOf(r)
+		_, err := insert.ExecContext(ctx, k.Seq, k.Hash, string(k.Body), string(k.Detail),
+			c.call, c.parent, c.tool, c.subject, c.surface, c.status, c.code, c.labels, c.started)
+		if err != nil {
+			return err
+		}
+		if intended {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM intents WHERE call = ?", r.ID); err != nil {
+				return err
+			}
+		}
+		ends[i] = end
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE receipt_chain SET seq = ?, hash = ?", end.Seq, end.Hash)
+	return err
+}
+
 // columns are what a receipt is found by. They repeat what its body says.
 type columns struct {
-	call, parent, tool, subject, surface, status string
-	started                                      int64
+	call, parent, tool, subject, surface, status, code, labels string
+	started                                                    int64
 }
 
 func columnsOf(r *receipt.Receipt) columns {
-	return columns{r.ID, r.Parent, r.Tool, r.Identity.Key(), r.Surface, string(r.Status), instant(r.Started)}
+	c := columns{
+		call: r.ID, parent: r.Parent, tool: r.Tool, subject: r.Identity.Key(), surface: r.Surface,
+		status: string(r.Status), started: instant(r.Started),
+	}
+	if r.Error != nil {
+		c.code = string(r.Error.Code)
+	}
+	if len(r.Labels) > 0 {
+		c.labels = "\n" + strings.Join(r.Labels, "\n") + "\n"
+	}
+	return c
 }
 
 func chainEnd(ctx context.Context, tx *sql.Tx) (end receipt.Chain, err error) {
@@ -69,7 +94,7 @@ func chainEnd(ctx context.Context, tx *sql.Tx) (end receipt.Chain, err error) {
 
 // Receipt implements [receipt.Store].
 func (s *Store) Receipt(ctx context.Context, id string) (*receipt.Receipt, error) {
-	row := s.reader.QueryRowContext(ctx, "SELECT hash, body FROM receipts WHERE call = ? ORDER BY seq DESC LIMIT 1", id)
+	row := s.reader.QueryRowContext(ctx, selectRecord+" WHERE call = ? ORDER BY seq DESC LIMIT 1", id)
 	r, err := scanReceipt(row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no receipt of a call %q", id).
@@ -98,6 +123,15 @@ func (s *Store) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Recei
 	if q.Status != "" {
 		restrict("status = ?", string(q.Status))
 	}
+	if q.Code != "" {
+		restrict("code <> '' AND code = ?", string(q.Code)) // as its index says
+	}
+	if q.Label != "" {
+		restrict("labels <> '' AND instr(labels, ?) > 0", "\n"+q.Label+"\n")
+	}
+	if !q.Until.IsZero() {
+		restrict("started < ?", instant(q.Until))
+	}
 	if q.Parent != "" {
 		restrict("parent <> '' AND parent = ?", q.Parent) // as its index says
 	}
@@ -115,7 +149,7 @@ func (s *Store) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Recei
 	if q.BeforeSeq != 0 {
 		restrict("seq < ?", q.BeforeSeq)
 	}
-	query := "SELECT hash, body FROM receipts"
+	query := selectRecord
 	if len(where) > 0 {
 		query += " WHERE " + strings.Join(where, " AND ")
 	}
@@ -124,57 +158,17 @@ func (s *Store) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Recei
 	return list, s.fail(ctx, "read receipts", err)
 }
 
+const selectRecord = "SELECT seq, hash, body, detail FROM receipts"
+
+func scanRecord(row scanner) (k receipt.Record, err error) {
+	err = row.Scan(&k.Seq, &k.Hash, rawColumn{&k.Body}, rawColumn{&k.Detail})
+	return k, err
+}
+
 func scanReceipt(row scanner) (*receipt.Receipt, error) {
-	var hash string
-	var body []byte
-	if err := row.Scan(&hash, &body); err != nil {
+	k, err := scanRecord(row)
+	if err != nil {
 		return nil, err
 	}
-	return receipt.Decode(hash, body)
-}
-
-// VerifyReceipts implements [receipt.Store]. It reads one snapshot, so appends
-// go on meanwhile.
-func (s *Store) VerifyReceipts(ctx context.Context) (n int64, err error) {
-	tx, err := s.reader.BeginTx(ctx, nil)
-	if err != nil {
-		return 0, s.fail(ctx, "verify receipts", err)
-	}
-	defer tx.Rollback() // nothing was written
-	noted, err := chainEnd(ctx, tx)
-	if err != nil {
-		return 0, s.fail(ctx, "verify receipts", err)
-	}
-	at, err := walkChain(ctx, tx)
-	if err == nil {
-		err = at.CheckEnd(noted)
-	}
-	return at.Seq, s.fail(ctx, "verify receipts", err)
-}
-
-// walkChain checks link after link, and returns how far they fit.
-func walkChain(ctx context.Context, tx *sql.Tx) (at receipt.Chain, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT seq, hash, body, call, parent, tool, subject, surface, status, started FROM receipts ORDER BY seq")
-	if err != nil {
-		return at, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var seq int64
-		var hash string
-		var body []byte
-		var found columns
-		if err := rows.Scan(&seq, &hash, &body, &found.call, &found.parent, &found.tool, &found.subject, &found.surface, &found.status, &found.started); err != nil {
-			return at, err
-		}
-		next, r, err := at.Check(seq, hash, body)
-		if err != nil {
-			return at, err
-		}
-		if found != columnsOf(r) {
-			return at, receipt.Broken(r.ID, seq, "what it is found by is not what was recorded")
-		}
-		at = next
-	}
-	return at, rows.Err()
+	return k.Receipt()
 }

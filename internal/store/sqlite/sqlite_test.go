@@ -65,7 +65,7 @@ func TestProcessesThatOpenANewFileAtOnceAllSucceed(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n, err := open(t, path).VerifyReceipts(t.Context()); err != nil || n != processes*each {
+		if n, err := open(t, path).VerifyReceipts(t.Context(), nil); err != nil || n != processes*each {
 			t.Errorf("%d receipts, %v; want %d", n, err, processes*each)
 		}
 	}
@@ -90,7 +90,7 @@ func TestWhatWasAcknowledgedSurvivesAKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // it was killed
-	n, err := open(t, path).VerifyReceipts(t.Context())
+	n, err := open(t, path).VerifyReceipts(t.Context(), nil)
 	if err != nil || n < acknowledged || acknowledged != 50 {
 		t.Errorf("%d receipts, %v; %d were acknowledged, want 50 at least", n, err, acknowledged)
 	}
@@ -293,7 +293,7 @@ func TestAFullDiskIsReportedAndRecoveredFrom(t *testing.T) {
 	if err := recorder.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.VerifyReceipts(t.Context()); n != 1010 || err != nil {
+	if n, err := s.VerifyReceipts(t.Context(), nil); n != 1010 || err != nil {
 		t.Errorf("VerifyReceipts = %d, %v; want all 1010", n, err)
 	}
 }

@@ -37,7 +37,7 @@ var approvalTests = []test{
 		s := b.Open(t)
 		_, err := s.Approval(t.Context(), "none", start)
 		wantCode(t, "Approval", err, toolroom.CodeNotFound)
-		_, err = s.AnswerApproval(t.Context(), "none", approval.Answer{}, start)
+		_, err = s.AnswerApproval(t.Context(), "none", approval.Answer{}, start, noGrant)
 		wantCode(t, "AnswerApproval", err, toolroom.CodeNotFound)
 		wantCode(t, "UseApproval", s.UseApproval(t.Context(), "none", start), toolroom.CodeNotFound)
 	}},
@@ -68,7 +68,7 @@ var approvalTests = []test{
 				t.Errorf("after %v it is %s, want %s", after, got.State, want)
 			}
 		}
-		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true}, start.Add(approvalTTL))
+		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true}, start.Add(approvalTTL), noGrant)
 		wantCode(t, "answer", err, toolroom.CodeApprovalExpired)
 		wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(approvalTTL)), toolroom.CodeApprovalExpired)
 	}},
@@ -79,7 +79,8 @@ var approvalTests = []test{
 		answered := start.Add(time.Minute)
 		got := answerApproval(t, s, "apr_1", approval.Answer{Approve: true, By: "ann", Comment: "go on"}, answered)
 		want := newApproval("apr_1", "digest")
-		want.State, want.Answered, want.By, want.Comment = approval.Approved, answered, "ann", "go on"
+		want.State, want.Answered, want.By, want.Comment, want.Scope = approval.Approved, answered, "ann", "go on", approval.Once
+		want.Votes = []approval.Vote{{Approve: true, By: "ann", Voter: "local", Comment: "go on", Scope: approval.Once, Time: answered}}
 		want.Expires = answered.Add(approvalTTL)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("AnswerApproval (-want +got):\n%s", diff)
@@ -94,7 +95,7 @@ var approvalTests = []test{
 		s := b.Open(t)
 		createApproval(t, s, newApproval("apr_1", "digest"))
 		answerApproval(t, s, "apr_1", approval.Answer{By: "ann"}, start)
-		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true, By: "bob"}, start)
+		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true, By: "bob"}, start, noGrant)
 		wantCode(t, "AnswerApproval", err, toolroom.CodeConflict)
 		got, err := s.Approval(t.Context(), "apr_1", start)
 		must(t, err)
@@ -114,6 +115,79 @@ var approvalTests = []test{
 		must(t, err)
 		if !got.Used.Equal(used) {
 			t.Errorf("used at %v, want %v", got.Used, used)
+		}
+	}},
+	{"two people answer, and the grant is stored with the second answer", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		asked := newApproval("apr_1", "digest")
+		asked.People = 2
+		createApproval(t, s, asked)
+		grant := func(a *approval.Approval) *approval.Grant {
+			if a.State != approval.Approved {
+				return nil
+			}
+			return newGrant("apg_1")
+		}
+		answer := func(by string, who toolroom.Identity) *approval.Approval {
+			a, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true, By: by, Who: who}, start, grant)
+			must(t, err)
+			return a
+		}
+		if a := answer("ann", toolroom.Identity{}); a.State != approval.Pending || a.Missing() != 1 {
+			t.Errorf("after one answer it is %s, %d missing", a.State, a.Missing())
+		}
+		if grants, err := s.Grants(t.Context(), "", "", start); len(grants) != 0 || err != nil {
+			t.Errorf("after one answer there are %d grants, %v", len(grants), err)
+		}
+		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true, By: "another name"}, start, grant)
+		wantCode(t, "the same person again", err, toolroom.CodeConflict)
+		if a := answer("bob", toolroom.Identity{Subject: "bob"}); a.State != approval.Approved || a.By != "ann and bob" {
+			t.Errorf("after two answers it is %s by %s", a.State, a.By)
+		}
+		grants, err := b.Open(t).Grants(t.Context(), "", "", start)
+		must(t, err)
+		if diff := cmp.Diff([]*approval.Grant{newGrant("apg_1")}, grants); diff != "" {
+			t.Errorf("grants (-want +got):\n%s", diff)
+		}
+	}},
+	{"a grant is found by tool and caller until it is removed or over", testGrants},
+	{"a cancelled question cannot be answered or used", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		createApproval(t, s, newApproval("apr_1", "digest"))
+		must(t, s.CancelApproval(t.Context(), "apr_1", start))
+		_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: true}, start, noGrant)
+		wantCode(t, "answer", err, toolroom.CodeConflict)
+		wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start), toolroom.CodeCancelled)
+		if a := createApproval(t, s, newApproval("apr_2", "digest")); a.ID != "apr_2" {
+			t.Errorf("a repeat of the call got %s", a.ID)
+		}
+		answerApproval(t, s, "apr_2", approval.Answer{Approve: true}, start)
+		must(t, s.CancelApproval(t.Context(), "apr_2", start))
+		if a, err := s.Approval(t.Context(), "apr_2", start); err != nil || a.State != approval.Approved {
+			t.Errorf("an answered one became %+v, %v", a, err)
+		}
+		wantCode(t, "unknown", s.CancelApproval(t.Context(), "none", start), toolroom.CodeNotFound)
+	}},
+	{"a sweep removes what ended before, and nothing else", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		for _, id := range []string{"open", "done", "late"} {
+			a := newApproval(id, id)
+			if id == "late" {
+				a.Expires = a.Expires.Add(24 * time.Hour)
+			}
+			createApproval(t, s, a)
+		}
+		answerApproval(t, s, "done", approval.Answer{}, start)
+		if n, err := s.SweepApprovals(t.Context(), start); n != 0 || err != nil {
+			t.Errorf("before their end: %d, %v", n, err)
+		}
+		if n, err := s.SweepApprovals(t.Context(), start.Add(time.Hour)); n != 2 || err != nil {
+			t.Errorf("an hour later: %d, %v", n, err)
+		}
+		list, err := s.Approvals(t.Context(), "", start)
+		must(t, err)
+		if len(list) != 1 || list[0].ID != "late" {
+			t.Errorf("left are %v", list)
 		}
 	}},
 	{"of many who ask about one call at once, one question results", func(t *testing.T, b Backend) {
@@ -137,7 +211,7 @@ var approvalTests = []test{
 	{"of many who answer at once, one decides", func(t *testing.T, b Backend) {
 		createApproval(t, b.Open(t), newApproval("apr_1", "digest"))
 		wins := race(t, b, func(s store.Store, racer int) bool {
-			_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: racer%2 == 0}, start)
+			_, err := s.AnswerApproval(t.Context(), "apr_1", approval.Answer{Approve: racer%2 == 0}, start, noGrant)
 			return won(t, err)
 		})
 		if wins != 1 {
@@ -198,6 +272,49 @@ func testOneOpenApproval(t *testing.T, b Backend) {
 	}
 }
 
+func newGrant(id string) *approval.Grant {
+	return &approval.Grant{
+		ID: id, Approval: "apr_1", Scope: approval.Always, Tool: "file:write", Identity: toolroom.Identity{Subject: "ann", Groups: []string{"dev"}},
+		Session: "s", Digest: "d", By: "bob", Created: start,
+	}
+}
+
+func testGrants(t *testing.T, b Backend) {
+	s := b.Open(t)
+	give := func(g *approval.Grant) {
+		createApproval(t, s, newApproval("for_"+g.ID, g.ID))
+		_, err := s.AnswerApproval(t.Context(), "for_"+g.ID, approval.Answer{Approve: true}, start, func(*approval.Approval) *approval.Grant { return g })
+		must(t, err)
+	}
+	brief := newGrant("brief")
+	brief.Expires = start.Add(time.Hour)
+	other := newGrant("other")
+	other.Identity.Agent = "x"
+	for _, g := range []*approval.Grant{newGrant("lasting"), brief, other} {
+		give(g)
+	}
+	ann := approval.Caller(brief.Identity)
+	want := func(tool, caller string, now time.Time, want ...string) {
+		t.Helper()
+		grants, err := s.Grants(t.Context(), tool, caller, now)
+		must(t, err)
+		got := []string{}
+		for _, g := range grants {
+			got = append(got, g.ID)
+		}
+		if diff := cmp.Diff(append([]string{}, want...), got); diff != "" {
+			t.Errorf("grants (-want +got):\n%s", diff)
+		}
+	}
+	want("", "", start, "lasting", "brief", "other")
+	want("file:write", ann, start, "lasting", "brief")
+	want("file:write", ann, start.Add(time.Hour), "lasting")
+	want("file:read", ann, start)
+	must(t, s.RemoveGrant(t.Context(), "lasting"))
+	wantCode(t, "RemoveGrant again", s.RemoveGrant(t.Context(), "lasting"), toolroom.CodeNotFound)
+	want("file:write", "", start.Add(time.Hour), "other")
+}
+
 func testApprovalLists(t *testing.T, b Backend) {
 	s := b.Open(t)
 	for _, id := range []string{"pending", "approved", "declined", "later"} {
@@ -238,12 +355,16 @@ func testApprovalLists(t *testing.T, b Backend) {
 	}
 }
 
+func noGrant(*approval.Approval) *approval.Grant { return nil }
+
 func newApproval(id, digest string) *approval.Approval {
 	return &approval.Approval{
 		ID: id, Call: "call_1", Digest: digest, Tool: "file:write",
 		Arguments: json.RawMessage(`{"path":"a b","n":12345678901234567890}`),
 		Identity:  toolroom.Identity{Subject: "ann", Groups: []string{"dev"}},
-		Reason:    "confirm[0]", State: approval.Pending,
+		Session:   "s", Reason: "confirm[0]", State: approval.Pending,
+		Effects: []string{"writes a b"}, Diff: "-old\n+new\n",
+		Terms:   approval.Terms{People: 1, Approvers: []string{"operator", "b*"}, Scopes: approval.Scopes()},
 		Created: start, Expires: start.Add(approvalTTL),
 	}
 }
@@ -257,7 +378,7 @@ func createApproval(t *testing.T, s store.Store, a *approval.Approval) *approval
 
 func answerApproval(t *testing.T, s store.Store, id string, answer approval.Answer, now time.Time) *approval.Approval {
 	t.Helper()
-	a, err := s.AnswerApproval(t.Context(), id, answer, now)
+	a, err := s.AnswerApproval(t.Context(), id, answer, now, noGrant)
 	must(t, err)
 	return a
 }

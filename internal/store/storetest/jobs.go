@@ -17,6 +17,39 @@ import (
 const lease = time.Minute
 
 var jobTests = []test{
+	{"a queued job is cancelled, one that runs or is done is not", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		must(t, s.CreateJob(t.Context(), newJob("running", start)))
+		j := claimJob(t, s, start)
+		must(t, s.CreateJob(t.Context(), newJob("queued", start)))
+		result := &toolroom.Result{Status: toolroom.StatusCancelled}
+		for _, want := range []struct {
+			id string
+			ok bool
+		}{{"running", false}, {"queued", true}, {"queued", false}} {
+			if ok, err := s.WithdrawJob(t.Context(), want.id, result, start); ok != want.ok || err != nil {
+				t.Errorf("WithdrawJob(%s) = %v, %v", want.id, ok, err)
+			}
+		}
+		if got := getJob(t, b.Open(t), "queued"); got.State != run.JobDone || got.Result.Status != toolroom.StatusCancelled {
+			t.Errorf("it is %+v", got)
+		}
+		if j := claimJob(t, s, start); j != nil {
+			t.Errorf("the cancelled job was claimed: %s", j.ID)
+		}
+		must(t, s.FinishJob(t.Context(), "running", j.Fence, &toolroom.Result{}, start.Add(time.Hour)))
+		_, err := s.WithdrawJob(t.Context(), "none", result, start)
+		wantCode(t, "WithdrawJob", err, toolroom.CodeNotFound)
+
+		must(t, s.CreateJob(t.Context(), newJob("waits", start)))
+		if n, err := s.SweepJobs(t.Context(), start.Add(time.Minute)); n != 1 || err != nil {
+			t.Errorf("SweepJobs = %d, %v", n, err)
+		}
+		_, err = s.Job(t.Context(), "queued")
+		wantCode(t, "the swept job", err, toolroom.CodeNotFound)
+		getJob(t, s, "running")
+		getJob(t, s, "waits")
+	}},
 	{"a job comes back whole, also after reopening", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		want := newJob("job_1", start)

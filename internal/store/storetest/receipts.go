@@ -32,14 +32,20 @@ var receiptTests = []test{
 		must(t, b.Open(t).AppendReceipts(t.Context(), group))
 		next := receipts("c")
 		must(t, b.Open(t).AppendReceipts(t.Context(), next))
-		var end receipt.Chain
+		var walk receipt.Walk
+		s := b.Open(t)
+		records, err := s.ReceiptRecords(t.Context(), 0, 10)
+		must(t, err)
 		for i, r := range append(group, next...) {
-			linked, _, err := end.Next(r)
-			must(t, err)
-			if r.Seq != int64(i+1) || r.Hash != linked.Hash {
-				t.Errorf("receipt %s has seq %d, hash %q; want %d, %q", r.ID, r.Seq, r.Hash, i+1, linked.Hash)
+			if _, err := walk.Next(records[i]); err != nil {
+				t.Fatal(err)
 			}
-			end = linked
+			if r.Seq != int64(i+1) || r.Hash != walk.At.Hash {
+				t.Errorf("receipt %s has seq %d, hash %q; want %d, %q", r.ID, r.Seq, r.Hash, i+1, walk.At.Hash)
+			}
+		}
+		if first, end, err := s.ReceiptEnds(t.Context()); err != nil || first.Seq != 0 || end != walk.At {
+			t.Errorf("the chain runs from %v to %v, %v", first, end, err)
 		}
 	}},
 	{"an empty group is no error", func(t *testing.T, b Backend) {
@@ -76,17 +82,19 @@ var receiptTests = []test{
 			}
 			return true
 		})
-		n, err := b.Open(t).VerifyReceipts(t.Context())
+		n, err := b.Open(t).VerifyReceipts(t.Context(), nil)
 		if want := int64(wins * 10); err != nil || n != want {
 			t.Errorf("VerifyReceipts = %d, %v; want %d", n, err, want)
 		}
 	}},
 	{"an empty chain is whole", func(t *testing.T, b Backend) {
-		if n, err := b.Open(t).VerifyReceipts(t.Context()); n != 0 || err != nil {
+		if n, err := b.Open(t).VerifyReceipts(t.Context(), nil); n != 0 || err != nil {
 			t.Errorf("VerifyReceipts = %d, %v", n, err)
 		}
 	}},
 	{"tampering is found", testReceiptTampering},
+	{"a redaction takes the details out and the chain stays whole", testReceiptRedaction},
+	{"pruning takes the oldest out and the chain stays whole", testReceiptPruning},
 }
 
 func testReceiptQueries(t *testing.T, b Backend) {
@@ -96,7 +104,7 @@ func testReceiptQueries(t *testing.T, b Backend) {
 		{ID: "1", Tool: "file:read", Surface: "cli", Status: toolroom.StatusOK, Started: at(1)},
 		{ID: "2", Tool: "file:read", Surface: "mcp", Status: toolroom.StatusError, Started: at(2), Identity: toolroom.Identity{Subject: "ann", Agent: "x"}},
 		{ID: "3", Tool: "file:write", Surface: "mcp", Status: toolroom.StatusOK, Started: at(4), Identity: toolroom.Identity{Subject: "ann"}, Parent: "2"},
-		{ID: "4", Tool: "file:write", Surface: "http", Status: toolroom.StatusDenied, Started: at(3), Identity: toolroom.Identity{Subject: "bob"}, Parent: "2"},
+		{ID: "4", Tool: "file:write", Surface: "http", Status: toolroom.StatusDenied, Started: at(3), Identity: toolroom.Identity{Subject: "bob"}, Parent: "2", Error: &toolroom.Error{Code: toolroom.CodeDenied}, Labels: []string{"private", "untrusted"}},
 	}
 	must(t, s.AppendReceipts(t.Context(), group))
 	for name, tt := range map[string]struct {
@@ -111,6 +119,11 @@ func testReceiptQueries(t *testing.T, b Backend) {
 		"status":                   {receipt.Query{Status: toolroom.StatusOK}, []int64{3, 1}},
 		"parent":                   {receipt.Query{Parent: "2"}, []int64{4, 3}},
 		"since, its own included":  {receipt.Query{Since: at(3)}, []int64{4, 3}},
+		"until, its own excluded":  {receipt.Query{Until: at(3)}, []int64{2, 1}},
+		"between two times":        {receipt.Query{Since: at(2), Until: at(4)}, []int64{4, 2}},
+		"error code":               {receipt.Query{Code: toolroom.CodeDenied}, []int64{4}},
+		"label":                    {receipt.Query{Label: "untrusted"}, []int64{4}},
+		"part of a label":          {receipt.Query{Label: "trusted"}, []int64{}},
 		"after, oldest first":      {receipt.Query{AfterSeq: 2}, []int64{3, 4}},
 		"after nothing":            {receipt.Query{AfterSeq: receipt.FromStart}, []int64{1, 2, 3, 4}},
 		"before, newest first":     {receipt.Query{BeforeSeq: 3}, []int64{2, 1}},
@@ -211,6 +224,11 @@ func testReceiptTampering(t *testing.T, b Backend) {
 		"the first receipt removed":   {"DELETE FROM receipts WHERE seq = 1", 0, "receipt 1 is missing"},
 		"the last receipts removed":   {"DELETE FROM receipts WHERE seq > 3", 3, "receipt 4"},
 		"all receipts removed":        {"DELETE FROM receipts", 0, "receipt 1"},
+		"changed details":             {"UPDATE receipts SET detail = replace(detail, 'secret', 'public') WHERE seq = 3", 2, "receipt 3"},
+		"details without a redaction": {"UPDATE receipts SET detail = '' WHERE seq = 3", 5, "no redaction is recorded"},
+		"another error code":          {"UPDATE receipts SET code = 'denied' WHERE seq = 3", 2, "receipt 3"},
+		"another label":               {"UPDATE receipts SET labels = '' WHERE seq = 3", 2, "receipt 3"},
+		"a checkpoint of one's own":   {"UPDATE receipt_checkpoint SET seq = 3, hash = (SELECT hash FROM receipts WHERE seq = 3); DELETE FROM receipts WHERE seq <= 3", 0, "no key to check"},
 		"text that is no JSON":        {"UPDATE receipts SET body = '{' WHERE seq = 3", 2, "receipt 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,21 +236,96 @@ func testReceiptTampering(t *testing.T, b Backend) {
 			s := b.Open(t)
 			b.Exec(t, "DELETE FROM receipts")
 			b.Exec(t, "UPDATE receipt_chain SET seq = 0, hash = ''")
+			b.Exec(t, "UPDATE receipt_checkpoint SET seq = 0, hash = ''")
 			must(t, s.AppendReceipts(t.Context(), receipts("a", "b", "c", "d", "e")))
-			if n, err := s.VerifyReceipts(t.Context()); n != 5 || err != nil {
+			if n, err := s.VerifyReceipts(t.Context(), nil); n != 5 || err != nil {
 				t.Fatalf("before: VerifyReceipts = %d, %v", n, err)
 			}
 			b.Exec(t, tt.statement)
-			n, err := s.VerifyReceipts(t.Context())
+			n, err := s.VerifyReceipts(t.Context(), nil)
 			if n != tt.fit || err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("VerifyReceipts = %d, %v; want %d and an error that says %q", n, err, tt.fit, tt.want)
 			}
 			must(t, s.AppendReceipts(t.Context(), receipts("later")))
-			if n, err := s.VerifyReceipts(t.Context()); n != tt.fit || err == nil {
+			if n, err := s.VerifyReceipts(t.Context(), nil); n < tt.fit || err == nil {
 				t.Errorf("after another append: VerifyReceipts = %d, %v; the gap must stay visible", n, err)
 			}
 		})
 	}
+}
+
+func testReceiptRedaction(t *testing.T, b Backend) {
+	s := b.Open(t)
+	r := fullReceipt()
+	must(t, s.AppendReceipts(t.Context(), append(receipts("a"), r)))
+	must(t, s.AppendReceipts(t.Context(), receipts("c")))
+	notice := &receipt.Receipt{ID: "redact_call_2", Tool: "toolroom:redact", Started: start}
+	must(t, s.RedactReceipts(t.Context(), r.ID, notice))
+	if diff := cmp.Diff([]int64{2}, notice.Redacts); diff != "" || notice.Seq != 4 {
+		t.Errorf("the notice is %d of %v", notice.Seq, notice.Redacts)
+	}
+	got, err := b.Open(t).Receipt(t.Context(), r.ID)
+	must(t, err)
+	want := *r
+	want.Redacted, want.Arguments, want.ArgumentsHash, want.Expected, want.Preview, want.ResultHash = true, nil, "", nil, "", ""
+	want.Error = &toolroom.Error{Code: r.Error.Code, Phase: r.Error.Phase, Tool: r.Error.Tool, Retryable: r.Error.Retryable}
+	if diff := cmp.Diff(&want, got); diff != "" {
+		t.Errorf("redacted (-want +got):\n%s", diff)
+	}
+	if n, err := s.VerifyReceipts(t.Context(), nil); n != 4 || err != nil {
+		t.Errorf("VerifyReceipts = %d, %v", n, err)
+	}
+	wantCode(t, "again", s.RedactReceipts(t.Context(), r.ID, &receipt.Receipt{ID: "x"}), toolroom.CodeConflict)
+	wantCode(t, "unknown", s.RedactReceipts(t.Context(), "none", &receipt.Receipt{ID: "x"}), toolroom.CodeNotFound)
+	if n, err := s.VerifyReceipts(t.Context(), nil); n != 4 || err != nil {
+		t.Errorf("after refusals: VerifyReceipts = %d, %v", n, err)
+	}
+}
+
+func testReceiptPruning(t *testing.T, b Backend) {
+	s := b.Open(t)
+	var group []*receipt.Receipt
+	for n, minute := range []int{1, 3, 2, 5, 4} {
+		group = append(group, &receipt.Receipt{ID: fmt.Sprint(n + 1), Started: start.Add(time.Duration(minute) * time.Minute)})
+	}
+	must(t, s.AppendReceipts(t.Context(), group))
+	prune := func(minute int, want int64) {
+		t.Helper()
+		n, err := s.PruneReceipts(t.Context(), start.Add(time.Duration(minute)*time.Minute), func(c *receipt.Checkpoint) error {
+			c.Signature = []byte("signed")
+			return nil
+		})
+		if n != want || err != nil {
+			t.Errorf("before minute %d: %d pruned, %v; want %d", minute, n, err, want)
+		}
+	}
+	prune(1, 0)
+	prune(3, 1) // the third began before, and comes after one that did not
+	wantReceipts(t, s, receipt.Query{}, 5, 4, 3, 2)
+	prune(3, 0)
+	prune(5, 2)
+	wantReceipts(t, s, receipt.Query{}, 5, 4)
+	first, end, err := s.ReceiptEnds(t.Context())
+	must(t, err)
+	if first.Seq != 3 || first.Hash != group[2].Hash || string(first.Signature) != "signed" || end.Seq != 5 {
+		t.Errorf("the chain runs from %+v to %+v", first, end)
+	}
+	if n, err := s.VerifyReceipts(t.Context(), func(receipt.Checkpoint) error { return nil }); n != 2 || err != nil {
+		t.Errorf("VerifyReceipts = %d, %v", n, err)
+	}
+	if _, err := s.VerifyReceipts(t.Context(), func(receipt.Checkpoint) error { return fmt.Errorf("not signed") }); err == nil {
+		t.Error("a checkpoint that nobody trusts was trusted")
+	}
+	prune(60, 2)
+	must(t, s.AppendReceipts(t.Context(), receipts("later")))
+	wantReceipts(t, s, receipt.Query{}, 6)
+	if n, err := s.VerifyReceipts(t.Context(), func(receipt.Checkpoint) error { return nil }); n != 1 || err != nil {
+		t.Errorf("after all were pruned: VerifyReceipts = %d, %v", n, err)
+	}
+	if _, err := s.PruneReceipts(t.Context(), start.Add(time.Hour), func(*receipt.Checkpoint) error { return fmt.Errorf("no key") }); err == nil {
+		t.Error("receipts were pruned without a signature")
+	}
+	wantReceipts(t, s, receipt.Query{}, 6)
 }
 
 func wantReceipts(t *testing.T, s store.Store, q receipt.Query, want ...int64) {
@@ -251,7 +344,7 @@ func wantReceipts(t *testing.T, s store.Store, q receipt.Query, want ...int64) {
 func receipts(ids ...string) []*receipt.Receipt {
 	group := make([]*receipt.Receipt, len(ids))
 	for i, id := range ids {
-		group[i] = &receipt.Receipt{ID: id, Tool: "file:read", Surface: "cli", Status: toolroom.StatusOK, Started: start}
+		group[i] = &receipt.Receipt{ID: id, Tool: "file:read", Surface: "cli", Status: toolroom.StatusOK, Preview: "secret", Labels: []string{"untrusted"}, Started: start}
 	}
 	return group
 }
@@ -261,10 +354,12 @@ func fullReceipt() *receipt.Receipt {
 		ID: "call_2", Parent: "call_1", Tool: "file:read@3", Source: toolroom.SourceMCP, Surface: "mcp",
 		Identity:  toolroom.Identity{Subject: "ann", Agent: "coder", Provider: "p", Skill: "s", Groups: []string{"dev", "ops"}},
 		Session:   "session",
+		Labels:    []string{"private", "untrusted"},
 		Arguments: json.RawMessage(`{"big":12345678901234567890,"text":"é'\"\u0000"}`), ArgumentsHash: "aa", Key: "key",
 		Status: toolroom.StatusError, Effects: toolroom.EffectsUnknown,
-		Error:   &toolroom.Error{Code: toolroom.CodeTimeout, Phase: toolroom.PhaseExecute, Tool: "file:read", Message: "too slow", Retryable: true, Hint: "wait", Details: map[string]any{"a": "b"}},
-		Preview: "begins with 😀", ResultHash: "bb", Artifacts: []string{"art_1"},
+		Error:    &toolroom.Error{Code: toolroom.CodeTimeout, Phase: toolroom.PhaseExecute, Tool: "file:read", Message: "too slow", Retryable: true, Hint: "wait", Details: map[string]any{"a": "b"}},
+		Expected: []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "read", Target: "/home/ann/x"}},
+		Preview:  "begins with 😀", ResultHash: "bb", Artifacts: []string{"art_1"},
 		Rule: "deny[0]", Approval: "apr_1",
 		Started: start,
 		Usage:   toolroom.Usage{Queue: 1, Wait: 2, Run: 3, CPU: 4, PeakMemory: 5, BytesIn: 6, BytesOut: 7, Calls: 8, Attempts: 9, Cached: true},

@@ -36,6 +36,8 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"Tokens", tokenTests},
 		{"Artifacts", artifactTests},
 		{"Elevations", elevationTests},
+		{"Pins", pinTests},
+		{"Taints", taintTests},
 		{"Store", storeTests},
 	} {
 		t.Run(part.name, func(t *testing.T) {

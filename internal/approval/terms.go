@@ -1,0 +1,141 @@
+package approval
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Terms say who answers a question and how far the answer may go.
+type Terms struct {
+	// People is how many must approve; zero is one.
+	People int `json:"people,omitempty"`
+	// Approvers may answer; empty is [DefaultApprovers]. Each is one of:
+	//
+	//	operator    the local operator: the command line, the page on this machine
+	//	caller      the caller's own user, whom its MCP client asks
+	//	group:NAME  tokens of a group
+	//	hook:NAME   the signed link that a webhook was sent
+	//	NAME        the subject of a token, or the operator's user name
+	//
+	// In each, * stands for any run of characters but a slash.
+	Approvers []string `json:"approvers,omitempty"`
+	// Scopes are those that an answer may have; empty is all of them.
+	Scopes []Scope `json:"scopes,omitempty"`
+	// TTL is how long the question waits; zero is the desk's.
+	TTL time.Duration `json:"-"`
+}
+
+// DefaultApprovers answer where the terms name nobody. A caller that came with
+// a token is not among them: what holds the token may be the agent itself.
+func DefaultApprovers() []string { return []string{"operator", "group:approvers", "hook:*"} }
+
+// hookPrefix begins the name of an approver who answers by a signed link.
+const hookPrefix = "hook:"
+
+// CheckApprover reports what is wrong with an entry of Approvers.
+func CheckApprover(word string) error {
+	if _, err := path.Match(word, ""); err != nil || word == "" {
+		return fmt.Errorf("%q is not an approver: write operator, caller, group:NAME, hook:NAME or a name", word)
+	}
+	return nil
+}
+
+// names reports whether the terms let somebody answer who answers by the names.
+func (t Terms) names(names ...string) bool {
+	approvers := t.Approvers
+	if len(approvers) == 0 {
+		approvers = DefaultApprovers()
+	}
+	for _, pattern := range approvers {
+		for _, name := range names {
+			if ok, err := path.Match(pattern, name); ok && err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// IsFor reports whether the terms name somebody.
+func (t Terms) IsFor(who toolroom.Identity) bool {
+	return isOperator(who) && t.names("operator") || !isOperator(who) && t.names(namesOf(who)...)
+}
+
+// CallerAnswers reports whether the user behind a caller's client may answer
+// for it: where the terms say so, and on the machine itself, where that user is
+// the operator.
+func (t Terms) CallerAnswers(who toolroom.Identity) bool {
+	return t.names("caller") || isOperator(who) && t.names("operator")
+}
+
+// permits reports why an answer does not count, or nil.
+func (a *Approval) permits(answer Answer) error {
+	own := answer.Hook == "" && answer.Who.Key() == a.Identity.Key()
+	var allowed bool
+	switch {
+	case answer.Hook != "":
+		allowed = a.names(answer.voter())
+	case answer.Elicited:
+		allowed = own && a.CallerAnswers(answer.Who)
+	case isOperator(answer.Who):
+		allowed = a.names("operator", answer.By)
+	case own:
+		return a.fail(toolroom.CodeDenied, "cannot be answered by "+answer.Who.Key()+", who made the call", "another person answers it: toolroom approve "+a.ID)
+	default:
+		allowed = a.names(namesOf(answer.Who)...)
+	}
+	if !allowed {
+		return a.fail(toolroom.CodeDenied, "cannot be answered by "+answer.voter(), "it is for "+strings.Join(a.approvers(), ", "))
+	}
+	if !answer.Approve {
+		return nil
+	}
+	if !slices.Contains(Scopes(), answer.Scope) || len(a.Scopes) > 0 && !slices.Contains(a.Scopes, answer.Scope) {
+		return a.fail(toolroom.CodeInvalidArguments, fmt.Sprintf("cannot be approved %q", answer.Scope), "say one of: "+a.scopeWords())
+	}
+	if answer.Scope == ThisSession && a.Session == "" {
+		return a.fail(toolroom.CodeInvalidArguments, "is of a call without a session", "approve it once, or this exact call")
+	}
+	return nil
+}
+
+// namesOf are the names under which terms may let somebody answer. A subject
+// that looks like another kind of name has none of its own.
+func namesOf(who toolroom.Identity) []string {
+	var names []string
+	for _, group := range who.Groups {
+		names = append(names, "group:"+group)
+	}
+	reserved := who.Subject == "operator" || who.Subject == "caller" || strings.HasPrefix(who.Subject, "group:") || strings.HasPrefix(who.Subject, hookPrefix)
+	if !reserved {
+		names = append(names, who.Subject)
+	}
+	return names
+}
+
+func (a *Approval) approvers() []string {
+	if len(a.Approvers) == 0 {
+		return DefaultApprovers()
+	}
+	return a.Approvers
+}
+
+func (a *Approval) scopeWords() string {
+	scopes := a.Scopes
+	if len(scopes) == 0 {
+		scopes = Scopes()
+	}
+	words := make([]string, len(scopes))
+	for i, s := range scopes {
+		words[i] = string(s)
+	}
+	return strings.Join(words, ", ")
+}
+
+// isOperator reports whether who is the local operator.
+func isOperator(who toolroom.Identity) bool { return who.Subject == "" }

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) approveRulesCommand() *cobra.Command {
+	var remove string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "rules",
+		Short: "Show what was approved for more than one call, or take it back",
+		Example: `  toolroom approve rules
+  toolroom approve rules --remove apg_k3j2h4`,
+		Args: arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			if remove != "" {
+				if err := r.RemoveGrant(ctx, remove); err != nil {
+					return err
+				}
+				return a.screen.printf("%s removed; the calls that it let through ask again\n", remove)
+			}
+			grants, err := r.Grants(ctx)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.screen.json(orEmpty(grants))
+			case len(grants) == 0:
+				a.screen.say("Nothing is approved for more than one call.")
+				return nil
+			}
+			return a.printGrants(grants)
+		}),
+	}
+	c.Flags().StringVar(&remove, "remove", "", "take this rule back")
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) printGrants(grants []*approval.Grant) error {
+	rows := make([][]string, len(grants))
+	for i, g := range grants {
+		until := "removed"
+		if !g.Expires.IsZero() {
+			until = when(g.Expires)
+		}
+		rows[i] = []string{g.ID, g.Tool, g.Identity.String(), string(g.Scope), g.By, when(g.Created), until}
+	}
+	return a.screen.table([]string{"RULE", "TOOL", "CALLER", "FOR", "BY", "SINCE", "UNTIL"}, rows)
+}

@@ -1,0 +1,297 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/receipt/audit"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "Export, verify, redact and remove receipts",
+		Args:  arguments(0, 0),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.auditExportCommand(), a.auditVerifyCommand(), a.auditKeyCommand(), a.auditRedactCommand(), a.auditPruneCommand())
+	return c
+}
+
+func (a *app) auditExportCommand() *cobra.Command {
+	var since, until, signKey, output string
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write receipts as JSON Lines, signed",
+		Example: `  toolroom audit export -o receipts.jsonl
+  toolroom audit export --since 2026-01-01 --until 2026-02-01 > january.jsonl
+  toolroom audit export --since 24h --sign-key auditor.pem -o day.jsonl`,
+		Args: arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) (err error) {
+			sel, err := selection(since, until)
+			if err != nil {
+				return err
+			}
+			key, err := signingKey(r, signKey)
+			if err != nil {
+				return err
+			}
+			var out io.Writer = a.Out
+			if output != "" {
+				f, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+				if err != nil {
+					return usage("toolroom audit export -o ANOTHER", "%s", err)
+				}
+				defer func() { err = errors.Join(err, f.Close()) }()
+				out = f
+			}
+			m, err := r.ExportReceipts(ctx, key, sel, out)
+			if err != nil {
+				return err
+			}
+			a.screen.say("%s, %d to %d of %d, signed with the key %s", count(m.Count, "receipt"), m.Before.Seq+1, m.Last.Seq, m.Head.Seq, audit.Fingerprint(m.Key))
+			return nil
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&since, "since", "", "calls that started at or after: a date, a time, or how long ago, such as 24h")
+	f.StringVar(&until, "until", "", "calls that started before")
+	f.StringVar(&signKey, "sign-key", "", "file of an Ed25519 key in PEM (default: the key of this home)")
+	f.StringVarP(&output, "output", "o", "", "file to write, which must not be there yet (default: stdout)")
+	return c
+}
+
+func signingKey(r *room.Room, path string) (audit.Key, error) {
+	if path == "" {
+		return r.AuditKey()
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return audit.Key{}, usage("openssl genpkey -algorithm ed25519 -out "+path, "there is no key %s", path)
+	}
+	return audit.OpenKey(path)
+}
+
+// selection reads the two ends of a time.
+func selection(since, until string) (sel audit.Selection, err error) {
+	if sel.Since, err = moment("--since", since); err != nil {
+		return sel, err
+	}
+	sel.Until, err = moment("--until", until)
+	return sel, err
+}
+
+// moment reads a date, a time, or how long ago.
+func moment(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return time.Now().Add(-ago), nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usage(flag+" 2026-01-31, "+flag+" 24h", "%s %q is neither a time nor how long ago", flag, text)
+}
+
+func (a *app) auditVerifyCommand() *cobra.Command {
+	var keyFile, against string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify [FILE]",
+		Short: "Check the receipts of this home, or those of an export",
+		Example: `  toolroom audit verify
+  toolroom audit verify --against january.jsonl
+  toolroom audit verify january.jsonl --key toolroom.pub`,
+		Args: arguments(0, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 1 && against != "":
+				return usage("toolroom audit verify --against FILE", "--against compares this home with an export")
+			case len(args) == 1:
+				return a.verifyExport(args[0], keyFile, asJSON)
+			case keyFile != "" && against == "":
+				return usage("toolroom audit verify FILE --key KEY", "--key is for an export")
+			}
+			return a.inRoom(c.Context(), func(r *room.Room) error { return a.verifyHome(c.Context(), r, against, keyFile) })
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&keyFile, "key", "", "public key of whoever made the export, in PEM (default: that of this home)")
+	f.StringVar(&against, "against", "", "an earlier export that this home must still agree with")
+	f.BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) verifyHome(ctx context.Context, r *room.Room, against, keyFile string) error {
+	n, err := r.VerifyReceipts(ctx)
+	if err != nil {
+		a.screen.say("%s before this one fit", count(n, "receipt"))
+		return err
+	}
+	if against == "" {
+		return a.screen.printf("%s, and every one is as it was written\n", count(n, "receipt"))
+	}
+	report, _, err := a.readExport(against, keyFile)
+	if err != nil {
+		return err
+	}
+	if err := r.CheckReceiptsAgainst(ctx, report.Manifest); err != nil {
+		return err
+	}
+	return a.screen.printf("%s, and they agree with the export up to %d\n", count(n, "receipt"), report.Last.Seq)
+}
+
+func (a *app) verifyExport(path, keyFile string, asJSON bool) error {
+	report, trusted, err := a.readExport(path, keyFile)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.screen.json(report)
+	}
+	fingerprint := audit.Fingerprint(report.Key)
+	err = a.screen.printf("%s, %d to %d, as they were exported at %s; signed with the key %s\n",
+		count(report.Count, "receipt"), report.Before.Seq+1, report.Last.Seq, when(report.Made), fingerprint)
+	if err != nil {
+		return err
+	}
+	if len(report.Redacted) > 0 {
+		a.screen.say("%s redacted", count(int64(len(report.Redacted)), "receipt"))
+	}
+	if len(report.Unexplained) > 0 {
+		a.screen.say("of receipts %s the record of the redaction is not in this file", numbers(report.Unexplained))
+	}
+	if !trusted {
+		a.screen.say("the key is the one in the file: compare %s with what its owner says, or give --key", fingerprint)
+	}
+	return nil
+}
+
+// readExport checks an export with the key that is given, else with that of
+// this home, else with the one in the file, which is then not trusted.
+func (a *app) readExport(path, keyFile string) (report *audit.Report, trusted bool, err error) {
+	key, err := a.publicKey(keyFile)
+	if err != nil {
+		return nil, false, err
+	}
+	in := a.In
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, false, usage("toolroom audit export -o "+path, "%s", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	report, err = audit.Verify(bufio.NewReader(in), key)
+	return report, key != nil, err
+}
+
+func (a *app) publicKey(path string) (ed25519.PublicKey, error) {
+	if path != "" {
+		key, err := audit.ReadPublic(path)
+		if err != nil {
+			return nil, usage("toolroom audit key > toolroom.pub", "%s", err)
+		}
+		return key, nil
+	}
+	own := filepath.Join(a.home, "audit.key")
+	if _, err := os.Stat(own); err != nil {
+		return nil, nil
+	}
+	key, err := audit.OpenKey(own)
+	if err != nil {
+		return nil, err
+	}
+	return key.Public(), nil
+}
+
+func numbers(list []int64) string {
+	text := ""
+	for i, n := range list {
+		if i > 0 {
+			text += ", "
+		}
+		text += strconv.FormatInt(n, 10)
+	}
+	return text
+}
+
+func (a *app) auditKeyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "key",
+		Short:   "Print the public key that checks exports",
+		Example: "  toolroom audit key > toolroom.pub",
+		Args:    arguments(0, 0),
+		RunE: a.withRoom(func(_ context.Context, r *room.Room, _ []string) error {
+			key, err := r.AuditKey()
+			if err != nil {
+				return err
+			}
+			a.screen.say("fingerprint %s", audit.Fingerprint(key.Public()))
+			return a.screen.printf("%s", audit.PublicPEM(key.Public()))
+		}),
+	}
+}
+
+func (a *app) auditRedactCommand() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:     "redact CALL",
+		Short:   "Remove arguments, result and error text from the receipt of a call",
+		Example: `  toolroom audit redact call_4xk2 --reason "personal data"`,
+		Args:    arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			if reason == "" {
+				return usage(`toolroom audit redact CALL --reason "personal data"`, "say why: it is recorded")
+			}
+			notice, err := r.RedactReceipts(ctx, args[0], a.User+": "+reason, me(), "cli")
+			if err != nil {
+				return err
+			}
+			return a.screen.printf("%s redacted; receipt %d records it\n", count(int64(len(notice.Redacts)), "receipt"), notice.Seq)
+		}),
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why; it is recorded")
+	return c
+}
+
+func (a *app) auditPruneCommand() *cobra.Command {
+	var before string
+	c := &cobra.Command{
+		Use:     "prune --before TIME",
+		Short:   "Remove old receipts and leave a signed checkpoint",
+		Example: "  toolroom audit prune --before 2160h",
+		Args:    arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			at, err := moment("--before", before)
+			if err != nil {
+				return err
+			}
+			if at.IsZero() {
+				return usage("toolroom audit prune --before 2160h", "say which receipts: --before TIME")
+			}
+			n, err := r.PruneReceipts(ctx, at)
+			if err != nil {
+				return err
+			}
+			return a.screen.printf("%s removed\n", count(n, "receipt"))
+		}),
+	}
+	c.Flags().StringVar(&before, "before", "", "of calls that started before: a date, a time, or how long ago, such as 2160h")
+	return c
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/secret"
+)
+
+// Approvals is the section "approvals": how people are asked about calls.
+type Approvals struct {
+	// TTL is how long a question waits (15 min), Session how long a yes for a
+	// session lasts at most (12 h), Keep how long ended questions are kept
+	// (720 h).
+	TTL     time.Duration `yaml:"ttl,omitempty"`
+	Session time.Duration `yaml:"session,omitempty"`
+	Keep    time.Duration `yaml:"keep,omitempty"`
+	// Approvers may answer where no rule says otherwise; see
+	// [approval.Terms.Approvers] for the words.
+	Approvers []string `yaml:"approvers,omitempty"`
+	// Rules are tried in order; the first whose Match selects the tool counts.
+	Rules []ApprovalRule `yaml:"rules,omitempty"`
+	// Writes name tools that write a file, so that people see a diff.
+	Writes []FileWrite `yaml:"writes,omitempty"`
+	// Webhooks are told of each question.
+	Webhooks []Webhook `yaml:"webhooks,omitempty"`
+}
+
+// ApprovalRule says how people are asked about the tools that the pattern
+// Match selects. Scopes are the answers that they may give: once, call,
+// session, always.
+type ApprovalRule struct {
+	Match     string        `yaml:"match"`
+	People    int           `yaml:"people,omitempty"`
+	Approvers []string      `yaml:"approvers,omitempty"`
+	Scopes    []string      `yaml:"scopes,omitempty"`
+	TTL       time.Duration `yaml:"ttl,omitempty"`
+}
+
+// FileWrite says that the tools which the pattern Match selects replace a file:
+// Path and Content are the names of their arguments (path and content). Only
+// files below the folder Root are read for a diff.
+type FileWrite struct {
+	Match   string `yaml:"match"`
+	Root    string `yaml:"root"`
+	Path    string `yaml:"path,omitempty"`
+	Content string `yaml:"content,omitempty"`
+}
+
+// Webhook is told of questions by POST at URL. PublicURL is where this server
+// is reached from outside: with it the message has a link that answers, as the
+// approver hook:NAME. Secret signs the messages.
+type Webhook struct {
+	Name      string            `yaml:"name"`
+	URL       string            `yaml:"url"`
+	PublicURL string            `yaml:"public_url,omitempty"`
+	Headers   map[string]string `yaml:"headers,omitempty"`
+	Secret    string            `yaml:"secret,omitempty"`
+}
+
+func (a *Approvals) fill() {
+	fill(&a.TTL, 15*time.Minute)
+	fill(&a.Session, 12*time.Hour)
+	fill(&a.Keep, 720*time.Hour)
+	for i := range a.Writes {
+		fill(&a.Writes[i].Path, "path")
+		fill(&a.Writes[i].Content, "content")
+	}
+}
+
+// Terms are those of the first rule that selects a tool.
+func (a *Approvals) Terms(matches func(pattern string) bool) approval.Terms {
+	for _, rule := range a.Rules {
+		if !matches(rule.Match) {
+			continue
+		}
+		t := approval.Terms{People: rule.People, Approvers: rule.Approvers, TTL: rule.TTL}
+		if len(t.Approvers) == 0 {
+			t.Approvers = a.Approvers
+		}
+		for _, scope := range rule.Scopes {
+			t.Scopes = append(t.Scopes, approval.Scope(scope))
+		}
+		return t
+	}
+	return approval.Terms{Approvers: a.Approvers}
+}
+
+func (c check) approvals(a Approvals, groups map[string][]string) {
+	match := func(key, text string) {
+		if _, err := policy.ParsePattern(text, groups); err != nil {
+			c.problem(key+".match", err.Error(), "")
+		}
+	}
+	approvers := func(key string, words []string) {
+		for i, word := range words {
+			if err := approval.CheckApprover(word); err != nil {
+				c.problem(fmt.Sprintf("%s[%d]", key, i), err.Error(), "")
+			}
+		}
+	}
+	approvers("approvals.approvers", a.Approvers)
+	scopes := make([]string, 0, len(approval.Scopes()))
+	for _, s := range approval.Scopes() {
+		scopes = append(scopes, string(s))
+	}
+	for i, rule := range a.Rules {
+		key := fmt.Sprintf("approvals.rules[%d]", i)
+		match(key, rule.Match)
+		approvers(key+".approvers", rule.Approvers)
+		if rule.People < 0 || rule.People > maxPeople {
+			c.problem(key+".people", fmt.Sprintf("%d is not a number of people from 1 to %d", rule.People, maxPeople), "")
+		}
+		for j, scope := range rule.Scopes {
+			c.oneOf(fmt.Sprintf("%s.scopes[%d]", key, j), scope, scopes...)
+		}
+	}
+	for i, w := range a.Writes {
+		key := fmt.Sprintf("approvals.writes[%d]", i)
+		match(key, w.Match)
+		if w.Root == "" {
+			c.problem(key+".root", "the folder whose files may be read is missing", "for example root: .")
+		}
+	}
+	names := map[string]bool{}
+	for i, hook := range a.Webhooks {
+		key := fmt.Sprintf("approvals.webhooks[%d]", i)
+		c.namespace(key+".name", hook.Name)
+		if names[hook.Name] {
+			c.problem(key+".name", quote(hook.Name)+" is there twice", "")
+		}
+		names[hook.Name] = true
+		if len(secret.References(hook.URL)) > 0 {
+			c.reference(key+".url", hook.URL)
+		} else {
+			c.webURL(key+".url", hook.URL)
+		}
+		if hook.PublicURL != "" {
+			c.webURL(key+".public_url", hook.PublicURL)
+		}
+		c.headers(key+".headers", hook.Headers)
+		c.reference(key+".secret", hook.Secret)
+	}
+}
+
+// maxPeople bounds how many must approve one call.
+const maxPeople = 10

@@ -1,0 +1,27 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/toolroom/toolroom/internal/effects"
+)
+
+// Effects declares, by the names of tools (* stands for any run of characters),
+// what their calls do: "file.write:{path}", "host.post:api.example.com",
+// "command:{command}", "sql:{query}", "spend:{amount}", "send", "destroy",
+// "none". {name} stands for an argument.
+type Effects map[string][]string
+
+func (c check) effects(key string, declared Effects) {
+	for _, pattern := range slices.Sorted(maps.Keys(declared)) {
+		at := key + "." + pattern
+		c.globs(at, []string{pattern})
+		for i, text := range declared[pattern] {
+			if err := effects.CheckDeclared(text); err != nil {
+				c.problem(fmt.Sprintf("%s[%d]", at, i), err.Error(), "for example file.write:{path}")
+			}
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestMistakesInSecretsAreNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`secrets: {key: {file: a, env: B}}`:                                                                     "more than one of file, env",
+		`secrets: {stores: {a: {}}}`:                                                                            "none of vault",
+		`secrets: {stores: {a: {vault: {address: "https://v"}}}}`:                                               "needs one of token",
+		`secrets: {stores: {a: {vault: {address: "https://v", token: hunter22}}}}`:                              "it is no reference",
+		`secrets: {stores: {a: {vault: {address: "https://v", token: "env://T", own_path: users}}}}`:            "no {identity}",
+		`secrets: {stores: {a: {command: {argv: ["{scope}"]}}}}`:                                                "names no program",
+		`secrets: {stores: {a: {environment: {}}}}`:                                                             "names no variable",
+		`secrets: {stores: {a: {kubernetes: {address: "http://k"}}}}`:                                           "not an https URL",
+		`secrets: {scopes: {a: {store: b}}}`:                                                                    "there is no store",
+		`secrets: {scopes: {a: {values: mine}}}`:                                                                "is not one of shared",
+		`{secrets: {scopes: {a: {sources: [y]}}}, sources: {x: {mcp: {command: c, env: {A: "secret://a/b"}}}}}`: "not for it",
+		`{secrets: {scopes: {a: {values: own}}}, sources: {x: {mcp: {command: c, env: {A: "secret://a/b"}}}}}`:  "serves all callers",
+		`sources: {x: {mcp: {command: c, args: ["--token", "secret://a/b"]}}}`:                                  "others can see",
+		`sources: {x: {cli: {command: c, args: ["env://TOKEN"]}}}`:                                              "others can see",
+	} {
+		_, err := Parse("t.yaml", []byte(text))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter22") {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package effects
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/effects/shell"
+	"github.com/toolroom/toolroom/internal/effects/sql"
+)
+
+// conventions reads the arguments of a tool that declares nothing by their
+// names, wherever they stand. What is not a path after all does no harm: it is
+// one effect too many.
+func (s *set) conventions(arguments json.RawMessage) {
+	if !mayTell(arguments) {
+		return
+	}
+	args, ok := decode(arguments)
+	if !ok {
+		s.effects = everything()
+		return
+	}
+	s.object(args)
+}
+
+var separators = strings.NewReplacer("_", "", "-", "", ".", "")
+
+// telling are parts of all names, and of all values, that conventions are about.
+var telling = [][]byte{
+	[]byte("://"), []byte("file"), []byte("path"), []byte("dir"), []byte("folder"), []byte("cwd"), []byte("url"), []byte("uri"), []byte("endpoint"), []byte("href"),
+	[]byte("webhook"), []byte("host"), []byte("domain"), []byte("command"), []byte("cmd"), []byte("bash"), []byte("argv"), []byte("sql"), []byte("statement"),
+	[]byte("source"), []byte("src"), []byte("dest"), []byte("dst"), []byte("target"), []byte("location"), []byte("name"),
+}
+
+// mayTell reports whether arguments can hold a name that tells something. Most
+// hold none, and need not be taken apart.
+func mayTell(arguments []byte) bool {
+	if bytes.IndexByte(arguments, '\\') >= 0 || len(arguments) > 0 && arguments[0] != '{' {
+		return true
+	}
+	plain := bytes.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, arguments)
+	return slices.ContainsFunc(telling, func(part []byte) bool { return bytes.Contains(plain, part) })
+}
+
+func (s *set) object(object map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		value := object[name]
+		key := strings.ToLower(separators.Replace(name))
+		if line, ok := value.(string); ok && isCommand(key) {
+			s.commandOf(line, object)
+			continue
+		}
+		s.named(key, value)
+	}
+}
+
+// named reads the value of an argument by its name.
+func (s *set) named(key string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		s.object(v)
+	case []any:
+		if isCommand(key) && len(v) > 0 && !slices.ContainsFunc(v, func(e any) bool { _, text := e.(string); return !text }) {
+			s.argv(v)
+		}
+		for _, element := range v {
+			s.named(key, element)
+		}
+	case string:
+		s.text(key, v)
+	}
+}
+
+func (s *set) text(key, v string) {
+	var found []toolroom.Effect
+	switch {
+	case v == "":
+	case isCommand(key):
+		found = shell.Read(v, s.place.Dir)
+	case hasSuffix(key, "sql", "sqlquery", "statement", "statements"):
+		found = sql.Read(v)
+	case isURL(v) && hasPrefixFold(v, "file:"):
+		found = []toolroom.Effect{{Kind: toolroom.EffectFile, Target: v}}
+	case isURL(v), hasSuffix(key, "url", "urls", "uri", "endpoint", "href", "webhook", "host", "hostname", "domain") && !strings.ContainsAny(v, " \n"):
+		found = []toolroom.Effect{{Kind: toolroom.EffectHost, Target: v}}
+	case hasSuffix(key, "path", "paths", "file", "files", "filename", "filenames", "dir", "directory", "directories", "folder", "cwd"),
+		hasSuffix(key, "source", "src", "destination", "dest", "dst", "target", "location", "name") && strings.ContainsAny(v, `/\~%`) && !strings.Contains(v, "\n"):
+		found = []toolroom.Effect{{Kind: toolroom.EffectFile, Target: v}}
+	}
+	for _, e := range found {
+		s.note(e)
+	}
+}
+
+// commandOf reads a command line, and the program of that name with the list of
+// arguments beside it.
+func (s *set) commandOf(line string, object map[string]any) {
+	for _, name := range []string{"args", "arguments", "argv"} {
+		if list, ok := object[name].([]any); ok {
+			s.argv(append([]any{line}, list...))
+		}
+	}
+	for _, e := range shell.Read(line, s.place.Dir) {
+		s.note(e)
+	}
+}
+
+func isCommand(key string) bool {
+	return hasSuffix(key, "command", "commands", "cmd", "commandline", "bash", "argv")
+}
+
+func hasSuffix(key string, suffixes ...string) bool {
+	return slices.ContainsFunc(suffixes, func(suffix string) bool { return strings.HasSuffix(key, suffix) })
+}
+
+// isURL reports whether a whole text is an address.
+func isURL(v string) bool {
+	return (hasPrefixFold(v, "http://") || hasPrefixFold(v, "https://") || hasPrefixFold(v, "file:") || hasPrefixFold(v, "ws://") || hasPrefixFold(v, "wss://")) &&
+		!strings.ContainsAny(v, " \n\t")
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}

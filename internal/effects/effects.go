@@ -1,0 +1,155 @@
+// Package effects tells what a call would do before it runs: which files, hosts,
+// commands and tables, whether it sends, spends or destroys. Rules of policy are
+// about these, because names can be changed and effects cannot. [Of] brings
+// together what the tool declares, what its source foresees, and, for tools that
+// say nothing, the names of their arguments. In doubt it tells more, never less.
+package effects
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// maxEffects is the most that is told of one call; beyond it all is unknown.
+const maxEffects = 400
+
+// Place is where a call happens: relative paths begin in Dir, ~ is Home. Both
+// are absolute; an empty Home makes paths below ~ unknown.
+type Place struct {
+	Dir, Home string
+}
+
+// Of tells the effects of one call: arguments is a JSON object, foreseen what
+// the tool's source knows beyond Tool.Effects.
+func Of(tool *toolroom.Tool, arguments json.RawMessage, foreseen []toolroom.Effect, place Place) []toolroom.Effect {
+	s := &set{place: place}
+	if len(tool.Effects)+len(foreseen) > 0 {
+		s.effects = []toolroom.Effect{}
+	}
+	for _, e := range foreseen {
+		s.note(e)
+	}
+	switch {
+	case len(tool.Effects) > 0:
+		s.declared(tool.Effects, arguments)
+	case len(foreseen) == 0:
+		s.conventions(arguments)
+	}
+	s.hints(tool)
+	if len(s.effects) > maxEffects {
+		return everything()
+	}
+	return s.effects
+}
+
+// everything is what is told of a call of which too much could be told.
+func everything() []toolroom.Effect {
+	var all []toolroom.Effect
+	for _, kind := range []toolroom.EffectKind{
+		toolroom.EffectCommand, toolroom.EffectFile, toolroom.EffectHost, toolroom.EffectSQL, toolroom.EffectSpend, toolroom.EffectSend, toolroom.EffectDestroy,
+	} {
+		all = append(all, toolroom.Effect{Kind: kind})
+	}
+	return all
+}
+
+// set collects the effects of a call, each once, in the order of finding.
+type set struct {
+	place   Place
+	effects []toolroom.Effect
+}
+
+func (s *set) add(e toolroom.Effect) {
+	if len(s.effects) <= maxEffects && !slices.Contains(s.effects, e) {
+		s.effects = append(s.effects, e)
+	}
+}
+
+// note brings an effect into the form that rules match, and adds what follows
+// from it.
+func (s *set) note(e toolroom.Effect) {
+	switch e.Kind {
+	case toolroom.EffectNone:
+		return
+	case toolroom.EffectFile:
+		s.files(e)
+		return
+	case toolroom.EffectHost:
+		e.Target = hostPort(e.Target)
+	}
+	s.add(e)
+	switch e.Kind {
+	case toolroom.EffectCommand:
+		if e.Target == "" {
+			s.add(toolroom.Effect{Kind: toolroom.EffectSend})
+			s.add(toolroom.Effect{Kind: toolroom.EffectDestroy})
+		}
+	case toolroom.EffectHost:
+		if !isHere(e.Target) {
+			s.add(toolroom.Effect{Kind: toolroom.EffectSend, Target: e.Target})
+		}
+		if e.Mode == "delete" {
+			s.add(toolroom.Effect{Kind: toolroom.EffectDestroy, Target: e.Target})
+		}
+	case toolroom.EffectSQL:
+		if slices.Contains([]string{"", "drop", "truncate", "delete"}, e.Mode) {
+			s.add(toolroom.Effect{Kind: toolroom.EffectDestroy, Target: e.Target})
+		}
+	}
+}
+
+// files notes every file that the text of an effect can mean.
+func (s *set) files(e toolroom.Effect) {
+	targets := []string{""}
+	if e.Target != "" {
+		targets = paths(e.Target, s.place)
+	}
+	for _, e.Target = range targets {
+		s.add(e)
+		if e.Mode == "delete" {
+			s.add(toolroom.Effect{Kind: toolroom.EffectDestroy, Target: e.Target})
+		}
+	}
+}
+
+// hints adds what follows from the hints. An MCP server's hints are its own
+// claims: they make things stricter, and what they do not say is taken for the
+// worst, unless the operator has declared the effects of the tool. A tool of
+// one's own that declares its effects is taken at its word.
+func (s *set) hints(tool *toolroom.Tool) {
+	destroys, sends := tool.Hints.IsDestructive(), tool.Hints.IsOpenWorld()
+	bySource := tool.Source == toolroom.SourceHTTP || tool.Source == toolroom.SourceOpenAPI || tool.Source == toolroom.SourceCLI
+	switch {
+	case len(tool.Effects) > 0 && !bySource:
+		destroys = tool.Hints.Destructive != nil && *tool.Hints.Destructive
+		sends = tool.Hints.OpenWorld != nil && *tool.Hints.OpenWorld
+	case tool.Source == toolroom.SourceMCP:
+		destroys, sends = true, true
+	}
+	if destroys && !s.has(toolroom.EffectDestroy) {
+		s.add(toolroom.Effect{Kind: toolroom.EffectDestroy})
+	}
+	if sends && !s.has(toolroom.EffectSend) {
+		s.add(toolroom.Effect{Kind: toolroom.EffectSend})
+	}
+}
+
+func (s *set) has(kind toolroom.EffectKind) bool {
+	return slices.ContainsFunc(s.effects, func(e toolroom.Effect) bool { return e.Kind == kind })
+}
+
+// decode gives the arguments as a tree; false for what is no JSON object.
+func decode(arguments json.RawMessage) (map[string]any, bool) {
+	if len(arguments) == 0 {
+		return nil, true
+	}
+	tree, err := jsonx.Decode(arguments, jsonx.Limits{})
+	if err != nil {
+		return nil, false
+	}
+	object, ok := tree.(map[string]any)
+	return object, ok
+}

@@ -1,0 +1,54 @@
+package effects
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/toolroom/toolroom/internal/egress"
+)
+
+// hostPort brings a URL, a host or host:port into the form host:port. A host in
+// a form that readers take differently is unknown.
+func hostPort(text string) string {
+	if text == "" {
+		return ""
+	}
+	if !strings.Contains(text, "://") {
+		if host, port, err := net.SplitHostPort(text); err == nil {
+			return joinPlain(host, port)
+		}
+		text = "https://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "ws": "80", "ftp": "21", "ssh": "22"}[u.Scheme]
+	}
+	if port == "" {
+		port = "443"
+	}
+	return joinPlain(u.Hostname(), port)
+}
+
+func joinPlain(host, port string) string {
+	host = strings.ToLower(host)
+	if !egress.IsPlainHost(host) {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// isHere reports whether a host:port is this machine by its own name.
+func isHere(target string) bool {
+	host, _, err := net.SplitHostPort(target)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && egress.Classify(addr) == egress.Loopback
+}

@@ -1,0 +1,228 @@
+package effects
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Bounds of reading a path; beyond them it is unknown.
+const (
+	maxPath     = 4096
+	maxReadings = 24
+	maxLinks    = 40
+)
+
+// paths gives every file that text can mean to a program: as it stands, and as
+// it reads once percent-escapes, backslashes, file: URLs and look-alike
+// characters are undone, each with its links resolved and without. An empty
+// path among them stands for a file that is not known.
+func paths(text string, place Place) []string {
+	readings, complete := readingsOf(text)
+	var out []string
+	add := func(p string) {
+		for _, seen := range out {
+			if seen == p {
+				return
+			}
+		}
+		out = append(out, p)
+	}
+	for _, reading := range readings {
+		absolute, ok := place.absolute(reading)
+		if !ok {
+			add("")
+			continue
+		}
+		// A program may clean the path first, or let the system walk it: they
+		// differ where .. follows a link.
+		clean := path.Clean(absolute)
+		add(clean)
+		for _, p := range []string{absolute, clean} {
+			if real, ok := resolve(p); ok {
+				add(real)
+			} else {
+				add("")
+			}
+		}
+	}
+	if !complete {
+		add("")
+	}
+	return out
+}
+
+func (p Place) absolute(text string) (string, bool) {
+	rest, home := strings.CutPrefix(text, "~")
+	switch {
+	case len(text) > maxPath:
+		return "", false
+	case strings.HasPrefix(text, "/"):
+		return text, true
+	case home && (rest == "" || rest[0] == '/'):
+		return p.Home + rest, p.Home != ""
+	case filepath.IsAbs(text):
+		return filepath.ToSlash(text), true
+	default: // also ~name, which is a file unless a shell reads it
+		return filepath.ToSlash(p.Dir) + "/" + text, p.Dir != ""
+	}
+}
+
+// readingsOf undoes encodings one after the other until nothing new comes;
+// complete is false when there were too many.
+func readingsOf(text string) (readings []string, complete bool) {
+	readings = []string{text}
+	for i := 0; i < len(readings); i++ {
+		for _, undo := range undoings {
+			reading := undo(readings[i])
+			known := reading == ""
+			for _, seen := range readings {
+				known = known || seen == reading
+			}
+			if known {
+				continue
+			}
+			if len(readings) == maxReadings {
+				return readings, false
+			}
+			readings = append(readings, reading)
+		}
+	}
+	return readings, true
+}
+
+var undoings = []func(string) string{unescape, unURL, backslashes, lookAlikes, cutAtNUL, strings.TrimSpace, overlong}
+
+// unescape undoes percent-escapes, leaving alone what is none, and %uXXXX.
+func unescape(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] != '%':
+			b.WriteByte(s[i])
+		case i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
+			b.WriteByte(unhex(s[i+1])<<4 | unhex(s[i+2]))
+			i += 2
+		case i+5 < len(s) && (s[i+1] == 'u' || s[i+1] == 'U') && isHex(s[i+2]) && isHex(s[i+3]) && isHex(s[i+4]) && isHex(s[i+5]):
+			b.WriteRune(rune(unhex(s[i+2]))<<12 | rune(unhex(s[i+3]))<<8 | rune(unhex(s[i+4]))<<4 | rune(unhex(s[i+5])))
+			i += 5
+		default:
+			b.WriteByte('%')
+		}
+	}
+	return b.String()
+}
+
+func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F' }
+
+func unhex(c byte) byte {
+	switch {
+	case c <= '9':
+		return c - '0'
+	case c <= 'F':
+		return c - 'A' + 10
+	default:
+		return c - 'a' + 10
+	}
+}
+
+// unURL takes the path out of file:///x, file://host/x and file:/x.
+func unURL(s string) string {
+	scheme, rest, ok := strings.Cut(s, ":")
+	if !ok || !strings.EqualFold(strings.TrimSpace(scheme), "file") {
+		return s
+	}
+	if rest, ok = strings.CutPrefix(rest, "//"); ok {
+		if slash := strings.IndexByte(rest, '/'); slash >= 0 {
+			rest = rest[slash:]
+		}
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	rest, _, _ = strings.Cut(rest, "#")
+	return rest
+}
+
+func backslashes(s string) string { return strings.ReplaceAll(s, `\`, "/") }
+
+// slashes are characters that some program maps to / and Unicode does not.
+var slashes = strings.NewReplacer("\u2215", "/", "\u2044", "/", "\u29f8", "/", "\u2216", "/", "\uff3c", "/", "\ufe68", "/")
+
+func lookAlikes(s string) string {
+	if isASCII(s) || !utf8.ValidString(s) {
+		return s
+	}
+	return slashes.Replace(norm.NFKC.String(s))
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func cutAtNUL(s string) string {
+	before, _, _ := strings.Cut(s, "\x00")
+	return before
+}
+
+// overlong undoes UTF-8 that spells . and / with more bytes than it may.
+func overlong(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return overlongs.Replace(s)
+}
+
+var overlongs = strings.NewReplacer(
+	"\xc0\xae", ".", "\xc0\xaf", "/", "\xc1\x9c", "/", "\xe0\x80\xae", ".", "\xe0\x80\xaf", "/",
+	"\xf0\x80\x80\xae", ".", "\xf0\x80\x80\xaf", "/",
+)
+
+// resolve walks an absolute path as the system does, following links; what is
+// not there yet stays as it is. It is false for a path that leads nowhere.
+func resolve(p string) (string, bool) {
+	rest := strings.Split(p, "/")
+	at := "/"
+	if volume := filepath.VolumeName(p); volume != "" {
+		at, rest = volume+"/", rest[1:]
+	}
+	links := 0
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			at = path.Dir(at)
+			continue
+		}
+		next := path.Join(at, part)
+		info, err := os.Lstat(next)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		to, err := os.Readlink(next)
+		if links++; err != nil || links > maxLinks {
+			return "", false
+		}
+		to = filepath.ToSlash(to)
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		rest = append(strings.Split(to, "/"), rest...)
+	}
+	return at, len(at) <= maxPath
+}

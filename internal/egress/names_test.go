@@ -1,0 +1,109 @@
+package egress_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// nameServer answers each name with one address after the other, the last one
+// for ever: so a name can lead elsewhere between two lookups.
+type nameServer struct {
+	mu      sync.Mutex
+	answers map[string][]netip.Addr
+	asked   map[string]int
+}
+
+// serveNames starts a DNS server and gives a resolver that asks it alone.
+func serveNames(t *testing.T, answers map[string][]string) (*net.Resolver, *nameServer) {
+	t.Helper()
+	s := &nameServer{answers: map[string][]netip.Addr{}, asked: map[string]int{}}
+	for name, addrs := range answers {
+		for _, a := range addrs {
+			s.answers[name+"."] = append(s.answers[name+"."], netip.MustParseAddr(a))
+		}
+	}
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.serve(conn)
+	}()
+	t.Cleanup(func() {
+		conn.Close()
+		<-done
+	})
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}, s
+}
+
+func (s *nameServer) serve(conn net.PacketConn) {
+	packet := make([]byte, 1500)
+	for {
+		n, from, err := conn.ReadFrom(packet)
+		if err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if m.Unpack(packet[:n]) != nil || len(m.Questions) != 1 {
+			continue
+		}
+		answer, err := s.answer(m)
+		if err == nil {
+			_, _ = conn.WriteTo(answer, from)
+		}
+	}
+}
+
+func (s *nameServer) answer(m dnsmessage.Message) ([]byte, error) {
+	q := m.Questions[0]
+	m.Response, m.RecursionAvailable, m.Additionals = true, true, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := strings.ToLower(q.Name.String())
+	addrs, known := s.answers[name]
+	if !known {
+		s.asked[name]++
+		m.RCode = dnsmessage.RCodeNameError
+		return m.Pack()
+	}
+	at := min(s.asked[name], len(addrs)-1)
+	header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
+	switch addr := addrs[at]; {
+	case q.Type == dnsmessage.TypeA && addr.Is4():
+		m.Answers = []dnsmessage.Resource{{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}}}
+		s.asked[name]++
+	case q.Type == dnsmessage.TypeAAAA && addr.Is6():
+		m.Answers = []dnsmessage.Resource{{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}}}
+		s.asked[name]++
+	}
+	return m.Pack()
+}
+
+// nowhere is a resolver without a server: no lookup leaves the machine.
+func nowhere(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("no name server")
+}
+
+// lookups counts the questions about a name, or about all.
+func (s *nameServer) lookups(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := 0
+	for asked, n := range s.asked {
+		if name == "" || asked == name+"." {
+			sum += n
+		}
+	}
+	return sum
+}

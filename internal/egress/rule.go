@@ -1,0 +1,104 @@
+package egress
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// rule is one entry of a list: a class, a block of addresses, or a name, each
+// of the latter with a port or for all.
+type rule struct {
+	text   string
+	class  Class
+	prefix netip.Prefix
+	name   string
+	below  bool // *.name
+	port   uint16
+}
+
+// parseRule reads loopback, 10.0.0.0/8, 10.1.2.3:80, [::1]:80, example.com,
+// example.com:443 and *.example.com.
+func parseRule(text string) (rule, error) {
+	r := rule{text: text}
+	if class := Class(text); slices.Contains(classes, class) {
+		r.class = class
+		return r, nil
+	}
+	if strings.Contains(text, "/") {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return r, fmt.Errorf("%q is not a block of addresses: write it like 10.0.0.0/8, and a host without scheme or path", text)
+		}
+		r.prefix = prefix.Masked()
+		return r, nil
+	}
+	host := text
+	if h, port, err := net.SplitHostPort(text); err == nil {
+		if r.port = parsePort(port); r.port == 0 {
+			return r, fmt.Errorf("%q: the port is not a number from 1 to 65535", text)
+		}
+		host = h
+	} else if inner, ok := strings.CutPrefix(text, "["); ok {
+		host = strings.TrimSuffix(inner, "]")
+	}
+	host, r.below = strings.CutPrefix(host, "*.")
+	name, addr, err := readHost(host)
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("%q is no host, *.domain, host:port, address, block like 10.0.0.0/8 or class (loopback, private, shared, link-local, metadata): %w", text, err)
+	case name == "" && r.below:
+		return r, fmt.Errorf("%q: an address has nothing below it", text)
+	case name == "":
+		r.prefix = netip.PrefixFrom(addr, addr.BitLen())
+	}
+	r.name = name
+	return r, nil
+}
+
+// matches tells whether the rule is about a target. Before the lookup of a name
+// its address is not valid.
+func (r rule) matches(t target) bool {
+	switch {
+	case r.port != 0 && r.port != t.port:
+		return false
+	case r.class != "":
+		return t.class == r.class
+	case r.prefix.IsValid():
+		return t.addr.IsValid() && r.prefix.Contains(t.addr.Unmap())
+	case r.below:
+		return strings.HasSuffix(t.name, "."+r.name)
+	default:
+		return t.name != "" && t.name == r.name
+	}
+}
+
+func parseRules(texts []string) ([]rule, error) {
+	rules := make([]rule, len(texts))
+	for i, text := range texts {
+		var err error
+		if rules[i], err = parseRule(text); err != nil {
+			return nil, fmt.Errorf("[%d]: %w", i, err)
+		}
+	}
+	return rules, nil
+}
+
+// ParseHosts reads an entry as Policy has it, and gives the question whether a
+// host:port is among what it names. Names are not looked up.
+func ParseHosts(entry string) (func(hostPort string) bool, error) {
+	r, err := parseRule(entry)
+	if err != nil {
+		return nil, err
+	}
+	return func(hostPort string) bool {
+		host, port, err := net.SplitHostPort(hostPort)
+		if err != nil {
+			return false
+		}
+		t, _ := (&Guard{}).read(host, parsePort(port)) // what the form says
+		return r.matches(t)
+	}, nil
+}

@@ -1,0 +1,188 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress"
+)
+
+// effectPrefix begins a pattern that selects calls by what they would do.
+const effectPrefix = "effect:"
+
+// EffectPattern selects effects of a call:
+//
+//	effect:file.write:/etc/**      writing below /etc (or what cannot be told)
+//	effect:host:*.example.com      any request there; effect:host.delete, a method
+//	effect:command:rm              a program, wherever in a command line
+//	effect:command:git push*       a command line
+//	effect:sql.drop:users          a verb and a table
+//	effect:send, effect:destroy, effect:spend
+//
+// An effect that is not known is selected by every pattern of its kind. Such
+// patterns deny and confirm; they never allow, and hide nothing from lists.
+type EffectPattern struct {
+	text   string
+	effect toolroom.Effect
+	host   func(hostPort string) bool
+}
+
+// ParseEffectPattern reads a pattern that begins with effect:.
+func ParseEffectPattern(text string) (*EffectPattern, error) {
+	body, ok := strings.CutPrefix(text, effectPrefix)
+	if !ok {
+		return nil, fmt.Errorf("%q does not begin with %s", text, effectPrefix)
+	}
+	e, err := toolroom.ParseEffect(body)
+	if err != nil {
+		return nil, err
+	}
+	p := &EffectPattern{text: text, effect: e}
+	switch e.Kind {
+	case toolroom.EffectNone:
+		return nil, fmt.Errorf("%q: a call without effects is no reason to deny or ask", text)
+	case toolroom.EffectFile:
+		if e.Target != "" && !strings.HasPrefix(e.Target, "/") && !strings.HasPrefix(e.Target, "**/") {
+			return nil, fmt.Errorf("%q: write an absolute path, or **/name for one anywhere", text)
+		}
+	case toolroom.EffectHost:
+		if e.Target == "" || e.Target == "*" {
+			break
+		}
+		if p.host, err = egress.ParseHosts(e.Target); err != nil {
+			return nil, err
+		}
+	case toolroom.EffectSQL:
+		if e.Mode == "" && slices.Contains(sqlVerbs, strings.ToLower(e.Target)) {
+			return nil, fmt.Errorf("%q names a table; for the verb write effect:sql.%s", text, strings.ToLower(e.Target))
+		}
+	case toolroom.EffectCommand:
+		if e.Target != strings.Join(strings.Fields(e.Target), " ") {
+			return nil, fmt.Errorf("%q: write one space between words", text)
+		}
+	}
+	return p, nil
+}
+
+// sqlVerbs are words that people write where a table belongs.
+var sqlVerbs = []string{"select", "insert", "update", "delete", "drop", "truncate", "alter", "create", "grant", "revoke", "merge", "replace"}
+
+// Matches reports whether the pattern selects an effect, or may.
+func (p *EffectPattern) Matches(e toolroom.Effect) bool {
+	want := p.effect
+	switch {
+	case e.Kind != want.Kind:
+		return false
+	case want.Mode != "" && e.Mode != "" && !sameMode(e, want.Mode):
+		return false
+	case want.Target == "" || want.Target == "*" || e.Target == "":
+		return true
+	}
+	switch e.Kind {
+	case toolroom.EffectFile:
+		return matchPath(want.Target, e)
+	case toolroom.EffectHost:
+		return p.host(e.Target)
+	case toolroom.EffectCommand:
+		return matchCommand(want.Target, e.Target)
+	case toolroom.EffectSQL:
+		table := strings.ToLower(want.Target)
+		return matchGlob(table, e.Target) || !strings.Contains(table, ".") && matchGlob(table, e.Target[strings.LastIndexByte(e.Target, '.')+1:])
+	default:
+		return matchGlob(want.Target, e.Target)
+	}
+}
+
+// sameMode takes a connection of which no method is known for any.
+func sameMode(e toolroom.Effect, mode string) bool {
+	return e.Mode == mode || e.Kind == toolroom.EffectHost && e.Mode == "connect"
+}
+
+// matchPath matches ** over folders, which may be none, and * within one.
+// Whoever deletes a folder deletes what is in it.
+func matchPath(pattern string, e toolroom.Effect) bool {
+	if e.Mode == "delete" || e.Mode == "" {
+		literal, _, _ := strings.Cut(pattern, "*")
+		if strings.HasPrefix(literal, strings.TrimSuffix(e.Target, "/")+"/") {
+			return true
+		}
+	}
+	return matchSegments(strings.Split(pattern, "/"), strings.Split(e.Target, "/"))
+}
+
+// unknownWord stands in a command line for a word that is not known.
+const unknownWord = "…"
+
+// Programs are the names of the program that a command line starts: as it is
+// written, and without its folder. One that is not known is "".
+func Programs(line string) []string {
+	program, _, _ := strings.Cut(line, " ")
+	if strings.Contains(program, unknownWord) {
+		return []string{""}
+	}
+	if base := path.Base(program); base != program && program != "" {
+		return []string{program, base}
+	}
+	return []string{program}
+}
+
+// matchCommand matches a pattern of one word against the program, by name or by
+// path, and one of several against the whole line. A word that is not known may
+// be what the pattern says.
+func matchCommand(pattern, line string) bool {
+	_, args, _ := strings.Cut(line, " ")
+	names := Programs(line)
+	if !strings.Contains(pattern, " ") {
+		return slices.ContainsFunc(names, func(name string) bool { return matchGlob(pattern, name) })
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		whole := name + " " + args
+		known, _, unknown := strings.Cut(whole, unknownWord)
+		if unknown {
+			literal, _, _ := strings.Cut(pattern, "*")
+			if strings.HasPrefix(known, literal) || strings.HasPrefix(literal, known) {
+				return true
+			}
+		}
+		return matchGlob(pattern, whole)
+	})
+}
+
+// errOnlyRestricts is why an effect pattern is no pattern of tools.
+var errOnlyRestricts = errors.New("a rule about effects belongs in deny or confirm: it judges calls and selects no tools")
+
+// restrictions reads deny and confirm, in which effects may be named too.
+func (p *parser) restrictions(path string, texts []string) rules {
+	var out rules
+	for i, text := range texts {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !strings.HasPrefix(text, effectPrefix) {
+			out = p.rule(out, at, text)
+			continue
+		}
+		pattern, err := ParseEffectPattern(text)
+		if err != nil {
+			p.problem(at, "%w", err)
+			continue
+		}
+		out = append(out, rule{effect: pattern, text: fmt.Sprintf("%s: %q", at, text)})
+	}
+	return out
+}
+
+// selects reports whether the rule is about the tool, or about a call of it with
+// these effects; then because is the first that it is about.
+func (r *rule) selects(t *toolroom.Tool, effects []toolroom.Effect) (because toolroom.Effect, ok bool) {
+	if r.effect == nil {
+		return because, r.pattern.Catches(t)
+	}
+	i := slices.IndexFunc(effects, r.effect.Matches)
+	if i < 0 {
+		return because, false
+	}
+	return effects[i], true
+}

@@ -1,0 +1,131 @@
+package receipt
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Record is a receipt as it is stored and exported: Body is part of the chain,
+// and has of Detail only the digest. So the details can be taken out without
+// breaking the chain; then Detail is empty.
+type Record struct {
+	Seq    int64           `json:"seq"`
+	Hash   string          `json:"hash"`
+	Body   json.RawMessage `json:"body"`
+	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// Checkpoint is where a chain begins after older receipts were removed: the last
+// receipt that is gone. The signature is by the room's audit key.
+type Checkpoint struct {
+	Seq       int64     `json:"seq"`
+	Hash      string    `json:"hash"`
+	Time      time.Time `json:"time"`
+	Signature []byte    `json:"signature,omitempty"`
+}
+
+// Chain is the end that the next receipt after c is linked to.
+func (c Checkpoint) Chain() Chain { return Chain{c.Seq, c.Hash} }
+
+// body is the form of a receipt in the chain. One that older versions wrote has
+// its details in itself and no digest.
+type body struct {
+	*Receipt
+	Error  *toolroom.Error `json:"error,omitempty"`
+	Digest string          `json:"detail_digest,omitempty"`
+}
+
+// detail is what a redaction takes out: what a caller or tool has put into a
+// receipt, and the hashes from which short texts could be guessed.
+type detail struct {
+	// Salt keeps the digest from telling what the details were.
+	Salt          string          `json:"salt"`
+	Arguments     json.RawMessage `json:"arguments,omitempty"`
+	ArgumentsHash string          `json:"arguments_hash,omitempty"`
+	// Expected repeats arguments.
+	Expected   []toolroom.Effect `json:"expected_effects,omitempty"`
+	Preview    string            `json:"preview,omitempty"`
+	ResultHash string            `json:"result_hash,omitempty"`
+	Message    string            `json:"message,omitempty"`
+	Hint       string            `json:"hint,omitempty"`
+	Details    map[string]any    `json:"details,omitempty"`
+}
+
+// encode never fails on what a tool or caller has put into a receipt: a record
+// without a detail is better than none, and one that can never be stored would
+// hold up all that follow.
+func encode(r Receipt) (inChain, apart []byte, err error) {
+	d := detail{
+		Salt: rand.Text(), Arguments: r.Arguments, ArgumentsHash: r.ArgumentsHash, Expected: r.Expected, Preview: r.Preview, ResultHash: r.ResultHash,
+	}
+	b := body{Receipt: &r}
+	if r.Error != nil {
+		d.Message, d.Hint, d.Details = r.Error.Message, r.Error.Hint, r.Error.Details
+		b.Error = &toolroom.Error{Code: r.Error.Code, Phase: r.Error.Phase, Tool: r.Error.Tool, Retryable: r.Error.Retryable}
+	}
+	r.Arguments, r.ArgumentsHash, r.Expected, r.Preview, r.ResultHash, r.Error, r.Redacted = nil, "", nil, "", "", nil, false
+	if apart, err = json.Marshal(&d); err != nil {
+		if !json.Valid(d.Arguments) {
+			d.Arguments = json.RawMessage(`"(left out: not valid JSON)"`)
+		}
+		d.Details = nil
+		if apart, err = json.Marshal(&d); err != nil {
+			return nil, nil, err
+		}
+	}
+	b.Digest = digestOf(apart)
+	inChain, err = json.Marshal(&b)
+	return inChain, apart, err
+}
+
+// Receipt decodes the record, with Seq and Hash as it is stored under. It checks
+// nothing: see [Chain.Check].
+func (k Record) Receipt() (*Receipt, error) {
+	r := &Receipt{}
+	b := body{Receipt: r}
+	if err := json.Unmarshal(k.Body, &b); err != nil {
+		return nil, fmt.Errorf("decode a stored receipt: %w", err)
+	}
+	r.Error, r.Hash = b.Error, k.Hash
+	if b.Digest == "" {
+		return r, nil
+	}
+	r.Redacted = len(k.Detail) == 0
+	if r.Redacted {
+		return r, nil
+	}
+	var d detail
+	if err := json.Unmarshal(k.Detail, &d); err != nil {
+		return nil, fmt.Errorf("decode the details of a stored receipt: %w", err)
+	}
+	r.Arguments, r.ArgumentsHash, r.Expected, r.Preview, r.ResultHash = d.Arguments, d.ArgumentsHash, d.Expected, d.Preview, d.ResultHash
+	if r.Error != nil {
+		r.Error.Message, r.Error.Hint, r.Error.Details = d.Message, d.Hint, d.Details
+	}
+	return r, nil
+}
+
+// detailFits reports whether the details are those whose digest is in the chain.
+func (k Record) detailFits() bool {
+	var b struct {
+		Digest string `json:"detail_digest"`
+	}
+	if json.Unmarshal(k.Body, &b) != nil {
+		return false
+	}
+	if b.Digest == "" {
+		return len(k.Detail) == 0
+	}
+	return digestOf(k.Detail) == b.Digest
+}
+
+func digestOf(detail []byte) string {
+	sum := sha256.Sum256(detail)
+	return hex.EncodeToString(sum[:])
+}

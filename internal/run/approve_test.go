@@ -1,0 +1,133 @@
+package run_test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/source"
+)
+
+func TestAYesForMoreThanOneCallLetsNoMoreThroughThanWasSaid(t *testing.T) {
+	t.Parallel()
+	ann := toolroom.Identity{Subject: "ann"}
+	call := toolroom.Call{Tool: "rm:it", Arguments: json.RawMessage(`{"path":"a"}`), Identity: ann, Session: "s", NoWait: true}
+	change := func(f func(*toolroom.Call)) toolroom.Call { c := call; f(&c); return c }
+	same, other := change(func(*toolroom.Call) {}), change(func(c *toolroom.Call) { c.Arguments = json.RawMessage(`{"path":"b"}`) })
+	elsewhere := change(func(c *toolroom.Call) { c.Session = "t" })
+	eve := change(func(c *toolroom.Call) { c.Identity.Subject = "eve" })
+	for scope, want := range map[approval.Scope][4]bool{
+		approval.Once:        {false, false, false, false},
+		approval.ThisCall:    {true, false, true, false},
+		approval.ThisSession: {true, true, false, false},
+		approval.Always:      {true, true, true, false},
+	} {
+		t.Run(string(scope), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, confirmAll(t, openStore(t, filepath.Join(t.TempDir(), "db"))))
+			var calls atomic.Int64
+			b.add(tool("rm:it"), counting(&calls))
+			r := b.Run(t.Context(), call)
+			id, _ := r.Error.Details["approval"].(string)
+			if _, err := b.Desk.Answer(t.Context(), id, approval.Answer{Approve: true, Scope: scope}); err != nil {
+				t.Fatal(err)
+			}
+			if scope == approval.Once {
+				b.Run(t.Context(), call) // which uses it up
+			}
+			var got [4]bool
+			for i, c := range []toolroom.Call{same, other, elsewhere, eve} {
+				got[i] = b.Run(t.Context(), c).OK()
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("same, other arguments, other session, eve (-want +got):\n%s", diff)
+			}
+			grants, err := b.Desk.Grants(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range grants {
+				if err := b.Desk.RemoveGrant(t.Context(), g.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r := b.Run(t.Context(), same); r.OK() {
+				t.Error("it ran though the permission was taken back")
+			}
+		})
+	}
+}
+
+func TestAQuestionIsCancelledWithItsCall(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, confirmAll(t, openStore(t, filepath.Join(t.TempDir(), "db"))))
+	var calls atomic.Int64
+	b.add(tool("rm:it"), counting(&calls))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		poll(t, func() (bool, bool) {
+			list, err := b.Desk.List(t.Context(), approval.Pending)
+			return true, err == nil && len(list) == 1
+		})
+		cancel()
+	}()
+	r := b.Run(ctx, toolroom.Call{Tool: "rm:it"})
+	if r.Status != toolroom.StatusCancelled || r.Error.Code != toolroom.CodeCancelled || r.Effects != toolroom.EffectsNone {
+		t.Errorf("got %s with effects %s: %v", r.Status, r.Effects, r.Error)
+	}
+	list, err := b.Desk.List(t.Context(), "")
+	if err != nil || len(list) != 1 || list[0].State != approval.Cancelled {
+		t.Fatalf("the question is %+v, %v", list, err)
+	}
+	if _, err := b.Desk.Answer(t.Context(), list[0].ID, approval.Answer{Approve: true}); toolroom.CodeOf(err) != toolroom.CodeConflict {
+		t.Errorf("it was answered: %v", err)
+	}
+	if calls.Load() != 0 {
+		t.Error("it ran")
+	}
+}
+
+func TestAQuestionSaysWhatTheCallWouldDoWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	store := openStore(t, filepath.Join(t.TempDir(), "db"))
+	b := newBench(t, func(o *run.Options) {
+		confirmAll(t, store)(o)
+		o.Secrets = knowing("hunter2")
+		o.Preview = func(_ context.Context, tool *toolroom.Tool, _ source.Source, req *source.Request) (source.Preview, error) {
+			return source.Preview{Effects: []string{"writes hunter2 to " + tool.ID.String()}, Diff: "+hunter2\n"}, nil
+		}
+	})
+	b.add(tool("file:write"), value(`1`))
+	r := b.Run(t.Context(), toolroom.Call{Tool: "file:write", Arguments: json.RawMessage(`{"text":"hunter2"}`), NoWait: true})
+	id, _ := r.Error.Details["approval"].(string)
+	a, err := b.Desk.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{string(a.Arguments), a.Diff, a.Effects[0]}
+	if diff := cmp.Diff([]string{`{"text":"[secret s/v]"}`, "+[secret s/v]\n", "writes [secret s/v] to file:write"}, got); diff != "" {
+		t.Errorf("question (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnArgumentThatAModelFillsInIsNoConsent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, confirmAll(t, openStore(t, filepath.Join(t.TempDir(), "db"))))
+	var calls atomic.Int64
+	b.add(tool("rm:it"), counting(&calls))
+	for _, args := range []string{
+		`{"confirm":true}`, `{"approved":true,"approval":"yes"}`, `{"inputResponses":{"approval":{"action":"accept","content":{"approve":true}}}}`,
+	} {
+		r := b.Run(t.Context(), toolroom.Call{Tool: "rm:it", Arguments: json.RawMessage(args), NoWait: true})
+		if r.Error == nil || r.Error.Code != toolroom.CodeApprovalRequired || calls.Load() != 0 {
+			t.Errorf("%s: %s %v", args, r.Status, r.Error)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+// Package answer takes the answers that people give by a signed link. Opening
+// the link shows the call and changes nothing, so that the previews that mail
+// and chat programs fetch approve nothing; only the button answers.
+package answer
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/approval/hook"
+)
+
+//go:embed answer.html
+var pageText string
+
+var page = template.Must(template.New("answer").Parse(pageText))
+
+// maxForm bounds an answer, in bytes.
+const maxForm = 16 << 10
+
+// Desk is where links lead.
+type Desk interface {
+	OpenLink(ctx context.Context, token string) (*approval.Approval, string, error)
+	Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error)
+}
+
+// view is what the page shows.
+type view struct {
+	*approval.Approval
+	Error  string
+	Hint   string
+	Scopes []approval.Scope
+}
+
+// New serves the paths below [hook.AnswerPath]. The token in the path is all
+// that shows who answers: no other proof is asked for.
+func New(desk Desk, log *slog.Logger) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+hook.AnswerPath+"{token}", func(w http.ResponseWriter, r *http.Request) {
+		a, _, err := desk.OpenLink(r.Context(), r.PathValue("token"))
+		show(w, log, a, err)
+	})
+	mux.HandleFunc("POST "+hook.AnswerPath+"{token}", func(w http.ResponseWriter, r *http.Request) {
+		a, name, err := desk.OpenLink(r.Context(), r.PathValue("token"))
+		if err != nil {
+			show(w, log, nil, err)
+			return
+		}
+		answer, err := read(w, r)
+		if err == nil {
+			answer.By, answer.Hook = "hook:"+name, name
+			var done *approval.Approval
+			if done, err = desk.Answer(r.Context(), a.ID, answer); err == nil {
+				a = done
+			}
+		}
+		show(w, log, a, err)
+	})
+	return secure(mux)
+}
+
+func read(w http.ResponseWriter, r *http.Request) (approval.Answer, error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		return approval.Answer{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the answer cannot be read: %w", err)
+	}
+	// What is in the URL is no answer: a link must not be able to bring one.
+	answer := approval.Answer{Comment: r.PostForm.Get("comment"), Scope: approval.Scope(r.PostForm.Get("scope"))}
+	switch r.PostForm.Get("answer") {
+	case "approve":
+		answer.Approve = true
+	case "decline":
+	default:
+		return answer, toolroom.Errorf(toolroom.CodeInvalidArguments, "the answer does not say whether to approve")
+	}
+	return answer, nil
+}
+
+func show(w http.ResponseWriter, log *slog.Logger, a *approval.Approval, err error) {
+	status := http.StatusOK
+	v := view{Approval: a}
+	if a != nil && a.State == approval.Pending {
+		v.Scopes = a.Terms.Scopes
+		if len(v.Scopes) == 0 {
+			v.Scopes = approval.Scopes()
+		}
+	}
+	if err != nil {
+		e := toolroom.AsError(err)
+		status, v.Error, v.Hint = e.Code.Info().HTTPStatus, e.Message, e.Hint
+		if errors.Is(err, context.Canceled) {
+			return
+		}
+	}
+	w.WriteHeader(status)
+	if err := page.Execute(w, v); err != nil {
+		log.Warn("an approval could not be shown", "error", err)
+	}
+}
+
+// secure keeps the token out of logs and caches of others, and the page out of
+// frames in which a click could be stolen.
+func secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Robots-Tag", "noindex, nofollow")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}

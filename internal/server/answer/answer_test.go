@@ -1,0 +1,173 @@
+package answer_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/approval/hook"
+	"github.com/toolroom/toolroom/internal/server/answer"
+	"github.com/toolroom/toolroom/internal/store/sqlite"
+)
+
+type fixture struct {
+	desk    *approval.Desk
+	asked   *approval.Approval
+	handler http.Handler
+	now     time.Time
+}
+
+func open(t *testing.T, terms approval.Terms) *fixture {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	f := &fixture{now: time.Now()}
+	f.desk = approval.NewDesk(store, approval.DeskOptions{
+		Now:   func() time.Time { return f.now },
+		Terms: func(string) approval.Terms { return terms },
+	})
+	f.asked, err = f.desk.Request(t.Context(), approval.Approval{
+		Digest: "d", Tool: "payments:send", Arguments: json.RawMessage(`{"to":"<script>alert(1)</script>"}`),
+		Identity: toolroom.Identity{Subject: "ann"}, Effects: []string{"sends 5 EUR"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.handler = answer.New(f.desk, slog.New(slog.DiscardHandler))
+	return f
+}
+
+func (f *fixture) do(method, target string, form url.Values) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	f.handler.ServeHTTP(w, r)
+	return w
+}
+
+func (f *fixture) state(t *testing.T) approval.State {
+	t.Helper()
+	a, err := f.desk.Get(t.Context(), f.asked.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.State
+}
+
+var yes = url.Values{"answer": {"approve"}}
+
+func TestALinkThatIsOpenedShowsTheCallAndApprovesNothing(t *testing.T) {
+	t.Parallel()
+	f := open(t, approval.Terms{})
+	link := hook.AnswerPath + f.desk.Link(f.asked, "ops")
+	for range 3 { // a mail scanner, a chat preview, the person
+		w := f.do(http.MethodGet, link+"?answer=approve", nil)
+		if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "sends 5 EUR") || !strings.Contains(body, "<form") || strings.Contains(body, "<script>") {
+			t.Errorf("%d %s", w.Code, body)
+		}
+		for name, want := range map[string]string{"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s is %q", name, got)
+			}
+		}
+	}
+	f.do(http.MethodHead, link, nil)
+	for _, other := range []string{http.MethodPut, http.MethodDelete, http.MethodOptions} {
+		if w := f.do(other, link, yes); w.Code != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d", other, w.Code)
+		}
+	}
+	// A link may not carry the answer itself.
+	if w := f.do(http.MethodPost, link+"?answer=approve", nil); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("an answer in the URL: %d", w.Code)
+	}
+	if f.state(t) != approval.Pending {
+		t.Errorf("it is %s", f.state(t))
+	}
+}
+
+func TestTheButtonAnswersOnce(t *testing.T) {
+	t.Parallel()
+	f := open(t, approval.Terms{})
+	link := hook.AnswerPath + f.desk.Link(f.asked, "ops")
+	if w := f.do(http.MethodPost, link, yes); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "<form") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	a, err := f.desk.Get(t.Context(), f.asked.ID)
+	if err != nil || a.State != approval.Approved || a.By != "hook:ops" || a.Scope != approval.Once {
+		t.Fatalf("it is %+v, %v", a, err)
+	}
+	if w := f.do(http.MethodPost, link, url.Values{"answer": {"decline"}}); w.Code != http.StatusConflict {
+		t.Errorf("a second answer: %d", w.Code)
+	}
+	if f.state(t) != approval.Approved {
+		t.Errorf("it is %s now", f.state(t))
+	}
+}
+
+func TestAttacksOnLinks(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		terms approval.Terms
+		token func(*fixture) string
+		form  url.Values
+		want  int
+	}{
+		"made up":      {approval.Terms{}, func(f *fixture) string { return f.asked.ID }, yes, 403},
+		"without seal": {approval.Terms{}, func(f *fixture) string { return strings.Split(f.desk.Link(f.asked, "ops"), ".")[0] }, yes, 403},
+		"of another server": {approval.Terms{}, func(f *fixture) string {
+			return approval.NewDesk(nil, approval.DeskOptions{}).Link(f.asked, "ops")
+		}, yes, 403},
+		"a hook that may not answer": {approval.Terms{Approvers: []string{"hook:cfo"}}, func(f *fixture) string { return f.desk.Link(f.asked, "ops") }, yes, 403},
+		"more than may be approved": {
+			approval.Terms{Scopes: []approval.Scope{approval.Once}},
+			func(f *fixture) string { return f.desk.Link(f.asked, "ops") },
+			url.Values{"answer": {"approve"}, "scope": {"always"}},
+			422,
+		},
+		"too late": {approval.Terms{}, func(f *fixture) string {
+			token := f.desk.Link(f.asked, "ops")
+			f.now = f.asked.Expires
+			return token
+		}, yes, 403},
+		"a body without end": {approval.Terms{}, func(f *fixture) string { return f.desk.Link(f.asked, "ops") }, url.Values{"answer": {"approve"}, "comment": {strings.Repeat("x", 1<<20)}}, 422},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := open(t, tt.terms)
+			w := f.do(http.MethodPost, hook.AnswerPath+tt.token(f), tt.form)
+			if w.Code != tt.want {
+				t.Errorf("%d %s", w.Code, w.Body)
+			}
+			if s := f.state(t); s != approval.Pending && s != approval.Expired {
+				t.Errorf("it is %s", s)
+			}
+		})
+	}
+}
+
+func TestOneLinkIsOnePerson(t *testing.T) {
+	t.Parallel()
+	f := open(t, approval.Terms{People: 2})
+	ops := hook.AnswerPath + f.desk.Link(f.asked, "ops")
+	if w := f.do(http.MethodPost, ops, yes); w.Code != http.StatusOK {
+		t.Fatal(w.Body)
+	}
+	if w := f.do(http.MethodPost, ops, yes); w.Code != http.StatusConflict || f.state(t) != approval.Pending {
+		t.Errorf("the same link again: %d, and it is %s", w.Code, f.state(t))
+	}
+	if w := f.do(http.MethodPost, hook.AnswerPath+f.desk.Link(f.asked, "cfo"), yes); w.Code != http.StatusOK || f.state(t) != approval.Approved {
+		t.Errorf("another link: %d, and it is %s", w.Code, f.state(t))
+	}
+}

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/toolroom/toolroom/internal/approval"
+)
+
+// approvalPoll is how often the store is asked for questions and answers of
+// other processes.
+const approvalPoll = 500 * time.Millisecond
+
+func (s *Server) routeApprovalEvents() {
+	register(s, huma.Operation{
+		OperationID: "follow-approvals", Method: http.MethodGet, Path: "/approvals/events", Tags: []string{"approvals"},
+		Summary: "Follow questions to people: those that are pending, then each change",
+		Responses: map[string]*huma.Response{"200": {Description: "Events named for the approval's state, each with the whole approval", Content: map[string]*huma.MediaType{
+			eventStream: {Schema: &huma.Schema{Type: huma.TypeString}},
+		}}},
+	}, s.followApprovals)
+}
+
+func (s *Server) followApprovals(ctx context.Context, in *Exchange) (*raw, error) {
+	if s.o.Desk == nil {
+		return nil, noDesk()
+	}
+	return &raw{Body: func(huma.Context) {
+		out := openStream(in.w, s.o.KeepAlive)
+		defer out.close()
+		votes := map[string]int{} // of the questions that are open, as they were sent
+		tick := time.NewTicker(approvalPoll)
+		defer tick.Stop()
+		for s.sendApprovals(ctx, out, votes) == nil {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}}, nil
+}
+
+// sendApprovals sends what has changed since the last time. A store that is
+// busy is asked again later; an error means that the client has gone.
+func (s *Server) sendApprovals(ctx context.Context, out *stream, votes map[string]int) error {
+	pending, err := s.o.Desk.List(ctx, approval.Pending)
+	if err != nil {
+		return ctx.Err()
+	}
+	open := map[string]bool{}
+	for _, a := range pending {
+		if !seesApproval(ctx, a) {
+			continue
+		}
+		open[a.ID] = true
+		if n, sent := votes[a.ID]; sent && n == len(a.Votes) {
+			continue
+		}
+		if err := out.send(string(a.State), a); err != nil {
+			return err
+		}
+		votes[a.ID] = len(a.Votes)
+	}
+	for id := range votes {
+		if open[id] {
+			continue
+		}
+		a, err := s.o.Desk.Get(ctx, id)
+		if err != nil && !isNotFound(err) {
+			return ctx.Err()
+		}
+		delete(votes, id)
+		if err != nil {
+			continue
+		}
+		if err := out.send(string(a.State), a); err != nil {
+			return err
+		}
+	}
+	return nil
+}

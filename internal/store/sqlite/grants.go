@@ -1,0 +1,62 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+)
+
+const grantColumns = "id, approval, scope, tool, identity, session, digest, given_by, created, expires"
+
+// insertGrant stores a grant in the transaction of the answer that gave it.
+func insertGrant(ctx context.Context, tx *sql.Tx, g *approval.Grant) error {
+	identity, err := jsonText(g.Identity)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO grants (caller, "+grantColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		approval.Caller(g.Identity), g.ID, g.Approval, string(g.Scope), g.Tool, identity, g.Session, g.Digest, g.By,
+		instant(g.Created), instant(g.Expires))
+	return err
+}
+
+// Grants implements [approval.Store].
+func (s *Store) Grants(ctx context.Context, tool, caller string, now time.Time) ([]*approval.Grant, error) {
+	query, args := "SELECT "+grantColumns+" FROM grants WHERE (expires = 0 OR expires > ?)", []any{instant(now)}
+	if tool != "" {
+		query, args = query+" AND tool = ?", append(args, tool)
+	}
+	if caller != "" {
+		query, args = query+" AND caller = ?", append(args, caller)
+	}
+	list, err := selectAll(ctx, s.reader, scanGrant, query+" ORDER BY seq", args...)
+	return list, s.fail(ctx, "read standing approvals", err)
+}
+
+// RemoveGrant implements [approval.Store].
+func (s *Store) RemoveGrant(ctx context.Context, id string) error {
+	return s.write(ctx, "remove a standing approval", func(tx *sql.Tx) error {
+		done, err := tx.ExecContext(ctx, "DELETE FROM grants WHERE id = ?", id)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); n > 0 || err != nil {
+			return err
+		}
+		return toolroom.Errorf(toolroom.CodeNotFound, "there is no standing approval %q", id).
+			WithHint("list them with: toolroom approve rules")
+	})
+}
+
+func scanGrant(row scanner) (*approval.Grant, error) {
+	g := &approval.Grant{}
+	err := row.Scan(&g.ID, &g.Approval, &g.Scope, &g.Tool, jsonColumn{&g.Identity}, &g.Session, &g.Digest, &g.By,
+		timeColumn{&g.Created}, timeColumn{&g.Expires})
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}

@@ -1,0 +1,54 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom/internal/store"
+	"github.com/toolroom/toolroom/internal/taint"
+)
+
+var taintTests = []test{
+	{"labels of a session stay with it and its owner, also after reopening", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		one, two := taint.Mark{Label: "private", Tool: "a:x"}, taint.Mark{Label: "untrusted", Tool: "b:y"}
+		must(t, s.AddTaints(t.Context(), "ann", "s1", []taint.Mark{one, two}, start))
+		must(t, s.AddTaints(t.Context(), "ann", "s2", []taint.Mark{two}, start))
+		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+			wantMarks(t, name, s, "ann", "s1", time.Time{}, one, two)
+			wantMarks(t, name, s, "ann", "s2", time.Time{}, two)
+			wantMarks(t, name, s, "bob", "s1", time.Time{})
+			wantMarks(t, name, s, "ann", "", time.Time{})
+		}
+	}},
+	{"a label that is read again is as new as then, and never older", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		one := taint.Mark{Label: "private", Tool: "a:x"}
+		must(t, s.AddTaints(t.Context(), "ann", "", []taint.Mark{one}, start))
+		wantMarks(t, "at the time", s, "ann", "", start, one)
+		wantMarks(t, "later", s, "ann", "", start.Add(time.Second))
+		must(t, s.AddTaints(t.Context(), "ann", "", []taint.Mark{one}, start.Add(time.Minute)))
+		must(t, s.AddTaints(t.Context(), "ann", "", []taint.Mark{one}, start))
+		wantMarks(t, "read again", s, "ann", "", start.Add(time.Second), one)
+	}},
+	{"many can add the same at once", func(t *testing.T, b Backend) {
+		one := taint.Mark{Label: "private", Tool: "a:x"}
+		if wins := race(t, b, func(s store.Store, _ int) bool {
+			return s.AddTaints(t.Context(), "ann", "s", []taint.Mark{one}, start) == nil
+		}); wins != racers {
+			t.Errorf("%d of %d could", wins, racers)
+		}
+		wantMarks(t, "after all", b.Open(t), "ann", "s", time.Time{}, one)
+	}},
+}
+
+func wantMarks(t *testing.T, what string, s store.Store, owner, session string, since time.Time, want ...taint.Mark) {
+	t.Helper()
+	got, err := s.Taints(t.Context(), owner, session, since)
+	must(t, err)
+	if diff := cmp.Diff(taint.Sorted(want), taint.Sorted(got)); diff != "" && len(want)+len(got) > 0 {
+		t.Errorf("%s, %s of %s (-want +got):\n%s", what, session, owner, diff)
+	}
+}

@@ -1,0 +1,207 @@
+package room
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/secret/command"
+	"github.com/toolroom/toolroom/internal/secret/environ"
+	"github.com/toolroom/toolroom/internal/secret/keyring"
+	"github.com/toolroom/toolroom/internal/secret/kubernetes"
+	"github.com/toolroom/toolroom/internal/secret/vaultkv"
+)
+
+// secretsKey is the key of the encrypted file, nil where it lies beside it.
+func (r *Room) secretsKey(ctx context.Context, k config.SecretsKey) ([]byte, error) {
+	var text, place string
+	switch {
+	case k.File != "":
+		place = "secrets.key.file"
+		data, err := os.ReadFile(r.folder(k.File))
+		if err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", place, err)
+		}
+		text = string(data)
+	case k.Env != "":
+		place = "secrets.key.env"
+		text, _ = r.lookupEnv(k.Env)
+		if text == "" {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: the variable %s is not set", place, k.Env)
+		}
+	case k.Keyring != "":
+		place = "secrets.key.keyring"
+		var err error
+		if text, err = (&keyring.Store{}).Key(ctx, k.Keyring); err != nil {
+			return nil, fmt.Errorf("%s: %w", place, err)
+		}
+	default:
+		return nil, nil
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	if err != nil || len(key) != secret.KeyBytes {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is no key: it needs %d bytes in base64", place, secret.KeyBytes).
+			WithHint("make one: head -c %d /dev/urandom | base64", secret.KeyBytes)
+	}
+	return key, nil
+}
+
+// keeperOptions are those that the config asks for.
+func (r *Room) keeperOptions(s config.Secrets) secret.KeeperOptions {
+	backends := map[string]secret.Backend{}
+	for name, store := range s.Stores {
+		backends[name] = r.backend(store)
+	}
+	scopes := map[string]secret.Scope{}
+	for name, scope := range s.Scopes {
+		scopes[name] = secret.Scope{Backend: backends[scope.Store], Values: scope.Values}
+	}
+	return secret.KeeperOptions{
+		Scopes: scopes, LookupEnv: r.lookupEnv, Variables: s.Variables, TTL: s.TTL, Log: r.log,
+	}
+}
+
+func (r *Room) backend(s config.SecretStore) secret.Backend {
+	switch {
+	case s.Vault != nil:
+		return vaultkv.New(r.vaultOptions(s.Vault))
+	case s.Kubernetes != nil:
+		k := s.Kubernetes
+		return kubernetes.New(kubernetes.Options{
+			Address: k.Address, Namespace: k.Namespace, TokenFile: k.TokenFile, CAFile: k.CAFile,
+			Secret: secret.Template(k.Secret), Own: secret.Template(k.OwnSecret), Key: secret.Template(k.Key),
+		})
+	case s.Command != nil:
+		return command.New(command.Options{
+			Argv: templates(s.Command.Argv), Own: templates(s.Command.OwnArgv),
+			Env: proc.Environ(r.o.Environ, s.Command.Env), Dir: r.folder("."),
+			Timeout: s.Command.Timeout, Owner: r.owner,
+		})
+	case s.Environment != nil:
+		return environ.New(environ.Options{
+			Variable: secret.Template(s.Environment.Variable), Allow: s.Environment.Allow, Lookup: r.lookupEnv,
+		})
+	default:
+		return &keyring.Store{Service: s.Keyring.Service}
+	}
+}
+
+func (r *Room) vaultOptions(v *config.VaultStore) vaultkv.Options {
+	o := vaultkv.Options{
+		Address: v.Address, Namespace: v.Namespace, Mount: v.Mount,
+		Path: secret.Template(v.Path), Own: secret.Template(v.OwnPath), Field: secret.Template(v.Field),
+	}
+	switch {
+	case v.AppRole != nil:
+		o.AppRole = &vaultkv.AppRole{Mount: v.AppRole.Mount, Role: v.AppRole.RoleID, Secret: r.credential(v.AppRole.SecretID)}
+	case v.Kubernetes != nil:
+		file := v.Kubernetes.TokenFile
+		if file == "" {
+			file = kubernetes.TokenFile
+		}
+		o.Kubernetes = &vaultkv.Kubernetes{Mount: v.Kubernetes.Mount, Role: v.Kubernetes.Role, TokenFile: file}
+	default:
+		o.Token = r.credential(v.Token)
+	}
+	return o
+}
+
+// credential gives what opens a store. It is in the encrypted file or the
+// environment: a store that needs another one to be opened would go in circles.
+func (r *Room) credential(reference string) func(context.Context) (string, error) {
+	first := secret.NewKeeper(r.secrets, secret.KeeperOptions{LookupEnv: r.lookupEnv})
+	return func(ctx context.Context) (string, error) {
+		if reference == "" { // an AppRole may need no secret id
+			return "", nil
+		}
+		return first.Resolve(ctx, reference)
+	}
+}
+
+func templates(words []string) []secret.Template {
+	out := make([]secret.Template, len(words))
+	for i, word := range words {
+		out[i] = secret.Template(word)
+	}
+	return out
+}
+
+// checkKeyrings looks whether a keyring that the config names answers.
+func (r *Room) checkKeyrings(ctx context.Context) []Check {
+	s := r.Config().Secrets
+	used := s.Key.Keyring != ""
+	for _, store := range s.Stores {
+		used = used || store.Keyring != nil
+	}
+	if !used {
+		return nil
+	}
+	c := Check{Name: "keyring", Status: CheckOK, Detail: "it answers"}
+	if err := keyring.Probe(ctx); err != nil {
+		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), toolroom.AsError(err).Hint
+	}
+	return []Check{c}
+}
+
+// grants decide for whom the secrets of a source are used.
+type grants map[string][]grant // by namespace
+
+type grant struct {
+	scope   string
+	tools   []policy.Pattern
+	callers []string
+}
+
+func newGrants(c *config.Config) (grants, error) {
+	g, groups := grants{}, c.Tools.AllGroups()
+	for name, s := range c.Sources {
+		for _, scope := range s.Scopes() {
+			rule, ok := c.Secrets.Scopes[scope]
+			if !ok || len(rule.Tools)+len(rule.Callers) == 0 {
+				continue
+			}
+			one := grant{scope: scope, callers: rule.Callers}
+			for _, text := range rule.Tools {
+				pattern, err := policy.ParsePattern(text, groups)
+				if err != nil {
+					return nil, err
+				}
+				one.tools = append(one.tools, pattern)
+			}
+			g[name] = append(g[name], one)
+		}
+	}
+	return g, nil
+}
+
+// narrow denies what the policy permits where a secret would be used for a tool
+// or a caller that it is not for.
+func (g grants) narrow(d policy.Decision, r policy.Request) policy.Decision {
+	if d.Effect == policy.Deny {
+		return d
+	}
+	for _, one := range g[r.Tool.ID.Namespace] {
+		key := "secrets.scopes." + one.scope
+		if len(one.tools) > 0 && !policy.AnyMatches(one.tools, r.Tool) {
+			return d.Then(policy.Step{Layer: key, Effect: policy.Deny, Rule: key + ".tools: it does not name " + r.Tool.ID.String(), Hint: "the source uses that secret for each of its tools; add the tool there"})
+		}
+		if len(one.callers) > 0 && !one.grants(r.Who) {
+			return d.Then(policy.Step{Layer: key, Effect: policy.Deny, Rule: key + ".callers: it does not name " + r.Who.Key(), Hint: "ask the operator for the grant"})
+		}
+	}
+	return d
+}
+
+func (g grant) grants(who toolroom.Identity) bool {
+	return slices.Contains(g.callers, who.Key()) || slices.ContainsFunc(who.Groups, func(group string) bool {
+		return slices.Contains(g.callers, "group:"+group)
+	})
+}
