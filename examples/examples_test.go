@@ -2,6 +2,7 @@
 package examples
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -15,7 +16,7 @@ func TestExamplesPrintWhatTheySay(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	// One build for all: go run would link them one by one.
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./basic", "./chain", "./discovery", "./streaming", "./full")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./basic", "./chain", "./discovery", "./streaming", "./full", "./codemode", "./mcp-folder")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the examples: %v\n%s", err, out)
 	}
@@ -45,6 +46,14 @@ func TestExamplesPrintWhatTheySay(t *testing.T) {
 			`chunk "piece 2"`,
 			"done finished",
 		},
+		"codemode": {
+			"report.py made 10 calls",
+			"todo.txt 8 cc2a888",
+			"shopping.txt 4 8d958c4",
+			"report.ts made 10 calls",
+			"todo.txt 8 cc2a888",
+			"shopping.txt 4 8d958c4",
+		},
 		"full": {
 			"tool code:execute builtin",
 			"tool git:git cli",
@@ -65,6 +74,7 @@ func TestExamplesPrintWhatTheySay(t *testing.T) {
 			}
 			run := exec.CommandContext(t.Context(), filepath.Join(bin, program))
 			run.Dir = name
+			run.Env = append(os.Environ(), "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 			out, err := run.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)

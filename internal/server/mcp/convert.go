@@ -133,7 +133,7 @@ func withNotifications(ctx context.Context, live func() *exchange) context.Conte
 			progress(e.Progress.Done, e.Progress.Total, e.Progress.Message)
 		case toolroom.EventChunk:
 			steps++ // progress must grow with each notification
-			progress(steps, 0, string(bytes.Trim(e.Chunk, `"`)))
+			progress(steps, 0, chunkText(e.Chunk))
 		case toolroom.EventApproval:
 			steps++
 			progress(steps, 0, fmt.Sprintf("approval %s is %s: %s", e.Approval.ID, e.Approval.State, e.Approval.Reason))
@@ -144,4 +144,14 @@ func withNotifications(ctx context.Context, live func() *exchange) context.Conte
 			}
 		}
 	})
+}
+
+// chunkText is a chunk for people: a text without its quotes, what a program
+// printed, anything else as JSON.
+func chunkText(chunk json.RawMessage) string {
+	var printed struct{ Stream, Text string }
+	if json.Unmarshal(chunk, &printed) == nil && printed.Stream != "" {
+		return printed.Text
+	}
+	return string(bytes.Trim(chunk, `"`))
 }
