@@ -44,6 +44,13 @@ type Notifier interface {
 	Notify(changed func())
 }
 
+// Isolator is implemented by sources that hold each call to
+// [Request.Isolation]. A call of any other source that needs some is refused.
+type Isolator interface {
+	// Isolates does nothing.
+	Isolates()
+}
+
 // Describer is implemented by sources that can say what they are, for search
 // and for people.
 type Describer interface {
@@ -123,6 +130,10 @@ type Request struct {
 	// in call, tool and time, may block for backpressure, and does nothing
 	// after the call has ended. It is never nil.
 	Emit func(toolroom.Event)
+	// Isolation is the least isolation that policy lets the call run in, in the
+	// words of package policy; empty asks for none. Only an [Isolator] is given
+	// one.
+	Isolation string
 	// Ask puts questions to the client that made the call. It is never nil.
 	Ask Asker
 }

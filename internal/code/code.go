@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/source"
@@ -177,7 +178,7 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	if job.Sandbox.Profile == "" {
 		job.Sandbox.Profile = sandbox.Standard
 	}
-	candidates, err := s.candidates(ctx, r, job.Sandbox)
+	candidates, err := s.candidates(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation)})
 	if err != nil {
 		return nil, err
 	}
@@ -251,6 +252,10 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 	}
 	return out, nil
 }
+
+// Isolates says that programs run only on engines that are as strong as policy
+// asks: see [source.Isolator].
+func (s *Service) Isolates() {}
 
 // Close ends the engines.
 func (s *Service) Close() error {

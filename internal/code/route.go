@@ -9,6 +9,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/nearest"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -21,9 +22,27 @@ type candidate struct {
 // hostRuntime must be asked for by name, and allowed by the config.
 const hostRuntime = "host"
 
+// need is what an engine must hold to run a program.
+type need struct {
+	spec      sandbox.Spec
+	isolation policy.Isolation // the least; empty is none
+}
+
+// check tells why an engine does not hold it, nil when it does.
+func (n need) check(name string, p sandbox.Probe) error {
+	if err := sandbox.Check(name, p, n.spec); err != nil {
+		return err
+	}
+	if policy.Walls(p.Isolation).Holds(n.isolation) {
+		return nil
+	}
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy lets programs run in %s or stronger, and %s runs them in %s", n.isolation, name, p.Isolation)
+	return e.WithHint("choose another runtime (toolroom doctor shows what each has), or see which rule asks for it: toolroom policy explain %s", Tool)
+}
+
 // candidates are the engines to try, in their order; never none. An engine or a
 // runtime that is named is the only one.
-func (s *Service) candidates(ctx context.Context, r *Request, spec sandbox.Spec) ([]candidate, error) {
+func (s *Service) candidates(ctx context.Context, r *Request, n need) ([]candidate, error) {
 	name := r.Engine
 	if r.Runtime != "" {
 		if name != "" && name != "auto" && name != r.Runtime {
@@ -33,7 +52,7 @@ func (s *Service) candidates(ctx context.Context, r *Request, spec sandbox.Spec)
 		name = r.Runtime
 	}
 	if name != "" && name != "auto" {
-		return s.named(ctx, r, name, spec)
+		return s.named(ctx, r, name, n)
 	}
 	var list []candidate
 	var missing []string
@@ -47,7 +66,7 @@ func (s *Service) candidates(ctx context.Context, r *Request, spec sandbox.Spec)
 			missing = append(missing, fmt.Sprintf("%s: %s", e.Name(), p.Reason))
 			continue
 		}
-		if err := sandbox.Check(e.Name(), p, spec); err != nil {
+		if err := n.check(e.Name(), p); err != nil {
 			refused = err
 			missing = append(missing, err.Error())
 			continue
@@ -71,7 +90,7 @@ func (s *Service) candidates(ctx context.Context, r *Request, spec sandbox.Spec)
 	return list, nil
 }
 
-func (s *Service) named(ctx context.Context, r *Request, name string, spec sandbox.Spec) ([]candidate, error) {
+func (s *Service) named(ctx context.Context, r *Request, name string, n need) ([]candidate, error) {
 	var names []string
 	for _, e := range s.o.Engines {
 		if e.Name() != name {
@@ -85,7 +104,7 @@ func (s *Service) named(ctx context.Context, r *Request, name string, spec sandb
 		if !slices.Contains(e.Languages(), r.Language) {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s does not run %s, only %s", name, r.Language, strings.Join(e.Languages(), ", "))
 		}
-		if err := sandbox.Check(name, e.Probe(ctx), spec); err != nil {
+		if err := n.check(name, e.Probe(ctx)); err != nil {
 			return nil, err
 		}
 		return []candidate{{e, "it was asked for"}}, nil

@@ -35,6 +35,27 @@ func strengths() map[Isolation]int {
 	}
 }
 
+// Walls is the strength of what a sandbox says stands around a program: names
+// joined by +, such as wasm+ns+landlock+seccomp, none or docker(runc). The
+// strongest wall counts; one that is not known counts as none.
+func Walls(text string) Isolation {
+	known, strongest := strengths(), IsolationNone
+	for name := range strings.SplitSeq(text, "+") {
+		name, _, _ = strings.Cut(name, "(")
+		wall := Isolation(name)
+		switch name {
+		case "ns":
+			wall = IsolationContainer
+		case "landlock", "seccomp":
+			wall = IsolationProcess
+		}
+		if known[wall] > known[strongest] {
+			strongest = wall
+		}
+	}
+	return strongest
+}
+
 // ParseIsolation reads a word. The error names the nearest one.
 func ParseIsolation(text string) (Isolation, error) {
 	known := strengths()

@@ -158,3 +158,17 @@ func FuzzParsePattern(f *testing.F) {
 		}
 	})
 }
+
+func TestTheStrongestWallCounts(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Isolation{
+		"": IsolationNone, "none": IsolationNone, "paper+cgroup": IsolationNone, "seccomp": IsolationProcess, "landlock+seccomp": IsolationProcess,
+		"ns+net+landlock+seccomp": IsolationContainer, "wasm": IsolationContainer, "docker(runc)": IsolationContainer, "docker(runc)+seccomp": IsolationContainer,
+		"gvisor(systrap)": IsolationGVisor, "kata": IsolationVM, "ns+firecracker": IsolationVM,
+	} {
+		got := Walls(text)
+		if !got.Holds(want) || !want.Holds(got) {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}

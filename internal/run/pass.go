@@ -288,13 +288,20 @@ func (p *pass) decide() error {
 		}
 		e.Hint = p.decision.Hint
 		return e
-	case !asked.Isolation.Holds(p.decision.Isolation):
+	case !asked.Isolation.Holds(p.decision.Isolation) && !p.isolates():
 		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s may only run in %s or stronger, and it would run in %s", p.tool, p.decision.Isolation, cmp.Or(asked.Isolation, policy.IsolationNone))
 		e.Details = map[string]any{"isolation": p.decision.Isolation}
 		return e.WithHint("see which rule asks for it: toolroom policy explain %s", p.tool)
 	default:
 		return p.checkScopes()
 	}
+}
+
+// isolates reports whether the source itself holds the call to what policy asks:
+// what it will run in is not known yet.
+func (p *pass) isolates() bool {
+	_, ok := source.As[source.Isolator](p.entry.Source)
+	return ok
 }
 
 // policyContext is what this call brings to a decision.

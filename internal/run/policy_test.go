@@ -10,6 +10,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/source"
 )
 
 // deciderFunc decides by a function.
@@ -72,5 +73,34 @@ func TestTheDeciderIsToldOfTheCall(t *testing.T) {
 	}
 	if got.Surface != "mcp" || got.Session != "s" || got.Time.IsZero() || got.Budget.Calls != toolroom.DefaultMaxCalls || got.Budget.Bytes != toolroom.DefaultMaxBytes {
 		t.Errorf("%+v", got)
+	}
+}
+
+// isolator is a source that holds a call to the isolation that it is asked for.
+type isolator struct {
+	source.Source
+	asked string
+}
+
+func (*isolator) Isolates() {}
+
+func (i *isolator) Call(_ context.Context, req *source.Request) (*source.Output, error) {
+	i.asked = req.Isolation
+	return &source.Output{Value: []byte("1")}, nil
+}
+
+func TestASourceThatIsolatesIsToldHowMuch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *run.Options) {
+		o.Policy = deciderFunc(func(policy.Request) policy.Decision {
+			return policy.Decision{Effect: policy.Allow, Rule: "r", Isolation: policy.IsolationGVisor}
+		})
+	})
+	src := &isolator{}
+	if err := b.Catalog.SetProvider("a", src, []toolroom.Tool{tool("a:b")}); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"}); !r.OK() || src.asked != "gvisor" {
+		t.Errorf("it was asked for %q: %v", src.asked, r.Error)
 	}
 }

@@ -47,6 +47,7 @@ func (p *pass) run() error {
 			Arguments:      p.call.Arguments,
 			Identity:       p.call.Identity,
 			IdempotencyKey: p.call.IdempotencyKey,
+			Isolation:      string(p.decision.Isolation),
 			Emit:           p.emit,
 			Ask:            asker,
 		},

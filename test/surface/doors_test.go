@@ -83,6 +83,14 @@ func doors() []door {
 			}
 			return string(r.Value) == "true"
 		}},
+		{name: "code mode", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
+			program := room.Program{Language: "shell", Runtime: "host", Profile: "dev", Code: "tool " + a.spelled + " '" + a.arguments + "' || exit 7"}
+			r, err := f.room.Execute(t.Context(), toolroom.Call{Identity: a.who}, program)
+			if err != nil || r.Execution == nil || len(r.Execution.Calls) != 1 || r.Execution.Exit != 0 && r.Execution.Exit != 7 {
+				t.Fatalf("the program did not make the call: %v, %+v", err, r)
+			}
+			return r.Error == nil
+		}},
 	}
 }
 

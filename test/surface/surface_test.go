@@ -20,6 +20,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/server"
@@ -29,11 +30,12 @@ import (
 const configText = `
 server: {listen: "127.0.0.1:0"}
 limits: {approval_wait: 1ms}
+code: {host: true}
 tools:
   profile: messaging
-  allow: ["issues.*", "shell.*", "relay.*", "notes.*"]
+  allow: ["issues.*", "shell.*", "relay.*", "notes.*", "code.*"]
   deny: ["browser.*"]
-  agents: {fast: {profile: minimal, allow: ["relay.*"]}}
+  agents: {fast: {profile: minimal, allow: ["relay.*", "code.*"]}}
   providers: {ollama: {deny: ["web.fetch"]}}
   skills: {reader: {permissions: {tools: ["web.fetch", "relay.*"]}}}
   hooks: [{tool: issues.close, action: confirm}]
@@ -44,6 +46,14 @@ policy:
     - '@id("no-etc") forbid(principal, action, resource == Tool::"shell:exec") when { context.arguments.command like "*/etc/*" };'
     - '@isolation("gvisor") permit(principal, action, resource == Tool::"shell:spawn");'
 `
+
+// TestMain is the guest too that runs a program of code mode.
+func TestMain(m *testing.M) {
+	if code, ok := room.RunHelper(os.Args[1:]); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
 
 // attempt is one call that is made through every door.
 type attempt struct {
@@ -233,7 +243,11 @@ func serve(t *testing.T) *fixture {
 	if err := os.WriteFile(f.config(), []byte(configText), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := openRoom(t.Context(), room.Options{Home: filepath.Join(f.dir, "home"), ConfigFile: f.config()})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := openRoom(t.Context(), room.Options{Home: filepath.Join(f.dir, "home"), ConfigFile: f.config(), Guest: room.Guest{Path: self, Args: []string{guest.MainArg}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,65 @@
+package code
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// walls is an engine that says what stands around its programs.
+type walls struct{ name, isolation string }
+
+func (w walls) Name() string        { return w.name }
+func (w walls) Languages() []string { return []string{"python"} }
+func (w walls) Close() error        { return nil }
+func (w walls) Probe(context.Context) sandbox.Probe {
+	return sandbox.Probe{State: sandbox.Available, Isolation: w.isolation}
+}
+
+func (w walls) Run(context.Context, engine.Job, bridge.Host) (*engine.Result, error) {
+	return &engine.Result{Engine: w.name, Isolation: w.isolation}, nil
+}
+
+func TestAnEngineThatIsWeakerThanPolicyAsksIsPassedOver(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Config: Config{Host: true}, Engines: []engine.Engine{
+		walls{"filter", "landlock+seccomp"}, walls{"process", "ns+net+landlock+seccomp"}, walls{"runsc", "gvisor(systrap)"}, walls{"host", "none"},
+	}})
+	for _, c := range []struct {
+		runtime string
+		least   policy.Isolation
+		want    string // the engines to try, or a part of the error
+	}{
+		{"", "", "filter process runsc"},
+		{"", policy.IsolationNone, "filter process runsc"},
+		{"", policy.IsolationProcess, "filter process runsc"},
+		{"", policy.IsolationContainer, "process runsc"},
+		{"", policy.IsolationGVisor, "runsc"},
+		{"", policy.IsolationVM, "policy lets programs run in vm or stronger"},
+		{"host", "", "host"},
+		{"host", policy.IsolationProcess, "host runs them in none"},
+		{"process", policy.IsolationGVisor, "process runs them in ns+net+landlock+seccomp"},
+		{"runsc", policy.IsolationGVisor, "runsc"},
+	} {
+		list, err := s.candidates(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev}, c.least})
+		if err != nil {
+			if !strings.Contains(err.Error(), c.want) || toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
+				t.Errorf("%s in %s: %v", c.runtime, c.least, err)
+			}
+			continue
+		}
+		var names []string
+		for _, one := range list {
+			names = append(names, one.engine.Name())
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s in %s: %s, want %s", c.runtime, c.least, got, c.want)
+		}
+	}
+}
