@@ -22,7 +22,7 @@ func TestValuesKeepTheirTypeAndOrderAcrossTheBridge(t *testing.T) {
 	huge, _ := new(big.Int).SetString("123456789012345678901234567890", 10)
 	values := []bridge.Value{
 		nil, true, false, int64(0), int64(23), int64(24), int64(-1), int64(-256), int64(math.MaxInt64), int64(math.MinInt64),
-		huge, new(big.Int).Neg(huge), new(big.Int).SetUint64(math.MaxUint64), 0.5, -0.0, math.Inf(1), "", "grüße \u0000 🦜",
+		huge, new(big.Int).Neg(huge), new(big.Int).SetUint64(math.MaxUint64), 0.5, math.Copysign(0, -1), math.Inf(1), "", "grüße \u0000 🦜",
 		[]byte{},
 		[]byte{0, 255},
 		time.Date(2026, 11, 21, 7, 0, 0, 5, time.FixedZone("", 3600)),
