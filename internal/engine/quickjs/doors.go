@@ -337,13 +337,22 @@ type hostFunction struct {
 	params, results []api.ValueType
 }
 
-func clock(_ context.Context, module api.Module, stack []uint64) {
-	module.Memory().WriteUint64Le(uint32(stack[2]), uint64(time.Now().UnixNano()))
+// While the engine starts, time stands still and nothing is random, so that
+// every machine of a build has the same image. Runs draw their own.
+func clock(ctx context.Context, module api.Module, stack []uint64) {
+	var now uint64
+	if isolateOf(ctx).run != nil {
+		now = uint64(time.Now().UnixNano())
+	}
+	module.Memory().WriteUint64Le(uint32(stack[2]), now)
 	stack[0] = 0
 }
 
-func randomGet(_ context.Context, module api.Module, stack []uint64) {
-	if view, ok := module.Memory().Read(uint32(stack[0]), uint32(stack[1])); ok {
+func randomGet(ctx context.Context, module api.Module, stack []uint64) {
+	view, ok := module.Memory().Read(uint32(stack[0]), uint32(stack[1]))
+	if ok && isolateOf(ctx).run == nil {
+		clear(view)
+	} else if ok {
 		_, _ = rand.Read(view) // never fails, says its documentation
 	}
 	stack[0] = 0

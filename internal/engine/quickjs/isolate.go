@@ -24,7 +24,7 @@ type Isolate struct {
 	stack   api.MutableGlobal
 	fuel    api.MutableGlobal
 
-	call, job, pending, newBytes, newString, utf8, freeUTF8, bytesOf, undefined, limitMemory, isString, malloc, free function
+	call, job, pending, newBytes, newString, utf8, freeUTF8, bytesOf, undefined, limitMemory, isString, malloc, free, freeValue, collect function
 
 	run  *run // nil between runs
 	uses int
@@ -49,7 +49,7 @@ func (i *Isolate) find() {
 		"qjs_new_uint8_array": &i.newBytes, "qjs_new_string": &i.newString, "qjs_get_string_len": &i.utf8,
 		"qjs_free_cstring": &i.freeUTF8, "JS_GetUint8Array": &i.bytesOf, "qjs_get_undefined": &i.undefined,
 		"qjs_set_memory_limit": &i.limitMemory, "qjs_is_string": &i.isString,
-		"wasm_malloc": &i.malloc, "wasm_free": &i.free,
+		"wasm_malloc": &i.malloc, "wasm_free": &i.free, "qjs_free_value": &i.freeValue, "qjs_run_gc": &i.collect,
 	} {
 		f.Function = i.module.ExportedFunction(name)
 	}
@@ -128,6 +128,8 @@ type Port struct {
 	// Send takes a frame of the guest. It is called from the goroutine of the
 	// run, and must not keep the body. Last reports that the run is over.
 	Send func(Frame) (last bool, err error)
+	// Keep says that the isolate will be saved after the run.
+	Keep bool
 }
 
 // run is one run of an isolate.
@@ -249,7 +251,24 @@ func (i *Isolate) deliver(ctx context.Context, d delivery) error {
 	if err == nil && box == 0 {
 		err = errNoMemory
 	}
+	if err == nil && i.run.port.Keep {
+		err = i.letGo(ctx, box, argument)
+	}
 	return err
+}
+
+// letGo gives boxes back whose run goes on in another. Those of other runs go
+// with the memory that they are in.
+func (i *Isolate) letGo(ctx context.Context, boxes ...uint64) error {
+	for _, box := range boxes {
+		if box == uint64(i.machine.layout.undefined) || box == uint64(i.machine.layout.null) {
+			continue
+		}
+		if _, err := i.freeValue.do(ctx, box); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // drain runs what promises have made ready. Jobs may be too short for QuickJS

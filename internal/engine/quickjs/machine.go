@@ -57,6 +57,8 @@ type Machine struct {
 	image   *cow.Image
 	// What lies where in every copy of the image.
 	layout layout
+	name   func() string // of the image
+	codec  codec
 	limit  int
 
 	mu     sync.Mutex
@@ -69,7 +71,8 @@ func New(ctx context.Context, o Options) (*Machine, error) {
 	if err := checkBlob(); err != nil {
 		return nil, err
 	}
-	m := &Machine{limit: max(o.Idle, 1)}
+	m := &Machine{limit: max(o.Idle, 1), codec: newCodec()}
+	m.name = sync.OnceValue(m.nameImage)
 	if err := m.start(ctx, o); err != nil {
 		_ = m.Close() // the first error counts
 		return nil, fmt.Errorf("start QuickJS: %w", err)
