@@ -35,6 +35,16 @@ type Engine interface {
 	Close() error
 }
 
+// SessionKeeper is an [Engine] that keeps what a program leaves behind: it goes
+// on from Program.State where that is not empty, and gives the state after the
+// run in Outcome.State whenever Program.Session is set and the program ended by
+// itself, also by failing.
+type SessionKeeper interface {
+	Engine
+	// Sessions are the languages in which it keeps state.
+	Sessions() []string
+}
+
 // ErrWall is the cause of a context whose end is that of the program's time.
 var ErrWall = errors.New("the program's time is over")
 

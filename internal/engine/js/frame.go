@@ -49,14 +49,26 @@ func readHeader(data []byte) (message, error) {
 	return message{bridge.Kind(kind), uint32(id), token, r.rest}, nil
 }
 
+// start takes the body of a start frame: what is for the guest, and what a
+// session begins from.
+func (m message) start() (quickjs.Frame, past) {
+	value, err := bridge.DecodeValue(m.body)
+	body, ok := value.(bridge.Map)
+	if err != nil || !ok {
+		return m.frame(value, err), past{}
+	}
+	state, _ := body.Get("state").([]byte)
+	before := past{session: body.Text("session"), state: state}
+	return m.frame(slices.DeleteFunc(body, func(m bridge.Member) bool { return !read[m.Key] }), nil), before
+}
+
+// result is the body of a result frame for the guest.
+func (m message) result() quickjs.Frame { return m.frame(bridge.DecodeValue(m.body)) }
+
 // frame is the message as the guest gets it: JSON where JSON can hold it, for
 // the engine reads that much faster than the prelude reads CBOR.
-func (m message) frame() quickjs.Frame {
+func (m message) frame(value bridge.Value, err error) quickjs.Frame {
 	f := quickjs.Frame{Kind: uint32(m.kind), ID: m.id, Body: m.body}
-	value, err := bridge.DecodeValue(m.body)
-	if body, ok := value.(bridge.Map); ok && m.kind == bridge.Start {
-		value = slices.DeleteFunc(body, func(m bridge.Member) bool { return !read[m.Key] })
-	}
 	if err == nil && plain(value) {
 		if text, err := bridge.ToJSON(value); err == nil {
 			f.Body, f.Text = text, true
@@ -66,7 +78,7 @@ func (m message) frame() quickjs.Frame {
 }
 
 // read are the members of a start frame that the prelude reads.
-var read = map[string]bool{"source": true, "inputs": true, "tools": true, "withheld": true, "limits": true}
+var read = map[string]bool{"source": true, "inputs": true, "tools": true, "withheld": true, "limits": true, "session": true}
 
 // plain tells whether JSON.parse gives back what the value is.
 func plain(v bridge.Value) bool {

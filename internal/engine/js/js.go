@@ -61,6 +61,9 @@ func (e *Engine) Name() string { return "js" }
 // Languages are javascript and typescript.
 func (e *Engine) Languages() []string { return []string{"javascript", "typescript"} }
 
+// Sessions are kept of both languages; one session may use both.
+func (e *Engine) Sessions() []string { return e.Languages() }
+
 // held says how limits are held, whatever the isolation around the worker.
 func held() map[sandbox.Limit]string {
 	return map[sandbox.Limit]string{
@@ -108,6 +111,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	if failure := unsupported(p); failure != nil {
 		result.Outcome.Failure = failure
 		return result, nil
+	}
+	if err := inSession(&p); err != nil {
+		return result, err
 	}
 	ready, failure := e.prepared.Prepare(p)
 	if failure != nil {
@@ -161,8 +167,6 @@ func unsupported(p bridge.Program) *bridge.Failure {
 	switch {
 	case p.Language != "javascript" && p.Language != "typescript":
 		return &bridge.Failure{Kind: bridge.FailUnsupported, Type: "Unsupported", Message: fmt.Sprintf("the js engine runs javascript and typescript, not %q", p.Language)}
-	case p.Session != "" || len(p.State) > 0:
-		return &bridge.Failure{Kind: bridge.FailUnsupported, Type: "Unsupported", Message: "the js engine keeps no state between runs"}
 	}
 	return nil
 }
@@ -175,8 +179,13 @@ func ended(f *bridge.Failure) error {
 	}
 	switch f.Kind {
 	case bridge.FailLimit:
-		if f.Limit == "wall" {
+		switch f.Limit {
+		case "wall":
 			return timedOut()
+		case "session":
+			e := toolroom.Errorf(toolroom.CodeResourceLimit, "%s", f.Message)
+			e.Details = map[string]any{"limit": f.Limit}
+			return e.WithHint("the session is as it was before this run: let it hold less, for example artifacts in place of data")
 		}
 		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the program was stopped: it reached its limit of %s", f.Limit)
 		e.Details = map[string]any{"limit": f.Limit}

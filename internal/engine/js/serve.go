@@ -51,6 +51,7 @@ type server struct {
 type job struct {
 	inbox *quickjs.Inbox
 	token []byte
+	past  past
 }
 
 // read sorts the host's frames: a start begins a run, others are for the run
@@ -71,12 +72,13 @@ func (s *server) read(stream io.Reader) error {
 		switch h.kind {
 		case bridge.Start:
 			inbox = quickjs.NewInbox()
-			inbox.Put(h.frame())
-			s.runs <- job{inbox, h.token}
+			frame, past := h.start()
+			inbox.Put(frame)
+			s.runs <- job{inbox, h.token, past}
 		case bridge.Cancel:
 			inbox.Cancel()
 		case bridge.Result:
-			inbox.Put(h.frame())
+			inbox.Put(h.result())
 		default:
 			return fmt.Errorf("a guest is not sent %s", h.kind)
 		}
@@ -89,6 +91,9 @@ func (s *server) run(ctx context.Context, j job) error {
 		return err
 	}
 	defer isolate.Release()
+	if j.past.session != "" {
+		return s.runSession(ctx, isolate, j)
+	}
 	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) }})
 	if end == quickjs.Finished {
 		return nil

@@ -62,15 +62,15 @@ func TestWhatIsNoStateIsRefused(t *testing.T) {
 	block := make([]byte, blockSize)
 	noise := rand.New(rand.NewPCG(1, 2))
 	for name, state := range map[string][]byte{
-		"nothing":             {},
-		"not packed":          []byte("hello"),
-		"cut":                 save(t, m, `"x"`)[:100],
-		"empty":               pack.EncodeAll(nil, nil),
-		"a part of a block":   pack.EncodeAll([]byte{200, 0, 0, 0, 1}, nil),
-		"no memory":           pack.EncodeAll([]byte{0, 0, 0, 0}, nil),
-		"all memory":          pack.EncodeAll([]byte{255, 255, 255, 255}, nil),
-		"a block outside":     pack.EncodeAll(append([]byte{200, 0, 0, 0, 255, 255, 255, 255}, block[4:]...), nil),
-		"a bomb":              pack.EncodeAll(make([]byte, 2*MaxState), nil),
+		"nothing":              {},
+		"not packed":           []byte("hello"),
+		"cut":                  save(t, m, `"x"`)[:100],
+		"empty":                pack.EncodeAll(nil, nil),
+		"a part of a block":    pack.EncodeAll([]byte{200, 0, 0, 0, 1}, nil),
+		"no memory":            pack.EncodeAll([]byte{0, 0, 0, 0}, nil),
+		"all memory":           pack.EncodeAll([]byte{255, 255, 255, 255}, nil),
+		"a block outside":      pack.EncodeAll(append([]byte{200, 0, 0, 0, 255, 255, 255, 255}, block[4:]...), nil),
+		"a bomb":               pack.EncodeAll(make([]byte, 2*MaxState), nil),
 		"an offset that wraps": pack.EncodeAll(append([]byte{200, 0, 0, 0, 0, 0, 16, 0}, block[4:]...), nil),
 	} {
 		i := isolate(t, m)

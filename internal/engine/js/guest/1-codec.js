@@ -9,7 +9,7 @@ status[1] = -1;
 
 // What the author's code may patch is taken now.
 const {isArray, from: arrayFrom} = Array;
-const {keys: keysOf, getPrototypeOf, defineProperty, create: createObject, freeze, hasOwn} = Object;
+const {keys: keysOf, getOwnPropertyDescriptor: describeProperty, getPrototypeOf, defineProperty, create: createObject, freeze, hasOwn} = Object;
 const {isInteger, isSafeInteger, MAX_SAFE_INTEGER} = Number;
 const {fromCharCode} = String;
 const {isView} = ArrayBuffer;
@@ -17,7 +17,7 @@ const apply = Reflect.apply;
 const objectPrototype = Object.prototype, datePrototype = Date.prototype;
 const {parse: parseJSON, stringify: writeJSON} = JSON;
 const subarray = Uint8Array.prototype.subarray, setBytes = Uint8Array.prototype.set, fromHex = Uint8Array.fromHex;
-const PlainPromise = Promise, PlainError = Error, PlainDate = Date, Bytes = Uint8Array, Big = BigInt, Text = String;
+const PlainPromise = Promise, PlainError = Error, SyntaxProblem = SyntaxError, PlainDate = Date, Bytes = Uint8Array, Big = BigInt, Text = String;
 const PlainMap = Map, PlainSet = Set;
 
 class Handle {

@@ -119,8 +119,8 @@ function offer(list) {
       const path = tool.globals[k], first = path[0];
       know(path.join("."), tool);
       if (first === "tools" || first === "mcp" || first === "cli") continue;
-      if (path.length === 1) globalThis[first] = callable(tool);
-      else if (!hasOwn(globalThis, first)) globalThis[first] = space(first);
+      if (hasOwn(globalThis, first)) continue;
+      lend(first, {value: path.length === 1 ? callable(tool) : space(first), writable: true, enumerable: true, configurable: true});
     }
   }
 }

@@ -2,7 +2,60 @@
 
 const evaluate = eval;
 
+// In a session later runs find what earlier ones have left. builtin are the
+// names that no run may declare; lent are those of this run's tools.
+let session = false;
+const builtin = createObject(null), lent = createObject(null);
+for (const name of Object.getOwnPropertyNames(globalThis)) builtin[name] = name !== "__doors";
+
+// begin forgets what an earlier run was in the middle of.
+function begin(program) {
+  session = program.session !== "";
+  over = false;
+  lastID = status[0] = 0;
+  waiting.length = 0;
+  printed = "";
+  timers.clear();
+  status[1] = -1;
+  s0 = s1 = 0n;
+  listed = {};
+  prefixes = {};
+  for (const name of keysOf(lent)) {
+    if (isLent(name)) delete globalThis[name];
+    delete lent[name];
+  }
+}
+
+function lend(name, descriptor) {
+  lent[name] = descriptor.get ?? descriptor.value;
+  defineProperty(globalThis, name, descriptor);
+}
+
+function isLent(name) {
+  const now = describeProperty(globalThis, name);
+  return hasOwn(lent, name) && now !== undefined && lent[name] === (now.get ?? now.value);
+}
+
+// declare makes the names of a session's program global variables.
+function declare(names) {
+  for (let i = 0; i < names.length; i++) {
+    if (builtin[names[i]]) {
+      throw new SyntaxProblem(names[i] + " is a builtin, which no program of a session may declare: the runs after it would miss it; choose another name");
+    }
+  }
+  for (let i = 0; i < names.length; i++) {
+    if (isLent(names[i])) delete globalThis[names[i]];
+    if (!hasOwn(globalThis, names[i])) defineProperty(globalThis, names[i], {value: undefined, writable: true, enumerable: true, configurable: true});
+  }
+}
+
+// variables are the names that the session has now.
+function variables() {
+  return keysOf(globalThis).filter((name) => !isLent(name));
+}
+
 function start(program) {
+  begin(program);
   const limits = program.limits;
   status[2] = limits.wall;
   status[3] = limits.memory / 1048576;
@@ -14,11 +67,16 @@ function start(program) {
   }
   for (const name of keysOf(program.withheld)) {
     const reason = program.withheld[name];
-    defineProperty(globalThis, name, {configurable: true, get() { throw new ReferenceError(reason); }, set(value) { defineProperty(globalThis, name, {value, writable: true}); }});
+    if (session && hasOwn(globalThis, name)) continue;
+    lend(name, {configurable: true, get() { throw new ReferenceError(reason); }, set(value) { defineProperty(globalThis, name, {value, writable: true, enumerable: true}); }});
   }
   let main;
   try {
     main = evaluate(program.source);
+    if (session) {
+      declare(main[0]);
+      main = main[1];
+    }
   } catch (e) {
     return end(() => failure("syntax", e));
   }
@@ -35,7 +93,7 @@ function finish(value) {
   }
   flush();
   try {
-    tell(kinds.done, {value});
+    tell(kinds.done, session ? {value, variables: variables()} : {value});
   } catch (e) {
     if (!(e instanceof ValueProblem)) return fault(e);
     end(() => ({kind: "value", type: "ValueError", message: "the value given back cannot leave the program: " + e.message}));
@@ -55,6 +113,7 @@ function end(describe) {
   } catch (e) {
     body = {kind: "program", type: "Error", message: "an error that cannot be read was thrown"};
   }
+  if (session) body.variables = variables();
   tell(kinds.failed, body);
 }
 

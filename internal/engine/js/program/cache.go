@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"strconv"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -48,7 +49,8 @@ func (c *Cache) Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 // keyOf holds all that preparing a program looks at.
 func keyOf(p bridge.Program) [sha256.Size]byte {
 	h := sha256.New()
-	for _, text := range []string{p.Language, p.Name, p.Source} {
+	inSession := strconv.FormatBool(p.Session != "")
+	for _, text := range []string{p.Language, p.Name, inSession, p.Source} {
 		fmt.Fprintf(h, "%d:", len(text))
 		_, _ = io.WriteString(h, text) // a hash takes everything
 	}

@@ -11,12 +11,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/evanw/esbuild/pkg/api"
+
 	"github.com/toolroom/toolroom/bridge"
 )
 
 // Program is a text that is ready to run.
 type Program struct {
-	// Source is an expression: an asynchronous function without parameters.
+	// Source is an expression: an asynchronous function without parameters, in a
+	// session a list of the names that it declares, and that function.
 	Source string
 
 	author string
@@ -47,19 +50,29 @@ func Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 	}
 	syntax, err := parse(ready.Source)
 	if p.Language == "typescript" || err != nil {
-		if failure := ready.strip(); failure != nil {
+		if failure := ready.strip(api.ESNext); failure != nil {
 			return nil, failure
 		}
-		// What the parser does not know is left to the engine, unchecked.
 		syntax, err = parse(ready.Source)
 	}
+	if err != nil && p.Session != "" {
+		if failure := ready.strip(api.ES2020); failure != nil {
+			return nil, failure
+		}
+		if syntax, err = parse(ready.Source); err != nil {
+			return nil, ready.apart()
+		}
+	}
 	if err != nil {
+		// What the parser does not know is left to the engine, unchecked.
 		return ready, nil
 	}
 	if failure := ready.check(syntax, p.Tools); failure != nil {
 		return nil, failure
 	}
-	if edits := syntax.lastValue(); len(edits) > 0 {
+	if p.Session != "" {
+		ready.persist(syntax)
+	} else if edits := syntax.lastValue(); len(edits) > 0 {
 		ready.change(edits, ready.Source)
 	}
 	return ready, nil
@@ -71,37 +84,60 @@ type edit struct {
 	insert     string
 }
 
-// change applies edits, which stand in order and hold no line ends but at the
-// end of the text.
+// change applies edits, which stand in order.
 func (p *Program) change(edits []edit, before string) {
-	var after strings.Builder
+	var pieces []piece
 	from := 0
 	for _, e := range edits {
-		after.WriteString(before[from:e.at])
-		after.WriteString(e.insert)
+		pieces = append(pieces, piece{from: from, to: e.at}, piece{from: e.at, text: e.insert})
 		from = e.at + e.remove
 	}
-	after.WriteString(before[from:])
-	p.Source = after.String()
-	afterText := p.Source
-	p.layers = append(p.layers, func(line, column int) (int, int, bool) {
-		at := offset(afterText, line, column)
-		grown := 0
-		for _, e := range edits {
-			start := e.at + grown
-			if at < start {
-				break
-			}
-			if at < start+len(e.insert) { // within what was put in
-				at = start
-				break
-			}
-			grown += len(e.insert) - e.remove
+	p.assemble(append(pieces, piece{from: from, to: len(before)}), before)
+}
+
+// piece is a part of a text: of the text before, or put in at from.
+type piece struct {
+	from, to int
+	text     string
+}
+
+// assemble makes the text of pieces. What is put in holds no line ends but at
+// the end of the text.
+func (p *Program) assemble(pieces []piece, before string) {
+	var after strings.Builder
+	for _, part := range pieces {
+		if part.text != "" {
+			after.WriteString(part.text)
+		} else if part.to > part.from {
+			after.WriteString(before[part.from:part.to])
 		}
-		at -= grown
-		line, column = position(before, at)
+	}
+	p.Source = after.String()
+	text := p.Source
+	p.layers = append(p.layers, func(line, column int) (int, int, bool) {
+		line, column = position(before, origin(pieces, offset(text, line, column)))
 		return line, column, true
 	})
+}
+
+// origin is where a byte of an assembled text was before.
+func origin(pieces []piece, at int) int {
+	last := 0
+	for _, part := range pieces {
+		length := len(part.text)
+		if part.text == "" {
+			length = max(part.to-part.from, 0)
+			last = max(part.from, part.to)
+		}
+		if at < length {
+			if part.text == "" {
+				return part.from + at
+			}
+			return part.from
+		}
+		at -= length
+	}
+	return last
 }
 
 // offset is the byte at a line and column, columns counted in runes.

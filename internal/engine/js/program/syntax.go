@@ -12,7 +12,8 @@ import (
 // syntax is the tree of a program.
 type syntax struct {
 	source string
-	body   []ast.Statement // of the function around the author's text
+	open   int             // where the body of the function around the author's text begins
+	body   []ast.Statement // of that function
 }
 
 func parse(source string) (*syntax, error) {
@@ -24,7 +25,7 @@ func parse(source string) (*syntax, error) {
 		if statement, ok := tree.Body[0].(*ast.ExpressionStatement); ok {
 			if function, ok := statement.Expression.(*ast.ArrowFunctionLiteral); ok {
 				if block, ok := function.Body.(*ast.BlockStatement); ok {
-					return &syntax{source, block.List}, nil
+					return &syntax{source, at(block.LeftBrace) + 1, block.List}, nil
 				}
 			}
 		}

@@ -11,11 +11,11 @@ import (
 )
 
 // strip takes the types away. It also reads what is only JavaScript, so its
-// word on syntax holds for both.
-func (p *Program) strip() *bridge.Failure {
+// word on syntax holds for both. Syntax that is newer than target is rewritten.
+func (p *Program) strip(target api.Target) *bridge.Failure {
 	typed := p.Source
 	result := api.Transform(typed, api.TransformOptions{
-		Loader: api.LoaderTS, Target: api.ESNext, Sourcemap: api.SourceMapExternal, LogLevel: api.LogLevelSilent,
+		Loader: api.LoaderTS, Target: target, Sourcemap: api.SourceMapExternal, LogLevel: api.LogLevelSilent,
 		// Without this a text that is one expression would be dropped as unused.
 		TreeShaking: api.TreeShakingFalse,
 	})
