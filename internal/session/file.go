@@ -1,0 +1,96 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/atomicfile"
+)
+
+// A session is one file, so that what is said of a state is always of that
+// state: a line of JSON, and the state. An export is the same file.
+const (
+	format    = "toolroom-session-1"
+	extension = ".session"
+	// maxHead is the longest first line.
+	maxHead = 4 << 10
+	// maxState is the largest state, in bytes.
+	maxState = 64 << 20
+)
+
+type head struct {
+	Format string `json:"format"`
+	Info
+}
+
+func encode(info Info, state []byte) ([]byte, error) {
+	line, err := json.Marshal(head{format, info})
+	if err != nil {
+		return nil, fmt.Errorf("describe session %s: %w", info.ID, err)
+	}
+	return append(append(line, '\n'), state...), nil
+}
+
+// decode reads a file; with state false its first line only.
+func decode(r io.Reader, withState bool) (Info, []byte, error) {
+	in := bufio.NewReaderSize(r, maxHead)
+	line, err := in.ReadSlice('\n')
+	var h head
+	if err != nil || json.Unmarshal(line, &h) != nil || h.Format != format {
+		return Info{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "it is no session that was exported by this version of Toolroom").
+			WithHint("toolroom session export ID FILE writes one")
+	}
+	if !withState {
+		return h.Info, nil, nil
+	}
+	var state bytes.Buffer
+	if _, err := state.ReadFrom(io.LimitReader(in, maxState+1)); err != nil {
+		return Info{}, nil, fmt.Errorf("read the state of a session: %w", err)
+	}
+	if state.Len() > maxState {
+		return Info{}, nil, full("the state is larger than %d MiB", maxState>>20)
+	}
+	if h.Bytes != int64(state.Len()) {
+		return Info{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the session was cut: it has %d bytes of state and not %d", state.Len(), h.Bytes)
+	}
+	return h.Info, state.Bytes(), nil
+}
+
+// read reads a session's file; a missing one is fs.ErrNotExist.
+func read(path string, withState bool) (Info, []byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Info{}, nil, err
+	}
+	defer f.Close()
+	info, state, err := decode(f, withState)
+	if err != nil {
+		return Info{}, nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return info, state, nil
+}
+
+func write(path string, info Info, state []byte) error {
+	data, err := encode(info, state)
+	if err != nil {
+		return err
+	}
+	if err := atomicfile.Write(path, data, 0o600); err != nil {
+		return fmt.Errorf("keep session %s: %w", info.ID, err)
+	}
+	return nil
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget a session: %w", err)
+	}
+	return nil
+}
