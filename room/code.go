@@ -12,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/guest"
 	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
+	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -84,7 +85,7 @@ func (r *Room) openCode(ctx context.Context) error {
 		return nil
 	}
 	r.code = code.New(code.Options{
-		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Engines: r.engines,
+		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Engines: r.engines,
 		Guest: r.o.Guest.Path, GuestArgs: r.o.Guest.Args, Config: codeConfig(r.config.Code),
 	})
 	tools, err := r.code.Tools(ctx)
@@ -92,6 +93,10 @@ func (r *Room) openCode(ctx context.Context) error {
 		return err
 	}
 	return r.catalog.SetProvider("code", r.code, tools)
+}
+
+func sessionLimits(c config.CodeSessions) session.Limits {
+	return session.Limits{Sessions: c.Entries, Bytes: c.Bytes, Total: c.TotalBytes, Idle: c.Idle}
 }
 
 func codeConfig(c config.Code) code.Config {

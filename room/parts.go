@@ -11,6 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
@@ -21,6 +22,7 @@ type Parts struct {
 	Worker    *run.Worker
 	Desk      *approval.Desk
 	Artifacts *artifact.Store
+	Sessions  *session.Store
 	Receipts  receipt.Store
 	Recorder  *receipt.Recorder
 	Tokens    token.Store
@@ -33,7 +35,7 @@ type Parts struct {
 // Parts gives the parts of an open room.
 func (r *Room) Parts() Parts {
 	return Parts{
-		Runner: r.runner, Worker: r.worker, Desk: r.desk, Artifacts: r.artifacts,
+		Runner: r.runner, Worker: r.worker, Desk: r.desk, Artifacts: r.artifacts, Sessions: r.sessions,
 		Receipts: r.store, Recorder: r.recorder, Tokens: r.store, Secrets: r.secrets,
 		Library: &r.library,
 		Log:     r.log,

@@ -46,6 +46,7 @@ import (
 	"github.com/toolroom/toolroom/internal/receipt/otlp"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 	"github.com/toolroom/toolroom/sandbox"
@@ -113,6 +114,7 @@ type Room struct {
 	collector *otlp.Exporter
 	desk      *approval.Desk
 	artifacts *artifact.Store
+	sessions  *session.Store
 	secrets   *secret.Store
 	keeper    *secret.Keeper
 	masker    *secret.Masker
@@ -227,6 +229,9 @@ func (r *Room) openParts(ctx context.Context) error {
 	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
 		Results: artifactLimits(r.config.Results), Files: artifactLimits(r.config.Artifacts),
 	}); err != nil {
+		return err
+	}
+	if r.sessions, err = session.Open(filepath.Join(r.home, "sessions"), session.Options{Limits: sessionLimits(r.config.Code.Sessions)}); err != nil {
 		return err
 	}
 	r.catalog = catalog.New(catalog.Options{})

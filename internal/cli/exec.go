@@ -28,7 +28,7 @@ func (a *app) execCommand() *cobra.Command {
 	var who caller
 	var o execOptions
 	c := &cobra.Command{
-		Use:   "exec -l LANGUAGE [CODE | -f FILE | -]",
+		Use:   "exec -l LANGUAGE [CODE | -f FILE | - | --repl]",
 		Short: "Run a program in a sandbox, with the tools as its functions",
 		Long: `Run a program in a sandbox. The tools of the room are its functions: in Python
 tools.github.create_issue(title="…"), in JavaScript await tools.github.create_issue({…}).
@@ -49,6 +49,7 @@ With -l command the words are a program and its arguments: exec -l command -- ls
 			if err != nil {
 				return err
 			}
+			p.Session = who.session
 			if call, err = r.ExecuteCall(call, *p); err != nil {
 				return err
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/source"
 )
@@ -32,6 +33,7 @@ type Options struct {
 	Runner    *run.Runner
 	Catalog   *catalog.Catalog
 	Artifacts *artifact.Store
+	Sessions  *session.Store
 	// Engines are those that programs may run on, in the order in which auto
 	// prefers them.
 	Engines []engine.Engine
@@ -142,6 +144,14 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	if err != nil {
 		return nil, err
 	}
+	if r.Session != "" {
+		return s.inSession(ctx, req, r)
+	}
+	return s.execute(ctx, req, r, nil)
+}
+
+// execute runs a program, from what held has of its session, if it has one.
+func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*source.Output, error) {
 	limits, err := r.limits(s.o.Config)
 	if err != nil {
 		return nil, err
@@ -178,11 +188,14 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	if job.Sandbox.Profile == "" {
 		job.Sandbox.Profile = sandbox.Standard
 	}
+	if held != nil {
+		job.Program.Session, job.Program.State = r.Session, held.State
+	}
 	candidates, err := s.candidates(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation)})
 	if err != nil {
 		return nil, err
 	}
-	h := &host{Service: s, request: req}
+	h := &host{Service: s, request: req, session: held}
 	return s.run(ctx, h, job, limits, candidates)
 }
 
@@ -205,6 +218,9 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 			continue
 		}
 		why := strings.Join(append(refusals, c.why), "; ")
+		if err == nil {
+			err = h.keep(ctx, job, result)
+		}
 		return s.output(ctx, h, job, limits, result, why, err)
 	}
 	return nil, errors.New("there was no engine to try") // candidates never returns an empty list
@@ -214,7 +230,7 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, result *engine.Result, why string, err error) (*source.Output, error) {
 	x := &toolroom.Execution{
 		Language: job.Program.Language, Engine: result.Engine, Why: why, Isolation: result.Isolation,
-		Limits: limits, Exit: result.Outcome.Exit, Calls: slices.Clone(h.made()), Start: result.Start,
+		Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session, Calls: slices.Clone(h.made()), Start: result.Start,
 	}
 	if result.Held != nil {
 		x.Held = map[string]string{}
@@ -234,7 +250,7 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 	if out.PeakMemory == 0 {
 		out.PeakMemory = result.Outcome.Memory
 	}
-	if len(x.Calls) == 0 && job.Sandbox.Profile != sandbox.Dev {
+	if len(x.Calls) == 0 && job.Sandbox.Profile != sandbox.Dev && x.Session == "" {
 		out.Effects = toolroom.EffectsNone // nothing of a closed sandbox stays
 	}
 	switch f := result.Outcome.Failure; {

@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -22,6 +23,7 @@ import (
 type host struct {
 	*Service
 	request *source.Request
+	session *session.Run // nil without one
 
 	stdout, stderr output
 

@@ -17,6 +17,7 @@ const inputSchema = `{
     "command": {"type": "array", "items": {"type": "string"}, "description": "for language command: the program and its arguments; for shell: the script's arguments"},
     "stdin": {"type": "string"},
     "inputs": {"type": "object", "description": "values that the program has as variables"},
+    "session": {"type": "string", "description": "name of a session: variables live across its runs"},
     "engine": {"type": "string", "description": "auto, or the name of an engine"},
     "runtime": {"type": "string", "description": "run in this sandbox: process, docker, ..."},
     "profile": {"type": "string", "enum": ["dev", "standard", "hardened"], "description": "standard has no network and a read-only root"},
@@ -42,6 +43,9 @@ type Request struct {
 	Command  []string        `json:"command,omitempty"`
 	Stdin    string          `json:"stdin,omitempty"`
 	Inputs   json.RawMessage `json:"inputs,omitempty"`
+	// Session names the session of the caller that the program runs in; a new
+	// name begins one.
+	Session string `json:"session,omitempty"`
 
 	Engine  string `json:"engine,omitempty"`
 	Runtime string `json:"runtime,omitempty"`

@@ -56,9 +56,14 @@ func (s *Service) candidates(ctx context.Context, r *Request, n need) ([]candida
 	}
 	var list []candidate
 	var missing []string
+	var stateless []string // engines that keep no sessions
 	var refused error // an engine is there, and cannot hold what was asked for
 	for _, e := range s.o.Engines {
 		if e.Name() == hostRuntime || !slices.Contains(e.Languages(), r.Language) {
+			continue
+		}
+		if r.Session != "" && !keepsSessions(e, r.Language) {
+			stateless = append(stateless, e.Name())
 			continue
 		}
 		p := e.Probe(ctx)
@@ -76,6 +81,9 @@ func (s *Service) candidates(ctx context.Context, r *Request, n need) ([]candida
 			why = fmt.Sprintf("the first available engine for %s (passed over: %s)", r.Language, strings.Join(missing, "; "))
 		}
 		list = append(list, candidate{e, why})
+	}
+	if len(list) == 0 && len(missing) == 0 && len(stateless) > 0 {
+		return nil, s.stateless(r.Language, stateless)
 	}
 	if len(list) == 0 && refused != nil {
 		return nil, refused
@@ -103,6 +111,9 @@ func (s *Service) named(ctx context.Context, r *Request, name string, n need) ([
 		}
 		if !slices.Contains(e.Languages(), r.Language) {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s does not run %s, only %s", name, r.Language, strings.Join(e.Languages(), ", "))
+		}
+		if r.Session != "" && !keepsSessions(e, r.Language) {
+			return nil, s.stateless(r.Language, []string{name})
 		}
 		if err := n.check(name, e.Probe(ctx)); err != nil {
 			return nil, err

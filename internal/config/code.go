@@ -20,6 +20,18 @@ type Code struct {
 	Parallel int `yaml:"parallel,omitempty"`
 	// Image is the image or root file system of runtimes that need one.
 	Image string `yaml:"image,omitempty"`
+	// Sessions bounds what programs leave behind for one another.
+	Sessions CodeSessions `yaml:"sessions,omitempty"`
+}
+
+// CodeSessions bounds sessions: how many one caller may have (32), the bytes of
+// one caller's (512 MiB) and of all (4 GiB), and how long an idle one is kept
+// (24 h).
+type CodeSessions struct {
+	Entries    int           `yaml:"entries,omitempty"`
+	Bytes      int64         `yaml:"bytes,omitempty"`
+	TotalBytes int64         `yaml:"total_bytes,omitempty"`
+	Idle       time.Duration `yaml:"idle,omitempty"`
 }
 
 // CodeLimits bound one program. Memory, Output and Disk are bytes.
@@ -42,6 +54,14 @@ func (c check) code(code Code) {
 			if n < 0 {
 				c.problem(name+"."+key, fmt.Sprintf("%d is negative", n), "leave it out for the default")
 			}
+		}
+	}
+	for key, n := range map[string]int64{
+		"entries": int64(code.Sessions.Entries), "bytes": code.Sessions.Bytes,
+		"total_bytes": code.Sessions.TotalBytes, "idle": int64(code.Sessions.Idle),
+	} {
+		if n < 0 {
+			c.problem("code.sessions."+key, fmt.Sprintf("%d is negative", n), "leave it out for the default")
 		}
 	}
 	if code.Parallel < 0 {

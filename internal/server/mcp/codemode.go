@@ -27,6 +27,7 @@ func (s *Server) executeTool() metaTool {
 				`"language":{"type":"string","enum":["javascript","typescript","python","shell"]},` +
 				`"code":{"type":"string"},` +
 				`"inputs":{"type":"object","description":"variables of the program"},` +
+				`"session":{"type":"string","description":"variables live across its runs"},` +
 				`"timeout_ms":{"type":"integer"}},` +
 				`"required":["language","code"]}`),
 		},
