@@ -34,6 +34,9 @@ func (a *app) execCommand() *cobra.Command {
 tools.github.create_issue(title="…"), in JavaScript await tools.github.create_issue({…}).
 The value is that of return or, in Python, of the last expression.
 
+With --session NAME variables live on for the next program in that session. On a
+terminal, exec without a program reads them line by line in a session of its own.
+
 With -l command the words are a program and its arguments: exec -l command -- ls -l`,
 		Example: `  toolroom exec -l js 'const r = await tools.filesystem.list_directory({path: "."}); return r.length'
   toolroom exec -l python 'print(tools.math.add(a=1, b=2))'
@@ -44,6 +47,9 @@ With -l command the words are a program and its arguments: exec -l command -- ls
 			call, err := who.call()
 			if err != nil {
 				return err
+			}
+			if o.repl || len(args) == 0 && o.file == "" && o.language != "command" && a.screen.inTerminal {
+				return a.repl(ctx, r, call, &o, args)
 			}
 			p, err := a.program(&o, args)
 			if err != nil {
@@ -70,6 +76,7 @@ type execOptions struct {
 	file     string
 	inputs   []string
 	json     bool
+	repl     bool
 }
 
 func (o *execOptions) flags(c *cobra.Command) {
@@ -90,6 +97,7 @@ func (o *execOptions) flags(c *cobra.Command) {
 	f.Int64Var(&p.OutputBytes, "output", 0, "most bytes of output (10 MiB)")
 	f.IntVar(&p.MaxCalls, "calls", 0, "most tool calls (100)")
 	f.BoolVar(&p.BestEffort, "best-effort", false, "run even where a limit cannot be held; --json lists what was")
+	f.BoolVar(&o.repl, "repl", false, "read programs line by line, as on a terminal without CODE (js unless -l says else)")
 	f.BoolVar(&o.json, "json", false, "print the whole result envelope")
 }
 
@@ -191,7 +199,12 @@ func (a *app) runProgram(ctx context.Context, r *room.Room, call toolroom.Call, 
 	}
 	message := result.Error.Message
 	if trace, ok := result.Error.Details["traceback"].(string); ok && !asJSON {
-		message = strings.TrimRight(trace, "\n")
+		trace = strings.TrimRight(trace, "\n")
+		if kind, _ := result.Error.Details["type"].(string); strings.Contains(trace, kind) {
+			message = trace // as Python writes it, with the error itself
+		} else {
+			message += "\n" + trace
+		}
 	}
 	a.screen.fail(message, result.Error.Hint)
 	return exitCode(result.Error.Code.Info().Exit)

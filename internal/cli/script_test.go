@@ -51,8 +51,8 @@ func TestScripts(t *testing.T) {
 
 // toolroomMain is toolroom with some tools written in Go.
 func toolroomMain() {
-	if len(os.Args) > 1 && os.Args[1] == guest.MainArg {
-		os.Exit(guest.Main(os.Args[2:]))
+	if code, ok := room.RunHelper(os.Args[1:]); ok {
+		os.Exit(code)
 	}
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -76,6 +76,9 @@ func toolroomMain() {
 		User:       "ann",
 		Version:    "1.2.3",
 		Open:       openWithTools,
+	}
+	if os.Getenv("HELPER") != "" { // the engine js, which takes its time to start
+		p.Helper = self
 	}
 	if os.Getenv("PROMPT") == "tty" {
 		if p.Err, err = os.OpenFile("/dev/tty", os.O_RDWR, 0); err != nil {

@@ -57,7 +57,7 @@ func (s *Service) candidates(ctx context.Context, r *Request, n need) ([]candida
 	var list []candidate
 	var missing []string
 	var stateless []string // engines that keep no sessions
-	var refused error // an engine is there, and cannot hold what was asked for
+	var refused error      // an engine is there, and cannot hold what was asked for
 	for _, e := range s.o.Engines {
 		if e.Name() == hostRuntime || !slices.Contains(e.Languages(), r.Language) {
 			continue

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/session"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) sessionCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "session",
+		Short: "Manage what programs leave behind for one another",
+		Long: `Programs that run in one session find the variables of those before them:
+toolroom exec --session NAME. A session that nobody uses is forgotten.`,
+		Example: `  toolroom exec -l js --session work 'const list = [1, 2, 3]'
+  toolroom exec -l js --session work 'list.length'
+  toolroom session list`,
+	}
+	onlyHolds(c)
+	c.AddCommand(a.sessionListCommand(), a.sessionForkCommand(), a.sessionExportCommand(), a.sessionImportCommand(), a.sessionDeleteCommand())
+	return c
+}
+
+func (a *app) sessionListCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List your sessions",
+		Example: "  toolroom session list --json",
+		Args:    arguments(0, 0),
+		RunE: a.withRoom(func(_ context.Context, r *room.Room, _ []string) error {
+			list, err := r.Parts().Sessions.List(me().Key())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(list)
+			}
+			if len(list) == 0 {
+				a.screen.say("There are no sessions.")
+				return nil
+			}
+			rows := make([][]string, len(list))
+			for i, one := range list {
+				rows[i] = []string{one.ID, one.Language, one.Engine, size(one.Bytes), fmt.Sprint(one.Runs), when(one.Used), when(one.Expires)}
+			}
+			return a.screen.table([]string{"ID", "LANGUAGE", "ENGINE", "SIZE", "RUNS", "USED", "KEPT UNTIL"}, rows)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) sessionForkCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:               "fork ID NEW",
+		Short:             "Copy a session, to go on from it in two ways",
+		Example:           "  toolroom session fork work attempt",
+		Args:              arguments(2, 2),
+		ValidArgsFunction: a.completeSession,
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			info, err := r.Parts().Sessions.Fork(ctx, me().Key(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return a.sessionMade(info, asJSON)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) sessionMade(info session.Info, asJSON bool) error {
+	if asJSON {
+		return a.screen.json(info)
+	}
+	return a.screen.printf("%s is there: toolroom exec --session %s\n", info.ID, info.ID)
+}
+
+func (a *app) sessionExportCommand() *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use:   "export ID FILE",
+		Short: "Write a session to a file (- is stdout)",
+		Long: `Write a session to a file, which toolroom session import reads on any machine with
+the same version. The file holds all that the session's variables hold, secrets included.`,
+		Example:           "  toolroom session export work work.session",
+		Args:              arguments(2, 2),
+		ValidArgsFunction: a.completeSession,
+		RunE: a.withRoom(func(_ context.Context, r *room.Room, args []string) error {
+			var file bytes.Buffer // no file is made when there is no such session
+			if err := r.Parts().Sessions.Export(me().Key(), args[0], &file); err != nil {
+				return err
+			}
+			if args[1] == "-" {
+				_, err := file.WriteTo(a.Out)
+				return err
+			}
+			if err := save(&file, args[1], force); err != nil {
+				return err
+			}
+			return a.screen.printf("wrote %s to %s\n", args[0], args[1])
+		}),
+	}
+	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	return c
+}
+
+func (a *app) sessionImportCommand() *cobra.Command {
+	var as string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Read a session that was exported (- is stdin)",
+		Long: `Read a session that toolroom session export wrote. What is in it is code: the next
+program in the session runs it, with the tools that you may call.`,
+		Example: `  toolroom session import work.session
+  toolroom session import work.session --as attempt`,
+		Args: arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			from := a.In
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return usage("", "%s", err)
+				}
+				defer f.Close()
+				from = f
+			}
+			info, err := r.Parts().Sessions.Import(ctx, me().Key(), as, from)
+			if err != nil {
+				return err
+			}
+			return a.sessionMade(info, asJSON)
+		}),
+	}
+	c.Flags().StringVar(&as, "as", "", "under this name, in place of the one it had")
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) sessionDeleteCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "delete ID",
+		Aliases:           []string{"rm"},
+		Short:             "Forget a session",
+		Example:           "  toolroom session delete work",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: a.completeSession,
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			if err := r.Parts().Sessions.Delete(ctx, me().Key(), args[0]); err != nil {
+				return err
+			}
+			return a.screen.printf("%s is deleted\n", args[0])
+		}),
+	}
+}
+
+func (a *app) completeSession(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(func(_ context.Context, r *room.Room) []string {
+		list, err := r.Parts().Sessions.List(me().Key())
+		if err != nil {
+			return nil
+		}
+		var words []string
+		for _, one := range list {
+			words = append(words, cobra.CompletionWithDesc(one.ID, one.Language+" "+size(one.Bytes)))
+		}
+		return words
+	})(c, args, typed)
+}
