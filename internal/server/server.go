@@ -155,7 +155,7 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	parts.Runner.Receipts = metrics.Receipts(parts.Runner.Receipts)
 	stopMetrics := metrics.Watch(parts.Runner.Bus)
 	rest := api.New(api.Options{
-		Runner: parts.Runner, Worker: parts.Worker, Desk: parts.Desk, Artifacts: parts.Artifacts,
+		Runner: parts.Runner, Worker: parts.Worker, Desk: parts.Desk, Artifacts: parts.Artifacts, Sessions: parts.Sessions,
 		Owner:    func(e *toolroom.Event) string { return e.Identity.Key() },
 		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
 		Version: o.Version, Log: o.Log,

@@ -40,6 +40,7 @@ type Options struct {
 	Worker    Worker
 	Desk      Desk
 	Artifacts Artifacts
+	Sessions  Sessions
 	// Sources lists the sources and how they are.
 	Sources func() []Source
 	// Explain tells how policy decides about a tool, in any accepted spelling.
@@ -105,6 +106,7 @@ func New(o Options) *Server {
 	s.routeApprovals()
 	s.routeApprovalEvents()
 	s.routeArtifacts()
+	s.routeSessions()
 	s.routeSources()
 	s.routeElevations()
 	s.routeHealth()

@@ -101,8 +101,7 @@ type piece struct {
 	text     string
 }
 
-// assemble makes the text of pieces. What is put in holds no line ends but at
-// the end of the text.
+// assemble makes the text of pieces.
 func (p *Program) assemble(pieces []piece, before string) {
 	var after strings.Builder
 	for _, part := range pieces {

@@ -61,7 +61,7 @@ func (p *Program) persist(s *syntax) {
 			name := string(n.Function.Name.Name)
 			names = append(names, name)
 			moved = append(moved,
-				piece{from: at(n.Idx0()), text: name + "="}, piece{from: at(n.Idx0()), to: at(n.Idx1())}, piece{from: at(n.Idx1()), text: ";"})
+				piece{from: at(n.Idx0()), text: "\n" + name + "="}, piece{from: at(n.Idx0()), to: at(n.Idx1())}, piece{from: at(n.Idx1()), text: ";"})
 			replace(at(n.Idx0()), at(n.Idx1()), ";")
 		}
 	}
@@ -70,6 +70,11 @@ func (p *Program) persist(s *syntax) {
 	list := ""
 	if names = slices.Compact(names); len(names) > 0 {
 		list = `"` + strings.Join(names, `","`) + `"`
+	}
+	// The engine may know of a place no more than the line in which its function
+	// begins: each function that was moved begins one.
+	if len(moved) > 0 {
+		moved = append(moved, piece{from: s.open, text: "\n"})
 	}
 	head := []piece{{text: "[[" + list + "],"}, {to: s.open}}
 	p.assemble(slices.Concat(head, moved, pieces, []piece{{from: len(s.source), text: "]"}}), s.source)

@@ -15,7 +15,7 @@ func TestDeclarationsOfASessionBecomeGlobals(t *testing.T) {
 		{"several", "javascript", "let a, b = (2), c\nvar d", `[["a","b","c","d"],(async()=>{;0, a=void 0, b = (2), c=void 0` + "\n;0, d\n})]"},
 		{"patterns", "javascript", "const {a, b: [c = z], ...d} = o, [e,, f] = p", `[["a","c","d","e","f"],(async()=>{;0, {a, b: [c = z], ...d} = o, [e,, f] = p` + "\n})]"},
 		{"a class", "javascript", "class A extends B {}\n[1]", `[["A"],(async()=>{;A=class A extends B {};` + "\nreturn [1]\n})]"},
-		{"a function that is used before", "javascript", "f()\nasync function f() { return 1 }\n(g)", `[["f"],(async()=>{f=async function f() { return 1 };f()` + "\n;\n" + `return (g)` + "\n})]"},
+		{"a function that is used before", "javascript", "f()\nasync function f() { return 1 }\n(g)", `[["f"],(async()=>{` + "\nf=async function f() { return 1 };\nf()\n;\n" + `return (g)` + "\n})]"},
 		{"what is within blocks stays there", "javascript", "for (let i = 0;;) { const x = 1 }", "[[],(async()=>{for (let i = 0;;) { const x = 1 }\n})]"},
 		{"the form with :=", "javascript", "x := run('a:b')", `[["x"],(async()=>{;0, x = run('a:b')` + "\n})]"},
 		{"types", "typescript", "const x: number = 1", `[["x"],(async () => {` + "\n  ;0, x = 1;\n})]"},
@@ -42,11 +42,13 @@ func TestPositionsLeadBackFromMovedFunctions(t *testing.T) {
 	if failure != nil {
 		t.Fatal(failure)
 	}
-	// [["f","x"],(async()=>{f=function f() {
+	// [["f","x"],(async()=>{
+	// f=function f() {
 	//   throw 1
-	// };;0, x = 1
+	// };
+	// ;0, x = 1
 	for _, c := range []struct{ line, column, wantLine, wantColumn int }{
-		{2, 3, 4, 3}, {3, 7, 1, 7}, {4, 1, 2, 1},
+		{2, 1, 3, 1}, {3, 3, 4, 3}, {5, 5, 1, 7}, {6, 1, 2, 1},
 	} {
 		line, column, ok := ready.Place(c.line, c.column)
 		if !ok || line != c.wantLine || column != c.wantColumn {
