@@ -37,7 +37,7 @@ var order = []struct {
 	{name: "policy", packages: []string{"internal/policy/..."}},
 	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "internal/pin", "internal/poison/...", "internal/taint"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
-	{name: "code mode", packages: []string{"internal/code"}},
+	{name: "code mode", packages: []string{"internal/code/..."}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
 	{name: "config", packages: []string{"internal/config", "internal/imports"}, peers: true},
 	{name: "the room", packages: []string{"room"}},

@@ -107,6 +107,7 @@ func New(o Options) *Server {
 	s.routeApprovalEvents()
 	s.routeArtifacts()
 	s.routeSessions()
+	s.routeStubs()
 	s.routeSources()
 	s.routeElevations()
 	s.routeHealth()

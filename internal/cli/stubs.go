@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/code"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) stubsCommand() *cobra.Command {
+	var who caller
+	var language string
+	c := &cobra.Command{
+		Use:   "stubs [PATTERN...]",
+		Short: "Print the tools as declarations for editors: TypeScript or Python",
+		Long: `Print the tools that you may call as declarations, with the types of their
+arguments and results: a .d.ts for TypeScript and JavaScript, or Python stubs. A
+pattern is a namespace, or an id in which * stands for anything.`,
+		Example: `  toolroom stubs > toolroom.d.ts
+  toolroom stubs -l python github 'files:read*' > toolroom.pyi`,
+		Args: cobra.ArbitraryArgs,
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			if err := loadAll(ctx, r, ""); err != nil {
+				return err
+			}
+			runner := r.Parts().Runner
+			text, err := code.Stubs(language, runner.Catalog.All(runner.Visible(who.identity())), args)
+			if err != nil {
+				return err
+			}
+			return a.screen.text(text)
+		}),
+	}
+	c.Flags().StringVarP(&language, "lang", "l", "ts", "ts or python")
+	completeWords(c, "lang", "ts", "python")
+	who.identityFlags(c)
+	return c
+}

@@ -1,0 +1,185 @@
+package stub
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom/bridge"
+)
+
+//go:embed surface.py
+var surfacePython string
+
+// Python is a module of stubs of tools and of what programs have beside them.
+func Python(tools []Tool) string {
+	p := &python{}
+	var spacesText strings.Builder
+	groups := spaces(tools)
+	for _, group := range groups {
+		fmt.Fprintf(&spacesText, "\nclass _%s:\n", group[0].Namespace)
+		for _, tool := range group {
+			p.tool(&spacesText, tool)
+		}
+	}
+	var b strings.Builder
+	b.WriteString(surfacePython)
+	b.WriteString(p.types.String())
+	b.WriteString(spacesText.String())
+	b.WriteString("\nclass _tools:\n    def __getitem__(self, namespace: str) -> Any: ...\n")
+	for _, group := range groups {
+		if !isKeyword(group[0].Namespace) {
+			fmt.Fprintf(&b, "    %s: _%[1]s\n", group[0].Namespace)
+		}
+	}
+	b.WriteString("\ntools: _tools\n")
+	for _, group := range groups {
+		if group[0].Global && !isKeyword(group[0].Namespace) {
+			fmt.Fprintf(&b, "%s: _%[1]s\n", group[0].Namespace)
+		}
+	}
+	return b.String()
+}
+
+// python gathers the types that have to have a name.
+type python struct{ types strings.Builder }
+
+var pythonName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+const pythonKeywords = `False None True and as assert async await break class continue def del elif else except finally for from
+global if import in is lambda nonlocal not or pass raise return try while with yield`
+
+func isKeyword(name string) bool { return slices.Contains(strings.Fields(pythonKeywords), name) }
+
+func (p *python) tool(b *strings.Builder, t Tool) {
+	if isKeyword(t.Name) {
+		fmt.Fprintf(b, "    # %s is a keyword: tools[%q][%q](...)\n    pass\n", t.Name, t.Namespace, t.Name)
+		return
+	}
+	name := "_" + t.Namespace + "_" + t.Name
+	result := p.kind(read(t.Output), name+"_result")
+	fmt.Fprintf(b, "    @staticmethod\n    def %s(%s) -> %s:\n", t.Name, p.parameters(t, name), result)
+	lines := doc(t)
+	switch len(lines) {
+	case 0:
+		b.WriteString("        ...\n\n")
+		return
+	case 1:
+		fmt.Fprintf(b, "        \"\"\"%s\"\"\"\n\n", inString(lines[0]))
+		return
+	}
+	for i, line := range lines {
+		if i == 0 {
+			line = `"""` + inString(line)
+		} else {
+			line = inString(line)
+		}
+		b.WriteString(strings.TrimRight("        "+line, " ") + "\n")
+	}
+	b.WriteString("        \"\"\"\n\n")
+}
+
+func (p *python) parameters(t Tool, name string) string {
+	if t.Command {
+		return "*words: str | int | float, **options: Any"
+	}
+	input := read(t.Input)
+	if len(input.fields) == 0 {
+		return "**values: Any"
+	}
+	var required, optional []string
+	for _, f := range input.fields {
+		if !pythonName.MatchString(f.name) || isKeyword(f.name) {
+			return "values: " + p.kind(input, name+"_values")
+		}
+		text := f.name + ": " + p.kind(f.kind, name+"_"+f.name)
+		if f.required {
+			required = append(required, text)
+		} else {
+			optional = append(optional, text+" = ...")
+		}
+	}
+	return strings.Join(append(required, optional...), ", ")
+}
+
+// inString is text within """.
+func inString(text string) string {
+	text = strings.ReplaceAll(text, `\`, `\\`)
+	return strings.ReplaceAll(text, `"`, `\"`)
+}
+
+func (p *python) kind(k kind, name string) string {
+	each := func(list []kind) []string {
+		texts := make([]string, len(list))
+		for i, one := range list {
+			texts[i] = p.kind(one, fmt.Sprintf("%s_%d", name, i+1))
+		}
+		return texts
+	}
+	switch {
+	case len(k.literals) > 0:
+		return pythonLiterals(k.literals)
+	case len(k.union) > 0:
+		return unique(each(k.union), " | ")
+	case len(k.all) > 0:
+		return "dict[str, Any]" // Python has no intersections
+	case k.simple != "":
+		return map[string]string{"string": "str", "number": "float", "integer": "int", "boolean": "bool", "null": "None"}[k.simple]
+	case k.items != nil:
+		return "list[" + p.kind(*k.items, name+"_item") + "]"
+	case len(k.tuple) > 0:
+		return "list[" + unique(each(k.tuple), " | ") + "]"
+	case k.values != nil:
+		return "dict[str, " + p.kind(*k.values, name+"_value") + "]"
+	case len(k.fields) > 0:
+		return p.dictionary(k, name)
+	case k.object:
+		return "dict[str, Any]"
+	}
+	return "Any"
+}
+
+// dictionary declares a type of its own; a call does so for keys of any form.
+func (p *python) dictionary(k kind, name string) string {
+	fields := make([]string, len(k.fields))
+	for i, f := range k.fields {
+		within := fmt.Sprint(i + 1)
+		if pythonName.MatchString(f.name) {
+			within = f.name
+		}
+		text := p.kind(f.kind, name+"_"+within)
+		if !f.required {
+			text = "NotRequired[" + text + "]"
+		}
+		fields[i] = fmt.Sprintf("    %s: %s,\n", literal(f.name), text)
+	}
+	fmt.Fprintf(&p.types, "\n%s = TypedDict(%q, {\n%s})\n", name, name, strings.Join(fields, ""))
+	return name
+}
+
+func pythonLiterals(list []bridge.Value) string {
+	var texts []string
+	floats := false
+	for _, v := range list {
+		switch v := v.(type) {
+		case nil:
+			texts = append(texts, "None")
+		case bool:
+			texts = append(texts, map[bool]string{true: "True", false: "False"}[v])
+		case float64: // no literal type in Python
+			floats = true
+		default:
+			texts = append(texts, literal(v))
+		}
+	}
+	if floats && len(texts) == 0 {
+		return "float"
+	}
+	text := "Literal[" + strings.Join(texts, ", ") + "]"
+	if floats {
+		text += " | float"
+	}
+	return text
+}

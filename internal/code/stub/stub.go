@@ -1,0 +1,244 @@
+// Package stub writes down tools as the declarations of a language, for people
+// and editors: TypeScript as a .d.ts, Python as a module of stubs.
+package stub
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/toolroom/toolroom/bridge"
+)
+
+// Tool is a tool as programs call it.
+type Tool struct {
+	ID string
+	// Namespace and Name are identifiers: tools.Namespace.Name.
+	Namespace, Name string
+	// Global says that Namespace is also a name of its own.
+	Global bool
+	// Command says that it is a command-line program: it takes words and options.
+	Command       bool
+	Doc           string
+	Input, Output json.RawMessage
+}
+
+// spaces groups tools by namespace, both in their order by name.
+func spaces(tools []Tool) [][]Tool {
+	sorted := slices.Clone(tools)
+	slices.SortFunc(sorted, func(a, b Tool) int {
+		return strings.Compare(a.Namespace+" "+a.Name, b.Namespace+" "+b.Name)
+	})
+	var groups [][]Tool
+	for _, tool := range sorted {
+		if last := len(groups) - 1; last >= 0 && groups[last][0].Namespace == tool.Namespace {
+			groups[last] = append(groups[last], tool)
+			continue
+		}
+		groups = append(groups, []Tool{tool})
+	}
+	return groups
+}
+
+// doc is the documentation of a tool as lines, with its id where a program
+// cannot tell it from the name.
+func doc(t Tool) []string {
+	var lines []string
+	text := strings.Map(func(c rune) rune {
+		if c != '\n' && unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, t.Doc)
+	if text = strings.TrimSpace(text); text != "" {
+		for line := range strings.Lines(text) {
+			lines = append(lines, strings.TrimRight(line, " \t\r\n"))
+		}
+	}
+	if t.ID != t.Namespace+":"+t.Name {
+		lines = append(lines, "Tool "+t.ID+".")
+	}
+	return lines
+}
+
+// kind is what a schema says of a value, as far as types can say it.
+type kind struct {
+	// Exactly one of these is set; none is any value.
+	literals []bridge.Value
+	union    []kind
+	all      []kind
+	simple   string // string, number, integer, boolean or null
+	items    *kind  // of a list
+	tuple    []kind
+	fields   []field // of an object
+	values   *kind   // of an object, by any name
+	object   bool
+}
+
+type field struct {
+	name     string
+	kind     kind
+	required bool
+	doc      string
+}
+
+// maxDepth is how deep types are written out, and maxKinds how many there may be
+// in one schema; what is beyond is any value. They also end schemas that refer
+// to themselves.
+const (
+	maxDepth = 6
+	maxKinds = 1000
+)
+
+// reader reads schemas with the definitions of one document.
+type reader struct {
+	root bridge.Map
+	read int // kinds so far
+}
+
+func read(schema json.RawMessage) kind {
+	value, err := bridge.FromJSON(schema)
+	root, ok := value.(bridge.Map)
+	if err != nil || !ok {
+		return kind{}
+	}
+	return (&reader{root: root}).kind(root, 0)
+}
+
+func (r *reader) kind(value bridge.Value, depth int) kind {
+	s, ok := value.(bridge.Map)
+	if r.read++; !ok || depth > maxDepth || r.read > maxKinds {
+		return kind{}
+	}
+	if target := s.Text("$ref"); target != "" {
+		return r.kind(r.resolve(target), depth+1)
+	}
+	if one, ok := member(s, "const"); ok && scalar(one) {
+		return kind{literals: []bridge.Value{one}}
+	}
+	if list := listAt(s, "enum"); len(list) > 0 && !slices.ContainsFunc(list, func(v bridge.Value) bool { return !scalar(v) }) {
+		return kind{literals: list}
+	}
+	for _, name := range []string{"anyOf", "oneOf"} {
+		if list := listAt(s, name); len(list) > 0 {
+			return kind{union: r.kinds(list, depth)}
+		}
+	}
+	if list := listAt(s, "allOf"); len(list) > 0 {
+		all := r.kinds(list, depth)
+		if rest := r.typed(s, s.Text("type"), depth); len(rest.fields) > 0 {
+			all = append(all, rest)
+		}
+		return kind{all: all}
+	}
+	if list := listAt(s, "type"); len(list) > 0 {
+		var union []kind
+		for _, one := range list {
+			name, _ := one.(string)
+			union = append(union, r.typed(s, name, depth))
+		}
+		return kind{union: union}
+	}
+	return r.typed(s, s.Text("type"), depth)
+}
+
+func (r *reader) kinds(list []bridge.Value, depth int) []kind {
+	kinds := make([]kind, len(list))
+	for i, one := range list {
+		kinds[i] = r.kind(one, depth+1)
+	}
+	return kinds
+}
+
+func (r *reader) typed(s bridge.Map, name string, depth int) kind {
+	properties, _ := s.Get("properties").(bridge.Map)
+	switch {
+	case name == "array":
+		if list := listAt(s, "prefixItems"); len(list) > 0 {
+			return kind{tuple: r.kinds(list, depth)}
+		}
+		items := r.kind(s.Get("items"), depth+1)
+		return kind{items: &items}
+	case name == "object" || name == "" && len(properties) > 0:
+		return r.object(s, properties, depth)
+	case slices.Contains([]string{"string", "number", "integer", "boolean", "null"}, name):
+		return kind{simple: name}
+	}
+	return kind{}
+}
+
+func (r *reader) object(s, properties bridge.Map, depth int) kind {
+	required := listAt(s, "required")
+	k := kind{object: true}
+	for _, p := range properties {
+		about, _ := p.Value.(bridge.Map)
+		k.fields = append(k.fields, field{
+			name: p.Key, kind: r.kind(p.Value, depth+1), required: slices.Contains(required, bridge.Value(p.Key)), doc: about.Text("description"),
+		})
+	}
+	if more, ok := s.Get("additionalProperties").(bridge.Map); ok && len(k.fields) == 0 {
+		values := r.kind(more, depth+1)
+		k.values = &values
+	}
+	return k
+}
+
+// resolve follows a reference within the document.
+func (r *reader) resolve(target string) bridge.Value {
+	path, ok := strings.CutPrefix(target, "#/")
+	if !ok {
+		return nil
+	}
+	var at bridge.Value = r.root
+	for step := range strings.SplitSeq(path, "/") {
+		m, ok := at.(bridge.Map)
+		if !ok {
+			return nil
+		}
+		at = m.Get(strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
+	}
+	return at
+}
+
+func member(m bridge.Map, key string) (bridge.Value, bool) {
+	for _, one := range m {
+		if one.Key == key {
+			return one.Value, true
+		}
+	}
+	return nil, false
+}
+
+func listAt(m bridge.Map, key string) []bridge.Value {
+	list, _ := m.Get(key).([]bridge.Value)
+	return list
+}
+
+func scalar(v bridge.Value) bool {
+	switch v.(type) {
+	case nil, bool, string, int64, float64:
+		return true
+	}
+	return false
+}
+
+// literal is a scalar as JSON, which is a literal in TypeScript as well.
+func literal(v bridge.Value) string {
+	text, err := bridge.ToJSON(v)
+	if err != nil {
+		return "null" // no scalar fails
+	}
+	return string(text)
+}
+
+// unique joins what is different among texts, in their order.
+func unique(texts []string, sep string) string {
+	var kept []string
+	for _, text := range texts {
+		if !slices.Contains(kept, text) {
+			kept = append(kept, text)
+		}
+	}
+	return strings.Join(kept, sep)
+}

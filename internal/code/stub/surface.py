@@ -1,0 +1,38 @@
+# What programs of Toolroom's code mode can call. Made by: toolroom stubs -l python
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class ToolError(Exception):
+    """The error of a tool that failed."""
+
+    code: str
+    phase: str
+    tool: str
+    retryable: bool
+    hint: str
+    details: Any
+
+
+def call_tool(id: str, values: dict[str, Any] = ...) -> Any: ...
+def run(id: str, **values: Any) -> Any: ...
+def run_chain(steps: list[Any]) -> Any: ...
+def search_tools(query: str, limit: int = ...) -> list[dict[str, Any]]: ...
+def describe_tool(id: str, level: Literal["summary", "schema", "full"] = ...) -> dict[str, Any]: ...
+def progress(done: float, total: float = ..., message: str = ...) -> None: ...
+def log(message: str, level: Literal["debug", "info", "warning", "error"] = ..., **fields: Any) -> None: ...
+
+
+class _artifacts:
+    @staticmethod
+    def put(name: str, data: str | bytes, media_type: str = ...) -> Any: ...
+    @staticmethod
+    def get(handle: Any) -> bytes: ...
+
+
+class _results:
+    @staticmethod
+    def get(handle: Any) -> Any: ...
+
+
+artifacts: _artifacts
+results: _results

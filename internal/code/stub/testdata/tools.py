@@ -1,0 +1,110 @@
+# What programs of Toolroom's code mode can call. Made by: toolroom stubs -l python
+from typing import Any, Literal, NotRequired, TypedDict
+
+
+class ToolError(Exception):
+    """The error of a tool that failed."""
+
+    code: str
+    phase: str
+    tool: str
+    retryable: bool
+    hint: str
+    details: Any
+
+
+def call_tool(id: str, values: dict[str, Any] = ...) -> Any: ...
+def run(id: str, **values: Any) -> Any: ...
+def run_chain(steps: list[Any]) -> Any: ...
+def search_tools(query: str, limit: int = ...) -> list[dict[str, Any]]: ...
+def describe_tool(id: str, level: Literal["summary", "schema", "full"] = ...) -> dict[str, Any]: ...
+def progress(done: float, total: float = ..., message: str = ...) -> None: ...
+def log(message: str, level: Literal["debug", "info", "warning", "error"] = ..., **fields: Any) -> None: ...
+
+
+class _artifacts:
+    @staticmethod
+    def put(name: str, data: str | bytes, media_type: str = ...) -> Any: ...
+    @staticmethod
+    def get(handle: Any) -> bytes: ...
+
+
+class _results:
+    @staticmethod
+    def get(handle: Any) -> Any: ...
+
+
+artifacts: _artifacts
+results: _results
+
+_github_create_issue_result = TypedDict("_github_create_issue_result", {
+    "number": int,
+    "a b": NotRequired[str | None],
+    "pair": NotRequired[list[str | float]],
+})
+
+_github_create_issue_who_boss_boss = TypedDict("_github_create_issue_who_boss_boss", {
+    "login": NotRequired[Any],
+    "boss": NotRequired[Any],
+})
+
+_github_create_issue_who_boss = TypedDict("_github_create_issue_who_boss", {
+    "login": NotRequired[str],
+    "boss": NotRequired[_github_create_issue_who_boss_boss],
+})
+
+_github_create_issue_who = TypedDict("_github_create_issue_who", {
+    "login": NotRequired[str],
+    "boss": NotRequired[_github_create_issue_who_boss],
+})
+
+_my_files_read_all_values = TypedDict("_my_files_read_all_values", {
+    "from": NotRequired[int],
+    "kind": NotRequired[Literal["x"]],
+})
+
+class _git:
+    @staticmethod
+    def status(*words: str | int | float, **options: Any) -> Any:
+        """Show the state."""
+
+
+class _github:
+    @staticmethod
+    def create_issue(title: str, labels: list[str] = ..., state: Literal["open", "closed", None, True, 1] = ..., ratio: Literal["all"] | float = ..., who: _github_create_issue_who = ...) -> _github_create_issue_result:
+        """Create an issue.
+
+        It */ ends \"\"\" nothing \\.
+        """
+
+    @staticmethod
+    def delete(**values: Any) -> Any:
+        ...
+
+    # import is a keyword: tools["github"]["import"](...)
+    pass
+
+class _my_files:
+    @staticmethod
+    def read_all(values: _my_files_read_all_values) -> dict[str, bool | dict[str, Any]]:
+        """Read.
+        Tool my-files:read.all.
+        """
+
+
+class _odd:
+    @staticmethod
+    def schema(**values: Any) -> Any:
+        ...
+
+
+class _tools:
+    def __getitem__(self, namespace: str) -> Any: ...
+    git: _git
+    github: _github
+    my_files: _my_files
+    odd: _odd
+
+tools: _tools
+git: _git
+github: _github

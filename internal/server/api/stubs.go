@@ -1,0 +1,39 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/toolroom/toolroom/internal/code"
+	"github.com/toolroom/toolroom/internal/server/auth"
+)
+
+type stubsInput struct {
+	Exchange
+	Language string   `query:"language" enum:"ts,python" default:"ts"`
+	Pattern  []string `query:"pattern,explode" doc:"a namespace, or an id in which * stands for anything; may be given again"`
+}
+
+func (s *Server) routeStubs() {
+	register(s, huma.Operation{
+		OperationID: "stubs", Method: http.MethodGet, Path: "/stubs", Tags: []string{"tools"},
+		Summary: "The tools that the caller may call as declarations for programs",
+		Responses: map[string]*huma.Response{"200": {Description: "A .d.ts, or Python stubs", Content: map[string]*huma.MediaType{
+			"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}},
+		}}},
+	}, s.stubs)
+}
+
+func (s *Server) stubs(ctx context.Context, in *stubsInput) (*raw, error) {
+	text, err := code.Stubs(in.Language, s.o.Runner.Catalog.All(s.o.Runner.Visible(auth.Identity(ctx))), in.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	return &raw{Body: func(huma.Context) {
+		in.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(in.w, text) // whoever asked may have left
+	}}, nil
+}
