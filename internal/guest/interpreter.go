@@ -9,7 +9,6 @@ import (
 	"embed"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -20,28 +19,68 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/prelude"
 )
 
 //go:embed python/*.py
 var pythonFiles embed.FS
 
+//go:embed javascript/guest.js
+var javascriptGuest string
+
 // interpreter is a language whose runtime speaks the bridge itself, on file
 // descriptor 3.
 type interpreter struct {
-	programs []string // tried in this order
-	files    embed.FS
-	folder   string
+	programs []string                  // tried in this order
+	unpack   func(folder string) error // writes what it runs into a new folder
 	args     func(folder string) []string
 }
 
 var interpreters = map[string]interpreter{
 	"python": {
-		programs: []string{"python3", "python"}, files: pythonFiles, folder: "python",
+		programs: []string{"python3", "python"},
+		unpack:   UnpackPython,
 		// -I alone would also ignore the folder of the script.
 		args: func(folder string) []string {
 			return []string{"-s", "-E", "-B", "-X", "utf8", filepath.Join(folder, "guest.py")}
 		},
 	},
+	"javascript": {
+		programs: []string{"node"},
+		unpack: func(folder string) error {
+			return write(folder, map[string]string{"guest.js": javascriptGuest, "prelude.js": prelude.JavaScript()})
+		},
+		args: func(folder string) []string { return []string{filepath.Join(folder, "guest.js")} },
+	},
+}
+
+// UnpackPython writes the guest for Python into a new folder.
+func UnpackPython(folder string) error {
+	files := map[string]string{}
+	entries, err := pythonFiles.ReadDir("python")
+	for _, e := range entries {
+		var text []byte
+		if text, err = pythonFiles.ReadFile("python/" + e.Name()); err != nil {
+			break
+		}
+		files[e.Name()] = string(text)
+	}
+	if err != nil {
+		return err
+	}
+	return write(folder, files)
+}
+
+func write(folder string, files map[string]string) error {
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bridgeFD is the descriptor of the stream in an interpreter.
@@ -63,7 +102,7 @@ func (r *run) interpret(ctx context.Context) error {
 		}, 0)
 	}
 	folder := filepath.Join(r.work, ".guest")
-	if err := unpack(lang.files, lang.folder, folder); err != nil {
+	if err := lang.unpack(folder); err != nil {
 		return err
 	}
 	ours, theirs, err := socketPair()
@@ -126,26 +165,6 @@ func crash(ctx context.Context, path string, state *os.ProcessState) *bridge.Fai
 		f.Kind, f.Limit, f.Message = bridge.FailCancelled, "", "the run was cancelled"
 	}
 	return f
-}
-
-func unpack(files embed.FS, from, to string) error {
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return err
-	}
-	entries, err := fs.ReadDir(files, from)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		data, err := files.ReadFile(from + "/" + e.Name())
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, e.Name()), data, 0o600)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func socketPair() (net.Conn, *os.File, error) {

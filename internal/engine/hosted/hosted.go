@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/js/program"
 	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -22,11 +23,13 @@ import (
 type Engine struct {
 	driver sandbox.Driver
 	probe  func() sandbox.Probe
+
+	prepared *program.Cache
 }
 
 // New makes an engine of a driver, which is probed at its first use.
 func New(d sandbox.Driver) *Engine {
-	return &Engine{driver: d, probe: sync.OnceValue(func() sandbox.Probe {
+	return &Engine{driver: d, prepared: program.NewCache(), probe: sync.OnceValue(func() sandbox.Probe {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
 		return d.Probe(ctx)
@@ -45,10 +48,13 @@ func (e *Engine) Name() string { return e.driver.Name() }
 // Languages are those that the guest knows to run, and whose interpreters the
 // driver has found.
 func (e *Engine) Languages() []string {
-	known := []string{"python", "javascript", "shell", "command"}
+	known := []string{"python", "javascript", "typescript", "shell", "command"}
 	found := e.probe().Languages
 	if len(found) == 0 { // an image that cannot be looked into
 		return known
+	}
+	if slices.Contains(found, "javascript") {
+		found = append(slices.Clone(found), "typescript")
 	}
 	return slices.DeleteFunc(known, func(l string) bool { return l != "command" && !slices.Contains(found, l) })
 }
@@ -70,6 +76,10 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	if _, err := os.Stat(spec.Guest); err != nil {
 		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest for sandboxes is missing: %w", err)
 		return nil, e.WithHint("build it with `make build`, which puts toolroom-guest beside toolroom")
+	}
+	ready, failure := e.prepare(&j.Program)
+	if failure != nil {
+		return &engine.Result{Outcome: bridge.Outcome{Failure: failure}, Engine: e.Name(), Isolation: probe.Isolation}, nil
 	}
 	limits := j.Program.Limits.WithDefaults()
 	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
@@ -100,7 +110,24 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 		return result, e.explain(ctx, box, err)
 	}
 	result.Outcome = *out
+	if f := out.Failure; f != nil && ready != nil {
+		ready.Blame(f)
+	}
 	return result, nil
+}
+
+// prepare makes what a guest runs of a program in JavaScript or TypeScript, on
+// this side, so that no guest needs a compiler. Of others there is nil.
+func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) {
+	if p.Language != "javascript" && p.Language != "typescript" {
+		return nil, nil
+	}
+	ready, failure := e.prepared.Prepare(*p)
+	if failure != nil {
+		return nil, failure
+	}
+	p.Language, p.Source = "javascript", ready.Source
+	return ready, nil
 }
 
 func (e *Engine) start(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
