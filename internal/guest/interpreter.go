@@ -6,7 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"embed"
+	_ "embed" // of guest.js
 	"fmt"
 	"io"
 	"net"
@@ -22,24 +22,21 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/prelude"
 )
 
-//go:embed python/*.py
-var pythonFiles embed.FS
-
 //go:embed javascript/guest.js
 var javascriptGuest string
 
 // interpreter is a language whose runtime speaks the bridge itself, on file
 // descriptor 3.
 type interpreter struct {
-	programs []string                  // tried in this order
-	unpack   func(folder string) error // writes what it runs into a new folder
+	programs []string // tried in this order
+	files    func() map[string]string
 	args     func(folder string) []string
 }
 
 var interpreters = map[string]interpreter{
 	"python": {
 		programs: []string{"python3", "python"},
-		unpack:   UnpackPython,
+		files:    PythonFiles,
 		// -I alone would also ignore the folder of the script.
 		args: func(folder string) []string {
 			return []string{"-s", "-E", "-B", "-X", "utf8", filepath.Join(folder, "guest.py")}
@@ -47,28 +44,11 @@ var interpreters = map[string]interpreter{
 	},
 	"javascript": {
 		programs: []string{"node"},
-		unpack: func(folder string) error {
-			return write(folder, map[string]string{"guest.js": javascriptGuest, "prelude.js": prelude.JavaScript()})
+		files: func() map[string]string {
+			return map[string]string{"guest.js": javascriptGuest, "prelude.js": prelude.JavaScript()}
 		},
 		args: func(folder string) []string { return []string{filepath.Join(folder, "guest.js")} },
 	},
-}
-
-// UnpackPython writes the guest for Python into a new folder.
-func UnpackPython(folder string) error {
-	files := map[string]string{}
-	entries, err := pythonFiles.ReadDir("python")
-	for _, e := range entries {
-		var text []byte
-		if text, err = pythonFiles.ReadFile("python/" + e.Name()); err != nil {
-			break
-		}
-		files[e.Name()] = string(text)
-	}
-	if err != nil {
-		return err
-	}
-	return write(folder, files)
 }
 
 func write(folder string, files map[string]string) error {
@@ -102,7 +82,7 @@ func (r *run) interpret(ctx context.Context) error {
 		}, 0)
 	}
 	folder := filepath.Join(r.work, ".guest")
-	if err := lang.unpack(folder); err != nil {
+	if err := write(folder, lang.files()); err != nil {
 		return err
 	}
 	ours, theirs, err := socketPair()
