@@ -80,7 +80,7 @@ func (r *Room) openCode(ctx context.Context) error {
 		r.engines = append(r.engines, pynative.New(pynative.Options{
 			Init: slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg}),
 		}))
-		r.engines = append(r.engines, hosted.New(process.New(g.Path, g.Args)))
+		r.engines = append(r.engines, hosted.NewWarm(process.New(g.Path, g.Args), hosted.Warm{Ahead: 1}))
 	}
 	for _, d := range r.o.Drivers {
 		r.engines = append(r.engines, hosted.New(d))

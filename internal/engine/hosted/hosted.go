@@ -25,15 +25,21 @@ type Engine struct {
 	probe  func() sandbox.Probe
 
 	prepared *program.Cache
+	pool     *pool
 }
 
 // New makes an engine of a driver, which is probed at its first use.
-func New(d sandbox.Driver) *Engine {
-	return &Engine{driver: d, prepared: program.NewCache(), probe: sync.OnceValue(func() sandbox.Probe {
+func New(d sandbox.Driver) *Engine { return NewWarm(d, Warm{}) }
+
+// NewWarm makes an engine that starts sandboxes ahead.
+func NewWarm(d sandbox.Driver, w Warm) *Engine {
+	e := &Engine{driver: d, prepared: program.NewCache(), probe: sync.OnceValue(func() sandbox.Probe {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
 		return d.Probe(ctx)
 	})}
+	e.pool = newPool(w, e.ready)
+	return e
 }
 
 const (
@@ -62,8 +68,11 @@ func (e *Engine) Languages() []string {
 // Probe is the driver's, asked once.
 func (e *Engine) Probe(context.Context) sandbox.Probe { return e.probe() }
 
-// Close has nothing to end: every run ends its own sandbox.
-func (e *Engine) Close() error { return nil }
+// Stats are those of the warm sandboxes.
+func (e *Engine) Stats() Stats { return e.pool.now() }
+
+// Close removes the sandboxes that wait; every run removes its own.
+func (e *Engine) Close() error { return e.pool.close() }
 
 // Run starts a sandbox, runs the program in it, and removes it.
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engine.Result, err error) {
@@ -77,7 +86,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest for sandboxes is missing: %w", err)
 		return nil, e.WithHint("build it with `make build`, which puts toolroom-guest beside toolroom")
 	}
-	ready, failure := e.prepare(&j.Program)
+	prepared, failure := e.prepare(&j.Program)
 	if failure != nil {
 		return &engine.Result{Outcome: bridge.Outcome{Failure: failure}, Engine: e.Name(), Isolation: probe.Isolation}, nil
 	}
@@ -85,33 +94,31 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	started := time.Now()
-	box, err := e.start(ctx, spec)
-	if err != nil {
-		return nil, err
+	r := e.pool.take(spec)
+	if r == nil {
+		if r, err = e.ready(ctx, spec); err != nil {
+			return nil, err
+		}
 	}
+	box, conn := r.box, r.conn
 	result := &engine.Result{Engine: e.Name(), Isolation: box.Isolation(), Held: box.Held()}
 	defer func() {
 		ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 		defer done()
-		if kerr := box.Kill(ending); kerr != nil && err == nil {
+		if kerr := r.kill(ending); kerr != nil && err == nil {
 			err = toolroom.Errorf(toolroom.CodeInternal, "the program has ended, but its sandbox could not be removed: %w", kerr)
 		}
 		used := box.Usage()
 		result.CPU, result.PeakMemory = used.CPU, used.PeakMemory
 	}()
-	conn, err := bridge.Accept(ctx, box.Stream(), bridge.Options{})
-	if err != nil {
-		return result, e.explain(ctx, box, err)
-	}
-	defer conn.Close()
 	result.Start = time.Since(started)
 	out, err := conn.Run(ctx, j.Program, h)
 	if err != nil {
 		return result, e.explain(ctx, box, err)
 	}
 	result.Outcome = *out
-	if f := out.Failure; f != nil && ready != nil {
-		ready.Blame(f)
+	if f := out.Failure; f != nil && prepared != nil {
+		prepared.Blame(f)
 	}
 	return result, nil
 }
@@ -128,6 +135,27 @@ func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) 
 	}
 	p.Language, p.Source = "javascript", ready.Source
 	return ready, nil
+}
+
+// ready starts a sandbox and waits for its guest.
+func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
+	box, err := e.start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	accepting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	conn, err := bridge.Accept(accepting, box.Stream(), bridge.Options{})
+	if err == nil {
+		return &ready{box, conn}, nil
+	}
+	err = e.explain(ctx, box, err)
+	ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer done()
+	if kerr := box.Kill(ending); kerr != nil {
+		err = toolroom.Errorf(toolroom.CodeInternal, "%w; its sandbox could not be removed: %w", err, kerr)
+	}
+	return nil, err
 }
 
 func (e *Engine) start(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {

@@ -1,10 +1,16 @@
 package hosted_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
@@ -45,7 +51,7 @@ func TestTheProcessSandboxRunsPrograms(t *testing.T) {
 	self := selfWith(t, "/usr/bin/python3", "/usr/bin/node")
 	enginetest.Run(t, enginetest.Options{
 		New: func(*testing.T) engine.Engine {
-			return hosted.New(process.New(self, []string{guest.MainArg}))
+			return hosted.NewWarm(process.New(self, []string{guest.MainArg}), hosted.Warm{Ahead: 1})
 		},
 		Languages: []string{"python", "javascript"},
 		Sandbox:   sandbox.Spec{Guest: self, Args: []string{guest.MainArg}},
@@ -86,3 +92,75 @@ func selfWith(t *testing.T, programs ...string) string {
 	}
 	return self
 }
+
+// boxes counts the sandboxes of a driver that are there.
+type boxes struct {
+	sandbox.Driver
+	open atomic.Int32
+}
+
+func (d *boxes) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	box, err := d.Driver.Start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	d.open.Add(1)
+	return &counted{Sandbox: box, gone: sync.OnceFunc(func() { d.open.Add(-1) })}, nil
+}
+
+type counted struct {
+	sandbox.Sandbox
+	gone func()
+}
+
+func (b *counted) Kill(ctx context.Context) error {
+	b.gone()
+	return b.Sandbox.Kill(ctx)
+}
+
+func TestWarmSandboxesServeOneProgramOfTheirKindEach(t *testing.T) {
+	t.Parallel()
+	self := selfWith(t, "sh")
+	// The path of a socket must be short, and a test's folder is not.
+	d := &boxes{Driver: &host.Driver{Owner: proc.Owner(), Environ: os.Environ()}}
+	e := hosted.NewWarm(d, hosted.Warm{Ahead: 1, Most: 2})
+	run := func(memory int64) {
+		t.Helper()
+		result, err := e.Run(t.Context(), engine.Job{
+			Run: "run-warm", Owner: "tester", Sandbox: sandbox.Spec{Profile: sandbox.Dev, Guest: self, Limits: sandbox.Limits{Memory: memory}},
+			Program: bridge.Program{Language: "shell", Source: "test ! -e mark && touch mark", Limits: bridge.Limits{Wall: 20_000}},
+		}, quiet{})
+		if err != nil || result.Outcome.Failure != nil || result.Outcome.Exit != 0 {
+			t.Fatalf("got %+v, %v: a folder that was used before?", result, err)
+		}
+	}
+	settled := func(size int) {
+		t.Helper()
+		for e.Stats().Size != size {
+			select {
+			case <-t.Context().Done():
+				t.Fatal(t.Context().Err())
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	for range 3 {
+		run(1 << 30)
+		settled(1)
+	}
+	run(2 << 30) // another limit, another kind
+	settled(2)
+	if diff := cmp.Diff(hosted.Stats{Size: 2, Hits: 2, Misses: 2}, e.Stats()); diff != "" {
+		t.Errorf("the counts differ (-want +got):\n%s", diff)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := d.open.Load(); n != 0 {
+		t.Errorf("%d sandboxes are left after Close", n)
+	}
+}
+
+type quiet struct{ bridge.Host }
+
+func (quiet) Print(string, string) {}
