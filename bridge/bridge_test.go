@@ -255,6 +255,39 @@ func TestARunThatIgnoresItsCancelEndsAfterTheGracePeriod(t *testing.T) {
 	}
 }
 
+// A guest that asks and does not read would otherwise hold the host's answers,
+// and with them the run, for ever.
+func TestAGuestThatDoesNotReadItsAnswersHoldsNothing(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]bridge.Kind{"and asks no more": 0, "and is done": bridge.Done} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			host, guest := pair(t) // each write waits for its reader
+			go func() {
+				w := bridge.NewWire(guest, 0)
+				_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
+				start, _, err := w.Read()
+				for id := uint64(1); id <= 20 && err == nil; id++ {
+					err = w.Write(bridge.Frame{Kind: bridge.Call, ID: id, Token: start.Token, Body: bridge.Map{{"tool", "a:b"}}})
+				}
+				if last != 0 {
+					_ = w.Write(bridge.Frame{Kind: last, Token: start.Token})
+				}
+			}()
+			conn, err := bridge.Accept(t.Context(), host, bridge.Options{Grace: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			out, err := conn.Run(ctx, bridge.Program{}, quiet{})
+			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, bridge.ErrProtocol) {
+				t.Errorf("the run ended with %v, %v", out, err)
+			}
+		})
+	}
+}
+
 // quiet is a host that answers every question with null.
 type quiet struct{}
 

@@ -181,7 +181,22 @@ func (c *Conn) Run(ctx context.Context, p Program, h Host) (*Outcome, error) {
 	r := &run{conn: c, host: h, limits: p.Limits, token: token, ctx: asking, slots: make(chan struct{}, p.Limits.Parallel)}
 	out, err := r.listen(ctx)
 	stop() // a question that nobody awaits any more must not go on
+	// A guest that does not read its answers would hold who writes them for ever.
+	if err != nil {
+		c.Close()
+	}
+	var unread atomic.Bool
+	timer := time.AfterFunc(c.grace, func() {
+		if r.writing.Load() > 0 {
+			unread.Store(true)
+			c.Close()
+		}
+	})
 	r.answering.Wait()
+	timer.Stop()
+	if unread.Load() && err == nil {
+		return nil, broken("the guest did not read the answers to its questions")
+	}
 	return out, err
 }
 
@@ -197,6 +212,7 @@ type run struct {
 	asked     int
 	received  int64
 	printed   int64
+	writing   atomic.Int32          // results that are being sent
 	broken    atomic.Pointer[error] // a result that could not be sent
 }
 
@@ -342,6 +358,8 @@ func (r *run) reply(f Frame, v Value, err error) {
 	if r.ctx.Err() != nil {
 		return // the program learns that it is cancelled, not that its tool was
 	}
+	r.writing.Add(1)
+	defer r.writing.Add(-1)
 	body := Map{{"value", v}}
 	if err != nil {
 		body = Map{{"error", errorBody(toolroom.AsError(err))}}

@@ -3,13 +3,16 @@ package room
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/engine/pynative"
 	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/lockdown"
 	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/internal/session"
@@ -75,7 +78,10 @@ func (r *Room) openCode(ctx context.Context) error {
 		}
 	}
 	if g := r.o.Guest; g.Path != "" {
-		r.engines = append(r.engines, hosted.New(process.New(g.Path, g.Args)))
+		r.engines = append(r.engines, pynative.New(pynative.Options{
+			Init: slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg}),
+		}))
+		r.engines = append(r.engines, hosted.NewWarm(process.New(g.Path, g.Args), hosted.Warm{Ahead: 1}))
 	}
 	for _, d := range r.o.Drivers {
 		r.engines = append(r.engines, hosted.New(d))

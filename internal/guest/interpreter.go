@@ -6,10 +6,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"embed"
+	_ "embed" // of guest.js
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -20,28 +19,48 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/prelude"
 )
 
-//go:embed python/*.py
-var pythonFiles embed.FS
+//go:embed javascript/guest.js
+var javascriptGuest string
 
 // interpreter is a language whose runtime speaks the bridge itself, on file
 // descriptor 3.
 type interpreter struct {
 	programs []string // tried in this order
-	files    embed.FS
-	folder   string
+	files    func() map[string]string
 	args     func(folder string) []string
 }
 
 var interpreters = map[string]interpreter{
 	"python": {
-		programs: []string{"python3", "python"}, files: pythonFiles, folder: "python",
+		programs: []string{"python3", "python"},
+		files:    PythonFiles,
 		// -I alone would also ignore the folder of the script.
 		args: func(folder string) []string {
 			return []string{"-s", "-E", "-B", "-X", "utf8", filepath.Join(folder, "guest.py")}
 		},
 	},
+	"javascript": {
+		programs: []string{"node"},
+		files: func() map[string]string {
+			return map[string]string{"guest.js": javascriptGuest, "prelude.js": prelude.JavaScript()}
+		},
+		args: func(folder string) []string { return []string{filepath.Join(folder, "guest.js")} },
+	},
+}
+
+func write(folder string, files map[string]string) error {
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bridgeFD is the descriptor of the stream in an interpreter.
@@ -63,7 +82,7 @@ func (r *run) interpret(ctx context.Context) error {
 		}, 0)
 	}
 	folder := filepath.Join(r.work, ".guest")
-	if err := unpack(lang.files, lang.folder, folder); err != nil {
+	if err := write(folder, lang.files()); err != nil {
 		return err
 	}
 	ours, theirs, err := socketPair()
@@ -126,26 +145,6 @@ func crash(ctx context.Context, path string, state *os.ProcessState) *bridge.Fai
 		f.Kind, f.Limit, f.Message = bridge.FailCancelled, "", "the run was cancelled"
 	}
 	return f
-}
-
-func unpack(files embed.FS, from, to string) error {
-	if err := os.Mkdir(to, 0o700); err != nil {
-		return err
-	}
-	entries, err := fs.ReadDir(files, from)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		data, err := files.ReadFile(from + "/" + e.Name())
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, e.Name()), data, 0o600)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func socketPair() (net.Conn, *os.File, error) {

@@ -39,6 +39,15 @@ func (h *Host) Start(ctx context.Context, s Spec) (*Process, error) {
 	return nil, &RungError{Finding: h.Probe(ctx).Find(Namespaces)}
 }
 
+// Forked is what a program inside puts on each process that it forks.
+type Forked struct {
+	Filter                       []byte
+	Handled, Scoped, Read, Write uint64
+}
+
+// Forked has nothing to tell.
+func (h *Host) Forked() Forked { return Forked{} }
+
 // Sweep has nothing to remove.
 func Sweep() int { return 0 }
 

@@ -22,3 +22,6 @@ var ordinaryLegacy = []int{
 
 // workerLegacy are calls of a worker that newer architectures do not have.
 var workerLegacy = []int{unix.SYS_ARCH_PRCTL, unix.SYS_EPOLL_WAIT}
+
+// forkedLegacy are calls that make processes, and newer architectures lack.
+var forkedLegacy = []int{unix.SYS_FORK, unix.SYS_VFORK}

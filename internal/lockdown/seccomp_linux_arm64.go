@@ -15,3 +15,6 @@ var ordinaryLegacy []int
 
 // workerLegacy are calls of older architectures.
 var workerLegacy []int
+
+// forkedLegacy are calls that make processes; there are none here.
+var forkedLegacy []int

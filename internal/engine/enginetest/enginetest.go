@@ -62,6 +62,7 @@ func Run(t *testing.T, o Options) {
 			}
 			t.Run("values round trip", func(t *testing.T) { s.values(t, language) })
 			t.Run("an endless program is stopped", func(t *testing.T) { s.endless(t, language) })
+			t.Run("time in which a person is asked does not count", func(t *testing.T) { s.asks(t, language) })
 			t.Run("a cancelled program is stopped", func(t *testing.T) { s.cancel(t, language) })
 			t.Run("runs see nothing of each other", func(t *testing.T) { s.apart(t, language) })
 			t.Run("sessions", func(t *testing.T) { s.sessions(t, language) })
@@ -185,6 +186,23 @@ func (s *suite) endless(t *testing.T, language string) {
 		t.Errorf("the run ended with %v, want a timeout", err)
 	}
 	s.stillWorks(t, language)
+}
+
+// askTime is longer than the program's own time, which is long enough for a
+// busy machine.
+const askTime = 5 * time.Second
+
+func (s *suite) asks(t *testing.T, language string) {
+	if testing.Short() {
+		t.Skip("it takes longer than the program's time")
+	}
+	source := map[string]string{"python": "call_tool('slow:person')", "javascript": "return await call_tool('slow:person')"}[language]
+	j := s.job(language, source)
+	j.Program.Limits.Wall = (askTime - time.Second).Milliseconds()
+	result, err := s.engine.Run(t.Context(), j, newRoom())
+	if err != nil || result.Outcome.Failure != nil || result.Outcome.Value != bridge.Value("yes") {
+		t.Errorf("the program got %+v, %v", result, err)
+	}
 }
 
 func (s *suite) cancel(t *testing.T, language string) {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/patience"
 )
 
 // room is the host that programs of the suite talk to. Its tools are
@@ -17,6 +19,7 @@ import (
 //	fail:always()       an error
 //	slow:wait()         nothing, until it is cancelled
 //	slow:meet(count)    waits until count calls are under way at once
+//	slow:person()       asks a person, who takes askTime
 type room struct {
 	mu        sync.Mutex
 	calls     []string
@@ -51,6 +54,7 @@ func tools() []bridge.Tool {
 		tool("echo", "value", bridge.Parameter{Name: "value", Required: true}),
 		tool("fail", "always"),
 		tool("slow", "wait"),
+		tool("slow", "person"),
 		tool("slow", "meet", number("count")),
 		git,
 	}
@@ -80,6 +84,15 @@ func (r *room) Call(ctx context.Context, tool string, arguments bridge.Map) (bri
 		r.cancelled++
 		r.mu.Unlock()
 		return nil, context.Cause(ctx)
+	case "slow:person":
+		resume := patience.Hold(ctx)
+		defer resume()
+		select {
+		case <-time.After(askTime):
+			return "yes", nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	case "slow:meet":
 		return r.meet(ctx, int(arguments.Int("count")))
 	case "git:status":

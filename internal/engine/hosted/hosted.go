@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/js/program"
 	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -22,15 +23,23 @@ import (
 type Engine struct {
 	driver sandbox.Driver
 	probe  func() sandbox.Probe
+
+	prepared *program.Cache
+	pool     *pool
 }
 
 // New makes an engine of a driver, which is probed at its first use.
-func New(d sandbox.Driver) *Engine {
-	return &Engine{driver: d, probe: sync.OnceValue(func() sandbox.Probe {
+func New(d sandbox.Driver) *Engine { return NewWarm(d, Warm{}) }
+
+// NewWarm makes an engine that starts sandboxes ahead.
+func NewWarm(d sandbox.Driver, w Warm) *Engine {
+	e := &Engine{driver: d, prepared: program.NewCache(), probe: sync.OnceValue(func() sandbox.Probe {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
 		return d.Probe(ctx)
 	})}
+	e.pool = newPool(w, e.ready)
+	return e
 }
 
 const (
@@ -45,10 +54,13 @@ func (e *Engine) Name() string { return e.driver.Name() }
 // Languages are those that the guest knows to run, and whose interpreters the
 // driver has found.
 func (e *Engine) Languages() []string {
-	known := []string{"python", "javascript", "shell", "command"}
+	known := []string{"python", "javascript", "typescript", "shell", "command"}
 	found := e.probe().Languages
 	if len(found) == 0 { // an image that cannot be looked into
 		return known
+	}
+	if slices.Contains(found, "javascript") {
+		found = append(slices.Clone(found), "typescript")
 	}
 	return slices.DeleteFunc(known, func(l string) bool { return l != "command" && !slices.Contains(found, l) })
 }
@@ -56,8 +68,11 @@ func (e *Engine) Languages() []string {
 // Probe is the driver's, asked once.
 func (e *Engine) Probe(context.Context) sandbox.Probe { return e.probe() }
 
-// Close has nothing to end: every run ends its own sandbox.
-func (e *Engine) Close() error { return nil }
+// Stats are those of the warm sandboxes.
+func (e *Engine) Stats() Stats { return e.pool.now() }
+
+// Close removes the sandboxes that wait; every run removes its own.
+func (e *Engine) Close() error { return e.pool.close() }
 
 // Run starts a sandbox, runs the program in it, and removes it.
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engine.Result, err error) {
@@ -71,36 +86,76 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest for sandboxes is missing: %w", err)
 		return nil, e.WithHint("build it with `make build`, which puts toolroom-guest beside toolroom")
 	}
+	prepared, failure := e.prepare(&j.Program)
+	if failure != nil {
+		return &engine.Result{Outcome: bridge.Outcome{Failure: failure}, Engine: e.Name(), Isolation: probe.Isolation}, nil
+	}
 	limits := j.Program.Limits.WithDefaults()
 	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	started := time.Now()
-	box, err := e.start(ctx, spec)
-	if err != nil {
-		return nil, err
+	r := e.pool.take(spec)
+	if r == nil {
+		if r, err = e.ready(ctx, spec); err != nil {
+			return nil, err
+		}
 	}
+	box, conn := r.box, r.conn
 	result := &engine.Result{Engine: e.Name(), Isolation: box.Isolation(), Held: box.Held()}
 	defer func() {
 		ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 		defer done()
-		if kerr := box.Kill(ending); kerr != nil && err == nil {
+		if kerr := r.kill(ending); kerr != nil && err == nil {
 			err = toolroom.Errorf(toolroom.CodeInternal, "the program has ended, but its sandbox could not be removed: %w", kerr)
 		}
 		used := box.Usage()
 		result.CPU, result.PeakMemory = used.CPU, used.PeakMemory
 	}()
-	conn, err := bridge.Accept(ctx, box.Stream(), bridge.Options{})
-	if err != nil {
-		return result, e.explain(ctx, box, err)
-	}
-	defer conn.Close()
 	result.Start = time.Since(started)
 	out, err := conn.Run(ctx, j.Program, h)
 	if err != nil {
 		return result, e.explain(ctx, box, err)
 	}
 	result.Outcome = *out
+	if f := out.Failure; f != nil && prepared != nil {
+		prepared.Blame(f)
+	}
 	return result, nil
+}
+
+// prepare makes what a guest runs of a program in JavaScript or TypeScript, on
+// this side, so that no guest needs a compiler. Of others there is nil.
+func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) {
+	if p.Language != "javascript" && p.Language != "typescript" {
+		return nil, nil
+	}
+	ready, failure := e.prepared.Prepare(*p)
+	if failure != nil {
+		return nil, failure
+	}
+	p.Language, p.Source = "javascript", ready.Source
+	return ready, nil
+}
+
+// ready starts a sandbox and waits for its guest.
+func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
+	box, err := e.start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	accepting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	conn, err := bridge.Accept(accepting, box.Stream(), bridge.Options{})
+	if err == nil {
+		return &ready{box, conn}, nil
+	}
+	err = e.explain(ctx, box, err)
+	ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer done()
+	if kerr := box.Kill(ending); kerr != nil {
+		err = toolroom.Errorf(toolroom.CodeInternal, "%w; its sandbox could not be removed: %w", err, kerr)
+	}
+	return nil, err
 }
 
 func (e *Engine) start(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {

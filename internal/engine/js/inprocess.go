@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 
+	"github.com/toolroom/toolroom/internal/engine/prelude"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 )
 
@@ -42,7 +43,7 @@ func (p *inProcess) open(ctx context.Context) (*quickjs.Machine, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.machine == nil {
-		m, err := quickjs.New(context.WithoutCancel(ctx), quickjs.Options{Prelude: prelude(), CacheDir: p.cacheDir, Idle: 4})
+		m, err := quickjs.New(context.WithoutCancel(ctx), quickjs.Options{Prelude: prelude.JavaScript(), CacheDir: p.cacheDir, Idle: 4})
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -93,12 +94,13 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 // Close ends all workers, those of runs under way included.
 func (e *Engine) Close() error { return e.pool.close() }
 
-// The time that a run may take beyond its limit: until the worker has ended it
-// by itself, and until the worker is killed.
-const (
-	workerGrace = 60 * time.Millisecond
-	killGrace   = 60 * time.Millisecond
-)
+// killGrace is how long a worker may take to end a cancelled program by itself,
+// before it is killed.
+const killGrace = 60 * time.Millisecond
+
+// untimed is what a worker is told of the wall time: it cannot know how long a
+// person is asked, so the clock is on this side, which cancels the program.
+const untimed = math.MaxInt32
 
 // Run runs one program.
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
@@ -128,9 +130,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		return result, err
 	}
 	result.Isolation, result.Start = w.isolation, time.Since(started)
-	wall := time.Duration(p.Limits.Wall)*time.Millisecond + workerGrace
-	running, stop := patience.WithTimeout(ctx, wall, engine.ErrWall)
+	running, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
+	p.Limits.Wall = untimed
 	out, err := w.conn.Run(running, p, h)
 	e.pool.release(w, err == nil)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/toolroom/toolroom/internal/engine/prelude"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
@@ -163,7 +164,7 @@ func work(ctx context.Context, arguments []string) error {
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	m, err := quickjs.New(ctx, quickjs.Options{Prelude: prelude(), CacheDir: *cacheDir})
+	m, err := quickjs.New(ctx, quickjs.Options{Prelude: prelude.JavaScript(), CacheDir: *cacheDir})
 	if err != nil {
 		return err
 	}

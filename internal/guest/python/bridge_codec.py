@@ -12,6 +12,7 @@ import math
 import struct
 
 MAX_NESTING = 100
+MAX_INTEGER = 1 << 16  # bytes
 
 
 class Handle:
@@ -61,6 +62,8 @@ def _encode(out, v, path, depth):
     elif isinstance(v, enum.Enum):
         _encode(out, v.value, path, depth + 1)
     elif isinstance(v, int):
+        if v.bit_length() > 8 * MAX_INTEGER:
+            raise ValueProblem(f"{path} is an integer of more than {MAX_INTEGER >> 10} KiB, which cannot leave the program: give a text in its place")
         _encode_int(out, int(v))
     elif isinstance(v, float):
         if math.isnan(v) or math.isinf(v):

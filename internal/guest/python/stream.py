@@ -6,6 +6,7 @@ import os
 
 from bridge_codec import decode, encode_frame
 
+HELLO = 1
 CALL, CHAIN, SEARCH, DESCRIBE, PUT, GET = 10, 11, 12, 13, 14, 15
 PRINT, PROGRESS, LOG, DONE, FAILED = 20, 21, 22, 30, 31
 START, RESULT, CANCEL = 32, 33, 34

@@ -18,11 +18,11 @@ defineProperty(ToolError.prototype, "name", {value: "ToolError", writable: true,
 let lastID = 0, over = false, maxCalls = 100;
 const waiting = []; // by the id of the question
 
-// tell sends a frame. The host puts its head before it.
+// tell sends a frame. The host puts its head before it, and may want no JSON.
 function tell(kind, body, id = 0) {
   if (over) return;
   let content;
-  if (simple(body)) {
+  if (!doors.binary && simple(body)) {
     content = writeJSON(body);
     if (content.length > maxValue) tooLarge();
   } else {

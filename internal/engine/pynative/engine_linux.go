@@ -1,0 +1,226 @@
+package pynative
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Engine is the engine py-native. Make it with [New].
+type Engine struct {
+	o     Options
+	host  lockdown.Host
+	slots chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	folder  string     // of the Python files
+	zygotes map[string]*zygote
+	stats   Stats
+	closed  bool
+
+	probing sync.Mutex
+	probe   *sandbox.Probe
+}
+
+// New makes the engine. Nothing is started before the first run or probe.
+func New(o Options) *Engine {
+	o = o.withDefaults()
+	return &Engine{o: o, host: lockdown.Host{Init: o.Init}, slots: make(chan struct{}, o.Runs), zygotes: map[string]*zygote{}}
+}
+
+// Name is py-native.
+func (e *Engine) Name() string { return "py-native" }
+
+// Languages is python.
+func (e *Engine) Languages() []string { return []string{"python"} }
+
+// minimum is what a zygote has at least. Landlock keeps the files of one run
+// from the next.
+var minimum = []lockdown.Rung{lockdown.Namespaces, lockdown.Offline, lockdown.Landlock, lockdown.Seccomp}
+
+// held says how the limits are held, of each process by itself: it cannot make
+// others.
+func held() map[sandbox.Limit]string {
+	return map[sandbox.Limit]string{
+		sandbox.LimitWall:    "SIGKILL of the process",
+		sandbox.LimitCPU:     "RLIMIT_CPU",
+		sandbox.LimitMemory:  "RLIMIT_AS",
+		sandbox.LimitNetwork: "network namespace",
+	}
+}
+
+// Probe starts a zygote, once, and says what it reached.
+func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
+	e.probing.Lock()
+	defer e.probing.Unlock()
+	if e.probe != nil {
+		return *e.probe
+	}
+	p := e.try(ctx)
+	if ctx.Err() == nil {
+		e.probe = &p
+	}
+	return p
+}
+
+func (e *Engine) try(ctx context.Context) sandbox.Probe {
+	report := e.host.Probe(ctx)
+	for _, rung := range minimum {
+		if f := report.Find(rung); !f.Available {
+			return sandbox.Probe{State: sandbox.Unsupported, Reason: string(rung) + ": " + f.Reason, Fix: f.Fix}
+		}
+	}
+	if _, err := os.Stat(e.o.Python); err != nil {
+		return sandbox.Probe{State: sandbox.Unsupported, Reason: "there is no " + e.o.Python, Fix: "install python3 (3.9 or newer)"}
+	}
+	z, err := e.startZygote(ctx)
+	if err != nil {
+		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "see the reason; it needs CPython 3.9 or newer with ctypes"}
+	}
+	defer z.end()
+	return sandbox.Probe{
+		State: sandbox.Available, Version: "CPython " + z.version, Isolation: z.process.Rungs().String(), Holds: held(),
+		Lacks: map[sandbox.Limit]string{
+			sandbox.LimitPIDs: "a program cannot start processes, but its threads are counted with those of its owner's other programs",
+			sandbox.LimitDisk: "the programs of one owner share 64 MiB in memory",
+		},
+		Languages: e.Languages(),
+	}
+}
+
+// Stats are the present ones.
+func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.stats
+	for _, z := range e.zygotes {
+		s.Zygotes++
+		s.Waiting += len(z.ahead)
+		s.Memory += z.process.Usage().Memory
+	}
+	return s
+}
+
+// Close ends all zygotes and what they forked.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	list := e.zygotes
+	e.zygotes = map[string]*zygote{}
+	folder := e.folder
+	e.mu.Unlock()
+	for _, z := range list {
+		z.end()
+	}
+	if folder == "" {
+		return nil
+	}
+	return os.RemoveAll(folder)
+}
+
+// Run runs one program in a process that was forked for it.
+func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
+	if failure := unsupported(j); failure != nil {
+		return &engine.Result{Engine: e.Name(), Isolation: "none", Outcome: bridge.Outcome{Failure: failure}}, nil
+	}
+	if err := sandbox.Check(e.Name(), e.Probe(ctx), j.Sandbox); err != nil {
+		return nil, err
+	}
+	limits := j.Program.Limits.WithDefaults()
+	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
+	defer stop()
+	started := time.Now()
+	select {
+	case e.slots <- struct{}{}:
+		defer func() { <-e.slots }()
+	case <-ctx.Done():
+		return nil, ended(ctx)
+	}
+	c, err := e.take(ctx, j.Owner)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ended(ctx)
+		}
+		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no process for the program could be forked: %w", err).
+			WithHint("toolroom doctor shows what is missing")
+	}
+	defer c.kill()
+	result := &engine.Result{Engine: e.Name(), Isolation: c.zygote.process.Rungs().String(), Held: held(), Start: time.Since(started)}
+	out, err := c.conn.Run(ctx, j.Program, h)
+	if err != nil {
+		return result, explain(ctx, c, err)
+	}
+	result.Outcome = *out
+	result.CPU, result.PeakMemory = time.Duration(out.CPU)*time.Millisecond, out.Memory
+	return result, nil
+}
+
+// unsupported refuses what this engine cannot give, before anything runs.
+func unsupported(j engine.Job) *bridge.Failure {
+	refuse := func(message string) *bridge.Failure {
+		return &bridge.Failure{Kind: bridge.FailUnsupported, Type: "Unsupported", Message: message}
+	}
+	switch {
+	case j.Program.Language != "python":
+		return refuse(fmt.Sprintf("py-native runs python, not %q", j.Program.Language))
+	case j.Program.Session != "" || len(j.Program.State) > 0:
+		return refuse("py-native keeps no state between runs")
+	case j.Sandbox.Profile == sandbox.Dev:
+		return refuse("py-native has no network and no writable root, as the profile dev wants")
+	case j.Sandbox.Limits.CPUs > 0 && !j.Sandbox.BestEffort:
+		return refuse("py-native cannot hold a number of processors")
+	}
+	return nil
+}
+
+// ended is the error of a run whose context has ended.
+func ended(ctx context.Context) *toolroom.Error {
+	if errors.Is(context.Cause(ctx), engine.ErrWall) {
+		return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
+			WithHint("make it do less, or ask for a higher timeout")
+	}
+	return toolroom.Errorf(toolroom.CodeCancelled, "the program was stopped: the call was cancelled")
+}
+
+// deathTimeout is how long the word of a process's end may take.
+const deathTimeout = time.Second
+
+// explain turns how a run broke off into an error that says why.
+func explain(ctx context.Context, c *child, err error) error {
+	var known *toolroom.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	c.kill()
+	end, ok := c.wait(deathTimeout)
+	if ok && end.Signal == int(syscall.SIGXCPU) {
+		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the program used more CPU time than it may")
+		e.Details = map[string]any{"limit": "cpu"}
+		return e
+	}
+	how := ""
+	switch {
+	case !ok:
+		how = "; its end is not known"
+	case end.Signal != 0:
+		how = fmt.Sprintf("; its process was ended by %s", syscall.Signal(end.Signal))
+	default:
+		how = fmt.Sprintf("; its process ended with exit code %d", end.Code)
+	}
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "the program broke off: %v%s", err, how).
+		WithHint("the program was ended; other runs were not touched")
+}

@@ -1,0 +1,39 @@
+//go:build !linux
+
+package pynative
+
+import (
+	"context"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Engine is the engine py-native, which needs Linux.
+type Engine struct{}
+
+// New makes the engine.
+func New(Options) *Engine { return &Engine{} }
+
+// Name is py-native.
+func (e *Engine) Name() string { return "py-native" }
+
+// Languages is python.
+func (e *Engine) Languages() []string { return []string{"python"} }
+
+// Probe says what is missing.
+func (e *Engine) Probe(context.Context) sandbox.Probe {
+	return sandbox.Probe{State: sandbox.Unsupported, Reason: "its walls are a part of Linux", Fix: "run the server on Linux, or choose another engine"}
+}
+
+// Run refuses.
+func (e *Engine) Run(ctx context.Context, j engine.Job, _ bridge.Host) (*engine.Result, error) {
+	return nil, sandbox.Check(e.Name(), e.Probe(ctx), j.Sandbox)
+}
+
+// Stats are all zero.
+func (e *Engine) Stats() Stats { return Stats{} }
+
+// Close has nothing to end.
+func (e *Engine) Close() error { return nil }

@@ -1,0 +1,166 @@
+package pynative
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// take gives a process that no program has touched, of the owner's zygote.
+func (e *Engine) take(ctx context.Context, owner string) (*child, error) {
+	z, err := e.zygote(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	var c *child
+	select {
+	case c = <-z.ahead:
+		e.count(func(s *Stats) { s.Hits++ })
+	default:
+		e.count(func(s *Stats) { s.Misses++ })
+		if c, err = z.fork(ctx); err != nil && ctx.Err() == nil {
+			e.count(func(s *Stats) { s.Failed++ })
+		}
+	}
+	e.refill(z)
+	return c, err
+}
+
+func (e *Engine) count(what func(*Stats)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	what(&e.stats)
+}
+
+// zygote is the owner's, started if need be.
+func (e *Engine) zygote(ctx context.Context, owner string) (*zygote, error) {
+	for {
+		e.mu.Lock()
+		if e.closed {
+			e.mu.Unlock()
+			return nil, errors.New("the engine is closed")
+		}
+		z := e.zygotes[owner]
+		e.mu.Unlock()
+		if z != nil && z.touch(e.o.Idle, func() { e.drop(owner, z) }) {
+			return z, nil
+		}
+		if z != nil {
+			e.drop(owner, z)
+		}
+		fresh, err := e.startZygote(ctx)
+		if err != nil {
+			e.count(func(s *Stats) { s.Failed++ })
+			return nil, err
+		}
+		if old := e.settle(owner, fresh); old != nil {
+			old.end() // another run was sooner, or it is the one that makes room
+		}
+	}
+}
+
+// settle makes a zygote the owner's, unless there is one by now. What it
+// returns is too many.
+func (e *Engine) settle(owner string, fresh *zygote) *zygote {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || e.zygotes[owner] != nil {
+		return fresh
+	}
+	e.zygotes[owner] = fresh
+	if len(e.zygotes) <= e.o.Owners {
+		return nil
+	}
+	var oldest *zygote
+	var whose string
+	for name, z := range e.zygotes {
+		if z == fresh {
+			continue
+		}
+		if used, free := z.unused(); free && (oldest == nil || used.Before(oldest.lastUsed())) {
+			oldest, whose = z, name
+		}
+	}
+	if oldest != nil {
+		delete(e.zygotes, whose)
+	}
+	return oldest
+}
+
+// drop ends a zygote and forgets it.
+func (e *Engine) drop(owner string, z *zygote) {
+	e.mu.Lock()
+	if e.zygotes[owner] == z {
+		delete(e.zygotes, owner)
+	}
+	e.mu.Unlock()
+	z.end()
+}
+
+// touch puts the end of an idle zygote off; it tells whether the zygote lives.
+func (z *zygote) touch(idle time.Duration, end func()) bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.dead {
+		return false
+	}
+	z.used = time.Now()
+	if z.idle == nil {
+		z.idle = time.AfterFunc(idle, func() { z.expire(idle, end) })
+	}
+	return true
+}
+
+// expire ends a zygote that was not used for long enough, or looks again.
+func (z *zygote) expire(idle time.Duration, end func()) {
+	used, free := z.unused()
+	left := idle - time.Since(used)
+	if free && left <= 0 {
+		end()
+		return
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if !z.dead {
+		z.idle.Reset(max(left, idle/10))
+	}
+}
+
+// unused tells since when, and whether no program runs.
+func (z *zygote) unused() (since time.Time, free bool) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.used, len(z.children) <= len(z.ahead)
+}
+
+func (z *zygote) lastUsed() time.Time {
+	used, _ := z.unused()
+	return used
+}
+
+// refill forks ahead for the next programs, in the background.
+func (e *Engine) refill(z *zygote) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if z.filling || z.dead {
+		return
+	}
+	z.filling = true
+	go func() {
+		defer func() {
+			z.mu.Lock()
+			z.filling = false
+			z.mu.Unlock()
+		}()
+		for len(z.ahead) < cap(z.ahead) {
+			c, err := z.fork(context.Background())
+			if err != nil {
+				if !errors.Is(err, errDead) {
+					e.count(func(s *Stats) { s.Failed++ })
+				}
+				return
+			}
+			z.ahead <- c // it has room: nobody else fills it
+		}
+	}()
+}

@@ -1,0 +1,249 @@
+"""Forks a process for each program of one owner.
+
+File 3 is a socket of packets. Its first packet says what each process gives
+up; then {"fork": id} comes with a stream on which a new process serves one
+program, and {"kill": id}. What ended is told as {"ended": id, ...}.
+"""
+
+import ast
+import asyncio
+import base64
+import collections
+import concurrent.futures
+import copy
+import csv
+import ctypes
+import dataclasses
+import datetime
+import decimal
+import fractions
+import functools
+import gc
+import hashlib
+import heapq
+import html
+import itertools
+import json
+import math
+import operator
+import os
+import random
+import re
+import resource
+import select
+import signal
+import socket
+import statistics
+import string
+import struct
+import sys
+import tempfile
+import textwrap
+import time
+import typing
+import urllib.parse
+import uuid
+
+import guest
+from stream import HELLO, Bridge
+
+WORK = "/work"
+CONTROL, STREAM = 3, 3
+READABLE = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", "/etc")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+# From linux/prctl.h, linux/seccomp.h, linux/landlock.h; the numbers of these
+# calls are the same on every architecture.
+PR_SET_DUMPABLE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 4, 22, 2
+LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT, LANDLOCK_PATH_BENEATH = 444, 445, 446, 1
+READ_FILE, WRITE_FILE = 4, 2
+# A program's own threads end before those of the zygote's user, so that it can
+# still fork.
+THREADS = 128
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def checked(result, what):
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{what}: {os.strerror(error)}")
+    return result
+
+
+class Walls:
+    """What each forked process puts around itself."""
+
+    def __init__(self, told):
+        code = base64.b64decode(told["Filter"])
+        self.code = ctypes.create_string_buffer(code, len(code))
+        self.program = ctypes.create_string_buffer(struct.pack("@HP", len(code) // 8, ctypes.addressof(self.code)))
+        self.handled, self.own = told["Handled"], told["Write"]
+        self.ruleset = ctypes.create_string_buffer(struct.pack("=QQQ", self.handled, 0, told["Scoped"]), 24)
+        self.rules = []
+        for paths, rights in ((READABLE, told["Read"]), (DEVICES, READ_FILE | WRITE_FILE)):
+            for path in paths:
+                if os.path.exists(path):
+                    self.rules.append((os.open(path, os.O_PATH | os.O_CLOEXEC), rights))
+
+    def close(self, work):
+        """Leaves the process its own folder, and nothing but computing."""
+        rules = checked(libc.syscall(LANDLOCK_CREATE, self.ruleset, 24, 0), "landlock")
+        own = os.open(work, os.O_PATH)
+        for fd, rights in (*self.rules, (own, self.own)):
+            rule = struct.pack("=Qi", rights, fd)
+            checked(libc.syscall(LANDLOCK_ADD, rules, LANDLOCK_PATH_BENEATH, rule, 0), "landlock")
+        checked(libc.syscall(LANDLOCK_RESTRICT, rules, 0), "landlock")
+        os.close(rules)
+        checked(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, self.program, 0, 0), "seccomp")
+
+
+def address_space():
+    """What this process has mapped, in bytes: a program's memory comes on top."""
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[0]) * resource.getpagesize()
+
+
+def limit(start, mapped):
+    limits = start["limits"]
+    total = mapped + limits["memory"]
+    resource.setrlimit(resource.RLIMIT_AS, (total, total))
+    if limits["cpu"] > 0:
+        seconds = -(-limits["cpu"] // 1000)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    for entry in start.get("env") or []:
+        name, _, value = entry.partition("=")
+        os.environ[name] = value
+
+
+class Silent:
+    """A bridge to nobody."""
+
+    def send(self, *_):
+        pass
+
+
+def rehearse():
+    """Runs what every program runs, so that a process has touched its memory before its program comes."""
+    program = guest.Program(Silent(), {"source": "f'{1}'\n[n for n in range(3)]", "tools": []})
+    names = {**program.namespace(), "__toolroom_returned__": guest.Returned}
+    guest.encode({"value": program.run(names)})
+
+
+def serve(walls, id, stream, mapped):
+    """Is one program's process, from its fork to its end."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    work = f"{WORK}/{id}"
+    os.mkdir(work, 0o700)
+    os.chdir(work)
+    os.environ["HOME"] = os.environ["TMPDIR"] = work
+    os.dup2(stream, STREAM, inheritable=False)
+    resource.setrlimit(resource.RLIMIT_NPROC, (THREADS, THREADS))
+    walls.close(work)
+    os.closerange(STREAM + 1, 256)
+    for module in ("guest", "bridge_codec", "check", "stream", "tools"):
+        sys.modules.pop(module)
+    sys.path[0] = work
+    random.seed()
+    rehearse()
+    gc.enable()
+    bridge = Bridge(STREAM)
+    bridge.send(HELLO, {"versions": [1], "guest": f"CPython {sys.version.split()[0]}"})
+    guest.serve(bridge, lambda start: limit(start, mapped))
+
+
+def remove(work):
+    """Removes a folder that may hold anything: level by level, since it may be deeper than a path is long."""
+    os.chmod(work, 0o700)
+    while entries := list(os.scandir(work)):
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.path)
+                continue
+            os.chmod(entry.path, 0o700)
+            for inner in list(os.scandir(entry.path)):
+                if inner.is_dir(follow_symlinks=False):
+                    os.chmod(inner.path, 0o700)
+                os.rename(inner.path, f"{work}/{uuid.uuid4().hex}")
+            os.rmdir(entry.path)
+    os.rmdir(work)
+
+
+class Zygote:
+    def __init__(self, control, walls):
+        self.control, self.walls = control, walls
+        self.ids = {}  # by pid
+        self.pids = {}  # by id
+        self.mapped = address_space()
+
+    def tell(self, **message):
+        self.control.send(json.dumps(message).encode())
+
+    def fork(self, id, stream):
+        try:
+            pid = os.fork()
+        except OSError as e:
+            os.close(stream)
+            self.tell(ended=id, error=str(e))
+            return
+        if pid == 0:
+            status = 1
+            try:
+                serve(self.walls, id, stream, self.mapped)
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(stream)
+        self.ids[pid], self.pids[id] = id, pid
+
+    def kill(self, id):
+        if id in self.pids:  # not waited for yet, so that its number is still its own
+            os.kill(self.pids[id], signal.SIGKILL)
+
+    def reap(self):
+        while self.ids:
+            pid, status, used = os.wait4(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            id = self.ids.pop(pid)
+            del self.pids[id]
+            code = os.waitstatus_to_exitcode(status)
+            self.tell(ended=id, signal=max(-code, 0), code=max(code, 0), cpu=int((used.ru_utime + used.ru_stime) * 1000), memory=used.ru_maxrss * 1024)
+            if os.path.isdir(f"{WORK}/{id}"):
+                remove(f"{WORK}/{id}")
+
+    def obey(self):
+        packet, streams, _, _ = socket.recv_fds(self.control, 1 << 16, 1)
+        if not packet:
+            os._exit(0)
+        order = json.loads(packet)
+        if "fork" in order:
+            self.fork(order["fork"], streams[0])
+        elif "kill" in order:
+            self.kill(order["kill"])
+
+
+def main():
+    control = socket.socket(fileno=CONTROL)
+    control.set_inheritable(False)
+    walls = Walls(json.loads(control.recv(1 << 16)))
+    zygote = Zygote(control, walls)
+    checked(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
+    rehearse()
+    wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    gc.disable()
+    gc.collect()
+    gc.freeze()
+    zygote.tell(ready=sys.version.split()[0])
+    while True:
+        ready, _, _ = select.select([control, wake], [], [])
+        if wake in ready:
+            os.read(wake, 4096)
+            zygote.reap()
+        if control in ready:
+            zygote.obey()
+
+
+main()

@@ -1,0 +1,283 @@
+package pynative
+
+import (
+	"context"
+	_ "embed" // of zygote.py
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/lockdown"
+)
+
+//go:embed zygote.py
+var zygoteSource string
+
+// zygote is the process that forks, for one owner until it ends.
+type zygote struct {
+	process *lockdown.Process
+	control *net.UnixConn
+	version string
+	ahead   chan *child // forked, and nobody's yet
+
+	mu       sync.Mutex // guards what follows
+	lastID   uint64
+	children map[uint64]*child
+	dead     bool
+	used     time.Time
+	filling  bool
+	idle     *time.Timer
+}
+
+// child is one forked process.
+type child struct {
+	id     uint64
+	zygote *zygote
+	conn   *bridge.Conn
+	end    chan death // of one element, closed after it
+	once   sync.Once
+}
+
+// death is what the zygote tells of an end.
+type death struct {
+	Signal, Code int
+	Error        string
+	CPU, Memory  int64
+}
+
+const (
+	// pids bounds the processes and threads of one owner.
+	pids = 256
+	// startTimeout is for Python's start with all imports, on a busy machine.
+	startTimeout = 20 * time.Second
+	forkTimeout  = 10 * time.Second
+)
+
+// inside is where the Python files are in the sandbox.
+const inside = "/run/toolroom"
+
+// files writes the Python files, once, where the user of a sandbox can read
+// them.
+func (e *Engine) files() (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return "", errors.New("the engine is closed")
+	}
+	if e.folder != "" {
+		return e.folder, nil
+	}
+	folder, err := os.MkdirTemp("", "toolroom-py-native-")
+	if err != nil {
+		return "", err
+	}
+	e.folder = folder
+	list := guest.PythonFiles()
+	list["zygote.py"] = zygoteSource
+	for name, text := range list {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			return "", err
+		}
+	}
+	return folder, os.Chmod(folder, 0o755)
+}
+
+// startZygote starts a zygote and returns when it is ready to fork.
+func (e *Engine) startZygote(ctx context.Context) (*zygote, error) {
+	folder, err := e.files()
+	if err != nil {
+		return nil, fmt.Errorf("prepare the Python files: %w", err)
+	}
+	ours, theirs, err := pair(syscall.SOCK_SEQPACKET)
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	last, lastWords, err := os.Pipe()
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	defer last.Close()
+	defer lastWords.Close()
+	process, err := e.host.Start(context.WithoutCancel(ctx), lockdown.Spec{
+		Path: e.o.Python, Args: []string{"python3", "-s", "-E", "-B", "-X", "utf8", inside + "/zygote.py"},
+		// A library that starts a thread per processor would use up the memory of
+		// a small program.
+		Env:   []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + lockdown.WorkDir, "LANG=C.UTF-8", "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1"},
+		Files: []*os.File{theirs}, Stderr: lastWords,
+		Root: lockdown.System(), Binds: []lockdown.Bind{{Source: folder, Target: inside}},
+		Seccomp: lockdown.Hardened, Limits: lockdown.Limits{PIDs: pids}, Minimum: minimum, BestEffort: true, Direct: true,
+	})
+	lastWords.Close()
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	z := &zygote{process: process, control: ours, ahead: make(chan *child, e.o.Ahead), children: map[uint64]*child{}}
+	if err := z.greet(ctx, e.host.Forked()); err != nil {
+		z.end()
+		said := make([]byte, 4096)
+		n, _ := last.Read(said) // its other end is closed by now
+		return nil, fmt.Errorf("%s did not get ready: %w %s", e.o.Python, err, tail(said[:n]))
+	}
+	go z.listen()
+	return z, nil
+}
+
+func tail(said []byte) string {
+	const most = 600
+	return string(said[max(0, len(said)-most):])
+}
+
+func pair(kind int) (*net.UnixConn, *os.File, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, kind|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a socket: %w", err)
+	}
+	local, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
+	defer local.Close()
+	conn, err := net.FileConn(local)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return conn.(*net.UnixConn), theirs, nil
+}
+
+// greet tells the zygote what its processes give up, and waits until it is
+// ready.
+func (z *zygote) greet(ctx context.Context, walls lockdown.Forked) error {
+	packet, err := json.Marshal(walls)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, z.process.Kill)()
+	if _, err := z.control.Write(packet); err != nil {
+		return err
+	}
+	var m struct{ Ready string }
+	if err := z.read(&m); err != nil {
+		return err
+	}
+	z.version = m.Ready
+	return nil
+}
+
+func (z *zygote) read(m any) error {
+	buf := make([]byte, 4096)
+	n, err := z.control.Read(buf)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(buf[:n], m)
+}
+
+// listen hears which processes have ended, until the zygote has.
+func (z *zygote) listen() {
+	for {
+		var m struct {
+			Ended uint64
+			death
+		}
+		if err := z.read(&m); err != nil {
+			break
+		}
+		z.mu.Lock()
+		c := z.children[m.Ended]
+		delete(z.children, m.Ended)
+		z.mu.Unlock()
+		if c != nil {
+			c.end <- m.death
+			close(c.end)
+		}
+	}
+	z.end()
+}
+
+// fork makes a process and returns when it has said hello.
+func (z *zygote) fork(ctx context.Context) (*child, error) {
+	ours, theirs, err := pair(syscall.SOCK_STREAM)
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	z.mu.Lock()
+	if z.dead {
+		z.mu.Unlock()
+		ours.Close()
+		return nil, errDead
+	}
+	z.lastID++
+	c := &child{id: z.lastID, zygote: z, end: make(chan death, 1)}
+	z.children[c.id] = c
+	z.mu.Unlock()
+	order, _ := json.Marshal(map[string]uint64{"fork": c.id})
+	if _, _, err := z.control.WriteMsgUnix(order, syscall.UnixRights(int(theirs.Fd())), nil); err != nil {
+		ours.Close()
+		return nil, fmt.Errorf("ask for a fork: %w", err)
+	}
+	theirs.Close()
+	ctx, cancel := context.WithTimeout(ctx, forkTimeout)
+	defer cancel()
+	if c.conn, err = bridge.Accept(ctx, ours, bridge.Options{}); err != nil {
+		c.kill()
+		if end, ok := c.wait(deathTimeout); ok && end.Error != "" {
+			err = errors.New(end.Error)
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+var errDead = errors.New("the zygote has ended")
+
+// kill ends the process, wherever its program is. The zygote waits for it.
+func (c *child) kill() {
+	c.once.Do(func() {
+		order, _ := json.Marshal(map[string]uint64{"kill": c.id})
+		_, _ = c.zygote.control.Write(order) // a zygote that has ended took it along
+		if c.conn != nil {
+			_ = c.conn.Close()
+		}
+	})
+}
+
+// wait tells how the process ended.
+func (c *child) wait(most time.Duration) (death, bool) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case d, ok := <-c.end:
+		return d, ok
+	case <-timer.C:
+		return death{}, false
+	}
+}
+
+// end ends the zygote and everything that it forked. It is idempotent.
+func (z *zygote) end() {
+	z.mu.Lock()
+	z.dead = true
+	left := z.children
+	z.children = nil
+	if z.idle != nil {
+		z.idle.Stop()
+	}
+	z.mu.Unlock()
+	z.process.Kill()
+	z.control.Close()
+	for _, c := range left {
+		close(c.end)
+	}
+}

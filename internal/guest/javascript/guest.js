@@ -1,0 +1,169 @@
+// Runs one program over the Toolroom bridge, on Node. The stream is file
+// descriptor TOOLROOM_BRIDGE_FD (3); the prelude beside this file does the rest,
+// through the doors that are opened for it here.
+"use strict";
+
+const fs = require("node:fs");
+const path = require("node:path");
+const vm = require("node:vm");
+const {Socket} = require("node:net");
+const {createRequire} = require("node:module");
+const {randomBytes} = require("node:crypto");
+
+const fd = Number(process.env.TOOLROOM_BRIDGE_FD || 3);
+delete process.env.TOOLROOM_BRIDGE_FD;
+
+const DONE = 30, FAILED = 31, START = 32;
+
+// What newer engines have, and the prelude uses.
+function supply(object, name, value) {
+  if (!(name in object)) Object.defineProperty(object, name, {value, writable: true, configurable: true});
+}
+supply(Uint8Array, "fromHex", (text) => new Uint8Array(Buffer.from(text, "hex")));
+supply(Uint8Array.prototype, "toHex", function toHex() {
+  return Buffer.from(this.buffer, this.byteOffset, this.byteLength).toString("hex");
+});
+supply(String.prototype, "toWellFormed", function toWellFormed() {
+  return Buffer.from(this, "utf8").toString("utf8");
+});
+
+// Waiting, where the stream does not block.
+const {wait} = Atomics;
+const still = new Int32Array(new SharedArrayBuffer(4));
+let naps = 0;
+function nap() {
+  wait(still, 0, 0, naps++ < 100 ? 0.05 : 1);
+}
+
+function whole(operate) {
+  for (;;) {
+    try {
+      naps = operate() > 0 ? 0 : naps;
+      return;
+    } catch (e) {
+      if (e.code !== "EAGAIN") process.exit(1); // nobody is there any more
+      nap();
+    }
+  }
+}
+
+let pending = Buffer.alloc(0);
+
+// nextFrame takes a whole frame from what has come in: [kind, id, token, body].
+function nextFrame() {
+  if (pending.length < 4) return null;
+  const end = 4 + pending.readUInt32BE(0);
+  if (pending.length < end) return null;
+  let at = 5; // behind the head of an array of four
+  const number = () => {
+    const info = pending[at++] & 31;
+    if (info < 24) return info;
+    const size = 1 << (info - 24);
+    at += size;
+    return size === 8 ? Number(pending.readBigUInt64BE(at - 8)) : pending.readUIntBE(at - size, size);
+  };
+  const kind = number(), id = number(), length = number();
+  const frame = {kind, id, token: pending.subarray(at, at + length), body: new Uint8Array(pending.subarray(at + length, end))};
+  pending = pending.subarray(end);
+  return frame;
+}
+
+function head(major, n) {
+  if (n < 24) return Buffer.from([major | n]);
+  if (n < 256) return Buffer.from([major | 24, n]);
+  const long = Buffer.alloc(5, major | 26);
+  long.writeUInt32BE(n, 1);
+  return long;
+}
+
+let token = Buffer.alloc(0), ended = false;
+
+function send(content) {
+  if (ended) return;
+  const kind = status[3];
+  const frame = Buffer.concat([
+    Buffer.alloc(4), Buffer.from([0x84]), head(0, kind), head(0, status[4]), head(0x40, token.length), token, content.subarray(0, status[2]),
+  ]);
+  frame.writeUInt32BE(frame.length - 4, 0);
+  for (let at = 0; at < frame.length;) whole(() => (at += fs.writeSync(fd, frame, at)));
+  if (kind === DONE || kind === FAILED) {
+    ended = true;
+    setImmediate(() => process.exit(0));
+  }
+}
+
+function awaitFrame() {
+  const chunk = Buffer.alloc(65536);
+  for (;;) {
+    const frame = nextFrame();
+    if (frame) {
+      status[2] = frame.kind;
+      status[3] = frame.id;
+      return frame.body;
+    }
+    whole(() => {
+      const n = fs.readSync(fd, chunk);
+      if (n === 0) process.exit(1);
+      pending = Buffer.concat([pending, chunk.subarray(0, n)]);
+      return n;
+    });
+  }
+}
+
+const doors = {
+  binary: true, // no JSON: V8 writes CBOR fast enough
+  send,
+  limits() {}, // held from outside
+  text: (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset + status[2], status[3] - status[2]).toString("utf8"),
+  encoded: (text) => new Uint8Array(Buffer.from(text, "utf8")),
+  random: () => new Uint8Array(randomBytes(status[2])),
+  await: awaitFrame,
+};
+
+const later = setTimeout, never = clearTimeout;
+const script = {filename: "<input>"};
+const loader = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
+if (loader) script.importModuleDynamically = loader;
+// Where the author's text is evaluated tracebacks call it <input>.
+const ownEval = globalThis.eval;
+globalThis.eval = (source) => new vm.Script(source, script).runInThisContext();
+globalThis.__doors = doors;
+vm.runInThisContext(fs.readFileSync(path.join(__dirname, "prelude.js"), "utf8"), {filename: "toolroom:prelude"});
+delete globalThis.__doors;
+globalThis.eval = ownEval;
+globalThis.require = createRequire(path.join(process.cwd(), "main.js"));
+const status = doors.status;
+
+const stream = new Socket({fd, readable: true, writable: false});
+let alarm;
+
+// settle looks after what the program waits for, once it stands still.
+function settle() {
+  if (ended) return;
+  if (status[0] > 0 || !token.length) stream.ref();
+  else stream.unref();
+  never(alarm);
+  if (status[1] >= 0) alarm = later(() => deliver(undefined), status[1]);
+}
+
+function deliver(body) {
+  doors.deliver(body);
+  setImmediate(settle);
+}
+
+stream.on("data", (chunk) => {
+  pending = pending.length ? Buffer.concat([pending, chunk]) : chunk;
+  for (let frame = nextFrame(); frame; frame = nextFrame()) {
+    if (frame.kind === START) token = Buffer.from(frame.token);
+    status[2] = frame.kind;
+    status[3] = frame.id;
+    deliver(frame.body);
+  }
+});
+stream.on("close", () => process.exit(1));
+// A promise that nobody awaits is the program's own business.
+process.on("unhandledRejection", () => {});
+// Nothing is left that could settle what the program awaits.
+process.on("beforeExit", () => {
+  if (!ended && token.length) doors.deliver(null);
+});
