@@ -41,24 +41,25 @@ func abilities(a source.Asker) json.RawMessage {
 	return json.RawMessage(text + tasks + "}")
 }
 
-// converse calls a tool, answering what the server asks in between, and gives
+// errand is what a caller sends a server on: a request that may take several
+// rounds.
+type errand struct {
+	method string
+	name   string // the tool, the prompt or the URI
+	about  []wire.Field
+	header map[string]string
+}
+
+// converse runs an errand, answering what the server asks in between, and gives
 // the raw result.
-func (s *Source) converse(ctx context.Context, up *upstream, c *call) (json.RawMessage, error) {
-	headers, err := s.paramHeaders(ctx, up, c.req)
-	if err != nil {
-		return nil, err
-	}
-	arguments := c.req.Arguments
-	if len(arguments) == 0 {
-		arguments = json.RawMessage("{}")
-	}
+func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand) (json.RawMessage, error) {
 	var replies []wire.Field
 	for range maxRounds {
 		raw, err := up.call(ctx, &wire.Request{
-			Method: "tools/call",
-			Name:   c.req.Tool.Name,
-			Params: append([]wire.Field{wire.String("name", c.req.Tool.Name), {Name: "arguments", Value: arguments}}, replies...),
-			Header: headers,
+			Method: e.method,
+			Name:   e.name,
+			Params: append(e.about[:len(e.about):len(e.about)], replies...),
+			Header: e.header,
 			Owner:  c,
 
 			Capabilities: abilities(c.ask),

@@ -91,8 +91,15 @@ func (cs *calls) only() *call {
 func (s *Source) heard(owner any, method string, raw json.RawMessage) {
 	c, _ := owner.(*call)
 	switch method {
-	case "notifications/tools/list_changed":
+	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 		s.changed()
+	case "notifications/resources/updated":
+		var p struct {
+			URI string `json:"uri"`
+		}
+		if json.Unmarshal(raw, &p) == nil {
+			s.watches.tell(p.URI)
+		}
 	case "notifications/progress":
 		var p struct {
 			Progress float64 `json:"progress"`

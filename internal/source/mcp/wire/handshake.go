@@ -26,6 +26,7 @@ const (
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	metaLogLevel     = "io.modelcontextprotocol/logLevel"
 	metaServer       = "io.modelcontextprotocol/serverInfo"
+	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
 // probeTimeout is how long a server on stdio may leave server/discover without
@@ -51,6 +52,14 @@ func (s Server) Announces(capability string) bool {
 		ListChanged bool `json:"listChanged"`
 	}
 	return json.Unmarshal(s.Capabilities[capability], &c) == nil && c.ListChanged
+}
+
+// Subscribes reports whether the server tells when a resource has changed.
+func (s Server) Subscribes() bool {
+	var c struct {
+		Subscribe bool `json:"subscribe"`
+	}
+	return json.Unmarshal(s.Capabilities["resources"], &c) == nil && c.Subscribe
 }
 
 // Options are how to open a session.
@@ -90,8 +99,8 @@ func open(ctx context.Context, t Transport, o Options) (*Session, error) {
 		return nil, err
 	}
 	t.ready()
-	if s.Server().Modern() && s.Server().Announces("tools") {
-		s.spawn(s.listen)
+	if s.Server().Modern() {
+		s.listenToLists()
 	}
 	return s, nil
 }

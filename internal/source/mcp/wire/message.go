@@ -9,7 +9,7 @@ import (
 
 // Codes of JSON-RPC and MCP errors that this client tells apart or sends.
 const (
-	codeMethodNotFound     = -32601
+	CodeMethodNotFound     = -32601
 	codeInternal           = -32603
 	CodeHeaderMismatch     = -32020
 	codeUnsupportedVersion = -32022
