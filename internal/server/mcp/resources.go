@@ -77,16 +77,12 @@ func shown(definition any, raw json.RawMessage, key, name string) any {
 		}
 		raw = data
 	}
-	members := map[string]json.RawMessage{}
-	if json.Unmarshal(raw, &members) != nil {
-		return definition
-	}
-	quoted, err := json.Marshal(name)
+	sent, err := readObject(raw)
 	if err != nil {
 		return definition
 	}
-	members[key] = quoted
-	return members
+	sent.set(key, name)
+	return sent
 }
 
 // listOf puts a page of items in place of those of the SDK's own list, which
@@ -102,6 +98,15 @@ func listOf(session *mcp.ServerSession, result mcp.Result, err error, key string
 		}
 	}
 	end := min(start+listPage, len(items))
+	next := ""
+	if end < len(items) {
+		next = strconv.Itoa(end)
+	}
+	return listing(session, result, key, items[start:end], next)
+}
+
+// listing is a list of the SDK's with our items in it.
+func listing(session *mcp.ServerSession, result mcp.Result, key string, items []any, next string) (mcp.Result, error) {
 	raw, err := json.Marshal(result)
 	if err != nil {
 		return nil, err
@@ -110,10 +115,10 @@ func listOf(session *mcp.ServerSession, result mcp.Result, err error, key string
 	if err != nil {
 		return nil, err
 	}
-	list.members[key] = items[start:end]
-	delete(list.members, "nextCursor")
-	if end < len(items) {
-		list.members["nextCursor"] = strconv.Itoa(end)
+	list.members.set(key, items)
+	list.members.drop("nextCursor")
+	if next != "" {
+		list.members.set("nextCursor", next)
 	}
 	return list.of(speaksVersion(session)), nil
 }
@@ -144,7 +149,8 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 		}
 		out, err := relay(result, x.version)
 		if err == nil && x.modern() {
-			out.members["cacheScope"], out.members["ttlMs"] = "private", 0
+			out.members.set("cacheScope", "private")
+			out.members.set("ttlMs", 0)
 		}
 		return out, err
 	})

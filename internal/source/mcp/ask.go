@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
@@ -180,15 +181,54 @@ func (s *Source) asked(ctx context.Context, owner any, method string, params jso
 	if c == nil {
 		return nil, fmt.Errorf("%s does not say which call it belongs to", method)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
+	if !c.ask.Can(method) {
+		return nil, source.Unanswerable(method)
+	}
 	q := source.Question{Method: method, Params: params}
-	// A call may ask several things at once.
-	key := "q" + strconv.FormatInt(c.asked.Add(1), 10)
-	answers, err := c.ask.Ask(ctx, map[string]source.Question{key: q})
+	answer, err := c.gather(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	return withDefaults(q, answers[key]), nil
+	return withDefaults(q, answer), nil
+}
+
+// gatherTime is how long a question of an older server waits for others that
+// come with it: a modern client answers in rounds, and one round for all of them
+// is better than one for each.
+const gatherTime = 10 * time.Millisecond
+
+// questions are put to the caller together.
+type questions struct {
+	all     map[string]source.Question
+	done    chan struct{}
+	answers map[string]json.RawMessage
+	err     error
+}
+
+// gather puts a question together with those that come at the same time, and
+// waits for its answer.
+func (c *call) gather(ctx context.Context, q source.Question) (json.RawMessage, error) {
+	// A call may ask several things one after the other.
+	key := "q" + strconv.FormatInt(c.asked.Add(1), 10)
+	c.mu.Lock()
+	qs := c.open
+	if qs == nil {
+		qs = &questions{all: map[string]source.Question{}, done: make(chan struct{})}
+		c.open = qs
+		time.AfterFunc(gatherTime, func() {
+			defer close(qs.done)
+			c.mu.Lock()
+			c.open = nil
+			c.mu.Unlock()
+			qs.answers, qs.err = c.ask.Ask(c.ctx, qs.all)
+		})
+	}
+	qs.all[key] = q
+	c.mu.Unlock()
+	select {
+	case <-qs.done:
+		return qs.answers[key], qs.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }

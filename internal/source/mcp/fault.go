@@ -9,6 +9,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/source"
 )
 
 // fault gives the error of a request its meaning, for the caller and for the
@@ -35,9 +36,13 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	var rpc *wire.Error
 	if errors.As(err, &rpc) {
 		e := toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s refused to %s: %s", namespace, what, rpc.Message)
-		e.Details = map[string]any{"rpc_code": rpc.Code}
+		e.Details = map[string]any{source.DetailRPCCode: rpc.Code, source.DetailRPCMessage: rpc.Message}
 		if len(rpc.Data) > 0 {
-			e.Details["rpc_data"] = json.RawMessage(rpc.Data)
+			e.Details[source.DetailRPCData] = json.RawMessage(rpc.Data)
+		}
+		if missing := rpc.Missing(); missing != nil {
+			e.Code = toolroom.CodeUnsupported
+			e.Details[source.DetailCapabilities] = missing
 		}
 		return e
 	}

@@ -22,6 +22,7 @@ type call struct {
 	asked  atomic.Int64
 	mu     sync.Mutex
 	events chan toolroom.Event // nil when the call is over
+	open   *questions          // that wait for others to come with them
 }
 
 // tell passes an event on, unless too many wait.
@@ -118,7 +119,7 @@ func (s *Source) heard(owner any, method string, raw json.RawMessage) {
 			c = s.calls.only()
 		}
 		if c != nil && json.Unmarshal(raw, &p) == nil {
-			c.tell(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level(p.Level), Message: text(p.Data), Data: p.Data}})
+			c.tell(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level(p.Level), Message: text(p.Data), Data: p.Data, Raw: raw}})
 		}
 	}
 }

@@ -29,6 +29,10 @@ const (
 	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
+// logLevel has servers tell everything: what of it is wanted, the client behind
+// the call says.
+const logLevel = "debug"
+
 // probeTimeout is how long a server on stdio may leave server/discover without
 // an answer: some of the older ones ignore what they do not know.
 const probeTimeout = 5 * time.Second
@@ -146,7 +150,7 @@ func (s *Session) discover(ctx context.Context, o Options) error {
 		String(metaVersion, modernVersion),
 		{metaClient, implementation(o)},
 		{metaCapabilities, o.Capabilities},
-		String(metaLogLevel, "info"),
+		String(metaLogLevel, logLevel),
 	}
 	probe := ctx
 	if _, overHTTP := s.transport.(*httpTransport); !overHTTP {
@@ -212,7 +216,13 @@ func (s *Session) initialize(ctx context.Context, o Options) error {
 	server := Server{Version: i.Version, Capabilities: i.Capabilities, Instructions: i.Instructions}
 	server.name(i.Info)
 	s.server.Store(&server)
-	return s.Notify(ctx, "notifications/initialized")
+	if err := s.Notify(ctx, "notifications/initialized"); err != nil {
+		return err
+	}
+	if _, logs := i.Capabilities["logging"]; logs {
+		s.Tell(&Request{Method: "logging/setLevel", Params: []Field{String("level", logLevel)}})
+	}
+	return nil
 }
 
 func implementation(o Options) json.RawMessage {
