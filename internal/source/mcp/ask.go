@@ -182,6 +182,7 @@ func (s *Source) asked(ctx context.Context, owner any, method string, params jso
 		return nil, fmt.Errorf("%s does not say which call it belongs to", method)
 	}
 	if !c.ask.Can(method) {
+		c.missed.Store(&method)
 		return nil, source.Unanswerable(method)
 	}
 	q := source.Question{Method: method, Params: params}

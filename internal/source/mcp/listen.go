@@ -20,6 +20,7 @@ type call struct {
 	req    *source.Request
 	ask    source.Asker
 	asked  atomic.Int64
+	missed atomic.Pointer[string] // the method of a question that nobody could be asked
 	mu     sync.Mutex
 	events chan toolroom.Event // nil when the call is over
 	open   *questions          // that wait for others to come with them

@@ -141,6 +141,10 @@ func (s *Source) carry(ctx context.Context, req *source.Request, e *errand) (jso
 		c, leave := s.calls.enter(ctx, req)
 		raw, err := s.converse(ctx, up, c, e)
 		leave()
+		if rpc := (*wire.Error)(nil); errors.As(err, &rpc) && c.missed.Load() != nil {
+			// The server's error only repeats ours, in other words.
+			return nil, source.Unanswerable(*c.missed.Load())
+		}
 		switch {
 		case err == nil:
 			return raw, nil
