@@ -219,6 +219,8 @@ func TestWhatAServerSendsReachesTheClientByteForByte(t *testing.T) {
 				c.ask(t, "tools/call", "odd", `"name":"odd","arguments":`+arguments)
 				if sent := up.last("tools/call"); !strings.Contains(sent, `"arguments":`+arguments) {
 					t.Errorf("the arguments %s came as %s", arguments, sent)
+				} else if version == modern && !strings.Contains(sent, `"acme/trace":{"a":["é"],"z":"1"}`) {
+					t.Errorf("what the client says in _meta did not come: %s", sent)
 				}
 			})
 		}

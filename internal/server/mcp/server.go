@@ -336,6 +336,7 @@ func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string,
 		Surface:        "mcp",
 		Session:        req.Session.ID(),
 		IdempotencyKey: idempotencyKey(req),
+		Meta:           said(req.Params.GetMeta()),
 	}
 	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil && e.Tool.Task != "" && x.modern() && s.o.Worker != nil {
 		switch knows := knowsTasks(req.ClientCapabilities()); {

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 	"github.com/toolroom/toolroom/source"
 )
@@ -61,6 +64,7 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 			Name:   e.name,
 			Params: append(e.about[:len(e.about):len(e.about)], replies...),
 			Header: e.header,
+			Meta:   said(c.req.Meta),
 			Owner:  c,
 
 			Capabilities: abilities(c.ask),
@@ -93,6 +97,28 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 	}
 	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s has asked %d times for more before it answers", s.o.Namespace, maxRounds)
 }
+
+// said are the members of a client's _meta that may go on to the server: not the
+// protocol's own, which are between two neighbours, and none with a name that
+// the protocol does not allow.
+func said(meta json.RawMessage) []wire.Field {
+	if len(meta) == 0 {
+		return nil
+	}
+	members, err := jsonx.Members(meta)
+	if err != nil {
+		return nil
+	}
+	var fields []wire.Field
+	for _, m := range members {
+		if metaName.MatchString(m.Name) && m.Name != "progressToken" && !strings.HasPrefix(m.Name, "io.modelcontextprotocol/") && !strings.HasPrefix(m.Name, "toolroom/") {
+			fields = append(fields, wire.Field{Name: m.Name, Value: m.Value})
+		}
+	}
+	return fields
+}
+
+var metaName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 
 // round is what tells a result from one that asks for more.
 type round struct {

@@ -57,6 +57,8 @@ type Request struct {
 	// Capabilities are the client's in this request; nil is those of [Options].
 	// Only modern servers hear them.
 	Capabilities json.RawMessage
+	// Meta is said in _meta besides what the protocol says there.
+	Meta []Field
 	// Owner, when set, is who hears what the server tells of the request.
 	Owner any
 
@@ -237,8 +239,8 @@ func (s *Session) over() error {
 
 // withMeta adds what each request says of itself in _meta.
 func (s *Session) withMeta(r *Request, id int64) []Field {
-	meta := s.meta
-	if len(meta) > 0 && r.Capabilities != nil {
+	meta := append(s.meta[:len(s.meta):len(s.meta)], r.Meta...)
+	if len(s.meta) > 0 && r.Capabilities != nil {
 		meta = slices.Clone(meta)
 		meta[slices.IndexFunc(meta, func(f Field) bool { return f.Name == metaCapabilities })].Value = r.Capabilities
 	}
