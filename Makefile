@@ -29,6 +29,7 @@ fuzz: ## run each fuzz test for a short while (FUZZTIME=10s)
 
 bench: build ## print the figures of docs/benchmarks.md
 	./scripts/bench.sh
+	./scripts/bench-mcp.sh
 
 integration: build ## test against real MCP servers and clients (npm), git and curl
 	$(GO) test -tags integration -count=1 ./test/...

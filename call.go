@@ -38,6 +38,11 @@ type Call struct {
 	// (51,200), negative shows all.
 	MaxOutput int `json:"max_output,omitempty"`
 
+	// Meta is what the client of a protocol says besides the arguments (for MCP
+	// members of _meta, a JSON object), for tools behind the same protocol. It
+	// makes no difference to policy, caches and keys.
+	Meta json.RawMessage `json:"-"`
+
 	// Parent is the call that made this one, and Budget what that call may
 	// still spend. Both are set by the runner for calls from inside a tool.
 	Parent string  `json:"parent,omitempty"`

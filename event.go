@@ -54,6 +54,10 @@ type Log struct {
 	Level   string          `json:"level"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
+
+	// Raw is the line as its source sent it (for MCP the parameters of
+	// notifications/message), where the protocol can be relayed.
+	Raw json.RawMessage `json:"-"`
 }
 
 // ApprovalNotice tells that a call waits for a person, or no longer does.

@@ -176,7 +176,7 @@ func (h *host) fetch() error {
 	if h.ctx.Err() != nil {
 		return h.ctx.Err()
 	}
-	tools = append(tools, h.libraryTools(h.Describe().Kind)...)
+	tools = append(tools, h.libraryTools(offer, h.Describe().Kind)...)
 	h.put(tools)
 	h.library.Set(h.name, offer)
 	h.mu.Lock()

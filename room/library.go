@@ -32,9 +32,9 @@ func (h *host) offer(ctx context.Context) library.Offer {
 	return o
 }
 
-// libraryTools are the tools through which the resources and prompts of a
-// source are read, so that policy, limits and receipts hold for them too.
-func (h *host) libraryTools(kind toolroom.SourceKind) []toolroom.Tool {
+// libraryTools are the tools through which the resources and prompts of an offer
+// are read, so that policy, limits and receipts hold for them too.
+func (h *host) libraryTools(o library.Offer, kind toolroom.SourceKind) []toolroom.Tool {
 	yes := true
 	var tools []toolroom.Tool
 	add := func(name, description, schema string) {
@@ -43,11 +43,11 @@ func (h *host) libraryTools(kind toolroom.SourceKind) []toolroom.Tool {
 			InputSchema: json.RawMessage(schema), Hints: toolroom.Hints{ReadOnly: &yes},
 		})
 	}
-	if _, ok := source.As[source.Resources](h.src); ok {
+	if len(o.Resources)+len(o.Templates) > 0 {
 		add(library.ReadTool, "Read a resource of "+h.name+".",
 			`{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"],"additionalProperties":false}`)
 	}
-	if _, ok := source.As[source.Prompts](h.src); ok {
+	if len(o.Prompts) > 0 {
 		add(library.GetTool, "Fill in a prompt of "+h.name+".",
 			`{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["name"],"additionalProperties":false}`)
 	}

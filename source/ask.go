@@ -73,6 +73,15 @@ func askOne(ctx context.Context, a Asker, key string, q Question, into any) erro
 // capabilities that a client must declare for the call to work.
 const DetailCapabilities = "requiredCapabilities"
 
+// Keys, in the details of an error, of the JSON-RPC error that stands behind it:
+// the code (an int64), the message, and the data ([json.RawMessage]) as the
+// server sent them. A surface that speaks JSON-RPC passes it on as it is.
+const (
+	DetailRPCCode    = "rpc_code"
+	DetailRPCMessage = "rpc_message"
+	DetailRPCData    = "rpc_data"
+)
+
 // Unanswerable is the error of a call that needs an answer which the client
 // does not give.
 func Unanswerable(method string) *toolroom.Error {

@@ -47,7 +47,7 @@ var order = []struct {
 
 // heavy modules may be linked only by the packages named.
 var heavy = map[string][]string{
-	"github.com/modelcontextprotocol/go-sdk": {"internal/server/mcp", "examples/mcp-folder"},
+	"github.com/modelcontextprotocol/go-sdk": {"internal/server/mcp", "examples/mcp-folder", "test/bench"},
 	"mvdan.cc/sh/v3":                         {"internal/effects/shell"},
 	"modernc.org/sqlite":                     {"internal/store/sqlite"},
 	"github.com/cedar-policy/cedar-go":       {"internal/policy/cedar"},

@@ -79,8 +79,8 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 	t.Run("lists, finds and calls tools", func(t *testing.T) {
 		a := a.in(t)
 		listed := decode[struct{ Tools []struct{ ID string } }](t, a.want("200", "/tools"))
-		if len(listed.Tools) != 17 {
-			t.Errorf("%d tools are listed, want 17", len(listed.Tools))
+		if len(listed.Tools) != 18 {
+			t.Errorf("%d tools are listed, want 18", len(listed.Tools))
 		}
 		found := decode[struct{ Hits []struct{ ID string } }](t, a.want("200", "/search?q=read+text+file"))
 		if len(found.Hits) == 0 || found.Hits[0].ID != "filesystem:read_text_file" {

@@ -22,7 +22,7 @@ var filesystemNames = []string{
 }
 
 // directNames are those and what every room has.
-var directNames = append(slices.Clone(filesystemNames), "read_result", "system__info")
+var directNames = slices.Concat([]string{"code__execute"}, filesystemNames, []string{"read_result", "system__info"})
 
 func TestFreshMachineServesAFolderToTheInspector(t *testing.T) {
 	t.Parallel()

@@ -46,9 +46,10 @@ func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest,
 	} else {
 		content["blob"] = base64.StdEncoding.EncodeToString(data)
 	}
-	out := &wireResult{members: map[string]any{"contents": []any{content}}}
+	out := &wireResult{members: members(map[string]any{"contents": []any{content}})}
 	if version := speaksVersion(req.Session); version >= firstModern {
-		out.of(version).members["cacheScope"], out.members["ttlMs"] = "private", 0
+		out.members.set("cacheScope", "private")
+		out.members.set("ttlMs", 0)
 	}
 	return out, nil
 }

@@ -64,7 +64,7 @@ var shortSchemas = map[string]struct{ description, schema string }{
 
 // executionMembers puts what a program did into an answer: a text that a model
 // reads without knowing our envelope, and the same as structured content.
-func executionMembers(members map[string]any, r *toolroom.Result) error {
+func executionMembers(members object, r *toolroom.Result) error {
 	x := r.Execution
 	var text strings.Builder
 	part := func(name, content string) {
@@ -101,7 +101,8 @@ func executionMembers(members map[string]any, r *toolroom.Result) error {
 	if err != nil {
 		return err
 	}
-	members["content"], members["structuredContent"] = content, json.RawMessage(structured)
+	members.set("content", content)
+	members.set("structuredContent", json.RawMessage(structured))
 	return nil
 }
 

@@ -15,25 +15,31 @@ import (
 )
 
 // definition is a tool as clients see it. What an MCP server said of its tool
-// is passed on; the name is the one that every model API accepts.
-func definition(e *catalog.Entry, name, version string) *mcp.Tool {
-	t := &mcp.Tool{}
-	if len(e.Tool.Raw) == 0 || json.Unmarshal(e.Tool.Raw, t) != nil {
-		t = &mcp.Tool{
-			Title:       e.Tool.Title,
-			Description: e.Tool.Description,
-			Annotations: annotations(e.Tool.Hints),
-		}
+// is passed on as it is; the name is the one that every model API accepts.
+func definition(e *catalog.Entry, name, version string) any {
+	input, output := e.Tool.InputSchema, e.Tool.OutputSchema
+	if len(input) == 0 {
+		input = json.RawMessage(`{"type":"object"}`)
 	}
-	t.Name = name
-	t.InputSchema = e.Tool.InputSchema
-	if len(e.Tool.InputSchema) == 0 {
-		t.InputSchema = json.RawMessage(`{"type":"object"}`)
-	}
-	t.OutputSchema = nil
 	// Before 2026-07-28 structured content is always an object.
-	if len(e.Tool.OutputSchema) > 0 && (version >= firstModern || describesObject(e.Tool.OutputSchema)) {
-		t.OutputSchema = e.Tool.OutputSchema
+	if version < firstModern && !describesObject(output) {
+		output = nil
+	}
+	if sent, err := readObject(e.Tool.Raw); err == nil {
+		sent.set("name", name)
+		sent.set("inputSchema", input)
+		if len(output) == 0 {
+			sent.drop("outputSchema")
+		} else {
+			sent.set("outputSchema", output)
+		}
+		return sent
+	}
+	t := &mcp.Tool{
+		Name: name, Title: e.Tool.Title, Description: e.Tool.Description, Annotations: annotations(e.Tool.Hints), InputSchema: input,
+	}
+	if len(output) > 0 {
+		t.OutputSchema = output
 	}
 	return t
 }
@@ -58,11 +64,58 @@ func describesObject(schema json.RawMessage) bool {
 }
 
 // answer is a result as an MCP client reads it. A failed tool is a result with
-// isError, which the model sees; what never reached a tool is a protocol error.
+// isError, which the model sees; what never reached a tool is a protocol error,
+// and so is what a server of the protocol answered with one.
 func answer(r *toolroom.Result, version string) (mcp.Result, error) {
-	if r.Error != nil && (r.Error.Code.Info().RPC != 0 || version >= firstModern && r.Error.Details[source.DetailCapabilities] != nil) {
+	if r.Error != nil && isProtocolError(r.Error, version) {
 		return nil, rpcError(r.Error)
 	}
+	out, whole := relayedAnswer(r, version)
+	if !whole {
+		var err error
+		if out, err = ownAnswer(r, version); err != nil {
+			return nil, rpcError(toolroom.AsError(err))
+		}
+	}
+	if out.Meta == nil {
+		out.Meta = mcp.Meta{}
+	}
+	out.Meta[metaResult] = note(r)
+	return out.of(version), nil
+}
+
+func isProtocolError(e *toolroom.Error, version string) bool {
+	if e.Details[source.DetailCapabilities] != nil {
+		return version >= firstModern // older clients know no such error
+	}
+	return e.Code.Info().RPC != 0 || e.Details[source.DetailRPCCode] != nil
+}
+
+// relayedAnswer is the answer that an MCP server gave, as it came. It reports
+// false where there is none, or where it did not stay whole on its way here.
+func relayedAnswer(r *toolroom.Result, version string) (*wireResult, bool) {
+	if len(r.Raw) == 0 || r.Execution != nil {
+		return nil, false
+	}
+	out, err := relayed(r.Raw)
+	if err != nil || !out.members.has("content") {
+		return nil, false
+	}
+	// An answer that was refused here, for example by the output schema, is
+	// nobody's.
+	if r.Error != nil && string(out.members.raw("isError")) != "true" {
+		return nil, false
+	}
+	if version < firstModern && !isObject(out.members.raw("structuredContent")) {
+		out.members.drop("structuredContent")
+	}
+	return out, true
+}
+
+func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
+
+// ownAnswer is an answer made of the value and the content.
+func ownAnswer(r *toolroom.Result, version string) (*wireResult, error) {
 	content := r.Content
 	if len(content) == 0 && len(r.Value) > 0 {
 		content = []toolroom.Content{toolroom.TextContent(r.Text())}
@@ -70,20 +123,17 @@ func answer(r *toolroom.Result, version string) (mcp.Result, error) {
 	if r.Error != nil && (len(content) == 0 || r.Error.Code != toolroom.CodeExecutionFailed) {
 		content = append([]toolroom.Content{toolroom.TextContent(errorText(r.Error))}, content...)
 	}
-	out := &wireResult{members: map[string]any{"content": append([]toolroom.Content{}, content...)}}
-	out.Meta = mcp.Meta{metaResult: note(r)}
+	out := &wireResult{members: members(map[string]any{"content": append([]toolroom.Content{}, content...)})}
 	if r.Error != nil {
-		out.members["isError"] = true
+		out.members.set("isError", true)
 	}
-	if len(r.Value) > 0 && r.Hidden == nil && (version >= firstModern || r.Value[0] == '{') {
-		out.members["structuredContent"] = r.Value
+	if len(r.Value) > 0 && r.Hidden == nil && (version >= firstModern || isObject(r.Value)) {
+		out.members.set("structuredContent", r.Value)
 	}
 	if r.Execution != nil {
-		if err := executionMembers(out.members, r); err != nil {
-			return nil, rpcError(toolroom.AsError(err))
-		}
+		return out, executionMembers(out.members, r)
 	}
-	return out.of(version), nil
+	return out, nil
 }
 
 // metaResult is where an answer carries what MCP has no field for.
@@ -140,7 +190,7 @@ func withNotifications(ctx context.Context, live func() *exchange) context.Conte
 		case toolroom.EventLog:
 			if x := live(); x != nil {
 				//lint:ignore SA1019 clients from before 2026-07-28 know no other way
-				_ = x.session.Log(x.ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(e.Log.Level), Logger: e.Tool, Data: e.Log.Message})
+				_ = x.session.Log(x.ctx, logLine(&e))
 			}
 		}
 	})
@@ -154,4 +204,19 @@ func chunkText(chunk json.RawMessage) string {
 		return printed.Text
 	}
 	return string(bytes.Trim(chunk, `"`))
+}
+
+// logLine is a line of a tool's log: as the server behind it wrote it, or ours.
+func logLine(e *toolroom.Event) *mcp.LoggingMessageParams {
+	line := &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(e.Log.Level), Logger: e.Tool, Data: e.Log.Message}
+	var sent struct {
+		Meta   mcp.Meta         `json:"_meta"`
+		Level  mcp.LoggingLevel `json:"level"`
+		Logger string           `json:"logger"`
+		Data   json.RawMessage  `json:"data"`
+	}
+	if len(e.Log.Raw) > 0 && json.Unmarshal(e.Log.Raw, &sent) == nil && len(sent.Data) > 0 {
+		line.Meta, line.Level, line.Logger, line.Data = sent.Meta, sent.Level, sent.Logger, sent.Data
+	}
+	return line
 }

@@ -185,9 +185,9 @@ func (ds *dialogues) ask(d *dialogue, x *exchange) (mcp.Result, error) {
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	d.expiry = time.AfterFunc(answerWait, func() { d.cancel(); ds.forget(d) })
-	return &wireResult{members: map[string]any{
+	return &wireResult{members: members(map[string]any{
 		"resultType": "input_required", "inputRequests": questions, "requestState": sealed,
-	}}, nil
+	})}, nil
 }
 
 // keep remembers a call that waits.

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -43,6 +44,19 @@ func (s *Server) exchange(ctx context.Context, session *mcp.ServerSession, caps 
 		}
 	}
 	return x
+}
+
+// said is the _meta of a request, for the server behind the tool. It is nil where
+// there is none.
+func said(meta mcp.Meta) json.RawMessage {
+	if len(meta) == 0 {
+		return nil
+	}
+	raw, err := jsonx.Marshal(meta)
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 // modern reports whether the client has no session.

@@ -208,9 +208,9 @@ func (s *Server) read(req *mcp.CallToolRequest, name string, into any) error {
 }
 
 func failed(req *mcp.CallToolRequest, err error) mcp.Result {
-	out := &wireResult{members: map[string]any{
+	out := &wireResult{members: members(map[string]any{
 		"isError": true, "content": []toolroom.Content{toolroom.TextContent(errorText(toolroom.AsError(err)))},
-	}}
+	})}
 	return out.of(speaksVersion(req.Session))
 }
 
@@ -219,9 +219,9 @@ func structured(req *mcp.CallToolRequest, v any) (mcp.Result, error) {
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	out := &wireResult{members: map[string]any{
+	out := &wireResult{members: members(map[string]any{
 		"content":           []toolroom.Content{toolroom.TextContent(strings.TrimSpace(string(value)))},
 		"structuredContent": json.RawMessage(value),
-	}}
+	})}
 	return out.of(speaksVersion(req.Session)), nil
 }

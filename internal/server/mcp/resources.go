@@ -77,16 +77,12 @@ func shown(definition any, raw json.RawMessage, key, name string) any {
 		}
 		raw = data
 	}
-	members := map[string]json.RawMessage{}
-	if json.Unmarshal(raw, &members) != nil {
-		return definition
-	}
-	quoted, err := json.Marshal(name)
+	sent, err := readObject(raw)
 	if err != nil {
 		return definition
 	}
-	members[key] = quoted
-	return members
+	sent.set(key, name)
+	return sent
 }
 
 // listOf puts a page of items in place of those of the SDK's own list, which
@@ -102,6 +98,15 @@ func listOf(session *mcp.ServerSession, result mcp.Result, err error, key string
 		}
 	}
 	end := min(start+listPage, len(items))
+	next := ""
+	if end < len(items) {
+		next = strconv.Itoa(end)
+	}
+	return listing(session, result, key, items[start:end], next)
+}
+
+// listing is a list of the SDK's with our items in it.
+func listing(session *mcp.ServerSession, result mcp.Result, key string, items []any, next string) (mcp.Result, error) {
 	raw, err := json.Marshal(result)
 	if err != nil {
 		return nil, err
@@ -110,10 +115,10 @@ func listOf(session *mcp.ServerSession, result mcp.Result, err error, key string
 	if err != nil {
 		return nil, err
 	}
-	list.members[key] = items[start:end]
-	delete(list.members, "nextCursor")
-	if end < len(items) {
-		list.members["nextCursor"] = strconv.Itoa(end)
+	list.members.set(key, items)
+	list.members.drop("nextCursor")
+	if next != "" {
+		list.members.set("nextCursor", next)
 	}
 	return list.of(speaksVersion(session)), nil
 }
@@ -138,13 +143,14 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 		return nil, err
 	}
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(provider, library.ReadTool), args))
+		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(provider, library.ReadTool), args, req.Params.Meta))
 		if toolroom.CodeOf(result.Err()) == toolroom.CodeNotFound {
 			return nil, noResource(req.Session, uri)
 		}
 		out, err := relay(result, x.version)
 		if err == nil && x.modern() {
-			out.members["cacheScope"], out.members["ttlMs"] = "private", 0
+			out.members.set("cacheScope", "private")
+			out.members.set("ttlMs", 0)
 		}
 		return out, err
 	})
@@ -152,9 +158,9 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 
 // libraryCall is the call that reads something of the library: whole, since no
 // model reads it before the client has chosen to.
-func (s *Server) libraryCall(x *exchange, id toolroom.ID, args json.RawMessage) toolroom.Call {
+func (s *Server) libraryCall(x *exchange, id toolroom.ID, args json.RawMessage, meta mcp.Meta) toolroom.Call {
 	return toolroom.Call{
-		Tool: id.String(), Arguments: args, Identity: x.who, Surface: "mcp", Session: x.session.ID(), MaxOutput: -1,
+		Tool: id.String(), Arguments: args, Identity: x.who, Surface: "mcp", Session: x.session.ID(), MaxOutput: -1, Meta: said(meta),
 	}
 }
 

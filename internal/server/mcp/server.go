@@ -241,19 +241,18 @@ func (s *Server) list(ctx context.Context, next mcp.MethodHandler, method string
 		led.Params = &params
 	}
 	result, err := next(ctx, method, &led)
-	list, ok := result.(*mcp.ListToolsResult)
-	if err != nil || !ok {
-		return result, err
+	if err != nil {
+		return nil, err
 	}
 	s.o.Ready(ctx)
-	list.Tools, list.NextCursor, err = s.page(ctx, cursor, speaksVersion(req.Session))
+	tools, more, err := s.page(ctx, cursor, speaksVersion(req.Session))
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	return list, nil
+	return listing(req.Session, result, "tools", tools, more)
 }
 
-func (s *Server) page(ctx context.Context, cursor, version string) ([]*mcp.Tool, string, error) {
+func (s *Server) page(ctx context.Context, cursor, version string) ([]any, string, error) {
 	who := s.o.Identity(ctx)
 	allowed := s.visible(who)
 	page, err := s.o.Runner.Catalog.List(catalog.ListOptions{
@@ -265,7 +264,7 @@ func (s *Server) page(ctx context.Context, cursor, version string) ([]*mcp.Tool,
 	if err != nil {
 		return nil, "", err
 	}
-	tools := make([]*mcp.Tool, 0, len(page.Entries)+len(s.meta))
+	tools := make([]any, 0, len(page.Entries)+len(s.meta))
 	if cursor == "" {
 		for _, name := range s.metaToolsShown() {
 			d := s.meta[name].definition
@@ -274,7 +273,9 @@ func (s *Server) page(ctx context.Context, cursor, version string) ([]*mcp.Tool,
 			}
 			tools = append(tools, d)
 		}
-		tools = append(tools, s.sourceSearches(who)...)
+		for _, t := range s.sourceSearches(who) {
+			tools = append(tools, t)
+		}
 	}
 	for _, e := range page.Entries {
 		tools = append(tools, definition(e, s.shownName(e), version))
@@ -335,6 +336,7 @@ func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string,
 		Surface:        "mcp",
 		Session:        req.Session.ID(),
 		IdempotencyKey: idempotencyKey(req),
+		Meta:           said(req.Params.GetMeta()),
 	}
 	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil && e.Tool.Task != "" && x.modern() && s.o.Worker != nil {
 		switch knows := knowsTasks(req.ClientCapabilities()); {
@@ -372,7 +374,14 @@ func idempotencyKey(req *mcp.CallToolRequest) string {
 	return key
 }
 
+// rpcError is an error as the protocol has it: the one of the server behind the
+// tool where there is one, else ours.
 func rpcError(e *toolroom.Error) error {
+	if code, ok := e.Details[source.DetailRPCCode].(int64); ok {
+		message, _ := e.Details[source.DetailRPCMessage].(string)
+		data, _ := e.Details[source.DetailRPCData].(json.RawMessage)
+		return &jsonrpc.Error{Code: code, Message: message, Data: data}
+	}
 	if missing, ok := e.Details[source.DetailCapabilities]; ok {
 		data, err := json.Marshal(map[string]any{source.DetailCapabilities: missing})
 		if err == nil {

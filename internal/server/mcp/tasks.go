@@ -137,14 +137,14 @@ func (s *Server) askAgain(x *exchange, job *run.Job, open map[string]source.Ques
 	if err != nil {
 		return nil, err
 	}
-	return &wireResult{members: map[string]any{
+	return &wireResult{members: members(map[string]any{
 		"resultType": "input_required", "inputRequests": open, "requestState": sealed,
-	}}, nil
+	})}, nil
 }
 
 func (s *Server) created(job *run.Job) (mcp.Result, error) {
-	out := &wireResult{members: taskMembers(job, "working", job.Created)}
-	out.members["resultType"] = "task"
+	out := &wireResult{members: members(taskMembers(job, "working", job.Created))}
+	out.members.set("resultType", "task")
 	return out, nil
 }
 
@@ -184,7 +184,7 @@ func (s *Server) task(ctx context.Context, method string, req *mcp.ServerRequest
 	default:
 		return s.taskNow(ctx, job, caps.Elicitation != nil, version)
 	}
-	out := &wireResult{members: map[string]any{}}
+	out := &wireResult{members: members(map[string]any{})}
 	return out.of(version), nil
 }
 
@@ -210,24 +210,25 @@ func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, versio
 		if len(open) > 0 {
 			status = "input_required"
 		}
-		out := &wireResult{members: taskMembers(job, status, job.Created)}
+		out := &wireResult{members: members(taskMembers(job, status, job.Created))}
 		if len(open) > 0 {
-			out.members["inputRequests"] = open
+			out.members.set("inputRequests", open)
 		}
 		return out.of(version), nil
 	}
 	if job.Result.Status == toolroom.StatusCancelled {
-		out := &wireResult{members: taskMembers(job, "cancelled", job.Finished)}
+		out := &wireResult{members: members(taskMembers(job, "cancelled", job.Finished))}
 		return out.of(version), nil
 	}
 	result, err := answer(job.Result, version)
 	if failed := (*jsonrpc.Error)(nil); errors.As(err, &failed) {
-		out := &wireResult{members: taskMembers(job, "failed", job.Finished)}
-		out.members["error"], out.members["statusMessage"] = failed, failed.Message
+		out := &wireResult{members: members(taskMembers(job, "failed", job.Finished))}
+		out.members.set("error", failed)
+		out.members.set("statusMessage", failed.Message)
 		return out.of(version), nil
 	}
-	out := &wireResult{members: taskMembers(job, "completed", job.Finished)}
-	out.members["result"] = result
+	out := &wireResult{members: members(taskMembers(job, "completed", job.Finished))}
+	out.members.set("result", result)
 	return out.of(version), nil
 }
 

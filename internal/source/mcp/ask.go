@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 	"github.com/toolroom/toolroom/source"
 )
@@ -41,24 +45,26 @@ func abilities(a source.Asker) json.RawMessage {
 	return json.RawMessage(text + tasks + "}")
 }
 
-// converse calls a tool, answering what the server asks in between, and gives
+// errand is what a caller sends a server on: a request that may take several
+// rounds.
+type errand struct {
+	method string
+	name   string // the tool, the prompt or the URI
+	about  []wire.Field
+	header map[string]string
+}
+
+// converse runs an errand, answering what the server asks in between, and gives
 // the raw result.
-func (s *Source) converse(ctx context.Context, up *upstream, c *call) (json.RawMessage, error) {
-	headers, err := s.paramHeaders(ctx, up, c.req)
-	if err != nil {
-		return nil, err
-	}
-	arguments := c.req.Arguments
-	if len(arguments) == 0 {
-		arguments = json.RawMessage("{}")
-	}
+func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand) (json.RawMessage, error) {
 	var replies []wire.Field
 	for range maxRounds {
 		raw, err := up.call(ctx, &wire.Request{
-			Method: "tools/call",
-			Name:   c.req.Tool.Name,
-			Params: append([]wire.Field{wire.String("name", c.req.Tool.Name), {Name: "arguments", Value: arguments}}, replies...),
-			Header: headers,
+			Method: e.method,
+			Name:   e.name,
+			Params: append(e.about[:len(e.about):len(e.about)], replies...),
+			Header: e.header,
+			Meta:   said(c.req.Meta),
 			Owner:  c,
 
 			Capabilities: abilities(c.ask),
@@ -91,6 +97,28 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call) (json.RawM
 	}
 	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s has asked %d times for more before it answers", s.o.Namespace, maxRounds)
 }
+
+// said are the members of a client's _meta that may go on to the server: not the
+// protocol's own, which are between two neighbours, and none with a name that
+// the protocol does not allow.
+func said(meta json.RawMessage) []wire.Field {
+	if len(meta) == 0 {
+		return nil
+	}
+	members, err := jsonx.Members(meta)
+	if err != nil {
+		return nil
+	}
+	var fields []wire.Field
+	for _, m := range members {
+		if metaName.MatchString(m.Name) && m.Name != "progressToken" && !strings.HasPrefix(m.Name, "io.modelcontextprotocol/") && !strings.HasPrefix(m.Name, "toolroom/") {
+			fields = append(fields, wire.Field{Name: m.Name, Value: m.Value})
+		}
+	}
+	return fields
+}
+
+var metaName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 
 // round is what tells a result from one that asks for more.
 type round struct {
@@ -179,15 +207,55 @@ func (s *Source) asked(ctx context.Context, owner any, method string, params jso
 	if c == nil {
 		return nil, fmt.Errorf("%s does not say which call it belongs to", method)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
+	if !c.ask.Can(method) {
+		c.missed.Store(&method)
+		return nil, source.Unanswerable(method)
+	}
 	q := source.Question{Method: method, Params: params}
-	// A call may ask several things at once.
-	key := "q" + strconv.FormatInt(c.asked.Add(1), 10)
-	answers, err := c.ask.Ask(ctx, map[string]source.Question{key: q})
+	answer, err := c.gather(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	return withDefaults(q, answers[key]), nil
+	return withDefaults(q, answer), nil
+}
+
+// gatherTime is how long a question of an older server waits for others that
+// come with it: a modern client answers in rounds, and one round for all of them
+// is better than one for each.
+const gatherTime = 10 * time.Millisecond
+
+// questions are put to the caller together.
+type questions struct {
+	all     map[string]source.Question
+	done    chan struct{}
+	answers map[string]json.RawMessage
+	err     error
+}
+
+// gather puts a question together with those that come at the same time, and
+// waits for its answer.
+func (c *call) gather(ctx context.Context, q source.Question) (json.RawMessage, error) {
+	// A call may ask several things one after the other.
+	key := "q" + strconv.FormatInt(c.asked.Add(1), 10)
+	c.mu.Lock()
+	qs := c.open
+	if qs == nil {
+		qs = &questions{all: map[string]source.Question{}, done: make(chan struct{})}
+		c.open = qs
+		time.AfterFunc(gatherTime, func() {
+			defer close(qs.done)
+			c.mu.Lock()
+			c.open = nil
+			c.mu.Unlock()
+			qs.answers, qs.err = c.ask.Ask(c.ctx, qs.all)
+		})
+	}
+	qs.all[key] = q
+	c.mu.Unlock()
+	select {
+	case <-qs.done:
+		return qs.answers[key], qs.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }

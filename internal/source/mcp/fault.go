@@ -9,6 +9,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/source"
 )
 
 // fault gives the error of a request its meaning, for the caller and for the
@@ -35,9 +36,13 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	var rpc *wire.Error
 	if errors.As(err, &rpc) {
 		e := toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s refused to %s: %s", namespace, what, rpc.Message)
-		e.Details = map[string]any{"rpc_code": rpc.Code}
+		e.Details = map[string]any{source.DetailRPCCode: rpc.Code, source.DetailRPCMessage: rpc.Message}
 		if len(rpc.Data) > 0 {
-			e.Details["rpc_data"] = json.RawMessage(rpc.Data)
+			e.Details[source.DetailRPCData] = json.RawMessage(rpc.Data)
+		}
+		if missing := rpc.Missing(); missing != nil {
+			e.Code = toolroom.CodeUnsupported
+			e.Details[source.DetailCapabilities] = missing
 		}
 		return e
 	}
@@ -49,11 +54,27 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	return e.WithHint("the next call connects anew; see what is wrong: toolroom sources test %s", namespace)
 }
 
-// callFault is fault for a call: a server that refuses a tool which it does not
-// list has no such tool.
-func (s *Source) callFault(ctx context.Context, l *link, up *upstream, tool toolroom.ID, err error) error {
-	fault := l.fault(ctx, up, "call "+tool.Name, err)
-	if rpc := (*wire.Error)(nil); !errors.As(err, &rpc) || toolroom.CodeOf(fault) != toolroom.CodeUpstreamError {
+// codeNoResource is what older servers answer to a URI that they do not know;
+// modern ones answer with invalid params.
+const (
+	codeNoResource    = -32002
+	codeInvalidParams = -32602
+)
+
+// errandFault is fault for an errand: a server that refuses a tool which it does
+// not list has no such tool, and the same holds for a resource or prompt.
+func (s *Source) errandFault(ctx context.Context, l *link, up *upstream, tool toolroom.ID, e *errand, err error) error {
+	fault := l.fault(ctx, up, e.what(), err)
+	rpc := (*wire.Error)(nil)
+	if !errors.As(err, &rpc) || toolroom.CodeOf(fault) != toolroom.CodeUpstreamError {
+		return fault
+	}
+	if e.method != callMethod {
+		if rpc.Code == codeNoResource || rpc.Code == codeInvalidParams {
+			notFound := *toolroom.AsError(fault)
+			notFound.Code = toolroom.CodeNotFound
+			return &notFound
+		}
 		return fault
 	}
 	tools, listErr := s.list(ctx, up)
@@ -62,4 +83,12 @@ func (s *Source) callFault(ctx context.Context, l *link, up *upstream, tool tool
 		return fault
 	}
 	return toolroom.Errorf(toolroom.CodeToolNotFound, "the MCP server %s has no tool %s (any more)", s.o.Namespace, tool.Name)
+}
+
+// what is the errand for people.
+func (e *errand) what() string {
+	if e.method == callMethod {
+		return "call " + e.name
+	}
+	return "answer " + e.method
 }

@@ -142,6 +142,9 @@ func (l *link) connect() {
 		ctx, cancel := context.WithTimeout(l.life, l.s.o.StartTimeout)
 		defer cancel()
 		up, err := l.dial(ctx, older)
+		if err == nil && l.who == l.s.ownerOf(toolroom.Identity{}) {
+			l.s.rewatch(ctx, up)
+		}
 		if err != nil {
 			l.missed(err)
 		} else {

@@ -20,8 +20,10 @@ type call struct {
 	req    *source.Request
 	ask    source.Asker
 	asked  atomic.Int64
+	missed atomic.Pointer[string] // the method of a question that nobody could be asked
 	mu     sync.Mutex
 	events chan toolroom.Event // nil when the call is over
+	open   *questions          // that wait for others to come with them
 }
 
 // tell passes an event on, unless too many wait.
@@ -91,8 +93,15 @@ func (cs *calls) only() *call {
 func (s *Source) heard(owner any, method string, raw json.RawMessage) {
 	c, _ := owner.(*call)
 	switch method {
-	case "notifications/tools/list_changed":
+	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 		s.changed()
+	case "notifications/resources/updated":
+		var p struct {
+			URI string `json:"uri"`
+		}
+		if json.Unmarshal(raw, &p) == nil {
+			s.watches.tell(p.URI)
+		}
 	case "notifications/progress":
 		var p struct {
 			Progress float64 `json:"progress"`
@@ -111,7 +120,7 @@ func (s *Source) heard(owner any, method string, raw json.RawMessage) {
 			c = s.calls.only()
 		}
 		if c != nil && json.Unmarshal(raw, &p) == nil {
-			c.tell(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level(p.Level), Message: text(p.Data), Data: p.Data}})
+			c.tell(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level(p.Level), Message: text(p.Data), Data: p.Data, Raw: raw}})
 		}
 	}
 }

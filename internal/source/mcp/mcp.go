@@ -7,6 +7,7 @@ package mcpsource
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -63,6 +64,7 @@ type Source struct {
 	changed func()
 	calls   calls
 	tools   known
+	watches watches
 
 	mu     sync.Mutex
 	links  map[string]*link // by identity; "" is everybody's
@@ -96,42 +98,60 @@ func (s *Source) Describe() source.Description { return s.main().describe() }
 
 // Tools lists all pages of the server's tools, as those see them who run
 // Toolroom.
-func (s *Source) Tools(ctx context.Context) ([]toolroom.Tool, error) {
-	l := s.main()
-	for again := true; ; again = false {
-		up, err := l.use(ctx)
-		if err != nil {
-			return nil, err
-		}
-		tools, err := s.list(ctx, up)
-		if again && l.unheard(up, err) {
-			continue
-		}
-		if err != nil {
-			return nil, l.fault(ctx, up, "list its tools", err)
-		}
-		return tools, nil
-	}
+func (s *Source) Tools(ctx context.Context) (tools []toolroom.Tool, err error) {
+	err = s.ask(ctx, "list its tools", func(up *upstream) error {
+		tools, err = s.list(ctx, up)
+		return err
+	})
+	return tools, err
 }
 
 // Call calls one tool. Cancelling ctx tells the server to stop.
 func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	arguments := req.Arguments
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	raw, err := s.carry(ctx, req, &errand{
+		method: callMethod, name: req.Tool.Name,
+		about: []wire.Field{wire.String("name", req.Tool.Name), {Name: "arguments", Value: arguments}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return readResult(req.Tool, raw)
+}
+
+const callMethod = "tools/call"
+
+// carry runs an errand on the connection of its caller, and once more where the
+// first attempt cannot have reached the server.
+func (s *Source) carry(ctx context.Context, req *source.Request, e *errand) (json.RawMessage, error) {
 	l := s.link(s.ownerOf(req.Identity))
 	for again := true; ; again = false {
 		up, err := l.use(ctx)
 		if err != nil {
 			return nil, err
 		}
+		if e.method == callMethod {
+			if e.header, err = s.paramHeaders(ctx, up, req); err != nil {
+				return nil, l.fault(ctx, up, "list its tools", err)
+			}
+		}
 		c, leave := s.calls.enter(ctx, req)
-		raw, err := s.converse(ctx, up, c)
+		raw, err := s.converse(ctx, up, c, e)
 		leave()
+		if rpc := (*wire.Error)(nil); errors.As(err, &rpc) && c.missed.Load() != nil {
+			// The server's error only repeats ours, in other words.
+			return nil, source.Unanswerable(*c.missed.Load())
+		}
 		switch {
 		case err == nil:
-			return readResult(req.Tool, raw)
+			return raw, nil
 		case again && (l.unheard(up, err) || s.refreshed(ctx, up, err)):
 			continue
 		default:
-			return nil, s.callFault(ctx, l, up, req.Tool, err)
+			return nil, s.errandFault(ctx, l, up, req.Tool, e, err)
 		}
 	}
 }

@@ -39,56 +39,28 @@ func (s *Source) list(ctx context.Context, up *upstream) ([]toolroom.Tool, error
 	if _, offers := up.session.Server().Capabilities["tools"]; !offers {
 		return nil, nil
 	}
-	var tools []toolroom.Tool
-	bindings := map[string][]wire.Binding{}
-	cursor := ""
-	for range maxPages {
-		page, err := up.listTools(ctx, cursor)
-		if err != nil {
-			return nil, err
-		}
-		for _, raw := range page.Tools {
-			tool, err := readTool(s.o.Namespace, raw)
-			if err == nil {
-				var found []wire.Binding
-				if found, err = wire.ParamHeaders(tool.InputSchema); len(found) > 0 {
-					bindings[tool.ID.Name] = found
-				}
-			}
-			if err != nil {
-				s.o.Log.Warn("a tool of an MCP server was left out", "source", s.o.Namespace, "error", err)
-				continue
-			}
-			tools = append(tools, tool)
-		}
-		if page.NextCursor == "" || page.NextCursor == cursor {
-			s.tools.set(bindings)
-			return tools, nil
-		}
-		cursor = page.NextCursor
-	}
-	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the tool list of %s has more than %d pages", s.o.Namespace, maxPages)
-}
-
-type toolsPage struct {
-	Tools      []json.RawMessage `json:"tools"`
-	NextCursor string            `json:"nextCursor"`
-}
-
-func (up *upstream) listTools(ctx context.Context, cursor string) (*toolsPage, error) {
-	r := &wire.Request{Method: "tools/list"}
-	if cursor != "" {
-		r.Params = []wire.Field{wire.String("cursor", cursor)}
-	}
-	raw, err := up.call(ctx, r)
+	items, err := up.pages(ctx, "tools/list", "tools")
 	if err != nil {
 		return nil, err
 	}
-	page := &toolsPage{}
-	if err := json.Unmarshal(raw, page); err != nil {
-		return nil, fmt.Errorf("its tool list cannot be read: %w", err)
+	var tools []toolroom.Tool
+	bindings := map[string][]wire.Binding{}
+	for _, raw := range items {
+		tool, err := readTool(s.o.Namespace, raw)
+		if err == nil {
+			var found []wire.Binding
+			if found, err = wire.ParamHeaders(tool.InputSchema); len(found) > 0 {
+				bindings[tool.ID.Name] = found
+			}
+		}
+		if err != nil {
+			s.o.Log.Warn("a tool of an MCP server was left out", "source", s.o.Namespace, "error", err)
+			continue
+		}
+		tools = append(tools, tool)
 	}
-	return page, nil
+	s.tools.set(bindings)
+	return tools, nil
 }
 
 // paramHeaders gives the headers that a modern server wants to see the

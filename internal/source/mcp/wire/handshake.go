@@ -26,7 +26,12 @@ const (
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	metaLogLevel     = "io.modelcontextprotocol/logLevel"
 	metaServer       = "io.modelcontextprotocol/serverInfo"
+	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
+
+// logLevel has servers tell everything: what of it is wanted, the client behind
+// the call says.
+const logLevel = "debug"
 
 // probeTimeout is how long a server on stdio may leave server/discover without
 // an answer: some of the older ones ignore what they do not know.
@@ -51,6 +56,14 @@ func (s Server) Announces(capability string) bool {
 		ListChanged bool `json:"listChanged"`
 	}
 	return json.Unmarshal(s.Capabilities[capability], &c) == nil && c.ListChanged
+}
+
+// Subscribes reports whether the server tells when a resource has changed.
+func (s Server) Subscribes() bool {
+	var c struct {
+		Subscribe bool `json:"subscribe"`
+	}
+	return json.Unmarshal(s.Capabilities["resources"], &c) == nil && c.Subscribe
 }
 
 // Options are how to open a session.
@@ -90,8 +103,8 @@ func open(ctx context.Context, t Transport, o Options) (*Session, error) {
 		return nil, err
 	}
 	t.ready()
-	if s.Server().Modern() && s.Server().Announces("tools") {
-		s.spawn(s.listen)
+	if s.Server().Modern() {
+		s.listenToLists()
 	}
 	return s, nil
 }
@@ -137,7 +150,7 @@ func (s *Session) discover(ctx context.Context, o Options) error {
 		String(metaVersion, modernVersion),
 		{metaClient, implementation(o)},
 		{metaCapabilities, o.Capabilities},
-		String(metaLogLevel, "info"),
+		String(metaLogLevel, logLevel),
 	}
 	probe := ctx
 	if _, overHTTP := s.transport.(*httpTransport); !overHTTP {
@@ -203,7 +216,13 @@ func (s *Session) initialize(ctx context.Context, o Options) error {
 	server := Server{Version: i.Version, Capabilities: i.Capabilities, Instructions: i.Instructions}
 	server.name(i.Info)
 	s.server.Store(&server)
-	return s.Notify(ctx, "notifications/initialized")
+	if err := s.Notify(ctx, "notifications/initialized"); err != nil {
+		return err
+	}
+	if _, logs := i.Capabilities["logging"]; logs {
+		s.Tell(&Request{Method: "logging/setLevel", Params: []Field{String("level", logLevel)}})
+	}
+	return nil
 }
 
 func implementation(o Options) json.RawMessage {

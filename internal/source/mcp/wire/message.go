@@ -9,9 +9,10 @@ import (
 
 // Codes of JSON-RPC and MCP errors that this client tells apart or sends.
 const (
-	codeMethodNotFound     = -32601
+	CodeMethodNotFound     = -32601
 	codeInternal           = -32603
 	CodeHeaderMismatch     = -32020
+	codeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022
 )
 
@@ -24,6 +25,18 @@ type Error struct {
 
 // Error is the message with its code.
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
+
+// Missing is what the client must be able to do for a request to be served,
+// where that is what the error says; nil for any other.
+func (e *Error) Missing() json.RawMessage {
+	var data struct {
+		Required json.RawMessage `json:"requiredCapabilities"`
+	}
+	if e.Code != codeMissingCapability || json.Unmarshal(e.Data, &data) != nil {
+		return nil
+	}
+	return data.Required
+}
 
 // Field is a member of a JSON object, its value raw.
 type Field struct {

@@ -40,6 +40,12 @@ type Handler struct {
 	Asked func(ctx context.Context, owner any, method string, params json.RawMessage) (json.RawMessage, error)
 }
 
+func (h *Handler) notified(owner any, method string, params json.RawMessage) {
+	if h.Notified != nil {
+		h.Notified(owner, method, params)
+	}
+}
+
 // Request is one request to the server.
 type Request struct {
 	Method string
@@ -51,8 +57,13 @@ type Request struct {
 	// Capabilities are the client's in this request; nil is those of [Options].
 	// Only modern servers hear them.
 	Capabilities json.RawMessage
+	// Meta is said in _meta besides what the protocol says there.
+	Meta []Field
 	// Owner, when set, is who hears what the server tells of the request.
 	Owner any
+
+	// opened is called when the server has acknowledged a subscription.
+	opened func()
 }
 
 var (
@@ -82,6 +93,7 @@ type Session struct {
 	mu      sync.Mutex
 	pending map[int64]*pending
 	closed  bool
+	unwatch context.CancelFunc // ends the stream of the watched resources
 }
 
 type pending struct {
@@ -89,6 +101,7 @@ type pending struct {
 	answer chan answer
 	// elsewhere ends the sending: the answer has come on another stream.
 	elsewhere context.CancelFunc
+	opened    func() // nil but for subscriptions
 }
 
 type answer struct {
@@ -168,7 +181,7 @@ func (s *Session) Call(ctx context.Context, r *Request) (json.RawMessage, error)
 	}
 	sending, elsewhere := context.WithCancel(ctx)
 	defer elsewhere()
-	p := &pending{owner: r.Owner, answer: make(chan answer, 1), elsewhere: elsewhere}
+	p := &pending{owner: r.Owner, answer: make(chan answer, 1), elsewhere: elsewhere, opened: r.opened}
 	if !s.expect(id, p) {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, s.over())
 	}
@@ -226,8 +239,8 @@ func (s *Session) over() error {
 
 // withMeta adds what each request says of itself in _meta.
 func (s *Session) withMeta(r *Request, id int64) []Field {
-	meta := s.meta
-	if len(meta) > 0 && r.Capabilities != nil {
+	meta := append(s.meta[:len(s.meta):len(s.meta)], r.Meta...)
+	if len(s.meta) > 0 && r.Capabilities != nil {
 		meta = slices.Clone(meta)
 		meta[slices.IndexFunc(meta, func(f Field) bool { return f.Name == metaCapabilities })].Value = r.Capabilities
 	}
@@ -294,9 +307,11 @@ func (s *Session) take(m *message, origin int64) {
 		}
 	case m.Method == "":
 	case len(m.ID) == 0 || string(m.ID) == "null":
-		if s.handler.Notified != nil {
-			s.handler.Notified(s.owner(m, origin), m.Method, m.Params)
+		if m.Method == "notifications/subscriptions/acknowledged" {
+			s.acknowledged(m.Params, origin)
+			return
 		}
+		s.handler.notified(s.owner(m, origin), m.Method, m.Params)
 	default:
 		s.spawn(func() { s.reply(m, origin) })
 	}
@@ -348,7 +363,7 @@ func (s *Session) owner(m *message, origin int64) any {
 // reply answers a request of the server.
 func (s *Session) reply(m *message, origin int64) {
 	var result json.RawMessage
-	err := error(&Error{Code: codeMethodNotFound, Message: "this client does not answer " + m.Method})
+	err := error(&Error{Code: CodeMethodNotFound, Message: "this client does not answer " + m.Method})
 	switch {
 	case m.Method == "ping":
 		result, err = json.RawMessage("{}"), nil

@@ -1,0 +1,186 @@
+package mcpsource
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Resources lists all pages of the server's resources, as those see them who
+// run Toolroom. A server that offers none has an empty list.
+func (s *Source) Resources(ctx context.Context) ([]source.Resource, error) {
+	items, err := s.items(ctx, "resources", "resources/list", "resources")
+	return read(s, items, func(r *source.Resource, raw json.RawMessage) string { r.Raw = raw; return r.URI }), err
+}
+
+// Templates lists all pages of the server's resource templates.
+func (s *Source) Templates(ctx context.Context) ([]source.Template, error) {
+	items, err := s.items(ctx, "resources", "resources/templates/list", "resourceTemplates")
+	return read(s, items, func(t *source.Template, raw json.RawMessage) string { t.Raw = raw; return t.URITemplate }), err
+}
+
+// Prompts lists all pages of the server's prompts.
+func (s *Source) Prompts(ctx context.Context) ([]source.Prompt, error) {
+	items, err := s.items(ctx, "prompts", "prompts/list", "prompts")
+	return read(s, items, func(p *source.Prompt, raw json.RawMessage) string { p.Raw = raw; return p.Name }), err
+}
+
+// ReadResource reads a resource on the connection of the caller, who answers
+// what the server asks in between.
+func (s *Source) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
+	return s.carry(ctx, req, &errand{method: "resources/read", name: uri, about: []wire.Field{wire.String("uri", uri)}})
+}
+
+// GetPrompt fills a prompt in, as ReadResource reads a resource.
+func (s *Source) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
+	e := &errand{method: "prompts/get", name: name, about: []wire.Field{wire.String("name", name)}}
+	if len(args) > 0 {
+		given, err := json.Marshal(args)
+		if err != nil {
+			return nil, err
+		}
+		e.about = append(e.about, wire.Field{Name: "arguments", Value: given})
+	}
+	return s.carry(ctx, req, e)
+}
+
+// Complete asks the server for values, as those see them who run Toolroom. A
+// server that completes nothing suggests none.
+func (s *Source) Complete(ctx context.Context, c source.Completion) (source.Completions, error) {
+	params, err := completion(c)
+	if err != nil {
+		return source.Completions{}, err
+	}
+	var answer struct {
+		Completion source.Completions `json:"completion"`
+	}
+	err = s.ask(ctx, "complete an argument", func(up *upstream) error {
+		if _, offers := up.session.Server().Capabilities["completions"]; !offers {
+			return nil
+		}
+		raw, err := up.call(ctx, &wire.Request{Method: "completion/complete", Params: params})
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(raw, &answer)
+	})
+	return answer.Completion, err
+}
+
+func completion(c source.Completion) ([]wire.Field, error) {
+	ref := map[string]string{"type": "ref/prompt", "name": c.Prompt}
+	if c.Prompt == "" {
+		ref = map[string]string{"type": "ref/resource", "uri": c.Template}
+	}
+	parts := map[string]any{
+		"ref":      ref,
+		"argument": map[string]string{"name": c.Argument, "value": c.Value},
+		"context":  map[string]any{"arguments": c.Known},
+	}
+	var fields []wire.Field
+	for _, name := range []string{"ref", "argument", "context"} {
+		if name == "context" && len(c.Known) == 0 {
+			continue
+		}
+		value, err := json.Marshal(parts[name])
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, wire.Field{Name: name, Value: value})
+	}
+	return fields, nil
+}
+
+// ask makes a request of those who run Toolroom, again on a new connection
+// where the first cannot have carried it out.
+func (s *Source) ask(ctx context.Context, what string, do func(*upstream) error) error {
+	l := s.main()
+	for again := true; ; again = false {
+		up, err := l.use(ctx)
+		if err != nil {
+			return err
+		}
+		err = do(up)
+		if again && l.unheard(up, err) {
+			continue
+		}
+		if err != nil {
+			return l.fault(ctx, up, what, err)
+		}
+		return nil
+	}
+}
+
+// items are the raw members of a list with all its pages. It is empty where the
+// server offers nothing of the kind.
+func (s *Source) items(ctx context.Context, capability, method, key string) ([]json.RawMessage, error) {
+	var items []json.RawMessage
+	err := s.ask(ctx, "answer "+method, func(up *upstream) (err error) {
+		items = nil
+		if _, offers := up.session.Server().Capabilities[capability]; !offers {
+			return nil
+		}
+		items, err = up.pages(ctx, method, key)
+		// A server may have resources and not know of templates.
+		if rpc := (*wire.Error)(nil); errors.As(err, &rpc) && rpc.Code == wire.CodeMethodNotFound {
+			return nil
+		}
+		return err
+	})
+	return items, err
+}
+
+// pages reads a list to its end.
+func (up *upstream) pages(ctx context.Context, method, key string) ([]json.RawMessage, error) {
+	var items []json.RawMessage
+	cursor := ""
+	for range maxPages {
+		r := &wire.Request{Method: method}
+		if cursor != "" {
+			r.Params = []wire.Field{wire.String("cursor", cursor)}
+		}
+		raw, err := up.call(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		var members map[string]json.RawMessage
+		var page []json.RawMessage
+		var next string
+		err = json.Unmarshal(raw, &members)
+		if err == nil && len(members[key]) > 0 {
+			err = json.Unmarshal(members[key], &page)
+		}
+		if err == nil && len(members["nextCursor"]) > 0 {
+			err = json.Unmarshal(members["nextCursor"], &next)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("its answer to %s cannot be read: %w", method, err)
+		}
+		items = append(items, page...)
+		if next == "" || next == cursor {
+			return items, nil
+		}
+		cursor = next
+	}
+	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the answer to %s has more than %d pages", method, maxPages)
+}
+
+// read makes definitions of what a list holds. One that cannot be read, or that
+// finish finds no key in, is left out.
+func read[T any](s *Source, items []json.RawMessage, finish func(*T, json.RawMessage) (key string)) []T {
+	all := make([]T, 0, len(items))
+	for _, raw := range items {
+		var one T
+		if err := json.Unmarshal(raw, &one); err != nil || finish(&one, raw) == "" {
+			s.o.Log.Warn("a definition of an MCP server was left out", "source", s.o.Namespace, "definition", fmt.Sprintf("%.200s", raw))
+			continue
+		}
+		all = append(all, one)
+	}
+	return all
+}

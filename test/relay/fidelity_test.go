@@ -1,0 +1,228 @@
+// Package relay holds Toolroom to passing on what it is sent, byte for byte: a
+// client that speaks raw MCP on one side, an odd server on the other.
+package relay
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/server"
+	"github.com/toolroom/toolroom/room"
+)
+
+// serve starts a room with the upstream in it, and gives its MCP endpoint.
+func serve(t *testing.T, u *upstream) string {
+	t.Helper()
+	home := t.TempDir()
+	config := filepath.Join(home, "toolroom.yaml")
+	text := fmt.Sprintf("sources: {up: {names: plain, mcp: {url: %q}}}\n", u.URL)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := room.Open(t.Context(), room.Options{Home: home, ConfigFile: config, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	ctx, stop := context.WithCancel(t.Context())
+	address := make(chan string, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- server.Serve(ctx, r, server.Options{Listen: "127.0.0.1:0", Version: "test", Started: func(a net.Addr) {
+			address <- "http://" + a.String() + "/mcp"
+		}})
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case url := <-address:
+		if err := r.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return url
+	case err := <-ended:
+		t.Fatal(err)
+		return ""
+	}
+}
+
+// client speaks one era, in bytes.
+type client struct {
+	url, version, session string
+	next                  int
+}
+
+const modern, legacy = "2026-07-28", "2025-11-25"
+
+func connect(t *testing.T, url, version string) *client {
+	t.Helper()
+	c := &client{url: url, version: version}
+	if version == legacy {
+		c.ask(t, "initialize", "", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}`)
+		c.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "", "")
+	}
+	return c
+}
+
+// ask makes a request with the members of params and gives the answer's member
+// result, or error.
+func (c *client) ask(t *testing.T, method, name, params string) (result, failed json.RawMessage) {
+	t.Helper()
+	c.next++
+	if c.version == modern {
+		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"acme/trace":{"z":"1","a":["é"]}}`
+		params = strings.TrimSuffix(meta+","+params, ",")
+	}
+	answer := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, c.next, method, params), method, name)
+	members, err := jsonx.Members(answer)
+	if err != nil {
+		t.Fatalf("%s: %v in %q", method, err, answer)
+	}
+	for _, m := range members {
+		switch m.Name {
+		case "result":
+			result = m.Value
+		case "error":
+			failed = m.Value
+		}
+	}
+	return result, failed
+}
+
+func (c *client) post(t *testing.T, body, method, name string) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if method != "initialize" {
+		req.Header.Set("MCP-Protocol-Version", c.version)
+	}
+	if c.session != "" {
+		req.Header.Set("Mcp-Session-Id", c.session)
+	}
+	if c.version == modern {
+		req.Header.Set("Mcp-Method", method)
+		if name != "" {
+			req.Header.Set("Mcp-Name", name)
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
+		c.session = id
+	}
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.TrimSpace(answer)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); ok && bytes.Contains(data, []byte(`"id":`)) {
+			return bytes.Clone(data)
+		}
+	}
+	t.Fatalf("%s: the stream ended without an answer: %v", method, lines.Err())
+	return nil
+}
+
+// sent is a result without what is ours in it: whose it is, for how long it is
+// good, and what became of the call. The rest is as it came.
+func sent(t *testing.T, object json.RawMessage) string {
+	t.Helper()
+	members, err := jsonx.Members(object)
+	if err != nil {
+		t.Fatalf("%v in %q", err, object)
+	}
+	var rest []string
+	for _, m := range members {
+		value := string(m.Value)
+		switch m.Name {
+		case "resultType", "ttlMs", "cacheScope", "toolroom/result", "io.modelcontextprotocol/serverInfo":
+			continue
+		case "_meta":
+			if value = sent(t, m.Value); value == "{}" {
+				continue
+			}
+		}
+		rest = append(rest, fmt.Sprintf("%q:%s", m.Name, value))
+	}
+	return "{" + strings.Join(rest, ",") + "}"
+}
+
+// TestWhatAServerSendsReachesTheClientByteForByte crosses both eras of the server
+// with both of the client.
+func TestWhatAServerSendsReachesTheClientByteForByte(t *testing.T) {
+	t.Parallel()
+	for _, u := range []bool{true, false} {
+		up := newUpstream(t, u)
+		url := serve(t, up)
+		for _, version := range []string{modern, legacy} {
+			t.Run(fmt.Sprintf("server modern=%t, client %s", u, version), func(t *testing.T) {
+				c := connect(t, url, version)
+				for _, relayed := range []struct{ method, name, params, want string }{
+					{"tools/call", "odd", `"name":"odd","arguments":{}`, oddResult},
+					{"tools/call", "fails", `"name":"fails","arguments":{}`, oddFailure},
+					{"resources/read", "odd:1", `"uri":"odd:1"`, oddContents},
+					{"prompts/get", "ask", `"name":"ask"`, oddMessages},
+				} {
+					result, failed := c.ask(t, relayed.method, relayed.name, relayed.params)
+					if failed != nil {
+						t.Errorf("%s of %s failed: %s", relayed.method, relayed.name, failed)
+						continue
+					}
+					if diff := cmp.Diff(relayed.want, sent(t, result)); diff != "" {
+						t.Errorf("%s of %s (-sent +received)\n%s", relayed.method, relayed.name, diff)
+					}
+				}
+				for _, listed := range []struct{ method, definition string }{
+					{"tools/list", oddTool},
+					{"resources/list", oddResource},
+					{"resources/templates/list", oddTemplate},
+					{"prompts/list", oddPrompt},
+				} {
+					result, failed := c.ask(t, listed.method, "", "")
+					if !bytes.Contains(result, []byte(listed.definition)) {
+						t.Errorf("%s does not have\n%s\nbut\n%s%s", listed.method, listed.definition, result, failed)
+					}
+				}
+				if _, failed := c.ask(t, "tools/call", "refuses", `"name":"refuses","arguments":{}`); string(failed) != oddError {
+					t.Errorf("the error came as\n%s, not as\n%s", failed, oddError)
+				}
+				const arguments = `{"z":9007199254740993,"extra":{"b":1.50,"a":"\u003c<é"},"a":"x"}`
+				c.ask(t, "tools/call", "odd", `"name":"odd","arguments":`+arguments)
+				if sent := up.last("tools/call"); !strings.Contains(sent, `"arguments":`+arguments) {
+					t.Errorf("the arguments %s came as %s", arguments, sent)
+				} else if version == modern && !strings.Contains(sent, `"acme/trace":{"a":["é"],"z":"1"}`) {
+					t.Errorf("what the client says in _meta did not come: %s", sent)
+				}
+			})
+		}
+	}
+}
