@@ -1,0 +1,11 @@
+//go:build !linux
+
+package lifeline
+
+import (
+	"syscall"
+	"time"
+)
+
+// control has nothing to set: keep-alives alone must do.
+func control(time.Duration) func(network, address string, c syscall.RawConn) error { return nil }
