@@ -135,8 +135,8 @@ func newMachine(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The helper ip becomes the runner.
-	cmd := exec.Command("ip", "netns", "exec", m.name, self, "runner", m.there+":0", secrets, cert, key, authority.path)
+	// Not by ip netns exec, which hides the cgroups; nsenter becomes the runner.
+	cmd := exec.Command("nsenter", "--net=/run/netns/"+m.name, self, "runner", m.there+":0", secrets, cert, key, authority.path)
 	cmd.Stderr = testWriter{t}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
