@@ -7,7 +7,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/engine/js"
 	"github.com/toolroom/toolroom/internal/guest"
 	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
@@ -74,12 +73,11 @@ func (r *Room) openCode(ctx context.Context) error {
 		}
 	}
 	if g := r.o.Guest; g.Path != "" {
-		r.engines = append(r.engines, hosted.New(process.New(g.Path, g.Args)))
+		r.addDrivers(process.New(g.Path, g.Args))
 	}
-	for _, d := range r.o.Drivers {
-		r.engines = append(r.engines, hosted.New(d))
-	}
-	r.engines = append(r.engines, hosted.New(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ}))
+	r.addDrivers(r.o.Drivers...)
+	r.addDrivers(r.distantDrivers(r.config.Code.Runtimes)...)
+	r.addDrivers(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ})
 	if r.config.Code.Disabled {
 		return nil
 	}

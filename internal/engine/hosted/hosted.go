@@ -21,20 +21,31 @@ import (
 // Engine runs programs in guests under one driver, each in a sandbox of its own.
 type Engine struct {
 	driver sandbox.Driver
-	probe  func() sandbox.Probe
+
+	mu     sync.Mutex
+	probed sandbox.Probe
+	at     time.Time
 }
 
 // New makes an engine of a driver, which is probed at its first use.
-func New(d sandbox.Driver) *Engine {
-	return &Engine{driver: d, probe: sync.OnceValue(func() sandbox.Probe {
+func New(d sandbox.Driver) *Engine { return &Engine{driver: d} }
+
+// probe asks the driver once; again after a while where it did not find out,
+// for what did not answer may do so later.
+func (e *Engine) probe() sandbox.Probe {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.at.IsZero() || e.probed.State == sandbox.Inconclusive && time.Since(e.at) > probeAgain {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
-		return d.Probe(ctx)
-	})}
+		e.probed, e.at = e.driver.Probe(ctx), time.Now()
+	}
+	return e.probed
 }
 
 const (
 	probeTimeout = 20 * time.Second
+	probeAgain   = 30 * time.Second
 	startTimeout = 30 * time.Second
 	killTimeout  = 10 * time.Second
 )
@@ -53,7 +64,7 @@ func (e *Engine) Languages() []string {
 	return slices.DeleteFunc(known, func(l string) bool { return l != "command" && !slices.Contains(found, l) })
 }
 
-// Probe is the driver's, asked once.
+// Probe is the driver's.
 func (e *Engine) Probe(context.Context) sandbox.Probe { return e.probe() }
 
 // Close has nothing to end: every run ends its own sandbox.

@@ -47,6 +47,8 @@ func (d *Driver) Name() string { return "remote" }
 
 // Probe is what the runner's driver holds there.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
+	ctx, done := context.WithTimeout(ctx, probeTimeout)
+	defer done()
 	var report Report
 	if err := d.client.do(ctx, http.MethodGet, PathProbe, nil, &report); err != nil {
 		e := toolroom.AsError(err)
@@ -65,6 +67,9 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	p.Version = fmt.Sprintf("%s at %s: %s", report.Driver, d.client.o.URL, p.Version)
 	return p
 }
+
+// probeTimeout is how long a runner may take to answer; it probes meanwhile.
+const probeTimeout = 10 * time.Second
 
 // wall is what stands around a guest first: the network.
 const wall = "remote+"

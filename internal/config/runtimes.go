@@ -1,0 +1,11 @@
+package config
+
+// Runtimes is the section "code.runtimes": what sandboxes need to know that are
+// not made by this machine alone.
+type Runtimes struct {
+	Remote Remote `yaml:"remote,omitempty"`
+}
+
+func (c check) runtimes(r Runtimes) {
+	c.remote("code.runtimes.remote", r.Remote)
+}
