@@ -2,11 +2,16 @@ package room
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
 	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/sandbox/proxmox"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -46,6 +51,14 @@ func (r *Room) distantDrivers(c config.Runtimes) []sandbox.Driver {
 	if c.Remote.URL != "" {
 		drivers = append(drivers, remote.New(r.remoteOptions(c.Remote)))
 	}
+	if p := c.Proxmox; p.URL != "" {
+		drivers = append(drivers, proxmox.New(proxmox.Options{
+			URL: p.URL, CA: r.folder(p.CA), Node: p.Node, Token: r.secretOf(p.Token),
+			Template: p.Template, Full: p.Full, Pool: p.Pool, Container: p.Container,
+			Port: p.Port, Runner: r.remoteOptions(p.Runner),
+			Machine: r.machine(), Owner: r.owner, Alive: proc.Alive,
+		}))
+	}
 	return drivers
 }
 
@@ -54,6 +67,13 @@ func (r *Room) remoteOptions(c config.Remote) remote.Options {
 		URL: c.URL, Secret: r.secretOf(c.Secret), CA: r.folder(c.CA), Cert: r.folder(c.Cert), Key: r.folder(c.Key),
 		ServerName: c.ServerName, Plain: c.Plain,
 	}
+}
+
+// machine names this machine and home, where process ids mean something.
+func (r *Room) machine() string {
+	name, _ := os.Hostname() // without one the home must do
+	sum := sha256.Sum256([]byte(name + "\n" + r.home))
+	return hex.EncodeToString(sum[:4])
 }
 
 // secretOf resolves a reference anew each time.
