@@ -33,7 +33,7 @@ type pipes struct {
 	mu      sync.Mutex
 	started int
 	alive   map[*pipe]bool
-	fail    error
+	deaf    bool // its guests read nothing
 }
 
 func (d *pipes) Name() string { return "pipes" }
@@ -45,13 +45,12 @@ func (d *pipes) Probe(context.Context) sandbox.Probe {
 func (d *pipes) Start(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.fail != nil {
-		return nil, d.fail
-	}
 	d.started++
 	host, guest := net.Pipe()
 	p := &pipe{driver: d, Conn: host, done: make(chan struct{})}
-	go io.Copy(guest, guest) // an echo
+	if !d.deaf {
+		go io.Copy(guest, guest) // an echo
+	}
 	if d.alive == nil {
 		d.alive = map[*pipe]bool{}
 	}
@@ -378,6 +377,24 @@ func TestASandboxWithoutAClientIsEnded(t *testing.T) {
 	}
 	if used := box.Usage(); used.PeakMemory != 42 {
 		t.Errorf("it used %+v", used)
+	}
+}
+
+func TestAGuestThatReadsNothingEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{Grace: 50 * time.Millisecond})
+	target.driver.deaf = true
+	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
+	box, err := d.Start(t.Context(), sandbox.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := box.Stream().Write(make([]byte, 64<<10)); err != nil {
+		t.Fatal(err)
+	}
+	box.Stream().Close()
+	if _, err := box.Wait(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

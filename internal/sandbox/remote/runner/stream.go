@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
+	"github.com/toolroom/toolroom/internal/sandbox/remote/lifeline"
 )
 
 // serveStream hands the bytes of the bridge to and fro until one side ends.
@@ -39,17 +41,40 @@ func (r *Runner) serveStream(w http.ResponseWriter, q *request) {
 	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", remote.Protocol); err != nil {
 		return
 	}
-	stop := context.AfterFunc(r.ctx, func() { conn.Close() })
-	defer stop()
 	var copying sync.WaitGroup
+	watching, stop := context.WithCancel(r.ctx)
+	copying.Go(func() {
+		untilGone(watching, conn)
+		stream.Close()
+		conn.Close()
+	})
 	copying.Go(func() {
 		_, _ = io.Copy(conn, stream)
 		conn.Close()
 	})
 	_, _ = io.Copy(stream, buffered)
-	stream.Close()
-	conn.Close()
+	stop()
 	copying.Wait()
+}
+
+// gonePeriod is how often a client is looked after.
+const gonePeriod = time.Second
+
+// untilGone waits for the end of ctx or of the connection: a guest that does not
+// read keeps us from reading, by which we would notice.
+func untilGone(ctx context.Context, conn net.Conn) {
+	tick := time.NewTicker(gonePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if lifeline.Gone(conn) {
+				return
+			}
+		}
+	}
 }
 
 // detach leaves the sandbox to its client for a last word: how it ended.
