@@ -45,6 +45,10 @@ func (r *Room) Driver(name string) (sandbox.Driver, error) {
 		WithHint("there are %s", strings.Join(names, ", "))
 }
 
+// Guest is the binary that runs programs inside sandboxes. Its path is empty
+// where there is none.
+func (r *Room) Guest() Guest { return r.o.Guest }
+
 // distantDrivers are those that run programs on other machines.
 func (r *Room) distantDrivers(c config.Runtimes) []sandbox.Driver {
 	var drivers []sandbox.Driver

@@ -78,7 +78,7 @@ func (a *app) serveRunner(ctx context.Context, f runnerOptions) (err error) {
 		return err
 	}
 	o.Log = a.log(slog.LevelInfo)
-	o.Guest, o.GuestArgs = a.Guest.Path, a.Guest.Args
+	o.Guest, o.GuestArgs = r.Guest().Path, r.Guest().Args
 	if info, err := os.Stat(f.secretFile); err == nil && info.Mode().Perm()&0o077 != 0 {
 		o.Log.Warn("others on this machine may read the secrets", "file", f.secretFile, "try", "chmod 600 "+f.secretFile)
 	}

@@ -68,8 +68,8 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	return p
 }
 
-// probeTimeout is how long a runner may take to answer; it probes meanwhile.
-const probeTimeout = 10 * time.Second
+// probeTimeout is how long a runner may take to answer: others wait meanwhile.
+const probeTimeout = 5 * time.Second
 
 // wall is what stands around a guest first: the network.
 const wall = "remote+"
