@@ -87,6 +87,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	defer stop()
 	started := time.Now()
 	box, err := e.start(ctx, spec)
+	if over := stopped(ctx); err != nil && over != nil {
+		return nil, over // what the driver says is only how it noticed
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -126,11 +129,8 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error) er
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.Is(context.Cause(ctx), engine.ErrWall):
-		return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
-			WithHint("make it do less, or ask for a higher timeout")
 	case ctx.Err() != nil:
-		return toolroom.Errorf(toolroom.CodeCancelled, "the program was stopped: the call was cancelled")
+		return stopped(ctx)
 	}
 	soon, done := context.WithTimeout(ctx, time.Second)
 	defer done()
@@ -145,6 +145,18 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error) er
 		message += fmt.Sprintf(" (exit code %d%s) %s", exit.Code, signalled(exit.Signal), exit.Stderr)
 	}
 	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s", message)
+}
+
+// stopped says why a run whose context has ended was stopped; nil while it lives.
+func stopped(ctx context.Context) error {
+	switch {
+	case errors.Is(context.Cause(ctx), engine.ErrWall):
+		return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
+			WithHint("make it do less, or ask for a higher timeout")
+	case ctx.Err() != nil:
+		return toolroom.Errorf(toolroom.CodeCancelled, "the program was stopped: the call was cancelled")
+	}
+	return nil
 }
 
 func signalled(name string) string {

@@ -105,7 +105,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 const wall = "lxc+"
 
 // releaseTimeout bounds the end of a container that is not wanted any more.
-const releaseTimeout = 30 * time.Second
+const releaseTimeout = time.Minute
 
 // Start starts a container and a guest inside.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
@@ -153,12 +153,13 @@ type container struct {
 	runner  *remote.Driver
 
 	once sync.Once
+	gone chan struct{} // closed when the removal has ended, with err
 	err  error
 }
 
 // acquire gives a container whose runner serves.
 func (d *Driver) acquire(ctx context.Context, run string) (_ *container, err error) {
-	c := &container{driver: d, id: d.o.Container, lasting: d.o.Template == 0}
+	c := &container{driver: d, id: d.o.Container, lasting: d.o.Template == 0, gone: make(chan struct{})}
 	if c.lasting {
 		err = d.startLasting(ctx)
 	} else if c.id, c.name, err = d.clone(ctx); err == nil {
@@ -198,13 +199,26 @@ func (c *container) path() string {
 	return fmt.Sprintf("/nodes/%s/lxc/%d", c.driver.o.Node, c.id)
 }
 
-// release destroys a clone, once.
+// release destroys a clone, once. That goes on when ctx ends first: nobody else
+// would do it.
 func (c *container) release(ctx context.Context) error {
 	if c.lasting {
 		return nil
 	}
-	c.once.Do(func() { c.err = c.driver.destroy(ctx, c.path(), c.name) })
-	return c.err
+	c.once.Do(func() {
+		going, done := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		go func() {
+			defer done()
+			defer close(c.gone)
+			c.err = c.driver.destroy(going, c.path(), c.name)
+		}()
+	})
+	select {
+	case <-c.gone:
+		return c.err
+	case <-ctx.Done():
+		return fmt.Errorf("container %d is still being destroyed: %w", c.id, context.Cause(ctx))
+	}
 }
 
 // destroy stops and removes a clone, as soon as no other task holds it. What has

@@ -24,7 +24,7 @@ type authority struct {
 	key          *ecdsa.PrivateKey
 }
 
-func newAuthority(t *testing.T, folder string) *authority {
+func newAuthority(t testing.TB, folder string) *authority {
 	t.Helper()
 	a := &authority{folder: folder, path: filepath.Join(folder, "ca.pem")}
 	a.key = newKey(t)
@@ -41,7 +41,7 @@ func newAuthority(t *testing.T, folder string) *authority {
 	return a
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
+func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -51,7 +51,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 }
 
 // issue gives the files of a certificate for an address, or for a client.
-func (a *authority) issue(t *testing.T, name, address string) (cert, key string) {
+func (a *authority) issue(t testing.TB, name, address string) (cert, key string) {
 	t.Helper()
 	private := newKey(t)
 	template := &x509.Certificate{
@@ -76,7 +76,7 @@ func (a *authority) issue(t *testing.T, name, address string) (cert, key string)
 	return cert, key
 }
 
-func writePEM(t *testing.T, path, kind string, der []byte) {
+func writePEM(t testing.TB, path, kind string, der []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		t.Fatal(err)

@@ -72,7 +72,7 @@ func local(host string) bool {
 }
 
 func (c *client) tls() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: c.o.ServerName}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: c.o.ServerName, ClientSessionCache: tls.NewLRUClientSessionCache(0)}
 	if c.o.CA != "" {
 		pem, err := os.ReadFile(c.o.CA)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -73,7 +74,7 @@ func secretOf(context.Context) (string, error) { return secret, nil }
 // network is a network namespace with a cable to this one.
 type network struct{ name, here, there string }
 
-func newNetwork(t *testing.T) network {
+func newNetwork(t testing.TB) network {
 	t.Helper()
 	if os.Getuid() != 0 {
 		if os.Getenv("CI") == "true" {
@@ -104,7 +105,7 @@ func newNetwork(t *testing.T) network {
 
 func (n network) cable() string { return n.name + "c" }
 
-func ip(t *testing.T, line string) {
+func ip(t testing.TB, line string) {
 	t.Helper()
 	if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
 		t.Fatalf("ip %s: %v: %s", line, err, out)
@@ -120,7 +121,7 @@ type machine struct {
 
 // newMachine starts a runner in another network namespace, with certificates on
 // both sides.
-func newMachine(t *testing.T) *machine {
+func newMachine(t testing.TB) *machine {
 	t.Helper()
 	m := &machine{network: newNetwork(t)}
 	folder := t.TempDir()
@@ -162,7 +163,7 @@ func newMachine(t *testing.T) *machine {
 }
 
 // testWriter shows the runner's log with the test.
-type testWriter struct{ t *testing.T }
+type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
 	w.t.Log(strings.TrimSpace(string(p)))
@@ -255,5 +256,24 @@ func TestARunnerThatIsKilledLeavesNothing(t *testing.T) {
 	}
 	if p := d.Probe(ctx); p.State != sandbox.Inconclusive || p.Fix == "" {
 		t.Errorf("a runner that is gone is %+v", p)
+	}
+}
+
+// BenchmarkStart measures a guest on the other side of a cable from its order to
+// its hello, and its removal.
+func BenchmarkStart(b *testing.B) {
+	m := newMachine(b)
+	d := remote.New(m.options)
+	for b.Loop() {
+		box, err := d.Start(b.Context(), sandbox.Spec{BestEffort: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+			b.Fatal(err)
+		}
+		if err := box.Kill(b.Context()); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -37,6 +37,9 @@ type run struct {
 // order starts it again: as long as a signature can be good.
 const remembered = 2*signed.Window + time.Minute
 
+// maxRemembered bounds how many runs are known, ended ones with them.
+const maxRemembered = 1 << 16
+
 // startTimeout bounds the start of a sandbox.
 const startTimeout = 60 * time.Second
 
@@ -81,6 +84,9 @@ func (r *Runner) enter(id runID, spec sandbox.Spec) (*run, error) {
 		e := toolroom.Errorf(toolroom.CodeRateLimited, "there are %d sandboxes, %d of this client, and no more are started", all, own)
 		return nil, e.WithHint("wait for one to end, or start the runner with a higher --max-sandboxes")
 	}
+	if len(r.runs) >= maxRemembered {
+		return nil, toolroom.Errorf(toolroom.CodeRateLimited, "more than %d sandboxes were ordered within %s", maxRemembered, remembered)
+	}
 	if r.ctx.Err() != nil {
 		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the runner is being stopped")
 	}
@@ -119,7 +125,9 @@ func (r *Runner) findOrEnd(id runID) *run {
 	if known == nil {
 		known = &run{id: id, cancel: func() {}, ready: make(chan struct{}), ended: time.Now()}
 		close(known.ready)
-		r.runs[id] = known
+		if len(r.runs) < maxRemembered {
+			r.runs[id] = known
+		}
 	}
 	return known
 }
