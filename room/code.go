@@ -81,12 +81,13 @@ func (r *Room) openCode(ctx context.Context) error {
 		r.engines = append(r.engines, pynative.New(pynative.Options{
 			Init: slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg}),
 		}))
-		r.engines = append(r.engines, hosted.NewWarm(process.New(g.Path, g.Args), hosted.Warm{Ahead: 1}))
+		p := process.New(g.Path, g.Args)
+		r.drivers = append(r.drivers, p)
+		r.engines = append(r.engines, hosted.NewWarm(p, hosted.Warm{Ahead: 1}))
 	}
-	for _, d := range r.o.Drivers {
-		r.engines = append(r.engines, hosted.New(d))
-	}
-	r.engines = append(r.engines, hosted.New(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ}))
+	r.addDrivers(r.o.Drivers...)
+	r.addDrivers(r.distantDrivers(r.config.Code.Runtimes)...)
+	r.addDrivers(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ})
 	if r.config.Code.Disabled {
 		return nil
 	}

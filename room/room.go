@@ -126,6 +126,7 @@ type Room struct {
 	runner    *run.Runner
 	worker    *run.Worker
 	funcs     *gofunc.Source
+	drivers   []sandbox.Driver
 	engines   []engine.Engine
 	code      *code.Service
 

@@ -25,6 +25,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Inside a sandbox the binary has another name, by which testscript does not
+	// know it.
+	if len(os.Args) > 1 && os.Args[1] == guest.MainArg {
+		os.Exit(guest.Main(os.Args[2:]))
+	}
 	testscript.Main(m, map[string]func(){"toolroom": toolroomMain})
 }
 

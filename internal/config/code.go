@@ -22,6 +22,8 @@ type Code struct {
 	Image string `yaml:"image,omitempty"`
 	// Sessions bounds what programs leave behind for one another.
 	Sessions CodeSessions `yaml:"sessions,omitempty"`
+	// Runtimes are the settings of single runtimes.
+	Runtimes Runtimes `yaml:"runtimes,omitempty"`
 }
 
 // CodeSessions bounds sessions: how many one caller may have (32), the bytes of
@@ -67,4 +69,5 @@ func (c check) code(code Code) {
 	if code.Parallel < 0 {
 		c.problem("code.parallel", fmt.Sprintf("%d is negative", code.Parallel), "leave it out for the default, 10")
 	}
+	c.runtimes(code.Runtimes)
 }

@@ -22,7 +22,10 @@ import (
 // Engine runs programs in guests under one driver, each in a sandbox of its own.
 type Engine struct {
 	driver sandbox.Driver
-	probe  func() sandbox.Probe
+
+	mu     sync.Mutex
+	probed sandbox.Probe
+	at     time.Time
 
 	prepared *program.Cache
 	pool     *pool
@@ -33,17 +36,27 @@ func New(d sandbox.Driver) *Engine { return NewWarm(d, Warm{}) }
 
 // NewWarm makes an engine that starts sandboxes ahead.
 func NewWarm(d sandbox.Driver, w Warm) *Engine {
-	e := &Engine{driver: d, prepared: program.NewCache(), probe: sync.OnceValue(func() sandbox.Probe {
-		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-		defer cancel()
-		return d.Probe(ctx)
-	})}
+	e := &Engine{driver: d, prepared: program.NewCache()}
 	e.pool = newPool(w, e.ready)
 	return e
 }
 
+// probe asks the driver once; again after a while where it did not find out,
+// for what did not answer may do so later.
+func (e *Engine) probe() sandbox.Probe {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.at.IsZero() || e.probed.State == sandbox.Inconclusive && time.Since(e.at) > probeAgain {
+		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+		defer cancel()
+		e.probed, e.at = e.driver.Probe(ctx), time.Now()
+	}
+	return e.probed
+}
+
 const (
 	probeTimeout = 20 * time.Second
+	probeAgain   = 30 * time.Second
 	startTimeout = 30 * time.Second
 	killTimeout  = 10 * time.Second
 )
@@ -65,7 +78,7 @@ func (e *Engine) Languages() []string {
 	return slices.DeleteFunc(known, func(l string) bool { return l != "command" && !slices.Contains(found, l) })
 }
 
-// Probe is the driver's, asked once.
+// Probe is the driver's.
 func (e *Engine) Probe(context.Context) sandbox.Probe { return e.probe() }
 
 // Stats are those of the warm sandboxes.
@@ -96,7 +109,11 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	started := time.Now()
 	r := e.pool.take(spec)
 	if r == nil {
-		if r, err = e.ready(ctx, spec); err != nil {
+		r, err = e.ready(ctx, spec)
+		if over := stopped(ctx); err != nil && over != nil {
+			return nil, over // what the driver says is only how it noticed
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -170,11 +187,8 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error) er
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.Is(context.Cause(ctx), engine.ErrWall):
-		return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
-			WithHint("make it do less, or ask for a higher timeout")
 	case ctx.Err() != nil:
-		return toolroom.Errorf(toolroom.CodeCancelled, "the program was stopped: the call was cancelled")
+		return stopped(ctx)
 	}
 	soon, done := context.WithTimeout(ctx, time.Second)
 	defer done()
@@ -189,6 +203,18 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error) er
 		message += fmt.Sprintf(" (exit code %d%s) %s", exit.Code, signalled(exit.Signal), exit.Stderr)
 	}
 	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s", message)
+}
+
+// stopped says why a run whose context has ended was stopped; nil while it lives.
+func stopped(ctx context.Context) error {
+	switch {
+	case errors.Is(context.Cause(ctx), engine.ErrWall):
+		return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
+			WithHint("make it do less, or ask for a higher timeout")
+	case ctx.Err() != nil:
+		return toolroom.Errorf(toolroom.CodeCancelled, "the program was stopped: the call was cancelled")
+	}
+	return nil
 }
 
 func signalled(name string) string {

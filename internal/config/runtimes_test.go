@@ -1,0 +1,42 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/config"
+)
+
+func TestARuntimeElsewhereIsConfiguredWholeOrRefused(t *testing.T) {
+	t.Parallel()
+	const proxmox = `url: "https://h:8006", node: pve, token: "secret://p/t"`
+	const inside = `runner: {secret: "secret://r/k"}`
+	for _, tt := range []struct{ name, text, problem string }{
+		{"a runner", `remote: {url: "https://h:7071", secret: "secret://r/k", ca: ca.pem, cert: c.pem, key: k.pem}`, ""},
+		{"a runner without a secret", `remote: {url: "https://h:7071"}`, "remote.secret: a runner's secret is a reference"},
+		{"a runner with its secret in plain", `remote: {url: "https://h:7071", secret: hunter2hunter2}`, "remote.secret: a runner's secret is a reference"},
+		{"a runner nowhere", `remote: {secret: "secret://r/k"}`, "remote.url: a runner has a URL"},
+		{"a certificate without its key", `remote: {url: "https://h", secret: "secret://r/k", cert: c.pem}`, "remote.cert: a certificate and its key go together"},
+		{"a template", `proxmox_lxc: {` + proxmox + `, template: 9000, ` + inside + `}`, ""},
+		{"one container", `proxmox_lxc: {` + proxmox + `, container: 100, port: 8443, ` + inside + `}`, ""},
+		{"a template and a container", `proxmox_lxc: {` + proxmox + `, template: 9000, container: 100, ` + inside + `}`, "proxmox_lxc.template: runs have a template to clone or one container"},
+		{"neither", `proxmox_lxc: {` + proxmox + `, ` + inside + `}`, "proxmox_lxc.template: runs have a template to clone or one container"},
+		{"a token in plain", `proxmox_lxc: {url: "https://h", node: pve, token: "a@pve!b=hunter2", template: 1, ` + inside + `}`, "proxmox_lxc.token: the API token is a reference"},
+		{"no node", `proxmox_lxc: {url: "https://h", token: "secret://p/t", template: 1, ` + inside + `}`, "proxmox_lxc.node: the name of the node is missing"},
+		{"no secret of the runner inside", `proxmox_lxc: {` + proxmox + `, template: 1}`, "proxmox_lxc.runner.secret: a runner's secret is a reference"},
+		{"an address of the runner inside", `proxmox_lxc: {` + proxmox + `, template: 1, runner: {url: "https://h", secret: "secret://r/k"}}`, "proxmox_lxc.runner.url: the address of a container is found out"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := config.Parse("t.yaml", []byte("code: {runtimes: {"+tt.text+"}}"))
+			switch {
+			case tt.problem == "" && err != nil:
+				t.Error(err)
+			case tt.problem != "" && (err == nil || !strings.Contains(err.Error(), "code.runtimes."+tt.problem)):
+				t.Errorf("got %v, want %s", err, tt.problem)
+			case err != nil && strings.Contains(err.Error(), "hunter2"):
+				t.Errorf("the error shows a secret: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,367 @@
+// Package proxmox is the sandbox driver for LXC containers of Proxmox VE: each
+// run has a container, cloned from a template in which a runner serves, and the
+// guest starts under that runner, see package remote. The calls are those of
+// https://pve.proxmox.com/pve-docs/api-viewer/.
+package proxmox
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/sandbox/remote"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Options of a driver.
+type Options struct {
+	// URL of the API: https://HOST:8006.
+	URL string
+	// Node is the name of the node on which the containers are.
+	Node string
+	// Token gives the API token: USER@REALM!TOKENID=UUID.
+	Token func(context.Context) (string, error)
+	// CA is the path of a PEM file with the certificates that the API's must be
+	// signed by; the system's if empty.
+	CA string
+	// Template is the container that runs are cloned from; each clone is
+	// destroyed with its run. Full copies its disks whole, where the storage has
+	// no linked clones. Pool is the resource pool of clones.
+	Template int
+	Full     bool
+	Pool     string
+	// Container, in place of Template, is one container for all runs. It is
+	// started when it is not running, and left running.
+	Container int
+	// Port of the runner inside (7071).
+	Port int
+	// Runner says how the runner inside is spoken to; its URL is found out.
+	Runner remote.Options
+	// Machine and Owner are this machine and process. Clones of a process that
+	// is gone, as Alive tells of an owner, are destroyed by the next.
+	Machine, Owner string
+	Alive          func(owner string) bool
+}
+
+// Driver starts guests in containers. Make one with [New].
+type Driver struct {
+	o     Options
+	api   *api
+	sweep sync.Once
+
+	starting sync.Mutex // of the one container for all
+	ids      sync.Mutex // from the choice of an id until it is taken
+}
+
+// New makes a driver. What is wrong with o is told by Probe and Start.
+func New(o Options) *Driver {
+	o.Port = cmp.Or(o.Port, 7071)
+	return &Driver{o: o, api: newAPI(o)}
+}
+
+// Name is proxmox_lxc.
+func (d *Driver) Name() string { return "proxmox_lxc" }
+
+// Probe starts a container and asks the runner inside what it holds.
+func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
+	var version struct{ Version string }
+	err := d.api.get(ctx, "/version", &version)
+	var c *container
+	if err == nil {
+		d.sweep.Do(func() { d.removeOrphans(ctx) })
+		c, err = d.acquire(ctx, "probe")
+	}
+	if err != nil {
+		e := toolroom.AsError(explain(err))
+		p := sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hint}
+		if e.Retryable {
+			p.State = sandbox.Inconclusive
+		}
+		return p
+	}
+	defer func() {
+		ending, done := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer done()
+		_ = c.release(ending) // what is left is found by the next sweep
+	}()
+	p := c.runner.Probe(ctx)
+	if p.State == sandbox.Available {
+		p.Isolation = wall + p.Isolation
+		p.Version = fmt.Sprintf("Proxmox VE %s at %s, %s", version.Version, d.o.URL, p.Version)
+	}
+	return p
+}
+
+// wall is what stands around a guest first.
+const wall = "lxc+"
+
+// releaseTimeout bounds the end of a container that is not wanted any more.
+const releaseTimeout = time.Minute
+
+// Start starts a container and a guest inside.
+func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	c, err := d.acquire(ctx, s.Run)
+	if err != nil {
+		return nil, explain(err)
+	}
+	inner, err := c.runner.Start(ctx, s)
+	if err != nil {
+		ending, done := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		defer done()
+		return nil, errors.Join(err, c.release(ending))
+	}
+	return &box{Sandbox: inner, container: c}, nil
+}
+
+// box is a guest in a container.
+type box struct {
+	sandbox.Sandbox
+	container *container
+}
+
+func (b *box) Isolation() string { return wall + b.Sandbox.Isolation() }
+
+// Kill ends the guest, which tells what it used, and then the container, which
+// must go whatever became of the guest.
+func (b *box) Kill(ctx context.Context) error {
+	asking, done := context.WithTimeout(ctx, killGrace)
+	defer done()
+	err := b.Sandbox.Kill(asking)
+	if b.container.lasting {
+		return err
+	}
+	return b.container.release(ctx)
+}
+
+const killGrace = 3 * time.Second
+
+// container is one that runs, with the runner inside.
+type container struct {
+	driver  *Driver
+	id      int
+	name    string // of a clone
+	lasting bool   // it is not ours to end
+	runner  *remote.Driver
+
+	once sync.Once
+	gone chan struct{} // closed when the removal has ended, with err
+	err  error
+}
+
+// acquire gives a container whose runner serves.
+func (d *Driver) acquire(ctx context.Context, run string) (_ *container, err error) {
+	c := &container{driver: d, id: d.o.Container, lasting: d.o.Template == 0, gone: make(chan struct{})}
+	if c.lasting {
+		err = d.startLasting(ctx)
+	} else if c.id, c.name, err = d.clone(ctx); err == nil {
+		err = d.api.run(ctx, d.o.Node, "POST", c.path()+"/status/start", nil)
+	}
+	if c.id != 0 {
+		defer func() {
+			if err == nil {
+				return
+			}
+			ending, done := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+			defer done()
+			err = errors.Join(err, c.release(ending))
+		}()
+	}
+	if err != nil {
+		return nil, err
+	}
+	address, err := c.address(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := d.o.Runner
+	scheme := "https://"
+	if o.Plain {
+		scheme = "http://"
+	}
+	o.URL = scheme + net.JoinHostPort(address, strconv.Itoa(d.o.Port))
+	if err := ready(ctx, net.JoinHostPort(address, strconv.Itoa(d.o.Port))); err != nil {
+		return nil, fmt.Errorf("container %d of run %s has the address %s, but no runner serves there: %w", c.id, run, address, err)
+	}
+	c.runner = remote.New(o)
+	return c, nil
+}
+
+func (c *container) path() string {
+	return fmt.Sprintf("/nodes/%s/lxc/%d", c.driver.o.Node, c.id)
+}
+
+// release destroys a clone, once. That goes on when ctx ends first: nobody else
+// would do it.
+func (c *container) release(ctx context.Context) error {
+	if c.lasting {
+		return nil
+	}
+	c.once.Do(func() {
+		going, done := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		go func() {
+			defer done()
+			defer close(c.gone)
+			c.err = c.driver.destroy(going, c.path(), c.name)
+		}()
+	})
+	select {
+	case <-c.gone:
+		return c.err
+	case <-ctx.Done():
+		return fmt.Errorf("container %d is still being destroyed: %w", c.id, context.Cause(ctx))
+	}
+}
+
+// destroy stops and removes a clone, as soon as no other task holds it. What has
+// another name is somebody else's.
+func (d *Driver) destroy(ctx context.Context, path, name string) error {
+	return poll(ctx, func() (bool, error) {
+		var config struct{ Hostname string }
+		err := d.api.get(ctx, path+"/config", &config)
+		switch {
+		case says(err, "does not exist"):
+			return true, nil
+		case err != nil:
+			return false, err
+		case config.Hostname != name:
+			return false, fmt.Errorf("%s is %q and not the clone %q: it is left alone", path, config.Hostname, name)
+		}
+		// Stopping one that does not run is an error, which says nothing.
+		_ = d.api.run(ctx, d.o.Node, "POST", path+"/status/stop", nil)
+		err = d.api.run(ctx, d.o.Node, "DELETE", path, params{"purge": "1", "force": "1"})
+		if says(err, "locked") {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// address waits for the container's address.
+func (c *container) address(ctx context.Context) (string, error) {
+	var found string
+	err := poll(ctx, func() (bool, error) {
+		var interfaces []struct{ Name, Inet string }
+		if err := c.driver.api.get(ctx, c.path()+"/interfaces", &interfaces); err != nil {
+			return false, err
+		}
+		for _, i := range interfaces {
+			address, _, _ := strings.Cut(i.Inet, "/")
+			if ip := net.ParseIP(address); ip != nil && !ip.IsLoopback() && !ip.IsLinkLocalUnicast() {
+				found = address
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("container %d has no address: %w", c.id, err)
+	}
+	return found, nil
+}
+
+// ready waits until something listens.
+func ready(ctx context.Context, address string) error {
+	var dialer net.Dialer
+	var last error
+	err := poll(ctx, func() (bool, error) {
+		trying, done := context.WithTimeout(ctx, time.Second)
+		defer done()
+		conn, err := dialer.DialContext(trying, "tcp", address)
+		if last = err; err != nil {
+			return false, nil
+		}
+		return true, conn.Close()
+	})
+	return errors.Join(err, last)
+}
+
+// clone makes a container from the template. The API gives the next id that is
+// free, which another may take before us. With an error there is an id when the
+// clone may come into being all the same.
+func (d *Driver) clone(ctx context.Context) (number int, name string, err error) {
+	for attempt := 1; ; attempt++ {
+		task := ""
+		if number, name, task, err = d.beginClone(ctx); err == nil {
+			err = d.api.wait(ctx, d.o.Node, task)
+			var failed *taskError
+			if errors.As(err, &failed) {
+				return 0, "", err
+			}
+			return number, name, err
+		}
+		if !says(err, "already exists") || attempt == cloneAttempts {
+			return 0, "", err
+		}
+	}
+}
+
+// beginClone takes an id. From then on it is ours.
+func (d *Driver) beginClone(ctx context.Context) (number int, name, task string, err error) {
+	d.ids.Lock()
+	defer d.ids.Unlock()
+	var next id
+	if err := d.api.get(ctx, "/cluster/nextid", &next); err != nil {
+		return 0, "", "", err
+	}
+	name = d.cloneName()
+	p := params{"newid": strconv.Itoa(int(next)), "hostname": name}
+	if d.o.Full {
+		p["full"] = "1"
+	}
+	if d.o.Pool != "" {
+		p["pool"] = d.o.Pool
+	}
+	task, err = d.api.begin(ctx, "POST", fmt.Sprintf("/nodes/%s/lxc/%d/clone", d.o.Node, d.o.Template), p)
+	return int(next), name, task, err
+}
+
+const cloneAttempts = 5
+
+// startLasting starts the one container for all, unless it runs.
+func (d *Driver) startLasting(ctx context.Context) error {
+	d.starting.Lock()
+	defer d.starting.Unlock()
+	path := fmt.Sprintf("/nodes/%s/lxc/%d/status", d.o.Node, d.o.Container)
+	var current struct{ Status string }
+	if err := d.api.get(ctx, path+"/current", &current); err != nil || current.Status == "running" {
+		return err
+	}
+	return d.api.run(ctx, d.o.Node, "POST", path+"/start", nil)
+}
+
+// cloneName is the host name of a clone, by which a later process knows whose it
+// was: toolroom-MACHINE-PID-START-RANDOM.
+func (d *Driver) cloneName() string {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return fmt.Sprintf("%s%s-%s", d.clonePrefix(), d.o.Owner, hex.EncodeToString(random[:]))
+}
+
+func (d *Driver) clonePrefix() string { return "toolroom-" + d.o.Machine + "-" }
+
+// removeOrphans destroys the clones of earlier processes of this machine.
+func (d *Driver) removeOrphans(ctx context.Context) {
+	var all []struct {
+		VMID id
+		Name string
+	}
+	if d.o.Alive == nil || d.api.get(ctx, fmt.Sprintf("/nodes/%s/lxc", d.o.Node), &all) != nil {
+		return // the clone that follows says what is wrong
+	}
+	for _, c := range all {
+		rest, ours := strings.CutPrefix(c.Name, d.clonePrefix())
+		end := strings.LastIndex(rest, "-")
+		if ours && end > 0 && !d.o.Alive(rest[:end]) {
+			_ = d.destroy(ctx, fmt.Sprintf("/nodes/%s/lxc/%d", d.o.Node, c.VMID), c.Name) // the next sweep tries again
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package remote
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/sandbox/remote/lifeline"
+	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
+)
+
+// client speaks to one runner.
+type client struct {
+	o    Options
+	base string
+	http func() (*http.Client, error) // made at the first use: it reads files
+}
+
+func newClient(o Options) *client {
+	c := &client{o: o, base: strings.TrimSuffix(o.URL, "/")}
+	c.http = sync.OnceValues(c.open)
+	return c
+}
+
+func (c *client) open() (*http.Client, error) {
+	u, err := url.Parse(c.o.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, unavailable(false, "%q is no URL of a runner", c.o.URL).WithHint("write code: {runtimes: {remote: {url: \"https://HOST:7071\"}}}")
+	}
+	if u.Scheme == "http" && !c.o.Plain && !local(u.Hostname()) {
+		return nil, unavailable(false, "the runner at %s is on another machine, and http:// lets anyone on the way read and change what runs", u.Host).
+			WithHint("start the runner with --tls-cert and --tls-key and use https://, or write plain: true on a network that you trust")
+	}
+	config, err := c.tls()
+	if err != nil {
+		return nil, unavailable(false, "the certificates for the runner cannot be read: %w", err).WithHint("see ca, cert and key of code.runtimes.remote")
+	}
+	dialer := lifeline.Dialer(cmp.Or(c.o.Silence, lifeline.Silence))
+	dialer.Timeout = 5 * time.Second
+	// Only HTTP/1.1 can be upgraded to the bytes of a bridge.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, TLSClientConfig: config, TLSHandshakeTimeout: 5 * time.Second,
+			Protocols: protocols, MaxIdleConnsPerHost: 8, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+		},
+		// A signature is for one path.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+func local(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func (c *client) tls() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS13, ServerName: c.o.ServerName, ClientSessionCache: tls.NewLRUClientSessionCache(0)}
+	if c.o.CA != "" {
+		pem, err := os.ReadFile(c.o.CA)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificate in it", c.o.CA)
+		}
+	}
+	if c.o.Cert != "" || c.o.Key != "" {
+		pair, err := tls.LoadX509KeyPair(c.o.Cert, c.o.Key)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// Requests are tried again after a pause that doubles, with a part at random.
+const (
+	attempts   = 5
+	firstPause = 100 * time.Millisecond
+)
+
+// do sends a request and reads the answer into out. It is sent again, signed
+// anew, when the connection failed or the runner did (5xx), until ctx ends;
+// never when the runner refused it.
+func (c *client) do(ctx context.Context, method, path string, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return err
+		}
+	}
+	return c.persist(ctx, func() error {
+		answer, err := c.send(ctx, method, path, body, "")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		data, err := io.ReadAll(io.LimitReader(answer.Body, MaxBody+1))
+		switch {
+		case err != nil:
+			return c.lost(err)
+		case len(data) > MaxBody:
+			return unavailable(false, "the runner at %s answered with more than %d bytes", c.base, MaxBody)
+		case answer.StatusCode == http.StatusNoContent:
+			return nil
+		case answer.StatusCode != http.StatusOK:
+			return c.refused(answer, data)
+		}
+		if err := json.Unmarshal(data, out); err != nil {
+			return unavailable(false, "what is at %s is no runner: %w", c.base, err).WithHint("see url of code.runtimes.remote")
+		}
+		return nil
+	})
+}
+
+// persist repeats what failed for a reason that may pass.
+func (c *client) persist(ctx context.Context, try func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := try()
+		var passing *passingError
+		if !errors.As(err, &passing) {
+			return err
+		}
+		pause := firstPause << (attempt - 1)
+		pause = pause/2 + rand.N(pause)
+		deadline, ok := ctx.Deadline()
+		if attempt == attempts || ctx.Err() != nil || ok && time.Until(deadline) < pause {
+			return passing.error
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return passing.error
+		}
+	}
+}
+
+// passingError is one after which the request is sent again.
+type passingError struct{ error }
+
+func (e *passingError) Unwrap() error { return e.error }
+
+// send sends a request once.
+func (c *client) send(ctx context.Context, method, path string, body []byte, upgrade string) (*http.Response, error) {
+	h, err := c.http()
+	if err != nil {
+		return nil, err
+	}
+	secret, err := c.o.Secret(ctx)
+	if err != nil {
+		return nil, unavailable(false, "the runner's secret: %w", err).WithHint("toolroom secret set, and see secret of code.runtimes.remote")
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if upgrade != "" {
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", upgrade)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	signed.Sign(r, body, []byte(secret), time.Now())
+	answer, err := h.Do(r)
+	if err != nil {
+		return nil, c.lost(err)
+	}
+	return answer, nil
+}
+
+// lost is an error of the connection.
+func (c *client) lost(err error) error {
+	var badCert *tls.CertificateVerificationError
+	var op *net.OpError
+	if errors.As(err, &badCert) || errors.As(err, &op) && op.Op == "remote error" { // an alert of TLS
+		return unavailable(false, "the runner at %s and this client do not trust each other's certificates: %w", c.base, err).
+			WithHint("see ca, cert and key of code.runtimes.remote, and the runner's --tls-cert and --client-ca")
+	}
+	e := unavailable(true, "the runner at %s cannot be reached: %w", c.base, err)
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return &passingError{e.WithHint("its name is not known here: see url of code.runtimes.remote")}
+	}
+	return &passingError{e.WithHint("start it there with toolroom runner serve, and see that a firewall lets this machine through")}
+}
+
+// refused is an answer that is not what was asked for.
+func (c *client) refused(answer *http.Response, data []byte) error {
+	var p Problem
+	if json.Unmarshal(data, &p) != nil || p.Error == nil {
+		p.Error = unavailable(true, "it answered %s", answer.Status).WithHint("see that url of code.runtimes.remote leads to a runner, and what stands before it")
+	}
+	e := *p.Error
+	e.Message = fmt.Sprintf("the runner at %s: %s", c.base, e.Message)
+	switch e.Code {
+	case toolroom.CodeLimitNotEnforceable, toolroom.CodeInvalidArguments, toolroom.CodeNotFound:
+	default: // it is the runner that refuses this machine, not we our caller
+		e.Code = toolroom.CodeSandboxUnavailable
+	}
+	switch p.Reason {
+	case signed.Wrong, signed.Unsigned:
+		e.Hint = "the secret of code.runtimes.remote is not in the runner's --secret-file"
+	case signed.Skewed:
+		side := "ahead of"
+		if p.SkewMS < 0 {
+			side = "behind"
+		}
+		skew := (time.Duration(p.SkewMS) * time.Millisecond).Abs().Round(time.Second)
+		e.Message = fmt.Sprintf("the clock of this machine is %s %s that of the runner at %s, and %s is allowed", skew, side, c.base, signed.Window)
+		e.Hint = "the secret is right; set the clocks of both machines by NTP"
+	}
+	if answer.StatusCode >= 500 {
+		return &passingError{&e}
+	}
+	return &e
+}
+
+// upgrade opens the stream of a sandbox. ctx bounds the opening alone.
+func (c *client) upgrade(ctx context.Context, path string) (io.ReadWriteCloser, error) {
+	var stream io.ReadWriteCloser
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	err := c.persist(ctx, func() error {
+		answer, err := c.send(lasting, http.MethodGet, path, nil, Protocol)
+		if err != nil {
+			return err
+		}
+		conn, ok := answer.Body.(io.ReadWriteCloser)
+		if answer.StatusCode == http.StatusSwitchingProtocols && ok {
+			stream = conn
+			return nil
+		}
+		defer answer.Body.Close()
+		data, err := io.ReadAll(io.LimitReader(answer.Body, MaxBody))
+		if err != nil {
+			return c.lost(err)
+		}
+		return c.refused(answer, data)
+	})
+	if !stop() && err == nil {
+		stream.Close()
+		return nil, unavailable(true, "the runner at %s: %w", c.base, context.Cause(ctx))
+	}
+	if err != nil {
+		cancel()
+	}
+	return stream, err
+}
+
+func unavailable(retryable bool, format string, args ...any) *toolroom.Error {
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, format, args...)
+	e.Retryable = retryable
+	return e
+}
+
+// isUnknown tells whether the runner has no such sandbox.
+func isUnknown(err error) bool {
+	return errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound})
+}

@@ -1,0 +1,279 @@
+//go:build linux
+
+package remote_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/sandbox/process"
+	"github.com/toolroom/toolroom/internal/sandbox/remote"
+	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
+	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest"
+)
+
+// The test's own binary is the guest, and the runner on the other side.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case guest.MainArg, guest.ToolArg:
+			os.Exit(guest.Main(os.Args[1:]))
+		case "runner":
+			os.Exit(runnerMain(os.Args[2:]))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// runnerMain serves this machine's process driver: LISTEN SECRETS CERT KEY CA.
+func runnerMain(args []string) int {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	keys, err := runner.ReadKeys(args[1])
+	if err != nil {
+		panic(err)
+	}
+	config, err := runner.TLS(args[2], args[3], args[4])
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	o := runner.Options{
+		Driver: process.New(self, []string{guest.MainArg}), Guest: self, GuestArgs: []string{guest.MainArg}, Keys: keys, TLS: config,
+		Silence: 4 * time.Second, Grace: time.Second, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	if err := runner.Serve(ctx, args[0], o, func(at net.Addr) { fmt.Println("ready", at) }); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+func secretOf(context.Context) (string, error) { return secret, nil }
+
+// network is a network namespace with a cable to this one.
+type network struct{ name, here, there string }
+
+func newNetwork(t testing.TB) network {
+	t.Helper()
+	if os.Getuid() != 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("a network namespace needs root")
+		}
+		t.Skip("a network namespace needs root")
+	}
+	id := os.Getpid() % 200
+	n := network{fmt.Sprintf("tr%d", os.Getpid()), fmt.Sprintf("10.213.%d.1", id), fmt.Sprintf("10.213.%d.2", id)}
+	cable := n.cable()
+	for _, line := range []string{
+		"netns add " + n.name,
+		"link add " + cable + " type veth peer name inside netns " + n.name,
+		"addr add " + n.here + "/30 dev " + cable,
+		"link set " + cable + " up",
+		"-n " + n.name + " addr add " + n.there + "/30 dev inside",
+		"-n " + n.name + " link set inside up",
+		"-n " + n.name + " link set lo up",
+	} {
+		ip(t, line)
+	}
+	t.Cleanup(func() {
+		_ = exec.Command("ip", "link", "del", cable).Run()
+		_ = exec.Command("ip", "netns", "del", n.name).Run()
+	})
+	return n
+}
+
+func (n network) cable() string { return n.name + "c" }
+
+func ip(t testing.TB, line string) {
+	t.Helper()
+	if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %s: %v: %s", line, err, out)
+	}
+}
+
+// machine is a runner behind a network.
+type machine struct {
+	network
+	process *os.Process
+	options remote.Options // those of its client
+}
+
+// newMachine starts a runner in another network namespace, with certificates on
+// both sides.
+func newMachine(t testing.TB) *machine {
+	t.Helper()
+	m := &machine{network: newNetwork(t)}
+	folder := t.TempDir()
+	authority := newAuthority(t, folder)
+	cert, key := authority.issue(t, "runner", m.there)
+	clientCert, clientKey := authority.issue(t, "client", "")
+	secrets := filepath.Join(folder, "secrets")
+	if err := os.WriteFile(secrets, []byte("# who may run\nann "+secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Not by ip netns exec, which hides the cgroups; nsenter becomes the runner.
+	cmd := exec.Command("nsenter", "--net=/run/netns/"+m.name, self, "runner", m.there+":0", secrets, cert, key, authority.path)
+	cmd.Stderr = testWriter{t}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	m.process = cmd.Process
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the runner did not start: %v", err)
+	}
+	m.options = remote.Options{
+		URL: "https://" + strings.TrimSpace(strings.TrimPrefix(line, "ready ")), Secret: secretOf,
+		CA: authority.path, Cert: clientCert, Key: clientKey, Silence: 4 * time.Second,
+	}
+	return m
+}
+
+// testWriter shows the runner's log with the test.
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+// leftovers are processes and cgroups of the runner's sandboxes.
+func (m *machine) leftovers(t *testing.T) []string {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		_, after, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(after); err == nil && len(fields) > 1 && fields[1] == strconv.Itoa(m.process.Pid) {
+			left = append(left, string(stat))
+		}
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup/*/", "/sys/fs/cgroup/*/*/"} {
+		groups, err := filepath.Glob(pattern + fmt.Sprintf("toolroom-sandbox-%d-*", m.process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, groups...)
+	}
+	return left
+}
+
+func TestTheSuiteInAnotherNetwork(t *testing.T) {
+	m := newMachine(t)
+	sandboxtest.Run(t, sandboxtest.Options{
+		New:       func(*testing.T) sandbox.Driver { return remote.New(m.options) },
+		Guest:     os.Args[0], // the runner has its own
+		Languages: []string{"python", "shell"},
+		Leftovers: m.leftovers,
+	})
+}
+
+// eventually waits until nothing of the runner's sandboxes is left.
+func (m *machine) eventually(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		left := m.leftovers(t)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the runner has left:\n%s", strings.Join(left, "\n"))
+		}
+	}
+}
+
+func TestACutCableEndsWhatRunsOnTheOtherSide(t *testing.T) {
+	m := newMachine(t)
+	box, err := remote.New(m.options).Start(t.Context(), sandbox.Spec{BestEffort: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.leftovers(t)) == 0 {
+		t.Fatal("no sandbox is there to be ended")
+	}
+	ip(t, "link set "+m.cable()+" down")
+	m.eventually(t)
+	if _, err := box.Stream().Read(make([]byte, 1<<20)); err == nil {
+		_, err = box.Stream().Read(make([]byte, 1<<20)) // the first had the hello
+		if err == nil {
+			t.Error("the stream goes on without a network")
+		}
+	}
+}
+
+func TestARunnerThatIsKilledLeavesNothing(t *testing.T) {
+	m := newMachine(t)
+	d := remote.New(m.options)
+	box, err := d.Start(t.Context(), sandbox.Spec{BestEffort: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	m.eventually(t)
+	ctx, done := context.WithTimeout(t.Context(), 2*time.Second)
+	defer done()
+	if _, err := box.Wait(ctx); err == nil {
+		t.Error("the end of a sandbox is known from a runner that is gone")
+	}
+	if p := d.Probe(ctx); p.State != sandbox.Inconclusive || p.Fix == "" {
+		t.Errorf("a runner that is gone is %+v", p)
+	}
+}
+
+// BenchmarkStart measures a guest on the other side of a cable from its order to
+// its hello, and its removal.
+func BenchmarkStart(b *testing.B) {
+	m := newMachine(b)
+	d := remote.New(m.options)
+	for b.Loop() {
+		box, err := d.Start(b.Context(), sandbox.Spec{BestEffort: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+			b.Fatal(err)
+		}
+		if err := box.Kill(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,473 @@
+package runner_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/sandbox/remote"
+	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
+	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+const (
+	ann = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	bob = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+)
+
+// pipes is a driver whose guests are pipes: what these tests are about comes
+// before any guest.
+type pipes struct {
+	mu      sync.Mutex
+	started int
+	alive   map[*pipe]bool
+	deaf    bool // its guests read nothing
+}
+
+func (d *pipes) Name() string { return "pipes" }
+
+func (d *pipes) Probe(context.Context) sandbox.Probe {
+	return sandbox.Probe{State: sandbox.Available, Isolation: "pipe", Holds: map[sandbox.Limit]string{sandbox.LimitNetwork: "none"}}
+}
+
+func (d *pipes) Start(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.started++
+	host, guest := net.Pipe()
+	p := &pipe{driver: d, Conn: host, done: make(chan struct{})}
+	if !d.deaf {
+		go io.Copy(guest, guest) // an echo
+	}
+	if d.alive == nil {
+		d.alive = map[*pipe]bool{}
+	}
+	d.alive[p] = true
+	return p, nil
+}
+
+func (d *pipes) counts() (started, alive int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.started, len(d.alive)
+}
+
+type pipe struct {
+	net.Conn
+	driver *pipes
+	once   sync.Once
+	done   chan struct{}
+}
+
+func (p *pipe) Stream() io.ReadWriteCloser { return p.Conn }
+
+func (p *pipe) Wait(ctx context.Context) (sandbox.Exit, error) {
+	select {
+	case <-p.done:
+		return sandbox.Exit{Code: 7}, nil
+	case <-ctx.Done():
+		return sandbox.Exit{}, ctx.Err()
+	}
+}
+
+func (p *pipe) Kill(context.Context) error {
+	p.once.Do(func() {
+		close(p.done)
+		p.Close()
+		p.driver.mu.Lock()
+		defer p.driver.mu.Unlock()
+		delete(p.driver.alive, p)
+	})
+	return nil
+}
+
+func (p *pipe) Usage() sandbox.Usage           { return sandbox.Usage{PeakMemory: 42} }
+func (p *pipe) Isolation() string              { return "pipe" }
+func (p *pipe) Held() map[sandbox.Limit]string { return nil }
+
+// target is a runner that is attacked.
+type target struct {
+	driver *pipes
+	url    string
+}
+
+func newTarget(t *testing.T, o runner.Options) *target {
+	t.Helper()
+	d := &pipes{}
+	o.Driver, o.Keys = d, []signed.Key{{Name: "ann", Secret: []byte(ann)}, {Name: "bob", Secret: []byte(bob)}}
+	r := runner.New(o)
+	server := httptest.NewServer(r.Handler())
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+		if _, alive := d.counts(); alive > 0 {
+			t.Errorf("%d sandboxes outlive their runner", alive)
+		}
+	})
+	return &target{driver: d, url: server.URL}
+}
+
+func order(id string) []byte {
+	data, _ := json.Marshal(remote.Order{ID: id})
+	return data
+}
+
+func id(n int) string { return fmt.Sprintf("%032x", n) }
+
+func request(t *testing.T, method, url string, body []byte) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// send sends a request and gives the status and what is wrong.
+func send(t *testing.T, r *http.Request) (int, remote.Problem) {
+	t.Helper()
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p remote.Problem
+	_ = json.Unmarshal(data, &p)
+	return answer.StatusCode, p
+}
+
+func TestAForgedRequestStartsNothing(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, tt := range []struct {
+		name   string
+		body   []byte
+		forge  func(r *http.Request)
+		status int
+		reason signed.Reason
+	}{
+		{"without a signature", order(id(1)), func(*http.Request) {}, 401, signed.Unsigned},
+		{"with a wrong secret", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte("wrong"), now) }, 401, signed.Wrong},
+		{"with an empty secret", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), nil, now) }, 401, signed.Wrong},
+		{"signed six minutes ago", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte(ann), now.Add(-6*time.Minute)) }, 401, signed.Skewed},
+		{"signed in six minutes", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte(ann), now.Add(6*time.Minute)) }, 401, signed.Skewed},
+		{"stale, and of a wrong secret: its clock is not told", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte("wrong"), now.Add(-time.Hour)) }, 401, signed.Wrong},
+		{"signed before the runner remembered", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte(ann), now.Add(-4*time.Minute)) }, 503, signed.Early},
+		{"with another body", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(2)), []byte(ann), time.Now()) }, 401, signed.Wrong},
+		{"signed for another path", order(id(1)), func(r *http.Request) {
+			other := request(t, http.MethodPost, "http://x"+remote.PathProbe, nil)
+			signed.Sign(other, order(id(1)), []byte(ann), time.Now())
+			r.Header = other.Header
+		}, 401, signed.Wrong},
+		{"signed for another query", order(id(1)), func(r *http.Request) {
+			signed.Sign(r, order(id(1)), []byte(ann), time.Now())
+			r.URL.RawQuery = "x=1"
+		}, 401, signed.Wrong},
+		{"signed for another method", order(id(1)), func(r *http.Request) {
+			other := request(t, http.MethodDelete, "http://x"+remote.PathSandboxes, nil)
+			signed.Sign(other, order(id(1)), []byte(ann), time.Now())
+			r.Header = other.Header
+		}, 401, signed.Wrong},
+		{"with a newer time", order(id(1)), func(r *http.Request) {
+			signed.Sign(r, order(id(1)), []byte(ann), now.Add(-6*time.Minute))
+			r.Header.Set(signed.HeaderTimestamp, fmt.Sprint(time.Now().UnixMilli()))
+		}, 401, signed.Wrong},
+		{"with another nonce", order(id(1)), func(r *http.Request) {
+			signed.Sign(r, order(id(1)), []byte(ann), time.Now())
+			r.Header.Set(signed.HeaderNonce, id(1))
+		}, 401, signed.Wrong},
+		{"with a nonce that is too long", order(id(1)), func(r *http.Request) {
+			signed.Sign(r, order(id(1)), []byte(ann), time.Now())
+			r.Header.Set(signed.HeaderNonce, r.Header.Get(signed.HeaderNonce)+"00")
+		}, 401, signed.Unsigned},
+		{"with a part of the signature", order(id(1)), func(r *http.Request) {
+			signed.Sign(r, order(id(1)), []byte(ann), time.Now())
+			r.Header.Set(signed.HeaderSignature, r.Header.Get(signed.HeaderSignature)[:len("v1=")+8])
+		}, 401, signed.Wrong},
+		{"longer than is read", bytes.Repeat([]byte("x"), remote.MaxBody+1), func(r *http.Request) {}, 413, ""},
+		{"longer than is read, and than it says", bytes.Repeat([]byte("x"), remote.MaxBody+1), func(r *http.Request) { r.ContentLength = -1 }, 413, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			target := newTarget(t, runner.Options{})
+			r := request(t, http.MethodPost, target.url+remote.PathSandboxes, tt.body)
+			tt.forge(r)
+			status, problem := send(t, r)
+			if status != tt.status || problem.Reason != tt.reason || problem.Error == nil {
+				t.Errorf("answered %d, %q, %v", status, problem.Reason, problem.Error)
+			}
+			if started, _ := target.driver.counts(); started != 0 {
+				t.Error("it started a sandbox")
+			}
+		})
+	}
+}
+
+// start sends an order and gives the signed request, as one who listens has it.
+func (x *target) start(t *testing.T, secret string, body []byte) (*http.Request, int, remote.Problem) {
+	t.Helper()
+	r := request(t, http.MethodPost, x.url+remote.PathSandboxes, body)
+	signed.Sign(r, body, []byte(secret), time.Now())
+	status, problem := send(t, r)
+	return r, status, problem
+}
+
+func (x *target) ask(t *testing.T, secret, method, path string) (int, remote.Problem) {
+	t.Helper()
+	r := request(t, method, x.url+path, nil)
+	signed.Sign(r, nil, []byte(secret), time.Now())
+	return send(t, r)
+}
+
+func TestARecordedRequestIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{})
+	recorded, status, problem := target.start(t, ann, order(id(1)))
+	if status != http.StatusOK {
+		t.Fatalf("answered %d: %v", status, problem.Error)
+	}
+	again := request(t, http.MethodPost, target.url+remote.PathSandboxes, order(id(1)))
+	again.Header = recorded.Header
+	if status, problem := send(t, again); status != http.StatusUnauthorized || problem.Reason != signed.Replayed {
+		t.Errorf("the replay was answered %d, %q", status, problem.Reason)
+	}
+}
+
+func TestAnOrderSentTwiceIsOneSandbox(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, status, problem := target.start(t, ann, order(id(1))); status != http.StatusOK {
+				t.Errorf("answered %d: %v", status, problem.Error)
+			}
+		})
+	}
+	wg.Wait()
+	if started, _ := target.driver.counts(); started != 1 {
+		t.Errorf("%d sandboxes were started", started)
+	}
+	path := remote.PathSandboxes + "/" + id(1)
+	for range 2 {
+		if status, problem := target.ask(t, ann, http.MethodDelete, path); status != http.StatusOK {
+			t.Errorf("its end was answered %d: %v", status, problem.Error)
+		}
+	}
+	if _, status, _ := target.start(t, ann, order(id(1))); status != http.StatusConflict {
+		t.Errorf("an order that comes after its end was answered %d", status)
+	}
+	// The end may come first.
+	if status, _ := target.ask(t, ann, http.MethodDelete, remote.PathSandboxes+"/"+id(2)); status != http.StatusOK {
+		t.Errorf("the end of what was not ordered was answered %d", status)
+	}
+	if _, status, _ := target.start(t, ann, order(id(2))); status != http.StatusConflict {
+		t.Errorf("an order that comes after its end was answered %d", status)
+	}
+	if started, alive := target.driver.counts(); started != 1 || alive != 0 {
+		t.Errorf("%d sandboxes were started, %d are there", started, alive)
+	}
+}
+
+func TestAClientSeesNothingOfAnothersSandboxes(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{})
+	if _, status, problem := target.start(t, ann, order(id(1))); status != http.StatusOK {
+		t.Fatalf("answered %d: %v", status, problem.Error)
+	}
+	path := remote.PathSandboxes + "/" + id(1)
+	for _, what := range []string{"/stream", "/exit", "/usage"} {
+		status, _ := target.ask(t, bob, http.MethodGet, path+what)
+		unknown, _ := target.ask(t, bob, http.MethodGet, remote.PathSandboxes+"/"+id(9)+what)
+		if status != http.StatusNotFound || unknown != status {
+			t.Errorf("%s was answered %d, and %d for one that is not there", what, status, unknown)
+		}
+	}
+	target.ask(t, bob, http.MethodDelete, path)
+	if _, alive := target.driver.counts(); alive != 1 {
+		t.Error("one client ended the sandbox of another")
+	}
+	if _, status, _ := target.start(t, bob, order(id(3))); status != http.StatusOK {
+		t.Errorf("an id that another could have was answered %d", status)
+	}
+}
+
+func TestNobodyGetsMoreSandboxesThanAreHis(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{Most: 3, MostPerKey: 2})
+	for i, tt := range []struct {
+		secret string
+		status int
+	}{{ann, 200}, {ann, 200}, {ann, 429}, {bob, 200}, {bob, 429}} {
+		if _, status, _ := target.start(t, tt.secret, order(id(i+1))); status != tt.status {
+			t.Errorf("order %d was answered %d, want %d", i+1, status, tt.status)
+		}
+	}
+	target.ask(t, ann, http.MethodDelete, remote.PathSandboxes+"/"+id(1))
+	if _, status, _ := target.start(t, bob, order(id(9))); status != http.StatusOK {
+		t.Errorf("an order after the end of another sandbox was answered %d", status)
+	}
+}
+
+func TestAMalformedOrderIsRefused(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{})
+	for _, body := range []string{
+		``, `null`, `[]`, `{}`, `{"id": "x"}`, `{"id": "../../../../../../etc/passwd/0000"}`,
+		`{"id": "` + strings.Repeat("A", 32) + `"}`, `{"id": "` + id(1) + `", "limits": {"gpu": 1}}`,
+		`{"id": "` + id(1) + `", "guest": "/bin/sh"}`, `{"id": "` + id(1) + `", "limits": {"memory": -1}}`,
+		`{"id": "` + id(1) + `", "limits": {"memory": 1}}`, // the driver does not hold it
+	} {
+		if _, status, problem := target.start(t, ann, []byte(body)); status != http.StatusUnprocessableEntity {
+			t.Errorf("%q was answered %d: %v", body, status, problem.Error)
+		}
+	}
+	if started, _ := target.driver.counts(); started != 0 {
+		t.Errorf("%d sandboxes were started", started)
+	}
+}
+
+func TestASandboxWithoutAClientIsEnded(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{Grace: 50 * time.Millisecond})
+	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
+	// One never comes for its stream, the other leaves it.
+	if _, status, _ := target.start(t, ann, order(id(1))); status != http.StatusOK {
+		t.Fatal(status)
+	}
+	box, err := d.Start(t.Context(), sandbox.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := box.Stream().Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	back := make([]byte, 5)
+	if _, err := io.ReadFull(box.Stream(), back); err != nil || string(back) != "hello" {
+		t.Fatalf("%q came back: %v", back, err)
+	}
+	box.Stream().Close()
+	exit, err := box.Wait(t.Context())
+	if err != nil || exit.Code != 7 {
+		t.Errorf("it ended with %+v, %v", exit, err)
+	}
+	for _, alive := target.driver.counts(); alive > 0; _, alive = target.driver.counts() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := box.Kill(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if used := box.Usage(); used.PeakMemory != 42 {
+		t.Errorf("it used %+v", used)
+	}
+}
+
+func TestAGuestThatReadsNothingEndsWithItsClient(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{Grace: 50 * time.Millisecond})
+	target.driver.deaf = true
+	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
+	box, err := d.Start(t.Context(), sandbox.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := box.Stream().Write(make([]byte, 64<<10)); err != nil {
+		t.Fatal(err)
+	}
+	box.Stream().Close()
+	if _, err := box.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASandboxHasAnEndEvenWithAClient(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{Lifetime: 50 * time.Millisecond})
+	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
+	box, err := d.Start(t.Context(), sandbox.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := box.Stream().Read(make([]byte, 1)); err == nil {
+		t.Errorf("the stream gave %d bytes, want its end", n)
+	}
+}
+
+func TestAStreamIsForOne(t *testing.T) {
+	t.Parallel()
+	target := newTarget(t, runner.Options{})
+	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
+	if _, status, _ := target.start(t, ann, order(id(1))); status != http.StatusOK {
+		t.Fatal(status)
+	}
+	if status, _ := target.ask(t, ann, http.MethodGet, remote.PathSandboxes+"/"+id(1)+"/stream"); status != http.StatusUnprocessableEntity {
+		t.Errorf("a request for a stream without an upgrade was answered %d", status)
+	}
+	box, err := d.Start(t.Context(), sandbox.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Kill(t.Context())
+	if started, _ := target.driver.counts(); started != 2 {
+		t.Errorf("%d sandboxes were started", started)
+	}
+}
+
+func TestASlowClientHoldsOnlyItsOwnConnection(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	address, ended := make(chan net.Addr, 1), make(chan error, 1)
+	go func() {
+		ended <- runner.Serve(ctx, "127.0.0.1:0", runner.Options{Driver: &pipes{}, Keys: []signed.Key{{Name: "ann", Secret: []byte(ann)}}}, func(a net.Addr) { address <- a })
+	}()
+	at := <-address
+	conn, err := net.Dial("tcp", at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET /v1/probe HTTP/1.1\r\nHost: x\r\nX-Slow: "); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(conn); errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+		t.Error("a request whose headers never end keeps its connection")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
+
+func TestARunnerThatOthersReachWantsTLS(t *testing.T) {
+	t.Parallel()
+	err := runner.Serve(t.Context(), "0.0.0.0:0", runner.Options{Driver: &pipes{}}, func(net.Addr) { t.Error("it serves") })
+	if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+		t.Errorf("it ended with %v", err)
+	}
+}

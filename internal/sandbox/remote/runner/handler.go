@@ -1,0 +1,185 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/sandbox/remote"
+	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
+)
+
+// Handler takes the requests of package remote.
+func (r *Runner) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+remote.PathHealth, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.Handle("GET "+remote.PathProbe, r.signed(r.serveProbe))
+	mux.Handle("POST "+remote.PathSandboxes, r.signed(r.serveStart))
+	one := remote.PathSandboxes + "/{id}"
+	mux.Handle("GET "+one+"/stream", r.signed(r.serveStream))
+	mux.Handle("GET "+one+"/exit", r.signed(r.serveExit))
+	mux.Handle("GET "+one+"/usage", r.signed(r.serveUsage))
+	mux.Handle("DELETE "+one, r.signed(r.serveKill))
+	return mux
+}
+
+// request is one that has been verified.
+type request struct {
+	*http.Request
+	identity string
+	body     []byte
+}
+
+// signed lets requests pass whose sender is known.
+func (r *Runner) signed(serve func(http.ResponseWriter, *request)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		tooLong := toolroom.Errorf(toolroom.CodeInvalidArguments, "a request has at most %d bytes", remote.MaxBody)
+		if q.ContentLength > remote.MaxBody {
+			w.Header().Set("Connection", "close")
+			answer(w, http.StatusRequestEntityTooLarge, remote.Problem{Error: tooLong})
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, q.Body, remote.MaxBody))
+		var over *http.MaxBytesError
+		switch {
+		case errors.As(err, &over):
+			answer(w, http.StatusRequestEntityTooLarge, remote.Problem{Error: tooLong})
+			return
+		case err != nil:
+			answer(w, http.StatusBadRequest, remote.Problem{Error: toolroom.Errorf(toolroom.CodeInvalidArguments, "the request broke off")})
+			return
+		}
+		identity, err := r.verifier.Verify(q, body)
+		if err != nil {
+			r.refuse(w, q, err)
+			return
+		}
+		// The whole request is here; what it asks for may take longer.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		serve(w, &request{Request: q, identity: identity, body: body})
+	})
+}
+
+// refuse answers a request that cannot be trusted.
+func (r *Runner) refuse(w http.ResponseWriter, q *http.Request, err error) {
+	refusal := &signed.Refusal{}
+	errors.As(err, &refusal)
+	r.o.Log.Warn("refused a request", "from", q.RemoteAddr, "path", q.URL.Path, "reason", refusal.Reason, "detail", refusal.Error())
+	status, code := http.StatusUnauthorized, toolroom.CodeUnauthenticated
+	if refusal.Reason == signed.Early || refusal.Reason == signed.Busy {
+		status, code = http.StatusServiceUnavailable, toolroom.CodeUpstreamUnavailable
+	}
+	answer(w, status, remote.Problem{
+		Error: toolroom.Errorf(code, "%s", refusal.Error()), Reason: refusal.Reason, SkewMS: refusal.Skew.Milliseconds(),
+	})
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a client that has gone needs no answer
+}
+
+// fail answers with an error. What the driver refuses will be refused again, so
+// that it is no 5xx, which clients would repeat.
+func fail(w http.ResponseWriter, err error) {
+	e := toolroom.AsError(err)
+	status := e.Code.Info().HTTPStatus
+	if status >= 500 && e.Code != toolroom.CodeInternal {
+		status = http.StatusFailedDependency
+	}
+	answer(w, status, remote.Problem{Error: e})
+}
+
+func (r *Runner) serveProbe(w http.ResponseWriter, _ *request) {
+	answer(w, http.StatusOK, remote.Report{Driver: r.o.Driver.Name(), Probe: r.probe.get()})
+}
+
+func (r *Runner) serveStart(w http.ResponseWriter, q *request) {
+	var order remote.Order
+	d := json.NewDecoder(bytes.NewReader(q.body))
+	d.DisallowUnknownFields() // a limit that is not understood must not be dropped
+	if err := d.Decode(&order); err != nil {
+		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "the order cannot be read: %w", err).
+			WithHint("client and runner should be of the same version"))
+		return
+	}
+	if !isID(order.ID) {
+		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "the id of a sandbox is 32 hex digits, not %q", order.ID))
+		return
+	}
+	started, err := r.start(q.Context(), runID{q.identity, order.ID}, order.Spec())
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	answer(w, http.StatusOK, started)
+}
+
+func isID(s string) bool {
+	for _, c := range s {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(s) == 32
+}
+
+// find gives the run that a request names, or answers that there is none. Runs
+// of others are not there.
+func (r *Runner) find(w http.ResponseWriter, q *request) *run {
+	r.mu.Lock()
+	found := r.runs[runID{q.identity, q.PathValue("id")}]
+	r.mu.Unlock()
+	if found == nil {
+		fail(w, toolroom.Errorf(toolroom.CodeNotFound, "there is no such sandbox here").
+			WithHint("it has ended, or the runner was started anew"))
+	}
+	return found
+}
+
+// exitWait is how long a question for the exit is held open.
+const exitWait = 20 * time.Second
+
+func (r *Runner) serveExit(w http.ResponseWriter, q *request) {
+	run := r.find(w, q)
+	if run == nil {
+		return
+	}
+	ctx, done := context.WithTimeout(q.Context(), exitWait)
+	defer done()
+	end, err := run.wait(ctx)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		w.WriteHeader(http.StatusNoContent)
+	case err != nil:
+		fail(w, err)
+	default:
+		answer(w, http.StatusOK, end)
+	}
+}
+
+func (r *Runner) serveUsage(w http.ResponseWriter, q *request) {
+	if run := r.find(w, q); run != nil {
+		answer(w, http.StatusOK, run.usage())
+	}
+}
+
+func (r *Runner) serveKill(w http.ResponseWriter, q *request) {
+	if id := q.PathValue("id"); !isID(id) {
+		fail(w, toolroom.Errorf(toolroom.CodeNotFound, "there is no such sandbox here"))
+		return
+	}
+	// One that is not known yet must not be started by an order still on its way.
+	run := r.findOrEnd(runID{q.identity, q.PathValue("id")})
+	if err := run.kill(); err != nil {
+		fail(w, toolroom.Errorf(toolroom.CodeInternal, "the sandbox could not be removed: %w", err))
+		return
+	}
+	answer(w, http.StatusOK, run.usage())
+}

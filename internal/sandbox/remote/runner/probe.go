@@ -1,0 +1,36 @@
+package runner
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// probe keeps what the driver found out: for good when it is available, else
+// until it is worth another try.
+type probe struct {
+	driver sandbox.Driver
+
+	mu    sync.Mutex
+	last  sandbox.Probe
+	taken time.Time
+}
+
+const (
+	probeTimeout = 20 * time.Second
+	probeAgain   = 15 * time.Second
+)
+
+func (p *probe) get() sandbox.Probe {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last.State == sandbox.Available || !p.taken.IsZero() && time.Since(p.taken) < probeAgain {
+		return p.last
+	}
+	ctx, done := context.WithTimeout(context.Background(), probeTimeout)
+	defer done()
+	p.last, p.taken = p.driver.Probe(ctx), time.Now()
+	return p.last
+}

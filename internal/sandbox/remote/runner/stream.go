@@ -1,0 +1,85 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/sandbox/remote"
+	"github.com/toolroom/toolroom/internal/sandbox/remote/lifeline"
+)
+
+// serveStream hands the bytes of the bridge to and fro until one side ends.
+func (r *Runner) serveStream(w http.ResponseWriter, q *request) {
+	run := r.find(w, q)
+	if run == nil {
+		return
+	}
+	if !strings.EqualFold(q.Header.Get("Upgrade"), remote.Protocol) {
+		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "a stream is an upgrade to %s", remote.Protocol).
+			WithHint("a proxy between client and runner must pass the header Upgrade on"))
+		return
+	}
+	if err := run.attach(); err != nil {
+		fail(w, err)
+		return
+	}
+	defer run.detach(r.o.Grace)
+	conn, buffered, err := http.NewResponseController(w).Hijack() // no deadline is left
+	if err != nil {
+		fail(w, toolroom.Errorf(toolroom.CodeInternal, "the connection cannot be taken over: %w", err))
+		return
+	}
+	stream := run.box.Stream()
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", remote.Protocol); err != nil {
+		return
+	}
+	var copying sync.WaitGroup
+	watching, stop := context.WithCancel(r.ctx)
+	copying.Go(func() {
+		untilGone(watching, conn)
+		stream.Close()
+		conn.Close()
+	})
+	copying.Go(func() {
+		_, _ = io.Copy(conn, stream)
+		conn.Close()
+	})
+	_, _ = io.Copy(stream, buffered)
+	stop()
+	copying.Wait()
+}
+
+// gonePeriod is how often a client is looked after.
+const gonePeriod = time.Second
+
+// untilGone waits for the end of ctx or of the connection: a guest that does not
+// read keeps us from reading, by which we would notice.
+func untilGone(ctx context.Context, conn net.Conn) {
+	tick := time.NewTicker(gonePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if lifeline.Gone(conn) {
+				return
+			}
+		}
+	}
+}
+
+// detach leaves the sandbox to its client for a last word: how it ended.
+func (u *run) detach(grace time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.attached, u.streamed, u.deadline = false, true, time.Now().Add(grace)
+}

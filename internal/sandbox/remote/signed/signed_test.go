@@ -1,0 +1,87 @@
+package signed_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
+)
+
+var secret = []byte("0123456789abcdef0123456789abcdef")
+
+func TestARequestIsTakenOnceForAsLongAsItsSignatureIsGood(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	now := start
+	v := signed.NewVerifier([]signed.Key{{Name: "ann", Secret: secret}}, func() time.Time { return now })
+	r := httptest.NewRequest(http.MethodPost, "/v1/x?y=1", nil)
+	// The sender's clock is nearly a window ahead: the request is good the longest.
+	signed.Sign(r, []byte("body"), secret, start.Add(signed.Window-time.Second))
+	if name, err := v.Verify(r, []byte("body")); name != "ann" || err != nil {
+		t.Fatalf("got %q, %v", name, err)
+	}
+	for past := time.Duration(0); past < 3*signed.Window; past += 10 * time.Second {
+		now = start.Add(past)
+		// Others come meanwhile, with which what is remembered is turned over.
+		other := httptest.NewRequest(http.MethodGet, "/", nil)
+		signed.Sign(other, nil, secret, now)
+		if _, err := v.Verify(other, nil); err != nil {
+			t.Fatalf("after %s another request was refused: %v", past, err)
+		}
+		_, err := v.Verify(r, []byte("body"))
+		var refusal *signed.Refusal
+		if !errors.As(err, &refusal) || refusal.Reason != signed.Replayed && refusal.Reason != signed.Skewed {
+			t.Fatalf("after %s the replay gave %v", past, err)
+		}
+	}
+}
+
+func TestAWrongClockIsToldToThoseAloneWhoKnowTheSecret(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	v := signed.NewVerifier([]signed.Key{{Name: "bob", Secret: []byte("another secret of thirty-two chars")}, {Name: "ann", Secret: secret}}, func() time.Time { return now })
+	for _, tt := range []struct {
+		name   string
+		secret string
+		skew   time.Duration
+		reason signed.Reason
+		words  string
+	}{
+		{"known, ahead", string(secret), 7 * time.Minute, signed.Skewed, "7m0s apart"},
+		{"known, behind", string(secret), -7 * time.Minute, signed.Skewed, "7m0s apart"},
+		{"known, an age behind", string(secret), -200 * 365 * 24 * time.Hour, signed.Skewed, "apart"},
+		{"unknown", "wrong", -7 * time.Minute, signed.Wrong, "not that of any secret"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			signed.Sign(r, nil, []byte(tt.secret), now.Add(tt.skew))
+			_, err := v.Verify(r, nil)
+			var refusal *signed.Refusal
+			if !errors.As(err, &refusal) || refusal.Reason != tt.reason || !strings.Contains(err.Error(), tt.words) {
+				t.Errorf("got %v", err)
+			}
+			if tt.reason == signed.Skewed && (refusal.Skew > 0) != (tt.skew > 0) {
+				t.Errorf("the clock is %s ahead", refusal.Skew)
+			}
+		})
+	}
+}
+
+func FuzzVerifyTakesNoForgery(f *testing.F) {
+	f.Add("1763726400000", strings.Repeat("0", 32), "v1="+strings.Repeat("0", 64), "/v1/probe", []byte("x"))
+	f.Add("", "", "", "/", []byte(nil))
+	f.Fuzz(func(t *testing.T, timestamp, nonce, signature, path string, body []byte) {
+		v := signed.NewVerifier([]signed.Key{{Name: "ann", Secret: secret}}, nil)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.URL.Path = path
+		r.Header = http.Header{signed.HeaderTimestamp: {timestamp}, signed.HeaderNonce: {nonce}, signed.HeaderSignature: {signature}}
+		if name, err := v.Verify(r, body); err == nil {
+			t.Errorf("taken as from %s", name)
+		}
+	})
+}
