@@ -15,6 +15,9 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
+// Runtimes are the settings of sandbox runtimes, as the config has them.
+type Runtimes = config.Runtimes
+
 // Program is a program for [Room.Execute].
 type Program = code.Request
 
@@ -76,8 +79,10 @@ func (r *Room) openCode(ctx context.Context) error {
 	if g := r.o.Guest; g.Path != "" {
 		r.engines = append(r.engines, hosted.New(process.New(g.Path, g.Args)))
 	}
-	for _, d := range r.o.Drivers {
-		r.engines = append(r.engines, hosted.New(d))
+	if r.o.Drivers != nil {
+		for _, d := range r.o.Drivers(r.config.Code.WithImages()) {
+			r.engines = append(r.engines, hosted.New(d))
+		}
 	}
 	r.engines = append(r.engines, hosted.New(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ}))
 	if r.config.Code.Disabled {
@@ -96,7 +101,7 @@ func (r *Room) openCode(ctx context.Context) error {
 
 func codeConfig(c config.Code) code.Config {
 	return code.Config{
-		Host: c.Host, Default: executionLimits(c.Default), Max: executionLimits(c.Max), Parallel: c.Parallel, Image: c.Image,
+		Host: c.Host, Default: executionLimits(c.Default), Max: executionLimits(c.Max), Parallel: c.Parallel,
 	}
 }
 

@@ -20,6 +20,8 @@ type Code struct {
 	Parallel int `yaml:"parallel,omitempty"`
 	// Image is the image or root file system of runtimes that need one.
 	Image string `yaml:"image,omitempty"`
+	// Runtimes are the settings of single runtimes.
+	Runtimes Runtimes `yaml:"runtimes,omitempty"`
 }
 
 // CodeLimits bound one program. Memory, Output and Disk are bytes.
@@ -47,4 +49,5 @@ func (c check) code(code Code) {
 	if code.Parallel < 0 {
 		c.problem("code.parallel", fmt.Sprintf("%d is negative", code.Parallel), "leave it out for the default, 10")
 	}
+	c.runtimes(code.Runtimes)
 }

@@ -58,6 +58,7 @@ var heavy = map[string][]string{
 	"github.com/tetratelabs/wazero":          {"internal/engine/quickjs", "internal/engine/wasmfuel"},
 	"github.com/evanw/esbuild":               {"internal/engine/js/program"},
 	"github.com/dop251/goja":                 {"internal/engine/js/program"},
+	"github.com/moby/moby":                   {"internal/sandbox/docker"},
 }
 
 func TestArrowsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {
