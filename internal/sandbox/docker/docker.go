@@ -15,6 +15,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/image"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -27,7 +28,7 @@ type Options struct {
 	// CertFolder has ca.pem, cert.pem and key.pem for an engine behind TLS, as
 	// DOCKER_CERT_PATH names it; empty is no TLS.
 	CertFolder string
-	// Image is what runs that name none get; [DefaultImage] if empty.
+	// Image is what runs that name none get; [image.Name] if empty.
 	Image string
 	// Pull says what becomes of an image that the engine does not have.
 	Pull Pull
@@ -44,9 +45,6 @@ const (
 	PullNever   Pull = "never" // the default
 	PullMissing Pull = "missing"
 )
-
-// DefaultImage is what `toolroom image build --docker` makes.
-const DefaultImage = "localhost/toolroom:latest"
 
 const defaultHost = "unix:///var/run/docker.sock"
 
@@ -73,7 +71,7 @@ func New(o Options) *Driver {
 		o.Host = defaultHost
 	}
 	if o.Image == "" {
-		o.Image = DefaultImage
+		o.Image = image.Name
 	}
 	return &Driver{o: o}
 }
@@ -168,7 +166,7 @@ func (d *Driver) create(ctx context.Context, e *engine, o client.ContainerCreate
 	return created.ID, err
 }
 
-func (d *Driver) pulls(image string) bool { return d.o.Pull == PullMissing && image != DefaultImage }
+func (d *Driver) pulls(name string) bool { return d.o.Pull == PullMissing && name != image.Name }
 
 // sweep removes the containers of processes that have died.
 func sweep(ctx context.Context, e *engine) {

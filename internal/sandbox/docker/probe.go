@@ -15,6 +15,7 @@ import (
 	"github.com/moby/moby/api/types/system"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/image"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -101,10 +102,10 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 			Fix:    "register it with the daemon (dockerd --add-runtime " + r + "=/path), or change code.runtimes.docker.runtime",
 		}
 	}
-	image, err := e.ImageInspect(ctx, d.o.Image)
+	found, err := e.ImageInspect(ctx, d.o.Image)
 	switch {
-	case err == nil && image.Config != nil:
-		if languages := image.Config.Labels[LanguagesLabel]; languages != "" {
+	case err == nil && found.Config != nil:
+		if languages := found.Config.Labels[image.LanguagesLabel]; languages != "" {
 			p.Languages = strings.Split(languages, ",")
 		}
 	case cerrdefs.IsNotFound(err) && d.pulls(d.o.Image):
@@ -118,15 +119,11 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	return p
 }
 
-// LanguagesLabel is the label of an image that lists the languages it can run,
-// separated by commas.
-const LanguagesLabel = "toolroom.languages"
-
-func (d *Driver) imageFix(image string) string {
-	if image == DefaultImage {
+func (d *Driver) imageFix(name string) string {
+	if name == image.Name {
 		return "toolroom image build --docker makes it"
 	}
-	return "docker pull " + image + ", or set code.runtimes.docker.pull to missing"
+	return "docker pull " + name + ", or set code.runtimes.docker.pull to missing"
 }
 
 // refusal says why the engine cannot be used, and what to do about it.
