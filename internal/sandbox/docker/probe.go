@@ -13,6 +13,7 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/image"
@@ -140,7 +141,7 @@ func (d *Driver) refusal(ctx context.Context, err error) sandbox.Probe {
 	case errors.Is(err, fs.ErrPermission):
 		p.Reason = "this user may not use " + d.o.Host
 		p.Fix = "add the user to the group docker (usermod -aG docker NAME, then log in again), which is as good as root, or run Docker rootless"
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, syscall.ECONNREFUSED), client.IsErrConnectionFailed(err):
 		p.Reason = "nobody listens at " + d.o.Host
 		p.Fix = "start the daemon: systemctl start docker"
 	default:
