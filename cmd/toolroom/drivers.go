@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/toolroom/toolroom/internal/sandbox/docker"
+	"github.com/toolroom/toolroom/internal/sandbox/gvisor"
 	"github.com/toolroom/toolroom/room"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -12,7 +13,8 @@ import (
 // drivers makes the drivers of sandboxes in engines from outside. Package room
 // does not link them: they are large.
 func drivers(r room.Runtimes) []sandbox.Driver {
-	return []sandbox.Driver{
+	list := []sandbox.Driver{
+		gvisor.New(gvisor.Options{Program: r.GVisor.Program, Platform: r.GVisor.Platform, Root: r.GVisor.Root}),
 		docker.New(docker.Options{
 			Host:       cmp.Or(r.Docker.Host, os.Getenv("DOCKER_HOST")),
 			CertFolder: os.Getenv("DOCKER_CERT_PATH"),
@@ -21,4 +23,5 @@ func drivers(r room.Runtimes) []sandbox.Driver {
 			Runtime:    r.Docker.Runtime,
 		}),
 	}
+	return append(list, linuxDrivers(r)...)
 }

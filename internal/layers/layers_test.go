@@ -59,6 +59,7 @@ var heavy = map[string][]string{
 	"github.com/evanw/esbuild":               {"internal/engine/js/program"},
 	"github.com/dop251/goja":                 {"internal/engine/js/program"},
 	"github.com/moby/moby":                   {"internal/sandbox/docker"},
+	"github.com/containerd/containerd":       {"internal/sandbox/containerd"},
 }
 
 func TestArrowsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {

@@ -69,7 +69,7 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 				{Type: specs.CgroupNamespace},
 				{Type: specs.NetworkNamespace},
 			},
-			CgroupsPath:   "/toolroom-" + o.ID,
+			CgroupsPath:   "/" + o.ID,
 			Resources:     resources(s.Limits),
 			MaskedPaths:   slices.Clone(masked),
 			ReadonlyPaths: slices.Clone(readonly),
