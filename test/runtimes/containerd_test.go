@@ -142,6 +142,21 @@ func TestContainerdSaysWhyItCannotBeUsed(t *testing.T) {
 	}
 }
 
+func TestARunCannotMakeContainerdStartAnyProgram(t *testing.T) {
+	t.Parallel()
+	socket := containerdEngine(t)
+	d := containerdDriver(t, containerd.Options{Address: socket})
+	kata := containerd.NewKata(containerd.Options{Address: socket})
+	for _, tt := range []struct {
+		driver  *containerd.Driver
+		runtime string
+	}{{d, "sh"}, {d, "../bin/sh"}, {d, "/bin/sh"}, {d, "io.containerd.any.v1"}, {kata, "runc"}} {
+		if _, err := tt.driver.Start(t.Context(), sandbox.Spec{Guest: made.guest, Runtime: tt.runtime}); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+			t.Errorf("%s/%s: %v", tt.driver.Name(), tt.runtime, err)
+		}
+	}
+}
+
 // Kata runs nowhere here; its driver is tested up to the call of its shim.
 func TestKataStartsItsShim(t *testing.T) {
 	shims := folder(t)

@@ -83,4 +83,7 @@ func TestGVisorSaysWhyItCannotBeUsed(t *testing.T) {
 	if _, err := d.Start(t.Context(), sandbox.Spec{Guest: made.guest, Limits: sandbox.Limits{PIDs: 20}}); toolroom.CodeOf(err) != toolroom.CodeLimitNotEnforceable {
 		t.Errorf("twenty processes: %v", err)
 	}
+	if _, err := d.Start(t.Context(), sandbox.Spec{Guest: made.guest, Image: "/"}); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+		t.Errorf("the root of this machine: %v", err)
+	}
 }

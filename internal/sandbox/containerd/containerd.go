@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +48,10 @@ const (
 	// KataShim is the runtime of the driver kata.
 	KataShim = "io.containerd.kata.v2"
 )
+
+// offered are the runtimes that a run may choose. A name that is not known would
+// be a program of the PATH, which the daemon starts as root.
+var offered = []string{"runc", "runsc"}
 
 // cleanTimeout bounds the removal of a container whose start failed.
 const cleanTimeout = 10 * time.Second
@@ -131,6 +136,9 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 	}
 	if s.Runtime == "" {
 		s.Runtime = d.o.Runtime
+	} else if s.Runtime != d.o.Runtime && (d.name == "kata" || !slices.Contains(offered, s.Runtime)) {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the runtime %q under %s", s.Runtime, d.name).
+			WithHint("containerd offers %s; others are set in code.runtimes.containerd.runtime", strings.Join(offered, ", "))
 	}
 	b := &box{driver: d, isolation: d.isolation(s.Runtime), held: held(s.Profile)}
 	defer func() {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,6 +123,9 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 	}
 	if s.Runtime == "" {
 		s.Runtime = d.o.Runtime
+	} else if s.Runtime != d.o.Runtime && !slices.Contains(e.facts.runtimes, s.Runtime) {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the engine has no runtime %q", s.Runtime).
+			WithHint("it has %s; dockerd --add-runtime NAME=/path adds one", strings.Join(e.facts.runtimes, ", "))
 	}
 	options := createOptions(s)
 	id, err := d.create(ctx, e, options)

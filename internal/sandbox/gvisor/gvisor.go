@@ -79,6 +79,11 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 		}
 		s.Limits.PIDs = minPIDs
 	}
+	if s.Image != "" && s.Image != d.o.Root {
+		// A folder of this machine that a program chooses could be any, / among them.
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the root file system of gvisor").
+			WithHint("set code.runtimes.gvisor.root, or use docker/runsc with an image")
+	}
 	if err := d.boot(ctx); err != nil {
 		return nil, err
 	}
@@ -114,9 +119,6 @@ func (d *Driver) start(s sandbox.Spec) (_ *box, err error) {
 		return nil, err
 	}
 	o := oci.Options{ID: b.id, Root: d.o.Root}
-	if s.Image != "" {
-		o.Root = s.Image
-	}
 	if o.Root == "" {
 		o.Root = filepath.Join(b.folder, "root")
 		if o.Mounts, err = systemRoot(o.Root); err != nil {
