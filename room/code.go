@@ -19,6 +19,9 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
+// Runtimes are the settings of sandbox runtimes, as the config has them.
+type Runtimes = config.Runtimes
+
 // Program is a program for [Room.Execute].
 type Program = code.Request
 
@@ -85,7 +88,9 @@ func (r *Room) openCode(ctx context.Context) error {
 		r.drivers = append(r.drivers, p)
 		r.engines = append(r.engines, hosted.NewWarm(p, hosted.Warm{Ahead: 1}))
 	}
-	r.addDrivers(r.o.Drivers...)
+	if r.o.Drivers != nil {
+		r.addDrivers(r.o.Drivers(r.config.Code.WithImages())...)
+	}
 	r.addDrivers(r.distantDrivers(r.config.Code.Runtimes)...)
 	r.addDrivers(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ})
 	if r.config.Code.Disabled {
@@ -108,7 +113,7 @@ func sessionLimits(c config.CodeSessions) session.Limits {
 
 func codeConfig(c config.Code) code.Config {
 	return code.Config{
-		Host: c.Host, Default: executionLimits(c.Default), Max: executionLimits(c.Max), Parallel: c.Parallel, Image: c.Image,
+		Host: c.Host, Default: executionLimits(c.Default), Max: executionLimits(c.Max), Parallel: c.Parallel,
 	}
 }
 

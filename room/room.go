@@ -90,9 +90,10 @@ type Options struct {
 	// a sandbox of our own.
 	Helper string
 	// Guest runs programs inside sandboxes, Helper if it is empty; Drivers
-	// start the sandboxes. The drivers process and host are always there.
+	// makes those drivers that start them in engines from outside; nil makes
+	// none. The drivers process and host are always there.
 	Guest   Guest
-	Drivers []sandbox.Driver
+	Drivers func(Runtimes) []sandbox.Driver
 	// Receipts takes a line for each call where the config says that receipts
 	// are logged to stdout; nil takes none.
 	Receipts io.Writer

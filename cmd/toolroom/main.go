@@ -56,6 +56,7 @@ func program() cli.Program {
 		Version:    versionOf(debug.ReadBuildInfo),
 		Helper:     self,
 		Guest:      findGuest(self),
+		Drivers:    drivers,
 		Open:       room.Open,
 	}
 }

@@ -43,7 +43,7 @@ type Program struct {
 	// Helper, Guest and Drivers are what programs run with; see [room.Options].
 	Helper  string
 	Guest   room.Guest
-	Drivers []sandbox.Driver
+	Drivers func(room.Runtimes) []sandbox.Driver
 
 	// Open opens the room that commands work on: [room.Open], or a function
 	// that puts tools of its own into it.

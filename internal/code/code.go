@@ -52,8 +52,6 @@ type Config struct {
 	Default, Max toolroom.ExecutionLimits
 	// Parallel is how many tool calls of one program may run at once (10).
 	Parallel int
-	// Image is the image or root file system of drivers that need one.
-	Image string
 	// ShownOutput is how many bytes of stdout and stderr a result shows
 	// (16,384 each).
 	ShownOutput int
@@ -178,12 +176,9 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 			},
 		},
 		Sandbox: sandbox.Spec{
-			Profile: sandbox.Profile(r.Profile), Guest: s.o.Guest, Args: s.o.GuestArgs, Image: s.o.Config.Image, BestEffort: r.BestEffort,
+			Profile: sandbox.Profile(r.Profile), Guest: s.o.Guest, Args: s.o.GuestArgs, Image: r.Image, BestEffort: r.BestEffort,
 			Limits: sandbox.Limits{Wall: limits.Wall, CPU: limits.CPU, CPUs: r.CPUs, Memory: limits.Memory, PIDs: limits.PIDs, Disk: limits.Disk},
 		},
-	}
-	if r.Image != "" {
-		job.Sandbox.Image = r.Image
 	}
 	if job.Sandbox.Profile == "" {
 		job.Sandbox.Profile = sandbox.Standard
@@ -191,6 +186,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State
 	}
+	_, job.Sandbox.Runtime = splitRuntime(r.Runtime)
 	candidates, err := s.candidates(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation)})
 	if err != nil {
 		return nil, err

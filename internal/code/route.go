@@ -40,16 +40,23 @@ func (n need) check(name string, p sandbox.Probe) error {
 	return e.WithHint("choose another runtime (toolroom doctor shows what each has), or see which rule asks for it: toolroom policy explain %s", Tool)
 }
 
+// splitRuntime takes docker/runsc apart: the driver, and the runtime below it.
+func splitRuntime(name string) (driver, below string) {
+	driver, below, _ = strings.Cut(name, "/")
+	return driver, below
+}
+
 // candidates are the engines to try, in their order; never none. An engine or a
 // runtime that is named is the only one.
 func (s *Service) candidates(ctx context.Context, r *Request, n need) ([]candidate, error) {
 	name := r.Engine
-	if r.Runtime != "" {
-		if name != "" && name != "auto" && name != r.Runtime {
+	runtime, _ := splitRuntime(r.Runtime)
+	if runtime != "" {
+		if name != "" && name != "auto" && name != runtime {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "engine %s and runtime %s are both named: a runtime brings its own interpreter", name, r.Runtime).
 				WithHint("name one of them")
 		}
-		name = r.Runtime
+		name = runtime
 	}
 	if name != "" && name != "auto" {
 		return s.named(ctx, r, name, n)
@@ -81,6 +88,9 @@ func (s *Service) candidates(ctx context.Context, r *Request, n need) ([]candida
 			why = fmt.Sprintf("the first available engine for %s (passed over: %s)", r.Language, strings.Join(missing, "; "))
 		}
 		list = append(list, candidate{e, why})
+		if slices.Contains(e.Languages(), "command") {
+			break // a guest with the real interpreter: what follows runs no more, and may be slow to probe
+		}
 	}
 	if len(list) == 0 && len(missing) == 0 && len(stateless) > 0 {
 		return nil, s.stateless(r.Language, stateless)

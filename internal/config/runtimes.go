@@ -1,13 +1,81 @@
 package config
 
+import (
+	"cmp"
+	"strings"
+)
+
 // Runtimes is the section "code.runtimes": what sandboxes need to know that are
-// not made by this machine alone.
+// not made by this machine alone. Image is code.image where it is empty.
 type Runtimes struct {
-	Remote  Remote  `yaml:"remote,omitempty"`
-	Proxmox Proxmox `yaml:"proxmox_lxc,omitempty"`
+	Docker     Docker     `yaml:"docker,omitempty"`
+	Containerd Containerd `yaml:"containerd,omitempty"`
+	Kata       Containerd `yaml:"kata,omitempty"`
+	GVisor     GVisor     `yaml:"gvisor,omitempty"`
+	Remote     Remote     `yaml:"remote,omitempty"`
+	Proxmox    Proxmox    `yaml:"proxmox_lxc,omitempty"`
+}
+
+// Docker says where the Docker engine or Podman is.
+type Docker struct {
+	// Host is unix:///path or tcp://host:port (DOCKER_HOST, and then
+	// unix:///var/run/docker.sock).
+	Host string `yaml:"host,omitempty"`
+	// Image is the default image, best with its digest.
+	Image string `yaml:"image,omitempty"`
+	// Pull is never (the default) or missing.
+	Pull string `yaml:"pull,omitempty"`
+	// Runtime is the engine's runtime, for example runsc (the engine's default).
+	Runtime string `yaml:"runtime,omitempty"`
+}
+
+// Containerd says where containerd is.
+type Containerd struct {
+	// Address of its socket (/run/containerd/containerd.sock).
+	Address string `yaml:"address,omitempty"`
+	// Namespace for images and containers (toolroom).
+	Namespace string `yaml:"namespace,omitempty"`
+	// Snapshotter (the daemon's default).
+	Snapshotter string `yaml:"snapshotter,omitempty"`
+	// Image is the default image.
+	Image string `yaml:"image,omitempty"`
+	// Runtime is runc (the default), runsc, or the name of a shim; kata has its
+	// own.
+	Runtime string `yaml:"runtime,omitempty"`
+}
+
+// GVisor says how runsc is started.
+type GVisor struct {
+	// Program is the path of runsc (that in the PATH).
+	Program string `yaml:"program,omitempty"`
+	// Platform is systrap (the default), ptrace or kvm.
+	Platform string `yaml:"platform,omitempty"`
+	// Root is the folder of a root file system (the programs of this machine).
+	Root string `yaml:"root,omitempty"`
+}
+
+// WithImages gives the runtimes with their images filled in.
+func (c Code) WithImages() Runtimes {
+	r := c.Runtimes
+	r.Docker.Image = cmp.Or(r.Docker.Image, c.Image)
+	r.Containerd.Image = cmp.Or(r.Containerd.Image, c.Image)
+	r.Kata.Image = cmp.Or(r.Kata.Image, c.Image)
+	return r
 }
 
 func (c check) runtimes(r Runtimes) {
+	if host := r.Docker.Host; host != "" && !strings.HasPrefix(host, "unix://") && !strings.HasPrefix(host, "tcp://") {
+		c.problem("code.runtimes.docker.host", "only unix:// and tcp:// are known", "over SSH, forward the socket: ssh -L /path/docker.sock:/var/run/docker.sock HOST")
+	}
+	if pull := r.Docker.Pull; pull != "" && pull != "never" && pull != "missing" {
+		c.problem("code.runtimes.docker.pull", pull+" is no policy", "write never or missing")
+	}
+	if r.Kata.Runtime != "" {
+		c.problem("code.runtimes.kata.runtime", "kata has a runtime of its own", "leave it out, or set code.runtimes.containerd.runtime")
+	}
+	if p := r.GVisor.Platform; p != "" && p != "systrap" && p != "ptrace" && p != "kvm" {
+		c.problem("code.runtimes.gvisor.platform", p+" is no platform of gVisor", "write systrap, ptrace or kvm")
+	}
 	c.remote("code.runtimes.remote", r.Remote)
 	c.proxmox("code.runtimes.proxmox_lxc", r.Proxmox)
 }

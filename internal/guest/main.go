@@ -14,6 +14,9 @@ const (
 	// RlimitEnv, if not empty, makes the guest limit memory and CPU time of the
 	// program by rlimits, because the driver cannot do better.
 	RlimitEnv = "TOOLROOM_RLIMIT"
+	// SeccompEnv, if it is hardened, makes the guest put that filter on itself
+	// and on all that it starts, where nobody has done so before.
+	SeccompEnv = "TOOLROOM_SECCOMP"
 )
 
 // MainArg makes a larger binary be the guest; toolroom-guest accepts it too.

@@ -41,6 +41,12 @@ func Main(args []string) int {
 		return 1
 	}
 	os.Unsetenv(TokenEnv)
+	if os.Getenv(SeccompEnv) == "hardened" {
+		if err := lockdown.Harden(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	if err := Serve(ctx, stream, Options{Token: token, Work: os.Getenv(WorkEnv)}); err != nil {

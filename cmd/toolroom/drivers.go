@@ -1,0 +1,27 @@
+package main
+
+import (
+	"cmp"
+	"os"
+
+	"github.com/toolroom/toolroom/internal/sandbox/docker"
+	"github.com/toolroom/toolroom/internal/sandbox/gvisor"
+	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// drivers makes the drivers of sandboxes in engines from outside. Package room
+// does not link them: they are large.
+func drivers(r room.Runtimes) []sandbox.Driver {
+	list := []sandbox.Driver{
+		gvisor.New(gvisor.Options{Program: r.GVisor.Program, Platform: r.GVisor.Platform, Root: r.GVisor.Root}),
+		docker.New(docker.Options{
+			Host:       cmp.Or(r.Docker.Host, os.Getenv("DOCKER_HOST")),
+			CertFolder: os.Getenv("DOCKER_CERT_PATH"),
+			Image:      r.Docker.Image,
+			Pull:       docker.Pull(r.Docker.Pull),
+			Runtime:    r.Docker.Runtime,
+		}),
+	}
+	return append(list, linuxDrivers(r)...)
+}

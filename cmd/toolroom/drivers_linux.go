@@ -1,0 +1,20 @@
+package main
+
+import (
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/sandbox/containerd"
+	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// linuxDrivers makes the drivers of engines that are on Linux alone.
+func linuxDrivers(r room.Runtimes) []sandbox.Driver {
+	return []sandbox.Driver{
+		containerd.New(containerdOptions(r.Containerd)),
+		containerd.NewKata(containerdOptions(r.Kata)),
+	}
+}
+
+func containerdOptions(c config.Containerd) containerd.Options {
+	return containerd.Options{Address: c.Address, Namespace: c.Namespace, Snapshotter: c.Snapshotter, Image: c.Image, Runtime: c.Runtime}
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package main
+
+import (
+	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// linuxDrivers makes none: this is not Linux.
+func linuxDrivers(room.Runtimes) []sandbox.Driver { return nil }

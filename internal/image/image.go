@@ -1,0 +1,162 @@
+// Package image makes the default image of sandboxes without a registry: Debian
+// packages, unpacked, with the guest. The same packages and the same guest give
+// the same bytes. The archive is an OCI image layout that also has the manifest
+// of `docker save`, so that docker load, ctr images import and skopeo take it.
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Name of the default image in engines.
+const Name = "localhost/toolroom:latest"
+
+// GuestPath is where the image has the guest's binary.
+const GuestPath = "/usr/local/bin/toolroom-guest"
+
+// Options of a build.
+type Options struct {
+	// Guest is the path of the static guest binary. Required.
+	Guest string
+	// Suite of Debian; bookworm if empty.
+	Suite string
+	// Packages beside those of the default image.
+	Packages []string
+	// Mirror that Debian is read from; empty asks the apt of this machine.
+	Mirror string
+	// Time is that of every file; 2023-11-14T22:13:20Z if zero.
+	Time time.Time
+	// Log is told what mmdebstrap says; nil discards it.
+	Log io.Writer
+}
+
+// packages of the default image: what runs Python and shell scripts.
+var packages = []string{"base-files", "busybox-static", "dash", "libc-bin", "python3"}
+
+// languages that an image of these packages can run.
+const languages = "python,shell"
+
+// hooks run in the unpacked tree. A root that is read-only could keep no
+// compiled Python, and would compile it anew in every run.
+var hooks = []string{
+	`PYTHONHASHSEED=0 chroot "$1" python3 -m compileall -q --invalidation-mode unchecked-hash /usr/lib/python3 /usr/lib/python3.*/`,
+	`chroot "$1" /bin/busybox --install -s /bin`,
+	`rm -rf "$1"/usr/share/doc "$1"/usr/share/man "$1"/usr/share/locale "$1"/var/cache "$1"/var/lib/apt "$1"/var/log "$1"/boot`,
+}
+
+var defaultTime = time.Unix(1_700_000_000, 0).UTC()
+
+// Build writes the image to w. An error is a [*toolroom.Error] that says what is
+// missing.
+func Build(ctx context.Context, w io.Writer, o Options) error {
+	return withTree(ctx, o, func(tree string) error {
+		layer, err := os.CreateTemp(filepath.Dir(tree), "layer-*.tar")
+		if err != nil {
+			return err
+		}
+		defer layer.Close()
+		if err := writeLayer(layer, tree, o); err != nil {
+			return err
+		}
+		return writeArchive(w, layer, o)
+	})
+}
+
+// Unpack writes the root file system of the image into folder, which must be
+// empty or not there yet: for gVisor without a daemon, and for microVMs. Files
+// belong to this user, or to root where root does it.
+func Unpack(ctx context.Context, folder string, o Options) error {
+	return withTree(ctx, o, func(tree string) error { return unpackLayer(tree, folder, o) })
+}
+
+// withTree has mmdebstrap make the tree, as a tar, and gives it to use.
+func withTree(ctx context.Context, o Options, use func(tree string) error) error {
+	o = o.withDefaults()
+	program, err := findProgram()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(o.Guest); err != nil {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest for the image is missing: %w", err).
+			WithHint("build it with `make build`, which puts toolroom-guest beside toolroom")
+	}
+	work, err := os.MkdirTemp("", "toolroom-image-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	// mmdebstrap makes a user namespace where it is not root, and must get in.
+	if err := os.Chmod(work, 0o755); err != nil {
+		return err
+	}
+	tree := filepath.Join(work, "tree.tar")
+	args := []string{
+		"--variant=extract", "--format=tar", "--quiet",
+		"--include=" + strings.Join(slices.Concat(packages, o.Packages), ","),
+	}
+	for _, hook := range hooks {
+		args = append(args, "--extract-hook="+hook)
+	}
+	args = append(args, o.Suite, tree)
+	if o.Mirror != "" {
+		args = append(args, o.Mirror)
+	}
+	var said strings.Builder
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", o.Time.Unix()))
+	cmd.Stdout, cmd.Stderr = io.Discard, io.MultiWriter(&said, o.Log)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes what it has made
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return toolroom.Errorf(toolroom.CodeCancelled, "the build of the image was stopped: %w", ctx.Err())
+		}
+		return toolroom.Errorf(toolroom.CodeExecutionFailed, "mmdebstrap: %w: %s", err, lastLines(said.String())).
+			WithHint("it needs a Debian mirror (--mirror), space in %s, and to be root or to have user namespaces", os.TempDir())
+	}
+	return use(tree)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Suite == "" {
+		o.Suite = "bookworm"
+	}
+	if o.Time.IsZero() {
+		o.Time = defaultTime
+	}
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	return o
+}
+
+func findProgram() (string, error) {
+	if runtime.GOOS != "linux" {
+		return "", toolroom.Errorf(toolroom.CodeUnsupported, "images are built on Linux, and this is %s", runtime.GOOS).
+			WithHint("build it on Linux with `toolroom image build --output image.tar`, and load the file here")
+	}
+	program, err := exec.LookPath("mmdebstrap")
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", toolroom.Errorf(toolroom.CodeUnsupported, "mmdebstrap, which unpacks Debian packages, is not installed").
+			WithHint("apt-get install mmdebstrap")
+	}
+	return program, err
+}
+
+// lastLines is the end of what a program said, on one line.
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-3):], "; ")
+}

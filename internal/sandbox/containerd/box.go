@@ -1,0 +1,149 @@
+//go:build linux
+
+package containerd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"sync"
+	"syscall"
+
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/errdefs"
+
+	"github.com/toolroom/toolroom/internal/sandbox/tail"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// box is one container.
+type box struct {
+	driver    *Driver
+	container containerd.Container
+	task      containerd.Task
+	isolation string
+	held      map[sandbox.Limit]string
+
+	io     *cio.DirectIO
+	stderr tail.Tail
+	ended  chan struct{}
+	code   int
+
+	killing sync.Mutex
+}
+
+// run starts the guest, with its streams in FIFOs of ours.
+func (b *box) run(ctx context.Context) error {
+	task, err := b.container.NewTask(ctx, func(id string) (cio.IO, error) {
+		fifos, err := cio.NewFIFOSetInDir("", id, false)
+		if err != nil {
+			return nil, err
+		}
+		b.io, err = cio.NewDirectIO(context.WithoutCancel(ctx), fifos)
+		return b.io, err
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.watch(ctx, task); err != nil {
+		return err
+	}
+	go io.Copy(&b.stderr, b.io.Stderr)
+	return task.Start(ctx)
+}
+
+// watch makes task the box's, and waits for its end.
+func (b *box) watch(ctx context.Context, task containerd.Task) error {
+	b.task = task
+	exit, err := task.Wait(b.driver.within(context.WithoutCancel(ctx)))
+	if err != nil {
+		return err
+	}
+	b.ended = make(chan struct{})
+	go func() {
+		defer close(b.ended)
+		status := <-exit
+		b.code = int(status.ExitCode())
+	}()
+	return nil
+}
+
+func (b *box) Stream() io.ReadWriteCloser { return stream{b.io} }
+
+type stream struct{ io *cio.DirectIO }
+
+func (s stream) Read(p []byte) (int, error)  { return s.io.Stdout.Read(p) }
+func (s stream) Write(p []byte) (int, error) { return s.io.Stdin.Write(p) }
+func (s stream) Close() error                { return errors.Join(s.io.Stdin.Close(), s.io.Stdout.Close()) }
+
+func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
+	select {
+	case <-b.ended:
+	case <-ctx.Done():
+		return sandbox.Exit{}, context.Cause(ctx)
+	}
+	exit := sandbox.Exit{Code: b.code, Stderr: b.stderr.String()}
+	if b.code > 128 && b.code < 128+65 {
+		exit.Signal = syscall.Signal(b.code - 128).String()
+	}
+	return exit, nil
+}
+
+// Kill ends the task and removes it, the container and its snapshot.
+func (b *box) Kill(ctx context.Context) error {
+	b.killing.Lock()
+	defer b.killing.Unlock()
+	ctx = b.driver.within(ctx)
+	var errs []error
+	if b.task != nil {
+		if err := b.killTask(ctx); ignoreNotFound(err) != nil {
+			errs = append(errs, err)
+		} else {
+			b.task = nil
+		}
+	}
+	if b.io != nil {
+		b.io.Cancel()
+		b.io.Close()
+	}
+	if b.container != nil {
+		if err := b.container.Delete(ctx, containerd.WithSnapshotCleanup); ignoreNotFound(err) != nil {
+			errs = append(errs, err)
+		} else {
+			b.container = nil
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// killTask ends the task and removes it. A task that ends by itself at the same
+// time makes the signal fail, in words that every runtime has its own of; what
+// counts is that it has ended.
+func (b *box) killTask(ctx context.Context) error {
+	killed := b.task.Kill(ctx, syscall.SIGKILL)
+	if b.ended != nil {
+		select {
+		case <-b.ended:
+		case <-ctx.Done():
+			return errors.Join(killed, context.Cause(ctx))
+		}
+	}
+	_, err := b.task.Delete(ctx)
+	return err
+}
+
+func ignoreNotFound(err error) error {
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// Usage is not known: a task that has ended has none any more.
+func (b *box) Usage() sandbox.Usage { return sandbox.Usage{} }
+
+func (b *box) Isolation() string { return b.isolation }
+
+func (b *box) Held() map[sandbox.Limit]string { return maps.Clone(b.held) }

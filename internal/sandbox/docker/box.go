@@ -1,0 +1,116 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/toolroom/toolroom/internal/sandbox/tail"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// box is one container.
+type box struct {
+	engine    *engine
+	id        string
+	isolation string
+	held      map[sandbox.Limit]string
+
+	conn   net.Conn
+	out    *io.PipeReader
+	stderr tail.Tail
+}
+
+// attach connects to the guest's streams, before it starts, so that nothing of
+// them is lost.
+func (b *box) attach(ctx context.Context) error {
+	attached, err := b.engine.ContainerAttach(ctx, b.id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return err
+	}
+	b.conn = attached.Conn
+	read, write := io.Pipe()
+	b.out = read
+	go func() {
+		// The engine sends both outputs on the one connection.
+		_, err := stdcopy.StdCopy(write, &b.stderr, attached.Reader)
+		write.CloseWithError(err) // nil is the end of the stream
+	}()
+	return nil
+}
+
+func (b *box) Stream() io.ReadWriteCloser { return stream{b} }
+
+type stream struct{ b *box }
+
+func (s stream) Read(p []byte) (int, error)  { return s.b.out.Read(p) }
+func (s stream) Write(p []byte) (int, error) { return s.b.conn.Write(p) }
+
+func (s stream) Close() error {
+	s.b.close()
+	return nil
+}
+
+// close ends the connection, and what reads from it.
+func (b *box) close() {
+	if b.conn != nil {
+		b.conn.Close()
+		b.out.Close()
+	}
+}
+
+func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
+	wait := b.engine.ContainerWait(ctx, b.id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	exit := sandbox.Exit{}
+	select {
+	case r := <-wait.Result:
+		exit.Code = int(r.StatusCode)
+	case err := <-wait.Error:
+		return exit, err
+	}
+	exit.Stderr = b.stderr.String()
+	if exit.Code > 128 && exit.Code < 128+65 {
+		exit.Signal = syscall.Signal(exit.Code - 128).String()
+	}
+	inspected, err := b.engine.ContainerInspect(ctx, b.id, client.ContainerInspectOptions{})
+	if err == nil && inspected.Container.State != nil {
+		exit.OOM = inspected.Container.State.OOMKilled
+	}
+	return exit, nil
+}
+
+// Kill removes the container, which ends all that runs in it.
+func (b *box) Kill(ctx context.Context) error {
+	b.close()
+	_, err := b.engine.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if err == nil || cerrdefs.IsNotFound(err) {
+		return nil
+	}
+	if cerrdefs.IsConflict(err) { // somebody else is removing it: until then it is there
+		wait := b.engine.ContainerWait(ctx, b.id, client.ContainerWaitOptions{Condition: container.WaitConditionRemoved})
+		select {
+		case <-wait.Result:
+			return nil
+		case werr := <-wait.Error:
+			if cerrdefs.IsNotFound(werr) {
+				return nil
+			}
+			err = errors.Join(err, werr)
+		}
+	}
+	return err
+}
+
+// Usage is not known: a container that has ended has none any more.
+func (b *box) Usage() sandbox.Usage { return sandbox.Usage{} }
+
+func (b *box) Isolation() string { return b.isolation }
+
+func (b *box) Held() map[sandbox.Limit]string { return b.held }

@@ -1,0 +1,196 @@
+// Package gvisor is the sandbox driver that starts gVisor itself, without a
+// daemon: runsc runs one bundle per guest, whose stdin and stdout are the
+// bridge.
+package gvisor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/sandbox/oci"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Options of a driver.
+type Options struct {
+	// Program is runsc; it is looked for in the PATH if empty.
+	Program string
+	// Platform is systrap (the default), ptrace or kvm.
+	Platform string
+	// Root is the folder of a root file system, as `toolroom image build --root`
+	// makes it; empty is the programs and libraries of this machine, and none of
+	// its data.
+	Root string
+	// Work is the folder for bundles; the system's folder for temporary files if
+	// empty.
+	Work string
+}
+
+// Driver starts guests under runsc. Make one with [New].
+type Driver struct {
+	o Options
+
+	// What boot found out, once it was tried: the path of runsc, whether it can
+	// make cgroups here, and why nothing boots.
+	mu             sync.Mutex
+	program        string
+	cgroups, tried bool
+	failure        error
+}
+
+// New makes a driver.
+func New(o Options) *Driver {
+	if o.Platform == "" {
+		o.Platform = "systrap"
+	}
+	if o.Work == "" {
+		o.Work = os.TempDir()
+	}
+	return &Driver{o: o}
+}
+
+// Name is gvisor.
+func (d *Driver) Name() string { return "gvisor" }
+
+// minPIDs is how many host threads runsc itself needs; they count as the
+// guest's.
+const minPIDs = 64
+
+// Start makes a bundle and runs it.
+func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	if len(s.Egress) > 0 && !s.BestEffort {
+		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "gVisor has a network or none, and cannot keep to hosts").
+			WithHint("leave the list of hosts out, or accept best effort")
+	}
+	if s.Limits.PIDs > 0 && s.Limits.PIDs < minPIDs {
+		if !s.BestEffort {
+			return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "gVisor cannot hold %d processes: %d of its own threads count too", s.Limits.PIDs, minPIDs).
+				WithHint("ask for %d or more, choose another runtime, or accept best effort", minPIDs)
+		}
+		s.Limits.PIDs = minPIDs
+	}
+	if s.Image != "" && s.Image != d.o.Root {
+		// A folder of this machine that a program chooses could be any, / among them.
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the root file system of gvisor").
+			WithHint("set code.runtimes.gvisor.root, or use docker/runsc with an image")
+	}
+	if err := d.boot(ctx); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, unavailable("the start was stopped", context.Cause(ctx))
+	}
+	b, err := d.start(s)
+	if err != nil {
+		return nil, unavailable("runsc cannot be started", err)
+	}
+	return b, nil
+}
+
+func unavailable(what string, err error) error {
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: %s: %w", what, err).WithHint("toolroom doctor shows what is missing")
+}
+
+// start runs a bundle for s, with cgroups where they can be made.
+func (d *Driver) start(s sandbox.Spec) (_ *box, err error) {
+	key := strings.ToLower(rand.Text())
+	b := &box{driver: d, id: idPrefix + key, held: d.held(s.Profile)}
+	b.folder = filepath.Join(d.o.Work, folderPrefix+proc.Owner()+"-"+key)
+	if err := os.Mkdir(b.folder, 0o711); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(b.folder))
+		}
+	}()
+	// The sandbox's processes are nobody, and must get in.
+	if err := os.Chmod(b.folder, 0o711); err != nil {
+		return nil, err
+	}
+	o := oci.Options{ID: b.id, Root: d.o.Root}
+	if o.Root == "" {
+		o.Root = filepath.Join(b.folder, "root")
+		if o.Mounts, err = systemRoot(o.Root); err != nil {
+			return nil, err
+		}
+	}
+	config, err := json.Marshal(oci.Spec(s, o))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(b.folder, "config.json"), config, 0o600); err != nil {
+		return nil, err
+	}
+	b.network = "none"
+	if s.Profile == sandbox.Dev {
+		b.network = "host"
+	}
+	b.process, err = proc.Start(proc.Spec{
+		Command: d.program, Args: append(b.flags(), "run", "--bundle", b.folder, b.id),
+		Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: b.folder, Owner: proc.Owner(), Stderr: &b.stderr,
+	})
+	return b, err
+}
+
+// flags are what every call of runsc for this box begins with.
+func (b *box) flags() []string {
+	flags := []string{
+		"--root", filepath.Join(b.folder, "state"), "--platform=" + b.driver.o.Platform, "--network=" + b.network,
+		"--overlay2=root:memory", // what dev writes must not end up in the root that all share
+	}
+	if os.Geteuid() != 0 {
+		flags = append(flags, "--rootless")
+	}
+	if !b.driver.cgroups {
+		flags = append(flags, "--ignore-cgroups")
+	}
+	return flags
+}
+
+// A bundle's folder is named after its owner and the key of its container, whose
+// id is idPrefix and the key.
+const (
+	folderPrefix = "toolroom-gvisor-"
+	idPrefix     = "toolroom-gvisor-"
+)
+
+// sweep removes the bundles, sandboxes and cgroups of processes that have died.
+func (d *Driver) sweep(ctx context.Context) {
+	folders, _ := filepath.Glob(filepath.Join(d.o.Work, folderPrefix+"*"))
+	for _, folder := range folders {
+		name := strings.TrimPrefix(filepath.Base(folder), folderPrefix)
+		end := strings.LastIndexByte(name, '-')
+		if end < 0 || proc.Alive(name[:end]) {
+			continue
+		}
+		id := idPrefix + name[end+1:]
+		_ = exec.CommandContext(ctx, d.program, "--root", filepath.Join(folder, "state"), "delete", "--force", id).Run()
+		if removeCgroups(ctx, id) == nil {
+			os.RemoveAll(folder)
+		}
+	}
+}
+
+// find looks for runsc.
+func (d *Driver) find() (string, error) {
+	name := d.o.Program
+	if name == "" {
+		name = "runsc"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%s is not there", name)
+	}
+	return filepath.Abs(path)
+}

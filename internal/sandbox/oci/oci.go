@@ -1,0 +1,173 @@
+// Package oci says in the words of the OCI runtime specification what a sandbox
+// is to be, for the drivers that hand such a bundle to a runtime.
+package oci
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Options are what drivers decide.
+type Options struct {
+	// ID of the container.
+	ID string
+	// Root is the path of the root file system, in the bundle or absolute.
+	Root string
+	// Mounts beside those that every container has.
+	Mounts []specs.Mount
+}
+
+const (
+	guestPath  = "/run/toolroom-guest"
+	workFolder = "/work"
+	searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	nobody     = 65534
+)
+
+// What a container gets that asks for nothing, as the process driver gives it.
+const (
+	defaultDisk   = 64 << 20
+	defaultPIDs   = 512
+	defaultInodes = 16384
+)
+
+// version is the oldest specification that has all that is used here, so that
+// older runtimes take it.
+const version = "1.0.2"
+
+// Spec is the container for a guest.
+func Spec(s sandbox.Spec, o Options) *specs.Spec {
+	spec := &specs.Spec{
+		Version:     version,
+		Hostname:    "toolroom",
+		Root:        &specs.Root{Path: o.Root, Readonly: true},
+		Annotations: mark.Labels(s.Run),
+		Process: &specs.Process{
+			Args:            append([]string{guestPath}, s.Args...),
+			Env:             slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, s.Env),
+			Cwd:             workFolder,
+			User:            specs.User{UID: nobody, GID: nobody},
+			Capabilities:    &specs.LinuxCapabilities{},
+			NoNewPrivileges: true,
+			Rlimits:         rlimits(s.Limits),
+		},
+		Mounts: slices.Concat(o.Mounts, mounts(s)),
+		Linux: &specs.Linux{
+			Namespaces: []specs.LinuxNamespace{
+				{Type: specs.PIDNamespace},
+				{Type: specs.IPCNamespace},
+				{Type: specs.UTSNamespace},
+				{Type: specs.MountNamespace},
+				{Type: specs.CgroupNamespace},
+				{Type: specs.NetworkNamespace},
+			},
+			CgroupsPath:   "/" + o.ID,
+			Resources:     resources(s.Limits),
+			MaskedPaths:   slices.Clone(masked),
+			ReadonlyPaths: slices.Clone(readonly),
+		},
+	}
+	switch s.Profile {
+	case sandbox.Dev:
+		dev(spec)
+	case sandbox.Hardened:
+		spec.Process.Env = append(spec.Process.Env, guest.SeccompEnv+"=hardened")
+	}
+	return spec
+}
+
+// dev opens the network of the host and the root, for root with what installing
+// packages takes.
+func dev(spec *specs.Spec) {
+	spec.Root.Readonly = false
+	spec.Process.User = specs.User{}
+	capabilities := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID"}
+	spec.Process.Capabilities = &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities, Permitted: capabilities}
+	spec.Linux.Namespaces = slices.DeleteFunc(spec.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace })
+	if _, err := os.Stat("/etc/resolv.conf"); err == nil {
+		spec.Mounts = append(spec.Mounts, specs.Mount{Destination: "/etc/resolv.conf", Type: "bind", Source: "/etc/resolv.conf", Options: []string{"bind", "ro"}})
+	}
+}
+
+func mounts(s sandbox.Spec) []specs.Mount {
+	disk := s.Limits.Disk
+	if disk == 0 {
+		disk = defaultDisk
+	}
+	shm := disk / 8 // both can be written to, so they share what is allowed
+	tmpfs := func(target, mode string, size int64, more ...string) specs.Mount {
+		options := append([]string{"nosuid", "nodev", "mode=" + mode, fmt.Sprintf("size=%d", size), fmt.Sprintf("nr_inodes=%d", defaultInodes)}, more...)
+		return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
+	}
+	return []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
+		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
+		tmpfs("/dev/shm", "1777", shm, "noexec"),
+		tmpfs(workFolder, "0700", disk-shm, fmt.Sprintf("uid=%d", nobody), fmt.Sprintf("gid=%d", nobody)),
+		{Destination: guestPath, Type: "bind", Source: s.Guest, Options: []string{"bind", "ro", "nosuid", "nodev"}},
+	}
+}
+
+func rlimits(l sandbox.Limits) []specs.POSIXRlimit {
+	list := []specs.POSIXRlimit{
+		{Type: "RLIMIT_NOFILE", Soft: 1024, Hard: 1024},
+		{Type: "RLIMIT_CORE"},
+	}
+	if l.CPU > 0 {
+		seconds := uint64((l.CPU + time.Second - 1) / time.Second)
+		list = append(list, specs.POSIXRlimit{Type: "RLIMIT_CPU", Soft: seconds, Hard: seconds + 1})
+	}
+	return list
+}
+
+func resources(l sandbox.Limits) *specs.LinuxResources {
+	pids := int64(l.PIDs)
+	if pids == 0 {
+		pids = defaultPIDs
+	}
+	r := &specs.LinuxResources{
+		Devices: []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}},
+		Pids:    &specs.LinuxPids{Limit: &pids},
+	}
+	if l.Memory > 0 {
+		r.Memory = &specs.LinuxMemory{Limit: &l.Memory}
+		if limitsSwap() {
+			r.Memory.Swap = &l.Memory // memory and swap together: no swap besides
+		}
+	}
+	if l.CPUs > 0 {
+		period, quota := uint64(100_000), int64(l.CPUs*100_000)
+		r.CPU = &specs.LinuxCPU{Period: &period, Quota: &quota}
+	}
+	return r
+}
+
+// limitsSwap tells whether the memory controller counts swap too, which a kernel
+// can leave out.
+func limitsSwap() bool {
+	for _, file := range []string{"/sys/fs/cgroup/cgroup.controllers", "/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"} {
+		if _, err := os.Stat(file); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// masked and readonly are those of the Docker engine.
+var (
+	masked = []string{
+		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+		"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
+	}
+	readonly = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+)

@@ -1,0 +1,89 @@
+//go:build integration
+
+package runtimes
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/sandbox/gvisor"
+	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest"
+)
+
+func TestGVisorPassesTheSuite(t *testing.T) {
+	program(t, "runsc", "gvisor.dev/gvisor/runsc")
+	for name, root := range map[string]string{"with the programs of this machine": "", "with a root of its own": made.root} {
+		t.Run(name, func(t *testing.T) {
+			work := folder(t)
+			d := gvisor.New(gvisor.Options{Work: work, Root: root})
+			sandboxtest.Run(t, sandboxtest.Options{
+				New:       func(*testing.T) sandbox.Driver { return d },
+				Guest:     made.guest,
+				Languages: []string{"python", "shell"},
+				Leftovers: func(t *testing.T) []string {
+					left, err := filepath.Glob(filepath.Join(work, "*"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					cgroups, err := filepath.Glob("/sys/fs/cgroup/*/toolroom-gvisor-*")
+					if err != nil {
+						t.Fatal(err)
+					}
+					return append(left, cgroups...)
+				},
+			})
+		})
+	}
+}
+
+func TestWhatADeadProcessLeftOfGVisorIsRemoved(t *testing.T) {
+	t.Parallel()
+	program(t, "runsc", "gvisor.dev/gvisor/runsc")
+	work := folder(t)
+	left := filepath.Join(work, "toolroom-gvisor-"+deadOwner(t)+"-1234")
+	if err := os.MkdirAll(filepath.Join(left, "state"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if p := gvisor.New(gvisor.Options{Work: work}).Probe(t.Context()); p.State != sandbox.Available {
+		t.Fatalf("%+v", p)
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Errorf("%s is still there", left)
+	}
+}
+
+func TestGVisorSaysWhyItCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	program(t, "runsc", "gvisor.dev/gvisor/runsc")
+	for _, tt := range []struct {
+		name    string
+		options gvisor.Options
+		reason  string
+	}{
+		{"no runsc", gvisor.Options{Program: "/no/such/runsc"}, "is not there"},
+		{"no such platform", gvisor.Options{Platform: "steam"}, "does not boot"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.options.Work = folder(t)
+			d := gvisor.New(tt.options)
+			if p := d.Probe(t.Context()); p.State != sandbox.Unsupported || !strings.Contains(p.Reason, tt.reason) || p.Fix == "" {
+				t.Errorf("the probe said %+v", p)
+			}
+			if _, err := d.Start(t.Context(), sandbox.Spec{Guest: made.guest}); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
+				t.Errorf("the start said %v", err)
+			}
+		})
+	}
+	d := gvisor.New(gvisor.Options{Work: folder(t)})
+	if _, err := d.Start(t.Context(), sandbox.Spec{Guest: made.guest, Limits: sandbox.Limits{PIDs: 20}}); toolroom.CodeOf(err) != toolroom.CodeLimitNotEnforceable {
+		t.Errorf("twenty processes: %v", err)
+	}
+	if _, err := d.Start(t.Context(), sandbox.Spec{Guest: made.guest, Image: "/"}); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+		t.Errorf("the root of this machine: %v", err)
+	}
+}
