@@ -3,13 +3,17 @@ package room
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/engine/monty"
 	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/lockdown"
 	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/internal/session"
@@ -75,6 +79,9 @@ func (r *Room) openCode(ctx context.Context) error {
 		}
 	}
 	if g := r.o.Guest; g.Path != "" {
+		r.engines = append(r.engines, monty.New(monty.Options{
+			Find: r.findMonty, Init: slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg}),
+		}))
 		r.engines = append(r.engines, hosted.New(process.New(g.Path, g.Args)))
 	}
 	for _, d := range r.o.Drivers {
@@ -97,6 +104,13 @@ func (r *Room) openCode(ctx context.Context) error {
 
 func sessionLimits(c config.CodeSessions) session.Limits {
 	return session.Limits{Sessions: c.Entries, Bytes: c.Bytes, Total: c.TotalBytes, Idle: c.Idle}
+}
+
+// findMonty finds the worker of the engine py-lite, which is not a part of this
+// binary.
+func (r *Room) findMonty() (string, error) {
+	searchPath, _ := r.lookupEnv("PATH")
+	return install.Monty().Find(r.home, searchPath)
 }
 
 func codeConfig(c config.Code) code.Config {

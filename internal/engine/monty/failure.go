@@ -77,8 +77,13 @@ func (r *run) details(args []any) any {
 		more, _ = bridge.FromJSON(raw)
 	}
 	return protocol.Instance{ID: r.names.keep(nil), Class: known.class, Attrs: bridge.Map{
-		{Key: "code", Value: string(e.Code)}, {Key: "phase", Value: string(e.Phase)}, {Key: "tool", Value: e.Tool},
-		{Key: "retryable", Value: e.Retryable}, {Key: "hint", Value: e.Hint}, {Key: "message", Value: e.Message}, {Key: "details", Value: more},
+		{Key: "code", Value: string(e.Code)},
+		{Key: "phase", Value: string(e.Phase)},
+		{Key: "tool", Value: e.Tool},
+		{Key: "retryable", Value: e.Retryable},
+		{Key: "hint", Value: e.Hint},
+		{Key: "message", Value: e.Message},
+		{Key: "details", Value: more},
 	}}
 }
 

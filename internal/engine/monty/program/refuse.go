@@ -1,6 +1,7 @@
 package program
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -60,7 +61,8 @@ func (s *script) refuse(p bridge.Program, awaits bool) *problem {
 			}
 		}
 		if what != "" {
-			return &problem{t.start, what + " is not in the part of Python that Monty runs"}
+			line, _ := position(s.source, t.start)
+			return &problem{t.start, fmt.Sprintf("%s, in line %d, is not in the part of Python that Monty runs", what, line)}
 		}
 	}
 	return nil

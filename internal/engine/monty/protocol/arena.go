@@ -269,12 +269,11 @@ func (all values) readPair(body []byte) (p Pair, err error) {
 
 func (all values) object(body []byte) (Object, error) {
 	var o Object
+	var index uint64
 	err := fields(body, func(number protowire.Number, n uint64, b []byte) (err error) {
 		switch number {
 		case 1:
-			var class any
-			class, err = all.at(n)
-			o.Class, _ = class.(Class)
+			index = n
 		case 2:
 			err = readID(b, &o.ID)
 		case 3:
@@ -282,6 +281,11 @@ func (all values) object(body []byte) (Object, error) {
 		}
 		return err
 	})
+	if err != nil {
+		return o, err
+	}
+	class, err := all.at(index)
+	o.Class, _ = class.(Class)
 	return o, err
 }
 
