@@ -155,6 +155,9 @@ func (r *run) question(e protocol.Event) (q *question, now protocol.Answer) {
 	if t := r.names.tools[e.Name]; t != nil {
 		return r.tool(t, args, kwargs)
 	}
+	if id, ok := strings.CutPrefix(e.Name, functionPrefix); ok { // of an earlier run of the session
+		return r.tool(&bridge.Tool{ID: id, Path: strings.Split(id, ":"), Open: true}, args, kwargs)
+	}
 	return r.function(e, args, kwargs)
 }
 

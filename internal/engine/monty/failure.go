@@ -100,10 +100,10 @@ func (r *run) outcome(e protocol.Event) *bridge.Outcome {
 			out.Failure = r.ready.Forgotten()
 			break
 		}
-		var err error
 		t := taking{r.names, maxPieces}
-		if out.Value, err = t.value(e.Value, "value", 0); err != nil {
-			out.Failure = &bridge.Failure{Kind: bridge.FailValue, Message: err.Error(), File: r.p.Name}
+		var m *misfit
+		if out.Value, m = t.value(e.Value, 0); m != nil {
+			out.Failure = &bridge.Failure{Kind: bridge.FailValue, Message: m.at("value").Error(), File: r.p.Name}
 		}
 	}
 	return out

@@ -134,7 +134,7 @@ func (r *run) command(v bridge.Value) any {
 		return r.give(v)
 	}
 	attrs := slices.DeleteFunc(slices.Clone(m), func(m bridge.Member) bool { return m.Key != program.Identifier(m.Key) })
-	return protocol.Instance{ID: r.names.keep(command{m}), Class: "CommandResult", Attrs: attrs}
+	return protocol.Instance{ID: r.names.keep(command{m}), Class: commandClass, Attrs: attrs}
 }
 
 func (c command) method(name string, args []bridge.Value) protocol.Answer {

@@ -14,12 +14,15 @@ import (
 // given.
 type names struct {
 	ready   *program.Ready
-	inputs  bridge.Map
 	root    *namespace // of all global names
 	objects map[protocol.ObjectID]any
+	given   []*namespace            // those that have an id
 	nonce   [8]byte                 // so that an object of an earlier run of the session is not taken for another
 	tools   map[string]*bridge.Tool // by the name of their function
 }
+
+// functionPrefix begins the name of the function that a tool is; its id follows.
+const functionPrefix = "tool "
 
 // namespace holds tools and further namespaces by name.
 type namespace struct {
@@ -85,9 +88,8 @@ var functions = map[string]bool{
 // store is the object artifacts or results.
 type store string
 
-// roots are the global names that the program mentions, as inputs: what is not
-// among them is looked up when it is met. They are given anew with each run,
-// since a session keeps what it was given before.
+// roots are the global names that the program mentions, as inputs; what is not
+// among them is looked up when it is met.
 func (n *names) roots() bridge.Map {
 	var m bridge.Map
 	for name, s := range n.root.children {
@@ -117,6 +119,7 @@ func (n *names) keep(object any) protocol.ObjectID {
 func (n *names) object(s *namespace) protocol.Instance {
 	if s.id == (protocol.ObjectID{}) {
 		s.id = n.keep(s)
+		n.given = append(n.given, s)
 	}
 	i := protocol.Instance{ID: s.id, Class: "tools " + strings.Join(s.path, ".")}
 	for name, c := range s.children {
@@ -127,9 +130,37 @@ func (n *names) object(s *namespace) protocol.Instance {
 	return i
 }
 
+// kept is a namespace that a session knows by its id.
+type kept struct {
+	ID   protocol.ObjectID
+	Path []string
+}
+
+// kept are the namespaces that the program has, for the next run of the session.
+func (n *names) kept() []kept {
+	var list []kept
+	for _, s := range n.given {
+		list = append(list, kept{s.id, s.path})
+	}
+	return list
+}
+
+// restore knows the namespaces of earlier runs again.
+func (n *names) restore(list []kept) {
+	for _, k := range list {
+		s := n.root
+		for _, part := range k.Path {
+			s = s.child(part)
+		}
+		s.id = k.ID
+		n.objects[k.ID] = s
+		n.given = append(n.given, s)
+	}
+}
+
 // function is a tool as a value of its own.
 func (n *names) function(t *bridge.Tool) protocol.Function {
-	name := "tool " + t.ID
+	name := functionPrefix + t.ID
 	n.tools[name] = t
 	return protocol.Function{Name: name}
 }

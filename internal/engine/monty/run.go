@@ -101,11 +101,12 @@ func (r *run) begin() (list []protocol.Request, answers int, err error) {
 	session := protocol.Session{Version: r.w.version, Memory: uint64(r.p.Limits.Memory), Duration: uint64(r.p.Limits.CPU) * 1000}
 	list = append(list, protocol.Configure(session))
 	if len(r.p.State) > 0 {
-		state, err := readState(r.p.State, r.w.version)
+		before, err := readState(r.p.State, r.w.version)
 		if err != nil {
 			return nil, 0, err
 		}
-		list = append(list, protocol.Load(state))
+		r.names.restore(before.Names)
+		list = append(list, protocol.Load(before.dump))
 	}
 	inputs := slices.Concat(r.names.roots(), r.p.Inputs)
 	return append(list, protocol.Feed(r.ready.Source, inputs)), len(list), nil

@@ -1,16 +1,22 @@
 package monty
 
 import (
-	"encoding/binary"
+	"bytes"
+	"encoding/json"
 	"fmt"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
 )
 
-// stateMagic begins the state of a session; the protocol's version follows, and
-// then what Monty dumped.
-const stateMagic = "toolroom py-lite\n"
+// state is what a session keeps between runs: the line of its head, and then
+// what Monty dumped.
+type state struct {
+	Engine   string
+	Protocol uint32
+	Names    []kept `json:",omitempty"`
+	dump     []byte
+}
 
 // dump asks for the state of the session.
 func (r *run) dump() ([]byte, error) {
@@ -24,19 +30,25 @@ func (r *run) dump() ([]byte, error) {
 	if e.Kind != protocol.DumpResult {
 		return nil, fmt.Errorf("the worker answered a dump with an event of kind %d", e.Kind)
 	}
-	state := binary.BigEndian.AppendUint32([]byte(stateMagic), r.w.version)
-	return append(state, e.State...), nil
+	head, err := json.Marshal(state{Engine: Name, Protocol: r.w.version, Names: r.names.kept()})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(head, '\n'), e.State...), nil
 }
 
-func readState(state []byte, version uint32) ([]byte, error) {
-	head := len(stateMagic) + 4
-	if len(state) < head || string(state[:len(stateMagic)]) != stateMagic {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is not one of the engine %s", Name).
+// readState reads the state of a session that this worker can go on from.
+func readState(text []byte, version uint32) (state, error) {
+	var s state
+	head, dump, found := bytes.Cut(text, []byte("\n"))
+	if !found || json.Unmarshal(head, &s) != nil || s.Engine != Name {
+		return s, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is not one of the engine %s", Name).
 			WithHint("begin a new session")
 	}
-	if kept := binary.BigEndian.Uint32(state[len(stateMagic):]); kept != version {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is of version %d of Monty's protocol, and the worker speaks %d", kept, version).
+	if s.Protocol != version {
+		return s, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is of version %d of Monty's protocol, and the worker speaks %d", s.Protocol, version).
 			WithHint("begin a new session")
 	}
-	return state[head:], nil
+	s.dump = dump
+	return s, nil
 }
