@@ -76,7 +76,7 @@ func (s *script) calls(known *tools) []call {
 		}
 		list = append(list, call{
 			path: path, tool: known.paths[strings.Join(path, ".")], at: s.tokens[i].start,
-			from: i, open: after, last: s.match(after), awaited: s.at(i - 1).is("await"),
+			from: i, open: after, last: s.pair[after], awaited: s.at(i - 1).is("await"),
 		})
 	}
 	return list
@@ -121,9 +121,6 @@ func (s *script) arguments(c call) string {
 	begin := true // of an argument
 	for i := c.open + 1; i < c.last; i++ {
 		t := s.tokens[i]
-		if t.depth != s.tokens[c.open].depth+1 {
-			continue
-		}
 		switch {
 		case begin && (t.is("*") || t.is("**")):
 			return "" // what is in there is known only when it runs
@@ -133,6 +130,9 @@ func (s *script) arguments(c call) string {
 			positional = true
 		}
 		begin = t.is(",")
+		if s.pair[i] > i && strings.ContainsAny(t.text, "([{") && t.kind == operator {
+			i = s.pair[i] // what is in brackets is of others
+		}
 	}
 	known := make([]string, 0, len(c.tool.Parameters))
 	for _, p := range c.tool.Parameters {

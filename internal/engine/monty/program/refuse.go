@@ -8,22 +8,26 @@ import (
 )
 
 // modules are those that Monty 1.4.0 has.
-const modules = ` __future__ asyncio base64 binascii bisect collections copy csv dataclasses datetime decimal functools hashlib itertools json math os
-pathlib posixpath random re sys time tomllib typing unicodedata `
+var modules = set(` __future__ asyncio base64 binascii bisect collections copy csv dataclasses datetime decimal functools hashlib itertools json math os
+pathlib posixpath random re sys time tomllib typing unicodedata`)
 
 // absent are the builtins of Python that Monty 1.4.0 has not.
-const absent = ` BaseExceptionGroup BlockingIOError BrokenPipeError BufferError BytesWarning ChildProcessError ConnectionAbortedError ConnectionError
+var absent = set(` BaseExceptionGroup BlockingIOError BrokenPipeError BufferError BytesWarning ChildProcessError ConnectionAbortedError ConnectionError
 ConnectionRefusedError ConnectionResetError DeprecationWarning EOFError EncodingWarning EnvironmentError ExceptionGroup FloatingPointError
 FutureWarning GeneratorExit IOError ImportWarning IndentationError InterruptedError PendingDeprecationWarning ProcessLookupError ReferenceError
 ResourceWarning RuntimeWarning StopAsyncIteration SyntaxWarning SystemError SystemExit TabError UnicodeError UnicodeTranslateError UnicodeWarning
 UserWarning Warning __build_class__ __builtins__ __import__ __loader__ aiter anext ascii breakpoint bytearray callable classmethod compile copyright
-credits delattr dir exit globals help input issubclass license memoryview object quit staticmethod super vars `
+credits delattr dir exit globals help input issubclass license memoryview object quit staticmethod super vars`)
 
 // idioms are the classes that a failed tool raises where nobody names ToolError.
-const idioms = ` LookupError ValueError PermissionError TimeoutError OSError NotADirectoryError `
+var idioms = set(` LookupError ValueError PermissionError TimeoutError OSError NotADirectoryError`)
 
-func among(list, name string) bool {
-	return strings.Contains(list, " "+name+" ") || strings.Contains(list, "\n"+name+" ") || strings.Contains(list, " "+name+"\n")
+func set(names string) map[string]bool {
+	m := map[string]bool{}
+	for name := range strings.FieldsSeq(names) {
+		m[name] = true
+	}
+	return m
 }
 
 // refuse finds what Monty would not run. What its own parser refuses is here so
@@ -53,7 +57,7 @@ func (s *script) refuse(p bridge.Program, awaits bool) *problem {
 				classes = append(classes, t.indent)
 			}
 			what = s.refuseWord(i, awaits)
-			if what == "" && catches && s.free(i) && among(idioms, t.text) {
+			if what == "" && catches && s.free(i) && idioms[t.text] {
 				what = "ToolError beside " + t.text
 			}
 			if what == "" && len(p.Stdin) > 0 && t.text == "stdin" {
@@ -90,21 +94,17 @@ func (s *script) refuseWord(i int, awaits bool) string {
 		return "sys." + s.at(i+2).text
 	case awaits && (t.text == "text" || t.text == "lines" || t.text == "json") && s.at(i-1).is(".") && next.is("(") && s.at(i-2).is(")") && s.awaitedCommand(i-2):
 		return "await of ." + t.text + "() of a command"
-	case among(absent, t.text) && s.free(i) && !s.rebound[t.text]:
+	case absent[t.text] && s.free(i) && !s.rebound[t.text]:
 		return t.text
 	}
 	return ""
 }
 
-// awaitedCommand tells whether the call that ends at i is of a command and not
-// in brackets with its await.
+// awaitedCommand tells whether the brackets that end at i are those of a call
+// of a tool, and not those around an await.
 func (s *script) awaitedCommand(i int) bool {
-	for j := i - 1; j >= 0; j-- {
-		if t := s.tokens[j]; t.is("(") && t.depth == s.tokens[i].depth {
-			return s.at(j-1).kind == word && s.at(j-2).is(".")
-		}
-	}
-	return false
+	open := s.pair[i]
+	return s.at(open-1).kind == word && s.at(open-2).is(".")
 }
 
 // refuseImport looks at the modules of an import.
@@ -118,7 +118,7 @@ func (s *script) refuseImport(i int) string {
 		case t.is("*"):
 			return "import *"
 		case t.kind == word && expect:
-			if !among(modules, t.text) {
+			if !modules[t.text] {
 				return "the module " + t.text
 			}
 			expect = false
