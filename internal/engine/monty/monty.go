@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -39,6 +40,9 @@ const Name = "py-lite"
 // Engine is the engine py-lite.
 type Engine struct {
 	pool *pool
+
+	mu     sync.Mutex
+	probed *sandbox.Probe // once it has found a worker
 }
 
 // New makes the engine. Nothing is started before the first run or probe.
@@ -66,20 +70,27 @@ func held() map[sandbox.Limit]string {
 	}
 }
 
-// Probe starts a worker, and keeps it for the first run.
+// Probe starts a worker, and keeps it for the first run. Once one has started it
+// is not asked again; before that, somebody may install one.
 func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.probed != nil {
+		return *e.probed
+	}
 	w, err := e.pool.acquire(ctx, "")
-	if errors.Is(err, os.ErrNotExist) {
-		return sandbox.Probe{State: sandbox.Unsupported, Reason: "the Monty worker is not installed", Fix: "toolroom setup engines"}
-	}
 	if err != nil {
-		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "toolroom setup engines"}
+		p := sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "toolroom setup engines"}
+		if errors.Is(err, os.ErrNotExist) {
+			p.Reason = "the Monty worker is not installed"
+		}
+		return p
 	}
-	isolation := w.isolation
+	e.probed = &sandbox.Probe{
+		State: sandbox.Available, Version: fmt.Sprintf("Monty, protocol %d", w.version), Isolation: w.isolation, Holds: held(), Languages: e.Languages(),
+	}
 	e.pool.release(w, true)
-	return sandbox.Probe{
-		State: sandbox.Available, Version: fmt.Sprintf("Monty, protocol %d", w.version), Isolation: isolation, Holds: held(), Languages: e.Languages(),
-	}
+	return *e.probed
 }
 
 // Close ends all workers, those of runs under way included.

@@ -49,20 +49,18 @@ func newStarter(o Options) starter {
 		}
 		ctx, cancel := context.WithTimeout(ctx, startTimeout)
 		defer cancel()
+		var why string // the oldest version is refused
 		for _, version := range versions {
 			w, refused, err := begin(ctx, l, path, version)
-			if err != nil {
+			switch {
+			case err != nil:
 				return nil, unavailable(err)
-			}
-			if w != nil {
+			case w != nil:
 				return w, nil
 			}
-			err = fmt.Errorf("%s: %s", path, refused)
-			if version == versions[len(versions)-1] {
-				return nil, unavailable(err)
-			}
+			why = refused
 		}
-		return nil, unavailable(fmt.Errorf("%s speaks no version of the protocol", path))
+		return nil, unavailable(fmt.Errorf("%s: %s", path, why))
 	}
 }
 

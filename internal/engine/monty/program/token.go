@@ -226,10 +226,12 @@ var operators = []string{"**=", "//=", ">>=", "<<=", "...", "->", ":=", "==", "!
 
 func (s *scanner) operator(start int) {
 	s.pos++
-	for _, op := range operators {
-		if strings.HasPrefix(s.source[start:], op) {
-			s.pos = start + len(op)
-			break
+	if s.pos < len(s.source) && strings.IndexByte("=*/<>.", s.source[s.pos]) >= 0 { // else it is alone
+		for _, op := range operators {
+			if strings.HasPrefix(s.source[start:], op) {
+				s.pos = start + len(op)
+				break
+			}
 		}
 	}
 	for s.pos < len(s.source) && !utf8.RuneStart(s.source[s.pos]) {
