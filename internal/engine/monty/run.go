@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/toolroom/toolroom"
@@ -72,7 +73,7 @@ func (r *run) run() (out *bridge.Outcome, well bool, err error) {
 		if err != nil {
 			return nil, false, r.gone(err)
 		}
-		if e.Kind != protocol.Ok {
+		if e.Kind != protocol.Ok && e.Kind != protocol.Complete {
 			return nil, false, refusedToBegin(e)
 		}
 	}
@@ -106,7 +107,9 @@ func (r *run) begin() (list []protocol.Request, answers int, err error) {
 			return nil, 0, err
 		}
 		r.names.restore(before.Names)
-		list = append(list, protocol.Load(before.dump))
+		// The state holds the state of random, which would draw the same again.
+		seed := fmt.Sprintf("import random as toolroom_random\ntoolroom_random.seed(%d)\nNone", rand.Int64())
+		list = append(list, protocol.Load(before.dump), protocol.Feed(seed, nil))
 	}
 	inputs := slices.Concat(r.names.roots(), r.p.Inputs)
 	return append(list, protocol.Feed(r.ready.Source, inputs)), len(list), nil

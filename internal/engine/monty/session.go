@@ -52,3 +52,6 @@ func readState(text []byte, version uint32) (state, error) {
 	s.dump = dump
 	return s, nil
 }
+
+// Sessions is python.
+func (e *Engine) Sessions() []string { return []string{"python"} }
