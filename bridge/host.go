@@ -161,9 +161,9 @@ func (c *Conn) next(ctx context.Context) (incoming, error) {
 // ErrGone says that the guest ended its stream before the run was over.
 var ErrGone = errors.New("the guest ended its stream before the run was over")
 
-// overAsking is how many more questions than its limit a guest may ask, each
+// OverAsking is how many more questions than its limit a guest may ask, each
 // answered by budget_exceeded, before it is taken for hostile.
-const overAsking = 1000
+const OverAsking = 1000
 
 // Run runs one program and returns when the guest has told how it ended, and
 // no question of it is still being answered. When ctx ends the guest is told
@@ -254,7 +254,7 @@ func (r *run) take(in incoming) (*Outcome, error) {
 		return nil, broken("a %s frame with the token of another run", f.Kind)
 	}
 	if r.received += int64(in.size); r.received > r.limits.Bytes {
-		return nil, overLimit("bytes", "the program sent more than %d bytes to its tools and its output in all", r.limits.Bytes)
+		return nil, OverLimit("bytes", "the program sent more than %d bytes to its tools and its output in all", r.limits.Bytes)
 	}
 	switch f.Kind {
 	case Call, Chain, Search, Describe, Put, Get:
@@ -262,7 +262,7 @@ func (r *run) take(in incoming) (*Outcome, error) {
 	case Print:
 		text := f.Body.Text("text")
 		if r.printed += int64(len(text)); r.printed > r.limits.Output {
-			return nil, overLimit("output", "the program printed more than %d bytes", r.limits.Output)
+			return nil, OverLimit("output", "the program printed more than %d bytes", r.limits.Output)
 		}
 		stream := f.Body.Text("stream")
 		if stream != "stderr" {
@@ -292,7 +292,9 @@ func (r *run) outcome(v Value, failure *Failure, body Map) *Outcome {
 	}
 }
 
-func overLimit(name, format string, args ...any) *toolroom.Error {
+// OverLimit is the error of a run that was ended since it passed a limit, which
+// name names as in the fields of [Limits].
+func OverLimit(name, format string, args ...any) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeResourceLimit, format, args...)
 	e.Phase, e.Details = toolroom.PhaseExecute, map[string]any{"limit": name}
 	return e
@@ -303,15 +305,15 @@ func (r *run) question(f Frame) error {
 		return *failed
 	}
 	r.asked++
-	if r.asked > r.limits.Calls+overAsking {
-		return overLimit("calls", "the program went on to ask long after its limit of %d calls", r.limits.Calls)
+	if r.asked > r.limits.Calls+OverAsking {
+		return OverLimit("calls", "the program went on to ask long after its limit of %d calls", r.limits.Calls)
 	}
 	over := r.asked > r.limits.Calls
 	r.answering.Go(func() {
 		var v Value
 		var err error
 		if over {
-			err = overCalls(r.limits.Calls)
+			err = OverCalls(r.limits.Calls)
 		} else {
 			v, err = r.answer(f)
 		}
@@ -320,7 +322,8 @@ func (r *run) question(f Frame) error {
 	return nil
 }
 
-func overCalls(limit int) *toolroom.Error {
+// OverCalls is the answer to a question beyond the limit of questions.
+func OverCalls(limit int) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeBudgetExceeded, "this program has made all the %d tool calls that it may make", limit)
 	return e.WithHint("make fewer calls, for example ask for larger pages, or ask for a higher limit of calls")
 }

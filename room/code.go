@@ -9,7 +9,9 @@ import (
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/engine/monty"
 	"github.com/toolroom/toolroom/internal/engine/pynative"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
@@ -81,9 +83,8 @@ func (r *Room) openCode(ctx context.Context) error {
 		}
 	}
 	if g := r.o.Guest; g.Path != "" {
-		r.engines = append(r.engines, pynative.New(pynative.Options{
-			Init: slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg}),
-		}))
+		init := slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg})
+		r.engines = append(r.engines, monty.New(monty.Options{Find: r.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))
 		p := process.New(g.Path, g.Args)
 		r.drivers = append(r.drivers, p)
 		r.engines = append(r.engines, hosted.NewWarm(p, hosted.Warm{Ahead: 1}))
@@ -109,6 +110,13 @@ func (r *Room) openCode(ctx context.Context) error {
 
 func sessionLimits(c config.CodeSessions) session.Limits {
 	return session.Limits{Sessions: c.Entries, Bytes: c.Bytes, Total: c.TotalBytes, Idle: c.Idle}
+}
+
+// findMonty finds the worker of the engine py-lite, which is not a part of this
+// binary.
+func (r *Room) findMonty() (string, error) {
+	searchPath, _ := r.lookupEnv("PATH")
+	return install.Monty().Find(r.home, searchPath)
 }
 
 func codeConfig(c config.Code) code.Config {

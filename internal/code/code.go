@@ -213,7 +213,10 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 			refusals = append(refusals, fmt.Sprintf("%s cannot run it (%s)", c.engine.Name(), failure.Message))
 			continue
 		}
-		why := strings.Join(append(refusals, c.why), "; ")
+		why := c.why
+		if len(refusals) > 0 {
+			why = strings.Join(append(refusals, c.engine.Name()+" is the next engine for "+job.Program.Language), "; ")
+		}
 		if err == nil {
 			err = h.keep(ctx, job, result)
 		}

@@ -56,6 +56,7 @@ var heavy = map[string][]string{
 	"github.com/prometheus/client_golang":    {"internal/server/api"},
 	"github.com/zalando/go-keyring":          {"internal/secret/keyring"},
 	"github.com/tetratelabs/wazero":          {"internal/engine/quickjs", "internal/engine/wasmfuel"},
+	"google.golang.org/protobuf":             {"internal/engine/monty/protocol"},
 	"github.com/evanw/esbuild":               {"internal/engine/js/program"},
 	"github.com/dop251/goja":                 {"internal/engine/js/program"},
 	"github.com/moby/moby":                   {"internal/sandbox/docker"},

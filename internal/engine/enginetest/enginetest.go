@@ -64,7 +64,9 @@ func Run(t *testing.T, o Options) {
 			t.Run("an endless program is stopped", func(t *testing.T) { s.endless(t, language) })
 			t.Run("time in which a person is asked does not count", func(t *testing.T) { s.asks(t, language) })
 			t.Run("a cancelled program is stopped", func(t *testing.T) { s.cancel(t, language) })
-			t.Run("runs see nothing of each other", func(t *testing.T) { s.apart(t, language) })
+			if !s.without("runs see nothing of each other") {
+				t.Run("runs see nothing of each other", func(t *testing.T) { s.apart(t, language) })
+			}
 			t.Run("sessions", func(t *testing.T) { s.sessions(t, language) })
 		})
 	}

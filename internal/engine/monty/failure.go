@@ -1,0 +1,188 @@
+package monty
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/monty/program"
+	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
+)
+
+// raised is the error of a tool that was raised in the program. Monty's errors
+// have a class and a message, by which it is found again.
+type raised struct {
+	*protocol.Exception
+	tool  *toolroom.Error
+	class string // its name in other engines
+}
+
+// idioms are the classes of failed tools in Python, by their code.
+var idioms = map[toolroom.Code][2]string{
+	toolroom.CodeDenied: {"PermissionError", "ToolDenied"}, toolroom.CodeApprovalDeclined: {"PermissionError", "ToolDenied"},
+	toolroom.CodeApprovalExpired: {"PermissionError", "ToolDenied"}, toolroom.CodeApprovalRequired: {"PermissionError", "ToolDenied"},
+	toolroom.CodeUnauthenticated: {"PermissionError", "ToolDenied"}, toolroom.CodeInvalidArguments: {"ValueError", "ToolArgumentError"},
+	toolroom.CodeInvalidID: {"ValueError", "ToolArgumentError"}, toolroom.CodeToolNotFound: {"LookupError", "ToolNotFound"},
+	toolroom.CodeNotFound: {"LookupError", "ToolNotFound"}, toolroom.CodeAmbiguousTool: {"LookupError", "ToolNotFound"},
+	toolroom.CodeTimeout: {"TimeoutError", "ToolTimeout"},
+}
+
+// raise makes an error of a tool one that the program can catch.
+func (r *run) raise(err error) *protocol.Exception {
+	e := toolroom.AsError(err)
+	names, ok := idioms[e.Code]
+	if !ok {
+		names = [2]string{"RuntimeError", "ToolError"}
+	}
+	if r.ready.Catches {
+		names[0] = program.ToolErrorClass
+	}
+	message := fmt.Sprintf("%s [%s]", e.Message, e.Code)
+	if e.Hint != "" {
+		message += " (" + e.Hint + ")"
+	}
+	x := &protocol.Exception{Type: names[0], Message: message}
+	r.raised = append(r.raised, raised{x, e, names[1]})
+	return x
+}
+
+// find is the error of a tool that an exception is, or nil.
+func (r *run) find(x *protocol.Exception) *raised {
+	for i := len(r.raised) - 1; i >= 0; i-- {
+		if known := &r.raised[i]; known.Type == x.Type && known.Message == x.Message {
+			return known
+		}
+	}
+	return nil
+}
+
+// details is an object with what is known of a caught error.
+func (r *run) details(args []any) any {
+	if len(args) != 1 {
+		return nil
+	}
+	x, ok := args[0].(*protocol.Exception)
+	if !ok {
+		return args[0]
+	}
+	known := r.find(x)
+	if known == nil {
+		return protocol.Instance{ID: r.names.keep(nil), Class: x.Type}
+	}
+	e := known.tool
+	var more bridge.Value = bridge.Map{}
+	if raw, err := json.Marshal(e.Details); err == nil && len(e.Details) > 0 {
+		more, _ = bridge.FromJSON(raw)
+	}
+	return protocol.Instance{ID: r.names.keep(nil), Class: known.class, Attrs: bridge.Map{
+		{Key: "code", Value: string(e.Code)},
+		{Key: "phase", Value: string(e.Phase)},
+		{Key: "tool", Value: e.Tool},
+		{Key: "retryable", Value: e.Retryable},
+		{Key: "hint", Value: e.Hint},
+		{Key: "message", Value: e.Message},
+		{Key: "details", Value: more},
+	}}
+}
+
+// outcome is how the program ended.
+func (r *run) outcome(e protocol.Event) *bridge.Outcome {
+	out := &bridge.Outcome{CPU: int64(e.Micros+999) / 1000, Calls: r.asked, Received: r.bytes}
+	switch {
+	case e.Error != nil:
+		out.Failure = r.failure(e.Error)
+	case len(r.futures) > 0 && r.ready.Awaits:
+		out.Failure = r.ready.Forgotten()
+	default:
+		if o, ok := e.Value.(protocol.Opaque); ok && strings.HasPrefix(string(o), "<coroutine external_future") {
+			out.Failure = r.ready.Forgotten()
+			break
+		}
+		t := taking{r.names, maxPieces}
+		var m *misfit
+		if out.Value, m = t.value(e.Value, 0); m != nil {
+			out.Failure = &bridge.Failure{Kind: bridge.FailValue, Message: m.at("value").Error(), File: r.p.Name}
+		}
+	}
+	return out
+}
+
+// failure tells of an exception in terms of the author's text.
+func (r *run) failure(x *protocol.Exception) *bridge.Failure {
+	f := &bridge.Failure{Kind: bridge.FailProgram, Type: x.Type, Message: x.Message, File: r.p.Name}
+	if n := len(x.Frames); n > 0 {
+		last := x.Frames[n-1]
+		f.Line, f.Column = last.Line, r.ready.Column(last.Line, last.Column)
+	}
+	if known := r.find(x); known != nil {
+		f.Type, f.Tool = known.class, known.tool
+	}
+	switch {
+	case x.Type == "SyntaxError":
+		f.Kind = bridge.FailSyntax
+	case x.Type == "MemoryError" && strings.HasPrefix(x.Message, "memory limit exceeded"):
+		f.Kind, f.Limit, f.Message = bridge.FailLimit, "memory", "the program ran out of memory"
+	case x.Type == "TimeoutError" && strings.HasPrefix(x.Message, "feed time limit exceeded"):
+		f.Kind, f.Limit, f.Message = bridge.FailLimit, "cpu", "the program used all its CPU time"
+	case lacking(x):
+		f.Kind = bridge.FailUnsupported
+	case strings.HasPrefix(x.Message, "'coroutine' object "):
+		f.Message += ": the answer of a tool is a value only after `await`"
+	}
+	f.Trace = r.trace(x, f)
+	return f
+}
+
+// lacking tells whether an error says that Monty lacks something that Python
+// has. What was done until then is in the journal of the run.
+func lacking(x *protocol.Exception) bool {
+	switch x.Type {
+	case "ModuleNotFoundError":
+		return true
+	case "ImportError":
+		return strings.HasPrefix(x.Message, "cannot import name")
+	case "AttributeError":
+		return strings.HasPrefix(x.Message, "module '") || strings.HasPrefix(x.Message, "type object '")
+	case "NotImplementedError":
+		for _, beginning := range []string{"The monty syntax parser", "Wildcard imports", "cannot reassign read-only"} {
+			if strings.HasPrefix(x.Message, beginning) {
+				return true
+			}
+		}
+	}
+	return strings.Contains(x.Message, "is not yet supported") || strings.Contains(x.Message, "not supported in this environment") ||
+		strings.HasPrefix(x.Message, "Internal error in monty")
+}
+
+// maxFrames is how many places a traceback shows from each of its ends.
+const maxFrames = 20
+
+// trace is the traceback as Python writes it.
+func (r *run) trace(x *protocol.Exception, f *bridge.Failure) string {
+	var b strings.Builder
+	if len(x.Frames) > 0 {
+		b.WriteString("Traceback (most recent call last):\n")
+	}
+	for i, frame := range x.Frames {
+		if i >= maxFrames && i < len(x.Frames)-maxFrames {
+			if i == maxFrames {
+				fmt.Fprintf(&b, "  [%d more]\n", len(x.Frames)-2*maxFrames)
+			}
+			continue
+		}
+		file, line := r.p.Name, r.ready.Line(frame.Line)
+		if frame.File != x.Frames[0].File {
+			file, line = "an earlier run", frame.Text
+		}
+		function := frame.Function
+		if function == "" {
+			function = "<module>"
+		}
+		fmt.Fprintf(&b, "  File %q, line %d, in %s\n    %s\n", file, frame.Line, function, strings.TrimSpace(line))
+	}
+	b.WriteString(f.Error())
+	b.WriteByte('\n')
+	return b.String()
+}

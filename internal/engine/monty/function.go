@@ -1,0 +1,219 @@
+package monty
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/monty/program"
+	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
+)
+
+// function is a call of a function that every program has.
+func (r *run) function(e protocol.Event, args []bridge.Value, kwargs bridge.Map) (*question, protocol.Answer) {
+	p := parameters{args: args, kwargs: kwargs}
+	ask := func(f func() (bridge.Value, error)) (*question, protocol.Answer) {
+		if p.problem != "" {
+			return nil, raise("TypeError", "%s() %s", e.Name, p.problem)
+		}
+		return &question{ask: f}, protocol.Answer{}
+	}
+	switch e.Name {
+	case "call_tool", "run":
+		id, ok := p.next("tool").(string)
+		if !ok {
+			return nil, raise("TypeError", `%s takes the id of a tool: %s("namespace:name", {"argument": value})`, e.Name, e.Name)
+		}
+		given, isMap := p.next("arguments").(bridge.Map)
+		if len(args) > 1 && !isMap && args[1] != nil {
+			return nil, raise("TypeError", `%s takes a dict of arguments: %s("%s", {"name": value})`, e.Name, e.Name, id)
+		}
+		arguments := append(append(bridge.Map{}, given...), p.kwargs...)
+		return ask(func() (bridge.Value, error) { return r.h.Call(r.ctx, id, arguments) })
+	case "search_tools":
+		query, limit := p.text("query", ""), p.integer("limit", 10)
+		return ask(func() (bridge.Value, error) { return r.h.Search(r.ctx, query, limit) })
+	case "describe_tool":
+		tool, level := p.text("tool", ""), p.text("level", "schema")
+		return ask(func() (bridge.Value, error) { return r.h.Describe(r.ctx, tool, level) })
+	case "run_chain":
+		steps, _ := p.next("steps").([]bridge.Value)
+		return ask(func() (bridge.Value, error) { return r.h.Chain(r.ctx, steps) })
+	case "progress":
+		r.h.Progress(p.float("done"), p.float("total"), p.text("message", ""))
+		return nil, protocol.Answer{}
+	case "log":
+		message, level := p.text("message", ""), p.text("level", "info")
+		r.h.Log(level, message, p.kwargs)
+		return nil, protocol.Answer{}
+	case program.ErrorDetails:
+		return nil, protocol.Answer{Value: r.details(e.Args)}
+	}
+	return nil, raise("NameError", "name '%s' is not defined", e.Name)
+}
+
+// stored is a call of artifacts.put, artifacts.get or results.get.
+func (r *run) stored(s store, name string, args []bridge.Value, kwargs bridge.Map) (*question, protocol.Answer) {
+	p := parameters{args: args, kwargs: kwargs}
+	switch {
+	case s == "artifacts" && name == "put":
+		file, data, media := p.text("name", ""), p.next("data"), p.text("media_type", "")
+		raw, media, err := content(data, media)
+		if err != nil {
+			return nil, raise("TypeError", "artifacts.put: %v", err)
+		}
+		return &question{ask: func() (bridge.Value, error) { return r.h.Put(r.ctx, file, media, raw) }}, protocol.Answer{}
+	case name == "get":
+		handle := ""
+		switch h := p.next("handle").(type) {
+		case string:
+			handle = h
+		case bridge.Handle:
+			handle = h.ID
+		}
+		q := &question{ask: func() (bridge.Value, error) { return r.read(handle) }}
+		if s == "results" {
+			q.then = func(v bridge.Value) any {
+				data, _ := v.([]byte)
+				if parsed, err := bridge.FromJSON(data); err == nil {
+					return parsed
+				}
+				return text(data)
+			}
+		}
+		return q, protocol.Answer{}
+	}
+	return nil, raise("AttributeError", "%s has no function %s", s, name)
+}
+
+// content is what a program keeps, as bytes: text and bytes as they are, all
+// else as JSON.
+func content(data bridge.Value, media string) (raw []byte, mediaType string, err error) {
+	switch d := data.(type) {
+	case []byte:
+		return d, media, nil
+	case string:
+		if media == "" {
+			media = "text/plain"
+		}
+		return []byte(d), media, nil
+	}
+	if media == "" {
+		media = "application/json"
+	}
+	raw, err = bridge.ToJSON(data)
+	return raw, media, err
+}
+
+// read reads a whole artifact.
+func (r *run) read(handle string) (bridge.Value, error) {
+	whole := []byte{}
+	for {
+		part, h, err := r.h.Get(r.ctx, handle, int64(len(whole)), 0)
+		if err != nil {
+			return nil, err
+		}
+		whole = append(whole, part...)
+		if int64(len(whole)) >= h.Size || len(part) == 0 {
+			return whole, nil
+		}
+		if int64(len(whole)) > r.p.Limits.Memory {
+			return nil, bridge.OverLimit("memory", "the artifact has %d bytes, more than the program may hold", h.Size)
+		}
+	}
+}
+
+// command is what a command-line program gave back.
+type command struct{ bridge.Map }
+
+// command makes an object of what a command gave.
+func (r *run) command(v bridge.Value) any {
+	m, ok := v.(bridge.Map)
+	if !ok {
+		return r.give(v)
+	}
+	attrs := slices.DeleteFunc(slices.Clone(m), func(m bridge.Member) bool { return m.Key != program.Identifier(m.Key) })
+	return protocol.Instance{ID: r.names.keep(command{m}), Class: commandClass, Attrs: attrs}
+}
+
+func (c command) method(name string, args []bridge.Value) protocol.Answer {
+	switch name {
+	case "text":
+		return protocol.Answer{Value: c.Text("stdout")}
+	case "lines":
+		return protocol.Answer{Value: lines(c.Text("stdout"))}
+	case "json":
+		v, err := bridge.FromJSON(json.RawMessage(c.Text("stdout")))
+		if err != nil {
+			return raise("ValueError", "the output is no JSON: %v", err)
+		}
+		return protocol.Answer{Value: v}
+	case "get":
+		p := parameters{args: args}
+		key, fallback := p.text("key", ""), p.next("default")
+		if v := c.Get(key); v != nil {
+			return protocol.Answer{Value: v}
+		}
+		return protocol.Answer{Value: fallback}
+	}
+	return raise("AttributeError", "'CommandResult' object has no attribute '%s'", name)
+}
+
+// parameters are the arguments of a call, taken in the order of its parameters.
+type parameters struct {
+	args    []bridge.Value
+	kwargs  bridge.Map
+	problem string
+}
+
+// next is the argument of the next parameter, by place or by name; nil if it is
+// not given.
+func (p *parameters) next(name string) bridge.Value {
+	if len(p.args) > 0 {
+		v := p.args[0]
+		p.args = p.args[1:]
+		return v
+	}
+	for i, m := range p.kwargs {
+		if m.Key == name {
+			p.kwargs = slices.Delete(slices.Clone(p.kwargs), i, i+1)
+			return m.Value
+		}
+	}
+	return nil
+}
+
+func (p *parameters) text(name, fallback string) string {
+	switch v := p.next(name).(type) {
+	case nil:
+		return fallback
+	case string:
+		return v
+	case protocol.Opaque:
+		return string(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+func (p *parameters) integer(name string, fallback int) int {
+	switch v := p.next(name).(type) {
+	case nil:
+	case int64:
+		return int(v)
+	default:
+		p.problem = "wants an integer as " + name
+	}
+	return fallback
+}
+
+func (p *parameters) float(name string) float64 {
+	switch v := p.next(name).(type) {
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return 0
+}

@@ -1,0 +1,181 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/nearest"
+)
+
+// tools are the tools that a program was told of, by the paths that name them.
+type tools struct {
+	paths map[string]*bridge.Tool // joined by dots
+	roots map[string]bool         // first names of paths
+	below map[string][]string     // path → the names below it
+}
+
+func newTools(list []bridge.Tool) *tools {
+	known := &tools{paths: map[string]*bridge.Tool{}, roots: map[string]bool{"tools": true, "mcp": true, "cli": true}, below: map[string][]string{}}
+	for i := range list {
+		t := &list[i]
+		for _, path := range append([][]string{append([]string{"tools"}, t.Path...)}, t.Globals...) {
+			known.roots[path[0]] = true
+			known.paths[strings.Join(path, ".")] = t
+			above := strings.Join(path[:len(path)-1], ".")
+			known.below[above] = append(known.below[above], path[len(path)-1])
+		}
+	}
+	return known
+}
+
+// Shape is a call of a tool as its author should write it.
+func Shape(t *bridge.Tool) string {
+	var required, optional []string
+	for _, p := range t.Parameters {
+		switch {
+		case p.Required:
+			required = append(required, p.Name+"=...")
+		case p.Name != "_" && len(optional) < 8:
+			optional = append(optional, p.Name)
+		}
+	}
+	text := "tools." + strings.Join(t.Path, ".") + "(" + strings.Join(required, ", ") + ")"
+	if len(optional) > 0 {
+		text += "  # optional: " + strings.Join(optional, ", ")
+	}
+	return text
+}
+
+func forgotten(t *bridge.Tool) string {
+	call, _, _ := strings.Cut(Shape(t), "  #")
+	return "the answer of a tool is used without await: write `await " + call + "`"
+}
+
+// call is where a program calls what a path names.
+type call struct {
+	path       []string
+	tool       *bridge.Tool // nil for a path that names none
+	at         int          // byte
+	from       int          // index of the path's first token
+	open, last int          // indexes of its brackets
+	awaited    bool
+}
+
+// calls finds the calls of paths that begin with the name of a namespace.
+func (s *script) calls(known *tools) []call {
+	var list []call
+	for i := range s.tokens {
+		if !s.free(i) || !known.roots[s.tokens[i].text] || s.rebound[s.tokens[i].text] {
+			continue
+		}
+		path, after := s.path(i)
+		if !s.at(after).is("(") {
+			continue
+		}
+		list = append(list, call{
+			path: path, tool: known.paths[strings.Join(path, ".")], at: s.tokens[i].start,
+			from: i, open: after, last: s.pair[after], awaited: s.at(i - 1).is("await"),
+		})
+	}
+	return list
+}
+
+// check refuses unknown tools, wrong arguments and forgotten awaits.
+func (s *script) check(known *tools, calls []call, awaits bool) *problem {
+	for _, c := range calls {
+		message := ""
+		if c.tool == nil {
+			message = unknown(known, c.path)
+		} else if message = s.arguments(c); message == "" && awaits && !c.awaited && s.used(c) {
+			message = forgotten(c.tool)
+		}
+		if message != "" {
+			return &problem{c.at, message}
+		}
+	}
+	return nil
+}
+
+// unknown is the message for a path that names no tool beside some that do; a
+// namespace of which nothing is known is for the host to judge.
+func unknown(known *tools, path []string) string {
+	above := strings.Join(path[:len(path)-1], ".")
+	siblings := known.below[above]
+	if len(siblings) == 0 || len(path) != 2 && path[0] != "tools" || len(path) != 3 && path[0] == "tools" {
+		return ""
+	}
+	message := "there is no tool " + strings.Join(path, ".")
+	if near, ok := nearest.Of(path[len(path)-1], siblings); ok {
+		return message + "; did you mean " + Shape(known.paths[above+"."+near]) + "?"
+	}
+	siblings = slices.Sorted(slices.Values(siblings))
+	return message + "; " + above + " has " + strings.Join(siblings[:min(20, len(siblings))], ", ")
+}
+
+// arguments compares the arguments of a call with the tool's parameters.
+func (s *script) arguments(c call) string {
+	var names []string
+	positional := false
+	begin := true // of an argument
+	for i := c.open + 1; i < c.last; i++ {
+		t := s.tokens[i]
+		switch {
+		case begin && (t.is("*") || t.is("**")):
+			return "" // what is in there is known only when it runs
+		case begin && t.kind == word && s.at(i+1).is("="):
+			names = append(names, t.text)
+		case begin:
+			positional = true
+		}
+		begin = t.is(",")
+		if s.pair[i] > i && strings.ContainsAny(t.text, "([{") && t.kind == operator {
+			i = s.pair[i] // what is in brackets is of others
+		}
+	}
+	known := make([]string, 0, len(c.tool.Parameters))
+	for _, p := range c.tool.Parameters {
+		known = append(known, p.Name)
+	}
+	for _, name := range names {
+		if c.tool.Open || slices.Contains(known, name) {
+			continue
+		}
+		message := c.tool.ID + " has no argument " + name
+		if near, ok := nearest.Of(name, known); ok {
+			message += "; did you mean " + near + "?"
+		}
+		return message + " The call is " + Shape(c.tool)
+	}
+	if positional {
+		return ""
+	}
+	var missing []string
+	for _, p := range c.tool.Parameters {
+		if p.Required && !slices.Contains(names, p.Name) {
+			missing = append(missing, p.Name)
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s needs %s. The call is %s", c.tool.ID, strings.Join(missing, ", "), Shape(c.tool))
+}
+
+// used tells whether the answer of a call is used at once, or dropped, in a way
+// that means a value and not a future.
+func (s *script) used(c call) bool {
+	before, after := s.at(c.from-1), s.at(c.last+1)
+	switch {
+	case s.tokens[c.from].first && after.kind == newline, after.is("["), after.is("."), before.kind == field && after.kind == field:
+		return true
+	case before.is("in") && before.depth == 0:
+		return true
+	}
+	return arithmetic(before) || arithmetic(after)
+}
+
+func arithmetic(t token) bool {
+	return t.kind == operator && slices.Contains([]string{"+", "-", "*", "/", "//", "%", "@", "**", "<<", ">>", "&", "|", "^"}, t.text)
+}

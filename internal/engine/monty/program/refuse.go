@@ -1,0 +1,130 @@
+package program
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toolroom/toolroom/bridge"
+)
+
+// modules are those that Monty 1.4.0 has.
+var modules = set(` __future__ asyncio base64 binascii bisect collections copy csv dataclasses datetime decimal functools hashlib itertools json math os
+pathlib posixpath random re sys time tomllib typing unicodedata`)
+
+// absent are the builtins of Python that Monty 1.4.0 has not.
+var absent = set(` BaseExceptionGroup BlockingIOError BrokenPipeError BufferError BytesWarning ChildProcessError ConnectionAbortedError ConnectionError
+ConnectionRefusedError ConnectionResetError DeprecationWarning EOFError EncodingWarning EnvironmentError ExceptionGroup FloatingPointError
+FutureWarning GeneratorExit IOError ImportWarning IndentationError InterruptedError PendingDeprecationWarning ProcessLookupError ReferenceError
+ResourceWarning RuntimeWarning StopAsyncIteration SyntaxWarning SystemError SystemExit TabError UnicodeError UnicodeTranslateError UnicodeWarning
+UserWarning Warning __build_class__ __builtins__ __import__ __loader__ aiter anext ascii breakpoint bytearray callable classmethod compile copyright
+credits delattr dir exit globals help input issubclass license memoryview object quit staticmethod super vars`)
+
+// idioms are the classes that a failed tool raises where nobody names ToolError.
+var idioms = set(` LookupError ValueError PermissionError TimeoutError OSError NotADirectoryError`)
+
+func set(names string) map[string]bool {
+	m := map[string]bool{}
+	for name := range strings.FieldsSeq(names) {
+		m[name] = true
+	}
+	return m
+}
+
+// refuse finds what Monty would not run. What its own parser refuses is here so
+// that no worker has to be asked; what would fail only while it runs, so that
+// it does not come so far.
+func (s *script) refuse(p bridge.Program, awaits bool) *problem {
+	catches := s.mentions("ToolError")
+	var classes []int // the indents of the classes around
+	for i, t := range s.tokens {
+		if t.first {
+			for len(classes) > 0 && classes[len(classes)-1] >= t.indent {
+				classes = classes[:len(classes)-1]
+			}
+		}
+		what := ""
+		switch {
+		case t.kind == template && strings.ContainsAny(t.text[:2], "tT"):
+			what = "a template string"
+		case t.kind == number && strings.HasSuffix(strings.ToLower(t.text), "j") && !strings.HasPrefix(t.text, "0x"):
+			what = "a complex number"
+		case t.kind == operator:
+			if t.first && t.text == "@" && len(classes) > 0 {
+				what = "a decorator in a class"
+			}
+		case t.kind == word:
+			if t.first && t.text == "class" {
+				classes = append(classes, t.indent)
+			}
+			what = s.refuseWord(i, awaits)
+			if what == "" && catches && s.free(i) && idioms[t.text] {
+				what = "ToolError beside " + t.text
+			}
+			if what == "" && len(p.Stdin) > 0 && t.text == "stdin" {
+				what = "standard input"
+			}
+		}
+		if what != "" {
+			line, _ := position(s.source, t.start)
+			return &problem{t.start, fmt.Sprintf("%s, in line %d, is not in the part of Python that Monty runs", what, line)}
+		}
+	}
+	return nil
+}
+
+func (s *script) refuseWord(i int, awaits bool) string {
+	t := s.tokens[i]
+	next := s.at(i + 1)
+	switch {
+	case t.first && t.text == "class" && s.at(i+2).is("(") && !s.at(i+3).is(")"):
+		return "inheritance"
+	case t.text == "yield" && !s.at(i-1).is("."):
+		return "yield"
+	case t.first && t.text == "del":
+		return "del"
+	case t.text == "async" && (next.is("for") || next.is("with")):
+		return "async " + next.text
+	case t.first && t.text == "except" && next.is("*"):
+		return "except*"
+	case t.first && t.text == "type" && next.kind == word && !next.is("in") && !next.is("is"):
+		return "a type alias"
+	case t.first && (t.text == "import" || t.text == "from"):
+		return s.refuseImport(i)
+	case t.text == "sys" && next.is(".") && (s.at(i+2).is("exit") || s.at(i+2).is("exc_info") || s.at(i+2).is("stdin")):
+		return "sys." + s.at(i+2).text
+	case awaits && (t.text == "text" || t.text == "lines" || t.text == "json") && s.at(i-1).is(".") && next.is("(") && s.at(i-2).is(")") && s.awaitedCommand(i-2):
+		return "await of ." + t.text + "() of a command"
+	case absent[t.text] && s.free(i) && !s.rebound[t.text]:
+		return t.text
+	}
+	return ""
+}
+
+// awaitedCommand tells whether the brackets that end at i are those of a call
+// of a tool, and not those around an await.
+func (s *script) awaitedCommand(i int) bool {
+	open := s.pair[i]
+	return s.at(open-1).kind == word && s.at(open-2).is(".")
+}
+
+// refuseImport looks at the modules of an import.
+func (s *script) refuseImport(i int) string {
+	expect := true // of a module's name
+	for j := i + 1; j < len(s.tokens) && s.tokens[j].kind != newline; j++ {
+		t := s.tokens[j]
+		switch {
+		case t.is(".") && expect:
+			return "a relative import"
+		case t.is("*"):
+			return "import *"
+		case t.kind == word && expect:
+			if !modules[t.text] {
+				return "the module " + t.text
+			}
+			expect = false
+		case t.is(",") && s.tokens[i].text == "import":
+			expect = true
+		}
+	}
+	return ""
+}

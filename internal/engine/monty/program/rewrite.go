@@ -1,0 +1,165 @@
+package program
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// edit puts text in the place of a part of the source. Edits hold no line ends,
+// and what they replace holds none.
+type edit struct {
+	start, end int
+	text       string
+}
+
+// rewrite gives the edits for what Monty only has in another form:
+//
+//	tools["a"]["b"]    tools.a.b, since objects of the host have no items
+//	r["exit_code"]     r.exit_code, for what a command gives
+//	ToolError          a class of exceptions that it has
+//	e.code             the details of a caught error, asked of the host
+func (s *script) rewrite(known *tools, spelled map[string]string) []edit {
+	var edits []edit
+	commands := s.mentions("cli")
+	for i, t := range s.tokens {
+		switch {
+		case t.kind == word && t.text == "ToolError" && s.free(i) && !s.rebound[t.text]:
+			edits = append(edits, edit{t.start, t.end, ToolErrorClass})
+		case t.kind == word && s.free(i) && known.roots[t.text] && !s.rebound[t.text]:
+			edits = append(edits, s.items(i, spelled)...)
+		case t.first && t.is("except"):
+			edits = append(edits, s.handler(i)...)
+		case commands && t.is("[") && s.at(i+2).is("]") && s.at(i+1).kind == text && (s.at(i-1).is(")") || s.at(i-1).kind == word):
+			if key := plain(s.at(i + 1).text); slices.Contains([]string{"stdout", "stderr", "exit_code", "ok"}, key) {
+				edits = append(edits, member(t.start, s.at(i+2).end, key))
+			}
+		}
+	}
+	slices.SortFunc(edits, func(a, b edit) int { return a.start - b.start })
+	return slices.CompactFunc(edits, func(a, b edit) bool { return a.start == b.start }) // a handler within a handler
+}
+
+// member writes .name over ["name"], which is longer, so that nothing moves.
+func member(start, stop int, name string) edit {
+	return edit{start, stop, "." + name + strings.Repeat(" ", max(stop-start-len(name)-1, 0))}
+}
+
+// items writes the first two subscripts after the root at i as members.
+func (s *script) items(i int, spelled map[string]string) []edit {
+	var edits []edit
+	i++
+	for range 2 {
+		switch {
+		case s.at(i).is(".") && s.at(i+1).kind == word:
+			i += 2
+		case s.at(i).is("[") && s.at(i+1).kind == text && s.at(i+2).is("]") && plain(s.at(i+1).text) != "":
+			name := plain(s.at(i + 1).text)
+			id := Identifier(name)
+			spelled[id] = name
+			edits = append(edits, member(s.at(i).start, s.at(i+2).end, id))
+			i += 3
+		default:
+			return edits
+		}
+	}
+	return edits
+}
+
+// Identifier is a name as a program can write it, in as many bytes at most.
+func Identifier(name string) string {
+	id := strings.Map(func(r rune) rune {
+		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, name)
+	if id[0] >= '0' && id[0] <= '9' {
+		id = "_" + id
+	}
+	return id
+}
+
+var details = []string{"code", "phase", "tool", "retryable", "hint", "details", "message"}
+
+// handler writes the members of the error that the except clause at i catches.
+func (s *script) handler(i int) []edit {
+	indent := s.tokens[i].indent
+	j := i + 1
+	for ; !s.at(j).is(":") && s.at(j).kind != newline && s.at(j).kind != end; j++ {
+	}
+	if !s.at(j - 2).is("as") {
+		return nil
+	}
+	name := s.at(j - 1).text
+	var edits []edit
+	for j++; j < len(s.tokens); j++ {
+		t := s.tokens[j]
+		if t.first && t.indent <= indent {
+			break
+		}
+		if t.kind == word && t.text == name && s.free(j) && s.at(j+1).is(".") && slices.Contains(details, s.at(j+2).text) {
+			edits = append(edits, edit{t.start, t.end, ErrorDetails + "(" + name + ")"})
+		}
+	}
+	return edits
+}
+
+func apply(source string, edits []edit) string {
+	if len(edits) == 0 {
+		return source
+	}
+	var b strings.Builder
+	done := 0
+	for _, e := range edits {
+		b.WriteString(source[done:e.start])
+		b.WriteString(e.text)
+		done = e.end
+	}
+	b.WriteString(source[done:])
+	return b.String()
+}
+
+// position is the line and column, in characters, of a byte.
+func position(source string, at int) (line, column int) {
+	before := source[:min(at, len(source))]
+	start := strings.LastIndexByte(before, '\n') + 1
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
+}
+
+// Column is where a column of what Monty runs is in the author's text.
+func (r *Ready) Column(line, column int) int {
+	if line < 1 || line > len(r.lines) || len(r.edits) == 0 {
+		return column
+	}
+	start := 0
+	for _, l := range r.lines[:line-1] {
+		start += len(l) + 1
+	}
+	text := r.lines[line-1]
+	moved := 0 // by how much what follows the edits so far has moved right
+	for _, e := range r.edits {
+		if e.start < start || e.start > start+len(text) {
+			continue
+		}
+		from := utf8.RuneCountInString(text[:e.start-start]) + 1 + moved
+		if column <= from {
+			break
+		}
+		old := utf8.RuneCountInString(text[e.start-start : e.end-start])
+		grown := utf8.RuneCountInString(e.text)
+		if column < from+grown {
+			return from - moved
+		}
+		moved += grown - old
+	}
+	return column - moved
+}
+
+// Line is a line of the author's text, empty if there is none.
+func (r *Ready) Line(n int) string {
+	if n < 1 || n > len(r.lines) {
+		return ""
+	}
+	return r.lines[n-1]
+}

@@ -1,0 +1,57 @@
+package monty
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
+)
+
+// state is what a session keeps between runs: the line of its head, and then
+// what Monty dumped.
+type state struct {
+	Engine   string
+	Protocol uint32
+	Names    []kept `json:",omitempty"`
+	dump     []byte
+}
+
+// dump asks for the state of the session.
+func (r *run) dump() ([]byte, error) {
+	if err := r.w.conn.Send(protocol.Dump()); err != nil {
+		return nil, r.gone(err)
+	}
+	e, err := r.w.conn.Receive()
+	if err != nil {
+		return nil, r.gone(err)
+	}
+	if e.Kind != protocol.DumpResult {
+		return nil, fmt.Errorf("the worker answered a dump with an event of kind %d", e.Kind)
+	}
+	head, err := json.Marshal(state{Engine: Name, Protocol: r.w.version, Names: r.names.kept()})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(head, '\n'), e.State...), nil
+}
+
+// readState reads the state of a session that this worker can go on from.
+func readState(text []byte, version uint32) (state, error) {
+	var s state
+	head, dump, found := bytes.Cut(text, []byte("\n"))
+	if !found || json.Unmarshal(head, &s) != nil || s.Engine != Name {
+		return s, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is not one of the engine %s", Name).
+			WithHint("begin a new session")
+	}
+	if s.Protocol != version {
+		return s, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is of version %d of Monty's protocol, and the worker speaks %d", s.Protocol, version).
+			WithHint("begin a new session")
+	}
+	s.dump = dump
+	return s, nil
+}
+
+// Sessions is python.
+func (e *Engine) Sessions() []string { return []string{"python"} }

@@ -1,0 +1,193 @@
+package monty
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/monty/program"
+	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
+)
+
+// The classes of objects that the host gives, beside namespaces.
+const (
+	handleClass  = "Handle"
+	commandClass = "CommandResult"
+)
+
+// give is a value for the program: a handle becomes an object.
+func (r *run) give(v bridge.Value) any {
+	if !holdsHandle(v) {
+		return v
+	}
+	switch v := v.(type) {
+	case bridge.Handle:
+		attrs := bridge.Map{{Key: "handle", Value: v.ID}, {Key: "media_type", Value: v.MediaType}, {Key: "size", Value: v.Size}}
+		return protocol.Instance{ID: r.names.keep(v), Class: handleClass, Attrs: attrs}
+	case []bridge.Value:
+		list := make([]any, len(v))
+		for i, item := range v {
+			list[i] = r.give(item)
+		}
+		return list
+	case bridge.Map:
+		m := make(bridge.Map, len(v))
+		for i, member := range v {
+			m[i] = bridge.Member{Key: member.Key, Value: r.give(member.Value)}
+		}
+		return m
+	}
+	return v
+}
+
+func holdsHandle(v bridge.Value) bool {
+	switch v := v.(type) {
+	case bridge.Handle:
+		return true
+	case []bridge.Value:
+		for _, item := range v {
+			if holdsHandle(item) {
+				return true
+			}
+		}
+	case bridge.Map:
+		for _, m := range v {
+			if holdsHandle(m.Value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// taking turns what a program gives into values. What it holds twice is sent
+// once, and is here made twice, so that a small program could ask for all memory:
+// the pieces are counted.
+type taking struct {
+	names *names
+	left  int
+}
+
+// maxPieces is how many numbers, texts, lists and so on one value has at most.
+const maxPieces = 2 << 20
+
+func (r *run) take(e protocol.Event) (args []bridge.Value, kwargs bridge.Map, err error) {
+	if e.Name == program.ErrorDetails {
+		return nil, nil, nil // it takes an error, which is no value
+	}
+	t := taking{r.names, maxPieces}
+	for i, a := range e.Args {
+		v, m := t.value(a, 0)
+		if m != nil {
+			return nil, nil, m.at("argument %d", i+1)
+		}
+		args = append(args, v)
+	}
+	for _, p := range e.Named {
+		name, _ := p.Key.(string)
+		v, m := t.value(p.Value, 0)
+		if m != nil {
+			return nil, nil, m.at("%s", name)
+		}
+		kwargs = append(kwargs, bridge.Member{Key: name, Value: v})
+	}
+	return args, kwargs, nil
+}
+
+// misfit is a part of a value that cannot leave the program. Its path is put
+// together on the way out.
+type misfit struct{ path, what string }
+
+func (m *misfit) at(format string, args ...any) *misfit {
+	m.path = fmt.Sprintf(format, args...) + m.path
+	return m
+}
+
+func (m *misfit) Error() string { return fmt.Sprintf("%.200s %s", m.path, m.what) }
+
+func cannotLeave(what string) *misfit {
+	return &misfit{what: fmt.Sprintf("is %.200s, which cannot leave the program: make it numbers, text, bytes, date-times, lists and dicts", what)}
+}
+
+// value checks that a value can leave the program, and says which part cannot.
+func (t *taking) value(v any, depth int) (bridge.Value, *misfit) {
+	if t.left--; t.left < 0 {
+		return nil, &misfit{what: fmt.Sprintf("makes the value one of more than %d pieces: keep it as an artifact, or give a part of it", maxPieces)}
+	}
+	if depth > bridge.MaxNesting {
+		return nil, &misfit{what: fmt.Sprintf("nests deeper than %d", bridge.MaxNesting)}
+	}
+	switch v := v.(type) {
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, &misfit{what: fmt.Sprintf("is %v, which cannot leave the program: give None in its place", v)}
+		}
+	case []any:
+		for i, item := range v {
+			value, m := t.value(item, depth+1)
+			if m != nil {
+				return nil, m.at("[%d]", i)
+			}
+			v[i] = value // all that hold this list come to the same
+		}
+	case protocol.Dict:
+		return t.dict(v, depth)
+	case protocol.Object:
+		return t.object(v, depth)
+	case protocol.Class:
+		return nil, cannotLeave("the class " + v.Name)
+	case protocol.Opaque:
+		return nil, cannotLeave(string(v))
+	case protocol.Cycle:
+		return nil, &misfit{what: "holds what it is in itself, which cannot leave the program"}
+	case *protocol.Exception:
+		return nil, cannotLeave("the error " + v.Type)
+	}
+	return v, nil
+}
+
+func (t *taking) dict(d protocol.Dict, depth int) (bridge.Value, *misfit) {
+	m := make(bridge.Map, 0, len(d))
+	for _, p := range d {
+		key, ok := p.Key.(string)
+		if !ok {
+			return nil, &misfit{what: fmt.Sprintf("has the key %.100s, and keys must be text", fmt.Sprint(p.Key))}
+		}
+		v, misfit := t.value(p.Value, depth+1)
+		if misfit != nil {
+			return nil, misfit.at(".%s", key)
+		}
+		m = append(m, bridge.Member{Key: key, Value: v})
+	}
+	return m, nil
+}
+
+func (t *taking) object(o protocol.Object, depth int) (bridge.Value, *misfit) {
+	switch ours := t.names.objects[o.ID].(type) {
+	case command:
+		return ours.Map, nil
+	case bridge.Handle:
+		return ours, nil
+	}
+	if o.Class.Dataclass || o.Class.Name == commandClass {
+		return t.dict(o.Attrs, depth)
+	}
+	if o.Class.Name == handleClass { // of an earlier run of the session
+		attrs, m := t.dict(o.Attrs, depth)
+		h, _ := attrs.(bridge.Map)
+		return bridge.Handle{ID: h.Text("handle"), MediaType: h.Text("media_type"), Size: h.Int("size")}, m
+	}
+	return nil, cannotLeave("an object of the class " + o.Class.Name)
+}
+
+// lines are those of a text, without their ends.
+func lines(s string) []any {
+	list := []any{}
+	for line := range strings.Lines(s) {
+		list = append(list, strings.TrimRight(line, "\r\n"))
+	}
+	return list
+}
+
+func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
