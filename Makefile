@@ -3,7 +3,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
-.PHONY: help build test race lint fuzz bench integration conformance demo clean
+.PHONY: runtimes help build test race lint fuzz bench integration conformance demo clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -32,11 +32,15 @@ bench: build ## print the figures of docs/benchmarks.md
 	./scripts/bench-mcp.sh
 
 integration: build ## test against real MCP servers and clients (npm), git and curl
-	$(GO) test -tags integration -count=1 ./test/...
+	$(GO) test -tags integration -count=1 $$($(GO) list ./test/... | grep -v /test/runtimes)
+
+runtimes: build ## test against real Docker, containerd and gVisor (root); scripts/engines.sh installs them
+	CI=true $(GO) test -tags integration -count=1 -timeout 40m ./test/runtimes/
 
 conformance: build ## the official MCP suite, every revision and extension (npm)
 	./scripts/conformance.sh
 	./scripts/conformance-client.sh
+	./scripts/conformance-relay.sh
 
 demo: build ## start a room, add sources, find, call and chain their tools
 	./scripts/demo.sh
