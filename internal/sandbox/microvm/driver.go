@@ -8,11 +8,11 @@
 package microvm
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"maps"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -71,7 +71,7 @@ func (d *Driver) Name() string { return d.name }
 // Sizes of machines. Kernel and first process take what a program may not use;
 // rounding keeps the number of snapshots small.
 const (
-	ownMemory     = 128 << 20
+	ownMemory     = 112 << 20
 	memoryStep    = 128 << 20
 	defaultMemory = 384 << 20
 )
@@ -142,9 +142,14 @@ func (d *Driver) spec(s sandbox.Spec, kvm bool) (machineSpec, error) {
 	if err != nil {
 		return machineSpec{}, err
 	}
+	packed, err := os.Stat(initial)
+	if err != nil {
+		return machineSpec{}, err
+	}
+	memory := s.Limits.Memory + ownMemory + 3*packed.Size() // packed, unpacked into half of what is free
 	return machineSpec{
-		kernel: filepath.Join(d.o.Folder, kernelFile), initrd: initial, disk: cmp.Or(s.Image, filepath.Join(d.o.Folder, rootFile)),
-		guestArgs: s.Args, memory: (s.Limits.Memory + ownMemory + memoryStep - 1) / memoryStep * memoryStep,
+		kernel: filepath.Join(d.o.Folder, kernelFile), initrd: initial, disk: filepath.Join(d.o.Folder, rootFile),
+		guestArgs: s.Args, memory: (memory + memoryStep - 1) / memoryStep * memoryStep,
 		cpus: max(1, int(math.Ceil(s.Limits.CPUs))), kvm: kvm, owner: proc.Owner(),
 	}, nil
 }

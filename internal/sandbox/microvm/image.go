@@ -2,6 +2,7 @@ package microvm
 
 import (
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -96,6 +97,9 @@ func initrd(folder, guest string) (path string, err error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
+	if err := static(guest); err != nil {
+		return "", err
+	}
 	old, _ := filepath.Glob(filepath.Join(folder, "initrd-*"))
 	binary, err := os.ReadFile(guest)
 	if err != nil {
@@ -128,6 +132,22 @@ func initrd(folder, guest string) (path string, err error) {
 	return path, nil
 }
 
+// static fails for a guest that needs libraries, which a machine does not have
+// before its disk is there.
+func static(guest string) error {
+	f, err := elf.Open(guest)
+	if err != nil {
+		return fmt.Errorf("the guest %s is no program for Linux: %w", guest, err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return fmt.Errorf("the guest %s needs libraries that a machine does not have: build it with CGO_ENABLED=0, as make build does", guest)
+		}
+	}
+	return nil
+}
+
 // writeModules writes the initial file system without the guest: modules in the
 // order in which they are loaded.
 func writeModules(w io.Writer, names []string, read func(name string) ([]byte, error)) error {
@@ -148,3 +168,6 @@ func writeModules(w io.Writer, names []string, read func(name string) ([]byte, e
 	a.file(strings.TrimPrefix(vm.ModulesFile, "/"), []byte(list.String()))
 	return a.close()
 }
+
+// Folder is where the image of machines lies in a room's home.
+func Folder(home string) string { return filepath.Join(home, "microvm") }

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -99,24 +96,6 @@ func (m *machine) kill() {
 	if m.release != nil {
 		m.release()
 	}
-}
-
-// pair is a connected pair of Unix sockets: one is ours, the other is given to
-// a process.
-func pair() (ours *net.UnixConn, theirs *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	file := os.NewFile(uintptr(fds[0]), "machine")
-	defer file.Close()
-	theirs = os.NewFile(uintptr(fds[1]), "machine")
-	conn, err := net.FileConn(file)
-	if err != nil {
-		theirs.Close()
-		return nil, nil, err
-	}
-	return conn.(*net.UnixConn), theirs, nil
 }
 
 // initArgs are the arguments of the machine's first process, on the kernel's

@@ -8,8 +8,6 @@ import (
 	"net"
 	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // qmp is QEMU's monitor: JSON objects, one a line (QEMU's docs/interop/qmp-spec).
@@ -53,7 +51,7 @@ func (q *qmp) do(ctx context.Context, command string, arguments, result any) err
 
 // pass gives QEMU an open file under a name.
 func (q *qmp) pass(ctx context.Context, name string, f *os.File) error {
-	return q.send(ctx, "getfd", map[string]string{"fdname": name}, nil, unix.UnixRights(int(f.Fd())))
+	return q.send(ctx, "getfd", map[string]string{"fdname": name}, nil, rights(f))
 }
 
 func (q *qmp) send(ctx context.Context, command string, arguments, result any, rights []byte) error {
