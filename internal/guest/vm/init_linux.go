@@ -87,6 +87,9 @@ func prepare() error {
 			return fmt.Errorf("close the machine's kernel: %w", err)
 		}
 	}
+	if err := unix.Sethostname([]byte("toolroom")); err != nil {
+		return err
+	}
 	return mountRoot()
 }
 

@@ -80,7 +80,7 @@ func fillRoot() error {
 	if err := unix.Mount("/init", root+GuestPath, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("put the guest into the root: %w", err)
 	}
-	for _, name := range []string{"/dev", "/run"} {
+	for _, name := range []string{"/dev", "/run", GuestPath} {
 		if err := unix.Mount("", root+name, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID, ""); err != nil {
 			return fmt.Errorf("close %s: %w", name, err)
 		}
