@@ -13,5 +13,5 @@ func (r *Room) machines() []sandbox.Driver {
 		return nil
 	}
 	o := microvm.Options{Folder: microvm.Folder(r.home), Guest: g.Path, GuestArgs: g.Args}
-	return []sandbox.Driver{microvm.NewQEMU(o)}
+	return []sandbox.Driver{microvm.NewQEMU(o), microvm.NewFirecracker(o)}
 }

@@ -33,14 +33,7 @@ func run() (Report, error) {
 	if err := prepare(); err != nil {
 		return Report{}, err
 	}
-	stream, err := openStream()
-	if err != nil {
-		return Report{}, err
-	}
-	if _, err := stream.Write([]byte(Ready)); err != nil {
-		return Report{}, fmt.Errorf("say ready: %w", err)
-	}
-	settings, err := readSettings(stream)
+	stream, settings, err := meet()
 	if err != nil {
 		return Report{}, err
 	}

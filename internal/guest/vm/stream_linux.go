@@ -10,23 +10,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openStream opens the way to the host.
-func openStream() (*os.File, error) {
+// meet opens the way to the host, says ready, and waits for the settings.
+func meet() (*os.File, Settings, error) {
 	line, err := os.ReadFile("/proc/cmdline")
 	if err != nil {
-		return nil, err
+		return nil, Settings{}, err
 	}
 	for option := range strings.FieldsSeq(string(line)) {
 		if text, ok := strings.CutPrefix(option, VsockOption); ok {
 			port, err := strconv.ParseUint(text, 10, 32)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", option, err)
+				return nil, Settings{}, fmt.Errorf("%s: %w", option, err)
 			}
-			return acceptVsock(uint32(port))
+			return meetByVsock(uint32(port))
 		}
 	}
+	stream, err := openPort()
+	if err != nil {
+		return nil, Settings{}, err
+	}
+	settings, err := greet(stream)
+	return stream, settings, err
+}
+
+func greet(stream *os.File) (Settings, error) {
+	if _, err := stream.WriteString(Ready); err != nil {
+		return Settings{}, fmt.Errorf("say ready: %w", err)
+	}
+	return readSettings(stream)
+}
+
+// openPort opens the first virtio serial port.
+func openPort() (*os.File, error) {
 	var fd int
-	err = await("the machine has no virtio serial port", func() error {
+	err := await("the machine has no virtio serial port", func() error {
 		ports, err := filepath.Glob("/dev/vport*p1")
 		if err != nil || len(ports) == 0 {
 			return os.ErrNotExist
@@ -40,18 +57,19 @@ func openStream() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "bridge"), nil
 }
 
-// acceptVsock waits for the host's one connection.
-func acceptVsock(port uint32) (*os.File, error) {
+// meetByVsock waits for the host on a port of the machine's virtual socket. A
+// snapshot breaks connections, so that a restored machine waits anew.
+func meetByVsock(port uint32) (*os.File, Settings, error) {
 	fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("the machine has no virtual sockets: %w", err)
+		return nil, Settings{}, fmt.Errorf("the machine has no virtual sockets: %w", err)
 	}
 	defer unix.Close(fd)
 	if err := unix.Bind(fd, &unix.SockaddrVM{CID: unix.VMADDR_CID_ANY, Port: port}); err != nil {
-		return nil, fmt.Errorf("listen on virtual port %d: %w", port, err)
+		return nil, Settings{}, fmt.Errorf("listen on virtual port %d: %w", port, err)
 	}
 	if err := unix.Listen(fd, 1); err != nil {
-		return nil, err
+		return nil, Settings{}, err
 	}
 	for {
 		conn, _, err := unix.Accept4(fd, unix.SOCK_CLOEXEC)
@@ -59,8 +77,12 @@ func acceptVsock(port uint32) (*os.File, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("wait for the host: %w", err)
+			return nil, Settings{}, fmt.Errorf("wait for the host: %w", err)
 		}
-		return os.NewFile(uintptr(conn), "bridge"), nil
+		stream := os.NewFile(uintptr(conn), "bridge")
+		if settings, err := greet(stream); err == nil {
+			return stream, settings, nil
+		}
+		stream.Close()
 	}
 }

@@ -47,7 +47,7 @@ func (d *Driver) accelerated(ctx context.Context) (accelerator, error) {
 	if err != nil {
 		return accelerator{}, err
 	}
-	kvm := kvmReason()
+	kvm := d.kvm()
 	found := accelerator{Key: digest(version, bootID(), string(manifest), kvm), Version: version}
 	path := filepath.Join(d.o.Folder, "probe-"+d.name+".json")
 	var kept accelerator

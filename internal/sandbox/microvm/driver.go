@@ -44,6 +44,7 @@ type Options struct {
 type Driver struct {
 	name    string
 	monitor monitor
+	kvm     func() (reason string) // why there is none; see kvmReason
 	o       Options
 
 	mu        sync.Mutex // guards templates
@@ -61,8 +62,20 @@ func NewQEMU(o Options) *Driver {
 	return newDriver("microvm", &qemu{program: o.Program, khz: clockKHz()}, o)
 }
 
+// NewFirecracker is the driver firecracker. It has not run on real Firecracker
+// yet, only on a double of its API.
+func NewFirecracker(o Options) *Driver {
+	if o.Program == "" {
+		o.Program = "firecracker"
+	}
+	return newDriver("firecracker", &firecracker{program: o.Program}, o)
+}
+
 func newDriver(name string, m monitor, o Options) *Driver {
-	return &Driver{name: name, monitor: m, o: o, templates: map[string]*sync.Mutex{}}
+	if folder, err := filepath.Abs(o.Folder); err == nil { // monitors run in folders of their own
+		o.Folder = folder
+	}
+	return &Driver{name: name, monitor: m, kvm: kvmReason, o: o, templates: map[string]*sync.Mutex{}}
 }
 
 // Name is microvm or firecracker.

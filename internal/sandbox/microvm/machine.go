@@ -52,6 +52,7 @@ type machine struct {
 	console *console
 	stream  net.Conn // leads to the first process inside
 	control *qmp     // of QEMU
+	folder  string   // of Firecracker
 	release func()   // removes what the monitor has made for the machine
 }
 
@@ -91,7 +92,9 @@ func (m *machine) explain(ctx context.Context, err error) error {
 
 // kill ends the machine and removes what was made for it.
 func (m *machine) kill() {
-	m.stream.Close()
+	if m.stream != nil {
+		m.stream.Close()
+	}
 	m.process.Stop(0)
 	if m.release != nil {
 		m.release()
