@@ -49,7 +49,7 @@ func readManifest(folder string) (m Manifest, err error) {
 func Verify(folder string) error {
 	m, err := readManifest(folder)
 	if err != nil {
-		return err
+		return fmt.Errorf("there is no image to verify; %s: %w", setupFix, err)
 	}
 	for name, want := range m.SHA256 {
 		got, err := checksum(filepath.Join(folder, name))
