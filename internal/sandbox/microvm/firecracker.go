@@ -40,7 +40,7 @@ func (f *firecracker) install() string {
 	return "put firecracker of https://github.com/firecracker-microvm/firecracker/releases, 1.8 or later, into the search path"
 }
 
-func (f *firecracker) emulates() error { return errors.New("Firecracker needs KVM") }
+func (f *firecracker) emulates() error { return errors.New("firecracker needs KVM") }
 
 func (f *firecracker) boot(ctx context.Context, s machineSpec, _ *template) (*machine, error) {
 	return f.start(ctx, s, func(api *firecrackerAPI) error {

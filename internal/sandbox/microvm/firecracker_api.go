@@ -93,7 +93,7 @@ func (a *firecrackerAPI) do(ctx context.Context, method, path string, body any) 
 	request.Header.Set("Content-Type", "application/json")
 	response, err := a.client.Do(request)
 	if err != nil {
-		return fmt.Errorf("Firecracker: %s %s: %w", method, path, err)
+		return fmt.Errorf("firecracker: %s %s: %w", method, path, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode < 300 {
@@ -106,5 +106,5 @@ func (a *firecrackerAPI) do(ctx context.Context, method, path string, body any) 
 	if err := json.NewDecoder(io.LimitReader(response.Body, longest)).Decode(&fault); err != nil || fault.Message == "" {
 		fault.Message = response.Status
 	}
-	return fmt.Errorf("Firecracker: %s %s: %s", method, path, fault.Message)
+	return fmt.Errorf("firecracker: %s %s: %s", method, path, fault.Message)
 }
