@@ -89,6 +89,7 @@ func (r *Room) openCode(ctx context.Context) error {
 		r.drivers = append(r.drivers, p)
 		r.engines = append(r.engines, hosted.NewWarm(p, hosted.Warm{Ahead: 1}))
 	}
+	r.addDrivers(r.machines()...)
 	if r.o.Drivers != nil {
 		r.addDrivers(r.o.Drivers(r.config.Code.WithImages())...)
 	}

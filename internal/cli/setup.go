@@ -12,11 +12,11 @@ func (a *app) setupCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "setup",
 		Short:   "Install what is not part of this binary",
-		Example: "  toolroom setup engines",
+		Example: "  toolroom setup engines\n  toolroom setup microvm",
 		Args:    arguments(0, 0),
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.setupEnginesCommand())
+	c.AddCommand(a.setupEnginesCommand(), a.setupMicroVMCommand())
 	return c
 }
 

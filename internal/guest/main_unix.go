@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
@@ -22,6 +23,9 @@ func Main(args []string) int {
 	}
 	if len(args) > 0 && args[0] == lockdown.InitArg {
 		return lockdown.Main()
+	}
+	if len(args) > 0 && args[0] == vm.Arg {
+		return vm.Main()
 	}
 	if len(args) > 0 && args[0] == ToolArg {
 		return CallTool(args[1:], os.Stdout, os.Stderr)

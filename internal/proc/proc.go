@@ -25,6 +25,8 @@ type Spec struct {
 	Owner string
 	// Stderr receives what the process writes there; it must not block.
 	Stderr io.Writer
+	// Files are open in the process as descriptors 3, 4 and so on.
+	Files []*os.File
 }
 
 // Process is a started process. Its methods are safe for concurrent use.
@@ -44,6 +46,7 @@ func Start(s Spec) (*Process, error) {
 	cmd.Env = append(s.Env[:len(s.Env):len(s.Env)], ownerVariable+"="+s.Owner)
 	cmd.Dir = s.Dir
 	cmd.Stderr = s.Stderr
+	cmd.ExtraFiles = s.Files
 	cmd.SysProcAttr = ownGroup()
 	// A grandchild that keeps stderr open must not hold Wait for ever.
 	cmd.WaitDelay = time.Second

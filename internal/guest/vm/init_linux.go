@@ -1,0 +1,147 @@
+package vm
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Main is the first process of a machine. It does not return: the machine is
+// switched off.
+func Main() int {
+	if os.Getpid() != 1 {
+		fmt.Fprintln(os.Stderr, "toolroom-guest vm is the first process of a virtual machine, and nothing else")
+		return 2
+	}
+	report, err := run()
+	if err != nil {
+		report = Report{Code: 1, Error: err.Error()}
+	}
+	line, _ := json.Marshal(report) // of strings and numbers
+	fmt.Fprintf(os.Stderr, "\n%s%s\n", ReportMark, line)
+	// A restart is what both machines take for their end: they are told not to
+	// start again.
+	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
+	return 1
+}
+
+func run() (Report, error) {
+	if err := prepare(); err != nil {
+		return Report{}, err
+	}
+	stream, settings, err := meet()
+	if err != nil {
+		return Report{}, err
+	}
+	if err := settings.refresh(); err != nil {
+		return Report{}, err
+	}
+	if err := settings.mountWritable(); err != nil {
+		return Report{}, err
+	}
+	return settings.serve(stream)
+}
+
+// prepare does all that is the same for every run.
+func prepare() error {
+	for _, m := range []mount{
+		{"proc", "/proc", "proc", 0, ""},
+		{"sysfs", "/sys", "sysfs", 0, ""},
+		{"devtmpfs", "/dev", "devtmpfs", 0, ""},
+	} {
+		if err := m.make(); err != nil {
+			return err
+		}
+	}
+	if err := loadModules(); err != nil {
+		return err
+	}
+	if err := (mount{"cgroup2", "/cgroup", "cgroup2", 0, ""}).make(); err != nil {
+		return err
+	}
+	if err := os.WriteFile("/cgroup/cgroup.subtree_control", []byte("+cpu +memory +pids"), 0); err != nil {
+		return fmt.Errorf("the machine's kernel lacks cgroup controllers: %w", err)
+	}
+	for _, s := range []struct{ name, value string }{
+		{"user/max_user_namespaces", "0"},
+		{"kernel/unprivileged_bpf_disabled", "2"},
+		{"kernel/kptr_restrict", "2"},
+		{"kernel/dmesg_restrict", "1"},
+		{"kernel/perf_event_paranoid", "3"},
+		{"vm/unprivileged_userfaultfd", "0"},
+		{"kernel/modules_disabled", "1"},
+	} {
+		// A kernel that was built without one of these is none the weaker for it.
+		if err := os.WriteFile("/proc/sys/"+s.name, []byte(s.value), 0); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("close the machine's kernel: %w", err)
+		}
+	}
+	if err := unix.Sethostname([]byte("toolroom")); err != nil {
+		return err
+	}
+	return mountRoot()
+}
+
+// loadModules loads the modules that the image names.
+func loadModules() error {
+	list, err := os.ReadFile(ModulesFile)
+	if os.IsNotExist(err) { // all is built in
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for path := range strings.Lines(string(list)) {
+		if err := loadModule(strings.TrimSpace(path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func loadModule(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	flags := 0
+	if !strings.HasSuffix(path, ".ko") {
+		flags = unix.MODULE_INIT_COMPRESSED_FILE
+	}
+	if err := unix.FinitModule(int(f.Fd()), "", flags); err != nil && err != unix.EEXIST {
+		return fmt.Errorf("load %s: %w", path, err)
+	}
+	return nil
+}
+
+// refresh gives the machine what a snapshot cannot have: the time, and
+// randomness of its own.
+func (s Settings) refresh() error {
+	now := unix.NsecToTimeval(s.Now.UnixNano())
+	if err := unix.Settimeofday(&now); err != nil {
+		return fmt.Errorf("set the clock: %w", err)
+	}
+	return addEntropy(s.Entropy)
+}
+
+// deviceTimeout is how long a device may take to appear: drivers find theirs in
+// the background.
+const deviceTimeout = 20 * time.Second
+
+// await tries until it succeeds, or time is over.
+func await(what string, try func() error) error {
+	for deadline := time.Now().Add(deviceTimeout); ; time.Sleep(2 * time.Millisecond) {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package vm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// mount is a file system at a place.
+type mount struct {
+	source, target, kind string
+	flags                uintptr
+	data                 string
+}
+
+func (m mount) make() error {
+	if err := os.MkdirAll(m.target, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
+		return fmt.Errorf("mount %s (%s): %w", m.target, m.kind, err)
+	}
+	return nil
+}
+
+const (
+	// root is where programs see their root: they are started in it by chroot,
+	// and the first process stays outside.
+	root = "/root"
+	// scratch holds all writable folders, so that one size bounds them.
+	scratch = "/scratch"
+	// quiet file systems hold no devices and give nobody rights.
+	quiet = unix.MS_NOSUID | unix.MS_NODEV
+)
+
+// mountRoot mounts the disk read-only, and on it what each program needs.
+func mountRoot() error {
+	err := await("the machine has no disk with an ext4 file system", func() error {
+		return mount{"/dev/vda", root, "ext4", unix.MS_RDONLY | quiet | unix.MS_NOATIME, ""}.make()
+	})
+	if err != nil {
+		return err
+	}
+	for _, m := range []mount{
+		{"proc", root + "/proc", "proc", quiet | unix.MS_NOEXEC, "hidepid=invisible"},
+		{"dev", root + "/dev", "tmpfs", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=755,size=64k"},
+		{"run", root + "/run", "tmpfs", quiet, "mode=755,size=64k"},
+	} {
+		if err := m.make(); err != nil {
+			return err
+		}
+	}
+	return fillRoot()
+}
+
+// fillRoot makes the few devices that programs expect, and puts the guest in.
+func fillRoot() error {
+	for name, minor := range map[string]uint32{"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9} { // of major 1, null(4)
+		path := root + "/dev/" + name
+		if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, minor))); err != nil {
+			return fmt.Errorf("make %s: %w", path, err)
+		}
+		if err := os.Chmod(path, 0o666); err != nil {
+			return err
+		}
+	}
+	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		if err := os.Symlink(target, root+"/dev/"+name); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(root+"/dev/shm", 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(root+GuestPath, nil, 0o555); err != nil {
+		return err
+	}
+	if err := unix.Mount("/init", root+GuestPath, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("put the guest into the root: %w", err)
+	}
+	for _, name := range []string{"/dev", "/run", GuestPath} {
+		if err := unix.Mount("", root+name, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID, ""); err != nil {
+			return fmt.Errorf("close %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// mountWritable mounts the writable folders, which share one size.
+func (s Settings) mountWritable() error {
+	data := "mode=755,nr_inodes=65536"
+	if s.Disk > 0 {
+		data += fmt.Sprintf(",size=%d", s.Disk)
+	}
+	if err := (mount{"scratch", scratch, "tmpfs", quiet, data}).make(); err != nil {
+		return err
+	}
+	targets := map[string][]string{"work": {WorkDir}, "tmp": {"/tmp", "/var/tmp"}, "shm": {"/dev/shm"}}
+	for name, places := range targets {
+		folder := filepath.Join(scratch, name)
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return err
+		}
+		if err := os.Chown(folder, UID, UID); err != nil {
+			return err
+		}
+		for _, place := range places {
+			if err := unix.Mount(folder, root+place, "", unix.MS_BIND, ""); err != nil {
+				return fmt.Errorf("mount %s (is it in the image?): %w", place, err)
+			}
+		}
+	}
+	return nil
+}

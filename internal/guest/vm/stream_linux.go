@@ -1,0 +1,88 @@
+package vm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// meet opens the way to the host, says ready, and waits for the settings.
+func meet() (*os.File, Settings, error) {
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return nil, Settings{}, err
+	}
+	for option := range strings.FieldsSeq(string(line)) {
+		if text, ok := strings.CutPrefix(option, VsockOption); ok {
+			port, err := strconv.ParseUint(text, 10, 32)
+			if err != nil {
+				return nil, Settings{}, fmt.Errorf("%s: %w", option, err)
+			}
+			return meetByVsock(uint32(port))
+		}
+	}
+	stream, err := openPort()
+	if err != nil {
+		return nil, Settings{}, err
+	}
+	settings, err := greet(stream)
+	return stream, settings, err
+}
+
+func greet(stream *os.File) (Settings, error) {
+	if _, err := stream.WriteString(Ready); err != nil {
+		return Settings{}, fmt.Errorf("say ready: %w", err)
+	}
+	return readSettings(stream)
+}
+
+// openPort opens the first virtio serial port.
+func openPort() (*os.File, error) {
+	var fd int
+	err := await("the machine has no virtio serial port", func() error {
+		ports, err := filepath.Glob("/dev/vport*p1")
+		if err != nil || len(ports) == 0 {
+			return os.ErrNotExist
+		}
+		fd, err = unix.Open(ports[0], unix.O_RDWR|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "bridge"), nil
+}
+
+// meetByVsock waits for the host on a port of the machine's virtual socket. A
+// snapshot breaks connections, so that a restored machine waits anew.
+func meetByVsock(port uint32) (*os.File, Settings, error) {
+	fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, Settings{}, fmt.Errorf("the machine has no virtual sockets: %w", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrVM{CID: unix.VMADDR_CID_ANY, Port: port}); err != nil {
+		return nil, Settings{}, fmt.Errorf("listen on virtual port %d: %w", port, err)
+	}
+	if err := unix.Listen(fd, 1); err != nil {
+		return nil, Settings{}, err
+	}
+	for {
+		conn, _, err := unix.Accept4(fd, unix.SOCK_CLOEXEC)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, Settings{}, fmt.Errorf("wait for the host: %w", err)
+		}
+		stream := os.NewFile(uintptr(conn), "bridge")
+		if settings, err := greet(stream); err == nil {
+			return stream, settings, nil
+		}
+		stream.Close()
+	}
+}

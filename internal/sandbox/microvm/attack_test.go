@@ -1,0 +1,226 @@
+//go:build integration && linux
+
+package microvm_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// hostile is a static guest that breaks the rules, built once.
+var hostile = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "toolroom-hostile-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, "hostile")
+	build := exec.Command("go", "build", "-o", path, "./testdata/hostile")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stderr = os.Stderr
+	return path, build.Run()
+})
+
+// silent is a host without tools, for programs that call none.
+type silent struct{ bridge.Host }
+
+func (silent) Print(string, string) {}
+
+// attack tries what only the machine's owner may do, and lists what worked.
+const attack = `
+import ctypes, os, signal, socket
+libc = ctypes.CDLL(None, use_errno=True)
+worked = []
+
+def attempt(name, action):
+    try:
+        action()
+    except (OSError, PermissionError, ValueError):
+        return
+    worked.append(name)
+
+def call(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno())
+
+for path in ["/dev/mem", "/dev/vda", "/dev/vport0p1", "/dev/kmsg", "/dev/console", "/dev/ttyS0", "/dev/port",
+             "/proc/kcore", "/proc/1/mem", "/proc/1/environ", "/proc/1/root", "/proc/kmsg"]:
+    attempt("read " + path, lambda: os.close(os.open(path, os.O_RDONLY)))
+for path in ["/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/run/toolroom-guest",
+             "/dev/null.new", "/etc/passwd", "/usr/bin/python3"]:
+    attempt("write " + path, lambda: os.close(os.open(path, os.O_WRONLY | os.O_CREAT)))
+attempt("device node", lambda: os.mknod("vda", 0o600 | 0o060000, os.makedev(254, 0)))
+attempt("mount", lambda: call(libc.mount(b"proc", b"/work", b"proc", 0, None)))
+attempt("user namespace", lambda: call(libc.unshare(0x10000000)))
+attempt("network namespace", lambda: call(libc.unshare(0x40000000)))
+attempt("chroot", lambda: os.chroot("."))
+attempt("become root", lambda: os.setuid(0))
+attempt("kill the first process", lambda: os.kill(1, signal.SIGKILL))
+attempt("trace the first process", lambda: call(libc.ptrace(16, 1, 0, 0)))
+attempt("reboot", lambda: call(libc.reboot(0x1234567)))
+attempt("load a module", lambda: call(libc.syscall(175, b"", 0, b"")))
+attempt("bpf", lambda: call(libc.syscall(321, 5, ctypes.create_string_buffer(128), 128)))
+attempt("kexec", lambda: call(libc.syscall(246, 0, 0, None, 0)))
+attempt("raw socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
+attempt("packet socket", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0))
+
+def vsock():
+    s = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)
+    s.settimeout(2)
+    s.connect((2, 22))
+
+attempt("virtual socket to the host", vsock)
+attempt("swap", lambda: call(libc.swapoff(b"/dev/vda")))
+attempt("clock", lambda: call(libc.syscall(227, 0, (ctypes.c_long * 2)(0, 0))))
+sorted(worked)
+`
+
+func TestAProgramCannotReachTheMachineItself(t *testing.T) {
+	d := newDriver(t, image(t))
+	path, _ := guest()
+	for _, profile := range []sandbox.Profile{sandbox.Standard, sandbox.Hardened} {
+		t.Run(string(profile), func(t *testing.T) {
+			result, err := hosted.New(d).Run(t.Context(), engine.Job{
+				Run: "run-attack", Owner: "tester", Sandbox: sandbox.Spec{Guest: path, Profile: profile},
+				Program: bridge.Program{Language: "python", Name: "main.py", Source: attack},
+			}, silent{})
+			if err != nil || result.Outcome.Failure != nil {
+				t.Fatalf("%v: %+v", err, result)
+			}
+			if diff := cmp.Diff([]bridge.Value{}, result.Outcome.Value); diff != "" {
+				t.Errorf("these attacks worked:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAHostileGuestEndsItsOwnRunOnly(t *testing.T) {
+	folder := image(t)
+	path, err := hostile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := hosted.New(newDriver(t, folder))
+	for _, conduct := range []string{"garbage", "flood"} {
+		t.Run(conduct, func(t *testing.T) {
+			_, err := e.Run(t.Context(), engine.Job{
+				Run: "run-hostile", Sandbox: sandbox.Spec{Guest: path, Args: []string{conduct}},
+				Program: bridge.Program{Language: "shell", Source: "true"},
+			}, silent{})
+			if toolroom.CodeOf(err) != toolroom.CodeExecutionFailed {
+				t.Errorf("the run ended with %v", err)
+			}
+		})
+	}
+	well, _ := guest()
+	result, err := e.Run(t.Context(), engine.Job{
+		Run: "run-after", Sandbox: sandbox.Spec{Guest: well}, Program: bridge.Program{Language: "shell", Source: "exit 5"},
+	}, silent{})
+	if err != nil || result.Outcome.Exit != 5 {
+		t.Errorf("the run after it: %v, %+v", err, result)
+	}
+	if left := monitors(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestAMachineThatNeverComesUpIsGivenUp(t *testing.T) {
+	folder := image(t)
+	path, err := hostile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, folder)
+	if p := d.Probe(t.Context()); p.State != sandbox.Available {
+		t.Fatal(p.Reason)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	_, err = d.Start(ctx, sandbox.Spec{Guest: path, Args: []string{"never"}})
+	if toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), "did not come up in time") {
+		t.Errorf("got %v", err)
+	}
+	if left := monitors(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if making, _ := filepath.Glob(filepath.Join(folder, "snapshots", ".making-*")); len(making) > 0 {
+		t.Errorf("left behind: %v", making)
+	}
+}
+
+func TestAGuestsEndIsToldAsItWas(t *testing.T) {
+	folder := image(t)
+	path, err := hostile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := newDriver(t, folder).Start(t.Context(), sandbox.Spec{Guest: path, Args: []string{"exit"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Kill(t.Context())
+	exit, err := box.Wait(t.Context())
+	if diff := cmp.Diff(sandbox.Exit{Code: 42, Stderr: "last words\n"}, exit); err != nil || diff != "" {
+		t.Errorf("%v, -want +got\n%s", err, diff)
+	}
+}
+
+func TestAKilledMonitorEndsTheRunWithAnError(t *testing.T) {
+	box, err := newDriver(t, image(t)).Start(t.Context(), sandbox.Spec{Guest: must(guest())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Kill(t.Context())
+	for _, stat := range monitors(t) {
+		pid := 0
+		for _, digit := range stat[:strings.IndexByte(stat, ' ')] {
+			pid = pid*10 + int(digit-'0')
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exit, err := box.Wait(t.Context())
+	if err != nil || exit.Signal == "" {
+		t.Errorf("%+v, %v", exit, err)
+	}
+}
+
+func must(path string, _ error) string { return path }
+
+func TestRestoredMachinesDrawDifferentNumbers(t *testing.T) {
+	e := hosted.New(newDriver(t, image(t)))
+	path, _ := guest()
+	drawn := map[string]bool{}
+	for range 2 {
+		result, err := e.Run(t.Context(), engine.Job{
+			Run: "run-random", Sandbox: sandbox.Spec{Guest: path},
+			Program: bridge.Program{Language: "python", Name: "main.py", Source: "import os, time\n[os.urandom(16).hex(), time.time()]"},
+		}, silent{})
+		if err != nil || result.Outcome.Failure != nil {
+			t.Fatalf("%v, %+v", err, result)
+		}
+		value := result.Outcome.Value.([]bridge.Value)
+		drawn[value[0].(string)] = true
+		if off := time.Since(time.UnixMicro(int64(value[1].(float64) * 1e6))); off.Abs() > 30*time.Second {
+			t.Errorf("the machine's clock is off by %s", off)
+		}
+	}
+	if len(drawn) != 2 {
+		t.Errorf("two machines drew the same: %v", drawn)
+	}
+}

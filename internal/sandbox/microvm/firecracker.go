@@ -1,0 +1,193 @@
+package microvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/guest/vm"
+	"github.com/toolroom/toolroom/internal/proc"
+)
+
+// firecracker runs machines of Firecracker, 1.8 or later: its machines describe
+// their devices by ACPI, as Debian's kernel needs it.
+type firecracker struct{ program string }
+
+// Files in the folder of a machine, which is Firecracker's working folder: a
+// snapshot keeps the name of the socket, so it must be a relative one.
+const (
+	apiSocket   = "api.sock"
+	vsockSocket = "vsock.sock"
+	vsockPort   = 52
+	firstCID    = 3 // of a machine, and known to its own Firecracker only (vsock(7))
+)
+
+func (f *firecracker) version(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, f.program, "--version").Output()
+	line, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimSpace(line), err
+}
+
+func (f *firecracker) install() string {
+	return "put firecracker of https://github.com/firecracker-microvm/firecracker/releases, 1.8 or later, into the search path"
+}
+
+func (f *firecracker) emulates() error { return errors.New("firecracker needs KVM") }
+
+func (f *firecracker) boot(ctx context.Context, s machineSpec, _ *template) (*machine, error) {
+	return f.start(ctx, s, func(api *firecrackerAPI) error {
+		for _, step := range []struct {
+			path string
+			body any
+		}{
+			{"/machine-config", machineConfig{VCPUs: s.cpus, Memory: s.memory >> 20}},
+			{"/boot-source", bootSource{
+				Kernel: s.kernel, Initrd: s.initrd,
+				Args: "console=ttyS0 quiet reboot=k panic=-1 pci=off " + vm.VsockOption + strconv.Itoa(vsockPort) + " " + s.initArgs(),
+			}},
+			{"/drives/disk", drive{ID: "disk", Path: s.disk, ReadOnly: true}},
+			{"/vsock", vsock{CID: firstCID, Path: vsockSocket}},
+			{"/actions", action{"InstanceStart"}},
+		} {
+			if err := api.put(ctx, step.path, step.body); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (f *firecracker) snapshot(ctx context.Context, m *machine, t *template) error {
+	api := newFirecrackerAPI(filepath.Join(m.folder, apiSocket))
+	if err := api.patch(ctx, "/vm", vmState{"Paused"}); err != nil {
+		return err
+	}
+	return api.put(ctx, "/snapshot/create", snapshotCreate{Type: "Full", State: t.state, Memory: t.memory})
+}
+
+func (f *firecracker) restore(ctx context.Context, s machineSpec, t *template) (*machine, error) {
+	m, err := f.start(ctx, s, func(api *firecrackerAPI) error {
+		return api.put(ctx, "/snapshot/load", snapshotLoad{State: t.state, Memory: memoryBackend{"File", t.memory}, Resume: true})
+	})
+	if err != nil {
+		return nil, err
+	}
+	// The snapshot has broken the connection that its machine had.
+	if err := m.awaitReady(ctx); err != nil {
+		defer m.kill()
+		return nil, m.explain(ctx, err)
+	}
+	return m, nil
+}
+
+// start starts a Firecracker, has it set up, and connects to the machine.
+func (f *firecracker) start(ctx context.Context, s machineSpec, setUp func(*firecrackerAPI) error) (*machine, error) {
+	sweepFolders()
+	folder, err := os.MkdirTemp("", folderPrefix+s.owner+"_")
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{console: &console{}, folder: folder, release: func() { os.RemoveAll(folder) }}
+	m.process, err = proc.Start(proc.Spec{
+		Command: f.program, Args: []string{"--api-sock", apiSocket}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: folder,
+		Owner: s.owner, Stderr: m.console,
+	})
+	if err != nil {
+		m.release()
+		return nil, err
+	}
+	go func() { _, _ = io.Copy(m.console, m.process.Stdout) }() // the machine's console
+	api := newFirecrackerAPI(filepath.Join(folder, apiSocket))
+	err = m.retry(ctx, func() error { return api.ping(ctx) })
+	if err == nil {
+		err = setUp(api)
+	}
+	if err == nil {
+		err = m.retry(ctx, func() (err error) {
+			m.stream, err = dialVsock(ctx, filepath.Join(folder, vsockSocket))
+			return err
+		})
+	}
+	if err != nil {
+		defer m.kill()
+		return nil, m.explain(ctx, err)
+	}
+	return m, nil
+}
+
+// retry tries until it succeeds: a socket is there some time after its process.
+func (m *machine) retry(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-m.process.Done():
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// dialVsock connects to the machine's port through Firecracker's socket
+// (Firecracker's docs/vsock.md): CONNECT and the port, answered by OK.
+func dialVsock(ctx context.Context, path string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	defer deadline(ctx, conn)()
+	answer := ""
+	if _, err = fmt.Fprintf(conn, "CONNECT %d\n", vsockPort); err == nil {
+		// The machine speaks at once: nothing of that may be read here.
+		answer, err = readLine(conn)
+	}
+	if err == nil && !strings.HasPrefix(answer, "OK ") {
+		err = fmt.Errorf("the machine's socket answers %q", answer)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// readLine reads a short line, and no byte more.
+func readLine(r io.Reader) (string, error) {
+	line := make([]byte, 32)
+	for i := range line {
+		if _, err := io.ReadFull(r, line[i:i+1]); err != nil {
+			return "", err
+		}
+		if line[i] == '\n' {
+			return string(line[:i]), nil
+		}
+	}
+	return "", errors.New("the machine's socket answers at length")
+}
+
+// folderPrefix begins the name of a machine's folder, and is followed by its
+// owner.
+const folderPrefix = "toolroom-vm-"
+
+// sweepFolders removes the folders of machines whose Toolroom runs no more.
+func sweepFolders() {
+	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*_*"))
+	for _, folder := range folders {
+		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), folderPrefix), "_")
+		if !proc.Alive(owner) {
+			os.RemoveAll(folder)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+//go:build linux
+
+package microvm
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// The test's own binary is the double of Firecracker.
+func TestMain(m *testing.M) {
+	if slices.Contains(os.Args, "--api-sock") || len(os.Args) == 2 && os.Args[1] == "--version" {
+		os.Exit(doubleMain(os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// onDouble is the driver on the double, and a guest.
+func onDouble(t *testing.T, cold bool) (*Driver, string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	guest := filepath.Join(folder, "toolroom-guest")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", guest, "github.com/toolroom/toolroom/cmd/toolroom-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var packed bytes.Buffer
+	if err := writeModules(&packed, []string{"a.ko"}, func(string) ([]byte, error) { return []byte("module"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := json.Marshal(Manifest{Kernel: "6.1", Languages: []string{"shell"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{kernelFile: []byte("\x7fELF"), modulesFile: packed.Bytes(), rootFile: nil, manifestFile: manifest} {
+		if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := NewFirecracker(Options{Folder: folder, Program: self, Guest: guest, Cold: cold})
+	d.kvm = func() string { return "" } // the double needs none
+	return d, guest
+}
+
+// noTools is a host for programs that call none; it keeps what they print.
+type noTools struct {
+	bridge.Host
+	stdout strings.Builder
+}
+
+func (h *noTools) Print(_, text string) { h.stdout.WriteString(text) }
+
+func TestProgramsRunInMachinesOfFirecracker(t *testing.T) {
+	// Not that of the test: its name leaves no room for the name of a socket.
+	temp, err := os.MkdirTemp("", "fc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temp) })
+	t.Setenv("TMPDIR", temp)
+	for name, cold := range map[string]bool{"booted": true, "restored": false} {
+		t.Run(name, func(t *testing.T) {
+			d, guest := onDouble(t, cold)
+			for range 2 {
+				h := &noTools{}
+				result, err := hosted.New(d).Run(t.Context(), engine.Job{
+					Run: "run-fc", Sandbox: sandbox.Spec{Guest: guest},
+					Program: bridge.Program{Language: "shell", Source: "echo in a machine; exit 3"},
+				}, h)
+				if err != nil || result.Outcome.Exit != 3 || h.stdout.String() != "in a machine\n" {
+					t.Fatalf("%v: %+v, %q", err, result, h.stdout.String())
+				}
+				if result.Isolation != "vm(firecracker+kvm)" {
+					t.Errorf("isolation %q", result.Isolation)
+				}
+			}
+			if left, err := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*")); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %q, %v", left, err)
+			}
+			snapshots, err := filepath.Glob(filepath.Join(d.o.Folder, "snapshots", "*"))
+			if err != nil || (len(snapshots) == 0) != cold {
+				t.Errorf("%v: snapshots %q", err, snapshots)
+			}
+		})
+	}
+}
+
+func TestFirecrackersFaultIsTold(t *testing.T) {
+	t.Parallel()
+	d, guest := onDouble(t, true)
+	if p := d.Probe(t.Context()); p.State != sandbox.Available {
+		t.Fatalf("%+v", p)
+	}
+	if err := os.Remove(filepath.Join(d.o.Folder, kernelFile)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Start(t.Context(), sandbox.Spec{Guest: guest})
+	if toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), "The kernel file cannot be opened") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFirecrackerNeedsKVM(t *testing.T) {
+	t.Parallel()
+	d, _ := onDouble(t, false)
+	d.kvm = func() string { return "no KVM" }
+	p := d.Probe(t.Context())
+	if p.State != sandbox.Unsupported || !strings.Contains(p.Reason, "no KVM") || p.Fix == "" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestFoldersOfTheDeadAreSwept(t *testing.T) {
+	t.Parallel()
+	dead, err := os.MkdirTemp("", folderPrefix+"1-1_")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dead) })
+	alive, err := os.MkdirTemp("", folderPrefix+proc.Owner()+"_kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(alive) })
+	sweepFolders()
+	if _, err := os.Stat(dead); !os.IsNotExist(err) {
+		t.Errorf("the folder of a dead Toolroom is there: %v", err)
+	}
+	if _, err := os.Stat(alive); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,81 @@
+//go:build integration && linux
+
+package microvm_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/sandbox/microvm"
+	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest"
+)
+
+// guest is a static guest, built once.
+var guest = sync.OnceValues(func() (string, error) {
+	folder, err := os.MkdirTemp("", "toolroom-guest-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, "toolroom-guest")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "github.com/toolroom/toolroom/cmd/toolroom-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stderr = os.Stderr
+	return path, build.Run()
+})
+
+// image is the folder of the image: that of scripts/microvm.sh, or one that is
+// made now.
+func image(tb testing.TB) string {
+	tb.Helper()
+	if folder := os.Getenv("TOOLROOM_TEST_MICROVM"); folder != "" {
+		return folder
+	}
+	folder := tb.TempDir()
+	if err := microvm.Setup(tb.Context(), microvm.SetupOptions{Folder: folder, Log: func(line string) { tb.Log(line) }}); err != nil {
+		tb.Fatalf("make the image: %v", err)
+	}
+	return folder
+}
+
+func newDriver(tb testing.TB, folder string) *microvm.Driver {
+	tb.Helper()
+	path, err := guest()
+	if err != nil {
+		tb.Fatalf("build the guest: %v", err)
+	}
+	return microvm.NewQEMU(microvm.Options{Folder: folder, Guest: path})
+}
+
+func TestTheSuite(t *testing.T) {
+	d := newDriver(t, image(t))
+	path, _ := guest()
+	sandboxtest.Run(t, sandboxtest.Options{
+		New:       func(*testing.T) sandbox.Driver { return d },
+		Guest:     path,
+		Languages: []string{"python", "shell"},
+		Leftovers: monitors,
+	})
+}
+
+// monitors are the QEMU processes that this test has started and that still run.
+func monitors(t *testing.T) []string {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(stat), "(qemu-system") && strings.Contains(string(stat), " "+strconv.Itoa(os.Getpid())+" ") {
+			left = append(left, string(stat))
+		}
+	}
+	return left
+}

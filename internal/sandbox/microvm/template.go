@@ -1,0 +1,132 @@
+package microvm
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// restored is a machine from the snapshot of its shape, which is made first
+// where there is none.
+func (d *Driver) restored(ctx context.Context, s machineSpec) (*machine, error) {
+	folder, err := d.templateFolder(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	t := &template{memory: filepath.Join(folder, "memory"), state: filepath.Join(folder, "state")}
+	release := d.lock(folder)
+	_, err = os.Stat(folder)
+	if os.IsNotExist(err) {
+		err = d.makeTemplate(ctx, s, folder)
+	}
+	release()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	_ = os.Chtimes(folder, now, now) // the ones used least go first; see trim
+	return d.monitor.restore(ctx, s, t)
+}
+
+// lock keeps a template from being made twice at once.
+func (d *Driver) lock(folder string) (release func()) {
+	d.mu.Lock()
+	l := d.templates[folder]
+	if l == nil {
+		l = &sync.Mutex{}
+		d.templates[folder] = l
+	}
+	d.mu.Unlock()
+	l.Lock()
+	return l.Unlock
+}
+
+// templateFolder names all that a snapshot depends on. After the host has
+// booted anew, its clock counts from another start.
+func (d *Driver) templateFolder(ctx context.Context, s machineSpec) (string, error) {
+	found, err := d.accelerated(ctx)
+	if err != nil {
+		return "", err
+	}
+	disk, err := os.Stat(s.disk)
+	if err != nil {
+		return "", err
+	}
+	kernel, err := os.Stat(s.kernel)
+	if err != nil {
+		return "", err
+	}
+	key := digest(found.Key, s.initrd, s.initArgs(), s.disk, s.kernel, disk.ModTime().String(), kernel.ModTime().String(),
+		strconv.FormatInt(s.memory, 10), strconv.Itoa(s.cpus), strconv.FormatBool(s.kvm))
+	return filepath.Join(d.o.Folder, "snapshots", d.name+"-"+key), nil
+}
+
+// makeTemplate boots a machine and keeps it as it is when it waits for its
+// settings: there is nothing of any run in it.
+func (d *Driver) makeTemplate(ctx context.Context, s machineSpec, folder string) error {
+	parent := filepath.Dir(folder)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return err
+	}
+	d.trim(parent)
+	making, err := os.MkdirTemp(parent, ".making-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(making)
+	t := &template{memory: filepath.Join(making, "memory"), state: filepath.Join(making, "state")}
+	m, err := d.monitor.boot(ctx, s, t)
+	if err != nil {
+		return err
+	}
+	defer m.kill()
+	if err := m.awaitReady(ctx); err != nil {
+		return err
+	}
+	if err := d.monitor.snapshot(ctx, m, t); err != nil {
+		return err
+	}
+	m.kill()
+	err = os.Rename(making, folder)
+	if os.IsExist(err) { // another process was first, and its is as good
+		err = nil
+	}
+	return err
+}
+
+// maxTemplates is how many snapshots are kept; each takes the disk space of the
+// memory that its machine had used.
+const maxTemplates = 8
+
+// abandoned is the age of a snapshot in the making whose maker must be gone.
+const abandoned = time.Hour
+
+// trim removes the snapshots that were not used for longest, and leftovers of
+// makers that died. A machine that was restored has its memory mapped.
+func (d *Driver) trim(folder string) {
+	entries, _ := os.ReadDir(folder)
+	var infos []os.FileInfo
+	for _, e := range entries {
+		info, err := e.Info()
+		switch {
+		case err != nil:
+		case strings.HasPrefix(e.Name(), "."):
+			if time.Since(info.ModTime()) > abandoned {
+				os.RemoveAll(filepath.Join(folder, e.Name()))
+			}
+		default:
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(a, b os.FileInfo) int { return cmp.Compare(b.ModTime().UnixNano(), a.ModTime().UnixNano()) })
+	for len(infos) >= maxTemplates {
+		os.RemoveAll(filepath.Join(folder, infos[len(infos)-1].Name()))
+		infos = infos[:len(infos)-1]
+	}
+}
