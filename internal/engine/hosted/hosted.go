@@ -103,6 +103,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	if failure != nil {
 		return &engine.Result{Outcome: bridge.Outcome{Failure: failure}, Engine: e.Name(), Isolation: probe.Isolation}, nil
 	}
+	limits := j.Program.Limits.WithDefaults()
+	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
+	defer stop()
 	started := time.Now()
 	r := e.pool.take(spec)
 	if r == nil {
@@ -126,10 +129,6 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 		result.CPU, result.PeakMemory = used.CPU, used.PeakMemory
 	}()
 	result.Start = time.Since(started)
-	// The program's time begins where it does: a machine may take long to boot.
-	limits := j.Program.Limits.WithDefaults()
-	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
-	defer stop()
 	out, err := conn.Run(ctx, j.Program, h)
 	if err != nil {
 		return result, e.explain(ctx, box, err)
