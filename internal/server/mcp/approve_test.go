@@ -74,7 +74,7 @@ func TestAnAnswerCountsOnlyForTheCallThatWasAskedAbout(t *testing.T) {
 	for name, forged := range map[string]struct{ subject, args, state string }{
 		"the bare id":                   {"", mine, open[0].ID},
 		"nothing":                       {"", mine, "."},
-		"altered":                       {"", mine, "A" + state[1:]},
+		"altered":                       {"", mine, state[1:] + "A"},
 		"cut off":                       {"", mine, state[:len(state)-4]},
 		"a link that was sent to hooks": {"", mine, f.desk.Link(open[0], "ops")},
 		"other arguments":               {"", other, state},
