@@ -32,7 +32,7 @@ bench: build ## print the figures of docs/benchmarks.md
 	./scripts/bench-mcp.sh
 
 integration: build ## test against real MCP servers and clients (npm), git and curl
-	$(GO) test -tags integration -count=1 $$($(GO) list ./test/... | grep -v /test/runtimes)
+	$(GO) test -tags integration -count=1 $$($(GO) list -tags integration ./test/... | grep -v /test/runtimes)
 
 runtimes: build ## test against real Docker, containerd and gVisor (root); scripts/engines.sh installs them
 	CI=true $(GO) test -tags integration -count=1 -timeout 40m ./test/runtimes/
