@@ -67,6 +67,9 @@ func lines(value string) []string {
 // bytes of an unknown group of three come before it: the characters that no
 // neighbouring byte has a part in.
 func within(encoding *base64.Encoding, value string, offset int) string {
+	if value == "" { // a form of a value that is nothing but white space
+		return ""
+	}
 	padded := append(make([]byte, offset), value...)
 	text := encoding.WithPadding(base64.NoPadding).EncodeToString(padded)
 	if len(padded)%3 != 0 {
