@@ -51,7 +51,7 @@ print("ok", subprocess.check_output(["/bin/sh", "-c", "echo sub"]).decode().stri
 			t.Run(s.name+" "+name, func(t *testing.T) {
 				t.Parallel()
 				if _, err := os.Stat(program[0]); err != nil {
-					t.Skip("there is no " + program[0])
+					missing(t, "there is no "+program[0])
 				}
 				if o := do(t, s, task{Program: program}); o.Stdout != "ok sub\n" {
 					t.Errorf("%+v", o)
@@ -375,7 +375,7 @@ func TestAnEmptyRootHoldsTheProgramAlone(t *testing.T) {
 	t.Parallel()
 	busybox, err := os.Stat("/bin/busybox")
 	if err != nil || busybox.Mode().IsDir() {
-		t.Skip("there is no static program to run: install busybox-static")
+		missing(t, "there is no static program to run: install busybox-static")
 	}
 	var h Host
 	r, w, err := os.Pipe()

@@ -145,7 +145,7 @@ func TestAShareOfProcessorsIsHeld(t *testing.T) {
 	var h Host
 	m := h.machine()
 	if m.cgroups.by("cpu") == "" {
-		t.Skip("there is no cpu controller here")
+		missing(t, "there is no cpu controller here")
 	}
 	p, err := h.Start(t.Context(), guestSpec(Spec{Limits: Limits{CPUs: 0.1}}, "spin", "1"))
 	if err != nil {

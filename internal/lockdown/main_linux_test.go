@@ -138,14 +138,21 @@ type server struct {
 
 const secret = "LOCKDOWN_SECRET=swordfish"
 
+// missing ends a test for which this machine lacks something: loudly where
+// everything must be there.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
 // startServer starts a server with a task.
 func startServer(t *testing.T, s setup, job task) *server {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("this test must be root, to be more than one user")
-		}
-		t.Skip("this test must be root, to be more than one user")
+		missing(t, "this test must be root, to be more than one user")
 	}
 	if job.Filter == "" {
 		job.Filter = s.filter
