@@ -41,6 +41,7 @@ var order = []struct {
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
 	{name: "config", packages: []string{"internal/config", "internal/imports"}, peers: true},
 	{name: "the room", packages: []string{"room"}},
+	{name: "carriers of workflows", packages: []string{"internal/temporal"}},
 	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
 	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/..."}},
 }
@@ -56,7 +57,8 @@ var heavy = map[string][]string{
 	"github.com/prometheus/client_golang":    {"internal/server/api"},
 	"github.com/zalando/go-keyring":          {"internal/secret/keyring"},
 	"github.com/tetratelabs/wazero":          {"internal/engine/quickjs", "internal/engine/wasmfuel"},
-	"google.golang.org/protobuf":             {"internal/engine/monty/protocol"},
+	"google.golang.org/protobuf":             {"internal/engine/monty/protocol", "internal/temporal"},
+	"go.temporal.io":                         {"internal/temporal"},
 	"github.com/evanw/esbuild":               {"internal/engine/js/program"},
 	"github.com/dop251/goja":                 {"internal/engine/js/program"},
 	"github.com/moby/moby":                   {"internal/sandbox/docker"},
