@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -88,6 +89,7 @@ func (r *relay) call(ctx context.Context, call toolroom.Call) *toolroom.Result {
 // update asks until there is an answer: an update that Temporal does not wait
 // for any longer goes on, and has the same outcome for who asks again.
 func (r *relay) update(ctx context.Context, id, name string, args ...any) (*answer, error) {
+	ctx = undated{ctx}
 	for {
 		handle, err := r.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 			UpdateID: id, WorkflowID: r.at.WorkflowExecution.ID, RunID: r.at.WorkflowExecution.RunID,
@@ -104,6 +106,14 @@ func (r *relay) update(ctx context.Context, id, name string, args ...any) (*answ
 		return a, err
 	}
 }
+
+// undated is a context whose deadline may be put off while a person is asked,
+// which gRPC would not notice: it ends when its time is over, and does not say
+// before when that is.
+type undated struct{ context.Context }
+
+// Deadline is not known.
+func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 func failedCall(call toolroom.Call, e *toolroom.Error) *toolroom.Result {
 	return &toolroom.Result{Tool: call.Tool, Status: e.Code.Info().Status, Effects: toolroom.EffectsUnknown, Error: e}

@@ -147,6 +147,9 @@ func program(ctx workflow.Context, o order) (*toolroom.Result, error) {
 	if werr := workflow.Await(ending, func() bool { return workflow.AllHandlersFinished(ctx) }); err == nil {
 		err = werr
 	}
+	if err == nil {
+		err = ctx.Err() // a program may well have ended by itself over a call that was cancelled
+	}
 	return result, err
 }
 
