@@ -14,7 +14,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
 
-	"github.com/toolroom/toolroom/internal/sandbox/tail"
+	"github.com/toolroom/toolroom/internal/sandbox/child"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -27,7 +27,7 @@ type box struct {
 	held      map[sandbox.Limit]string
 
 	io     *cio.DirectIO
-	stderr tail.Tail
+	stderr child.Tail
 	ended  chan struct{}
 	code   int
 
@@ -84,10 +84,8 @@ func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
 	case <-ctx.Done():
 		return sandbox.Exit{}, context.Cause(ctx)
 	}
-	exit := sandbox.Exit{Code: b.code, Stderr: b.stderr.String()}
-	if b.code > 128 && b.code < 128+65 {
-		exit.Signal = syscall.Signal(b.code - 128).String()
-	}
+	exit := child.Exit(b.code)
+	exit.Stderr = b.stderr.String()
 	return exit, nil
 }
 

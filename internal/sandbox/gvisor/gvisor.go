@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/sandbox/child"
 	"github.com/toolroom/toolroom/internal/sandbox/oci"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -136,9 +137,9 @@ func (d *Driver) start(s sandbox.Spec) (_ *box, err error) {
 	if s.Profile == sandbox.Dev {
 		b.network = "host"
 	}
-	b.process, err = proc.Start(proc.Spec{
+	b.Child, err = child.Start(proc.Spec{
 		Command: d.program, Args: append(b.flags(), "run", "--bundle", b.folder, b.id),
-		Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: b.folder, Owner: proc.Owner(), Stderr: &b.stderr,
+		Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: b.folder, Owner: proc.Owner(),
 	})
 	return b, err
 }
