@@ -6,6 +6,7 @@ package runtimes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -59,10 +60,9 @@ func build(folder string) error {
 	}
 	defer file.Close()
 	o := image.Options{Guest: made.guest, Log: os.Stderr}
-	if err := image.Build(context.Background(), file, o); err != nil {
-		return err
-	}
-	return image.Unpack(context.Background(), made.root, o)
+	return image.Build(context.Background(), o, func(tree *image.Tree) error {
+		return errors.Join(tree.Write(file), tree.Unpack(made.root))
+	})
 }
 
 // program is the path of a program of an engine, or the end of the test: a

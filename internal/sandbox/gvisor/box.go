@@ -31,12 +31,15 @@ func (b *box) Kill(ctx context.Context) error {
 	if b.folder == "" {
 		return nil
 	}
-	// With runsc end the processes that it is attached to; what is left, among it
-	// the cgroups, it removes by its state.
+	// With runsc end the processes that it is attached to. That they have, its
+	// cgroups tell by letting themselves be removed; without any it is asked, which
+	// takes seconds.
 	b.Stop(0)
-	remove := exec.CommandContext(ctx, b.driver.program, append(b.flags(), "delete", "--force", b.id)...)
-	if out, err := remove.CombinedOutput(); err != nil {
-		return fmt.Errorf("runsc delete: %w: %s", err, out)
+	if !b.driver.cgroups {
+		remove := exec.CommandContext(ctx, b.driver.program, append(b.flags(), "delete", "--force", b.id)...)
+		if out, err := remove.CombinedOutput(); err != nil {
+			return fmt.Errorf("runsc delete: %w: %s", err, out)
+		}
 	}
 	if err := removeCgroups(ctx, b.id); err != nil {
 		return fmt.Errorf("remove the cgroups: %w", err)
