@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/image"
 	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
 
 // made is what all tests share: the guest, the default image and its root.
@@ -41,6 +42,13 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+// passes runs the suites of a driver.
+func passes(t *testing.T, o sandboxtest.Options, possible map[string]string) {
+	t.Helper()
+	sandboxtest.Escape(t, o, possible)
+	sandboxtest.Run(t, o)
+}
+
 // build makes what all tests share, as `make build` and `toolroom image build`
 // do.
 func build(folder string) error {
@@ -48,7 +56,7 @@ func build(folder string) error {
 		return err
 	}
 	made.guest = filepath.Join(folder, "toolroom-guest")
-	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", made.guest, "github.com/toolroom/toolroom/cmd/toolroom-guest")
+	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", made.guest, "github.com/toolroom/toolroom/sandbox/sandboxtest/escape/guest")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the guest: %w: %s", err, out)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/sandbox/oci"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -35,7 +36,7 @@ func createOptions(s sandbox.Spec) client.ContainerCreateOptions {
 		Image:      s.Image,
 		Entrypoint: append([]string{guestPath}, s.Args...),
 		Cmd:        []string{},
-		Env:        slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, s.Env),
+		Env:        slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, guest.Filter(s.Profile), s.Env),
 		WorkingDir: workFolder,
 		User:       nobody + ":" + nobody,
 		OpenStdin:  true, StdinOnce: true, // the guest ends when nobody is there any more
@@ -49,6 +50,8 @@ func createOptions(s sandbox.Spec) client.ContainerCreateOptions {
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
+		MaskedPaths:    oci.Masked(),
+		ReadonlyPaths:  oci.Readonly(),
 		LogConfig:      container.LogConfig{Type: "none"}, // the bridge is not for the engine's disk
 		Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: s.Guest, Target: guestPath, ReadOnly: true}},
 		Resources:      resources(s.Limits),
@@ -62,14 +65,11 @@ func createOptions(s sandbox.Spec) client.ContainerCreateOptions {
 	host.Tmpfs = map[string]string{
 		workFolder: fmt.Sprintf("rw,exec,nosuid,nodev,mode=0700,uid=%s,gid=%s,size=%d,nr_inodes=%d", nobody, nobody, disk-host.ShmSize, defaultInodes),
 	}
-	switch s.Profile {
-	case sandbox.Dev:
+	if s.Profile == sandbox.Dev {
 		// Who develops installs packages: root, with what that takes.
 		config.User = "0:0"
 		host.NetworkMode, host.ReadonlyRootfs = "bridge", false
 		host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID"}
-	case sandbox.Hardened:
-		config.Env = append(config.Env, guest.SeccompEnv+"=hardened")
 	}
 	return client.ContainerCreateOptions{Config: config, HostConfig: host}
 }

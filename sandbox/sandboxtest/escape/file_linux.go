@@ -35,13 +35,13 @@ func files(o Outside) map[string]func() error {
 		"read /proc/1/environ":      read("/proc/1/environ"),
 		"write /proc/1/mem":         write("/proc/1/mem"),
 		"look into /proc/1/root":    see("/proc/1/root/home"),
-		"look into /proc/1/fd":      func() error { _, err := os.ReadDir("/proc/1/fd"); return err },
+		"look into /proc/1/fd":      list("/proc/1/fd"),
 		"write /sys":                write("/sys/kernel/uevent_helper"),
-		"see a cgroup tree":         see("/sys/fs/cgroup"),
+		"see a cgroup tree":         list("/sys/fs/cgroup"),
 		"read /etc/shadow":          read("/etc/shadow"),
-		"see /root":                 func() error { _, err := os.ReadDir("/root"); return err },
-		"see /home":                 func() error { _, err := os.ReadDir("/home"); return err },
-		"see /var":                  func() error { _, err := os.ReadDir("/var"); return err },
+		"see /root":                 list("/root"),
+		"see /home":                 list("/home"),
+		"see /var":                  list("/var"),
 		"read a secret of the host": read(o.Secret),
 		"read it by a symbolic link": func() error {
 			_ = os.Symlink(o.Secret, "/tmp/link")
@@ -59,7 +59,8 @@ func files(o Outside) map[string]func() error {
 		"find an open file of the server": func() error {
 			for fd := 3; fd < 1024; fd++ {
 				target, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
-				if err == nil && !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/proc/") {
+				if err == nil && !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/proc/") &&
+					!strings.HasPrefix(target, "/sys/fs/cgroup/") { // Go's own, for the quota of processors
 					return nil
 				}
 				buffer := make([]byte, 1<<16)

@@ -4,6 +4,7 @@ package escape
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"syscall"
@@ -78,9 +79,24 @@ func create(path string) func() error {
 	return func() error { return os.WriteFile(path, nil, 0o600) }
 }
 
+// read counts only if there is something to read: a hidden file may be an empty
+// one.
 func read(path string) func() error {
 	return func() error {
-		_, err := os.ReadFile(path)
+		text, err := os.ReadFile(path)
+		if err == nil && len(text) == 0 {
+			return errors.New("it is empty")
+		}
+		return err
+	}
+}
+
+func list(path string) func() error {
+	return func() error {
+		entries, err := os.ReadDir(path)
+		if err == nil && len(entries) == 0 {
+			return errors.New("it is empty")
+		}
 		return err
 	}
 }
