@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
 // Name of the default image in engines.
@@ -96,7 +97,7 @@ func Build(ctx context.Context, o Options, use func(*Tree) error) error {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest for the image is missing: %w", err).
 			WithHint("build it with `make build`, which puts toolroom-guest beside toolroom")
 	}
-	work, err := os.MkdirTemp("", "toolroom-image-")
+	work, err := mark.MkdirTemp("", "image")
 	if err != nil {
 		return err
 	}

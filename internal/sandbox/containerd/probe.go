@@ -29,7 +29,8 @@ const (
 	dialTimeout  = 3 * time.Second
 )
 
-func dial(ctx context.Context, address string) error {
+// knock tells why nobody would open at an address.
+func knock(ctx context.Context, address string) error {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, err := dialer.DialContext(ctx, "unix", address)
 	if err != nil {

@@ -166,23 +166,6 @@ const (
 	idPrefix     = "toolroom-gvisor-"
 )
 
-// sweep removes the bundles, sandboxes and cgroups of processes that have died.
-func (d *Driver) sweep(ctx context.Context) {
-	folders, _ := filepath.Glob(filepath.Join(d.o.Work, folderPrefix+"*"))
-	for _, folder := range folders {
-		name := strings.TrimPrefix(filepath.Base(folder), folderPrefix)
-		end := strings.LastIndexByte(name, '-')
-		if end < 0 || proc.Alive(name[:end]) {
-			continue
-		}
-		id := idPrefix + name[end+1:]
-		_ = exec.CommandContext(ctx, d.program, "--root", filepath.Join(folder, "state"), "delete", "--force", id).Run()
-		if removeCgroups(ctx, id) == nil {
-			os.RemoveAll(folder)
-		}
-	}
-}
-
 // find looks for runsc.
 func (d *Driver) find() (string, error) {
 	name := d.o.Program

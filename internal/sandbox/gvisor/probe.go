@@ -37,7 +37,7 @@ func (d *Driver) boot(ctx context.Context) error {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: %w", err).
 			WithHint("install it: https://gvisor.dev/docs/user_guide/install, or go install gvisor.dev/gvisor/runsc@go")
 	}
-	d.sweep(ctx)
+	_, _ = d.Clean(ctx, false) // what cannot be removed now can be later
 	var failures []error
 	for _, cgroups := range []bool{true, false} {
 		d.cgroups = cgroups

@@ -16,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/sandbox/child"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -65,7 +66,7 @@ func (d *Driver) Probe(context.Context) sandbox.Probe {
 
 // Start starts the guest as a child of this process.
 func (d *Driver) Start(_ context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	work, err := os.MkdirTemp(d.Work, "toolroom-run-")
+	work, err := mark.MkdirTemp(d.Work, "run")
 	if err != nil {
 		return nil, unavailable("a folder for the program cannot be made", err)
 	}
@@ -110,3 +111,8 @@ func (b *box) Kill(context.Context) error {
 func (b *box) Isolation() string { return "none" }
 
 func (b *box) Held() map[sandbox.Limit]string { return (&Driver{}).Probe(context.Background()).Holds }
+
+// Clean removes the folders of processes that have died.
+func (d *Driver) Clean(_ context.Context, dry bool) ([]sandbox.Leftover, error) {
+	return mark.CleanFolders(d.Work, dry), nil
+}
