@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
@@ -76,9 +77,11 @@ func (s *suite) attempts(t *testing.T, profile sandbox.Profile, o escape.Outside
 	if err != nil {
 		t.Fatal(err)
 	}
+	spec := s.spec(profile)
+	spec.Limits.Wall = 100 * time.Second // for a processor that is emulated
 	out := s.run(t, engine.Job{
 		Program: bridge.Program{Language: "command", Command: []string{GuestInside, escape.Arg, string(argument)}},
-		Sandbox: s.spec(profile),
+		Sandbox: spec,
 	})
 	var results map[string]string
 	if out.failed() {

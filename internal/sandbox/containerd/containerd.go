@@ -154,7 +154,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the runtime %q under %s", s.Runtime, d.name).
 			WithHint("containerd offers %s; others are set in code.runtimes.containerd.runtime", strings.Join(offered, ", "))
 	}
-	b := &box{driver: d, isolation: d.isolation(s.Runtime), held: held(s.Profile)}
+	b := &box{driver: d, isolation: isolation(s.Runtime, s.Profile), held: held(s.Profile)}
 	defer func() {
 		if err != nil {
 			ending, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/image"
+	"github.com/toolroom/toolroom/internal/sandbox/oci"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -64,7 +65,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: d.isolation(d.o.Runtime), Holds: held(sandbox.Standard)}
+	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), Runtimes: d.runtimes(), Holds: held(sandbox.Standard)}
 	if spec, err := img.Spec(ctx); err == nil {
 		if languages := spec.Config.Labels[image.LanguagesLabel]; languages != "" {
 			p.Languages = strings.Split(languages, ",")
@@ -125,15 +126,34 @@ func held(p sandbox.Profile) map[sandbox.Limit]string {
 	return m
 }
 
-// isolation is how people call a runtime: io.containerd.kata.v2 is kata.
-func (d *Driver) isolation(runtime string) string {
-	switch {
-	case runtime == "":
+// isolation is what stands around a guest: a runtime that is a name is a program
+// of the PATH, the others are shims.
+func isolation(runtime string, p sandbox.Profile) string {
+	switch runtime {
+	case "", runcShim:
 		runtime = "runc"
-	case strings.HasPrefix(runtime, "io.containerd."):
-		runtime = strings.TrimSuffix(strings.TrimPrefix(runtime, "io.containerd."), path.Ext(runtime))
+	case "kata":
+		runtime = KataShim
 	}
-	return "containerd(" + runtime + ")"
+	name := strings.TrimPrefix(runtime, "io.containerd.")
+	if name != runtime {
+		name = strings.TrimSuffix(name, path.Ext(name))
+	}
+	return oci.Walls("containerd", name, runtime, p)
+}
+
+// runtimes are those that a run may choose, with what stands around it there.
+func (d *Driver) runtimes() map[string]string {
+	if d.name == "kata" {
+		return nil
+	}
+	all := map[string]string{}
+	for _, name := range offered {
+		if _, err := exec.LookPath(name); err == nil {
+			all[name] = isolation(name, sandbox.Standard)
+		}
+	}
+	return all
 }
 
 func (d *Driver) imageFix(name string) string {

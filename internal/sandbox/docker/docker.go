@@ -140,7 +140,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 	if err != nil {
 		return nil, d.explain(s, err)
 	}
-	b := &box{engine: e, id: id, isolation: e.facts.isolation(s.Runtime), held: e.facts.held(s)}
+	b := &box{engine: e, id: id, isolation: e.facts.isolation(s.Runtime, s.Profile), held: e.facts.held(s)}
 	defer func() {
 		if err != nil {
 			ending, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)

@@ -15,11 +15,12 @@ import (
 // box is one sandbox of gVisor, whose child is runsc.
 type box struct {
 	*child.Child
-	driver  *Driver
-	id      string
-	folder  string // the bundle, and the state of runsc
-	network string
-	held    map[sandbox.Limit]string
+	driver    *Driver
+	id        string
+	folder    string // the bundle, and the state of runsc
+	network   string
+	isolation string
+	held      map[sandbox.Limit]string
 
 	killing sync.Mutex
 }
@@ -51,6 +52,6 @@ func (b *box) Kill(ctx context.Context) error {
 	return nil
 }
 
-func (b *box) Isolation() string { return "gvisor(" + b.driver.o.Platform + ")" }
+func (b *box) Isolation() string { return b.isolation }
 
 func (b *box) Held() map[sandbox.Limit]string { return maps.Clone(b.held) }

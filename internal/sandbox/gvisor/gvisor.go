@@ -105,7 +105,7 @@ func unavailable(what string, err error) error {
 // start runs a bundle for s, with cgroups where they can be made.
 func (d *Driver) start(s sandbox.Spec) (_ *box, err error) {
 	key := strings.ToLower(rand.Text())
-	b := &box{driver: d, id: idPrefix + key, held: d.held(s.Profile)}
+	b := &box{driver: d, id: idPrefix + key, isolation: d.isolation(s.Profile), held: d.held(s.Profile)}
 	b.folder = filepath.Join(d.o.Work, folderPrefix+proc.Owner()+"-"+key)
 	if err := os.Mkdir(b.folder, 0o711); err != nil {
 		return nil, err

@@ -117,7 +117,7 @@ func races(o Outside) map[string]func() error {
 			})
 			defer swapping.Wait()
 			defer close(stop)
-			for range 2000 {
+			for range 500 {
 				text, _ := os.ReadFile(filepath.Join(name, filepath.Base(o.Secret)))
 				if strings.Contains(string(text), Word) {
 					return nil
