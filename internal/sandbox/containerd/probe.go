@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -135,11 +134,7 @@ func isolation(runtime string, p sandbox.Profile) string {
 	case "kata":
 		runtime = KataShim
 	}
-	name := strings.TrimPrefix(runtime, "io.containerd.")
-	if name != runtime {
-		name = strings.TrimSuffix(name, path.Ext(name))
-	}
-	return oci.Walls("containerd", name, runtime, p)
+	return oci.Walls("containerd", runtime, runtime, p)
 }
 
 // runtimes are those that a run may choose, with what stands around it there.

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -89,16 +88,4 @@ func resources(l sandbox.Limits) container.Resources {
 		r.Ulimits = append(r.Ulimits, &container.Ulimit{Name: "cpu", Soft: seconds, Hard: seconds + 1})
 	}
 	return r
-}
-
-// runtimeName is a runtime as people name it: io.containerd.runc.v2 is runc.
-func runtimeName(name string) string {
-	switch base := path.Ext("." + name); name {
-	case "":
-		return "runc"
-	case "io.containerd.runc.v2":
-		return "runc"
-	default:
-		return base[1:]
-	}
 }

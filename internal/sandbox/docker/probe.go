@@ -76,7 +76,7 @@ func (f facts) isolation(runtime string, p sandbox.Profile) string {
 	if !known {
 		program = runtime // a shim may be named without being registered
 	}
-	by := oci.Walls("docker", runtimeName(runtime), program, p)
+	by := oci.Walls("docker", runtime, program, p)
 	if f.rootless {
 		by = "rootless+" + by
 	}

@@ -8,18 +8,14 @@ import (
 )
 
 // Walls says what stands around a guest whose engine runs it under a runtime,
-// which people call name and which is program: a path, or the name of a shim such
-// as io.containerd.kata.v2. Only what program tells counts, for anybody may call
-// a runtime runsc. See [sandbox.Sandbox.Isolation].
+// by its name there and its program: either is a name, a path, or a shim such as
+// io.containerd.kata.v2. Only what program tells counts, for anybody may call a
+// runtime runsc. See [sandbox.Sandbox.Isolation].
 func Walls(engine, name, program string, p sandbox.Profile) string {
-	walls := engine + "(" + name + ")"
-	kind := path.Base(program)
-	if shim, ok := strings.CutPrefix(kind, "io.containerd."); ok {
-		kind = strings.TrimSuffix(shim, path.Ext(shim))
-	}
-	switch kind {
+	walls := engine + "(" + short(name) + ")"
+	switch short(program) {
 	case "runsc":
-		walls = engine + "+gvisor(" + name + ")"
+		walls = engine + "+gvisor(" + short(name) + ")"
 	case "kata", "kata-runtime":
 		walls = engine + "+kata"
 	}
@@ -27,4 +23,13 @@ func Walls(engine, name, program string, p sandbox.Profile) string {
 		walls += "+seccomp" // the guest's own filter
 	}
 	return walls
+}
+
+// short is a runtime as people call it: io.containerd.runc.v2 is runc.
+func short(runtime string) string {
+	name := path.Base(runtime)
+	if shim, ok := strings.CutPrefix(name, "io.containerd."); ok {
+		return strings.TrimSuffix(shim, path.Ext(shim))
+	}
+	return name
 }

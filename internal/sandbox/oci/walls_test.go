@@ -20,6 +20,8 @@ func TestWallsAreThoseOfTheProgramAndNotOfTheName(t *testing.T) {
 		{"fast", "io.containerd.runsc.v1", sandbox.Dev, "docker+gvisor(fast)"},
 		{"runsc", "/usr/bin/runc", sandbox.Standard, "docker(runsc)+seccomp"},
 		{"kata", "io.containerd.kata.v2", sandbox.Standard, "docker+kata+seccomp"},
+		{"/usr/sbin/runc", "/usr/sbin/runc", sandbox.Dev, "docker(runc)"},
+		{"io.containerd.runc.v2", "io.containerd.runc.v2", sandbox.Dev, "docker(runc)"},
 		{"other", "", sandbox.Dev, "docker(other)"},
 	} {
 		if got := oci.Walls("docker", tt.name, tt.program, tt.profile); got != tt.want {
