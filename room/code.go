@@ -8,7 +8,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js"
 	"github.com/toolroom/toolroom/internal/engine/monty"
@@ -89,9 +88,7 @@ func (r *Room) openCode(ctx context.Context) error {
 	if g := r.o.Guest; g.Path != "" {
 		init := slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg})
 		r.engines = append(r.engines, monty.New(monty.Options{Find: r.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))
-		p := process.New(g.Path, g.Args)
-		r.drivers = append(r.drivers, p)
-		r.engines = append(r.engines, hosted.NewWarm(p, hosted.Warm{Ahead: 1}))
+		r.addDrivers(process.New(g.Path, g.Args))
 	}
 	r.addDrivers(r.machines()...)
 	if r.o.Drivers != nil {

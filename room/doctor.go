@@ -59,7 +59,8 @@ func (r *Room) Doctor(ctx context.Context) []Check {
 			Fix: "toolroom sources add NAME -- COMMAND, or toolroom import claude",
 		})
 	}
-	return append(checks, r.checkEngines(ctx)...)
+	checks = append(checks, r.checkEngines(ctx)...)
+	return append(checks, r.checkWarm(ctx)...)
 }
 
 func (r *Room) checkHome() Check {

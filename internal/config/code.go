@@ -22,6 +22,8 @@ type Code struct {
 	Image string `yaml:"image,omitempty"`
 	// Sessions bounds what programs leave behind for one another.
 	Sessions CodeSessions `yaml:"sessions,omitempty"`
+	// Warm says of runtimes, by their names, what they start ahead.
+	Warm map[string]Warm `yaml:"warm,omitempty"`
 	// Runtimes are the settings of single runtimes.
 	Runtimes Runtimes `yaml:"runtimes,omitempty"`
 }
@@ -69,5 +71,6 @@ func (c check) code(code Code) {
 	if code.Parallel < 0 {
 		c.problem("code.parallel", fmt.Sprintf("%d is negative", code.Parallel), "leave it out for the default, 10")
 	}
+	c.warm(code.Warm)
 	c.runtimes(code.Runtimes)
 }

@@ -9,8 +9,9 @@ import (
 
 // pools are the warm sandboxes of an engine, by profile.
 type pools struct {
-	mu   sync.Mutex
-	list []*pool
+	mu     sync.Mutex
+	list   []*pool
+	closed bool
 }
 
 func (p *pools) of(profile sandbox.Profile) *pool {
@@ -31,17 +32,19 @@ func (p *pools) find(profile sandbox.Profile) *pool {
 func (p *pools) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.closed = true
 	for _, one := range p.list {
 		one.close()
 	}
 }
 
 // Warm starts sandboxes ahead for programs like base, in its profile, and keeps
-// the number up until Close. A profile that has some already is left as it is.
+// the number up until Close. It does nothing for a profile that has some already,
+// and after Close.
 func (e *Engine) Warm(base sandbox.Spec) {
 	e.pools.mu.Lock()
 	defer e.pools.mu.Unlock()
-	if e.warm.Size > 0 && e.pools.find(base.Profile) == nil {
+	if e.warm.Size > 0 && !e.pools.closed && e.pools.find(base.Profile) == nil {
 		_, base = kind(base)
 		e.pools.list = append(e.pools.list, newPool(e.warm, base, e.ahead))
 	}
