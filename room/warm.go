@@ -29,8 +29,8 @@ func (r *Room) ahead(d sandbox.Driver) hosted.Warm {
 	if d.Name() == "host" {
 		return hosted.Warm{} // a process of the host starts at once
 	}
-	w := r.config.Code.WarmOf(d.Name())
-	return hosted.Warm{Size: w.Size, MaxAge: w.MaxAge}
+	c := r.config.Code
+	return hosted.Warm{Size: c.WarmSize(d.Name()), MaxAge: c.Warm[d.Name()].MaxAge}
 }
 
 // warmDelay lets the server itself start first.
@@ -56,7 +56,7 @@ func (r *Room) eachAhead(ctx context.Context, do func(*hosted.Engine, sandbox.Sp
 		if _, named := r.config.Code.Warm[e.Name()]; !named && e.Probe(ctx).State != sandbox.Available {
 			continue
 		}
-		for _, profile := range r.config.Code.WarmOf(e.Name()).Profiles {
+		for _, profile := range r.config.Code.WarmProfiles(e.Name()) {
 			if s, err := r.code.Usual(profile); err == nil { // the config's limits are none of a caller
 				do(e, s)
 			}
@@ -126,5 +126,5 @@ func (p WarmPool) check() Check {
 func warmName(runtime, profile string) string { return "warm " + runtime + " " + profile }
 
 func warmFix(runtime string) string {
-	return "see runtime " + runtime + " above, or write code: {warm: {" + runtime + ": {size: -1}}}"
+	return "see runtime " + runtime + " above, or write code: {warm: {" + runtime + ": {size: 0}}}"
 }

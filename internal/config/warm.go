@@ -10,8 +10,7 @@ import (
 // Warm is what one runtime starts ahead while Toolroom serves.
 type Warm struct {
 	// Size is how many sandboxes wait in each profile (process: 1, others: 0).
-	// Negative is none.
-	Size int `yaml:"size,omitempty"`
+	Size *int `yaml:"size,omitempty"`
 	// MaxAge is how long one waits before another takes its place (10 min).
 	MaxAge time.Duration `yaml:"max_age,omitempty"`
 	// Profiles that have sandboxes waiting (standard).
@@ -21,17 +20,23 @@ type Warm struct {
 // warmRuntimes are the runtimes that may start ahead: all with sandboxes.
 var warmRuntimes = []string{"process", "gvisor", "docker", "containerd", "kata", "kubernetes", "microvm", "firecracker", "remote", "proxmox_lxc"}
 
-// WarmOf is what a runtime starts ahead, with the defaults filled in.
-func (c Code) WarmOf(runtime string) Warm {
-	w := c.Warm[runtime]
-	if w.Size == 0 && runtime == "process" {
-		w.Size = 1
+// WarmSize is how many sandboxes of a runtime wait in each profile.
+func (c Code) WarmSize(runtime string) int {
+	if size := c.Warm[runtime].Size; size != nil {
+		return *size
 	}
-	w.Size = max(w.Size, 0)
-	if len(w.Profiles) == 0 {
-		w.Profiles = []string{"standard"}
+	if runtime == "process" {
+		return 1
 	}
-	return w
+	return 0
+}
+
+// WarmProfiles are the profiles in which sandboxes of a runtime wait.
+func (c Code) WarmProfiles(runtime string) []string {
+	if profiles := c.Warm[runtime].Profiles; len(profiles) > 0 {
+		return profiles
+	}
+	return []string{"standard"}
 }
 
 // maxWarm bounds a pool: each sandbox holds memory.
@@ -43,11 +48,8 @@ func (c check) warm(pools map[string]Warm) {
 		if !slices.Contains(warmRuntimes, name) {
 			c.problem(at, "there is no runtime of this name that can start ahead", "write one of "+strings.Join(warmRuntimes, ", "))
 		}
-		if w.Size > maxWarm {
-			c.problem(at+".size", fmt.Sprintf("%d sandboxes that wait are too many", w.Size), fmt.Sprintf("write %d at most", maxWarm))
-		}
-		if w.MaxAge < 0 {
-			c.problem(at+".max_age", "it is negative", "leave it out for the default, 10m")
+		if n := w.Size; n != nil && (*n < 0 || *n > maxWarm) {
+			c.problem(at+".size", fmt.Sprintf("%d sandboxes cannot wait", *n), fmt.Sprintf("write 0 to %d", maxWarm))
 		}
 		for _, p := range w.Profiles {
 			if p != "dev" && p != "standard" && p != "hardened" {
