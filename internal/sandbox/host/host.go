@@ -66,7 +66,7 @@ func (d *Driver) Probe(context.Context) sandbox.Probe {
 
 // Start starts the guest as a child of this process.
 func (d *Driver) Start(_ context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	work, err := mark.MkdirTemp(d.Work, "run")
+	work, err := mark.MkdirTemp(d.Work, "h")
 	if err != nil {
 		return nil, unavailable("a folder for the program cannot be made", err)
 	}
