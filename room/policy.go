@@ -146,6 +146,13 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 		}
 	}
 	decision := r.policy.Decide(ctx, policy.Request{Tool: tool, Who: who, Call: call})
+	step, spends, err := r.spending().Judge(ctx, tool.ID.Unversioned().String(), who.Key(), call.Effects, call.Time)
+	if err != nil {
+		return nil, err
+	}
+	if spends {
+		decision = decision.Then(step)
+	}
 	return &policy.Explanation{Decision: decision, Effects: call.Effects}, nil
 }
 

@@ -35,7 +35,7 @@ var order = []struct {
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
 	{name: "policy", packages: []string{"internal/policy/..."}},
-	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "internal/pin", "internal/poison/...", "internal/taint"}},
+	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "internal/pin", "internal/poison/...", "internal/taint", "internal/spending"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
 	{name: "code mode", packages: []string{"internal/code/..."}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
