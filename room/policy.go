@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
@@ -153,7 +154,27 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 	if spends {
 		decision = decision.Then(step)
 	}
-	return &policy.Explanation{Decision: decision, Effects: call.Effects}, nil
+	explained := &policy.Explanation{Decision: decision, Effects: call.Effects}
+	if decision.Effect == policy.Confirm && (!spends || step.Effect == policy.Allow) {
+		return explained, r.standing(ctx, explained, tool, who, arguments)
+	}
+	return explained, nil
+}
+
+// standing adds the rule that people have made by an approval, if one covers the
+// call.
+func (r *Room) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, who toolroom.Identity, arguments json.RawMessage) error {
+	question := approval.Approval{Tool: tool.ID.String(), Identity: who}
+	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
+		question.Digest = approval.Digest(tool.ID, canonical, who)
+	}
+	grant, err := r.desk.Granted(ctx, question)
+	if err != nil || grant == nil {
+		return err
+	}
+	e.Answered = grant.ID
+	e.Steps = append(slices.Clip(e.Steps), policy.Step{Layer: "approvals", Effect: policy.Allow, Rule: grant.String()})
+	return nil
 }
 
 // asked is the tool that a policy is asked about, which need not be there yet.
