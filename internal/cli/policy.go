@@ -20,7 +20,7 @@ func (a *app) policyCommand() *cobra.Command {
 	onlyHolds(c)
 	c.AddCommand(
 		a.policyExplainCommand(), a.policyShowCommand(), a.policyCheckCommand(),
-		a.policyTestCommand(), a.policyReplayCommand(), a.policyElevateCommand(),
+		a.policyTestCommand(), a.policyReplayCommand(), a.policyElevateCommand(), a.policyForgetCommand(),
 	)
 	return c
 }
