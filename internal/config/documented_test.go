@@ -32,7 +32,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		}
 	}
 	for _, section := range keysOf(reflect.TypeFor[Config](), "", nil) {
-		if !regexp.MustCompile("`" + section + "[`.]").Match(text) && section != "sources" {
+		if !regexp.MustCompile("`"+section+"[`.]").Match(text) && section != "sources" {
 			t.Errorf("docs/config.md has no line for the section %s", section)
 		}
 	}

@@ -122,8 +122,8 @@ type Explanation struct {
 	Decision
 	// Answered names the rule of an approval (see toolroom approve rules) that
 	// answers the question in advance, where the decision is to ask.
-	Answered string `json:"answered,omitempty"`
-	Effects []toolroom.Effect `json:"effects,omitempty"`
+	Answered string            `json:"answered,omitempty"`
+	Effects  []toolroom.Effect `json:"effects,omitempty"`
 }
 
 // Decider decides. It is asked on the hot path and must be safe for concurrent

@@ -23,7 +23,7 @@ func notFound(what string) error {
 
 // memory holds everything that a store does, in maps.
 type memory struct {
-	grants []*approval.Grant
+	grants    []*approval.Grant
 	mu        sync.Mutex
 	receipts  []*receipt.Receipt
 	unready   error
