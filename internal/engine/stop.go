@@ -19,6 +19,15 @@ func Stopped(ctx context.Context) error {
 	return nil
 }
 
+// StoppedAsTold is why a program that says of itself that it was cancelled was
+// so; nil of any other failure.
+func StoppedAsTold(ctx context.Context, f *bridge.Failure) error {
+	if f == nil || f.Kind != bridge.FailCancelled {
+		return nil
+	}
+	return Stopped(ctx)
+}
+
 // TimedOut is the error of a run whose time was over.
 func TimedOut() *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").

@@ -137,7 +137,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	if f := out.Failure; f != nil && prepared != nil {
 		prepared.Blame(f)
 	}
-	return result, nil
+	return result, engine.StoppedAsTold(ctx, out.Failure)
 }
 
 // prepare makes what a guest runs of a program in JavaScript or TypeScript, on

@@ -163,7 +163,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	}
 	result.Outcome = *out
 	result.CPU, result.PeakMemory = time.Duration(out.CPU)*time.Millisecond, out.Memory
-	return result, nil
+	return result, engine.StoppedAsTold(ctx, out.Failure)
 }
 
 // unsupported refuses what this engine cannot give, before anything runs.

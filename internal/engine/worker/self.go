@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // Self starts workers that are this same binary, and that compile WebAssembly
@@ -49,6 +52,13 @@ func (s *Self) warmUp(ctx context.Context) error {
 	if err := os.MkdirAll(s.CacheDir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of compiled code: %w", err)
 	}
+	// Were two processes to fill it at once, the later would put files that only
+	// its own user can read in the place of those that this one has opened to all.
+	lock := flock.New(filepath.Join(s.CacheDir, "lock"), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return fmt.Errorf("lock the folder of compiled code: %w", err)
+	}
+	defer func() { _ = lock.Close() }()
 	arguments := append(slices.Clone(s.Command[1:]), "-cache", s.CacheDir, "-warm")
 	cmd := exec.CommandContext(ctx, s.Command[0], arguments...)
 	cmd.Env = []string{} // nothing of the server's environment
