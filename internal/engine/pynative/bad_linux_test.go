@@ -8,6 +8,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/pynative"
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // A zygote and a program of one owner live and die apart.
@@ -52,5 +53,21 @@ func TestWhatTheEngineCannotHoldItSaysBeforeAnythingRuns(t *testing.T) {
 		if !refused || len(h.calls) > 0 {
 			t.Errorf("%s: got %+v, %v", name, result, err)
 		}
+	}
+}
+
+func TestAProgramWhoseTimeIsOverBeforeItsZygoteIsReadyHasTimedOut(t *testing.T) {
+	t.Parallel()
+	e := open(t, pynative.Options{})
+	if p := e.Probe(t.Context()); p.State != sandbox.Available {
+		t.Fatal(p.Reason)
+	}
+	j := job("a", "1")
+	j.Program.Limits.Wall = 5
+	if _, err := e.Run(t.Context(), j, &host{}); toolroom.CodeOf(err) != toolroom.CodeTimeout {
+		t.Errorf("it ended with %v", err)
+	}
+	if got := value(t, e, "a", "1 + 1"); got != bridge.Value(int64(2)) {
+		t.Errorf("the next run gave %v", got)
 	}
 }
