@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -89,6 +91,13 @@ func work(ctx context.Context, arguments []string) error {
 	if *warm {
 		return nil
 	}
+	// One thread runs the program, another hears that it is cancelled.
+	runtime.GOMAXPROCS(2)
+	debug.FreeOSMemory() // what the compiler needed
+	in, err := polled(os.Stdin)
+	if err != nil {
+		return fmt.Errorf("open the stream of the JavaScript worker: %w", err)
+	}
 	// All that has to be opened or compiled is; what follows is a stranger's.
 	if err := lock(); err != nil {
 		return fmt.Errorf("lock the JavaScript worker: %w", err)
@@ -96,5 +105,5 @@ func work(ctx context.Context, arguments []string) error {
 	return serve(ctx, m, struct {
 		io.Reader
 		io.Writer
-	}{os.Stdin, os.Stdout})
+	}{in, os.Stdout})
 }
