@@ -107,7 +107,7 @@ func TestTypeScriptRunsInEverySandbox(t *testing.T) {
 }
 
 // selfWith is this binary, on a machine that has the programs.
-func selfWith(t *testing.T, programs ...string) string {
+func selfWith(t testing.TB, programs ...string) string {
 	t.Helper()
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
