@@ -62,6 +62,11 @@ const retryPause = 100 * time.Millisecond
 // first failure, with the results so far. An empty chain is ok and has no
 // value. Mistakes in expressions are found before anything runs.
 func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *ChainResult {
+	return r.ChainOf(ctx, as, steps, r.Run)
+}
+
+// ChainOf is Chain with another way to make a call, which itself comes to Run.
+func (r *Runner) ChainOf(ctx context.Context, as toolroom.Call, steps []Step, run func(context.Context, toolroom.Call) *toolroom.Result) *ChainResult {
 	out := &ChainResult{Status: toolroom.StatusOK, Steps: make([]StepResult, 0, len(steps))}
 	fail := func(i int, err error) *ChainResult {
 		e := *toolroom.AsError(err)
@@ -85,11 +90,11 @@ func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *Cha
 	ctx = WithReach(ctx)
 	env := chainEnv{Steps: make([]any, 0, len(steps))}
 	for i, step := range steps {
-		run, err := programs[i].condition(env)
+		due, err := programs[i].condition(env)
 		if err != nil {
 			return fail(i, err)
 		}
-		if !run {
+		if !due {
 			out.Steps = append(out.Steps, StepResult{Tool: step.Tool, Skipped: true})
 			env.Steps = append(env.Steps, nil)
 			continue
@@ -102,7 +107,7 @@ func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *Cha
 		if call.Arguments, err = programs[i].arguments(step, env); err != nil {
 			return fail(i, err)
 		}
-		result := r.try(ctx, call, step.Retry)
+		result := try(ctx, call, step.Retry, run)
 		out.Steps = append(out.Steps, StepResult{Tool: step.Tool, Result: result})
 		env.Previous = nil
 		if result.Error == nil {
@@ -118,10 +123,10 @@ func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *Cha
 	return out
 }
 
-func (r *Runner) try(ctx context.Context, call toolroom.Call, retries int) *toolroom.Result {
+func try(ctx context.Context, call toolroom.Call, retries int, run func(context.Context, toolroom.Call) *toolroom.Result) *toolroom.Result {
 	pause := retryPause
 	for {
-		result := r.Run(ctx, call)
+		result := run(ctx, call)
 		if result.Error == nil || retries <= 0 || result.Status == toolroom.StatusDenied || ctx.Err() != nil {
 			return result
 		}

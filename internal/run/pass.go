@@ -58,6 +58,8 @@ type pass struct {
 	leaks   bool // it would send what is private on the word of a stranger
 	// children counts the calls made from inside the tool.
 	children atomic.Int64
+	waiting  Waiting
+	kept     atomic.Pointer[Kept] // set once the call is to outlive this process
 	// ended makes events of a tool that outlives its call go nowhere.
 	ended atomic.Bool
 	// replayed is the recorded result of an earlier call with the same key.
