@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/session"
@@ -49,7 +50,7 @@ func (s *Service) host(ctx context.Context, req *source.Request, r *Request, hel
 			return nil, err
 		}
 	}
-	h.head = journal.Head{Began: s.o.Runner.Now(), Seed: make([]byte, 16), State: stateOf(held)}
+	h.head = journal.Head{Seed: make([]byte, 16), State: stateOf(held)}
 	rand.Read(h.head.Seed) // never fails
 	var err error
 	h.view, err = viewFor(r.Language, r.Code, r.inputs, s.o.Catalog.All(s.o.Runner.Visible(req.Identity)))
@@ -90,6 +91,9 @@ func (h *host) begin(engine string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.head.Engine = engine
+	if h.kept != nil {
+		h.o.Runner.Log.Warn("a run goes on on another engine", "call", h.request.Call, "engine", engine)
+	}
 	h.stdout.reset()
 	h.stderr.reset()
 	h.journal.Rewind()
@@ -187,9 +191,33 @@ func (h *host) leave() {
 // waits says how the call in a place of the journal waits for a person.
 func (h *host) waits(ctx context.Context, place int) run.Waiting {
 	return run.Waiting{
-		Began: func(approval string) (time.Duration, error) { return h.waitBegan(ctx, place, approval) },
-		Ended: func() { h.waitEnded(ctx, place) },
+		Began: func(a *approval.Approval) (time.Duration, error) {
+			h.tell(a)
+			return h.waitBegan(ctx, place, a.ID)
+		},
+		Ended: func(a *approval.Approval) {
+			if a == nil { // it was not approved
+				a, _ = h.o.Runner.Desk.Get(context.WithoutCancel(ctx), h.question(place))
+			}
+			h.tell(a)
+			h.waitEnded(ctx, place)
+		},
 	}
+}
+
+// tell says in the events of the run what one of its calls waits for.
+func (h *host) tell(a *approval.Approval) {
+	if a != nil {
+		h.request.Emit(toolroom.Event{Kind: toolroom.EventApproval, Approval: &toolroom.ApprovalNotice{
+			ID: a.ID, State: string(a.State), Reason: a.Tool + ": " + a.Reason, Expires: a.Expires,
+		}})
+	}
+}
+
+func (h *host) question(place int) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waiting[place]
 }
 
 func (h *host) waitBegan(ctx context.Context, place int, approval string) (time.Duration, error) {

@@ -118,7 +118,7 @@ func (p *pass) waitForPerson(asked *approval.Approval) (*approval.Approval, erro
 	most := p.Limits.ApprovalWait
 	if p.waiting.Began != nil {
 		var err error
-		if most, err = p.waiting.Began(asked.ID); err != nil {
+		if most, err = p.waiting.Began(asked); err != nil {
 			return nil, err
 		}
 	}
@@ -127,7 +127,7 @@ func (p *pass) waitForPerson(asked *approval.Approval) (*approval.Approval, erro
 	answered, err := p.Desk.Wait(ctx, asked.ID)
 	parked := errors.Is(context.Cause(p.ctx), ErrParked)
 	if p.waiting.Ended != nil && !parked && (p.ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
-		p.waiting.Ended()
+		p.waiting.Ended(answered)
 	}
 	switch {
 	case parked:

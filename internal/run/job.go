@@ -60,7 +60,7 @@ func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 type WorkerOptions struct {
 	// Parallel is how many jobs run at once (10).
 	Parallel int
-	// Lease is how long a claim lasts without a sign of life (30 s).
+	// Lease is how long a claim lasts without a sign of life (10 s).
 	Lease time.Duration
 	// Poll is how often the store is asked for work of other processes (500 ms).
 	Poll time.Duration
@@ -81,7 +81,7 @@ type Worker struct {
 // NewWorker makes a worker for r's jobs.
 func NewWorker(r *Runner, o WorkerOptions) *Worker {
 	set(&o.Parallel, DefaultParallel)
-	set(&o.Lease, 30*time.Second)
+	set(&o.Lease, 10*time.Second)
 	set(&o.Poll, 500*time.Millisecond)
 	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), cancels: map[string]context.CancelFunc{}, questions: make(chan struct{})}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
 )
 
 // ErrParked is the cause of a context whose call goes on later, perhaps in
@@ -125,6 +126,10 @@ func (p *pass) parked() bool {
 	}
 	if p.result.Status == toolroom.StatusCancelled && p.Desk != nil && p.Desk.Ending() {
 		k.Park() // the process ends, not the call
+		e := toolroom.Errorf(toolroom.CodeApprovalRequired, "%s is not done: it waits for approval by a person", p.tool)
+		e.Phase, e.Tool, e.Details = toolroom.PhaseApproval, p.tool, map[string]any{"run": p.call.ID}
+		p.result.Error = e.WithHint("see what it waits for: toolroom approve. Then read its result with: toolroom runs wait %s", p.call.ID)
+		p.result.Status = p.result.Error.Code.Info().Status
 	}
 	return k.isParked()
 }
@@ -151,8 +156,8 @@ type Waiting struct {
 	// Began is told of the question before the wait, and says how long the wait
 	// may last. Ended is told that it was answered, or that the call was given
 	// up; a wait that took too long, or is parked, it is not told of.
-	Began func(approval string) (time.Duration, error)
-	Ended func()
+	Began func(*approval.Approval) (time.Duration, error)
+	Ended func(*approval.Approval)
 }
 
 // RunWaiting is Run for a caller who has a say in how the call waits for a

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
@@ -21,10 +20,8 @@ type Head struct {
 	Withheld map[string]string `json:"withheld,omitempty"`
 	// State is the SHA-256, in hex, of its session's state, empty without one.
 	State string `json:"state,omitempty"`
-	// Seed and Began are what random numbers and clocks begin with, on engines
-	// that have them from us.
-	Seed  []byte    `json:"seed"`
-	Began time.Time `json:"began"`
+	// Seed is what random numbers begin with.
+	Seed []byte `json:"seed"`
 }
 
 // Entry is one thing that a program asked for.

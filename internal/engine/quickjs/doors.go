@@ -3,8 +3,10 @@ package quickjs
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"math"
+	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -106,6 +108,7 @@ var doors = [...]struct {
 	{"text", text},       // (Uint8Array): the string of its bytes [first] to [second]
 	{"encoded", encoded}, // (string): its UTF-8 as Uint8Array
 	{"random", random},   // (): a Uint8Array of [first] random bytes
+	{"seed", seed},       // (Uint8Array): the bytes [0] to [first] are what random numbers of this run come from
 	{"await", await},     // (): waits for a frame, gives its body; [first] is its kind, [second] its id
 }
 
@@ -234,13 +237,29 @@ func encoded(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	return box
 }
 
+// random fills data with random bytes: those of the run's seed, if it has one.
+func (i *Isolate) random(data []byte) {
+	if i.run != nil && i.run.seeded != nil {
+		_, _ = i.run.seeded.Read(data) // never fails, says its documentation
+		return
+	}
+	_, _ = rand.Read(data) // neither does this
+}
+
+func seed(ctx context.Context, i *Isolate, argument uint32) uint64 {
+	if data, _ := i.bytes(ctx, argument); i.run != nil && len(data) > 0 {
+		i.run.seeded = mathrand.NewChaCha8(sha256.Sum256(data))
+	}
+	return 0
+}
+
 func random(ctx context.Context, i *Isolate, _ uint32) uint64 {
 	n := i.status(wordFirst)
 	if n < 0 || n > math.MaxUint16 {
 		return 0
 	}
 	data := make([]byte, n)
-	_, _ = rand.Read(data) // never fails, says its documentation
+	i.random(data)
 	return must(i.give(ctx, data, &i.newBytes))
 }
 
@@ -353,7 +372,7 @@ func randomGet(ctx context.Context, module api.Module, stack []uint64) {
 	if ok && isolateOf(ctx).run == nil {
 		clear(view)
 	} else if ok {
-		_, _ = rand.Read(view) // never fails, says its documentation
+		isolateOf(ctx).random(view)
 	}
 	stack[0] = 0
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
@@ -140,7 +141,8 @@ type run struct {
 	deadline  time.Time
 	interrupt End // why the guest was interrupted
 	finished  bool
-	err       error // what a door could not do
+	seeded    *rand.ChaCha8 // nil draws from the system
+	err       error         // what a door could not do
 }
 
 // bootTime is how long a program may take until the prelude has read its
