@@ -78,6 +78,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	key := strings.TrimPrefix(r.URL.Path, "/") + " " + args.What
 	s.done[key]++
+	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"receipt": "%s #%d"}`, key, s.done[key])
 }
 

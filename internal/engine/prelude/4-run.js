@@ -56,7 +56,6 @@ function variables() {
 
 function start(program) {
   begin(program);
-  if (program.seed && program.seed.length) seedRandom(program.seed);
   const limits = program.limits;
   status[2] = limits.wall;
   status[3] = limits.memory / 1048576;

@@ -3,10 +3,8 @@ package quickjs
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
 	"math"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -108,7 +106,6 @@ var doors = [...]struct {
 	{"text", text},       // (Uint8Array): the string of its bytes [first] to [second]
 	{"encoded", encoded}, // (string): its UTF-8 as Uint8Array
 	{"random", random},   // (): a Uint8Array of [first] random bytes
-	{"seed", seed},       // (Uint8Array): the bytes [0] to [first] are what random numbers of this run come from
 	{"await", await},     // (): waits for a frame, gives its body; [first] is its kind, [second] its id
 }
 
@@ -244,13 +241,6 @@ func (i *Isolate) random(data []byte) {
 		return
 	}
 	_, _ = rand.Read(data) // neither does this
-}
-
-func seed(ctx context.Context, i *Isolate, argument uint32) uint64 {
-	if data, _ := i.bytes(ctx, argument); i.run != nil && len(data) > 0 {
-		i.run.seeded = mathrand.NewChaCha8(sha256.Sum256(data))
-	}
-	return 0
 }
 
 func random(ctx context.Context, i *Isolate, _ uint32) uint64 {

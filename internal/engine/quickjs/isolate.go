@@ -2,6 +2,7 @@ package quickjs
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -131,6 +132,8 @@ type Port struct {
 	Send func(Frame) (last bool, err error)
 	// Keep says that the isolate will be saved after the run.
 	Keep bool
+	// Seed is what random numbers come from; empty draws from the system.
+	Seed []byte
 }
 
 // run is one run of an isolate.
@@ -161,6 +164,9 @@ const bootTime = 10 * time.Second
 func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	now := time.Now()
 	r := &run{ctx: ctx, port: port, started: now, deadline: now.Add(bootTime)}
+	if len(port.Seed) > 0 {
+		r.seeded = rand.NewChaCha8(sha256.Sum256(port.Seed))
+	}
 	i.run = r
 	end, err := i.serve(i.context(ctx), r)
 	if end != Finished {
