@@ -139,8 +139,9 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
-// do runs one job under its lease and stores its one result.
-func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
+// do runs one job under its lease, and stores its one result unless it goes on
+// later.
+func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroom.Result {
 	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if job.Cancelled {
@@ -171,12 +172,13 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
 		// It waits for a person, or the process ends: another one takes the job
 		// over, at once if it can be told.
 		_ = w.runner.Jobs.ExtendJob(context.WithoutCancel(ctx), job.ID, job.Fence, w.runner.Now(), true)
-		return
+		return result
 	}
 	err := w.runner.Jobs.FinishJob(context.WithoutCancel(ctx), job.ID, job.Fence, result, w.runner.Now())
 	if err != nil {
 		w.runner.Log.Error("the result of a job was not stored", "job", job.ID, "error", err)
 	}
+	return result
 }
 
 // mayRunAgain reports whether a call that was cut off can simply be made again:
