@@ -32,7 +32,7 @@ func Main(args []string) int {
 		return CallTool(args[1:], os.Stdout, os.Stderr)
 	}
 	if len(args) > 0 && args[0] == pod.LookArg {
-		if err := pod.Look(os.Stdout, args[1:]); err != nil {
+		if err := pod.Look(os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

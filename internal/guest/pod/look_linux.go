@@ -9,7 +9,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,7 +25,7 @@ const reachTimeout = 2 * time.Second
 
 // Look writes the [Facts] to w, as JSON. It puts the standard filter on this
 // process.
-func Look(w io.Writer, addresses []string) error {
+func Look(w io.Writer) error {
 	f := Facts{Processes: processes(), Cgroup: "v1", Languages: languages()}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		f.Cgroup = "v2"
@@ -37,7 +39,7 @@ func Look(w io.Writer, addresses []string) error {
 			f.Interfaces = append(f.Interfaces, i.Name)
 		}
 	}
-	f.Reached = reach(append(addresses, known()...))
+	f.reach(known())
 	if err := lockdown.Harden(lockdown.Standard); err == nil {
 		_, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 		f.Offline = errors.Is(err, unix.EAFNOSUPPORT)
@@ -82,30 +84,31 @@ func gateway() net.IP {
 	return nil
 }
 
-// reach dials all at once, and gives those that answered.
-func reach(addresses []string) []string {
-	answered := make([]bool, len(addresses))
-	done := make(chan struct{})
+// reach dials all at once. What is on the Pod's own loopback says nothing.
+func (f *Facts) reach(addresses []string) {
+	addresses = slices.DeleteFunc(addresses, func(a string) bool {
+		host, _, _ := net.SplitHostPort(a)
+		return net.ParseIP(host).IsLoopback()
+	})
+	errs := make([]error, len(addresses))
+	var all sync.WaitGroup
 	for i, address := range addresses {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			conn, err := net.DialTimeout("tcp", address, reachTimeout)
-			if err == nil {
+		all.Go(func() {
+			var conn net.Conn
+			if conn, errs[i] = net.DialTimeout("tcp", address, reachTimeout); errs[i] == nil {
 				conn.Close()
 			}
-			answered[i] = err == nil || errors.Is(err, syscall.ECONNREFUSED)
-		}()
+		})
 	}
-	var reached []string
-	for range addresses {
-		<-done
-	}
-	for i, address := range addresses {
-		if answered[i] {
-			reached = append(reached, address)
+	all.Wait()
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			f.Reached = append(f.Reached, addresses[i])
+		case errors.Is(err, syscall.ECONNREFUSED):
+			f.Refused = append(f.Refused, addresses[i])
 		}
 	}
-	return reached
 }
 
 // processes makes children until it may make no more, which the kernel counts

@@ -5,8 +5,7 @@
 package pod
 
 // Arg is the argument by which a guest's binary knows that it is the first
-// process of a Pod, LookArg that it is to print [Facts]. More arguments of the
-// latter are addresses, HOST:PORT, to reach for.
+// process of a Pod, LookArg that it is to print [Facts].
 const (
 	Arg     = "pod"
 	LookArg = "look"
@@ -19,8 +18,10 @@ const NodeEnv = "TOOLROOM_NODE"
 type Facts struct {
 	// Interfaces are the network interfaces but the loopback.
 	Interfaces []string `json:"interfaces,omitempty"`
-	// Reached are the addresses that answered, if only with a refusal.
+	// Reached are the addresses to which a connection could be made, Refused those
+	// that answered with a refusal.
 	Reached []string `json:"reached,omitempty"`
+	Refused []string `json:"refused,omitempty"`
 	// Offline says that the standard filter can be put on: no internet sockets.
 	Offline bool `json:"offline"`
 	// Processes is how many can be there at once, zero if that is [MostProcesses]
