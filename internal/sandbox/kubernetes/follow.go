@@ -6,12 +6,14 @@ import (
 	"io"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/klog/v2"
 )
 
 // again is how soon a watch that has ended is begun anew.
@@ -95,7 +97,8 @@ func (c *cluster) exec(ctx context.Context, pod string, command []string, in io.
 	if err != nil {
 		return err
 	}
-	err = e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
+	// The package would write each connection that ends to our stderr.
+	err = e.StreamWithContext(klog.NewContext(ctx, logr.Discard()), remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
 	if err != nil && ctx.Err() != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}

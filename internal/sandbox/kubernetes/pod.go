@@ -40,6 +40,8 @@ const (
 // What a Pod gets that asks for nothing.
 const (
 	defaultDisk = 64 << 20
+	// defaultMemory is what is set aside on the node; it is no limit.
+	defaultMemory = 128 << 20
 	// defaultLife bounds a Pod that has no wall time, and slack is what one with a
 	// wall time gets besides, to start and to wait for its program.
 	defaultLife = time.Hour
@@ -176,7 +178,9 @@ func environment(s sandbox.Spec) []corev1.EnvVar {
 // cannot take back; processors are shared.
 func resources(s sandbox.Spec) corev1.ResourceRequirements {
 	limits := corev1.ResourceList{corev1.ResourceEphemeralStorage: *quantity(scratch)}
-	requests := corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(100, resource.DecimalSI)}
+	requests := corev1.ResourceList{
+		corev1.ResourceCPU: *resource.NewMilliQuantity(100, resource.DecimalSI), corev1.ResourceMemory: *quantity(defaultMemory),
+	}
 	if s.Profile == sandbox.Dev {
 		delete(limits, corev1.ResourceEphemeralStorage)
 		if s.Limits.Disk > 0 {
