@@ -199,7 +199,9 @@ func resources(s sandbox.Spec) corev1.ResourceRequirements {
 }
 
 // guestCommand starts the guest in its Pod.
-func guestCommand(s sandbox.Spec, o Options) []string { return append([]string{guestPath(o)}, s.Args...) }
+func guestCommand(s sandbox.Spec, o Options) []string {
+	return append([]string{guestPath(o)}, s.Args...)
+}
 
 func guestPath(o Options) string {
 	if o.GuestImage != "" {
@@ -230,7 +232,6 @@ func labelsFor(run, id string) map[string]string {
 }
 
 func quantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }
-
 
 // describe is the Pod in an error.
 func describe(p *corev1.Pod) string {

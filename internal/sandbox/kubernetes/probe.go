@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/guest/pod"
@@ -31,7 +32,14 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return refusal(err)
 	}
-	v, err := c.Discovery().ServerVersion()
+	var v version.Info
+	err = called(ctx, func(ctx context.Context) error {
+		text, err := c.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(text, &v)
+	})
 	if err != nil {
 		return refusal(c.explain(ctx, err))
 	}
@@ -95,10 +103,8 @@ func (d *Driver) lookFrom(ctx context.Context, c *cluster, open bool) (_ pod.Fac
 	if err := d.run(ctx, b, p); err != nil {
 		return pod.Facts{}, err
 	}
-	defer func() {
-		ending, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
-		defer done()
-		err = errors.Join(err, b.Kill(ending))
+	defer func() { // nobody waits for a Pod that has said all
+		err = errors.Join(err, ignoreNotFound(b.delete(context.WithoutCancel(ctx))))
 	}()
 	ctx, done := context.WithTimeout(ctx, lookWall)
 	defer done()
