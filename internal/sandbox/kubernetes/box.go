@@ -154,11 +154,33 @@ func (b *box) Kill(ctx context.Context) error {
 	if err := b.delete(ctx); ignoreNotFound(err) != nil {
 		return b.cluster.explain(ctx, err)
 	}
-	if err := b.follow(ctx, func(p *corev1.Pod) bool { return p == nil }); err != nil {
+	err := b.follow(ctx, func(p *corev1.Pod) bool { return p == nil })
+	if err == nil && b.job {
+		err = b.awaitNoJob(ctx)
+	}
+	if err != nil {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: the Pod of %s is being deleted, and still there: %w", b.id, err).
 			WithHint("its node may be lost: kubectl get nodes")
 	}
 	return nil
+}
+
+// awaitNoJob waits for the garbage collector, which removes a Job after its Pod.
+func (b *box) awaitNoJob(ctx context.Context) error {
+	for {
+		err := called(ctx, func(ctx context.Context) error {
+			_, err := b.cluster.BatchV1().Jobs(b.cluster.namespace).Get(ctx, b.id, metav1.GetOptions{})
+			return err
+		})
+		if err != nil {
+			return ignoreNotFound(err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(again):
+		}
+	}
 }
 
 func (b *box) delete(ctx context.Context) error {
