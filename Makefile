@@ -43,6 +43,9 @@ runtimes: build ## test against real Docker, containerd and gVisor (root); scrip
 temporal: build ## test against a real Temporal server (compiles it: about 11 CPU minutes the first time)
 	cd test/temporal && $(GO) vet . && $(GO) test -count=1 -timeout 15m .
 
+kubernetes: ## test against a real Kubernetes node (root; builds it once, 1,150 seconds of CPU)
+	CI=true ./scripts/kubernetes.sh test -v
+
 conformance: build ## the official MCP suite, every revision and extension (npm)
 	./scripts/conformance.sh
 	./scripts/conformance-client.sh
