@@ -75,7 +75,7 @@ func prepare(ctx context.Context, folder string) error {
 		return err
 	}
 	defer archive.Close()
-	if err := image.Build(ctx, archive, image.Options{Guest: node.guest, Log: os.Stderr}); err != nil {
+	if err := image.Build(ctx, image.Options{Guest: node.guest, Log: os.Stderr}, func(tree *image.Tree) error { return tree.Write(archive) }); err != nil {
 		return err
 	}
 	if _, err := archive.Seek(0, 0); err != nil {
