@@ -22,7 +22,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/image"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -105,6 +104,20 @@ func (d *Driver) connect(ctx context.Context) (*cluster, error) {
 	if d.cluster != nil {
 		return d.cluster, nil
 	}
+	c, err := d.dial()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.ensurePolicy(ctx); err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	_, _ = c.clean(ctx, false) // what is left now is removed by the next one
+	d.cluster = c
+	return c, nil
+}
+
+// dial reads the kubeconfig; nothing is asked yet.
+func (d *Driver) dial() (*cluster, error) {
 	if d.o.Namespace == "" {
 		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: no namespace is configured").
 			WithHint("set code.runtimes.kubernetes.namespace to a namespace for programs alone (docs/kubernetes.md)")
@@ -123,13 +136,7 @@ func (d *Driver) connect(ctx context.Context) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{Interface: client, config: config, namespace: d.o.Namespace}
-	if err := c.ensurePolicy(ctx); err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	c.sweep(ctx)
-	d.cluster = c
-	return c, nil
+	return &cluster{Interface: client, config: config, namespace: d.o.Namespace}, nil
 }
 
 // Start makes a Pod, waits until it runs, and starts the guest in it.
@@ -207,35 +214,6 @@ func (d *Driver) isolation(runtime string) string {
 }
 
 func newID() string { return "toolroom-" + strings.ToLower(rand.Text()) }
-
-// sweep removes the Pods and Jobs of processes that have died, and those whose
-// time is over, whoever made them.
-func (c *cluster) sweep(ctx context.Context) {
-	ctx, done := context.WithTimeout(ctx, callTimeout)
-	defer done()
-	ours := metav1.ListOptions{LabelSelector: mark.Owner}
-	remove := deletion()
-	if jobs, err := c.BatchV1().Jobs(c.namespace).List(ctx, ours); err == nil {
-		for _, j := range jobs.Items {
-			if mark.Abandoned(j.Labels) {
-				_ = c.BatchV1().Jobs(c.namespace).Delete(ctx, j.Name, remove)
-			}
-		}
-	}
-	pods, err := c.CoreV1().Pods(c.namespace).List(ctx, ours)
-	if err != nil {
-		return // the next driver tries again
-	}
-	for _, p := range pods.Items {
-		if mark.Abandoned(p.Labels) || ended(&p) && time.Since(p.CreationTimestamp.Time) > endedAge {
-			_ = c.CoreV1().Pods(c.namespace).Delete(ctx, p.Name, remove)
-		}
-	}
-}
-
-// endedAge is how old a Pod that has ended is before anyone may remove it: its
-// owner would have done so.
-const endedAge = time.Hour
 
 // deletion is how Pods and Jobs are deleted: at once, and a Job with its Pod.
 func deletion() metav1.DeleteOptions {
