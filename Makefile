@@ -3,7 +3,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
-.PHONY: stores runtimes help build test race lint fuzz bench integration conformance demo clean
+.PHONY: stores runtimes kubernetes help build test race lint fuzz bench integration conformance demo clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -32,7 +32,7 @@ bench: build ## print the figures of docs/benchmarks.md
 	./scripts/bench-mcp.sh
 
 integration: build ## test against real MCP servers and clients (npm), git and curl
-	$(GO) test -tags integration -count=1 $$($(GO) list -tags integration ./test/... | grep -v -e /test/runtimes -e /test/stores)
+	$(GO) test -tags integration -count=1 $$($(GO) list -tags integration ./test/... | grep -v -e /test/runtimes -e /test/stores -e /test/kubernetes)
 
 stores: ## test against a real OpenBao (bao in the PATH) and GNOME's keyring
 	CI=true $(GO) test -tags integration -count=1 -timeout 5m ./test/stores/
@@ -42,6 +42,9 @@ runtimes: build ## test against real Docker, containerd and gVisor (root); scrip
 
 temporal: build ## test against a real Temporal server (compiles it: about 11 CPU minutes the first time)
 	cd test/temporal && $(GO) vet . && $(GO) test -count=1 -timeout 15m .
+
+kubernetes: ## test against a real Kubernetes node (root; builds it once, 1,150 seconds of CPU)
+	CI=true ./scripts/kubernetes.sh test -v
 
 conformance: build ## the official MCP suite, every revision and extension (npm)
 	./scripts/conformance.sh

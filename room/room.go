@@ -257,6 +257,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		Secrets:    r.masker,
 		Trust:      func(t *toolroom.Tool) run.Trust { return r.trust.Load().of(t) },
 		Taints:     r.store,
+		Spending:   r.spending(),
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
 		Log:        r.log,

@@ -37,7 +37,7 @@ func (r *Runner) SubmitAsking(ctx context.Context, call toolroom.Call, answers [
 // whether there was one.
 func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 	job, err := r.Jobs.Job(ctx, id)
-	if err != nil || job.State != JobQueued {
+	if err != nil || job.State != JobQueued && job.State != JobWaiting {
 		return false, err
 	}
 	why := toolroom.Errorf(toolroom.CodeCancelled, "the call was cancelled before it began")
@@ -47,6 +47,11 @@ func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 	cancelled, err := r.Jobs.WithdrawJob(ctx, id, result, r.Now())
 	if cancelled {
 		r.begin(ctx, job.Call).end(why) // its receipt and its last event
+		for _, question := range job.Approvals {
+			if err := r.Desk.Abandon(ctx, question); err != nil {
+				r.Log.Warn("the question of a cancelled call stays open", "approval", question, "error", err)
+			}
+		}
 	}
 	return cancelled, err
 }
@@ -55,7 +60,7 @@ func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 type WorkerOptions struct {
 	// Parallel is how many jobs run at once (10).
 	Parallel int
-	// Lease is how long a claim lasts without a sign of life (30 s).
+	// Lease is how long a claim lasts without a sign of life (10 s).
 	Lease time.Duration
 	// Poll is how often the store is asked for work of other processes (500 ms).
 	Poll time.Duration
@@ -76,7 +81,7 @@ type Worker struct {
 // NewWorker makes a worker for r's jobs.
 func NewWorker(r *Runner, o WorkerOptions) *Worker {
 	set(&o.Parallel, DefaultParallel)
-	set(&o.Lease, 30*time.Second)
+	set(&o.Lease, 10*time.Second)
 	set(&o.Poll, 500*time.Millisecond)
 	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), cancels: map[string]context.CancelFunc{}, questions: make(chan struct{})}
 }
@@ -134,8 +139,9 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
-// do runs one job under its lease and stores its one result.
-func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
+// do runs one job under its lease, and stores its one result unless it goes on
+// later.
+func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroom.Result {
 	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if job.Cancelled {
@@ -151,26 +157,28 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
 	}()
 
 	var heart sync.WaitGroup
-	heart.Go(func() { w.beat(runCtx, cancel, job) })
+	heart.Go(func() { w.runner.beat(runCtx, job, w.o.Lease, cancel) })
 	call := job.Call
 	if call.IdempotencyKey == "" {
 		// The key decides what a second process may do with a job whose first
 		// one died: see claimKey.
 		call.IdempotencyKey = "job:" + job.ID
 	}
-	result := w.runner.Run(w.asking(runCtx, job, slots), call)
+	kept := &Kept{runner: w.runner, job: job, hold: min(parkAfter, w.runner.Limits.ApprovalWait)}
+	result := w.runner.Run(context.WithValue(w.asking(runCtx, job, slots), keptKey{}, kept), call)
 	cancel()
 	heart.Wait()
-	if ctx.Err() != nil && mayRunAgain(result) {
-		// The process ends: another one takes the job over, at once if it can be
-		// told.
+	if kept.isParked() || ctx.Err() != nil && (mayRunAgain(result) || kept.isActive()) {
+		// It waits for a person, or the process ends: another one takes the job
+		// over, at once if it can be told.
 		_ = w.runner.Jobs.ExtendJob(context.WithoutCancel(ctx), job.ID, job.Fence, w.runner.Now(), true)
-		return
+		return result
 	}
 	err := w.runner.Jobs.FinishJob(context.WithoutCancel(ctx), job.ID, job.Fence, result, w.runner.Now())
 	if err != nil {
 		w.runner.Log.Error("the result of a job was not stored", "job", job.ID, "error", err)
 	}
+	return result
 }
 
 // mayRunAgain reports whether a call that was cut off can simply be made again:
@@ -190,8 +198,8 @@ func (w *Worker) asking(ctx context.Context, job *Job, slots chan struct{}) cont
 
 // beat keeps the lease alive, and ends the run when it has been lost or when
 // another process was asked to end it.
-func (w *Worker) beat(ctx context.Context, lost context.CancelFunc, job *Job) {
-	tick := time.NewTicker(w.o.Lease / 3)
+func (r *Runner) beat(ctx context.Context, job *Job, lease time.Duration, lost func()) {
+	tick := time.NewTicker(lease / 3)
 	defer tick.Stop()
 	for {
 		select {
@@ -199,13 +207,12 @@ func (w *Worker) beat(ctx context.Context, lost context.CancelFunc, job *Job) {
 			return
 		case <-tick.C:
 		}
-		now := w.runner.Now()
-		err := w.runner.Jobs.ExtendJob(ctx, job.ID, job.Fence, now.Add(w.o.Lease), true)
+		err := r.Jobs.ExtendJob(ctx, job.ID, job.Fence, r.Now().Add(lease), true)
 		if errors.Is(err, &toolroom.Error{Code: toolroom.CodeConflict}) {
 			lost()
 			return
 		}
-		if now, err := w.runner.Jobs.Job(ctx, job.ID); err == nil && now.Cancelled {
+		if now, err := r.Jobs.Job(ctx, job.ID); err == nil && now.Cancelled {
 			lost()
 			return
 		}

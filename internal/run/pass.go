@@ -56,8 +56,11 @@ type pass struct {
 	derived taint.Reach
 	inReach []string
 	leaks   bool // it would send what is private on the word of a stranger
+	costly  bool // it would spend more than passes without a word
 	// children counts the calls made from inside the tool.
 	children atomic.Int64
+	waiting  Waiting
+	kept     atomic.Pointer[Kept] // set once the call is to outlive this process
 	// ended makes events of a tool that outlives its call go nowhere.
 	ended atomic.Bool
 	// replayed is the recorded result of an earlier call with the same key.
@@ -102,6 +105,7 @@ func (p *pass) through() error {
 		{toolroom.PhasePolicy, (*pass).decide},
 		{toolroom.PhaseExecute, (*pass).claimKey},
 		{toolroom.PhaseApproval, (*pass).approve},
+		{toolroom.PhasePolicy, (*pass).spend},
 		{toolroom.PhaseReceipt, (*pass).intend},
 		{toolroom.PhaseExecute, (*pass).run},
 		{toolroom.PhaseExecute, (*pass).normalise},
@@ -276,6 +280,9 @@ func (p *pass) decide() error {
 	}
 	asked := p.policyContext()
 	p.decision = p.guarded(p.Policy.Decide(p.ctx, policy.Request{Tool: &p.entry.Tool, Who: p.call.Identity, Call: asked}))
+	if err := p.afford(); err != nil {
+		return err
+	}
 	if p.decision.Log {
 		p.Log.Info("call", "id", p.call.ID, "tool", p.tool, "identity", p.call.Identity.String(), "surface", p.call.Surface, "effect", string(p.decision.Effect), "rule", p.decision.Rule)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
 )
@@ -126,6 +127,8 @@ type Options struct {
 	// Taints remembers what sessions have read; nil remembers nothing beyond one
 	// run.
 	Taints taint.Store
+	// Spending holds calls to what they may spend; nil lets them.
+	Spending *spending.Book
 	// Scopes are those that a caller who is limited by scopes needs for a tool;
 	// nil needs none.
 	Scopes func(*toolroom.Tool) []string
@@ -179,8 +182,5 @@ func (r *Runner) Visible(who toolroom.Identity) func(*catalog.Entry) bool {
 // A call made with the ctx that a tool was given is a child of that tool's
 // call: it has its identity, deadline, budget and trace.
 func (r *Runner) Run(ctx context.Context, call toolroom.Call) *toolroom.Result {
-	p := r.begin(ctx, call)
-	p.emit(toolroom.Event{Kind: toolroom.EventCalled})
-	err := p.through()
-	return p.end(err)
+	return r.pass(ctx, call, Waiting{})
 }

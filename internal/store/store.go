@@ -5,10 +5,12 @@ package store
 import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/internal/token"
 )
@@ -25,6 +27,8 @@ type Store interface {
 	policy.Elevations
 	pin.Store
 	taint.Store
+	journal.Store
+	spending.Store
 
 	// Close ends the use of the store. Closing again does nothing.
 	Close() error

@@ -91,7 +91,7 @@ func TestContainerdPassesTheSuite(t *testing.T) {
 			passes(t, sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
 				Guest:     made.guest,
-				Languages: []string{"python", "shell"},
+				Languages: []string{"python", "javascript", "shell"},
 				Leftovers: func(t *testing.T) []string { return containerdLeftovers(t, socket) },
 			}, possible(inAnImage, below(runtime)))
 		})

@@ -73,7 +73,7 @@ func TestDockerPassesTheSuite(t *testing.T) {
 			passes(t, sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
 				Guest:     made.guest,
-				Languages: []string{"python", "shell"},
+				Languages: []string{"python", "javascript", "shell"},
 				Leftovers: func(t *testing.T) []string { return containers(t, host) },
 			}, possible(inAnImage, inDocker, below(runtime)))
 		})

@@ -2,10 +2,12 @@ package monty
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
@@ -17,7 +19,7 @@ import (
 // that are awaited are answered in goroutines of theirs.
 type run struct {
 	ctx   context.Context
-	w     *worker
+	w     *speaker
 	p     bridge.Program
 	ready *program.Ready
 	h     bridge.Host
@@ -27,6 +29,7 @@ type run struct {
 	asked   int
 	bytes   int64
 	printed int64
+	seeded  *rand.ChaCha8 // once random bytes of the run's seed were drawn
 
 	futures map[uint32]bool // calls whose answers the program does not have
 	settled chan settled
@@ -40,7 +43,7 @@ type settled struct {
 	give func() protocol.Answer
 }
 
-func newRun(ctx context.Context, w *worker, p bridge.Program, ready *program.Ready, h bridge.Host) *run {
+func newRun(ctx context.Context, w *speaker, p bridge.Program, ready *program.Ready, h bridge.Host) *run {
 	r := &run{
 		w: w, p: p, ready: ready, h: h, names: newNames(p, ready),
 		futures: map[uint32]bool{}, settled: make(chan settled, 16), slots: make(chan struct{}, p.Limits.Parallel),
@@ -51,7 +54,7 @@ func newRun(ctx context.Context, w *worker, p bridge.Program, ready *program.Rea
 
 // run runs the program, and tells whether the worker can go on after it.
 func (r *run) run() (out *bridge.Outcome, well bool, err error) {
-	stop := context.AfterFunc(r.ctx, r.w.kill)
+	stop := context.AfterFunc(r.ctx, r.w.End)
 	defer func() {
 		well = stop() && well
 		r.over() // answers that nobody awaits any more must not go on
@@ -107,9 +110,14 @@ func (r *run) begin() (list []protocol.Request, answers int, err error) {
 			return nil, 0, err
 		}
 		r.names.restore(before.Names)
-		// The state holds the state of random, which would draw the same again.
-		seed := fmt.Sprintf("import random as toolroom_random\ntoolroom_random.seed(%d)\nNone", rand.Int64())
-		list = append(list, protocol.Load(before.dump), protocol.Feed(seed, nil))
+		list = append(list, protocol.Load(before.dump))
+	}
+	// The state holds the state of random, which would draw the same again.
+	if len(r.p.State) > 0 || len(r.p.Seed) > 0 && strings.Contains(r.p.Source, "random") {
+		number := make([]byte, 8)
+		r.random(number)
+		seed := fmt.Sprintf("import random as toolroom_random\ntoolroom_random.seed(%d)\nNone", binary.NativeEndian.Uint64(number)>>1)
+		list = append(list, protocol.Feed(seed, nil))
 	}
 	inputs := slices.Concat(r.names.roots(), r.p.Inputs)
 	return append(list, protocol.Feed(r.ready.Source, inputs)), len(list), nil
@@ -134,11 +142,11 @@ func (r *run) gone(err error) error {
 		return err
 	}
 	if errors.Is(err, protocol.ErrGone) {
-		if code := r.w.exit(); code == exitMemory {
+		code := r.w.ExitCode()
+		if code == exitMemory {
 			return limitReached(&bridge.Failure{Limit: "memory"})
-		} else {
-			return fmt.Errorf("%w with exit code %d", err, code)
 		}
+		return fmt.Errorf("%w with exit code %d%s", err, code, r.w.LastWords())
 	}
 	return err
 }
