@@ -23,8 +23,8 @@ func usual() sandbox.Spec {
 	return sandbox.Spec{Profile: sandbox.Standard, Guest: made.guest, Limits: sandbox.Limits{Memory: 256 << 20}}
 }
 
-// runWarm runs a program in a sandbox that waits, and gives how long its start
-// took.
+// runWarm runs a program in a sandbox that waits, and gives how long it took to
+// its first word.
 func runWarm(t testing.TB, e *hosted.Engine) time.Duration {
 	t.Helper()
 	for e.Stats()[0].Ready == 0 {
@@ -37,19 +37,28 @@ func runWarm(t testing.TB, e *hosted.Engine) time.Duration {
 		case <-time.After(time.Millisecond):
 		}
 	}
+	began, h := time.Now(), &listener{}
 	result, err := e.Run(t.Context(), engine.Job{
 		Run: "warm", Owner: "tester", Sandbox: usual(),
-		Program: bridge.Program{Language: "shell", Source: "test ! -e mark && touch mark", Limits: bridge.Limits{Wall: 60_000}},
-	}, quiet{})
-	if err != nil || result.Outcome.Failure != nil || result.Outcome.Exit != 0 {
+		Program: bridge.Program{Language: "shell", Source: "echo begun; test ! -e mark && touch mark", Limits: bridge.Limits{Wall: 60_000}},
+	}, h)
+	if err != nil || result.Outcome.Failure != nil || result.Outcome.Exit != 0 || h.heard.IsZero() {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	return result.Start
+	return h.heard.Sub(began)
 }
 
-type quiet struct{ bridge.Host }
+// listener notes when a program says its first word.
+type listener struct {
+	bridge.Host
+	heard time.Time
+}
 
-func (quiet) Print(string, string) {}
+func (l *listener) Print(string, string) {
+	if l.heard.IsZero() {
+		l.heard = time.Now()
+	}
+}
 
 func TestContainersWaitForProgramsAndServeOneEach(t *testing.T) {
 	t.Parallel()
@@ -71,8 +80,8 @@ func TestContainersWaitForProgramsAndServeOneEach(t *testing.T) {
 	}
 }
 
-// BenchmarkWarmStart measures how long a program waits for a sandbox that has
-// been started ahead: p50-ns/start is the median. What ns/op tells is the whole
+// BenchmarkWarmStart measures a shell script from the call to its first word, in
+// a sandbox that has been started ahead: p50-ms is the median. What ns/op tells is the whole
 // run, with its end and the wait for the next sandbox.
 func BenchmarkWarmStart(b *testing.B) {
 	for _, row := range []struct {
@@ -101,7 +110,8 @@ func BenchmarkWarmStart(b *testing.B) {
 				starts = append(starts, runWarm(b, e))
 			}
 			slices.Sort(starts)
-			b.ReportMetric(float64(starts[len(starts)/2]), "p50-ns/start")
+			b.ReportMetric(float64(starts[len(starts)/2])/1e6, "p50-ms")
+			b.ReportMetric(float64(starts[0])/1e6, "best-ms")
 		})
 	}
 }
