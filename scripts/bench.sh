@@ -24,6 +24,13 @@ for run in "js BenchmarkInWorker 2000x" "monty BenchmarkInWorker 2000x" "pynativ
   go test -run '^$' -bench "$2" -benchtime "$3" "$engines/$1" | grep ^Benchmark | sed "s/^Benchmark/$1 /"
 done
 
+echo; echo "== sandboxes: cold start, and warm start to a program's first word (goals: 15 ms, process 2 ms); engines that are not here are left out"
+if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null; then
+  go test -tags integration -run '^$' -bench 'Start' -benchtime 20x ./test/runtimes | grep ^Benchmark
+else
+  echo "left out: needs root and mmdebstrap"
+fi
+
 echo; echo "== start to ready (goal: 100 ms) and idle memory with 500 tools (goal: 40 MB)"
 {
   echo 'server: {listen: 127.0.0.1:0}'
