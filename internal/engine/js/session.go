@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/cow"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 )
 
@@ -91,7 +92,7 @@ func (s *server) runSession(ctx context.Context, isolate *quickjs.Isolate, j job
 // notKept is the body of the last frame of a run whose state cannot be kept.
 func notKept(err error) bridge.Map {
 	kind := bridge.FailProgram
-	var tooLarge *quickjs.TooLargeError
+	var tooLarge *cow.TooLargeError
 	var frame *bridge.TooLargeError
 	if errors.As(err, &tooLarge) || errors.As(err, &frame) || errors.Is(err, errPacked) {
 		kind = bridge.FailLimit
