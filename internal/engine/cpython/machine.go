@@ -261,3 +261,13 @@ func (m *Machine) Close() error {
 	}
 	return errors.Join(problems...)
 }
+
+// Warm makes one isolate ready, so that the first run need not wait for it.
+func (m *Machine) Warm(ctx context.Context) error {
+	i, err := m.Isolate(ctx)
+	if err != nil {
+		return err
+	}
+	i.Release()
+	return nil
+}
