@@ -130,6 +130,10 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		return result, engine.BrokeOff(running, fmt.Errorf("%w%s", err, w.LastWords()))
 	}
 	result.Outcome = *out
+	if f := out.Failure; f != nil && f.Type == "ModuleNotFoundError" {
+		// Another Python may have it: one of the host, with its wheels.
+		f.Kind = bridge.FailUnsupported
+	}
 	return result, ended(running, out.Failure)
 }
 

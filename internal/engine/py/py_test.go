@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/internal/engine/py"
@@ -42,4 +43,15 @@ func open(t testing.TB) *py.Engine {
 func TestTheEngineKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, enginetest.Options{New: func(t *testing.T) engine.Engine { return open(t) }})
+}
+
+func TestAModuleThatIsNotThereIsForAnotherEngine(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	t.Cleanup(func() { _ = e.Close() })
+	j := engine.Job{Owner: "tester", Program: bridge.Program{Language: "python", Name: "main.py", Source: "import ssl"}}
+	result, err := e.Run(t.Context(), j, nil)
+	if err != nil || result.Outcome.Failure == nil || result.Outcome.Failure.Kind != bridge.FailUnsupported {
+		t.Errorf("it ended with %+v, %v", result, err)
+	}
 }
