@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -86,6 +87,7 @@ func work(ctx context.Context, arguments []string) error {
 	if err := m.Warm(ctx); err != nil {
 		return err
 	}
+	debug.FreeOSMemory() // what compiling took, for the life of the worker
 	// All that has to be opened or compiled is; what follows is a stranger's.
 	if err := lock(); err != nil {
 		return fmt.Errorf("lock the Python worker: %w", err)

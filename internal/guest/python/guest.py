@@ -135,15 +135,22 @@ class Program:
 
     def run(self, names):
         """Gives the value of the program: of a top-level return, or of its last expression."""
-        tree = ast.parse(self.start.get("source", ""), self.name)
-        self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in ast.walk(tree))
-        Check(self, names).visit(tree)
-        tree = ast.fix_missing_locations(TopLevelReturn().visit(tree))
+        source = self.start.get("source", "")
+        tree = ast.parse(source, self.name)
+        # To walk a tree takes longer than to find that a word is not in the text.
+        if "await" in source or "async" in source:
+            self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in ast.walk(tree))
+        check = Check(self, names)
+        if any(root in source for root in check.roots):
+            check.visit(tree)
+        if "return" in source:
+            tree = ast.fix_missing_locations(TopLevelReturn().visit(tree))
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = ast.Expression(tree.body.pop().value)
         try:
-            self._execute(tree, names, "exec")
+            if tree.body:
+                self._execute(tree, names, "exec")
             value = self._execute(last, names, "eval") if last else None
         except Returned as r:
             value = r.value
