@@ -42,7 +42,7 @@ func open(t testing.TB) *py.Engine {
 
 func TestTheEngineKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, enginetest.Options{New: func(t *testing.T) engine.Engine { return open(t) }})
+	enginetest.Run(t, suite)
 }
 
 func TestAModuleThatIsNotThereIsForAnotherEngine(t *testing.T) {
