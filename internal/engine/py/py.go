@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -130,10 +131,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		return result, engine.BrokeOff(running, fmt.Errorf("%w%s", err, w.LastWords()))
 	}
 	result.Outcome = *out
-	if f := out.Failure; f != nil && f.Type == "ModuleNotFoundError" {
-		// Another Python may have it: one of the host, with its wheels.
-		f.Kind = bridge.FailUnsupported
-	}
+	classify(out.Failure)
 	return result, ended(running, out.Failure)
 }
 
@@ -150,6 +148,19 @@ func checkLimits(l bridge.Limits) error {
 			WithHint("limit the wall time, or choose another engine")
 	}
 	return nil
+}
+
+// classify says of a failure what only this engine knows.
+func classify(f *bridge.Failure) {
+	switch {
+	case f == nil:
+	case f.Type == "ModuleNotFoundError":
+		// Another Python may have it: one of the host, with its wheels.
+		f.Kind = bridge.FailUnsupported
+	case f.Type == "SystemError" && strings.Contains(f.Message, "without exception set"):
+		// Where CPython 3.12 runs out of memory it may forget to say so.
+		f.Kind, f.Limit = bridge.FailLimit, "memory"
+	}
 }
 
 // ended makes an error of the limits that a worker reports, and nothing of
