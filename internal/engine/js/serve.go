@@ -52,6 +52,7 @@ type job struct {
 	inbox *quickjs.Inbox
 	token []byte
 	past  past
+	tools offer
 }
 
 // read sorts the host's frames: a start begins a run, others are for the run
@@ -72,9 +73,9 @@ func (s *server) read(stream io.Reader) error {
 		switch h.kind {
 		case bridge.Start:
 			inbox = quickjs.NewInbox()
-			frame, past := h.start()
+			frame, past, tools := h.start()
 			inbox.Put(frame)
-			s.runs <- job{inbox, h.token, past}
+			s.runs <- job{inbox, h.token, past, tools}
 		case bridge.Cancel:
 			inbox.Cancel()
 		case bridge.Result:
@@ -94,7 +95,10 @@ func (s *server) run(ctx context.Context, j job) error {
 	if j.past.session != "" {
 		return s.runSession(ctx, isolate, j)
 	}
-	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) }, Seed: j.past.seed})
+	end, err := isolate.Run(ctx, quickjs.Port{
+		Inbox: j.inbox, Send: func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) },
+		Find: j.tools.find, Seed: j.past.seed,
+	})
 	if end == quickjs.Finished {
 		return nil
 	}

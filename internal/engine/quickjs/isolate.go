@@ -130,6 +130,9 @@ type Port struct {
 	// Send takes a frame of the guest. It is called from the goroutine of the
 	// run, and must not keep the body. Last reports that the run is over.
 	Send func(Frame) (last bool, err error)
+	// Find gives the JSON of the tool that a path leads to, true where tools are
+	// below the path, or nothing. Nil finds none.
+	Find func(path string) []byte
 	// Keep says that the isolate will be saved after the run.
 	Keep bool
 	// Seed is what random numbers come from; empty draws from the system.
