@@ -67,6 +67,7 @@ func tick(ctx context.Context, _ api.Module, _ []uint64) {
 	if i.run == nil {
 		return // the machine starts
 	}
+	i.run.port.Inbox.listen()
 	if i.run.interrupt == Finished {
 		// QuickJS asks for interrupts itself and unwinds cleanly; this is for
 		// what it does without asking.

@@ -96,7 +96,6 @@ func (i *Isolate) Release() {
 		return
 	}
 	i.stack.Set(i.machine.layout.stackPointer)
-	i.fuel.Set(0)
 	if !i.machine.keep(i) {
 		i.close()
 	}
@@ -171,6 +170,7 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 		r.seeded = rand.NewChaCha8(sha256.Sum256(port.Seed))
 	}
 	i.run = r
+	i.fuel.Set(fuel)
 	end, err := i.serve(i.context(ctx), r)
 	if end != Finished {
 		i.bad = true
