@@ -12,7 +12,8 @@ import (
 // Bench measures an engine: a run that does nothing, one call of a tool, ten one
 // after the other, a thousand at once; each in a state that no earlier program
 // has touched. Metrics are of single runs: the least, the median and the 99th
-// percentile, in microseconds.
+// percentile, in microseconds. On Linux it also measures what one more program
+// that runs takes of memory, in the processes that the engine starts.
 func Bench(b *testing.B, e engine.Engine, o Options) {
 	b.Cleanup(func() {
 		if err := e.Close(); err != nil {
@@ -37,6 +38,7 @@ func Bench(b *testing.B, e engine.Engine, o Options) {
 				})
 			})
 		}
+		b.Run(language+"/memory", func(b *testing.B) { s.memory(b, language) })
 	}
 }
 
