@@ -4,10 +4,14 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
@@ -58,8 +62,10 @@ func inProcessSandbox(t *testing.T) enginetest.Options {
 		Sandbox:   sandbox.Spec{Guest: self, Args: []string{guest.MainArg}},
 		// Node takes more by itself.
 		Memory: 256 << 20, Stream: 3, Runs: 8,
-		// A program under this driver may start others, which live and die with it,
-		// and share memory with them; the first process is its own sandbox's.
+		// A program under this driver may start others, and share memory with them;
+		// that they end with it is tested below. The first process is its own
+		// sandbox's, and a pidfd of it alone gives nothing: what it would be used
+		// for is tried.
 		Without: []string{"exec", "a subprocess", "fork", "memory that outlives the run", "a pidfd of the first process"},
 	}
 }
@@ -82,6 +88,71 @@ func TestAttacksFromInsideFail(t *testing.T) {
 func TestNothingLeaksFromOneRunToTheNext(t *testing.T) {
 	t.Parallel()
 	enginetest.Leak(t, inProcessSandbox(t))
+}
+
+// What this engine leaves out of the suite of attacks ends with the run.
+func TestWhatAProgramStartsAndSharesEndsWithIt(t *testing.T) {
+	t.Parallel()
+	o := inProcessSandbox(t)
+	e := o.New(t)
+	t.Cleanup(func() { _ = e.Close() })
+	run := func(source string) bridge.Value {
+		t.Helper()
+		result, err := e.Run(t.Context(), engine.Job{
+			Run: "run-left", Owner: "tester", Sandbox: o.Sandbox,
+			Program: bridge.Program{Language: "python", Source: source, Limits: bridge.Limits{Wall: 20_000}},
+		}, quiet{})
+		if err != nil || result.Outcome.Failure != nil {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		return result.Outcome.Value
+	}
+	const name = "left-by-program" // as long as one may be
+	left := run(`
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+segment = libc.shmget(42, 4096, 0o1600)
+try:
+    open("/dev/shm/left", "w").write("1")
+except OSError:
+    pass
+ready, done = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    libc.prctl(15, b"` + name + `")
+    os.write(done, b"1")
+    time.sleep(1000)
+os.read(ready, 1)
+segment >= 0`)
+	if left != bridge.Value(true) {
+		t.Fatalf("it shared no memory: %v", left)
+	}
+	found := run(`
+import ctypes, os
+[ctypes.CDLL(None).shmget(42, 4096, 0) >= 0, os.path.exists("/dev/shm/left")]`)
+	if diff := cmp.Diff([]bridge.Value{false, false}, found); diff != "" {
+		t.Errorf("the next run finds memory of the one before (-want +got):\n%s", diff)
+	}
+	for _, p := range processes(t) {
+		if strings.Contains(p, name) {
+			t.Errorf("a process of a run that is over is still there: %s", p)
+		}
+	}
+}
+
+// processes are the names of all that run on this machine.
+func processes(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range paths {
+		name, _ := os.ReadFile(path) // which may have ended by now
+		names = append(names, string(name))
+	}
+	return names
 }
 
 func TestTypeScriptRunsInEverySandbox(t *testing.T) {
