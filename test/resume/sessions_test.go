@@ -2,10 +2,8 @@ package resume
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -150,36 +148,5 @@ func TestNoProgramOfACallerRunsOnTheTrustedEngine(t *testing.T) {
 		if out, _, code := f.toolroom("exec", "-l", "js", "--"+key, "go-trusted", "return 1"); code != 5 {
 			t.Errorf("exec, %s: %d %s", key, code, out)
 		}
-		answer := f.mcp("tools/call", map[string]any{
-			"name": "code__execute", "arguments": map[string]any{"language": "javascript", "code": "return 1", key: "go-trusted"},
-		})
-		if !strings.Contains(answer, `there is no engine or runtime`) {
-			t.Errorf("MCP, %s: %s", key, answer)
-		}
 	}
-}
-
-// mcp sends one request of the protocol, without a session.
-func (f *fixture) mcp(method string, params map[string]any) string {
-	f.t.Helper()
-	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, f.url+"/mcp", bytes.NewReader(text))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return string(answer)
 }
