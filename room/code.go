@@ -122,7 +122,7 @@ func (r *Room) openPython() engine.Engine {
 }
 
 func sessionLimits(c config.CodeSessions) session.Limits {
-	return session.Limits{Sessions: c.Entries, Bytes: c.Bytes, Total: c.TotalBytes, Idle: c.Idle}
+	return session.Limits{Sessions: c.Entries, Bytes: c.Bytes, Total: c.TotalBytes, Each: c.EntryBytes, Idle: c.Idle}
 }
 
 // findMonty finds the worker of the engine py-lite, which is not a part of this

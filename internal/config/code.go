@@ -30,11 +30,12 @@ type Code struct {
 
 // CodeSessions bounds sessions: how many one caller may have (32), the bytes of
 // one caller's (512 MiB) and of all (4 GiB), and how long an idle one is kept
-// (24 h).
+// (24 h). EntryBytes is how many bytes one session may take (64 MiB).
 type CodeSessions struct {
 	Entries    int           `yaml:"entries,omitempty"`
 	Bytes      int64         `yaml:"bytes,omitempty"`
 	TotalBytes int64         `yaml:"total_bytes,omitempty"`
+	EntryBytes int64         `yaml:"entry_bytes,omitempty"`
 	Idle       time.Duration `yaml:"idle,omitempty"`
 }
 
@@ -62,7 +63,7 @@ func (c check) code(code Code) {
 	}
 	for key, n := range map[string]int64{
 		"entries": int64(code.Sessions.Entries), "bytes": code.Sessions.Bytes,
-		"total_bytes": code.Sessions.TotalBytes, "idle": int64(code.Sessions.Idle),
+		"total_bytes": code.Sessions.TotalBytes, "entry_bytes": code.Sessions.EntryBytes, "idle": int64(code.Sessions.Idle),
 	} {
 		if n < 0 {
 			c.problem("code.sessions."+key, fmt.Sprintf("%d is negative", n), "leave it out for the default")
