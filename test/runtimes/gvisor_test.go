@@ -73,10 +73,14 @@ func TestGVisorSaysWhyItCannotBeUsed(t *testing.T) {
 	}{
 		{"no runsc", gvisor.Options{Program: "/no/such/runsc"}, "is not there"},
 		{"no such platform", gvisor.Options{Platform: "steam"}, "does not boot"},
+		{"a full disk", gvisor.Options{Work: small(t, 4<<10)}, "no space left"},
+		{"no folder for bundles", gvisor.Options{Work: "/no/such/folder"}, "no such file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.options.Work = folder(t)
+			if tt.options.Work == "" {
+				tt.options.Work = folder(t)
+			}
 			d := gvisor.New(tt.options)
 			if p := d.Probe(t.Context()); p.State != sandbox.Unsupported || !strings.Contains(p.Reason, tt.reason) || p.Fix == "" {
 				t.Errorf("the probe said %+v", p)

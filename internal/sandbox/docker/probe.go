@@ -173,13 +173,16 @@ func (d *Driver) unreachable(ctx context.Context, err error) error {
 func (d *Driver) explain(s sandbox.Spec, err error) error {
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "docker: %w", err)
 	text := err.Error()
+	var pull *pullError
 	switch {
+	case strings.Contains(text, "no space left on device"):
+		return e.WithHint("free the disk of the engine: docker system prune")
+	case errors.As(err, &pull):
+		return e.WithHint("`docker pull %s` shows whether the engine reaches that registry and may pull there; docker load brings an image without one", pull.image)
 	case cerrdefs.IsNotFound(err) && strings.Contains(text, "image"):
 		return e.WithHint("%s", d.imageFix(s.Image))
 	case strings.Contains(text, "bind source path does not exist"):
 		return e.WithHint("the engine does not see this machine's files: name one on this machine in code.runtimes.docker.host")
-	case strings.Contains(text, "no space left on device"):
-		return e.WithHint("free the disk of the engine: docker system prune")
 	case strings.Contains(text, "unknown or invalid runtime name"), strings.Contains(text, "Unknown runtime"):
 		return e.WithHint("register the runtime with the daemon: dockerd --add-runtime %s=/path", s.Runtime)
 	case strings.Contains(text, "network bridge not found"), strings.Contains(text, "network not found"):
