@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if text := os.Getenv(strangerEnv); text != "" {
+		os.Exit(stranger(text))
+	}
 	// The suite's secret of the host, which guests must not see; set here, because
 	// drivers are tested side by side.
 	os.Setenv("TOOLROOM_SUITE_CANARY", "the host's secret")
@@ -180,8 +183,9 @@ func small(t testing.TB, size int) string {
 	return dir
 }
 
-// fill leaves no space on the file system of a folder.
-func fill(t testing.TB, dir string) {
+// fill leaves no space on the file system of a folder, by the file whose path it
+// returns.
+func fill(t testing.TB, dir string) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "filler"))
 	if err != nil {
@@ -195,6 +199,7 @@ func fill(t testing.TB, dir string) {
 			t.Fatal(err)
 		}
 	}
+	return f.Name()
 }
 
 // deadOwner is the mark of a process that has ended.

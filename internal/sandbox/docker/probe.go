@@ -150,7 +150,7 @@ func (d *Driver) refusal(ctx context.Context, err error) sandbox.Probe {
 	case errors.Is(err, fs.ErrNotExist):
 		p.Reason = "there is no socket " + strings.TrimPrefix(d.o.Host, "unix://")
 		p.Fix = "install and start Docker or Podman, or say where it listens: DOCKER_HOST or code.runtimes.docker.host"
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), strings.Contains(err.Error(), "permission denied"): // which the client does not wrap
 		p.Reason = "this user may not use " + d.o.Host
 		p.Fix = "add the user to the group docker (usermod -aG docker NAME, then log in again), which is as good as root, or run Docker rootless"
 	case errors.Is(err, syscall.ECONNREFUSED), client.IsErrConnectionFailed(err):
