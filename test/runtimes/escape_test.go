@@ -9,6 +9,10 @@ var (
 	inAnImage = map[string]string{
 		"see /var": "the image's own folder, which has nothing of this machine",
 	}
+	// Docker mounts the tree everywhere, and below it gVisor masks nothing.
+	inDockerWithGVisor = map[string]string{
+		"see a cgroup tree": "gVisor's own, read-only",
+	}
 	// gVisor masks no paths, and makes its devices itself.
 	inGVisor = map[string]string{
 		"open /dev/ptmx":       "terminals of gVisor's own kernel; the machine's are not in reach",
