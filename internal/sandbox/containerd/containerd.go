@@ -21,7 +21,6 @@ import (
 	"github.com/containerd/containerd/v2/contrib/seccomp"
 	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
-	"github.com/opencontainers/go-digest"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/image"
@@ -69,7 +68,6 @@ type Driver struct {
 
 	mu     sync.Mutex
 	client *containerd.Client
-	roots  map[digest.Digest]root // of images
 }
 
 // New makes a driver; the daemon is first asked when something is to be known.
@@ -83,7 +81,7 @@ func New(o Options) *Driver {
 	if o.Image == "" {
 		o.Image = image.Name
 	}
-	return &Driver{o: o, name: "containerd", roots: map[digest.Digest]root{}}
+	return &Driver{o: o, name: "containerd"}
 }
 
 // NewKata makes the driver whose containers are virtual machines of Kata.
@@ -198,7 +196,9 @@ func (b *box) create(ctx context.Context, c *containerd.Client, s sandbox.Spec) 
 	}
 	b.container, err = c.NewContainer(
 		leased, id,
-		d.withRoot(id, img),
+		containerd.WithSnapshotter(d.o.Snapshotter),
+		containerd.WithImage(img),
+		containerd.WithNewSnapshot(id, img),
 		containerd.WithContainerLabels(mark.Labels(s.Run)),
 		runtime,
 		containerd.WithSpec(spec),
