@@ -138,6 +138,14 @@ type Request struct {
 	Isolation string
 	// Ask puts questions to the client that made the call. It is never nil.
 	Ask Asker
+	// Task, where it is not nil, makes the call a task once the source has begun
+	// something that goes on by itself: the client is told so and does not wait,
+	// and the time of the call is that of a task. Questions go to the Asker that
+	// it gives. It is called at most once. Call returns when all is done, as ever.
+	Task func(ctx context.Context, state json.RawMessage) (Asker, error)
+	// Resume is the state that an earlier Call gave to Task, which ended in the
+	// middle: what was begun is to be carried on, and not begun again.
+	Resume json.RawMessage
 }
 
 // Output is what a tool gave back.

@@ -69,6 +69,7 @@ type Worker struct {
 
 	mu      sync.Mutex
 	cancels map[string]context.CancelFunc
+	ended   context.Context // that of Run; nil before
 	// questions is closed and replaced when a job asks or is answered here.
 	questions chan struct{}
 }
@@ -102,6 +103,9 @@ func (w *Worker) Cancel(id string) bool {
 
 // Run works until ctx ends, then waits for its jobs to end.
 func (w *Worker) Run(ctx context.Context) {
+	w.mu.Lock()
+	w.ended = ctx
+	w.mu.Unlock()
 	slots := make(chan struct{}, w.o.Parallel)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -141,14 +145,7 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
 	if job.Cancelled {
 		cancel()
 	}
-	w.mu.Lock()
-	w.cancels[job.ID] = cancel
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.cancels, job.ID)
-	}()
+	defer w.cancelled(job.ID, cancel)()
 
 	var heart sync.WaitGroup
 	heart.Go(func() { w.beat(runCtx, cancel, job) })
@@ -158,18 +155,35 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
 		// one died: see claimKey.
 		call.IdempotencyKey = "job:" + job.ID
 	}
-	result := w.runner.Run(w.asking(runCtx, job, slots), call)
+	result := w.runner.Run(resuming(w.asking(runCtx, job, slots), job), call)
 	cancel()
 	heart.Wait()
-	if ctx.Err() != nil && mayRunAgain(result) {
-		// The process ends: another one takes the job over, at once if it can be
-		// told.
-		_ = w.runner.Jobs.ExtendJob(context.WithoutCancel(ctx), job.ID, job.Fence, w.runner.Now(), true)
+	w.finish(ctx, job, result)
+}
+
+// finish stores the result of a job, or leaves the job to another process where
+// this one ends, which closes ended.
+func (w *Worker) finish(ended context.Context, job *Job, result *toolroom.Result) {
+	ctx := context.WithoutCancel(ended)
+	if ended.Err() != nil && (mayRunAgain(result) || job.Resume != nil && result.Error != nil) {
+		// Another process takes the job over, at once if it can be told.
+		_ = w.runner.Jobs.ExtendJob(ctx, job.ID, job.Fence, w.runner.Now(), true)
 		return
 	}
-	err := w.runner.Jobs.FinishJob(context.WithoutCancel(ctx), job.ID, job.Fence, result, w.runner.Now())
-	if err != nil {
+	if err := w.runner.Jobs.FinishJob(ctx, job.ID, job.Fence, result, w.runner.Now()); err != nil {
 		w.runner.Log.Error("the result of a job was not stored", "job", job.ID, "error", err)
+	}
+}
+
+// cancelled makes cancel end a job that is asked to, until the job leaves.
+func (w *Worker) cancelled(id string, cancel context.CancelFunc) (leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancels[id] = cancel
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.cancels, id)
 	}
 }
 

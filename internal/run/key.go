@@ -85,7 +85,7 @@ func (p *pass) awaitHolder(held KeyRecord) error {
 			return toolroom.Errorf(toolroom.CodeOf(p.ctx.Err()), "cancelled while call %s, the first with this idempotency key, still runs elsewhere", held.Call)
 		}
 	}
-	if p.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeNever {
+	if p.resume == nil && p.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeNever {
 		e := toolroom.Errorf(toolroom.CodeConflict, "call %s, the first with idempotency key %q, ended without a record; whether %s acted is unknown", held.Call, held.Key, p.tool)
 		return e.WithHint("check what it did; then use a new key")
 	}

@@ -27,6 +27,8 @@ type exchange struct {
 	// state and answers are what a later round brings along.
 	state   string
 	answers map[string]json.RawMessage
+	// tasks says that the client takes a task for an answer.
+	tasks bool
 	// progress is the client's token, nil where it wants to hear of none.
 	progress any
 }

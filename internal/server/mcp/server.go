@@ -346,8 +346,9 @@ func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string,
 			return nil, missingTasks()
 		}
 	}
+	x.tasks = x.modern() && s.o.Worker != nil && knowsTasks(req.ClientCapabilities())
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		return answer(s.perform(ctx, a, live, call), x.version)
+		return answer(s.performTask(ctx, a, live, call), x.version)
 	})
 }
 

@@ -52,11 +52,16 @@ type errand struct {
 	name   string // the tool, the prompt or the URI
 	about  []wire.Field
 	header map[string]string
+	// task is one that the server has begun for the errand, nil where it has not.
+	task json.RawMessage
 }
 
 // converse runs an errand, answering what the server asks in between, and gives
 // the raw result.
 func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand) (json.RawMessage, error) {
+	if e.task != nil {
+		return s.await(ctx, up, c, e.task)
+	}
 	var replies []wire.Field
 	for range maxRounds {
 		raw, err := up.call(ctx, &wire.Request{
@@ -78,6 +83,10 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 		}
 		switch r.ResultType {
 		case "task":
+			e.task = raw // should the connection be lost, it is this one that is followed
+			if err := c.becomesTask(ctx, up, raw); err != nil {
+				return nil, err
+			}
 			return s.await(ctx, up, c, raw)
 		case "input_required":
 			answers, err := s.answer(ctx, c, r.Questions)

@@ -115,6 +115,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	raw, err := s.carry(ctx, req, &errand{
 		method: callMethod, name: req.Tool.Name,
 		about: []wire.Field{wire.String("name", req.Tool.Name), {Name: "arguments", Value: arguments}},
+		task:  req.Resume,
 	})
 	if err != nil {
 		return nil, err

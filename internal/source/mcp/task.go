@@ -95,6 +95,23 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 	}
 }
 
+// becomesTask tells the client of a call that its answer is a task, where the
+// client knows such.
+func (c *call) becomesTask(ctx context.Context, up *upstream, raw json.RawMessage) error {
+	if c.req.Task == nil {
+		return nil
+	}
+	ask, err := c.req.Task(ctx, raw)
+	if err != nil {
+		if t := (&task{}); json.Unmarshal(raw, t) == nil {
+			up.cancelTask(t.ID)
+		}
+		return err
+	}
+	c.ask = ask
+	return nil
+}
+
 // update answers what a task asks and was not asked before: it shows its
 // questions until it has read the answers.
 func (s *Source) update(ctx context.Context, up *upstream, c *call, t *task, answered map[string]json.RawMessage) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/run"
 )
 
-const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease, answers, cancelled"
+const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease, answers, cancelled, resume, raw"
 
 // CreateJob implements [run.JobStore].
 func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
@@ -32,8 +32,12 @@ func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
 		}
 		answers = string(text)
 	}
-	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, 'queued', ?, 0, 0, '', 0, 0, ?, 0)",
-		j.ID, string(identity), string(call), instant(j.Created), answers)
+	state, fence, lease := run.JobQueued, int64(0), int64(0)
+	if j.State == run.JobRunning {
+		state, fence, lease = run.JobRunning, j.Fence, instant(j.Lease)
+	}
+	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, ?, '')",
+		j.ID, string(identity), string(call), string(state), instant(j.Created), state == run.JobRunning, fence, lease, answers, string(j.Resume))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "there is a job %s already", j.ID)
 	}
@@ -81,7 +85,7 @@ func (s *Store) FinishJob(ctx context.Context, id string, fence int64, result *t
 		return fmt.Errorf("store the result of job %s: %w", id, err)
 	}
 	return s.changeJob(ctx, "store the result of a job", id, fence,
-		"UPDATE jobs SET state = 'done', result = ?, finished = ?, lease = 0", string(text), instant(now))
+		"UPDATE jobs SET state = 'done', result = ?, raw = ?, finished = ?, lease = 0", string(text), string(result.Raw), instant(now))
 }
 
 // WithdrawJob implements [run.JobStore].
@@ -145,10 +149,17 @@ func findJob(ctx context.Context, db rowQuerier, id string) (*run.Job, error) {
 
 func scanJob(row scanner) (*run.Job, error) {
 	j := &run.Job{}
+	var resume, raw string
 	err := row.Scan(&j.ID, jsonColumn{&j.Identity}, jsonColumn{&j.Call}, &j.State, timeColumn{&j.Created}, timeColumn{&j.Finished},
-		&j.Started, jsonColumn{&j.Result}, &j.Fence, timeColumn{&j.Lease}, jsonColumn{&j.Answers}, &j.Cancelled)
+		&j.Started, jsonColumn{&j.Result}, &j.Fence, timeColumn{&j.Lease}, jsonColumn{&j.Answers}, &j.Cancelled, &resume, &raw)
 	if err != nil {
 		return nil, err
+	}
+	if resume != "" {
+		j.Resume = json.RawMessage(resume)
+	}
+	if raw != "" && j.Result != nil {
+		j.Result.Raw = json.RawMessage(raw)
 	}
 	return j, nil
 }
