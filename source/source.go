@@ -67,6 +67,10 @@ type Refiner interface {
 	Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error)
 }
 
+// ErrLeft is the cause ([context.Cause]) of the end of a call that another
+// process will carry on with [Request.Resume]: what was begun must go on.
+var ErrLeft = errors.New("another process carries this on")
+
 // ErrNotRefined is returned by a Refiner that has no more to tell.
 var ErrNotRefined = errors.New("there is no more to know of this tool")
 

@@ -63,13 +63,13 @@ type Adopted struct {
 	worker *Worker
 	stop   context.CancelFunc
 	heart  sync.WaitGroup
-	leave  func()
+	leave  []func()
 }
 
 // Adopt makes a call that runs a job of this worker, durably: another process
 // resumes it, with the state, should this one end. Answers are the methods that
-// its client answers; end ends the call. Finish must follow.
-func (w *Worker) Adopt(ctx context.Context, call toolroom.Call, answers []string, state json.RawMessage, end context.CancelFunc) (*Adopted, error) {
+// its client answers; end ends the call, for a reason. Finish must follow.
+func (w *Worker) Adopt(ctx context.Context, call toolroom.Call, answers []string, state json.RawMessage, end context.CancelCauseFunc) (*Adopted, error) {
 	store, ok := w.runner.Jobs.(QuestionStore)
 	if !ok {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "a task needs a store of jobs that can ask")
@@ -79,13 +79,19 @@ func (w *Worker) Adopt(ctx context.Context, call toolroom.Call, answers []string
 		ID: call.ID, Identity: call.Identity, Call: call, State: JobRunning, Created: now, Answers: answers,
 		Started: true, Resume: state, Fence: 1, Lease: now.Add(w.o.Lease),
 	}
-	if err := store.CreateJob(ctx, job); err != nil {
-		return nil, err
+	if !w.enter() {
+		return nil, toolroom.Errorf(toolroom.CodeCancelled, "no task is begun any more: this process ends")
 	}
 	// It works beside the others: the place in the worker is its own.
 	slots := make(chan struct{}, 1)
 	slots <- struct{}{}
-	a := &Adopted{Job: job, Ask: &jobAsker{worker: w, store: store, job: job, slots: slots}, worker: w, leave: w.cancelled(job.ID, end)}
+	if err := store.CreateJob(ctx, job); err != nil {
+		w.adopted.Done()
+		return nil, err
+	}
+	a := &Adopted{Job: job, Ask: &jobAsker{worker: w, store: store, job: job, slots: slots}, worker: w}
+	left := context.AfterFunc(w.life(), func() { end(source.ErrLeft) })
+	a.leave = append(a.leave, w.cancelled(job.ID, func() { end(context.Canceled) }), func() { left() }, w.adopted.Done)
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.stop = stop
 	a.heart.Go(func() { w.beat(beating, end, job) })
@@ -97,12 +103,37 @@ func (w *Worker) Adopt(ctx context.Context, call toolroom.Call, answers []string
 func (a *Adopted) Finish(result *toolroom.Result) {
 	a.stop()
 	a.heart.Wait()
-	a.leave()
-	a.worker.mu.Lock()
-	ended := a.worker.ended
-	a.worker.mu.Unlock()
-	if ended == nil {
-		ended = context.Background()
+	a.worker.finish(a.worker.life(), a.Job, result)
+	for _, leave := range a.leave {
+		leave()
 	}
-	a.worker.finish(ended, a.Job, result)
+}
+
+// enter has the worker wait for one more job, unless it has ended.
+func (w *Worker) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full {
+		return false
+	}
+	w.adopted.Add(1)
+	return true
+}
+
+// leaveAdopted waits for the jobs that have entered.
+func (w *Worker) leaveAdopted() {
+	w.mu.Lock()
+	w.full = true
+	w.mu.Unlock()
+	w.adopted.Wait()
+}
+
+// life ends when the worker is to end.
+func (w *Worker) life() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended == nil {
+		return context.Background()
+	}
+	return w.ended
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
 )
 
 // Submit accepts a call to be run later and returns its job once it is durable.
@@ -70,6 +71,8 @@ type Worker struct {
 	mu      sync.Mutex
 	cancels map[string]context.CancelFunc
 	ended   context.Context // that of Run; nil before
+	adopted sync.WaitGroup  // jobs that began as calls
+	full    bool            // no more of these are taken
 	// questions is closed and replaced when a job asks or is answered here.
 	questions chan struct{}
 }
@@ -108,6 +111,7 @@ func (w *Worker) Run(ctx context.Context) {
 	w.mu.Unlock()
 	slots := make(chan struct{}, w.o.Parallel)
 	var wg sync.WaitGroup
+	defer w.leaveAdopted()
 	defer wg.Wait()
 	tick := time.NewTicker(w.o.Poll)
 	defer tick.Stop()
@@ -140,15 +144,17 @@ func (w *Worker) Run(ctx context.Context) {
 
 // do runs one job under its lease and stores its one result.
 func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
-	runCtx, cancel := context.WithCancel(ctx)
+	runCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	cancel := func() { end(context.Canceled) }
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { end(leaving(job)) })()
 	if job.Cancelled {
 		cancel()
 	}
 	defer w.cancelled(job.ID, cancel)()
 
 	var heart sync.WaitGroup
-	heart.Go(func() { w.beat(runCtx, cancel, job) })
+	heart.Go(func() { w.beat(runCtx, end, job) })
 	call := job.Call
 	if call.IdempotencyKey == "" {
 		// The key decides what a second process may do with a job whose first
@@ -202,9 +208,17 @@ func (w *Worker) asking(ctx context.Context, job *Job, slots chan struct{}) cont
 	return WithAsker(ctx, &jobAsker{worker: w, store: store, job: job, slots: slots})
 }
 
+// leaving is why a job ends here that goes on elsewhere.
+func leaving(job *Job) error {
+	if job.Resume == nil {
+		return context.Canceled // it is begun anew there
+	}
+	return source.ErrLeft
+}
+
 // beat keeps the lease alive, and ends the run when it has been lost or when
 // another process was asked to end it.
-func (w *Worker) beat(ctx context.Context, lost context.CancelFunc, job *Job) {
+func (w *Worker) beat(ctx context.Context, end context.CancelCauseFunc, job *Job) {
 	tick := time.NewTicker(w.o.Lease / 3)
 	defer tick.Stop()
 	for {
@@ -216,11 +230,11 @@ func (w *Worker) beat(ctx context.Context, lost context.CancelFunc, job *Job) {
 		now := w.runner.Now()
 		err := w.runner.Jobs.ExtendJob(ctx, job.ID, job.Fence, now.Add(w.o.Lease), true)
 		if errors.Is(err, &toolroom.Error{Code: toolroom.CodeConflict}) {
-			lost()
+			end(leaving(job))
 			return
 		}
 		if now, err := w.runner.Jobs.Job(ctx, job.ID); err == nil && now.Cancelled {
-			lost()
+			end(context.Canceled)
 			return
 		}
 	}

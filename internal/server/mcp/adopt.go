@@ -21,7 +21,7 @@ func (s *Server) performTask(ctx context.Context, a asker, live func() *exchange
 	}
 	var adopted *run.Adopted
 	ctx = run.WithTasks(ctx, func(ctx context.Context, call toolroom.Call, state json.RawMessage) (source.Asker, error) {
-		job, err := s.o.Worker.Adopt(ctx, call, slices.Sorted(maps.Keys(d.can)), state, d.cancel)
+		job, err := s.o.Worker.Adopt(ctx, call, slices.Sorted(maps.Keys(d.can)), state, d.end)
 		if err != nil {
 			return nil, err
 		}

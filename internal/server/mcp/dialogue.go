@@ -39,7 +39,7 @@ type dialogue struct {
 	// offered are answers that came with the first request already.
 	offered map[string]json.RawMessage
 	ctx     context.Context
-	cancel  context.CancelFunc
+	end     context.CancelCauseFunc
 	// asked has a token when there is something to ask.
 	asked chan struct{}
 
@@ -121,7 +121,7 @@ func (ds *dialogues) begin(x *exchange, work work) *dialogue {
 		id: strings.ToLower(rand.Text()), owner: x.who.Key(), request: x.request, can: x.can, tasks: x.tasks, offered: x.answers,
 		asked: make(chan struct{}, 1), done: make(chan struct{}), task: make(chan mcp.Result, 1), pending: map[string]*openQuestion{},
 	}
-	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(x.ctx))
+	d.ctx, d.end = context.WithCancelCause(context.WithoutCancel(x.ctx))
 	d.live.Store(x)
 	go func() {
 		defer close(d.done)
@@ -130,6 +130,8 @@ func (ds *dialogues) begin(x *exchange, work work) *dialogue {
 	}()
 	return d
 }
+
+func (d *dialogue) cancel() { d.end(context.Canceled) }
 
 func (ds *dialogues) find(id string) *dialogue {
 	ds.mu.Lock()

@@ -3,12 +3,14 @@ package mcpsource
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/source"
 )
 
 // taskExtension lets a server answer a call with a task (SEP-2663), which is
@@ -51,7 +53,7 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 	}
 	id, message := t.ID, ""
 	defer func() {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !errors.Is(context.Cause(ctx), source.ErrLeft) {
 			up.cancelTask(id)
 		}
 	}()
