@@ -19,8 +19,8 @@ import (
 // maxRounds is how often a server may come back with questions in one call.
 const maxRounds = 16
 
-// What a server is told of its client. An older one hears it once for all
-// callers: that there are folders is not said, for it would take the folders of
+// What a server is told of its client. An older one hears it once for a whole
+// connection: that there are folders is not said, for it would take the folders of
 // one caller for everybody's.
 const (
 	tasks    = `"extensions":{"` + taskExtension + `":{}}`
@@ -32,17 +32,24 @@ const (
 
 // abilities are what the caller of one call can be asked.
 func abilities(a source.Asker) json.RawMessage {
+	if a.Can(source.MethodRoots) {
+		return json.RawMessage("{" + hasRoots + lasting(a)[1:])
+	}
+	return json.RawMessage(lasting(a))
+}
+
+// lasting are those of them that an older server is told of.
+func lasting(a source.Asker) string {
 	text := "{"
 	for _, can := range []struct{ method, capability string }{
 		{source.MethodElicit, elicits},
 		{source.MethodSample, samples},
-		{source.MethodRoots, hasRoots},
 	} {
-		if a.Can(can.method) {
+		if a != nil && a.Can(can.method) {
 			text += can.capability
 		}
 	}
-	return json.RawMessage(text + tasks + "}")
+	return text + tasks + "}"
 }
 
 // errand is what a caller sends a server on: a request that may take several
