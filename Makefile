@@ -45,6 +45,9 @@ stores: ## test against a real OpenBao (bao in the PATH) and GNOME's keyring
 runtimes: build ## test against real Docker, containerd and gVisor (root); scripts/engines.sh installs them
 	CI=true $(GO) test -tags integration -count=1 -timeout 40m ./test/runtimes/
 
+temporal: build ## test against a real Temporal server (compiles it: about 11 CPU minutes the first time)
+	cd test/temporal && $(GO) vet . && $(GO) test -count=1 -timeout 15m .
+
 conformance: build ## the official MCP suite, every revision and extension (npm)
 	./scripts/conformance.sh
 	./scripts/conformance-client.sh

@@ -31,7 +31,7 @@ const (
 	EffectHost    EffectKind = "host"    // an HTTP method in lower case, or connect
 	EffectCommand EffectKind = "command" // has no modes
 	EffectSQL     EffectKind = "sql"     // a verb in lower case
-	EffectSpend   EffectKind = "spend"   // an amount of money
+	EffectSpend   EffectKind = "spend"   // an amount of something: 12.5 EUR
 	EffectSend    EffectKind = "send"    // data may leave this system
 	EffectDestroy EffectKind = "destroy" // something may be lost
 	EffectNone    EffectKind = "none"    // declares that there is no effect

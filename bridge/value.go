@@ -217,6 +217,19 @@ func appendJSON(b []byte, v Value, path string, depth int) ([]byte, error) {
 }
 
 func appendString(b []byte, s string) ([]byte, error) {
+	if plainASCII(s) { // nearly all, and worth it: each run's tools go this way
+		return append(append(append(b, '"'), s...), '"'), nil
+	}
 	text, err := jsonx.Marshal(s)
 	return append(b, text...), err
+}
+
+// plainASCII tells whether JSON holds the text as it stands.
+func plainASCII(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }

@@ -66,6 +66,7 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			Env:          r.environ(s.MCP.Env),
 			Dir:          r.folder(s.MCP.Cwd),
 			Owner:        r.owner,
+			Start:        r.starter(c.NetworkOf(s), guard),
 			URL:          s.MCP.URL,
 			Header:       r.header(s.MCP.Headers),
 			Egress:       guard,
@@ -88,6 +89,7 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			Timeout:     s.Timeout,
 			Policy:      clisource.Policy{Mode: clisource.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
 			Owner:       r.owner,
+			Start:       r.starter(c.NetworkOf(s), guard),
 		}), nil
 	case s.HTTP != nil:
 		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.keeper.Resolve, Egress: guard})
@@ -283,9 +285,8 @@ func sourceDigest(s config.Source, c *config.Config) string {
 	_ = enc.Encode(s)
 	if s.CLI != nil {
 		_ = enc.Encode(c.CLI)
-	} else {
-		_ = enc.Encode(c.Egress)
 	}
+	_ = enc.Encode(c.Egress)
 	sum := sha256.Sum256(text.Bytes())
 	return hex.EncodeToString(sum[:])
 }

@@ -62,6 +62,10 @@ func (r *Room) Engines(ctx context.Context) []EngineStatus {
 	for i, e := range r.engines {
 		list[i] = EngineStatus{Name: e.Name(), Languages: e.Languages(), Probe: e.Probe(ctx)}
 	}
+	if w := r.workflows; w != nil {
+		p := w.Probe(ctx)
+		list = append(list, EngineStatus{Name: w.Name(), Languages: p.Languages, Probe: p})
+	}
 	return list
 }
 
@@ -95,11 +99,12 @@ func (r *Room) openCode(ctx context.Context) error {
 	}
 	r.addDrivers(r.distantDrivers(r.config.Code.Runtimes)...)
 	r.addDrivers(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ})
+	r.openWorkflows()
 	if r.config.Code.Disabled {
 		return nil
 	}
 	r.code = code.New(code.Options{
-		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Engines: r.engines,
+		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Engines: r.engines, Elsewhere: r.elsewhere(),
 		Guest: r.o.Guest.Path, GuestArgs: r.o.Guest.Args, Config: codeConfig(r.config.Code),
 	})
 	tools, err := r.code.Tools(ctx)

@@ -59,6 +59,7 @@ func (r *Room) Doctor(ctx context.Context) []Check {
 			Fix: "toolroom sources add NAME -- COMMAND, or toolroom import claude",
 		})
 	}
+	checks = append(checks, r.checkNetwork()...)
 	return append(checks, r.checkEngines(ctx)...)
 }
 

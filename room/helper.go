@@ -4,11 +4,13 @@ import (
 	"context"
 
 	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/fence"
 	"github.com/toolroom/toolroom/internal/guest"
 )
 
 // RunHelper makes this program the helper that a room has started it as: a
-// worker that runs JavaScript, or the guest inside a sandbox. A program that
+// worker that runs JavaScript, the guest inside a sandbox, or what starts a program
+// without the machine's network. A program that
 // names itself in [Options.Helper] calls it first in main, and exits with code
 // when it was a helper.
 //
@@ -22,6 +24,8 @@ func RunHelper(args []string) (code int, ok bool) {
 	switch args[0] {
 	case guest.MainArg:
 		return guest.Main(args[1:]), true
+	case fence.Arg:
+		return fence.Main(args[1:]), true
 	case js.WorkerArg:
 		return js.Worker(context.Background(), args[1:]), true
 	}

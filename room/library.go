@@ -50,8 +50,29 @@ func (h *host) libraryTools(o library.Offer, kind toolroom.SourceKind) []toolroo
 	if len(o.Prompts) > 0 {
 		add(library.GetTool, "Fill in a prompt of "+h.name+".",
 			`{"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"object","additionalProperties":{"type":"string"}}},"required":["name"],"additionalProperties":false}`)
+		tools[len(tools)-1].Raw = promptsDefinition(tools[len(tools)-1], o.Prompts)
 	}
 	return tools
+}
+
+// promptsDefinition makes what a source says of its prompts a part of the tool's
+// definition: models see it, so it is pinned and read for attacks with the tool.
+func promptsDefinition(t toolroom.Tool, prompts []source.Prompt) json.RawMessage {
+	said := make(map[string]json.RawMessage, len(prompts))
+	for _, p := range prompts {
+		if len(p.Raw) > 0 {
+			said[p.Name] = p.Raw
+			continue
+		}
+		said[p.Name], _ = json.Marshal(p) // of plain data
+	}
+	text, _ := json.Marshal(struct {
+		Name        string                     `json:"name"`
+		Description string                     `json:"description"`
+		InputSchema json.RawMessage            `json:"inputSchema"`
+		Prompts     map[string]json.RawMessage `json:"prompts"`
+	}{t.ID.Name, t.Description, t.InputSchema, said})
+	return text
 }
 
 // read calls one of the libraryTools. ok is false for any other tool.

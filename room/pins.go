@@ -107,12 +107,10 @@ func (r *Room) admit(ctx context.Context, source string, by trust, tools []toolr
 	return admitted
 }
 
-// isOurs reports whether a tool is one through which a source's resources and
-// prompts are read: what it says is this program's, not the source's. What a
-// server defines has its own text in Raw.
-func isOurs(t *toolroom.Tool) bool {
-	return len(t.Raw) == 0 && (t.ID.Name == library.ReadTool || t.ID.Name == library.GetTool)
-}
+// isOurs reports whether a tool is the one through which a source's resources are
+// read: what it says is this program's, not the source's. What a server defines
+// has its own text in Raw.
+func isOurs(t *toolroom.Tool) bool { return len(t.Raw) == 0 && t.ID.Name == library.ReadTool }
 
 // gate is admit for one source.
 func (r *Room) gate(source string, by trust) func(context.Context, []toolroom.Tool) []toolroom.Tool {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
@@ -146,7 +147,34 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 		}
 	}
 	decision := r.policy.Decide(ctx, policy.Request{Tool: tool, Who: who, Call: call})
-	return &policy.Explanation{Decision: decision, Effects: call.Effects}, nil
+	step, spends, err := r.spending().Judge(ctx, tool.ID.Unversioned().String(), who.Key(), call.Effects, call.Time)
+	if err != nil {
+		return nil, err
+	}
+	if spends {
+		decision = decision.Then(step)
+	}
+	explained := &policy.Explanation{Decision: decision, Effects: call.Effects}
+	if decision.Effect == policy.Confirm && (!spends || step.Effect == policy.Allow) {
+		return explained, r.standing(ctx, explained, tool, who, arguments)
+	}
+	return explained, nil
+}
+
+// standing adds the rule that people have made by an approval, if one covers the
+// call.
+func (r *Room) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, who toolroom.Identity, arguments json.RawMessage) error {
+	question := approval.Approval{Tool: tool.ID.String(), Identity: who}
+	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
+		question.Digest = approval.Digest(tool.ID, canonical, who)
+	}
+	grant, err := r.desk.Granted(ctx, question)
+	if err != nil || grant == nil {
+		return err
+	}
+	e.Answered = grant.ID
+	e.Steps = append(slices.Clip(e.Steps), policy.Step{Layer: "approvals", Effect: policy.Allow, Rule: grant.String()})
+	return nil
 }
 
 // asked is the tool that a policy is asked about, which need not be there yet.

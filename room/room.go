@@ -94,6 +94,9 @@ type Options struct {
 	// none. The drivers process and host are always there.
 	Guest   Guest
 	Drivers func(Runtimes) []sandbox.Driver
+	// Workflows makes what carries programs and chains over restarts, where the
+	// config names it; nil makes nothing.
+	Workflows func(WorkflowOptions) Workflows
 	// Receipts takes a line for each call where the config says that receipts
 	// are logged to stdout; nil takes none.
 	Receipts io.Writer
@@ -129,6 +132,7 @@ type Room struct {
 	funcs     *gofunc.Source
 	drivers   []sandbox.Driver
 	engines   []engine.Engine
+	workflows Workflows
 	code      *code.Service
 
 	reloading sync.Mutex // one change of the config, or of its policy, at a time
@@ -253,6 +257,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		Secrets:    r.masker,
 		Trust:      func(t *toolroom.Tool) run.Trust { return r.trust.Load().of(t) },
 		Taints:     r.store,
+		Spending:   r.spending(),
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
 		Log:        r.log,

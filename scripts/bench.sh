@@ -17,6 +17,13 @@ go test -run '^$' -bench . ./internal/search | grep ^Benchmark
 echo; echo "== schema, JSON, policy, masking"
 go test -run '^$' -bench . -benchmem -benchtime 200ms ./internal/schema ./internal/jsonx ./internal/policy ./internal/secret | grep ^Benchmark
 
+echo; echo "== code mode: least, p50 and p99 of single runs (goals, p50: js 60 µs, py-lite 150 µs, py-native 3 ms)"
+engines=./internal/engine
+for run in "js BenchmarkInWorker 2000x" "monty BenchmarkInWorker 2000x" "pynative Benchmark 200x" "hosted Benchmark 20x"; do
+  set -- $run
+  go test -run '^$' -bench "$2" -benchtime "$3" "$engines/$1" | grep ^Benchmark | sed "s/^Benchmark/$1 /"
+done
+
 echo; echo "== start to ready (goal: 100 ms) and idle memory with 500 tools (goal: 40 MB)"
 {
   echo 'server: {listen: 127.0.0.1:0}'

@@ -57,6 +57,7 @@ func program() cli.Program {
 		Helper:     self,
 		Guest:      findGuest(self),
 		Drivers:    drivers,
+		Workflows:  workflows,
 		Open:       room.Open,
 	}
 }

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -24,6 +25,12 @@ type Grant struct {
 	Created time.Time `json:"created"`
 	// Expires ends it; zero is never.
 	Expires time.Time `json:"expires,omitzero"`
+}
+
+// String says who may do what by the grant, and who said so.
+func (g *Grant) String() string {
+	said := map[Scope]string{Always: "always", ThisSession: "in session " + g.Session, ThisCall: "this very call"}[g.Scope]
+	return fmt.Sprintf("%s: %s may call %s, %s, said %s on %s", g.ID, g.Identity, g.Tool, said, g.By, g.Created.UTC().Format(time.DateOnly))
 }
 
 // grantFor is the grant that an approved approval becomes, nil where it was

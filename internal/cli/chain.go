@@ -19,7 +19,7 @@ import (
 
 func (a *app) chainCommand() *cobra.Command {
 	var who caller
-	var file string
+	var file, runtime string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "chain {-f STEPS.json|STEPS.yaml | 'ID KEY=VALUE…' …}",
@@ -55,11 +55,12 @@ argument "previous". A file can do more; each of its steps has
 			if err != nil {
 				return err
 			}
-			return a.runChain(ctx, r, call, steps, asJSON)
+			return a.runChain(ctx, r, call, steps, runtime, asJSON)
 		}),
 	}
 	who.flags(c)
 	c.Flags().StringVarP(&file, "file", "f", "", "read the steps from a JSON or YAML file (- is stdin)")
+	c.Flags().StringVar(&runtime, "runtime", "", "temporal lets a workflow carry the chain over restarts")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the outcome of every step")
 	return c
 }
@@ -204,11 +205,29 @@ func badSteps(err error) error {
 		WithHint(`write a list of steps: [{"tool": "file:read", "arguments": {"path": "a.txt"}}, …]`)
 }
 
-func (a *app) runChain(ctx context.Context, r *room.Room, as toolroom.Call, steps []run.Step, asJSON bool) error {
+// chainOn runs a chain in this process, or as a workflow.
+func chainOn(ctx context.Context, r *room.Room, runtime string, as toolroom.Call, steps []run.Step, watch func(toolroom.Event)) (*run.ChainResult, error) {
+	switch runtime {
+	case "":
+		return r.Chain(run.WithSink(ctx, watch), as, steps), nil
+	case "temporal":
+		w, err := r.Workflows()
+		if err != nil {
+			return nil, err
+		}
+		return w.Chain(ctx, as, steps, watch)
+	}
+	return nil, usage("toolroom chain --runtime temporal -f steps.yaml", "chains have no runtime %q", runtime)
+}
+
+func (a *app) runChain(ctx context.Context, r *room.Room, as toolroom.Call, steps []run.Step, runtime string, asJSON bool) error {
 	w := newWatcher(ctx, a, r)
 	defer w.close()
-	result := r.Chain(run.WithSink(ctx, w.watch), as, steps)
+	result, err := chainOn(ctx, r, runtime, as, steps, w.watch)
 	w.close()
+	if err != nil {
+		return err
+	}
 	if asJSON {
 		if err := a.screen.json(result); err != nil {
 			return err

@@ -44,6 +44,8 @@ type Program struct {
 	Helper  string
 	Guest   room.Guest
 	Drivers func(room.Runtimes) []sandbox.Driver
+	// Workflows carry programs and chains; see [room.Options].
+	Workflows func(room.WorkflowOptions) room.Workflows
 
 	// Open opens the room that commands work on: [room.Open], or a function
 	// that puts tools of its own into it.
@@ -156,7 +158,7 @@ func (a *app) openRoom(ctx context.Context, level slog.Level) (*room.Room, error
 	if err != nil {
 		return nil, err
 	}
-	return a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers})
+	return a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
 }
 
 // findConfig is the config file, or empty where there is none and none was

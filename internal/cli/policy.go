@@ -20,7 +20,7 @@ func (a *app) policyCommand() *cobra.Command {
 	onlyHolds(c)
 	c.AddCommand(
 		a.policyExplainCommand(), a.policyShowCommand(), a.policyCheckCommand(),
-		a.policyTestCommand(), a.policyReplayCommand(), a.policyElevateCommand(),
+		a.policyTestCommand(), a.policyReplayCommand(), a.policyElevateCommand(), a.policyForgetCommand(),
 	)
 	return c
 }
@@ -57,8 +57,16 @@ func (a *app) policyExplainCommand() *cobra.Command {
 			if asJSON {
 				return a.screen.json(explained)
 			}
-			if err := a.printDecision(args[0], who, explained.Decision); err != nil || len(document) == 0 {
+			if err := a.printDecision(args[0], who, explained.Decision); err != nil {
 				return err
+			}
+			if explained.Answered != "" {
+				if err := a.screen.printf("nobody is asked: the rule %s answers; take it back with toolroom approve rules --remove %s\n", explained.Answered, explained.Answered); err != nil {
+					return err
+				}
+			}
+			if len(document) == 0 {
+				return nil
 			}
 			return a.printEffects(explained.Effects)
 		}),

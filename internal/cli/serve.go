@@ -57,7 +57,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if stdio {
 		out = a.Err // stdout is the protocol's
 	}
-	r, err := a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers})
+	r, err := a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,9 @@ type Options struct {
 	// Engines are those that programs may run on, in the order in which auto
 	// prefers them.
 	Engines []engine.Engine
+	// Elsewhere runs programs of its name as a whole in another room; nil is
+	// nowhere.
+	Elsewhere Elsewhere
 	// Guest is the path of the guest's binary, with the arguments to start it.
 	Guest     string
 	GuestArgs []string
@@ -141,6 +144,9 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	r, err := parse(req.Arguments)
 	if err != nil {
 		return nil, err
+	}
+	if driver, below := splitRuntime(r.Runtime); s.o.Elsewhere != nil && driver == s.o.Elsewhere.Name() {
+		return s.elsewhere(ctx, req, r, below)
 	}
 	if r.Session != "" {
 		return s.inSession(ctx, req, r)

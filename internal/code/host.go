@@ -58,7 +58,7 @@ func (h *host) Call(ctx context.Context, tool string, arguments bridge.Map) (bri
 	}
 	at := h.began(tool, args)
 	started := time.Now()
-	result := h.o.Runner.Run(ctx, toolroom.Call{Tool: tool, Arguments: args, Surface: "code", MaxOutput: -1})
+	result := h.run(ctx, toolroom.Call{Tool: tool, Arguments: args, Surface: "code", MaxOutput: -1})
 	h.ended(at, result, time.Since(started))
 	e := answered{tool: tool, arguments: args}
 	if result.Error != nil {
@@ -153,7 +153,7 @@ func (h *host) Chain(ctx context.Context, list []bridge.Value) (bridge.Value, er
 		at[i] = h.began(s.Tool, s.Arguments)
 	}
 	started := time.Now()
-	out := h.o.Runner.Chain(ctx, toolroom.Call{Surface: "code", MaxOutput: -1}, steps)
+	out := h.chain(ctx, toolroom.Call{Surface: "code", MaxOutput: -1}, steps)
 	for i, s := range out.Steps {
 		if s.Result != nil {
 			h.ended(at[i], s.Result, time.Since(started))

@@ -46,6 +46,7 @@ func (c check) config(config *Config) {
 	c.store(config.Store)
 	c.policy(config.Tools)
 	c.rules(config.Policy)
+	c.spending(config.Policy.Spending, config.Tools.AllGroups())
 	c.oneOf("expose.mode", config.Expose.Mode, "direct", "search", "code")
 	if config.Expose.Names != "" {
 		c.oneOf("expose.names", config.Expose.Names, "scoped", "plain")

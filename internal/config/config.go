@@ -191,6 +191,7 @@ func (c *Config) fill() {
 	fill(&c.Expose.Mode, "direct")
 	fill(&c.CLI.Mode, "allowlist")
 	fill(&c.Egress.Mode, egressPublic)
+	fill(&c.Egress.Network, NetworkHost)
 	c.Limits.fill()
 	c.Approvals.fill()
 	c.Receipts.fill()

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -21,6 +22,26 @@ type Egress struct {
 	Deny  []string `yaml:"deny,omitempty"`
 	// Proxy is the URL of a proxy; those of the environment are not used.
 	Proxy string `yaml:"proxy,omitempty"`
+	// Network is what programs (MCP servers on stdio, command-line programs) have
+	// of the network: that of this machine (host, the default), one whose only
+	// way out is a proxy that keeps to this section (guarded), or none.
+	Network string `yaml:"network,omitempty"`
+}
+
+// What Egress.Network may say.
+const (
+	NetworkHost    = "host"
+	NetworkGuarded = "guarded"
+	NetworkNone    = "none"
+)
+
+// NetworkOf is the network of a source's program, empty for a source without
+// one.
+func (c *Config) NetworkOf(s Source) string {
+	if s.CLI == nil && (s.MCP == nil || s.MCP.Command == "") {
+		return ""
+	}
+	return cmp.Or(s.Egress.Network, c.Egress.Network)
 }
 
 // Modes of Egress.
@@ -44,6 +65,9 @@ func (e Egress) Policy(own Egress) egress.Policy {
 func (c check) egress(key string, e Egress) {
 	if e.Mode != "" {
 		c.oneOf(key+".mode", e.Mode, egressPublic, egressClosed)
+	}
+	if e.Network != "" {
+		c.oneOf(key+".network", e.Network, NetworkHost, NetworkGuarded, NetworkNone)
 	}
 	c.egressEntries(key+".allow", e.Allow)
 	c.egressEntries(key+".deny", e.Deny)

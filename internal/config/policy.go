@@ -13,6 +13,8 @@ type Policy struct {
 	// Rules are files, relative to the config, or rules themselves.
 	Rules []string `yaml:"rules,omitempty"`
 	Trust `yaml:",inline"`
+	// Spending bounds what calls spend.
+	Spending []Spending `yaml:"spending,omitempty"`
 }
 
 // IsRuleFile tells an item of Policy.Rules that names a file from one that is a

@@ -14,6 +14,7 @@ type Runtimes struct {
 	GVisor     GVisor     `yaml:"gvisor,omitempty"`
 	Remote     Remote     `yaml:"remote,omitempty"`
 	Proxmox    Proxmox    `yaml:"proxmox_lxc,omitempty"`
+	Temporal   Temporal   `yaml:"temporal,omitempty"`
 }
 
 // Docker says where the Docker engine or Podman is.
@@ -78,4 +79,5 @@ func (c check) runtimes(r Runtimes) {
 	}
 	c.remote("code.runtimes.remote", r.Remote)
 	c.proxmox("code.runtimes.proxmox_lxc", r.Proxmox)
+	c.temporal("code.runtimes.temporal", r.Temporal)
 }

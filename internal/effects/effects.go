@@ -79,6 +79,11 @@ func (s *set) note(e toolroom.Effect) {
 		return
 	case toolroom.EffectHost:
 		e.Target = hostPort(e.Target)
+	case toolroom.EffectSpend:
+		amount, ok := ParseAmount(e.Target)
+		if e.Target = ""; ok {
+			e.Target = amount.String()
+		}
 	}
 	s.add(e)
 	switch e.Kind {

@@ -71,7 +71,7 @@ func TestDeclaredEffectsTakeTheirTargetsFromArguments(t *testing.T) {
 		{"command:make build", `{}`, []string{"command:make build"}},
 		{"sql:{q}", `{"q": "drop table users"}`, []string{"sql.drop:users", "destroy:users"}},
 		{"sql.select:{table}", `{"table": "users"}`, []string{"sql.select:users"}},
-		{"spend:{amount} {currency}", `{"amount": 12.50, "currency": "EUR"}`, []string{"spend:12.50 EUR"}},
+		{"spend:{amount} {currency}", `{"amount": 12.50, "currency": "EUR"}`, []string{"spend:12.5 EUR"}},
 		{"send", `{}`, []string{"send:"}},
 		{"none", `{}`, nil},
 	} {

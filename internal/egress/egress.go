@@ -120,6 +120,8 @@ func (g *Guard) WithOwn(services ...*url.URL) *Guard {
 	return &more
 }
 
+func portText(u *url.URL) string { return strconv.Itoa(int(portOf(u))) }
+
 func portOf(u *url.URL) uint16 {
 	switch port := u.Port(); {
 	case port != "":
@@ -182,12 +184,17 @@ func (g *Guard) isOwn(t target) bool {
 	})
 }
 
-// judgeName refuses a name that is denied by name; the rest is judged at dial.
+// judgeName refuses a name that is denied by name, and where egress is closed one
+// that nothing can allow: to look it up would tell its DNS server of it. The rest
+// is judged at dial.
 func (g *Guard) judgeName(t target) error {
 	for _, r := range g.deny {
 		if r.matches(t) {
 			return t.denied(r)
 		}
+	}
+	if g.closed && !g.isOwn(t) && !slices.ContainsFunc(g.allow, func(r rule) bool { return r.name == "" || r.matches(t) }) {
+		return t.refusal(t.allowEntry(), "egress is closed and no entry allows it")
 	}
 	return nil
 }

@@ -120,7 +120,10 @@ type Budget struct{ Calls, Bytes int64 }
 // Explanation is a decision about a call, and what was known of the call.
 type Explanation struct {
 	Decision
-	Effects []toolroom.Effect `json:"effects,omitempty"`
+	// Answered names the rule of an approval (see toolroom approve rules) that
+	// answers the question in advance, where the decision is to ask.
+	Answered string            `json:"answered,omitempty"`
+	Effects  []toolroom.Effect `json:"effects,omitempty"`
 }
 
 // Decider decides. It is asked on the hot path and must be safe for concurrent

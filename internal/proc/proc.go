@@ -27,6 +27,9 @@ type Spec struct {
 	Stderr io.Writer
 	// Files are open in the process as descriptors 3, 4 and so on.
 	Files []*os.File
+	// Apart changes how the process is made, where it needs namespaces of its
+	// own; nil leaves it.
+	Apart func(*syscall.SysProcAttr)
 }
 
 // Process is a started process. Its methods are safe for concurrent use.
@@ -48,6 +51,9 @@ func Start(s Spec) (*Process, error) {
 	cmd.Stderr = s.Stderr
 	cmd.ExtraFiles = s.Files
 	cmd.SysProcAttr = ownGroup()
+	if s.Apart != nil {
+		s.Apart(cmd.SysProcAttr)
+	}
 	// A grandchild that keeps stderr open must not hold Wait for ever.
 	cmd.WaitDelay = time.Second
 	stdin, err := cmd.StdinPipe()

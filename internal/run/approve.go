@@ -24,7 +24,7 @@ func (p *pass) approve() error {
 	if err != nil {
 		return err
 	}
-	if !p.leaks { // nobody who said yes in advance knew of what is in reach now
+	if !p.leaks && !p.costly { // nobody who said yes in advance knew of what is in reach now, or of the sum
 		standing, err := p.Desk.Granted(p.ctx, question)
 		if err != nil {
 			return err

@@ -62,6 +62,14 @@ const retryPause = 100 * time.Millisecond
 // first failure, with the results so far. An empty chain is ok and has no
 // value. Mistakes in expressions are found before anything runs.
 func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *ChainResult {
+	ctx = WithReach(ctx)
+	return ChainThrough(as, steps, func(call toolroom.Call, retries int) *toolroom.Result { return r.try(ctx, call, retries) })
+}
+
+// ChainThrough is [Runner.Chain] where do makes the calls, each with the
+// number of times that its author lets it be repeated. It asks no clock and has
+// no state, so a workflow can run it again.
+func ChainThrough(as toolroom.Call, steps []Step, do func(call toolroom.Call, retries int) *toolroom.Result) *ChainResult {
 	out := &ChainResult{Status: toolroom.StatusOK, Steps: make([]StepResult, 0, len(steps))}
 	fail := func(i int, err error) *ChainResult {
 		e := *toolroom.AsError(err)
@@ -82,7 +90,6 @@ func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *Cha
 		}
 	}
 
-	ctx = WithReach(ctx)
 	env := chainEnv{Steps: make([]any, 0, len(steps))}
 	for i, step := range steps {
 		run, err := programs[i].condition(env)
@@ -102,7 +109,7 @@ func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *Cha
 		if call.Arguments, err = programs[i].arguments(step, env); err != nil {
 			return fail(i, err)
 		}
-		result := r.try(ctx, call, step.Retry)
+		result := do(call, step.Retry)
 		out.Steps = append(out.Steps, StepResult{Tool: step.Tool, Result: result})
 		env.Previous = nil
 		if result.Error == nil {

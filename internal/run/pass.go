@@ -56,6 +56,7 @@ type pass struct {
 	derived taint.Reach
 	inReach []string
 	leaks   bool // it would send what is private on the word of a stranger
+	costly  bool // it would spend more than passes without a word
 	// children counts the calls made from inside the tool.
 	children atomic.Int64
 	// ended makes events of a tool that outlives its call go nowhere.
@@ -105,6 +106,7 @@ func (p *pass) through() error {
 		{toolroom.PhasePolicy, (*pass).decide},
 		{toolroom.PhaseExecute, (*pass).claimKey},
 		{toolroom.PhaseApproval, (*pass).approve},
+		{toolroom.PhasePolicy, (*pass).spend},
 		{toolroom.PhaseReceipt, (*pass).intend},
 		{toolroom.PhaseExecute, (*pass).run},
 		{toolroom.PhaseExecute, (*pass).normalise},
@@ -279,6 +281,9 @@ func (p *pass) decide() error {
 	}
 	asked := p.policyContext()
 	p.decision = p.guarded(p.Policy.Decide(p.ctx, policy.Request{Tool: &p.entry.Tool, Who: p.call.Identity, Call: asked}))
+	if err := p.afford(); err != nil {
+		return err
+	}
 	if p.decision.Log {
 		p.Log.Info("call", "id", p.call.ID, "tool", p.tool, "identity", p.call.Identity.String(), "surface", p.call.Surface, "effect", string(p.decision.Effect), "rule", p.decision.Rule)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
 )
@@ -126,6 +127,8 @@ type Options struct {
 	// Taints remembers what sessions have read; nil remembers nothing beyond one
 	// run.
 	Taints taint.Store
+	// Spending holds calls to what they may spend; nil lets them.
+	Spending *spending.Book
 	// Scopes are those that a caller who is limited by scopes needs for a tool;
 	// nil needs none.
 	Scopes func(*toolroom.Tool) []string

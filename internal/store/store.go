@@ -9,6 +9,7 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/internal/token"
 )
@@ -25,6 +26,7 @@ type Store interface {
 	policy.Elevations
 	pin.Store
 	taint.Store
+	spending.Store
 
 	// Close ends the use of the store. Closing again does nothing.
 	Close() error

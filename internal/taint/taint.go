@@ -107,6 +107,9 @@ type Store interface {
 	Taints(ctx context.Context, owner, session string, since time.Time) ([]Mark, error)
 	// AddTaints adds marks, durably. One that is there becomes as new as now.
 	AddTaints(ctx context.Context, owner, session string, marks []Mark, now time.Time) error
+	// RemoveTaints forgets what a caller's session has read, durably, and says what
+	// that was.
+	RemoveTaints(ctx context.Context, owner, session string) ([]Mark, error)
 }
 
 // Judge says why a call that can send outside is dangerous: content that nobody

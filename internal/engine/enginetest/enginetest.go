@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,28 +31,26 @@ type Options struct {
 	// Without lists what the engine cannot do by design; each is a subtest's
 	// key, see the table of behaviours. What it holds is said in docs.
 	Without []string
+	// Memory is the limit of bad programs in bytes, 64 MiB if zero.
+	Memory int64
+	// Stream is the file descriptor at which a program finds the stream to its
+	// host; 0 where it cannot get at it.
+	Stream int
+	// Bare means that its languages have nothing that leads to the system: what is
+	// not there is refused.
+	Bare bool
+	// Runs is how often something is tried at most, for engines that start a
+	// sandbox for each run; 0 means as often as the suites want, 10,000 times in
+	// [Leak].
+	Runs int
+	// Bad are further bad programs, of this engine only.
+	Bad []BadProgram
 }
 
 // Run runs the suite.
 func Run(t *testing.T, o Options) {
-	e := o.New(t)
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Errorf("close the engine: %v", err)
-		}
-	})
-	if p := e.Probe(t.Context()); p.State != sandbox.Available {
-		t.Fatalf("%s is not available: %s (%s)", e.Name(), p.Reason, p.Fix)
-	}
-	s := &suite{engine: e, options: o}
-	languages := o.Languages
-	if languages == nil {
-		languages = e.Languages()
-	}
-	for _, language := range languages {
-		if language != "python" && language != "javascript" {
-			continue
-		}
+	s := begin(t, o)
+	for _, language := range s.languages() {
 		t.Run(language, func(t *testing.T) {
 			for _, c := range programs {
 				source, ok := c.source[language]
@@ -61,7 +60,6 @@ func Run(t *testing.T, o Options) {
 				t.Run(c.key, func(t *testing.T) { s.check(t, language, source, c) })
 			}
 			t.Run("values round trip", func(t *testing.T) { s.values(t, language) })
-			t.Run("an endless program is stopped", func(t *testing.T) { s.endless(t, language) })
 			t.Run("time in which a person is asked does not count", func(t *testing.T) { s.asks(t, language) })
 			t.Run("a cancelled program is stopped", func(t *testing.T) { s.cancel(t, language) })
 			if !s.without("runs see nothing of each other") {
@@ -72,18 +70,39 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
+// begin makes the engine that a suite is about.
+func begin(t *testing.T, o Options) *suite {
+	e := o.New(t)
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("close the engine: %v", err)
+		}
+	})
+	if p := e.Probe(t.Context()); p.State != sandbox.Available {
+		t.Fatalf("%s is not available: %s (%s)", e.Name(), p.Reason, p.Fix)
+	}
+	if o.Memory == 0 {
+		o.Memory = 64 << 20
+	}
+	return &suite{engine: e, options: o}
+}
+
+// languages are those that there are programs in.
+func (s *suite) languages() []string {
+	list := s.options.Languages
+	if list == nil {
+		list = s.engine.Languages()
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(l string) bool { return l != "python" && l != "javascript" })
+}
+
 type suite struct {
 	engine  engine.Engine
 	options Options
 }
 
 func (s *suite) without(key string) bool {
-	for _, k := range s.options.Without {
-		if k == key {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.options.Without, key)
 }
 
 func (s *suite) job(language, source string) engine.Job {
@@ -178,16 +197,6 @@ func (s *suite) values(t *testing.T, language string) {
 			t.Errorf("%v came back as another value (-sent +got):\n%s", want, diff)
 		}
 	}
-}
-
-func (s *suite) endless(t *testing.T, language string) {
-	source := map[string]string{"python": "while True: pass", "javascript": "for (;;) {}"}[language]
-	j := s.job(language, source)
-	j.Program.Limits.Wall = 700
-	if _, err := s.engine.Run(t.Context(), j, newRoom()); toolroom.CodeOf(err) != toolroom.CodeTimeout {
-		t.Errorf("the run ended with %v, want a timeout", err)
-	}
-	s.stillWorks(t, language)
 }
 
 // askTime is longer than the program's own time, which is long enough for a

@@ -110,7 +110,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	r := e.pool.take(spec)
 	if r == nil {
 		r, err = e.ready(ctx, spec)
-		if over := stopped(ctx); err != nil && over != nil {
+		if over := engine.Stopped(ctx); err != nil && over != nil {
 			return nil, over // what the driver says is only how it noticed
 		}
 		if err != nil {
@@ -137,7 +137,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	if f := out.Failure; f != nil && prepared != nil {
 		prepared.Blame(f)
 	}
-	return result, nil
+	return result, engine.StoppedAsTold(ctx, out.Failure)
 }
 
 // prepare makes what a guest runs of a program in JavaScript or TypeScript, on
@@ -188,7 +188,7 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error) er
 	case errors.As(err, &known):
 		return known
 	case ctx.Err() != nil:
-		return stopped(ctx)
+		return engine.Stopped(ctx)
 	}
 	soon, done := context.WithTimeout(ctx, time.Second)
 	defer done()
@@ -203,18 +203,6 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error) er
 		message += fmt.Sprintf(" (exit code %d%s) %s", exit.Code, signalled(exit.Signal), exit.Stderr)
 	}
 	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s", message)
-}
-
-// stopped says why a run whose context has ended was stopped; nil while it lives.
-func stopped(ctx context.Context) error {
-	switch {
-	case errors.Is(context.Cause(ctx), engine.ErrWall):
-		return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
-			WithHint("make it do less, or ask for a higher timeout")
-	case ctx.Err() != nil:
-		return toolroom.Errorf(toolroom.CodeCancelled, "the program was stopped: the call was cancelled")
-	}
-	return nil
 }
 
 func signalled(name string) string {

@@ -45,19 +45,45 @@ func TestTheHostRunsPrograms(t *testing.T) {
 	})
 }
 
-func TestTheProcessSandboxRunsPrograms(t *testing.T) {
+// inProcessSandbox is what the suites run under the driver process.
+func inProcessSandbox(t *testing.T) enginetest.Options {
+	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("the process sandbox is Linux's")
 	}
-	t.Parallel()
 	self := selfWith(t, "/usr/bin/python3", "/usr/bin/node")
-	enginetest.Run(t, enginetest.Options{
+	return enginetest.Options{
 		New: func(*testing.T) engine.Engine {
 			return hosted.NewWarm(process.New(self, []string{guest.MainArg}), hosted.Warm{Ahead: 1})
 		},
 		Languages: []string{"python", "javascript"},
 		Sandbox:   sandbox.Spec{Guest: self, Args: []string{guest.MainArg}},
-	})
+		// Node takes more by itself.
+		Memory: 256 << 20, Stream: 3, Runs: 8,
+		// A program under this driver may start others, which live and die with it,
+		// and share memory with them; the first process is its own sandbox's.
+		Without: []string{"exec", "a subprocess", "fork", "memory that outlives the run", "a pidfd of the first process"},
+	}
+}
+
+func TestTheProcessSandboxRunsPrograms(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, inProcessSandbox(t))
+}
+
+func TestBadCodeEndsInItsWayAndHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	enginetest.Bad(t, inProcessSandbox(t))
+}
+
+func TestAttacksFromInsideFail(t *testing.T) {
+	t.Parallel()
+	enginetest.Attack(t, inProcessSandbox(t))
+}
+
+func TestNothingLeaksFromOneRunToTheNext(t *testing.T) {
+	t.Parallel()
+	enginetest.Leak(t, inProcessSandbox(t))
 }
 
 func TestTypeScriptRunsInEverySandbox(t *testing.T) {
@@ -81,7 +107,7 @@ func TestTypeScriptRunsInEverySandbox(t *testing.T) {
 }
 
 // selfWith is this binary, on a machine that has the programs.
-func selfWith(t *testing.T, programs ...string) string {
+func selfWith(t testing.TB, programs ...string) string {
 	t.Helper()
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {

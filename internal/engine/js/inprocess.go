@@ -17,27 +17,38 @@ type inProcess struct {
 	machine *quickjs.Machine
 }
 
-func (p *inProcess) start(ctx context.Context) (*worker, error) {
+// here is a place in this process.
+type here struct {
+	net.Conn
+	ended chan struct{}
+}
+
+func (p *inProcess) start(ctx context.Context) (*here, error) {
 	m, err := p.open(ctx)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
-	here, there := net.Pipe()
-	ended := make(chan struct{})
+	ours, theirs := net.Pipe()
+	h := &here{ours, make(chan struct{})}
 	go func() {
-		defer close(ended)
-		defer there.Close()
-		_ = serve(context.Background(), m, there) // how it ends is told over the stream
+		defer close(h.ended)
+		defer theirs.Close()
+		_ = serve(context.Background(), m, theirs) // how it ends is told over the stream
 	}()
-	return connect(ctx, here, &worker{
-		isolation: "wasm",
-		kill: func() {
-			_ = here.Close() // a pipe in memory cannot fail to close
-			<-ended
-		},
-		lastWords: func() string { return "" },
-	})
+	return h, nil
 }
+
+// Isolation is that of WebAssembly.
+func (h *here) Isolation() string { return "wasm" }
+
+// End ends what serves the pipe.
+func (h *here) End() {
+	_ = h.Close() // a pipe in memory cannot fail to close
+	<-h.ended
+}
+
+// LastWords are none.
+func (h *here) LastWords() string { return "" }
 
 func (p *inProcess) open(ctx context.Context) (*quickjs.Machine, error) {
 	p.mu.Lock()

@@ -5,10 +5,11 @@
 package js
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -16,6 +17,8 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/engine/worker"
+	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -30,30 +33,34 @@ type Options struct {
 	// milliseconds in place of about a second. It must be private to the user
 	// of this process, since what lies there is executed. Empty means none.
 	CacheDir string
-	// Workers is how many programs run at once, 8 if zero. Further ones wait.
+	// Workers is how many programs run at once, [worker.DefaultSize] if zero. Further ones wait.
 	Workers int
 }
 
-// DefaultWorkers is the default of [Options.Workers].
-const DefaultWorkers = 8
-
 // Engine is the engine js.
 type Engine struct {
-	options  Options
-	pool     *pool
+	pool     *worker.Pool[*guest]
+	local    inProcess
 	prepared *program.Cache
 }
 
 // New makes the engine. Nothing is started before the first run or probe.
 func New(o Options) *Engine {
-	if o.Workers <= 0 {
-		o.Workers = DefaultWorkers
+	e := &Engine{local: inProcess{cacheDir: o.CacheDir}, prepared: program.NewCache()}
+	start := func(ctx context.Context) (*guest, error) {
+		p, err := e.local.start(ctx)
+		return connect(ctx, p, err)
 	}
-	var start starter = &inProcess{cacheDir: o.CacheDir}
 	if len(o.Command) > 0 {
-		start = &processes{command: o.Command, cacheDir: o.CacheDir, launcher: newLauncher(o.Command)}
+		launcher := worker.NewLauncher("wasm", append(slices.Clone(o.Command), lockdown.InitArg))
+		self := &worker.Self{Launcher: launcher, Command: o.Command, CacheDir: o.CacheDir}
+		start = func(ctx context.Context) (*guest, error) {
+			p, err := self.Start(ctx)
+			return connect(ctx, p, err)
+		}
 	}
-	return &Engine{options: o, pool: newPool(start, o.Workers), prepared: program.NewCache()}
+	e.pool = worker.NewPool(e.Name(), o.Workers, start)
+	return e
 }
 
 // Name is js.
@@ -78,12 +85,12 @@ func held() map[sandbox.Limit]string {
 
 // Probe starts a worker, and keeps it for the first run.
 func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
-	w, err := e.pool.acquire(ctx, "")
+	w, err := e.pool.Acquire(ctx, "")
 	if err != nil {
 		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "see the error; the engine needs an amd64 or arm64 machine and about 64 MiB of memory"}
 	}
-	isolation := w.isolation
-	e.pool.release(w, true)
+	isolation := w.Isolation()
+	e.pool.Release(w, true)
 	return sandbox.Probe{
 		State: sandbox.Available, Version: quickjs.Version, Isolation: isolation, Holds: held(),
 		Lacks:     map[sandbox.Limit]string{sandbox.LimitCPU: "only wall time is counted"},
@@ -92,11 +99,10 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 }
 
 // Close ends all workers, those of runs under way included.
-func (e *Engine) Close() error { return e.pool.close() }
-
-// killGrace is how long a worker may take to end a cancelled program by itself,
-// before it is killed.
-const killGrace = 60 * time.Millisecond
+func (e *Engine) Close() error {
+	e.pool.Close()
+	return e.local.close()
+}
 
 // untimed is what a worker is told of the wall time: it cannot know how long a
 // person is asked, so the clock is on this side, which cancels the program.
@@ -106,7 +112,7 @@ const untimed = math.MaxInt32
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
 	p := j.Program
 	p.Limits = p.Limits.WithDefaults()
-	result := &engine.Result{Engine: e.Name(), Isolation: e.pool.isolation(), Held: held()}
+	result := &engine.Result{Engine: e.Name(), Isolation: e.pool.Isolation(), Held: held()}
 	if err := checkLimits(p.Limits); err != nil {
 		return nil, err
 	}
@@ -125,33 +131,29 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	p.Source = ready.Source
 
 	started := time.Now()
-	w, err := e.pool.acquire(ctx, j.Owner)
+	w, err := e.pool.Acquire(ctx, j.Owner)
 	if err != nil {
-		return result, err
+		return result, cmp.Or(engine.Stopped(ctx), err)
 	}
-	result.Isolation, result.Start = w.isolation, time.Since(started)
+	result.Isolation, result.Start = w.Isolation(), time.Since(started)
 	running, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	p.Limits.Wall = untimed
 	out, err := w.conn.Run(running, p, h)
-	e.pool.release(w, err == nil)
+	e.pool.Release(w, err == nil)
 	if err != nil {
-		return result, brokeOff(running, w, err)
+		return result, engine.BrokeOff(running, fmt.Errorf("%w%s", err, w.LastWords()))
 	}
 	if out.Failure != nil {
 		ready.Blame(out.Failure)
 	}
 	result.Outcome = *out
-	if out.Failure != nil && out.Failure.Kind == bridge.FailCancelled && errors.Is(context.Cause(running), engine.ErrWall) {
-		return result, timedOut()
-	}
-	return result, ended(out.Failure)
+	return result, ended(running, out.Failure)
 }
 
 func checkLimits(l bridge.Limits) error {
-	if l.Wall < 0 || l.CPU < 0 || l.Memory < 0 || l.Output < 0 || l.Calls < 0 || l.Parallel < 0 || l.Bytes < 0 {
-		return toolroom.Errorf(toolroom.CodeInvalidArguments, "a limit of a program cannot be negative").
-			WithHint("leave a limit out, or give 0, for its default")
+	if err := engine.CheckLimits(l); err != nil {
+		return err
 	}
 	if l.Memory > quickjs.MaxMemory {
 		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the js engine gives a program at most %d MiB of memory, %d were asked for", quickjs.MaxMemory>>20, l.Memory>>20).
@@ -175,49 +177,20 @@ func unsupported(p bridge.Program) *bridge.Failure {
 
 // ended makes an error of the limits that a worker reports, and nothing of
 // what the program itself did wrong.
-func ended(f *bridge.Failure) error {
-	if f == nil {
-		return nil
-	}
-	switch f.Kind {
-	case bridge.FailLimit:
-		switch f.Limit {
-		case "wall":
-			return timedOut()
-		case "session":
-			e := toolroom.Errorf(toolroom.CodeResourceLimit, "%s", f.Message)
-			e.Details = map[string]any{"limit": f.Limit}
-			return e.WithHint("the session is as it was before this run: let it hold less, for example artifacts in place of data")
-		}
-		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the program was stopped: it reached its limit of %s", f.Limit)
-		e.Details = map[string]any{"limit": f.Limit}
-		return e.WithHint("make it hold less at once, or ask for a higher limit")
-	case bridge.FailCancelled:
-		return cancelled()
-	}
-	return nil
-}
-
-func timedOut() *toolroom.Error {
-	return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
-		WithHint("make it do less, or ask for a higher timeout")
-}
-
-func cancelled() *toolroom.Error {
-	return toolroom.Errorf(toolroom.CodeCancelled, "the program was stopped: the call was cancelled")
-}
-
-// brokeOff explains a run after which the worker had to be killed.
-func brokeOff(ctx context.Context, w *worker, err error) error {
-	var known *toolroom.Error
+func ended(ctx context.Context, f *bridge.Failure) error {
 	switch {
-	case errors.As(err, &known):
-		return known
-	case errors.Is(context.Cause(ctx), engine.ErrWall):
-		return timedOut()
-	case ctx.Err() != nil:
-		return cancelled()
+	case f == nil:
+		return nil
+	case f.Kind == bridge.FailCancelled:
+		return cmp.Or(engine.Stopped(ctx), error(engine.Cancelled()))
+	case f.Kind != bridge.FailLimit:
+		return nil
+	case f.Limit == "wall":
+		return engine.TimedOut()
+	case f.Limit == "session":
+		return bridge.OverLimit(f.Limit, "%s", f.Message).
+			WithHint("the session is as it was before this run: let it hold less, for example artifacts in place of data")
 	}
-	return toolroom.Errorf(toolroom.CodeExecutionFailed, "the worker that ran the program broke off: %v%s", err, w.lastWords()).
-		WithHint("the program was ended with it; other runs were not touched")
+	return bridge.OverLimit(f.Limit, "the program was stopped: it reached its limit of %s", f.Limit).
+		WithHint("make it hold less at once, or ask for a higher limit")
 }

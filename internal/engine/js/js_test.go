@@ -3,8 +3,10 @@ package js_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/internal/engine/js"
@@ -32,7 +34,7 @@ func withCache(run func() int) int {
 
 func inProcess(t testing.TB) *js.Engine {
 	t.Helper()
-	return js.New(js.Options{CacheDir: compiled})
+	return js.New(js.Options{CacheDir: filepath.Join(compiled, "here")})
 }
 
 func inWorkers(t testing.TB) *js.Engine {
@@ -41,15 +43,72 @@ func inWorkers(t testing.TB) *js.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return js.New(js.Options{Command: []string{self, js.WorkerArg}, CacheDir: compiled})
+	return js.New(js.Options{Command: []string{self, js.WorkerArg}, CacheDir: filepath.Join(compiled, "workers")})
+}
+
+var here = enginetest.Options{New: func(t *testing.T) engine.Engine { return inProcess(t) }}
+
+var workers = enginetest.Options{
+	New:  func(t *testing.T) engine.Engine { return inWorkers(t) },
+	Bare: true, Memory: 48 << 20, Bad: bad,
 }
 
 func TestTheEngineKeepsTheContractInThisProcess(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, enginetest.Options{New: func(t *testing.T) engine.Engine { return inProcess(t) }})
+	enginetest.Run(t, here)
 }
 
 func TestTheEngineKeepsTheContractInWorkers(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, enginetest.Options{New: func(t *testing.T) engine.Engine { return inWorkers(t) }})
+	enginetest.Run(t, workers)
 }
+
+func TestNothingLeaksFromOneRunToTheNext(t *testing.T) {
+	t.Parallel()
+	enginetest.Leak(t, workers)
+}
+
+func TestAttacksFromInsideFail(t *testing.T) {
+	t.Parallel()
+	enginetest.Attack(t, workers)
+}
+
+func TestBadCodeEndsInItsWayAndHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	enginetest.Bad(t, workers)
+}
+
+const (
+	timeout = string(toolroom.CodeTimeout)
+	limited = string(toolroom.CodeResourceLimit)
+)
+
+// bad are programs that this engine must end besides those of the suite.
+var bad = []enginetest.BadProgram{
+	{Key: "endless promises", Source: script(`const again = () => Promise.resolve().then(again); await again(); await new Promise(() => {})`), Ends: timeout},
+	{Key: "an endless microtask that is not awaited", Source: script(`const again = async () => { for (;;) await null }; again(); await new Promise(r => setTimeout(r, 60000))`), Ends: timeout},
+	{Key: "an endless generator", Source: script(`function* g() { for (;;) yield 1 }; [...g()]`), Ends: limited, Says: "memory"},
+	{Key: "a promise that nothing settles", Source: script(`await new Promise(() => {})`), Ends: "program", Says: "nothing will settle"},
+	{Key: "a deep regular expression", Source: script(`new RegExp("(".repeat(1e5) + ")".repeat(1e5))`), Ends: "program"},
+	{Key: "a memory bomb of strings", Source: script(`let s = "x"; const a = []; for (;;) { a.push(s += s + a.length); if (s.length > 1e7) s = "y" }`), Ends: limited, Says: "memory"},
+	{Key: "one huge array", Source: script(`new Array(4e9).fill(0)`), Ends: limited, Says: "memory"},
+	{Key: "a busy sort", Source: script(`const a = Array.from({length: 3e5}, (_, i) => i); for (;;) a.sort(() => Math.random() - 0.5)`), Ends: timeout},
+	{Key: "a value too large", Source: script(`return "x".repeat(20e6)`), Ends: "value", Says: "artifact"},
+	{Key: "a cyclic value says where", Source: script(`const a = {list: []}; a.list.push({a}); a`), Ends: "value", Says: "list[0].a"},
+	{Key: "a function in a value", Source: script(`return {f() {}}`), Ends: "value", Says: "value.f is a function"},
+	{Key: "a promise in a value", Source: script(`return [Promise.resolve(1)]`), Ends: "value", Says: "await"},
+	{Key: "a getter that throws says where", Source: script(`return {get bad() { throw new Error("no") }}`), Ends: "value", Says: "value.bad"},
+	{Key: "a toJSON that throws", Source: script(`return {a: {toJSON() { throw new Error("no") }}}`), Ends: "value", Says: "value.a"},
+	{Key: "a Proxy that throws at every touch", Source: script(`return new Proxy({}, new Proxy({}, {get() { throw new Error("no") }}))`), Ends: "program", Says: "no"},
+	{Key: "a Proxy as arguments", Source: script(`await tools.math.add({a: 1, b: new Proxy({}, {ownKeys() { throw new Error("no") }})})`), Ends: "program", Says: "cannot be sent"},
+	{Key: "an object as tool id", Source: script(`await call_tool({toString() { for (;;); }}, {})`), Ends: "program", Says: "tool's id"},
+	{Key: "an error whose message cannot be read", Source: script(`throw Object.defineProperty(new Error("x"), "message", {get() { throw 1 }})`), Ends: "program"},
+	{Key: "an error whose stack is a trap", Source: script(`throw Object.defineProperty(new Error("x"), "stack", {get() { for (;;); }})`), Ends: timeout},
+	{Key: "nothing but a thrown null", Source: script(`throw null`), Ends: "program", Says: "null"},
+	{Key: "a text that closes its function", Source: script(`}); for (;;) {} (async () => {`), Ends: timeout},
+	{Key: "prototypes that lie", Source: script(`Array.prototype[Symbol.iterator] = Object.prototype.toString = String.prototype.split = RegExp.prototype.exec = Promise.prototype.then = () => { throw new Error("lie") }; throw new Error("x")`), Ends: "program"},
+	{Key: "imports", Source: script("import fs from 'fs'\nfs.readFileSync('/etc/passwd')"), Ends: "syntax", Says: "imports nothing"},
+	{Key: "dynamic imports", Source: script(`await import("fs")`), Ends: "program"},
+}
+
+func script(source string) map[string]string { return map[string]string{"javascript": source} }

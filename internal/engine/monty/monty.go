@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/monty/program"
+	"github.com/toolroom/toolroom/internal/engine/worker"
 	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -27,19 +27,16 @@ type Options struct {
 	// Init is the command that begins a sandbox, as in lockdown.Host; empty means
 	// this binary.
 	Init []string
-	// Workers is how many programs run at once, 8 if zero. Further ones wait.
+	// Workers is how many programs run at once, [worker.DefaultSize] if zero. Further ones wait.
 	Workers int
 }
-
-// DefaultWorkers is the default of [Options.Workers].
-const DefaultWorkers = 8
 
 // Name is the engine's id.
 const Name = "py-lite"
 
 // Engine is the engine py-lite.
 type Engine struct {
-	pool *pool
+	pool *worker.Pool[*speaker]
 
 	mu     sync.Mutex
 	probed *sandbox.Probe // once it has found a worker
@@ -47,10 +44,7 @@ type Engine struct {
 
 // New makes the engine. Nothing is started before the first run or probe.
 func New(o Options) *Engine {
-	if o.Workers <= 0 {
-		o.Workers = DefaultWorkers
-	}
-	return &Engine{pool: newPool(newStarter(o), o.Workers)}
+	return &Engine{pool: worker.NewPool(Name, o.Workers, newStarter(o))}
 }
 
 // Name is py-lite.
@@ -78,7 +72,7 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	if e.probed != nil {
 		return *e.probed
 	}
-	w, err := e.pool.acquire(ctx, "")
+	w, err := e.pool.Acquire(ctx, "")
 	if err != nil {
 		p := sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "toolroom setup engines"}
 		if errors.Is(err, os.ErrNotExist) {
@@ -87,23 +81,25 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 		return p
 	}
 	e.probed = &sandbox.Probe{
-		State: sandbox.Available, Version: fmt.Sprintf("Monty, protocol %d", w.version), Isolation: w.isolation, Holds: held(), Languages: e.Languages(),
+		State: sandbox.Available, Version: fmt.Sprintf("Monty, protocol %d", w.version), Isolation: w.Isolation(), Holds: held(), Languages: e.Languages(),
 	}
-	e.pool.release(w, true)
+	e.pool.Release(w, true)
 	return *e.probed
 }
 
 // Close ends all workers, those of runs under way included.
-func (e *Engine) Close() error { return e.pool.close() }
+func (e *Engine) Close() error {
+	e.pool.Close()
+	return nil
+}
 
 // Run runs one program.
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
 	p := j.Program
 	p.Limits = p.Limits.WithDefaults()
-	result := &engine.Result{Engine: Name, Isolation: e.pool.isolation(), Held: held()}
-	if l := p.Limits; l.Wall < 0 || l.CPU < 0 || l.Memory < 0 || l.Output < 0 || l.Calls < 0 || l.Parallel < 0 || l.Bytes < 0 {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a limit of a program cannot be negative").
-			WithHint("leave a limit out, or give 0, for its default")
+	result := &engine.Result{Engine: Name, Isolation: e.pool.Isolation(), Held: held()}
+	if err := engine.CheckLimits(p.Limits); err != nil {
+		return nil, err
 	}
 	if p.Language != "python" {
 		result.Outcome.Failure = &bridge.Failure{Kind: bridge.FailUnsupported, Message: fmt.Sprintf("it runs python, not %q", p.Language)}
@@ -118,36 +114,20 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	ctx, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	started := time.Now()
-	w, err := e.pool.acquire(ctx, j.Owner)
+	w, err := e.pool.Acquire(ctx, j.Owner)
 	if err != nil {
-		return result, whyEnded(ctx, err)
+		return result, engine.BrokeOff(ctx, err)
 	}
-	result.Isolation, result.Start = w.isolation, time.Since(started)
+	result.Isolation, result.Start = w.Isolation(), time.Since(started)
 	r := newRun(ctx, w, p, ready, h)
 	out, well, err := r.run()
-	e.pool.release(w, well)
+	e.pool.Release(w, well)
 	if out != nil {
 		result.Outcome = *out
 		result.CPU = time.Duration(out.CPU) * time.Millisecond
 	}
 	if err != nil {
-		return result, whyEnded(ctx, err)
+		return result, engine.BrokeOff(ctx, err)
 	}
 	return result, nil
-}
-
-// whyEnded turns what broke a run off into an error that says why.
-func whyEnded(ctx context.Context, err error) error {
-	var known *toolroom.Error
-	switch {
-	case errors.Is(context.Cause(ctx), engine.ErrWall):
-		return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
-			WithHint("make it do less, or ask for a higher timeout")
-	case ctx.Err() != nil:
-		return toolroom.Errorf(toolroom.CodeCancelled, "the program was stopped: the call was cancelled")
-	case errors.As(err, &known):
-		return known
-	}
-	return toolroom.Errorf(toolroom.CodeExecutionFailed, "the worker that ran the program broke off: %w", err).
-		WithHint("the program was ended with it; other runs were not touched")
 }

@@ -17,7 +17,7 @@ import (
 // that are awaited are answered in goroutines of theirs.
 type run struct {
 	ctx   context.Context
-	w     *worker
+	w     *speaker
 	p     bridge.Program
 	ready *program.Ready
 	h     bridge.Host
@@ -40,7 +40,7 @@ type settled struct {
 	give func() protocol.Answer
 }
 
-func newRun(ctx context.Context, w *worker, p bridge.Program, ready *program.Ready, h bridge.Host) *run {
+func newRun(ctx context.Context, w *speaker, p bridge.Program, ready *program.Ready, h bridge.Host) *run {
 	r := &run{
 		w: w, p: p, ready: ready, h: h, names: newNames(p, ready),
 		futures: map[uint32]bool{}, settled: make(chan settled, 16), slots: make(chan struct{}, p.Limits.Parallel),
@@ -51,7 +51,7 @@ func newRun(ctx context.Context, w *worker, p bridge.Program, ready *program.Rea
 
 // run runs the program, and tells whether the worker can go on after it.
 func (r *run) run() (out *bridge.Outcome, well bool, err error) {
-	stop := context.AfterFunc(r.ctx, r.w.kill)
+	stop := context.AfterFunc(r.ctx, r.w.End)
 	defer func() {
 		well = stop() && well
 		r.over() // answers that nobody awaits any more must not go on
@@ -134,11 +134,11 @@ func (r *run) gone(err error) error {
 		return err
 	}
 	if errors.Is(err, protocol.ErrGone) {
-		if code := r.w.exit(); code == exitMemory {
+		code := r.w.ExitCode()
+		if code == exitMemory {
 			return limitReached(&bridge.Failure{Limit: "memory"})
-		} else {
-			return fmt.Errorf("%w with exit code %d", err, code)
 		}
+		return fmt.Errorf("%w with exit code %d%s", err, code, r.w.LastWords())
 	}
 	return err
 }

@@ -145,12 +145,12 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	case e.slots <- struct{}{}:
 		defer func() { <-e.slots }()
 	case <-ctx.Done():
-		return nil, ended(ctx)
+		return nil, engine.Stopped(ctx)
 	}
 	c, err := e.take(ctx, j.Owner)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, ended(ctx)
+			return nil, engine.Stopped(ctx)
 		}
 		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no process for the program could be forked: %w", err).
 			WithHint("toolroom doctor shows what is missing")
@@ -163,7 +163,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	}
 	result.Outcome = *out
 	result.CPU, result.PeakMemory = time.Duration(out.CPU)*time.Millisecond, out.Memory
-	return result, nil
+	return result, engine.StoppedAsTold(ctx, out.Failure)
 }
 
 // unsupported refuses what this engine cannot give, before anything runs.
@@ -184,15 +184,6 @@ func unsupported(j engine.Job) *bridge.Failure {
 	return nil
 }
 
-// ended is the error of a run whose context has ended.
-func ended(ctx context.Context) *toolroom.Error {
-	if errors.Is(context.Cause(ctx), engine.ErrWall) {
-		return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
-			WithHint("make it do less, or ask for a higher timeout")
-	}
-	return toolroom.Errorf(toolroom.CodeCancelled, "the program was stopped: the call was cancelled")
-}
-
 // deathTimeout is how long the word of a process's end may take.
 const deathTimeout = time.Second
 
@@ -203,7 +194,7 @@ func explain(ctx context.Context, c *child, err error) error {
 		return known
 	}
 	if ctx.Err() != nil {
-		return ended(ctx)
+		return engine.Stopped(ctx)
 	}
 	c.kill()
 	end, ok := c.wait(deathTimeout)

@@ -117,7 +117,9 @@ func (e *Engine) startZygote(ctx context.Context) (*zygote, error) {
 		Root: lockdown.System(), Binds: []lockdown.Bind{{Source: folder, Target: inside}},
 		Seccomp: lockdown.Hardened, Limits: lockdown.Limits{PIDs: pids}, Minimum: minimum, BestEffort: true, Direct: true,
 	})
+	// With the zygote's ends open here as well, its end would not be seen.
 	lastWords.Close()
+	theirs.Close()
 	if err != nil {
 		ours.Close()
 		return nil, err

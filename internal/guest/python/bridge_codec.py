@@ -209,6 +209,17 @@ def _decode_simple(data, pos):
     raise ValueError(f"simple value 0x{first:02x} means nothing here")
 
 
+# The largest frame of the bridge, less its head.
+MAX_BODY = 16 * 1024 * 1024 - 4096
+
+
+def fits(encoded):
+    """Refuses what no frame could hold."""
+    if len(encoded) > MAX_BODY:
+        raise ValueProblem(f"the value is larger than the {MAX_BODY} bytes that cross the bridge at once: keep it as an artifact (artifacts.put) and give back the handle")
+    return encoded
+
+
 def encode_frame(kind, id, token, body):
     out = bytearray((0, 0, 0, 0, 0x84))
     _head(out, 0, kind)
@@ -216,5 +227,5 @@ def encode_frame(kind, id, token, body):
     _head(out, 2, len(token))
     out += token
     _encode(out, body, "value", -1)
-    struct.pack_into(">I", out, 0, len(out) - 4)
+    struct.pack_into(">I", out, 0, len(fits(out)) - 4)
     return bytes(out)

@@ -14,7 +14,7 @@ import sys
 import traceback
 import types
 
-from bridge_codec import Handle, ValueProblem, encode
+from bridge_codec import Handle, ValueProblem, encode, fits
 from check import Check, CheckFailed, forgotten, shape
 from stream import CALL, CHAIN, DESCRIBE, DONE, FAILED, GET, LOG, PROGRESS, PUT, SEARCH, START, Bridge, Output, ToolError
 from tools import Awaited, CommandResult, Commands, Namespace, Tool, bind
@@ -238,6 +238,10 @@ def usage():
     return {"cpu": int((used.ru_utime + used.ru_stime) * 1000), "memory": used.ru_maxrss * 1024}
 
 
+# What is kept free, so that a program that ran out of memory can still be told of.
+RESERVE = 4 << 20
+
+
 def serve(bridge, prepare=lambda start: None):
     """Runs the one program that comes; prepare sees it before anything of it runs."""
     kind, _, token, start = bridge.read_frame()
@@ -254,14 +258,16 @@ def serve(bridge, prepare=lambda start: None):
     sys.argv = [program.name]
     module.__dict__.update(program.namespace(), __file__=program.name, __toolroom_returned__=Returned)
     exit_code, body = 0, None
+    reserve = bytearray(RESERVE)
     try:
         value = program.run(module.__dict__)
-        encode(value)  # a value that cannot leave is the program's failure, not the guest's
+        fits(encode(value))  # a value that cannot leave is the program's failure, not the guest's
     except SystemExit as e:
         value, exit_code = None, e.code if isinstance(e.code, int) else int(e.code is not None)
         if isinstance(e.code, str):
             print(e.code, file=stderr)
     except BaseException as e:
+        del reserve
         body, exit_code = failure(e, program), 1
     stdout.flush()
     stderr.flush()

@@ -261,7 +261,7 @@ func attributes(n ast.IsNode) (of string, known []string) {
 	}
 	switch access.Value {
 	case "effects":
-		return "context.effects", []string{"known", "read", "write", "hosts", "commands", "secrets"}
+		return "context.effects", []string{"known", "read", "write", "hosts", "commands", "secrets", "amount", "unit"}
 	case "budget":
 		return "context.budget", []string{"calls", "bytes"}
 	default:

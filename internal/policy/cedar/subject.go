@@ -172,6 +172,7 @@ func effects(c *policy.Context) cedar.Record {
 		}
 	}
 	record := cedar.RecordMap{"known": cedar.Boolean(c.Effects != nil), "secrets": texts(c.Secrets)}
+	spent(record, c.Effects)
 	for name, set := range sets {
 		if !unknown[name] {
 			record[name] = texts(set)

@@ -49,6 +49,10 @@ type Replayed struct {
 	Changes []Change `json:"changes"`
 }
 
+// ofTheMoment are the layers that judged what was so then: the session's reach,
+// what had been spent, what was held back. What they said stands.
+var ofTheMoment = []string{"policy.taint", "policy.spending", "policy.pin"}
+
 // Replay decides one recorded call again and adds it to r. Effects, taint and
 // isolation are not in receipts, and so are not known here.
 func (t *Trial) Replay(ctx context.Context, r *Replayed, c Recorded) {
@@ -69,6 +73,11 @@ func (t *Trial) Replay(ctx context.Context, r *Replayed, c Recorded) {
 		return s.Layer == policy.SensitiveLayer && s.Effect == policy.Allow
 	})
 	now := t.decide(ctx, policy.Request{Tool: tool, Who: c.Identity, Call: call}, was)
+	for _, s := range c.Layers {
+		if slices.Contains(ofTheMoment, s.Layer) {
+			now = now.Then(s)
+		}
+	}
 	r.Calls++
 	if now.Effect != c.Was {
 		r.Changes = append(r.Changes, Change{c.ID, c.Tool, c.Identity, c.Started, c.Was, c.Rule, now.Effect, now.Rule})

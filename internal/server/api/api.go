@@ -78,6 +78,8 @@ type Desk interface {
 	Get(ctx context.Context, id string) (*approval.Approval, error)
 	List(ctx context.Context, state approval.State) ([]*approval.Approval, error)
 	Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error)
+	Grants(ctx context.Context) ([]*approval.Grant, error)
+	RemoveGrant(ctx context.Context, id string) error
 }
 
 // Server is the HTTP API. It serves any number of requests at once.
@@ -110,6 +112,7 @@ func New(o Options) *Server {
 	s.routeStubs()
 	s.routeSources()
 	s.routeElevations()
+	s.routeApprovalRules()
 	s.routeHealth()
 	s.routeDocument()
 	s.mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {

@@ -25,7 +25,7 @@ func TestTheDescriptionIsValidAndHasEveryRoute(t *testing.T) {
 	for _, route := range []string{
 		"GET /tools", "GET /tools/{id}", "GET /search", "POST /tools/{id}/call", "POST /call", "POST /chain", "POST /batch",
 		"GET /calls", "GET /calls/{id}", "POST /calls/{id}/cancel", "GET /calls/{id}/events", "GET /events",
-		"GET /approvals", "GET /approvals/{id}", "POST /approvals/{id}",
+		"GET /approvals", "GET /approvals/{id}", "POST /approvals/{id}", "GET /approvals/rules", "DELETE /approvals/rules/{id}",
 		"GET /artifacts", "POST /artifacts", "GET /artifacts/{handle}", "DELETE /artifacts/{handle}", "GET /artifacts/{handle}/content",
 		"GET /sources", "GET /policy/explain", "GET /policy/elevations", "POST /policy/elevations", "DELETE /policy/elevations/{id}",
 	} {

@@ -23,6 +23,7 @@ func notFound(what string) error {
 
 // memory holds everything that a store does, in maps.
 type memory struct {
+	grants    []*approval.Grant
 	mu        sync.Mutex
 	receipts  []*receipt.Receipt
 	unready   error
@@ -201,8 +202,14 @@ func (m *memory) Approvals(_ context.Context, state approval.State, _ time.Time)
 	return list, nil
 }
 
-func (m *memory) AnswerApproval(_ context.Context, id string, answer approval.Answer, now time.Time, _ func(*approval.Approval) *approval.Grant) (*approval.Approval, error) {
-	return m.change(id, func(a *approval.Approval) error { return a.Decide(answer, now) })
+func (m *memory) AnswerApproval(_ context.Context, id string, answer approval.Answer, now time.Time, grant func(*approval.Approval) *approval.Grant) (*approval.Approval, error) {
+	return m.change(id, func(a *approval.Approval) error {
+		err := a.Decide(answer, now)
+		if g := grant(a); err == nil && g != nil {
+			m.grants = append(m.grants, g)
+		}
+		return err
+	})
 }
 
 func (m *memory) CancelApproval(_ context.Context, id string, now time.Time) error {
@@ -214,11 +221,20 @@ func (m *memory) NotifiedApproval(context.Context, string, string) error { retur
 
 func (m *memory) SweepApprovals(context.Context, time.Time) (int64, error) { return 0, nil }
 
-func (m *memory) Grants(context.Context, string, string, time.Time) ([]*approval.Grant, error) {
-	return nil, nil
+func (m *memory) Grants(_ context.Context, tool, caller string, _ time.Time) ([]*approval.Grant, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(m.grants), func(g *approval.Grant) bool {
+		return tool != "" && g.Tool != tool || caller != "" && approval.Caller(g.Identity) != caller
+	}), nil
 }
 
-func (m *memory) RemoveGrant(context.Context, string) error { return nil }
+func (m *memory) RemoveGrant(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.grants = slices.DeleteFunc(m.grants, func(g *approval.Grant) bool { return g.ID == id })
+	return nil
+}
 
 func (m *memory) UseApproval(_ context.Context, id string, now time.Time) error {
 	_, err := m.change(id, func(a *approval.Approval) error { a.Used = now; return nil })

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/api"
@@ -304,5 +305,40 @@ func TestMetricsCountCallsWithBoundedLabels(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(r.body)
+	}
+}
+
+func TestARuleOfAnApprovalIsSeenAndTakenBackByItsCallerAndByOperators(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.add("do:risky", nothing)
+	var result toolroom.Result
+	b.as("carol", http.MethodPost, "/api/v1/tools/do:risky/call", `{"no_wait": true}`).into(t, &result)
+	if r := b.as("", http.MethodPost, "/api/v1/approvals/"+result.Error.Details["approval"].(string), `{"approve": true, "scope": "always"}`); r.status != http.StatusOK {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	rules := func(who string) []approval.Grant {
+		var list struct{ Rules []approval.Grant }
+		b.as(who, http.MethodGet, "/api/v1/approvals/rules", "").into(t, &list)
+		return list.Rules
+	}
+	mine := rules("carol")
+	if len(mine) != 1 || mine[0].Tool != "do:risky" || mine[0].Scope != approval.Always || mine[0].By != "local" {
+		t.Fatalf("carol sees %+v", mine)
+	}
+	if len(rules("")) != 1 || len(rules("bob")) != 0 {
+		t.Errorf("the operator sees %v, bob %v", rules(""), rules("bob"))
+	}
+	path := "/api/v1/approvals/rules/" + mine[0].ID
+	for _, c := range []struct {
+		who  string
+		want int
+	}{{"bob", http.StatusNotFound}, {"carol", http.StatusNoContent}, {"carol", http.StatusNotFound}} {
+		if r := b.as(c.who, http.MethodDelete, path, ""); r.status != c.want {
+			t.Errorf("%s takes it back: %d, not %d: %s", c.who, r.status, c.want, r.body)
+		}
+	}
+	if r := b.as("carol", http.MethodPost, "/api/v1/tools/do:risky/call", `{"no_wait": true}`); r.status != http.StatusForbidden {
+		t.Errorf("nobody is asked any more: %d", r.status)
 	}
 }

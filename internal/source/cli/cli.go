@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/source"
 )
@@ -70,6 +71,8 @@ type Config struct {
 	Policy      Policy
 	// Owner marks the processes (see package proc).
 	Owner string
+	// Start starts a program; nil is proc.Start.
+	Start func(proc.Spec) (*proc.Process, error)
 }
 
 // Source is one program. Its help is read when its tools are first listed, and
@@ -85,6 +88,9 @@ type Source struct {
 
 // New makes a source; nothing runs until it is used.
 func New(o Config) *Source {
+	if o.Start == nil {
+		o.Start = proc.Start
+	}
 	return &Source{o: o, changed: func() {}, help: map[string]*help{}}
 }
 

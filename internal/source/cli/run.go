@@ -70,7 +70,10 @@ func (s *Source) start(ctx context.Context, argv []string, stderr io.Writer) (*p
 	if err != nil {
 		return nil, err
 	}
-	p, err := proc.Start(proc.Spec{Command: s.o.Command, Args: argv, Env: append(env, quiet...), Dir: s.o.Dir, Owner: s.o.Owner, Stderr: stderr})
+	p, err := s.o.Start(proc.Spec{Command: s.o.Command, Args: argv, Env: append(env, quiet...), Dir: s.o.Dir, Owner: s.o.Owner, Stderr: stderr})
+	if toolroom.CodeOf(err) == toolroom.CodeSandboxUnavailable {
+		return nil, err
+	}
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeExecutionFailed, "%s cannot be started: %w", filepath.Base(s.o.Command), err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/oauth"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 	"github.com/toolroom/toolroom/source"
 )
@@ -34,6 +35,8 @@ type Config struct {
 	Dir     string
 	// Owner marks the process (see package proc).
 	Owner string
+	// Start starts a program; nil is proc.Start.
+	Start func(proc.Spec) (*proc.Process, error)
 
 	// URL is an endpoint, of streamable HTTP or of HTTP+SSE; Header gives the
 	// headers of each request, and may be nil.
@@ -79,6 +82,9 @@ func New(o Config) *Source {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Start == nil {
+		o.Start = proc.Start
 	}
 	// An address that is none fails when it is dialled.
 	endpoint, _ := url.Parse(o.URL)

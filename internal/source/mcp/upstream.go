@@ -85,7 +85,7 @@ func (l *link) transport(ctx context.Context, up *upstream) (wire.Transport, err
 	if err != nil {
 		return nil, err
 	}
-	up.process, err = proc.Start(proc.Spec{
+	up.process, err = s.o.Start(proc.Spec{
 		Command: s.o.Command, Args: s.o.Args, Env: env, Dir: s.o.Dir, Owner: s.o.Owner, Stderr: up.stderr,
 	})
 	if err != nil {

@@ -30,6 +30,12 @@ func (s *Store) AddTaints(ctx context.Context, owner, session string, marks []ta
 	return s.fail(ctx, "store labels", tx.Commit())
 }
 
+// RemoveTaints implements [taint.Store].
+func (s *Store) RemoveTaints(ctx context.Context, owner, session string) ([]taint.Mark, error) {
+	marks, err := selectAll(ctx, s.writer, scanMark, "DELETE FROM taints WHERE owner = ? AND session = ? RETURNING label, tool", owner, session)
+	return marks, s.fail(ctx, "forget labels", err)
+}
+
 func scanMark(row scanner) (taint.Mark, error) {
 	var m taint.Mark
 	err := row.Scan(&m.Label, &m.Tool)

@@ -38,6 +38,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"Elevations", elevationTests},
 		{"Pins", pinTests},
 		{"Taints", taintTests},
+		{"Spendings", spendingTests},
 		{"Store", storeTests},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -33,6 +33,21 @@ var taintTests = []test{
 		must(t, s.AddTaints(t.Context(), "ann", "", []taint.Mark{one}, start))
 		wantMarks(t, "read again", s, "ann", "", start.Add(time.Second), one)
 	}},
+	{"what is removed is gone, and of that session alone", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		one := taint.Mark{Label: "private", Tool: "a:x"}
+		must(t, s.AddTaints(t.Context(), "ann", "s1", []taint.Mark{one}, start))
+		must(t, s.AddTaints(t.Context(), "ann", "s2", []taint.Mark{one}, start))
+		must(t, s.AddTaints(t.Context(), "bob", "s1", []taint.Mark{one}, start))
+		removed, err := s.RemoveTaints(t.Context(), "ann", "s1")
+		must(t, err)
+		if len(removed) != 1 || removed[0] != one {
+			t.Errorf("it removed %v", removed)
+		}
+		wantMarks(t, "removed", b.Open(t), "ann", "s1", time.Time{})
+		wantMarks(t, "another session", s, "ann", "s2", time.Time{}, one)
+		wantMarks(t, "another caller", s, "bob", "s1", time.Time{}, one)
+	}},
 	{"many can add the same at once", func(t *testing.T, b Backend) {
 		one := taint.Mark{Label: "private", Tool: "a:x"}
 		if wins := race(t, b, func(s store.Store, _ int) bool {

@@ -1,0 +1,14 @@
+package main
+
+import (
+	"github.com/toolroom/toolroom/internal/temporal"
+	"github.com/toolroom/toolroom/room"
+)
+
+// workflows are carried by Temporal. Package room does not link it: it is large.
+func workflows(o room.WorkflowOptions) room.Workflows {
+	return temporal.New(temporal.Options{
+		Address: o.Address, Namespace: o.Namespace, Queue: o.Queue, Secret: o.SharedSecret,
+		CA: o.CA, Cert: o.Cert, Key: o.Key, ServerName: o.ServerName, Log: o.Log,
+	})
+}

@@ -1,0 +1,77 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/effects"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/spending"
+)
+
+// Spending bounds what calls of the tools that the pattern Match selects spend
+// in one unit; zero leaves a bound out. Every rule that selects a tool counts.
+type Spending struct {
+	Match string `yaml:"match"`
+	Unit  string `yaml:"unit,omitempty"`
+	// ConfirmAbove and DenyAbove bound one call.
+	ConfirmAbove float64 `yaml:"confirm_above,omitempty"`
+	DenyAbove    float64 `yaml:"deny_above,omitempty"`
+	// ConfirmTotal and DenyTotal bound what is spent in Window (24 h).
+	ConfirmTotal float64       `yaml:"confirm_total,omitempty"`
+	DenyTotal    float64       `yaml:"deny_total,omitempty"`
+	Window       time.Duration `yaml:"window,omitempty"`
+	// By counts what each caller spends (caller, the default) or all together
+	// (all).
+	By string `yaml:"by,omitempty"`
+}
+
+// SpendingRules are the rules as they are judged by.
+func (p Policy) SpendingRules(selects func(tool, pattern string) bool) []spending.Rule {
+	var rules []spending.Rule
+	for i, s := range p.Spending {
+		unit, _ := effects.ParseAmount("0 " + s.Unit)
+		rule := spending.Rule{
+			Name:    fmt.Sprintf("policy.spending[%d]", i),
+			Selects: func(tool string) bool { return selects(tool, s.Match) },
+			Unit:    unit.Unit,
+			Window:  s.Window, All: s.By == "all",
+			ConfirmAbove: micros(s.ConfirmAbove), DenyAbove: micros(s.DenyAbove),
+			ConfirmTotal: micros(s.ConfirmTotal), DenyTotal: micros(s.DenyTotal),
+		}
+		fill(&rule.Window, 24*time.Hour)
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+func micros(amount float64) int64 { return int64(math.Round(amount * 1e6)) }
+
+func (c check) spending(list []Spending, groups map[string][]string) {
+	for i, s := range list {
+		key := fmt.Sprintf("policy.spending[%d]", i)
+		if _, err := policy.ParsePattern(s.Match, groups); err != nil {
+			c.problem(key+".match", err.Error(), "")
+		}
+		if _, ok := effects.ParseAmount("0 " + s.Unit); !ok {
+			c.problem(key+".unit", quote(s.Unit)+" is not a unit: it needs at most 16 letters, digits, _ and -", "for example EUR")
+		}
+		if s.By != "" {
+			c.oneOf(key+".by", s.By, "caller", "all")
+		}
+		bounded := false
+		for name, amount := range map[string]float64{"confirm_above": s.ConfirmAbove, "deny_above": s.DenyAbove, "confirm_total": s.ConfirmTotal, "deny_total": s.DenyTotal} {
+			bounded = bounded || amount != 0
+			if !(amount >= 0 && amount <= 1e12) {
+				c.problem(key+"."+name, "it is not an amount from 0 to 10^12", "")
+			}
+		}
+		if !bounded {
+			c.problem(key, "it bounds nothing", "for example confirm_above: 20")
+		}
+		if s.Window < 0 {
+			c.problem(key+".window", "it is less than nothing", "for example 24h")
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package effects
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Amount is how much a call spends: millionths of a unit, such as EUR or tokens.
+// An empty Unit is of no unit.
+type Amount struct {
+	Micros int64
+	Unit   string
+}
+
+const (
+	microsPerUnit = 1_000_000
+	maxWhole      = 9_000_000_000_000 // what fits into Micros
+	maxUnit       = 16
+)
+
+// ParseAmount reads "12.50 EUR" or "3". It is false for what is not plainly an
+// amount: a sign, an exponent, or words.
+func ParseAmount(text string) (Amount, bool) {
+	number, unit, _ := strings.Cut(strings.TrimSpace(text), " ")
+	unit = strings.TrimSpace(unit)
+	whole, part, _ := strings.Cut(number, ".")
+	if !digits(whole) || len(whole) == 0 || len(part) > 18 || !digits(part) || len(unit) > maxUnit || strings.Trim(strings.ToUpper(unit), "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+		return Amount{}, false
+	}
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || n > maxWhole {
+		return Amount{}, false
+	}
+	micros := n * microsPerUnit
+	padded := part + "000000"
+	fraction, _ := strconv.ParseInt(padded[:6], 10, 64) // six digits
+	if strings.Trim(padded[6:], "0") != "" {
+		fraction++ // in doubt more
+	}
+	return Amount{micros + fraction, strings.ToUpper(unit)}, true
+}
+
+func digits(text string) bool { return strings.Trim(text, "0123456789") == "" }
+
+// String is the amount in the one form that rules see.
+func (a Amount) String() string {
+	number := strconv.FormatInt(a.Micros/microsPerUnit, 10)
+	if part := a.Micros % microsPerUnit; part != 0 {
+		number += strings.TrimRight(fmt.Sprintf(".%06d", part), "0")
+	}
+	if a.Unit == "" {
+		return number
+	}
+	return number + " " + a.Unit
+}

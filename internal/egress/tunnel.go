@@ -1,0 +1,66 @@
+package egress
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Tunnel connects to host:port as DialContext does, and through the proxy where
+// there is one: the proxy then makes the connection, by CONNECT.
+func (g *Guard) Tunnel(ctx context.Context, address string) (net.Conn, error) {
+	u := &url.URL{Scheme: "https", Host: address}
+	if !g.proxied(u) {
+		return g.DialContext(ctx, "tcp", address)
+	}
+	t, err := g.readURL(u)
+	if err == nil && !t.addr.IsValid() {
+		err = g.judgeProxied(ctx, t)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if g.proxy.Scheme == "socks5" {
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "programs with a guarded network cannot use a SOCKS proxy").
+			WithHint("name an HTTP proxy in egress.proxy")
+	}
+	return g.connect(ctx, address)
+}
+
+// connect asks the proxy for a connection.
+func (g *Guard) connect(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := g.DialContext(ctx, "tcp", net.JoinHostPort(g.proxy.Hostname(), portText(g.proxy)))
+	if err != nil {
+		return nil, err
+	}
+	if g.proxy.Scheme == "https" {
+		conn = tls.Client(conn, &tls.Config{ServerName: g.proxy.Hostname()})
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
+	if user := g.proxy.User; user != nil {
+		password, _ := user.Password()
+		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
+	}
+	if err := request.Write(conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	// The far side waits for us: nothing comes behind the answer yet.
+	answer, err := http.ReadResponse(bufio.NewReader(conn), request)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the proxy answers %s for %s", answer.Status, address)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}

@@ -1,0 +1,190 @@
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+)
+
+// Bad runs programs that do what no program should. Each must end in an error
+// that says what was wrong, those that reach their time within it plus
+// [Overrun]; the next program must run as any other, and those of another owner
+// all the while.
+func Bad(t *testing.T, o Options) {
+	s := begin(t, o)
+	for _, language := range s.languages() {
+		t.Run(language, func(t *testing.T) {
+			heart := s.beat(t, language)
+			for _, c := range slices.Concat(badPrograms, o.Bad) {
+				source, ok := c.Source[language]
+				if !ok || s.without(c.Key) || c.Stream && o.Stream == 0 {
+					continue
+				}
+				t.Run(c.Key, func(t *testing.T) {
+					s.bad(t, language, strings.ReplaceAll(source, "STREAM", fmt.Sprint(o.Stream)), c)
+					s.stillWorks(t, language)
+					heart.next(t)
+				})
+			}
+			heart.stop(t)
+		})
+	}
+}
+
+// Overrun is how long after its time a program may end.
+const Overrun = 200 * time.Millisecond
+
+// BadProgram is one that must end in its way.
+type BadProgram struct {
+	Key    string
+	Source map[string]string // by language
+	// Ends are the ways in which it may end, parted by spaces: codes of the run's
+	// error, kinds of the program's failure, and "ok" for neither.
+	Ends string
+	// Says is in the text of the error.
+	Says string
+	// Stream means that it needs the stream; STREAM in its source is the number.
+	Stream bool
+	Limits bridge.Limits
+}
+
+const (
+	shortWall = 500    // for programs that end by their time
+	longWall  = 30_000 // for those that must end by something else
+)
+
+func (s *suite) bad(t *testing.T, language, source string, c BadProgram) {
+	t.Helper()
+	// How late a program ends is the machine's doing too, which is why it may be
+	// tried again; an engine that is late by itself is so each time.
+	const tries = 4
+	for try := 1; ; try++ {
+		took, ok := s.badOnce(t, language, source, c)
+		if ok || try == tries {
+			if !ok {
+				t.Errorf("it ran for %s, its time is %s", took, shortWall*time.Millisecond)
+			}
+			return
+		}
+	}
+}
+
+func (s *suite) badOnce(t *testing.T, language, source string, c BadProgram) (took time.Duration, inTime bool) {
+	t.Helper()
+	j := s.job(language, source)
+	j.Program.Limits = c.Limits
+	l := &j.Program.Limits
+	timed := strings.HasPrefix(c.Ends, string(toolroom.CodeTimeout))
+	if l.Wall = longWall; timed {
+		l.Wall = shortWall
+	}
+	if l.Memory == 0 {
+		l.Memory = s.options.Memory
+	}
+	if l.Output == 0 {
+		l.Output = 1 << 20
+	}
+	if s.options.Sandbox.Guest != "" {
+		j.Sandbox.Limits.Memory, j.Sandbox.Limits.PIDs = l.Memory, 64
+	}
+	began := time.Now()
+	result, err := s.engine.Run(t.Context(), j, newRoom())
+	took = time.Since(began)
+	if result != nil {
+		took -= result.Start
+	}
+	how, text := "ok", ""
+	switch {
+	case err != nil:
+		how, text = string(toolroom.CodeOf(err)), err.Error()
+	case result.Outcome.Failure != nil:
+		how, text = string(result.Outcome.Failure.Kind), result.Outcome.Failure.Error()
+	}
+	if !slices.Contains(strings.Fields(c.Ends), how) {
+		t.Errorf("it ended as %q: %.300s; want %s", how, text, c.Ends)
+	}
+	if !strings.Contains(text, c.Says) {
+		t.Errorf("it does not say %q: %.300s", c.Says, text)
+	}
+	return took, how != string(toolroom.CodeTimeout) || took <= time.Duration(l.Wall)*time.Millisecond+Overrun
+}
+
+// heart runs small programs of another owner all the time.
+type heart struct {
+	beats  chan struct{}
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu     sync.Mutex
+	failed error
+}
+
+func (s *suite) beat(t *testing.T, language string) *heart {
+	ctx, cancel := context.WithCancel(t.Context())
+	h := &heart{beats: make(chan struct{}), cancel: cancel}
+	source := map[string]string{"python": "tools.echo.value(value=7)", "javascript": "return await tools.echo.value({value: 7})"}[language]
+	h.done.Go(func() {
+		for ctx.Err() == nil {
+			j := s.job(language, source)
+			j.Owner = "another"
+			result, err := s.engine.Run(ctx, j, newRoom())
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil || result.Outcome.Value != bridge.Value(int64(7)) {
+				h.fail(fmt.Errorf("it gave %s: %w", describe(result), err))
+			}
+			select {
+			case h.beats <- struct{}{}:
+			case <-time.After(5 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	return h
+}
+
+func (h *heart) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.failed == nil {
+		h.failed = err
+	}
+}
+
+// next waits until a program of the other owner has ended, and checks all so far.
+func (h *heart) next(t *testing.T) {
+	t.Helper()
+	select {
+	case <-h.beats:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the programs of another owner stand still")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.failed != nil {
+		t.Fatalf("a program of another owner came to harm: %v", h.failed)
+	}
+}
+
+func (h *heart) stop(t *testing.T) {
+	t.Helper()
+	h.next(t)
+	h.cancel()
+	h.done.Wait()
+}
+
+func describe(r *engine.Result) string {
+	if r == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%v (%+v)", r.Outcome.Value, r.Outcome.Failure)
+}

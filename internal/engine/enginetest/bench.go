@@ -1,0 +1,90 @@
+package enginetest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+)
+
+// Bench measures an engine: a run that does nothing, one call of a tool, ten one
+// after the other, a thousand at once; each in a state that no earlier program
+// has touched. Metrics are of single runs: the least, the median and the 99th
+// percentile, in microseconds.
+func Bench(b *testing.B, e engine.Engine, o Options) {
+	b.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	s := &suite{engine: e, options: o}
+	for _, language := range s.languages() {
+		for _, c := range benchmarks {
+			b.Run(language+"/"+c.name, func(b *testing.B) {
+				j := s.job(language, c.source[language])
+				j.Program.Limits.Calls = 1000
+				Measure(b, func() error {
+					result, err := e.Run(b.Context(), j, newRoom())
+					if err == nil && result.Outcome.Failure != nil {
+						return result.Outcome.Failure
+					}
+					if err == nil && result.Outcome.Value != bridge.Value(c.value) {
+						b.Errorf("it gave %s", describe(result))
+					}
+					return err
+				})
+			})
+		}
+	}
+}
+
+var benchmarks = []struct {
+	name   string
+	source map[string]string
+	value  int64
+}{
+	{"nothing", map[string]string{"python": "1", "javascript": "return 1"}, 1},
+	{"one call", map[string]string{"python": "tools.math.add(a=1, b=0)", "javascript": "return await tools.math.add({a: 1, b: 0})"}, 1},
+	{"ten calls", map[string]string{
+		"python":     "s = 0\nfor i in range(10):\n    s = tools.math.add(a=s, b=1)\ns",
+		"javascript": "let s = 0; for (let i = 0; i < 10; i++) s = await tools.math.add({a: s, b: 1}); return s",
+	}, 10},
+	{"thousand calls at once", map[string]string{
+		"python":     "import asyncio\nlen(await asyncio.gather(*[tools.math.add(a=n, b=n) for n in range(1000)]))",
+		"javascript": "return (await Promise.all(Array.from({length: 1000}, (_, n) => tools.math.add({a: n, b: n})))).length",
+	}, 1000},
+}
+
+// Measure repeats what it is given, and reports the least, the median and the
+// 99th percentile of its time, in microseconds. The first time is not counted:
+// it starts what the others find.
+func Measure(b *testing.B, once func() error) {
+	b.Helper()
+	MeasureAfter(b, func() {}, once)
+}
+
+// MeasureAfter is [Measure] of what something not counted comes before.
+func MeasureAfter(b *testing.B, before func(), once func() error) {
+	b.Helper()
+	if err := once(); err != nil {
+		b.Fatal(err)
+	}
+	var took []time.Duration
+	for b.Loop() {
+		before()
+		began := time.Now()
+		if err := once(); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	at := func(share float64) float64 {
+		return float64(took[int(share*float64(len(took)-1))].Nanoseconds()) / 1000
+	}
+	b.ReportMetric(at(0), "min-µs")
+	b.ReportMetric(at(0.5), "p50-µs")
+	b.ReportMetric(at(0.99), "p99-µs")
+}

@@ -1,0 +1,88 @@
+package monty
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
+	"github.com/toolroom/toolroom/internal/engine/worker"
+	"github.com/toolroom/toolroom/internal/lockdown"
+)
+
+// speaker is a worker that has agreed on a version of the protocol.
+type speaker struct {
+	*worker.Process
+	conn    *protocol.Conn
+	version uint32
+	// owes is how many answers are still to come, to what ended the last run.
+	owes int
+}
+
+// versions of the protocol that package protocol speaks, the newest first. Older
+// ones, of releases before 1.3, have values in another form.
+var versions = []uint32{6, 5}
+
+const startTimeout = 10 * time.Second
+
+// newStarter makes workers that are processes of their own.
+func newStarter(o Options) func(context.Context) (*speaker, error) {
+	launcher := worker.NewLauncher("monty", o.Init)
+	return func(ctx context.Context) (*speaker, error) {
+		path, err := o.Find()
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		ctx, cancel := context.WithTimeout(ctx, startTimeout)
+		defer cancel()
+		var why string // the oldest version is refused
+		for _, version := range versions {
+			w, refused, err := begin(ctx, launcher, path, version)
+			switch {
+			case err != nil:
+				return nil, unavailable(err)
+			case w != nil:
+				return w, nil
+			}
+			why = refused
+		}
+		return nil, unavailable(fmt.Errorf("%s: %s", path, why))
+	}
+}
+
+func unavailable(err error) error {
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no Monty worker could be started: %w", err).
+		WithHint("toolroom setup engines installs one that works")
+}
+
+// begin starts a worker and tries a version of the protocol. A worker that does
+// not speak it says so and ends.
+func begin(ctx context.Context, l *worker.Launcher, path string, version uint32) (s *speaker, refused string, err error) {
+	process, err := l.Start(worker.Spec{Path: path, Args: []string{"monty", "subprocess"}, Seccomp: lockdown.Hardened})
+	if err != nil {
+		return nil, "", err
+	}
+	s = &speaker{Process: process, conn: protocol.NewConn(process, process), version: version}
+	stop := context.AfterFunc(ctx, s.End)
+	defer stop()
+	if err := s.conn.Send(protocol.Configure(protocol.Session{Version: version}), protocol.Reset()); err != nil {
+		s.End()
+		return nil, "", err
+	}
+	for range 2 {
+		e, err := s.conn.Receive()
+		if err == nil && e.Kind == protocol.Ok {
+			continue
+		}
+		s.End()
+		if err == nil && e.Kind == protocol.Fatal {
+			return nil, e.Message, nil
+		}
+		if err == nil {
+			err = fmt.Errorf("it answered with an event of kind %d", e.Kind)
+		}
+		return nil, "", fmt.Errorf("%w%s", err, s.LastWords())
+	}
+	return s, "", nil
+}

@@ -1,0 +1,37 @@
+//go:build !linux
+
+package worker
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+)
+
+// Launcher starts the processes of an engine: plain ones, there is no more here.
+type Launcher struct{ sandbox string }
+
+// NewLauncher makes a launcher. Sandbox names the engine's own isolation.
+func NewLauncher(sandbox string, _ []string) *Launcher { return &Launcher{sandbox} }
+
+func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) error {
+	cmd := &exec.Cmd{Path: s.Path, Args: s.Args, Env: []string{}, Stdin: stdin, Stdout: stdout, Stderr: stderr}
+	if s.Folder != "" {
+		cmd.Args = append(slices.Clip(s.Args), s.Folder)
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	wait := sync.OnceFunc(func() { _ = cmd.Wait() })
+	p.isolation = l.sandbox
+	p.kill = func() {
+		_ = cmd.Process.Kill() // it may have ended by itself
+		wait()
+	}
+	p.exit = func() int {
+		wait()
+		return cmd.ProcessState.ExitCode()
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Self starts workers that are this same binary, and that compile WebAssembly
+// before they serve.
+type Self struct {
+	// Launcher starts them.
+	Launcher *Launcher
+	// Command is the absolute path of the binary, with arguments that lead it to
+	// the worker.
+	Command []string
+	// CacheDir keeps compiled code between starts; empty means none. A process
+	// of its own fills it first, before any that runs programs: those only read
+	// it. It gets the argument "-warm", and each "-cache" with the folder.
+	CacheDir string
+
+	mu   sync.Mutex // guards warm
+	warm bool       // the cache holds what a worker needs
+}
+
+// Start starts one.
+func (s *Self) Start(ctx context.Context) (*Process, error) {
+	if err := s.warmUp(ctx); err != nil {
+		return nil, err
+	}
+	spec := Spec{Path: s.Command[0], Args: slices.Clone(s.Command), Folder: s.CacheDir}
+	if s.CacheDir != "" {
+		spec.Args = append(spec.Args, "-cache")
+	}
+	return s.Launcher.Start(spec)
+}
+
+func (s *Self) warmUp(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.warm || s.CacheDir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(s.CacheDir, 0o700); err != nil {
+		return fmt.Errorf("make the folder of compiled code: %w", err)
+	}
+	// Were two processes to fill it at once, the later would put files that only
+	// its own user can read in the place of those that this one has opened to all.
+	lock := flock.New(filepath.Join(s.CacheDir, "lock"), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return fmt.Errorf("lock the folder of compiled code: %w", err)
+	}
+	defer func() { _ = lock.Close() }()
+	arguments := append(slices.Clone(s.Command[1:]), "-cache", s.CacheDir, "-warm")
+	cmd := exec.CommandContext(ctx, s.Command[0], arguments...)
+	cmd.Env = []string{} // nothing of the server's environment
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("compile WebAssembly into %s: %w: %.500s", s.CacheDir, err, said)
+	}
+	if err := readable(s.CacheDir); err != nil {
+		return fmt.Errorf("let workers read the compiled code: %w", err)
+	}
+	s.warm = true
+	return nil
+}
+
+// readable lets every user read a folder, and its owner alone write: a worker
+// is another user, who sees this folder and nothing around it.
+func readable(folder string) error {
+	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.Chmod(path, 0o755)
+		}
+		return os.Chmod(path, 0o644)
+	})
+}

@@ -1,0 +1,160 @@
+//go:build amd64 || arm64
+
+package fence
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolroom/toolroom/internal/lockdown"
+)
+
+// Main is the launcher; args are those behind [Arg]. It returns only when the
+// program cannot be executed.
+func Main(args []string) int {
+	runtime.LockOSThread()
+	if len(args) < 4 {
+		fmt.Fprintln(os.Stderr, Arg+" is how toolroom fences programs off, and no command")
+		return 2
+	}
+	fd, err := strconv.Atoi(args[0])
+	if err != nil || fd < 3 {
+		return 2
+	}
+	unix.CloseOnExec(fd)
+	err = launch(fd, args[1] == "true", args[2], args[3:])
+	said := handed{Error: err.Error()}
+	if errors.Is(err, unix.ENOENT) {
+		said = handed{Error: args[2], Missing: true}
+	}
+	text, _ := json.Marshal(said)
+	_, _ = unix.Write(fd, text)
+	return 127
+}
+
+// launch becomes the program.
+func launch(fd int, guarded bool, program string, argv []string) error {
+	if err := loopbackUp(); err != nil {
+		return fmt.Errorf("bring up the loopback: %w", err)
+	}
+	env := withoutProxies(os.Environ())
+	if guarded {
+		port, err := handOver(fd)
+		if err != nil {
+			return fmt.Errorf("make the proxy's socket: %w", err)
+		}
+		env = append(env, proxyVariables("http://127.0.0.1:"+strconv.Itoa(port))...)
+	}
+	if err := giveUpRights(); err != nil {
+		return err
+	}
+	if err := lockdown.LockNetwork(); err != nil {
+		return err
+	}
+	return unix.Exec(program, argv, env)
+}
+
+func loopbackUp() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(s)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, request)
+}
+
+// handOver makes a listening socket in this namespace and gives it to the
+// server: a socket stays in the namespace that it was made in.
+func handOver(fd int) (port int, err error) {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(s)
+	if err := unix.Bind(s, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, err
+	}
+	if err := unix.Listen(s, 128); err != nil {
+		return 0, err
+	}
+	address, err := unix.Getsockname(s)
+	if err != nil {
+		return 0, err
+	}
+	text, err := json.Marshal(handed{Proxy: true})
+	if err != nil {
+		return 0, err
+	}
+	return address.(*unix.SockaddrInet4).Port, unix.Sendmsg(fd, text, unix.UnixRights(s), nil, 0)
+}
+
+// proxyNames are the variables by which programs find proxies.
+var proxyNames = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
+
+// withoutProxies takes out what leads nowhere from inside.
+func withoutProxies(env []string) []string {
+	var out []string
+	for _, entry := range env {
+		name, _, _ := strings.Cut(entry, "=")
+		switch strings.ToUpper(name) {
+		case "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY":
+		default:
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+func proxyVariables(url string) []string {
+	// The program's own loopback is reached without a proxy. Node takes proxies
+	// of the environment from version 24 on, when it is told to.
+	env := []string{"NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"}
+	for _, name := range proxyNames {
+		env = append(env, name+"="+url)
+	}
+	return env
+}
+
+// kept are the capabilities that root inside needs to go on using the files that
+// it could use outside. They count in the program's own namespace only.
+var kept = []uintptr{
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_SETUID, unix.CAP_SETGID,
+}
+
+// giveUpRights drops what a program does not need for its files, so that it
+// cannot get it back by being root inside.
+func giveUpRights() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("clear ambient capabilities: %w", err)
+	}
+	keep := map[uintptr]bool{}
+	for _, c := range kept {
+		keep[c] = true
+	}
+	for c := range uintptr(unix.CAP_LAST_CAP + 1) {
+		if keep[c] {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package trial_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/policy/trial"
+)
+
+func TestWhatWasSoOfTheMomentStandsInAReplay(t *testing.T) {
+	t.Parallel()
+	p, err := policy.Compile(policy.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := trial.New(p.With(policy.Parts{}), func(context.Context, string) (*toolroom.Tool, error) {
+		return &toolroom.Tool{ID: toolroom.MustParseID("shop:pay")}, nil
+	})
+	for layer, changes := range map[string]int{"policy.spending": 0, "policy.taint": 0, "tools": 1} {
+		var r trial.Replayed
+		tried.Replay(t.Context(), &r, trial.Recorded{
+			Tool: "shop:pay", Was: policy.Deny, Arguments: []byte(`{}`),
+			Layers: []policy.Step{{Layer: layer, Effect: policy.Deny, Rule: "r"}},
+		})
+		if len(r.Changes) != changes {
+			t.Errorf("%s denied: %d changes, want %d", layer, len(r.Changes), changes)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+// Package spending holds calls to how much they may spend. What a call spends is
+// an effect that its tool declares; a [Rule] bounds single calls and what a caller
+// spends in a time. [Book.Judge] is asked when a call is decided upon, [Book.Take]
+// writes it down before it runs.
+package spending
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/effects"
+	"github.com/toolroom/toolroom/internal/policy"
+)
+
+// Rule bounds what calls of some tools spend in one unit. Zero leaves a bound
+// out.
+type Rule struct {
+	// Name says where the rule stands.
+	Name string
+	// Selects tells which tools, by id, the rule is about.
+	Selects func(tool string) bool
+	Unit    string
+	// ConfirmAbove and DenyAbove bound one call.
+	ConfirmAbove, DenyAbove int64 // millionths
+	// ConfirmTotal and DenyTotal bound what the calls of Window spend together.
+	ConfirmTotal, DenyTotal int64
+	Window                  time.Duration
+	// All counts the calls of everybody together, in place of one caller's.
+	All bool
+}
+
+// Entry is what one call spends.
+type Entry struct {
+	Call, Owner, Tool string
+	effects.Amount
+	Time time.Time
+}
+
+// Store keeps what has been spent. It is safe for concurrent use, also by several
+// processes on one store.
+type Store interface {
+	// Spent sums what an owner has spent of a unit since a time, by tool; an empty
+	// owner is everybody.
+	Spent(ctx context.Context, owner, unit string, since time.Time) (map[string]int64, error)
+	// Spend writes entries down, durably, unless check, which sees the sums as they
+	// are at that moment, says no. It removes what is older than before.
+	Spend(ctx context.Context, entries []Entry, check func(sums Sums) error, before time.Time) error
+}
+
+// Sums is [Store.Spent] within a transaction.
+type Sums func(owner, unit string, since time.Time) (map[string]int64, error)
+
+// Book holds calls to the rules in force.
+type Book struct {
+	Store Store
+	Rules func() []Rule
+}
+
+// Layer is the name of the step that a book adds to decisions.
+const Layer = "policy.spending"
+
+// Judge says what the rules make of a call that would have these effects; false
+// when it spends nothing that a rule is about.
+func (b *Book) Judge(ctx context.Context, tool, owner string, would []toolroom.Effect, now time.Time) (step policy.Step, ok bool, err error) {
+	sums := func(owner, unit string, since time.Time) (map[string]int64, error) {
+		return b.Store.Spent(ctx, owner, unit, since)
+	}
+	return b.judge(sums, tool, account(owner), would, now)
+}
+
+// account keeps a caller without a name apart from everybody.
+func account(owner string) string { return "of " + owner }
+
+// Take writes down what the call spends. When other calls have spent so much in
+// the meantime that the rules deny it, the error has code denied.
+func (b *Book) Take(ctx context.Context, call, tool, owner string, would []toolroom.Effect, now time.Time) error {
+	owner = account(owner)
+	var entries []Entry
+	keep := time.Duration(0)
+	for _, r := range b.Rules() {
+		keep = max(keep, r.Window)
+	}
+	for i, e := range would {
+		if amount, ok := effects.ParseAmount(e.Target); ok && e.Kind == toolroom.EffectSpend {
+			entries = append(entries, Entry{Call: fmt.Sprintf("%s#%d", call, i), Owner: owner, Tool: tool, Amount: amount, Time: now})
+		}
+	}
+	if len(entries) == 0 || keep == 0 {
+		return nil
+	}
+	return b.Store.Spend(ctx, entries, func(sums Sums) error {
+		step, _, err := b.judge(sums, tool, owner, would, now)
+		if err == nil && step.Effect == policy.Deny {
+			err = toolroom.Errorf(toolroom.CodeDenied, "%s", step.Rule).WithHint("%s", step.Hint)
+		}
+		return err
+	}, now.Add(-keep))
+}
+
+func (b *Book) judge(sums Sums, tool, owner string, would []toolroom.Effect, now time.Time) (policy.Step, bool, error) {
+	amounts, unknown := amountsOf(would)
+	if len(amounts) == 0 && !unknown {
+		return policy.Step{}, false, nil
+	}
+	var out policy.Step
+	bounded := map[string]bool{}
+	var selected []Rule
+	for _, r := range b.Rules() {
+		if r.Selects(tool) {
+			selected = append(selected, r)
+			bounded[r.Unit] = true
+		}
+	}
+	if len(selected) == 0 {
+		return policy.Step{}, false, nil
+	}
+	for unit := range amounts {
+		// Who may choose the unit must not choose one without bounds.
+		unknown = unknown || !bounded[unit]
+	}
+	for _, r := range selected {
+		step, err := r.judge(sums, owner, amounts[r.Unit], unknown, now)
+		if err != nil {
+			return out, false, err
+		}
+		if out.Layer == "" || rank(step.Effect) > rank(out.Effect) {
+			out = step
+		}
+	}
+	return out, true, nil
+}
+
+func rank(e policy.Effect) int {
+	return map[policy.Effect]int{policy.Confirm: 1, policy.Deny: 2}[e]
+}
+
+// amountsOf sums what is spent, by unit; unknown says that some of it is not known.
+func amountsOf(would []toolroom.Effect) (amounts map[string]int64, unknown bool) {
+	amounts = map[string]int64{}
+	for _, e := range would {
+		if e.Kind != toolroom.EffectSpend {
+			continue
+		}
+		amount, ok := effects.ParseAmount(e.Target)
+		if !ok {
+			unknown = true
+			continue
+		}
+		amounts[amount.Unit] += amount.Micros
+	}
+	return amounts, unknown
+}
+
+func (r Rule) judge(sums Sums, owner string, amount int64, unknown bool, now time.Time) (policy.Step, error) {
+	step := policy.Step{Layer: Layer, Effect: policy.Allow, Rule: r.Name}
+	say := func(effect policy.Effect, form string, args ...any) policy.Step {
+		step.Effect, step.Rule = effect, r.Name+": "+fmt.Sprintf(form, args...)
+		step.Hint = "spend less, or have a person change the limit"
+		return step
+	}
+	if unknown {
+		switch {
+		case r.DenyAbove > 0 || r.DenyTotal > 0:
+			return say(policy.Deny, "how much it spends is not known, or in a unit without a limit"), nil
+		case r.ConfirmAbove > 0 || r.ConfirmTotal > 0:
+			return say(policy.Confirm, "how much it spends is not known, or in a unit without a limit"), nil
+		}
+	}
+	spent := int64(0)
+	if r.ConfirmTotal > 0 || r.DenyTotal > 0 {
+		if r.All {
+			owner = ""
+		}
+		byTool, err := sums(owner, r.Unit, now.Add(-r.Window))
+		if err != nil {
+			return step, err
+		}
+		for tool, n := range byTool {
+			if r.Selects(tool) {
+				spent += n
+			}
+		}
+	}
+	total := spent + amount
+	switch {
+	case amount == 0:
+	case r.DenyAbove > 0 && amount > r.DenyAbove:
+		return say(policy.Deny, "it spends %s, and %s is the most", r.text(amount), r.text(r.DenyAbove)), nil
+	case r.DenyTotal > 0 && total > r.DenyTotal:
+		return say(policy.Deny, "with it %s would be spent in %s, and %s is the most", r.text(total), window(r.Window), r.text(r.DenyTotal)), nil
+	case r.ConfirmAbove > 0 && amount > r.ConfirmAbove:
+		return say(policy.Confirm, "it spends %s, more than %s", r.text(amount), r.text(r.ConfirmAbove)), nil
+	case r.ConfirmTotal > 0 && total > r.ConfirmTotal:
+		return say(policy.Confirm, "with it %s would be spent in %s, more than %s", r.text(total), window(r.Window), r.text(r.ConfirmTotal)), nil
+	}
+	return step, nil
+}
+
+func (r Rule) text(micros int64) string { return effects.Amount{Micros: micros, Unit: r.Unit}.String() }
+
+// window is a duration without its zeros: 24h.
+func window(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if cut, ok := strings.CutSuffix(text, zero); ok {
+			text = cut + zero[:1]
+		}
+	}
+	return text
+}

@@ -1,0 +1,105 @@
+package spending_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/spending"
+	"github.com/toolroom/toolroom/internal/store/sqlite"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func book(t *testing.T, rules ...spending.Rule) *spending.Book {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	for i := range rules {
+		if rules[i].Selects == nil {
+			rules[i].Selects = func(tool string) bool { return strings.HasPrefix(tool, "shop:") }
+		}
+		rules[i].Name, rules[i].Window = "rule", 24*time.Hour
+	}
+	return &spending.Book{Store: store, Rules: func() []spending.Rule { return rules }}
+}
+
+func spends(amounts ...string) []toolroom.Effect {
+	var out []toolroom.Effect
+	for _, a := range amounts {
+		out = append(out, toolroom.Effect{Kind: toolroom.EffectSpend, Target: a})
+	}
+	return out
+}
+
+const euro = 1_000_000
+
+func TestOneCallIsAskedAboutAndDeniedByItsAmount(t *testing.T) {
+	t.Parallel()
+	b := book(t, spending.Rule{Unit: "EUR", ConfirmAbove: 20 * euro, DenyAbove: 100 * euro})
+	for name, tt := range map[string]struct {
+		tool  string
+		would []toolroom.Effect
+		want  policy.Effect // empty: no rule is about it
+	}{
+		"little":                          {"shop:pay", spends("20 EUR"), policy.Allow},
+		"more":                            {"shop:pay", spends("20.000001 EUR"), policy.Confirm},
+		"more than there may be":          {"shop:pay", spends("100.01 EUR"), policy.Deny},
+		"in pieces":                       {"shop:pay", spends("60 EUR", "60 EUR"), policy.Deny},
+		"not known":                       {"shop:pay", spends(""), policy.Deny},
+		"a sign":                          {"shop:pay", spends("-5 EUR"), policy.Deny},
+		"an exponent":                     {"shop:pay", spends("1e9 EUR"), policy.Deny},
+		"another unit":                    {"shop:pay", spends("1 XAU"), policy.Deny},
+		"the unit in lower case":          {"shop:pay", spends("101 eur"), policy.Deny},
+		"no unit":                         {"shop:pay", spends("5"), policy.Deny},
+		"beyond all numbers":              {"shop:pay", spends("99999999999999999999 EUR"), policy.Deny},
+		"nothing":                         {"shop:look", nil, ""},
+		"a tool that no rule is about":    {"other:pay", spends("5000 EUR"), ""},
+		"too small a part for millionths": {"shop:pay", spends("20.0000000001 EUR"), policy.Confirm},
+	} {
+		step, ok, err := b.Judge(t.Context(), tt.tool, "ann", tt.would, noon)
+		if err != nil || ok != (tt.want != "") || step.Effect != tt.want {
+			t.Errorf("%s: %q (%s), %v, want %q", name, step.Effect, step.Rule, err, tt.want)
+		}
+	}
+}
+
+func TestWhatWasSpentInTheWindowCounts(t *testing.T) {
+	t.Parallel()
+	b := book(t,
+		spending.Rule{Unit: "EUR", ConfirmTotal: 50 * euro, DenyTotal: 100 * euro},
+		spending.Rule{Unit: "EUR", DenyTotal: 150 * euro, All: true},
+	)
+	take := func(call, owner, amount string, at time.Time) error {
+		return b.Take(t.Context(), call, "shop:pay", owner, spends(amount), at)
+	}
+	want := func(what, owner, amount string, at time.Time, effect policy.Effect) {
+		t.Helper()
+		step, _, err := b.Judge(t.Context(), "shop:pay", owner, spends(amount), at)
+		if err != nil || step.Effect != effect {
+			t.Errorf("%s: %s (%s), %v, want %s", what, step.Effect, step.Rule, err, effect)
+		}
+	}
+	if err := take("c1", "", "40 EUR", noon); err != nil {
+		t.Fatal(err)
+	}
+	want("within", "", "10 EUR", noon, policy.Allow)
+	want("asked", "", "11 EUR", noon, policy.Confirm)
+	want("too much", "", "61 EUR", noon, policy.Deny)
+	want("another caller begins at nothing", "bob", "50 EUR", noon, policy.Allow)
+	want("what was spent is forgotten after the window", "", "50 EUR", noon.Add(25*time.Hour), policy.Allow)
+	if err := take("c2", "ann", "90 EUR", noon); err != nil {
+		t.Fatal(err)
+	}
+	want("all together", "bob", "30 EUR", noon, policy.Deny)
+	// Judged while there was room, taken when there is none.
+	if err := take("c3", "ann", "20 EUR", noon); toolroom.CodeOf(err) != toolroom.CodeDenied {
+		t.Errorf("more was taken than there may be: %v", err)
+	}
+}

@@ -1,0 +1,56 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/spending"
+)
+
+// Spent implements [spending.Store].
+func (s *Store) Spent(ctx context.Context, owner, unit string, since time.Time) (map[string]int64, error) {
+	sums, err := spent(ctx, s.reader, owner, unit, since)
+	return sums, s.fail(ctx, "read what was spent", err)
+}
+
+// Spend implements [spending.Store].
+func (s *Store) Spend(ctx context.Context, entries []spending.Entry, check func(spending.Sums) error, before time.Time) error {
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return s.fail(ctx, "write down what is spent", err)
+	}
+	defer tx.Rollback() // does nothing after a commit
+	if err := check(func(owner, unit string, since time.Time) (map[string]int64, error) {
+		return spent(ctx, tx, owner, unit, since)
+	}); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE spent_at < ?", instant(before)); err != nil {
+		return s.fail(ctx, "write down what is spent", err)
+	}
+	for _, e := range entries {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO spendings (call, owner, tool, unit, micros, spent_at) VALUES (?, ?, ?, ?, ?, ?)",
+			e.Call, e.Owner, e.Tool, e.Unit, e.Micros, instant(e.Time)); err != nil {
+			return s.fail(ctx, "write down what is spent", err)
+		}
+	}
+	return s.fail(ctx, "write down what is spent", tx.Commit())
+}
+
+type toolSum struct {
+	tool   string
+	micros int64
+}
+
+func spent(ctx context.Context, db querier, owner, unit string, since time.Time) (map[string]int64, error) {
+	rows, err := selectAll(ctx, db, func(row scanner) (toolSum, error) {
+		var t toolSum
+		err := row.Scan(&t.tool, &t.micros)
+		return t, err
+	}, "SELECT tool, sum(micros) FROM spendings WHERE unit = ? AND spent_at > ? AND (? = '' OR owner = ?) GROUP BY tool", unit, instant(since), owner, owner)
+	sums := make(map[string]int64, len(rows))
+	for _, t := range rows {
+		sums[t.tool] = t.micros
+	}
+	return sums, err
+}

@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom/internal/effects"
+	"github.com/toolroom/toolroom/internal/spending"
+	"github.com/toolroom/toolroom/internal/store"
+)
+
+var spendingTests = []test{
+	{"what was spent is summed by owner, unit, tool and time, also after reopening", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		spend := func(call, owner, tool, amount string, at time.Time) {
+			must(t, s.Spend(t.Context(), []spending.Entry{entry(call, owner, tool, amount, at)}, yes, time.Time{}))
+		}
+		spend("c1", "ann", "a:x", "1.5 EUR", start)
+		spend("c2", "ann", "a:x", "2 EUR", start.Add(time.Hour))
+		spend("c3", "ann", "a:y", "4 EUR", start.Add(time.Hour))
+		spend("c4", "ann", "a:x", "8 USD", start)
+		spend("c5", "bob", "a:x", "16 EUR", start)
+		for name, s := range map[string]store.Store{"same handle": s, "reopened": b.Open(t)} {
+			wantSpent(t, name, s, "ann", "EUR", time.Time{}, map[string]int64{"a:x": 3_500_000, "a:y": 4_000_000})
+			wantSpent(t, name, s, "ann", "EUR", start, map[string]int64{"a:x": 2_000_000, "a:y": 4_000_000})
+			wantSpent(t, name, s, "", "EUR", time.Time{}, map[string]int64{"a:x": 19_500_000, "a:y": 4_000_000})
+			wantSpent(t, name, s, "eve", "EUR", time.Time{}, map[string]int64{})
+		}
+		must(t, s.Spend(t.Context(), nil, yes, start.Add(time.Minute)))
+		wantSpent(t, "the old ones are removed", s, "", "EUR", time.Time{}, map[string]int64{"a:x": 2_000_000, "a:y": 4_000_000})
+	}},
+	{"of many that spend at once only so many do as the check permits", func(t *testing.T, b Backend) {
+		full := errors.New("full")
+		wins := race(t, b, func(s store.Store, i int) bool {
+			return s.Spend(t.Context(), []spending.Entry{entry(string(rune('a'+i)), "ann", "a:x", "1 EUR", start)}, func(sums spending.Sums) error {
+				have, err := sums("ann", "EUR", time.Time{})
+				if err == nil && have["a:x"] >= 2_000_000 {
+					err = full
+				}
+				return err
+			}, time.Time{}) == nil
+		})
+		if wins != 2 {
+			t.Errorf("%d spent, and there was enough for 2", wins)
+		}
+	}},
+}
+
+func yes(spending.Sums) error { return nil }
+
+func entry(call, owner, tool, amount string, at time.Time) spending.Entry {
+	parsed, _ := effects.ParseAmount(amount)
+	return spending.Entry{Call: call, Owner: owner, Tool: tool, Amount: parsed, Time: at}
+}
+
+func wantSpent(t *testing.T, what string, s store.Store, owner, unit string, since time.Time, want map[string]int64) {
+	t.Helper()
+	got, err := s.Spent(t.Context(), owner, unit, since)
+	must(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s, %s of %s (-want +got):\n%s", what, unit, owner, diff)
+	}
+}

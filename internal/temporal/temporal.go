@@ -1,0 +1,249 @@
+// Package temporal lets Temporal carry programs and chains that must outlive a
+// process. A run is a workflow, and each of its tool calls an activity, which a
+// worker makes through the runner of its room: its policy decides, its receipts
+// tell. What Temporal keeps is sealed with a secret that rooms and workers
+// share; who has the namespace but not the secret can neither read it nor have
+// anything run.
+package temporal
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Name is the runtime's id.
+const Name = "temporal"
+
+// Options say where Temporal is.
+type Options struct {
+	// Address is HOST:PORT of the frontend (127.0.0.1:7233).
+	Address string
+	// Namespace (default) and Queue (toolroom), the task queue of the workers.
+	Namespace, Queue string
+	// Secret gives the secret that rooms and workers share.
+	Secret func(context.Context) (string, error)
+	// TLS is spoken when CA or Cert is set: CA has the certificates that the
+	// server's must be signed by, Cert and Key are ours (PEM files).
+	CA, Cert, Key, ServerName string
+	// Log receives what the SDK has to say; nil discards it.
+	Log *slog.Logger
+}
+
+// Temporal is a connection, which is made at the first use. Its methods may be
+// called concurrently.
+type Temporal struct {
+	o Options
+
+	mu        sync.Mutex
+	connected client.Client
+}
+
+// New makes a Temporal.
+func New(o Options) *Temporal {
+	o.Address = cmp.Or(o.Address, client.DefaultHostPort)
+	o.Namespace = cmp.Or(o.Namespace, client.DefaultNamespace)
+	o.Queue = cmp.Or(o.Queue, "toolroom")
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Temporal{o: o}
+}
+
+// Name is temporal.
+func (t *Temporal) Name() string { return Name }
+
+// connectTimeout bounds the first connection; Temporal's own is 5 s.
+const connectTimeout = 10 * time.Second
+
+func (t *Temporal) client(ctx context.Context) (client.Client, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.connected != nil {
+		return t.connected, nil
+	}
+	secret, err := t.o.Secret(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sealed, failures, err := converters(secret)
+	if err != nil {
+		return nil, err
+	}
+	secured, err := t.tls()
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "TLS to Temporal: %w", err).WithHint("see code.runtimes.temporal.ca, cert and key")
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	c, err := client.DialContext(ctx, client.Options{
+		HostPort: t.o.Address, Namespace: t.o.Namespace, Logger: log.NewStructuredLogger(t.o.Log),
+		DataConverter: sealed, FailureConverter: failures, ConnectionOptions: client.ConnectionOptions{TLS: secured},
+	})
+	if err != nil {
+		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "Temporal does not answer at %s: %w", t.o.Address, err)
+		return nil, e.WithHint("start it (temporal server start-dev), or correct code.runtimes.temporal.address")
+	}
+	t.connected = c
+	return c, nil
+}
+
+func (t *Temporal) tls() (*tls.Config, error) {
+	if t.o.CA == "" && t.o.Cert == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.o.ServerName}
+	if t.o.CA != "" {
+		pem, err := os.ReadFile(t.o.CA)
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s has no certificate", t.o.CA)
+		}
+	}
+	if t.o.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(t.o.Cert, t.o.Key)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// Close ends the connection.
+func (t *Temporal) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.connected != nil {
+		t.connected.Close()
+		t.connected = nil
+	}
+	return nil
+}
+
+// Probe asks whether a worker serves the queue.
+func (t *Temporal) Probe(ctx context.Context) sandbox.Probe {
+	c, err := t.client(ctx)
+	if err != nil {
+		e := toolroom.AsError(err)
+		return sandbox.Probe{State: sandbox.Inconclusive, Reason: e.Message, Fix: e.Hint}
+	}
+	if err := t.served(ctx, c); err != nil {
+		e := toolroom.AsError(err)
+		return sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hint}
+	}
+	return sandbox.Probe{
+		State: sandbox.Available, Isolation: "the worker's",
+		Languages: []string{"python", "javascript", "typescript", "shell"},
+	}
+}
+
+// served reports as an error that no worker asks for work.
+func (t *Temporal) served(ctx context.Context, c client.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	queue, err := c.DescribeTaskQueue(ctx, t.o.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "Temporal at %s does not know about the queue %s: %w", t.o.Address, t.o.Queue, err)
+		return e.WithHint("is the namespace %q right? See code.runtimes.temporal", t.o.Namespace)
+	}
+	if len(queue.GetPollers()) == 0 {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no worker serves the queue %s of Temporal at %s", t.o.Queue, t.o.Address).
+			WithHint("start one, with the same secret: toolroom temporal worker")
+	}
+	return nil
+}
+
+// Execute runs a program as a workflow.
+func (t *Temporal) Execute(ctx context.Context, call toolroom.Call, emit func(toolroom.Event)) (*toolroom.Result, error) {
+	result := &toolroom.Result{}
+	return result, t.carry(ctx, programWorkflow, &order{Call: call}, emit, result)
+}
+
+// Chain runs a chain as a workflow. Cancelling ctx ends it.
+func (t *Temporal) Chain(ctx context.Context, as toolroom.Call, steps []run.Step, emit func(toolroom.Event)) (*run.ChainResult, error) {
+	result := &run.ChainResult{}
+	return result, t.carry(ctx, chainWorkflow, &order{Call: as, Steps: steps}, emit, result)
+}
+
+// carry starts a workflow and waits for its result. When ctx ends it ends the
+// workflow too, and waits a moment for that.
+func (t *Temporal) carry(ctx context.Context, workflow string, o *order, emit func(toolroom.Event), result any) error {
+	c, err := t.client(ctx)
+	if err == nil {
+		err = t.served(ctx, c)
+	}
+	if err != nil {
+		return err
+	}
+	o.Issued = time.Now()
+	o.Workflow = newWorkflowID(o.Issued)
+	started, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: o.Workflow, TaskQueue: t.o.Queue, WorkflowExecutionTimeout: longest,
+		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+	}, workflow, o)
+	if err != nil {
+		return stopped(ctx, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "Temporal did not take the workflow: %w", err))
+	}
+	stop := t.watch(ctx, c, o.Workflow, emit)
+	err = started.Get(ctx, result)
+	stop()
+	if ctx.Err() != nil {
+		ending, done := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+		defer done()
+		if cerr := c.CancelWorkflow(ending, o.Workflow, ""); cerr == nil {
+			_ = started.Get(ending, result) // how it ended is known: it was cancelled
+		}
+		return stopped(ctx, err)
+	}
+	if err != nil {
+		return failed(o.Workflow, err)
+	}
+	return nil
+}
+
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return toolroom.Errorf(toolroom.CodeTimeout, "the workflow was stopped: its time was over")
+	}
+	return toolroom.Errorf(toolroom.CodeCancelled, "the workflow was cancelled")
+}
+
+// failed is the error of a workflow that ended without a result.
+func failed(id string, err error) error {
+	var application *temporal.ApplicationError
+	var cancelled *temporal.CanceledError
+	var timeout *temporal.TimeoutError
+	switch {
+	case errors.As(err, &cancelled):
+		return toolroom.Errorf(toolroom.CodeCancelled, "the workflow %s was cancelled in Temporal", id)
+	case errors.As(err, &timeout):
+		return toolroom.Errorf(toolroom.CodeTimeout, "the workflow %s took too long: %w", id, err)
+	case errors.As(err, &application) && application.Type() == refusal:
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "a worker refused the workflow %s: %s", id, application.Message())
+	}
+	return toolroom.Errorf(toolroom.CodeInternal, "the workflow %s failed: %w", id, err).
+		WithHint("Temporal shows its history: temporal workflow show --workflow-id %s", id)
+}
