@@ -72,7 +72,7 @@ type client struct {
 const modern, legacy = "2026-07-28", "2025-11-25"
 
 // said is what the clients say in _meta.
-const said = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50,1e400]}`
+const said = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50]}`
 
 func connect(t *testing.T, url, version string) *client {
 	t.Helper()
