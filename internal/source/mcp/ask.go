@@ -3,6 +3,7 @@ package mcpsource
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -122,14 +123,25 @@ var metaName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 
 // round is what tells a result from one that asks for more.
 type round struct {
-	ResultType string                     `json:"resultType"`
-	Questions  map[string]json.RawMessage `json:"inputRequests"`
-	State      json.RawMessage            `json:"requestState"`
+	ResultType string
+	Questions  map[string]json.RawMessage
+	State      json.RawMessage
 }
 
 func readRound(raw json.RawMessage) (round, error) {
 	var r round
-	if err := json.Unmarshal(raw, &r); err != nil {
+	members, err := jsonx.Members(raw)
+	for _, m := range members {
+		switch m.Name {
+		case "resultType":
+			err = errors.Join(err, json.Unmarshal(m.Value, &r.ResultType))
+		case "inputRequests":
+			err = errors.Join(err, json.Unmarshal(m.Value, &r.Questions))
+		case "requestState":
+			r.State = m.Value
+		}
+	}
+	if err != nil {
 		return r, fmt.Errorf("its result cannot be read: %w", err)
 	}
 	return r, nil
