@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -112,14 +111,23 @@ func said(meta json.RawMessage) []wire.Field {
 	}
 	var fields []wire.Field
 	for _, m := range members {
-		if metaName.MatchString(m.Name) && m.Name != "progressToken" && !strings.HasPrefix(m.Name, "io.modelcontextprotocol/") && !strings.HasPrefix(m.Name, "toolroom/") {
+		if isMetaName(m.Name) && m.Name != "progressToken" && !strings.HasPrefix(m.Name, "io.modelcontextprotocol/") && !strings.HasPrefix(m.Name, "toolroom/") {
 			fields = append(fields, wire.Field{Name: m.Name, Value: m.Value})
 		}
 	}
 	return fields
 }
 
-var metaName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
+// isMetaName reports whether the protocol allows a name in _meta.
+func isMetaName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '/' || c == '-') {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // round is what tells a result from one that asks for more.
 type round struct {
