@@ -15,7 +15,7 @@ import (
 )
 
 // loadTime is how long wrk and vegeta run for one figure.
-const loadTime = 4 * time.Second
+const loadTime = 3 * time.Second
 
 // others has wrk (closed loop) and vegeta (open loop) make the same calls.
 func others(ctx context.Context, o options, ways []way, version string, connections int) error {
@@ -39,7 +39,7 @@ func others(ctx context.Context, o options, ways []way, version string, connecti
 			}
 		}
 		if o.vegeta != "" && connections > 1 {
-			if err := runVegeta(ctx, o, w, dir, version, session, connections); err != nil {
+			if err := runVegeta(ctx, o, w, version, session, connections); err != nil {
 				return err
 			}
 		}
@@ -47,10 +47,12 @@ func others(ctx context.Context, o options, ways []way, version string, connecti
 	return nil
 }
 
-var wrkFigures = regexp.MustCompile(`(?s)50%\s+(\S+).*99%\s+(\S+).*Requests/sec:\s+(\S+)`)
+var wrkFigures = regexp.MustCompile(`(?s)\n +50%\s+(\S+).*99%\s+(\S+).*Requests/sec:\s+(\S+)`)
 
 func runWrk(ctx context.Context, o options, w way, dir, version, session string, connections int) error {
-	script := "wrk.method='POST'\nwrk.body=[[" + request(version) + "]]\n"
+	// In a session no two requests under way may have one id.
+	head, tail, _ := strings.Cut(request(version), `"id":1`)
+	script := fmt.Sprintf("wrk.method='POST'\nn=0\nfunction request() n=n+1 return wrk.format(nil,nil,nil,[[%s\"id\":]]..n..[[%s]]) end\n", head, tail)
 	for name, value := range headers(version, session) {
 		script += fmt.Sprintf("wrk.headers[%q]=%q\n", name, value)
 	}
@@ -73,21 +75,26 @@ function done() io.write("bad answers: "..it:get("bad").."\n") end
 	return nil
 }
 
-func runVegeta(ctx context.Context, o options, w way, dir, version, session string, connections int) error {
-	body := filepath.Join(dir, "body.json")
-	if err := os.WriteFile(body, []byte(request(version)), 0o600); err != nil {
-		return err
-	}
-	args := []string{"attack", "-rate", fmt.Sprint(o.rate), "-duration", loadTime.String(), "-body", body, "-connections", fmt.Sprint(connections), "-max-workers", "256"}
+func runVegeta(ctx context.Context, o options, w way, version, session string, connections int) error {
+	header := http.Header{}
 	for name, value := range headers(version, session) {
-		args = append(args, "-header", name+": "+value)
+		header.Set(name, value)
+	}
+	var targets bytes.Buffer
+	lines := json.NewEncoder(&targets)
+	for i := range o.rate * int(loadTime.Seconds()) {
+		body := strings.Replace(request(version), `"id":1`, fmt.Sprintf(`"id":%d`, i), 1)
+		if err := lines.Encode(map[string]any{"method": "POST", "url": w.url, "header": header, "body": []byte(body)}); err != nil {
+			return err
+		}
 	}
 	before, err := w.cpu()
 	if err != nil {
 		return err
 	}
-	attack := exec.CommandContext(ctx, o.vegeta, args...)
-	attack.Stdin = strings.NewReader("POST " + w.url + "\n")
+	attack := exec.CommandContext(ctx, o.vegeta, "attack", "-format=json", "-rate", fmt.Sprint(o.rate), "-duration", loadTime.String(),
+		"-connections", fmt.Sprint(connections), "-max-workers", "256")
+	attack.Stdin = &targets
 	results, err := attack.Output()
 	if err != nil {
 		return fmt.Errorf("vegeta: %w", err)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -108,7 +109,7 @@ func plainProxy(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, &httputil.ReverseProxy{Transport: keepAlives(), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }})
+	return serve(ctx, &httputil.ReverseProxy{Transport: keepAlives(), ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }})
 }
 
 // sdkProxy is what one writes in half an hour: a server and a client of the SDK.
