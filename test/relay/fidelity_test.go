@@ -81,6 +81,9 @@ type client struct {
 
 const modern, legacy = "2026-07-28", "2025-11-25"
 
+// said is what the clients say in _meta.
+const said = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50]}`
+
 func connect(t *testing.T, url, version string) *client {
 	t.Helper()
 	c := &client{url: url, version: version}
@@ -96,10 +99,11 @@ func connect(t *testing.T, url, version string) *client {
 func (c *client) ask(t *testing.T, method, name, params string) (result, failed json.RawMessage) {
 	t.Helper()
 	c.next++
+	meta := said
 	if c.version == modern {
-		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{` + c.can + `},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"acme/trace":{"z":"1","a":["é"]}}`
-		params = strings.TrimSuffix(meta+","+params, ",")
+		meta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{` + c.can + `},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},` + said
 	}
+	params = strings.TrimSuffix(`"_meta":{`+meta+"},"+params, ",")
 	answer := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, c.next, method, params), method, name)
 	members, err := jsonx.Members(answer)
 	if err != nil {
@@ -229,8 +233,11 @@ func TestWhatAServerSendsReachesTheClientByteForByte(t *testing.T) {
 				c.ask(t, "tools/call", "odd", `"name":"odd","arguments":`+arguments)
 				if sent := up.last("tools/call"); !strings.Contains(sent, `"arguments":`+arguments) {
 					t.Errorf("the arguments %s came as %s", arguments, sent)
-				} else if version == modern && !strings.Contains(sent, `"acme/trace":{"a":["é"],"z":"1"}`) {
-					t.Errorf("what the client says in _meta did not come: %s", sent)
+				}
+				for _, method := range []string{"tools/call", "resources/read", "prompts/get"} {
+					if sent := up.last(method); !strings.Contains(sent, said) {
+						t.Errorf("what the client says in _meta of %s did not come: %s", method, sent)
+					}
 				}
 			})
 		}

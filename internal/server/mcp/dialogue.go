@@ -90,7 +90,7 @@ func (s *Server) converse(x *exchange, work work) (mcp.Result, error) {
 	switch {
 	case !x.modern():
 		return work(run.WithAsker(x.ctx, x), x, self)
-	case len(x.can) == 0 && !x.tasks && x.state == "":
+	case !x.takesRounds():
 		return work(x.ctx, x, self) // it answers nothing, and so there is one round
 	}
 	if x.state == "" {

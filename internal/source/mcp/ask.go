@@ -3,9 +3,9 @@ package mcpsource
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -127,25 +127,45 @@ func said(meta json.RawMessage) []wire.Field {
 	}
 	var fields []wire.Field
 	for _, m := range members {
-		if metaName.MatchString(m.Name) && m.Name != "progressToken" && !strings.HasPrefix(m.Name, "io.modelcontextprotocol/") && !strings.HasPrefix(m.Name, "toolroom/") {
+		if isMetaName(m.Name) && m.Name != "progressToken" && !strings.HasPrefix(m.Name, "io.modelcontextprotocol/") && !strings.HasPrefix(m.Name, "toolroom/") {
 			fields = append(fields, wire.Field{Name: m.Name, Value: m.Value})
 		}
 	}
 	return fields
 }
 
-var metaName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
+// isMetaName reports whether the protocol allows a name in _meta.
+func isMetaName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '/' || c == '-') {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // round is what tells a result from one that asks for more.
 type round struct {
-	ResultType string                     `json:"resultType"`
-	Questions  map[string]json.RawMessage `json:"inputRequests"`
-	State      json.RawMessage            `json:"requestState"`
+	ResultType string
+	Questions  map[string]json.RawMessage
+	State      json.RawMessage
 }
 
 func readRound(raw json.RawMessage) (round, error) {
 	var r round
-	if err := json.Unmarshal(raw, &r); err != nil {
+	members, err := jsonx.Members(raw)
+	for _, m := range members {
+		switch m.Name {
+		case "resultType":
+			err = errors.Join(err, json.Unmarshal(m.Value, &r.ResultType))
+		case "inputRequests":
+			err = errors.Join(err, json.Unmarshal(m.Value, &r.Questions))
+		case "requestState":
+			r.State = m.Value
+		}
+	}
+	if err != nil {
 		return r, fmt.Errorf("its result cannot be read: %w", err)
 	}
 	return r, nil
