@@ -28,6 +28,7 @@ func (p Program) body(version int) Map {
 		{"withheld", orEmpty(p.Withheld)},
 		{"session", p.Session},
 		{"state", p.State},
+		{"seed", p.Seed},
 		{"limits", Map{
 			{"wall", p.Limits.Wall},
 			{"cpu", p.Limits.CPU},
@@ -73,6 +74,7 @@ func ReadProgram(m Map) Program {
 		Stdin:    bytesAt(m, "stdin"),
 		Session:  m.Text("session"),
 		State:    bytesAt(m, "state"),
+		Seed:     bytesAt(m, "seed"),
 		Limits: Limits{
 			Wall: limits.Int("wall"), CPU: limits.Int("cpu"), Memory: limits.Int("memory"), Output: limits.Int("output"),
 			Calls: int(limits.Int("calls")), Parallel: int(limits.Int("parallel")), Bytes: limits.Int("bytes"),

@@ -30,6 +30,9 @@ type Program struct {
 	// where the guest keeps none itself.
 	Session string
 	State   []byte
+	// Seed is what random numbers begin with: a run with the same seed draws the
+	// same ones, as far as the guest can do that. Empty begins with any.
+	Seed []byte
 	// Limits are told to the guest, which holds what it can.
 	Limits Limits
 }

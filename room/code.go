@@ -104,7 +104,7 @@ func (r *Room) openCode(ctx context.Context) error {
 		return nil
 	}
 	r.code = code.New(code.Options{
-		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Engines: r.engines, Elsewhere: r.elsewhere(),
+		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Journals: r.store, Engines: r.engines, Elsewhere: r.elsewhere(),
 		Guest: r.o.Guest.Path, GuestArgs: r.o.Guest.Args, Config: codeConfig(r.config.Code),
 	})
 	tools, err := r.code.Tools(ctx)

@@ -41,7 +41,7 @@ type Sandbox interface {
 	// Usage is what the sandbox has used so far, measured from outside.
 	Usage() Usage
 	// Isolation names the walls that stand around this guest, strongest last,
-	// joined by +: ns+landlock+seccomp, docker(runc), gvisor(systrap).
+	// joined by +: ns+landlock+seccomp, docker(runc)+seccomp, docker+gvisor(runsc).
 	Isolation() string
 	// Held says for each limit how this sandbox holds it ("cgroup v1",
 	// "rlimit"). What is not in it is not held.
@@ -166,6 +166,9 @@ type Probe struct {
 	Version string `json:"version,omitempty"`
 	// Isolation is what [Sandbox.Isolation] would say.
 	Isolation string `json:"isolation,omitempty"`
+	// Runtimes says the same of each runtime that a run may choose by
+	// [Spec.Runtime], where there is a choice.
+	Runtimes map[string]string `json:"runtimes,omitempty"`
 	// Holds says for each limit how it would be held here; Lacks why one would
 	// not be.
 	Holds map[Limit]string `json:"holds,omitempty"`

@@ -51,6 +51,14 @@ type Isolator interface {
 	Isolates()
 }
 
+// Resumer is implemented by sources that can go on with a call that was cut off,
+// also by the end of the process, without doing anything twice.
+type Resumer interface {
+	// Resumes reports whether it can go on with the call of this id, which is
+	// then called again under the same id.
+	Resumes(ctx context.Context, call string) bool
+}
+
 // Describer is implemented by sources that can say what they are, for search
 // and for people.
 type Describer interface {
@@ -140,6 +148,9 @@ type Request struct {
 	// words of package policy; empty asks for none. Only an [Isolator] is given
 	// one.
 	Isolation string
+	// Again says that the call may have begun before, in this process or in
+	// another one. Only a [Resumer] is called so.
+	Again bool
 	// Ask puts questions to the client that made the call. It is never nil.
 	Ask Asker
 	// Task, where it is not nil, makes the call a task once the source has begun

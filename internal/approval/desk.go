@@ -82,6 +82,18 @@ func (d *Desk) KeepOnceDone(done <-chan struct{}) {
 	d.ending = done
 }
 
+// Ending reports whether this process has begun to end: see [Desk.KeepOnceDone].
+func (d *Desk) Ending() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case <-d.ending:
+		return true
+	default:
+		return false
+	}
+}
+
 // Terms are those under which a question about a tool would be put.
 func (d *Desk) Terms(tool string) Terms { return d.opts.Terms(tool) }
 
@@ -143,12 +155,9 @@ func (d *Desk) Sweep(ctx context.Context, before time.Time) (int64, error) {
 func (d *Desk) Abandon(ctx context.Context, id string) error {
 	d.mu.Lock()
 	shared := d.waiting[id] > 0
-	ending := d.ending
 	d.mu.Unlock()
-	select {
-	case <-ending:
+	if d.Ending() {
 		return nil
-	default:
 	}
 	if shared {
 		return nil

@@ -56,6 +56,7 @@ With -l command the words are a program and its arguments: exec -l command -- ls
 				return err
 			}
 			p.Session = who.session
+			r.KeepWaiting(ctx)
 			if call, err = r.ExecuteCall(call, *p); err != nil {
 				return err
 			}
@@ -185,6 +186,11 @@ func (a *app) runProgram(ctx context.Context, r *room.Room, call toolroom.Call, 
 	if result == nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "the program ended without a result")
 	}
+	return a.endProgram(result, asJSON)
+}
+
+// endProgram prints the value of a program, or its error.
+func (a *app) endProgram(result *toolroom.Result, asJSON bool) error {
 	if asJSON {
 		if err := a.screen.json(result); err != nil {
 			return err

@@ -69,24 +69,32 @@ func (a *app) buildImage(ctx context.Context, r *room.Room, o imageOptions) erro
 		return usage("toolroom image build --help", "where is the image to go? --docker, --containerd, --output FILE or --root FOLDER")
 	}
 	o.Guest, o.Log = a.Guest.Path, a.Err
-	if o.root != "" {
-		if err := image.Unpack(ctx, o.root, o.Options); err != nil {
-			return err
+	return image.Build(ctx, o.Options, func(tree *image.Tree) error {
+		if o.root != "" {
+			if err := tree.Unpack(o.root); err != nil {
+				return err
+			}
+			a.screen.say("The root file system is in %s.", o.root)
 		}
-		a.screen.say("The root file system is in %s.", o.root)
-	}
-	if o.output == "" && len(loaders) == 0 {
-		return nil
-	}
-	file, err := imageFile(o.output)
+		if o.output == "" && len(loaders) == 0 {
+			return nil
+		}
+		return a.loadImage(ctx, tree, o.output, loaders)
+	})
+}
+
+// loadImage writes the image to a file, which is kept if it has a name, and
+// loads it from there.
+func (a *app) loadImage(ctx context.Context, tree *image.Tree, output string, loaders []imageLoader) error {
+	file, err := imageFile(output)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if o.output == "" {
+	if output == "" {
 		defer os.Remove(file.Name())
 	}
-	if err := image.Build(ctx, file, o.Options); err != nil {
+	if err := tree.Write(file); err != nil {
 		return err
 	}
 	for _, l := range loaders {
@@ -98,8 +106,8 @@ func (a *app) buildImage(ctx context.Context, r *room.Room, o imageOptions) erro
 		}
 		a.screen.say("%s has %s.", l.Name(), image.Name)
 	}
-	if o.output != "" {
-		a.screen.say("%s is in %s.", image.Name, o.output)
+	if output != "" {
+		a.screen.say("%s is in %s.", image.Name, output)
 	}
 	return file.Close()
 }

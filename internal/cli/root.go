@@ -56,10 +56,10 @@ them, runs them, and keeps a receipt of every call.`,
 			root.AddCommand(c)
 		}
 	}
-	add(groupUse, a.callCommand(), a.execCommand(), a.chainCommand(), a.searchCommand(), a.describeCommand(), a.toolsCommand(), a.stubsCommand(), a.artifactCommand(), a.sessionCommand())
+	add(groupUse, a.callCommand(), a.execCommand(), a.runsCommand(), a.chainCommand(), a.searchCommand(), a.describeCommand(), a.toolsCommand(), a.stubsCommand(), a.artifactCommand(), a.sessionCommand())
 	add(groupSetUp, a.initCommand(), a.setupCommand(), a.serveCommand(), a.runnerCommand(), a.temporalCommand(), a.sourcesCommand(), a.importCommand(), a.configCommand(), a.imageCommand())
 	add(groupGovern, a.callsCommand(), a.auditCommand(), a.approveCommand(), a.policyCommand(), a.tokenCommand(), a.secretCommand())
-	add(groupAbout, a.doctorCommand(), a.benchCommand(), a.versionCommand(), a.completionCommand())
+	add(groupAbout, a.doctorCommand(), a.gcCommand(), a.benchCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupAbout)
 	return root
 }

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
@@ -28,12 +28,15 @@ import (
 // Tool is the id of the one tool of this source.
 const Tool = "code:execute"
 
-// Options are the parts of a [Service]; all are required.
+// Options are the parts of a [Service]; all but Journals are required.
 type Options struct {
 	Runner    *run.Runner
 	Catalog   *catalog.Catalog
 	Artifacts *artifact.Store
 	Sessions  *session.Store
+	// Journals keeps programs that wait for a person; without it they do not
+	// outlive this process.
+	Journals journal.Store
 	// Engines are those that programs may run on, in the order in which auto
 	// prefers them.
 	Engines []engine.Engine
@@ -166,7 +169,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if req.Budget != nil {
 		req.Budget.Allow(limits.Calls)
 	}
-	v, err := viewFor(r.Language, r.Code, r.inputs, s.o.Catalog.All(s.o.Runner.Visible(req.Identity)))
+	h, err := s.host(ctx, req, r, held)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +178,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 		Owner: req.Identity.Key(),
 		Program: bridge.Program{
 			Language: r.Language, Name: fileNames[r.Language], Source: r.Code, Command: r.Command, Stdin: []byte(r.Stdin),
-			Inputs: r.inputs, Tools: v.tools, Withheld: v.withheld,
+			Inputs: r.inputs, Tools: h.view.tools, Withheld: h.view.withheld, Seed: h.head.Seed,
 			Limits: bridge.Limits{
 				Wall: limits.Wall.Milliseconds(), CPU: limits.CPU.Milliseconds(), Memory: limits.Memory, Output: limits.Output,
 				Calls: limits.Calls, Parallel: s.o.Config.Parallel,
@@ -197,7 +200,6 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if err != nil {
 		return nil, err
 	}
-	h := &host{Service: s, request: req, session: held}
 	return s.run(ctx, h, job, limits, candidates)
 }
 
@@ -207,10 +209,14 @@ var fileNames = map[string]string{"python": "main.py", "javascript": "main.js", 
 // one before cannot run the program; what tools have answered by then is not
 // asked again.
 func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, candidates []candidate) (*source.Output, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	h.end = end
 	var refusals []string
 	for i, c := range candidates {
-		h.rewind()
+		h.begin(c.engine.Name())
 		result, err := c.engine.Run(ctx, job, h)
+		err = h.whyEnded(err)
 		if result == nil {
 			result = &engine.Result{Engine: c.engine.Name()}
 		}
@@ -235,7 +241,7 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, result *engine.Result, why string, err error) (*source.Output, error) {
 	x := &toolroom.Execution{
 		Language: job.Program.Language, Engine: result.Engine, Why: why, Isolation: result.Isolation,
-		Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session, Calls: slices.Clone(h.made()), Start: result.Start,
+		Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session, Calls: h.journal.Calls(), Start: result.Start,
 	}
 	if result.Held != nil {
 		x.Held = map[string]string{}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/source"
 )
@@ -67,25 +66,10 @@ func WithRelay(ctx context.Context, relay Relay) context.Context {
 	return context.WithValue(ctx, relayKey{}, relay)
 }
 
-// run makes one call of the program.
-func (h *host) run(ctx context.Context, call toolroom.Call) *toolroom.Result {
+// run makes the call at a place of the journal.
+func (h *host) run(ctx context.Context, place int, call toolroom.Call) *toolroom.Result {
 	if relay, ok := ctx.Value(relayKey{}).(Relay); ok {
 		return relay(ctx, call)
 	}
-	return h.o.Runner.Run(ctx, call)
-}
-
-// chain makes the calls of a chain.
-func (h *host) chain(ctx context.Context, as toolroom.Call, steps []run.Step) *run.ChainResult {
-	relay, ok := ctx.Value(relayKey{}).(Relay)
-	if !ok {
-		return h.o.Runner.Chain(ctx, as, steps)
-	}
-	return run.ChainThrough(as, steps, func(call toolroom.Call, retries int) *toolroom.Result {
-		result := relay(ctx, call)
-		for ; result.Error != nil && retries > 0 && result.Status != toolroom.StatusDenied && ctx.Err() == nil; retries-- {
-			result = relay(ctx, call)
-		}
-		return result
-	})
+	return h.o.Runner.RunWaiting(ctx, call, h.waits(ctx, place))
 }

@@ -1,18 +1,19 @@
 package code
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/source"
@@ -24,28 +25,21 @@ type host struct {
 	*Service
 	request *source.Request
 	session *session.Run // nil without one
+	view    view
 
 	stdout, stderr output
 
-	mu      sync.Mutex
-	calls   []toolroom.ExecutionCall
-	journal journal
-}
+	journal *journal.Journal
+	head    journal.Head
+	end     context.CancelCauseFunc // ends the program
 
-// rewind begins anew for the next engine: output is forgotten, answers are not.
-func (h *host) rewind() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stdout.reset()
-	h.stderr.reset()
-	h.journal.rewind()
-}
-
-// made are the calls so far.
-func (h *host) made() []toolroom.ExecutionCall {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return append([]toolroom.ExecutionCall{}, h.calls...)
+	mu       sync.Mutex
+	keepable bool           // the run may be taken over by another process
+	kept     *run.Kept      // once it can be
+	waiting  map[int]string // the approvals that calls wait for, by place in the journal
+	working  int            // how many calls are under way that do not wait
+	parking  bool           // no call begins any more
+	ended    error          // why the program was ended from here
 }
 
 func (h *host) Call(ctx context.Context, tool string, arguments bridge.Map) (bridge.Value, error) {
@@ -53,53 +47,31 @@ func (h *host) Call(ctx context.Context, tool string, arguments bridge.Map) (bri
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s cannot be sent: %w", tool, err)
 	}
-	if e, recorded, err := h.recorded(tool, args); recorded || err != nil {
-		return e.value, cmp.Or(e.err, err)
+	r, err := h.call(ctx, toolroom.Call{Tool: tool, Arguments: args, Surface: "code", MaxOutput: -1})
+	if err != nil {
+		return nil, err
 	}
-	at := h.began(tool, args)
-	started := time.Now()
-	result := h.run(ctx, toolroom.Call{Tool: tool, Arguments: args, Surface: "code", MaxOutput: -1})
-	h.ended(at, result, time.Since(started))
-	e := answered{tool: tool, arguments: args}
-	if result.Error != nil {
-		e.err = result.Error
-	} else {
-		e.value, e.err = value(result)
+	if r.Error != nil {
+		return nil, r.Error
 	}
-	h.mu.Lock()
-	h.journal.add(e)
-	h.mu.Unlock()
-	return e.value, e.err
+	return value(r)
 }
 
-func (h *host) recorded(tool string, args json.RawMessage) (answered, bool, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.journal.answer(tool, args)
-}
-
-func (h *host) began(tool string, args json.RawMessage) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(args) > maxShownArguments {
-		args = nil // the receipt has them
+// call calls a tool, or gives what it answered the first time.
+func (h *host) call(ctx context.Context, call toolroom.Call) (*toolroom.Result, error) {
+	shown := &toolroom.ExecutionCall{Tool: call.Tool, Arguments: call.Arguments}
+	if len(shown.Arguments) > maxShownArguments {
+		shown.Arguments = nil // the receipt has them
 	}
-	h.calls = append(h.calls, toolroom.ExecutionCall{Tool: tool, Arguments: args})
-	return len(h.calls) - 1
+	e := journal.Entry{Tool: call.Tool, Hash: digest(call.Arguments), Shown: shown}
+	return h.once(ctx, e, func(place int, approval string) *toolroom.Result {
+		call.Approval = approval
+		return h.run(ctx, place, call)
+	})
 }
 
 // maxShownArguments is how many bytes of arguments a result repeats per call.
 const maxShownArguments = 2000
-
-func (h *host) ended(at int, r *toolroom.Result, took time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	c := &h.calls[at]
-	c.Call, c.Tool, c.Status, c.Duration = r.Call, r.Tool, r.Status, took
-	if r.Error != nil {
-		c.Code = r.Error.Code
-	}
-}
 
 // value is what a program gets of a result: its value, or else its text, or
 // else its content with bytes as bytes.
@@ -148,16 +120,17 @@ func (h *host) Chain(ctx context.Context, list []bridge.Value) (bridge.Value, er
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the steps of the chain are not usable: %w", err).
 			WithHint(`run_chain([{"tool": "a:b", "arguments": {}}, {"tool": "c:d", "use_previous": true}])`)
 	}
-	at := make([]int, len(steps))
-	for i, s := range steps {
-		at[i] = h.began(s.Tool, s.Arguments)
-	}
-	started := time.Now()
-	out := h.chain(ctx, toolroom.Call{Surface: "code", MaxOutput: -1}, steps)
-	for i, s := range out.Steps {
-		if s.Result != nil {
-			h.ended(at[i], s.Result, time.Since(started))
+	var broken error
+	out := h.o.Runner.ChainOf(ctx, toolroom.Call{Surface: "code", MaxOutput: -1}, steps, func(ctx context.Context, call toolroom.Call) *toolroom.Result {
+		r, err := h.call(ctx, call)
+		if err != nil {
+			broken = err
+			return journal.Result(nil, err)
 		}
+		return r
+	})
+	if broken != nil {
+		return nil, broken
 	}
 	if out.Error != nil {
 		return nil, out.Error
@@ -168,16 +141,43 @@ func (h *host) Chain(ctx context.Context, list []bridge.Value) (bridge.Value, er
 	return bridge.FromJSON(out.Value)
 }
 
-func (h *host) Search(_ context.Context, query string, limit int) (bridge.Value, error) {
+// ask is for what is no call of a tool: it has no effects, but must be answered
+// in the same way each time.
+func (h *host) ask(ctx context.Context, what, of string, answer func() (bridge.Value, error)) (bridge.Value, error) {
+	r, err := h.once(ctx, journal.Entry{Tool: what, Hash: digest([]byte(of))}, func(int, string) *toolroom.Result {
+		v, err := answer()
+		if err != nil {
+			return journal.Result(nil, err)
+		}
+		return journal.Result(bridge.ToJSON(v))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.Error != nil {
+		return nil, r.Error
+	}
+	return bridge.FromJSON(r.Value)
+}
+
+func (h *host) Search(ctx context.Context, query string, limit int) (bridge.Value, error) {
+	return h.ask(ctx, "search_tools", fmt.Sprint(limit, " ", query), func() (bridge.Value, error) { return h.search(query, limit), nil })
+}
+
+func (h *host) search(query string, limit int) bridge.Value {
 	found := h.o.Catalog.Search(query, catalog.SearchOptions{Limit: limit, Visible: h.o.Runner.Visible(h.request.Identity), Form: catalog.FormCode})
 	list := []bridge.Value{}
 	for _, hit := range found.Hits {
 		list = append(list, bridge.Map{{Key: "id", Value: hit.ID}, {Key: "summary", Value: hit.Text}, {Key: "call", Value: hit.Call}})
 	}
-	return list, nil
+	return list
 }
 
 func (h *host) Describe(ctx context.Context, tool, level string) (bridge.Value, error) {
+	return h.ask(ctx, "describe_tool", level+" "+tool, func() (bridge.Value, error) { return h.describe(ctx, tool, level) })
+}
+
+func (h *host) describe(ctx context.Context, tool, level string) (bridge.Value, error) {
 	e, err := h.o.Catalog.Resolve(tool, h.o.Runner.Visible(h.request.Identity))
 	if err != nil {
 		return nil, err
@@ -197,8 +197,18 @@ func (h *host) Put(ctx context.Context, name, mediaType string, data []byte) (br
 	if name == "" {
 		name = "artifact"
 	}
-	a, err := h.o.Artifacts.Put(ctx, h.request.Identity.Key(), artifact.File, name, mediaType, strings.NewReader(string(data)))
+	r, err := h.once(ctx, journal.Entry{Tool: "artifacts.put", Hash: digest([]byte(name + "\x00" + mediaType + "\x00" + string(data)))}, func(int, string) *toolroom.Result {
+		a, err := h.o.Artifacts.Put(ctx, h.request.Identity.Key(), artifact.File, name, mediaType, bytes.NewReader(data))
+		if err != nil {
+			return journal.Result(nil, err)
+		}
+		return journal.Result(json.Marshal(a))
+	})
 	if err != nil {
+		return bridge.Handle{}, err
+	}
+	var a toolroom.Artifact
+	if err := r.Decode(&a); err != nil {
 		return bridge.Handle{}, err
 	}
 	return bridge.Handle{ID: a.Handle, MediaType: a.MIMEType, Size: a.Size}, nil
@@ -228,7 +238,9 @@ func (h *host) Print(stream, text string) {
 	if stream == "stderr" {
 		out = &h.stderr
 	}
-	out.write(text)
+	if text = out.write(text); text == "" {
+		return // it was told before the program began anew
+	}
 	chunk, err := json.Marshal(map[string]string{"stream": stream, "text": text})
 	if err == nil {
 		h.request.Emit(toolroom.Event{Kind: toolroom.EventChunk, Chunk: chunk})
@@ -236,6 +248,9 @@ func (h *host) Print(stream, text string) {
 }
 
 func (h *host) Progress(done, total float64, message string) {
+	if h.journal.Left() {
+		return // it was told before the program began anew
+	}
 	h.request.Emit(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: done, Total: total, Message: message}})
 }
 
@@ -244,6 +259,9 @@ func (h *host) Log(level, message string, fields bridge.Map) {
 	case "debug", "info", "warning", "error":
 	default:
 		level = "info"
+	}
+	if h.journal.Left() {
+		return
 	}
 	entry := &toolroom.Log{Level: level, Message: message}
 	if len(fields) > 0 {
@@ -256,12 +274,21 @@ func (h *host) Log(level, message string, fields bridge.Map) {
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
+	told int // how many bytes of it have been told
 }
 
-func (o *output) write(text string) {
+// write adds text and returns what of it has not been told yet.
+func (o *output) write(text string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	from := o.text.Len()
 	o.text.WriteString(text)
+	if o.text.Len() <= o.told {
+		return ""
+	}
+	text = text[max(o.told-from, 0):]
+	o.told = o.text.Len()
+	return text
 }
 
 func (o *output) reset() {

@@ -1,6 +1,7 @@
 package code
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,10 +34,14 @@ func (n need) check(name string, p sandbox.Probe) error {
 	if err := sandbox.Check(name, p, n.spec); err != nil {
 		return err
 	}
-	if policy.Walls(p.Isolation).Holds(n.isolation) {
+	isolation := p.Isolation
+	if n.spec.Runtime != "" {
+		isolation = p.Runtimes[n.spec.Runtime]
+	}
+	if policy.Walls(isolation).Holds(n.isolation) {
 		return nil
 	}
-	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy lets programs run in %s or stronger, and %s runs them in %s", n.isolation, name, p.Isolation)
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy lets programs run in %s or stronger, and %s runs them in %s", n.isolation, name, cmp.Or(isolation, "none that it knows"))
 	return e.WithHint("choose another runtime (toolroom doctor shows what each has), or see which rule asks for it: toolroom policy explain %s", Tool)
 }
 

@@ -19,7 +19,10 @@ func (w walls) Name() string        { return w.name }
 func (w walls) Languages() []string { return []string{"python"} }
 func (w walls) Close() error        { return nil }
 func (w walls) Probe(context.Context) sandbox.Probe {
-	return sandbox.Probe{State: sandbox.Available, Isolation: w.isolation}
+	return sandbox.Probe{
+		State: sandbox.Available, Isolation: w.isolation,
+		Runtimes: map[string]string{"weak": "docker(runc)", "strong": "docker+gvisor(runsc)"},
+	}
 }
 
 func (w walls) Run(context.Context, engine.Job, bridge.Host) (*engine.Result, error) {
@@ -46,8 +49,12 @@ func TestAnEngineThatIsWeakerThanPolicyAsksIsPassedOver(t *testing.T) {
 		{"host", policy.IsolationProcess, "host runs them in none"},
 		{"process", policy.IsolationGVisor, "process runs them in ns+net+landlock+seccomp"},
 		{"runsc", policy.IsolationGVisor, "runsc"},
+		{"runsc/weak", policy.IsolationGVisor, "runsc runs them in docker(runc)"},
+		{"runsc/unheard-of", policy.IsolationGVisor, "runsc runs them in none that it knows"},
+		{"process/strong", policy.IsolationGVisor, "process"},
 	} {
-		list, err := s.candidates(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev}, c.least})
+		_, below := splitRuntime(c.runtime)
+		list, err := s.candidates(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev, Runtime: below}, c.least})
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) || toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
 				t.Errorf("%s in %s: %v", c.runtime, c.least, err)

@@ -37,7 +37,7 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	if start.Kind != bridge.Start {
 		return fmt.Errorf("the host sent %s in place of a program: %s", start.Kind, start.Body.Text("reason"))
 	}
-	work, err := os.MkdirTemp(o.Work, "run-")
+	work, err := os.MkdirTemp(o.Work, "r")
 	if err != nil {
 		return fmt.Errorf("make a folder for the program: %w", err)
 	}

@@ -4,6 +4,8 @@
 // toolroom-guest does, and serves one run per process.
 package guest
 
+import "github.com/toolroom/toolroom/sandbox"
+
 // Environment variables by which a driver tells a guest what it must know.
 const (
 	// TokenEnv is the token of its hello, in hex; the guest removes it from its
@@ -14,10 +16,22 @@ const (
 	// RlimitEnv, if not empty, makes the guest limit memory and CPU time of the
 	// program by rlimits, because the driver cannot do better.
 	RlimitEnv = "TOOLROOM_RLIMIT"
-	// SeccompEnv, if it is hardened, makes the guest put that filter on itself
-	// and on all that it starts, where nobody has done so before.
+	// SeccompEnv names the filter (standard, hardened) that the guest puts on
+	// itself and on all that it starts, where nobody has done so before.
 	SeccompEnv = "TOOLROOM_SECCOMP"
 )
+
+// Filter is the setting by which a guest puts the filter of a profile on itself;
+// dev has none.
+func Filter(p sandbox.Profile) []string {
+	switch p {
+	case sandbox.Dev:
+		return nil
+	case sandbox.Hardened:
+		return []string{SeccompEnv + "=hardened"}
+	}
+	return []string{SeccompEnv + "=standard"}
+}
 
 // MainArg makes a larger binary be the guest; toolroom-guest accepts it too.
 const MainArg = "__guest"

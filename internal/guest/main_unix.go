@@ -45,8 +45,12 @@ func Main(args []string) int {
 		return 1
 	}
 	os.Unsetenv(TokenEnv)
-	if os.Getenv(SeccompEnv) == "hardened" {
-		if err := lockdown.Harden(); err != nil {
+	if err := hide(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if filter := os.Getenv(SeccompEnv); filter != "" {
+		if err := lockdown.Harden(lockdown.Filter(filter)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

@@ -36,7 +36,7 @@ func (r *run) serveTools(ctx context.Context) (io.Closer, []string, error) {
 	if err := os.WriteFile(filepath.Join(bin, "tool"), []byte(script), 0o700); err != nil {
 		return nil, nil, err
 	}
-	path := filepath.Join(r.work, ".tool.sock")
+	path := filepath.Join(r.work, ".tool") // short: the path of a socket has 108 bytes (unix(7))
 	listener, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the socket of the command tool: %w", err)

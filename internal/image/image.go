@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
 // Name of the default image in engines.
@@ -58,31 +59,35 @@ var hooks = []string{
 
 var defaultTime = time.Unix(1_700_000_000, 0).UTC()
 
-// Build writes the image to w. An error is a [*toolroom.Error] that says what is
-// missing.
-func Build(ctx context.Context, w io.Writer, o Options) error {
-	return withTree(ctx, o, func(tree string) error {
-		layer, err := os.CreateTemp(filepath.Dir(tree), "layer-*.tar")
-		if err != nil {
-			return err
-		}
-		defer layer.Close()
-		if err := writeLayer(layer, tree, o); err != nil {
-			return err
-		}
-		return writeArchive(w, layer, o)
-	})
+// Tree is the unpacked packages, of which any number of images and roots are
+// made.
+type Tree struct {
+	file string // a tar
+	o    Options
+}
+
+// Write writes the image to w, as an archive that engines load.
+func (t *Tree) Write(w io.Writer) error {
+	layer, err := os.CreateTemp(filepath.Dir(t.file), "layer-*.tar")
+	if err != nil {
+		return err
+	}
+	defer layer.Close()
+	if err := writeLayer(layer, t.file, t.o); err != nil {
+		return err
+	}
+	return writeArchive(w, layer, t.o)
 }
 
 // Unpack writes the root file system of the image into folder, which must be
 // empty or not there yet: for gVisor without a daemon, and for microVMs. Files
 // belong to this user, or to root where root does it.
-func Unpack(ctx context.Context, folder string, o Options) error {
-	return withTree(ctx, o, func(tree string) error { return unpackLayer(tree, folder, o) })
-}
+func (t *Tree) Unpack(folder string) error { return unpackLayer(t.file, folder, t.o) }
 
-// withTree has mmdebstrap make the tree, as a tar, and gives it to use.
-func withTree(ctx context.Context, o Options, use func(tree string) error) error {
+// Build has mmdebstrap unpack the packages, and gives them to use, after which
+// they are removed. An error of its own is a [*toolroom.Error] that says what is
+// missing.
+func Build(ctx context.Context, o Options, use func(*Tree) error) error {
 	o = o.withDefaults()
 	program, err := findProgram()
 	if err != nil {
@@ -92,7 +97,7 @@ func withTree(ctx context.Context, o Options, use func(tree string) error) error
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest for the image is missing: %w", err).
 			WithHint("build it with `make build`, which puts toolroom-guest beside toolroom")
 	}
-	work, err := os.MkdirTemp("", "toolroom-image-")
+	work, err := mark.MkdirTemp("", "image")
 	if err != nil {
 		return err
 	}
@@ -126,7 +131,7 @@ func withTree(ctx context.Context, o Options, use func(tree string) error) error
 		return toolroom.Errorf(toolroom.CodeExecutionFailed, "mmdebstrap: %w: %s", err, lastLines(said.String())).
 			WithHint("it needs a Debian mirror (--mirror), space in %s, and to be root or to have user namespaces", os.TempDir())
 	}
-	return use(tree)
+	return use(&Tree{tree, o})
 }
 
 func (o Options) withDefaults() Options {

@@ -148,7 +148,7 @@ func TestTheRootIsUnpackedIntoAnEmptyFolderOnly(t *testing.T) {
 
 func TestABuildWithoutMmdebstrapSaysHowToGetIt(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	err := Build(t.Context(), io.Discard, options(t))
+	err := Build(t.Context(), options(t), func(*Tree) error { return nil })
 	var known *toolroom.Error
 	if !errors.As(err, &known) || known.Code != toolroom.CodeUnsupported || known.Hint == "" {
 		t.Errorf("%v", err)

@@ -28,7 +28,7 @@ var order = []struct {
 	{name: "private keys", packages: []string{"internal/keyfile"}},
 	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},
 	{name: "where code runs", packages: []string{"sandbox"}},
-	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/...", "internal/image", "internal/fence"}, peers: true},
+	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest/...", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/...", "internal/image", "internal/fence"}, peers: true},
 	{name: "effects", packages: []string{"internal/effects/..."}, peers: true},
 	{name: "schemas", packages: []string{"internal/schema"}},
 	{name: "contracts", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},

@@ -4,5 +4,5 @@ package lockdown
 
 import "errors"
 
-// Harden refuses: there is no such filter for this system.
-func Harden() error { return errors.New("sandbox: no hardened filter for this system") }
+// Harden refuses: there is no filter for this system.
+func Harden(Filter) error { return errors.New("sandbox: no seccomp filter for this system") }

@@ -48,6 +48,12 @@ type Forked struct {
 // Forked has nothing to tell.
 func (h *Host) Forked() Forked { return Forked{} }
 
+// Leftovers are none.
+func Leftovers() []Leftover { return nil }
+
+// Remove has nothing to remove.
+func (Leftover) Remove() error { return nil }
+
 // Sweep has nothing to remove.
 func Sweep() int { return 0 }
 

@@ -283,3 +283,9 @@ func (e *LimitError) Error() string {
 	}
 	return "sandbox: limits that cannot be held here: " + strings.Join(parts, ", ") + "; leave them out, ask for best effort, or give the server a cgroup of its own"
 }
+
+// Leftover is a cgroup or a folder of a sandbox whose Toolroom no longer runs.
+type Leftover struct {
+	Path   string
+	Cgroup bool
+}

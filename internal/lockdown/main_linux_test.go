@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
 )
 
 // The test binary plays all parts: it is the server that starts sandboxes, as
@@ -28,7 +30,7 @@ const (
 	forbidRole = "__forbid" // a server where user namespaces are forbidden
 	maskRole   = "__mask"   // a server whose /proc is partly hidden, as in a container
 	guestRole  = "__guest"
-	suidRole   = "__suid"
+	suidRole   = escape.SetUIDArg
 )
 
 // exe is a copy of the test binary that everyone can reach, suid another that

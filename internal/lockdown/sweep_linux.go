@@ -3,6 +3,7 @@
 package lockdown
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -14,20 +15,40 @@ import (
 // sandboxes have ended with it.
 func Sweep() int {
 	swept := 0
-	found, _ := findCgroups() // those that are there are those that can hold something
-	(&group{folders: found}).each(func(dir string) {
-		for _, left := range leftOver(dir) {
-			killCgroup(left)
-			removeCgroup(left)
-			swept++
-		}
-	})
-	for _, left := range leftOver(os.TempDir()) {
-		if os.RemoveAll(left) == nil {
+	for _, left := range Leftovers() {
+		if left.Remove() == nil {
 			swept++
 		}
 	}
 	return swept
+}
+
+// Leftovers are what [Sweep] would remove.
+func Leftovers() []Leftover {
+	var all []Leftover
+	found, _ := findCgroups() // those that are there are those that can hold something
+	(&group{folders: found}).each(func(dir string) {
+		for _, path := range leftOver(dir) {
+			all = append(all, Leftover{Path: path, Cgroup: true})
+		}
+	})
+	for _, path := range leftOver(os.TempDir()) {
+		all = append(all, Leftover{Path: path})
+	}
+	return all
+}
+
+// Remove removes it, and ends the processes that are in it.
+func (l Leftover) Remove() error {
+	if !l.Cgroup {
+		return os.RemoveAll(l.Path)
+	}
+	killCgroup(l.Path)
+	removeCgroup(l.Path)
+	if _, err := os.Stat(l.Path); err == nil {
+		return fmt.Errorf("the cgroup %s is still in use", l.Path)
+	}
+	return nil
 }
 
 // leftOver are the folders in dir whose owner has ended.

@@ -164,7 +164,7 @@ func TestTheStrongestWallCounts(t *testing.T) {
 	for text, want := range map[string]Isolation{
 		"": IsolationNone, "none": IsolationNone, "paper+cgroup": IsolationNone, "seccomp": IsolationProcess, "landlock+seccomp": IsolationProcess,
 		"ns+net+landlock+seccomp": IsolationContainer, "wasm": IsolationContainer, "docker(runc)": IsolationContainer, "docker(runc)+seccomp": IsolationContainer,
-		"gvisor(systrap)": IsolationGVisor, "kata": IsolationVM, "ns+firecracker": IsolationVM,
+		"gvisor(systrap)+seccomp": IsolationGVisor, "docker+gvisor(runsc)+seccomp": IsolationGVisor, "docker(runsc)": IsolationContainer, "containerd+kata+seccomp": IsolationVM, "kata": IsolationVM, "ns+firecracker": IsolationVM,
 	} {
 		got := Walls(text)
 		if !got.Holds(want) || !want.Holds(got) {

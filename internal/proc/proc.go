@@ -97,6 +97,12 @@ func (p *Process) live(started chan<- error) {
 	close(p.done)
 }
 
+// Orphan is a process that a Toolroom process which no longer runs has started.
+type Orphan struct {
+	PID     int
+	Command string
+}
+
 // PID is the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 

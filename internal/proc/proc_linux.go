@@ -64,14 +64,30 @@ func startTime(pid int) string {
 // Sweep ends the processes that a Toolroom process which no longer runs has
 // left behind, and returns how many there were. Only processes of this user
 // can be seen and ended.
-func Sweep() int {
+func Sweep() int { return end(Orphans()) }
+
+// Orphans are the processes that [Sweep] would end.
+func Orphans() []Orphan {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
-	return sweep(environs)
+	return orphans(environs)
 }
 
-// sweep looks at the processes of the given /proc/PID/environ files.
-func sweep(environs []string) int {
-	swept := 0
+// Kill ends the process.
+func (o Orphan) Kill() error { return syscall.Kill(o.PID, syscall.SIGKILL) }
+
+func end(list []Orphan) int {
+	ended := 0
+	for _, o := range list {
+		if o.Kill() == nil {
+			ended++
+		}
+	}
+	return ended
+}
+
+// orphans looks at the processes of the given /proc/PID/environ files.
+func orphans(environs []string) []Orphan {
+	var list []Orphan
 	for _, path := range environs {
 		environ, err := os.ReadFile(path)
 		if err != nil {
@@ -82,12 +98,15 @@ func sweep(environs []string) int {
 		if _, _, ours := readOwner(owner); !ours || Alive(owner) {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err == nil && pid != os.Getpid() && syscall.Kill(pid, syscall.SIGKILL) == nil {
-			swept++
+		folder := filepath.Dir(path)
+		pid, err := strconv.Atoi(filepath.Base(folder))
+		if err != nil || pid == os.Getpid() {
+			continue
 		}
+		command, _ := os.ReadFile(filepath.Join(folder, "comm")) // for people
+		list = append(list, Orphan{PID: pid, Command: strings.TrimSpace(string(command))})
 	}
-	return swept
+	return list
 }
 
 func lookup(environ []byte, name string) (string, bool) {

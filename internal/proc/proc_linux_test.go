@@ -273,7 +273,7 @@ func TestSweepEndsWhatADeadOwnerLeftAndNothingElse(t *testing.T) {
 	for _, cmd := range append(slices.Collect(maps.Values(others)), orphan) {
 		environs = append(environs, fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))
 	}
-	sweep(environs)
+	end(orphans(environs))
 
 	err := orphan.Wait()
 	var exit *exec.ExitError
@@ -285,7 +285,7 @@ func TestSweepEndsWhatADeadOwnerLeftAndNothingElse(t *testing.T) {
 			t.Errorf("the process %s was ended", what)
 		}
 	}
-	if n := sweep(environs); n != 0 {
+	if n := end(orphans(environs)); n != 0 {
 		t.Errorf("a second sweep found %d", n)
 	}
 }

@@ -34,3 +34,9 @@ func Sweep() int { return 0 }
 
 // Memory is not known on this system.
 func (p *Process) Memory() int64 { return 0 }
+
+// Orphans are not looked for here.
+func Orphans() []Orphan { return nil }
+
+// Kill has nothing to end: there are no orphans here.
+func (o Orphan) Kill() error { return nil }

@@ -94,7 +94,7 @@ func (w *Worker) Adopt(ctx context.Context, call toolroom.Call, answers []string
 	a.leave = append(a.leave, w.cancelled(job.ID, func() { end(context.Canceled) }), func() { left() }, w.adopted.Done)
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.stop = stop
-	a.heart.Go(func() { w.beat(beating, end, job) })
+	a.heart.Go(func() { w.runner.beat(beating, job, w.o.Lease, end) })
 	return a, nil
 }
 

@@ -20,6 +20,10 @@ func (p *pass) approve() error {
 	if p.Desk == nil {
 		return toolroom.Errorf(toolroom.CodeApprovalRequired, "%s needs a person's approval (%s%s), and nobody can be asked here", p.tool, p.decision.Rule, p.because())
 	}
+	if p.call.Approval != "" && p.resumes() {
+		p.approval = p.call.Approval // it served when this call began
+		return nil
+	}
 	question, err := p.question()
 	if err != nil {
 		return err
@@ -111,10 +115,23 @@ func (p *pass) waitForPerson(asked *approval.Approval) (*approval.Approval, erro
 	defer func() { p.result.Usage.Wait += p.Now().Sub(began) }()
 	// The calls that this one is made from do not pay for it either.
 	defer patience.Hold(p.ctx)()
-	ctx, cancel := context.WithTimeout(p.ctx, p.Limits.ApprovalWait)
+	most := p.Limits.ApprovalWait
+	if p.waiting.Began != nil {
+		var err error
+		if most, err = p.waiting.Began(asked); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, most)
 	defer cancel()
 	answered, err := p.Desk.Wait(ctx, asked.ID)
+	parked := errors.Is(context.Cause(p.ctx), ErrParked)
+	if p.waiting.Ended != nil && !parked && (p.ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
+		p.waiting.Ended(answered)
+	}
 	switch {
+	case parked:
+		return nil, approvalRequired(p.tool, asked)
 	case p.ctx.Err() != nil:
 		// Nobody is left whom an answer would serve.
 		if err := p.Desk.Abandon(context.WithoutCancel(p.ctx), asked.ID); err != nil {

@@ -62,8 +62,13 @@ const retryPause = 100 * time.Millisecond
 // first failure, with the results so far. An empty chain is ok and has no
 // value. Mistakes in expressions are found before anything runs.
 func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *ChainResult {
+	return r.ChainOf(ctx, as, steps, r.Run)
+}
+
+// ChainOf is Chain with another way to make a call, which itself comes to Run.
+func (r *Runner) ChainOf(ctx context.Context, as toolroom.Call, steps []Step, run func(context.Context, toolroom.Call) *toolroom.Result) *ChainResult {
 	ctx = WithReach(ctx)
-	return ChainThrough(as, steps, func(call toolroom.Call, retries int) *toolroom.Result { return r.try(ctx, call, retries) })
+	return ChainThrough(as, steps, func(call toolroom.Call, retries int) *toolroom.Result { return try(ctx, call, retries, run) })
 }
 
 // ChainThrough is [Runner.Chain] where do makes the calls, each with the
@@ -92,11 +97,11 @@ func ChainThrough(as toolroom.Call, steps []Step, do func(call toolroom.Call, re
 
 	env := chainEnv{Steps: make([]any, 0, len(steps))}
 	for i, step := range steps {
-		run, err := programs[i].condition(env)
+		due, err := programs[i].condition(env)
 		if err != nil {
 			return fail(i, err)
 		}
-		if !run {
+		if !due {
 			out.Steps = append(out.Steps, StepResult{Tool: step.Tool, Skipped: true})
 			env.Steps = append(env.Steps, nil)
 			continue
@@ -125,10 +130,10 @@ func ChainThrough(as toolroom.Call, steps []Step, do func(call toolroom.Call, re
 	return out
 }
 
-func (r *Runner) try(ctx context.Context, call toolroom.Call, retries int) *toolroom.Result {
+func try(ctx context.Context, call toolroom.Call, retries int, run func(context.Context, toolroom.Call) *toolroom.Result) *toolroom.Result {
 	pause := retryPause
 	for {
-		result := r.Run(ctx, call)
+		result := run(ctx, call)
 		if result.Error == nil || retries <= 0 || result.Status == toolroom.StatusDenied || ctx.Err() != nil {
 			return result
 		}

@@ -22,10 +22,13 @@ func (p *pass) end(err error) *toolroom.Result {
 	}
 	p.spread()
 	r.Call, r.Tool = p.call.ID, p.tool
+	parked := p.parked()
 	if p.keyed {
-		p.settleKey()
+		p.settleKey(parked)
 	}
-	p.record()
+	if !parked { // else it has not ended
+		p.record()
+	}
 
 	kind := toolroom.EventDone
 	if r.Error != nil {

@@ -38,7 +38,7 @@ func (r *Runner) SubmitAsking(ctx context.Context, call toolroom.Call, answers [
 // whether there was one.
 func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 	job, err := r.Jobs.Job(ctx, id)
-	if err != nil || job.State != JobQueued {
+	if err != nil || job.State != JobQueued && job.State != JobWaiting {
 		return false, err
 	}
 	why := toolroom.Errorf(toolroom.CodeCancelled, "the call was cancelled before it began")
@@ -48,6 +48,11 @@ func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 	cancelled, err := r.Jobs.WithdrawJob(ctx, id, result, r.Now())
 	if cancelled {
 		r.begin(ctx, job.Call).end(why) // its receipt and its last event
+		for _, question := range job.Approvals {
+			if err := r.Desk.Abandon(ctx, question); err != nil {
+				r.Log.Warn("the question of a cancelled call stays open", "approval", question, "error", err)
+			}
+		}
 	}
 	return cancelled, err
 }
@@ -56,7 +61,7 @@ func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
 type WorkerOptions struct {
 	// Parallel is how many jobs run at once (10).
 	Parallel int
-	// Lease is how long a claim lasts without a sign of life (30 s).
+	// Lease is how long a claim lasts without a sign of life (10 s).
 	Lease time.Duration
 	// Poll is how often the store is asked for work of other processes (500 ms).
 	Poll time.Duration
@@ -80,7 +85,7 @@ type Worker struct {
 // NewWorker makes a worker for r's jobs.
 func NewWorker(r *Runner, o WorkerOptions) *Worker {
 	set(&o.Parallel, DefaultParallel)
-	set(&o.Lease, 30*time.Second)
+	set(&o.Lease, 10*time.Second)
 	set(&o.Poll, 500*time.Millisecond)
 	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), cancels: map[string]context.CancelFunc{}, questions: make(chan struct{})}
 }
@@ -142,8 +147,9 @@ func (w *Worker) Run(ctx context.Context) {
 	}
 }
 
-// do runs one job under its lease and stores its one result.
-func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
+// do runs one job under its lease, and stores its one result unless it goes on
+// later.
+func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroom.Result {
 	runCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	cancel := func() { end(context.Canceled) }
 	defer cancel()
@@ -154,31 +160,43 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) {
 	defer w.cancelled(job.ID, cancel)()
 
 	var heart sync.WaitGroup
-	heart.Go(func() { w.beat(runCtx, end, job) })
+	heart.Go(func() { w.runner.beat(runCtx, job, w.o.Lease, end) })
 	call := job.Call
 	if call.IdempotencyKey == "" {
 		// The key decides what a second process may do with a job whose first
 		// one died: see claimKey.
 		call.IdempotencyKey = "job:" + job.ID
 	}
-	result := w.runner.Run(resuming(w.asking(runCtx, job, slots), job), call)
+	kept := &Kept{runner: w.runner, job: job, hold: min(parkAfter, w.runner.Limits.ApprovalWait)}
+	asking := resuming(w.asking(runCtx, job, slots), job)
+	result := w.runner.Run(context.WithValue(asking, keptKey{}, kept), call)
 	cancel()
 	heart.Wait()
+	if kept.isParked() || ctx.Err() != nil && kept.isActive() {
+		w.release(ctx, job)
+		return result
+	}
 	w.finish(ctx, job, result)
+	return result
 }
 
 // finish stores the result of a job, or leaves the job to another process where
 // this one ends, which closes ended.
 func (w *Worker) finish(ended context.Context, job *Job, result *toolroom.Result) {
-	ctx := context.WithoutCancel(ended)
 	if ended.Err() != nil && (mayRunAgain(result) || job.Resume != nil && result.Error != nil) {
-		// Another process takes the job over, at once if it can be told.
-		_ = w.runner.Jobs.ExtendJob(ctx, job.ID, job.Fence, w.runner.Now(), true)
+		w.release(ended, job)
 		return
 	}
-	if err := w.runner.Jobs.FinishJob(ctx, job.ID, job.Fence, result, w.runner.Now()); err != nil {
+	err := w.runner.Jobs.FinishJob(context.WithoutCancel(ended), job.ID, job.Fence, result, w.runner.Now())
+	if err != nil {
 		w.runner.Log.Error("the result of a job was not stored", "job", job.ID, "error", err)
 	}
+}
+
+// release gives up a job that waits for a person, or whose process ends: another
+// process takes it over, at once if it can be told.
+func (w *Worker) release(ctx context.Context, job *Job) {
+	_ = w.runner.Jobs.ExtendJob(context.WithoutCancel(ctx), job.ID, job.Fence, w.runner.Now(), true)
 }
 
 // cancelled makes cancel end a job that is asked to, until the job leaves.
@@ -218,8 +236,8 @@ func leaving(job *Job) error {
 
 // beat keeps the lease alive, and ends the run when it has been lost or when
 // another process was asked to end it.
-func (w *Worker) beat(ctx context.Context, end context.CancelCauseFunc, job *Job) {
-	tick := time.NewTicker(w.o.Lease / 3)
+func (r *Runner) beat(ctx context.Context, job *Job, lease time.Duration, end context.CancelCauseFunc) {
+	tick := time.NewTicker(lease / 3)
 	defer tick.Stop()
 	for {
 		select {
@@ -227,13 +245,12 @@ func (w *Worker) beat(ctx context.Context, end context.CancelCauseFunc, job *Job
 			return
 		case <-tick.C:
 		}
-		now := w.runner.Now()
-		err := w.runner.Jobs.ExtendJob(ctx, job.ID, job.Fence, now.Add(w.o.Lease), true)
+		err := r.Jobs.ExtendJob(ctx, job.ID, job.Fence, r.Now().Add(lease), true)
 		if errors.Is(err, &toolroom.Error{Code: toolroom.CodeConflict}) {
 			end(leaving(job))
 			return
 		}
-		if now, err := w.runner.Jobs.Job(ctx, job.ID); err == nil && now.Cancelled {
+		if now, err := r.Jobs.Job(ctx, job.ID); err == nil && now.Cancelled {
 			end(context.Canceled)
 			return
 		}

@@ -1,12 +1,14 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
 )
 
 // keyPoll is how often a repeat looks whether another process has finished the
@@ -68,6 +70,13 @@ func (p *pass) claimKey() error {
 // awaitHolder waits until the call that holds the key may have ended, or frees
 // the key of one that died.
 func (p *pass) awaitHolder(held KeyRecord) error {
+	if held.Call == p.call.ID && p.resumes() { // this call itself, before it was cut off
+		return p.Keys.ReleaseKey(p.ctx, held.Identity, held.Key, held.Call)
+	}
+	if waits, err := p.waits(held.Call); waits || err != nil {
+		return cmp.Or(err, error(toolroom.Errorf(toolroom.CodeApprovalRequired, "call %s, the first with this idempotency key, is waiting for approval by a person", held.Call).
+			WithHint("answer it: toolroom approve; then see: toolroom runs wait %s", held.Call)))
+	}
 	if held.Owner == p.Owner {
 		if done := p.flights.landing(held.Call); done != nil {
 			select {
@@ -94,8 +103,12 @@ func (p *pass) awaitHolder(held KeyRecord) error {
 
 // settleKey records the result for repeats, or frees the key when a repeat may
 // run: the tool never acted, or was cut off and may be repeated.
-func (p *pass) settleKey() {
+// The key of a parked call stays taken: see awaitHolder.
+func (p *pass) settleKey(parked bool) {
 	defer p.flights.leave(p.call.ID)
+	if parked {
+		return
+	}
 	ctx := context.WithoutCancel(p.ctx)
 	identity := p.call.Identity.Key()
 	var err error
@@ -110,6 +123,24 @@ func (p *pass) settleKey() {
 	if err != nil {
 		p.Log.Error("an idempotency key was not settled", "call", p.call.ID, "error", err)
 	}
+}
+
+// resumes reports whether the source can go on with this call.
+func (p *pass) resumes() bool {
+	resumer, ok := source.As[source.Resumer](p.entry.Source)
+	return ok && p.parent == nil && resumer.Resumes(p.ctx, p.call.ID)
+}
+
+// waits reports whether a call is parked until a person has answered.
+func (p *pass) waits(call string) (bool, error) {
+	if p.Jobs == nil {
+		return false, nil
+	}
+	job, err := p.Jobs.Job(p.ctx, call)
+	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
+		return false, nil
+	}
+	return err == nil && job.State == JobWaiting, err
 }
 
 // flights are the keyed calls that run in this process.

@@ -59,6 +59,8 @@ type pass struct {
 	costly  bool // it would spend more than passes without a word
 	// children counts the calls made from inside the tool.
 	children atomic.Int64
+	waiting  Waiting
+	kept     atomic.Pointer[Kept] // set once the call is to outlive this process
 	// ended makes events of a tool that outlives its call go nowhere.
 	ended atomic.Bool
 	// replayed is the recorded result of an earlier call with the same key.

@@ -50,6 +50,8 @@ type JobState string
 const (
 	JobQueued  JobState = "queued"
 	JobRunning JobState = "running"
+	// JobWaiting is a call that goes on when a person has answered.
+	JobWaiting JobState = "waiting"
 	JobDone    JobState = "done"
 )
 
@@ -67,6 +69,8 @@ type Job struct {
 	Result  *toolroom.Result `json:"result,omitempty"`
 	// Answers are the methods of questions that the submitting client answers.
 	Answers []string `json:"answers,omitempty"`
+	// Approvals are those that a waiting job waits for.
+	Approvals []string `json:"approvals,omitempty"`
 	// Cancelled says that the job was asked to end.
 	Cancelled bool `json:"cancelled,omitempty"`
 	// Resume is the state of a call that its source goes on with by itself (see
@@ -88,9 +92,20 @@ type JobStore interface {
 	CreateJob(ctx context.Context, j *Job) error
 	// Job is one by id, or an error with code not_found.
 	Job(ctx context.Context, id string) (*Job, error)
-	// ClaimJob leases the oldest job that is queued, or running with a lease
-	// that ended before now, until the given time; nil when there is none.
+	// ListJobs lists those of one owner (see [toolroom.Identity.Key]; empty is
+	// everybody), newest first, at most limit.
+	ListJobs(ctx context.Context, owner string, limit int) ([]*Job, error)
+	// ClaimJob leases the oldest job that may be run until the given time; nil
+	// when there is none. A job may be run that is queued; or running with a lease
+	// that ended before now; or waiting with such a lease, when one of its
+	// approvals is pending no longer.
 	ClaimJob(ctx context.Context, now, until time.Time) (*Job, error)
+	// TakeJob is ClaimJob for one job: nil when it may not be run now. An unknown
+	// id is not_found.
+	TakeJob(ctx context.Context, id string, now, until time.Time) (*Job, error)
+	// WaitJob makes a running job wait for approvals, or a waiting one run again
+	// when there are none. A stale fence is a conflict.
+	WaitJob(ctx context.Context, id string, fence int64, approvals []string) error
 	// ExtendJob prolongs a lease and records started. A stale fence is an error
 	// with code conflict: the job belongs to another process now. So is a job
 	// that is done; an unknown id is not_found.
@@ -98,9 +113,9 @@ type JobStore interface {
 	// FinishJob stores the one final result, with what its source sent. A stale fence or a second result
 	// is a conflict, an unknown id not_found.
 	FinishJob(ctx context.Context, id string, fence int64, result *toolroom.Result, now time.Time) error
-	// WithdrawJob stores the result of a job that no process has claimed yet, and
-	// reports whether there was one: a job that runs or is done is false, an
-	// unknown id not_found.
+	// WithdrawJob stores the result of a job that no process has: one that is
+	// queued, or waiting with a lease that ended before now. It reports whether
+	// there was one: a job that runs or is done is false, an unknown id not_found.
 	WithdrawJob(ctx context.Context, id string, result *toolroom.Result, now time.Time) (bool, error)
 	// SweepJobs removes those that were done before a time; n is how many.
 	SweepJobs(ctx context.Context, before time.Time) (n int64, err error)

@@ -182,8 +182,5 @@ func (r *Runner) Visible(who toolroom.Identity) func(*catalog.Entry) bool {
 // A call made with the ctx that a tool was given is a child of that tool's
 // call: it has its identity, deadline, budget and trace.
 func (r *Runner) Run(ctx context.Context, call toolroom.Call) *toolroom.Result {
-	p := r.begin(ctx, call)
-	p.emit(toolroom.Event{Kind: toolroom.EventCalled})
-	err := p.through()
-	return p.end(err)
+	return r.pass(ctx, call, Waiting{})
 }

@@ -51,6 +51,7 @@ func (p *pass) run() error {
 			Meta:           p.call.Meta,
 			Emit:           p.emit,
 			Ask:            asker,
+			Again:          p.isJob(),
 		},
 	}
 	if p.parent == nil {

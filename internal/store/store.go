@@ -5,6 +5,7 @@ package store
 import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
@@ -26,6 +27,7 @@ type Store interface {
 	policy.Elevations
 	pin.Store
 	taint.Store
+	journal.Store
 	spending.Store
 
 	// Close ends the use of the store. Closing again does nothing.

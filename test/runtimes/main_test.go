@@ -6,6 +6,8 @@ package runtimes
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -17,12 +19,22 @@ import (
 
 	"github.com/toolroom/toolroom/internal/image"
 	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
 
 // made is what all tests share: the guest, the default image and its root.
 var made struct{ guest, archive, root string }
 
 func TestMain(m *testing.M) {
+	if text := os.Getenv(victimEnv); text != "" {
+		var v victim
+		err := json.Unmarshal([]byte(text), &v)
+		if err == nil {
+			err = v.live()
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	// The suite's secret of the host, which guests must not see; set here, because
 	// drivers are tested side by side.
 	os.Setenv("TOOLROOM_SUITE_CANARY", "the host's secret")
@@ -40,6 +52,13 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+// passes runs the suites of a driver.
+func passes(t *testing.T, o sandboxtest.Options, possible map[string]string) {
+	t.Helper()
+	sandboxtest.Escape(t, o, possible)
+	sandboxtest.Run(t, o)
+}
+
 // build makes what all tests share, as `make build` and `toolroom image build`
 // do.
 func build(folder string) error {
@@ -47,7 +66,7 @@ func build(folder string) error {
 		return err
 	}
 	made.guest = filepath.Join(folder, "toolroom-guest")
-	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", made.guest, "github.com/toolroom/toolroom/cmd/toolroom-guest")
+	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", made.guest, "github.com/toolroom/toolroom/sandbox/sandboxtest/escape/guest")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the guest: %w: %s", err, out)
@@ -59,10 +78,9 @@ func build(folder string) error {
 	}
 	defer file.Close()
 	o := image.Options{Guest: made.guest, Log: os.Stderr}
-	if err := image.Build(context.Background(), file, o); err != nil {
-		return err
-	}
-	return image.Unpack(context.Background(), made.root, o)
+	return image.Build(context.Background(), o, func(tree *image.Tree) error {
+		return errors.Join(tree.Write(file), tree.Unpack(made.root))
+	})
 }
 
 // program is the path of a program of an engine, or the end of the test: a

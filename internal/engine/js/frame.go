@@ -58,7 +58,8 @@ func (m message) start() (quickjs.Frame, past) {
 		return m.frame(value, err), past{}
 	}
 	state, _ := body.Get("state").([]byte)
-	before := past{session: body.Text("session"), state: state}
+	seed, _ := body.Get("seed").([]byte)
+	before := past{session: body.Text("session"), state: state, seed: seed}
 	return m.frame(slices.DeleteFunc(body, func(m bridge.Member) bool { return !read[m.Key] }), nil), before
 }
 

@@ -94,7 +94,7 @@ func (s *server) run(ctx context.Context, j job) error {
 	if j.past.session != "" {
 		return s.runSession(ctx, isolate, j)
 	}
-	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) }})
+	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) }, Seed: j.past.seed})
 	if end == quickjs.Finished {
 		return nil
 	}

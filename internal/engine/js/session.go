@@ -24,6 +24,7 @@ const (
 type past struct {
 	session string // empty means that nothing is to be kept
 	state   []byte
+	seed    []byte // of its random numbers; empty draws them from the system
 }
 
 // maxVariables is how many names of variables a state tells.
@@ -59,7 +60,7 @@ func (s *server) runSession(ctx context.Context, isolate *quickjs.Isolate, j job
 		last = &bridge.Frame{Kind: kind, Token: j.token, Body: fields}
 		return true, nil
 	}
-	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: send, Keep: true})
+	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: send, Keep: true, Seed: j.past.seed})
 	if end != quickjs.Finished || last == nil {
 		return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: describe(end, err)})
 	}

@@ -2,7 +2,9 @@ package monty
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
+	mathrand "math/rand/v2"
 	"strings"
 	"time"
 
@@ -129,10 +131,22 @@ func (r *run) system(e protocol.Event) (protocol.Request, error) {
 		return protocol.ResumeCall(e.Call, protocol.Answer{Later: true}), nil
 	case e.System == protocol.Urandom && e.Size <= maxRandom:
 		b := make([]byte, e.Size)
-		_, _ = rand.Read(b) // never fails, says its documentation
+		r.random(b)
 		return protocol.ResumeCall(e.Call, protocol.Answer{Value: b}), nil
 	}
 	return protocol.RefuseSystem(e.Call), nil
+}
+
+// random fills b with random bytes: those of the run's seed, if it has one.
+func (r *run) random(b []byte) {
+	if len(r.p.Seed) == 0 {
+		_, _ = rand.Read(b) // never fails, says its documentation
+		return
+	}
+	if r.seeded == nil {
+		r.seeded = mathrand.NewChaCha8(sha256.Sum256(r.p.Seed))
+	}
+	_, _ = r.seeded.Read(b) // neither does this
 }
 
 // question finds what a call means. A nil question is answered at once, by now.

@@ -2,10 +2,12 @@ package monty
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
@@ -27,6 +29,7 @@ type run struct {
 	asked   int
 	bytes   int64
 	printed int64
+	seeded  *rand.ChaCha8 // once random bytes of the run's seed were drawn
 
 	futures map[uint32]bool // calls whose answers the program does not have
 	settled chan settled
@@ -107,9 +110,14 @@ func (r *run) begin() (list []protocol.Request, answers int, err error) {
 			return nil, 0, err
 		}
 		r.names.restore(before.Names)
-		// The state holds the state of random, which would draw the same again.
-		seed := fmt.Sprintf("import random as toolroom_random\ntoolroom_random.seed(%d)\nNone", rand.Int64())
-		list = append(list, protocol.Load(before.dump), protocol.Feed(seed, nil))
+		list = append(list, protocol.Load(before.dump))
+	}
+	// The state holds the state of random, which would draw the same again.
+	if len(r.p.State) > 0 || len(r.p.Seed) > 0 && strings.Contains(r.p.Source, "random") {
+		number := make([]byte, 8)
+		r.random(number)
+		seed := fmt.Sprintf("import random as toolroom_random\ntoolroom_random.seed(%d)\nNone", binary.NativeEndian.Uint64(number)>>1)
+		list = append(list, protocol.Feed(seed, nil))
 	}
 	inputs := slices.Concat(r.names.roots(), r.p.Inputs)
 	return append(list, protocol.Feed(r.ready.Source, inputs)), len(list), nil

@@ -234,13 +234,22 @@ func encoded(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	return box
 }
 
+// random fills data with random bytes: those of the run's seed, if it has one.
+func (i *Isolate) random(data []byte) {
+	if i.run != nil && i.run.seeded != nil {
+		_, _ = i.run.seeded.Read(data) // never fails, says its documentation
+		return
+	}
+	_, _ = rand.Read(data) // neither does this
+}
+
 func random(ctx context.Context, i *Isolate, _ uint32) uint64 {
 	n := i.status(wordFirst)
 	if n < 0 || n > math.MaxUint16 {
 		return 0
 	}
 	data := make([]byte, n)
-	_, _ = rand.Read(data) // never fails, says its documentation
+	i.random(data)
 	return must(i.give(ctx, data, &i.newBytes))
 }
 
@@ -353,7 +362,7 @@ func randomGet(ctx context.Context, module api.Module, stack []uint64) {
 	if ok && isolateOf(ctx).run == nil {
 		clear(view)
 	} else if ok {
-		_, _ = rand.Read(view) // never fails, says its documentation
+		isolateOf(ctx).random(view)
 	}
 	stack[0] = 0
 }

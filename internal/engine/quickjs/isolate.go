@@ -2,8 +2,10 @@ package quickjs
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
@@ -130,6 +132,8 @@ type Port struct {
 	Send func(Frame) (last bool, err error)
 	// Keep says that the isolate will be saved after the run.
 	Keep bool
+	// Seed is what random numbers come from; empty draws from the system.
+	Seed []byte
 }
 
 // run is one run of an isolate.
@@ -140,7 +144,8 @@ type run struct {
 	deadline  time.Time
 	interrupt End // why the guest was interrupted
 	finished  bool
-	err       error // what a door could not do
+	seeded    *rand.ChaCha8 // nil draws from the system
+	err       error         // what a door could not do
 }
 
 // bootTime is how long a program may take until the prelude has read its
@@ -159,6 +164,9 @@ const bootTime = 10 * time.Second
 func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	now := time.Now()
 	r := &run{ctx: ctx, port: port, started: now, deadline: now.Add(bootTime)}
+	if len(port.Seed) > 0 {
+		r.seeded = rand.NewChaCha8(sha256.Sum256(port.Seed))
+	}
 	i.run = r
 	end, err := i.serve(i.context(ctx), r)
 	if end != Finished {

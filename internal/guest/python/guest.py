@@ -258,6 +258,10 @@ def serve(bridge, prepare=lambda start: None):
     sys.argv = [program.name]
     module.__dict__.update(program.namespace(), __file__=program.name, __toolroom_returned__=Returned)
     exit_code, body = 0, None
+    if start.get("seed") and "random" in start.get("source", ""):
+        import random
+
+        random.seed(bytes(start["seed"]))
     reserve = bytearray(RESERVE)
     try:
         value = program.run(module.__dict__)

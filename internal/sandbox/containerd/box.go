@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"os"
 	"sync"
 	"syscall"
 
@@ -14,7 +15,8 @@ import (
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
 
-	"github.com/toolroom/toolroom/internal/sandbox/tail"
+	"github.com/toolroom/toolroom/internal/sandbox/child"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -26,8 +28,9 @@ type box struct {
 	isolation string
 	held      map[sandbox.Limit]string
 
+	folder string // of the FIFOs
 	io     *cio.DirectIO
-	stderr tail.Tail
+	stderr child.Tail
 	ended  chan struct{}
 	code   int
 
@@ -36,8 +39,12 @@ type box struct {
 
 // run starts the guest, with its streams in FIFOs of ours.
 func (b *box) run(ctx context.Context) error {
+	var err error
+	if b.folder, err = mark.MkdirTemp("", "containerd"); err != nil {
+		return err
+	}
 	task, err := b.container.NewTask(ctx, func(id string) (cio.IO, error) {
-		fifos, err := cio.NewFIFOSetInDir("", id, false)
+		fifos, err := cio.NewFIFOSetInDir(b.folder, id, false)
 		if err != nil {
 			return nil, err
 		}
@@ -84,10 +91,8 @@ func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
 	case <-ctx.Done():
 		return sandbox.Exit{}, context.Cause(ctx)
 	}
-	exit := sandbox.Exit{Code: b.code, Stderr: b.stderr.String()}
-	if b.code > 128 && b.code < 128+65 {
-		exit.Signal = syscall.Signal(b.code - 128).String()
-	}
+	exit := child.Exit(b.code)
+	exit.Stderr = b.stderr.String()
 	return exit, nil
 }
 
@@ -107,6 +112,9 @@ func (b *box) Kill(ctx context.Context) error {
 	if b.io != nil {
 		b.io.Cancel()
 		b.io.Close()
+	}
+	if b.folder != "" {
+		errs = append(errs, os.RemoveAll(b.folder))
 	}
 	if b.container != nil {
 		if err := b.container.Delete(ctx, containerd.WithSnapshotCleanup); ignoreNotFound(err) != nil {

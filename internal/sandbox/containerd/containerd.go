@@ -19,6 +19,7 @@ import (
 	"github.com/containerd/containerd/api/types/runc/options"
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/contrib/seccomp"
+	"github.com/containerd/containerd/v2/core/leases"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 
 	"github.com/toolroom/toolroom"
@@ -52,6 +53,10 @@ const (
 // offered are the runtimes that a run may choose. A name that is not known would
 // be a program of the PATH, which the daemon starts as root.
 var offered = []string{"runc", "runsc"}
+
+// leaseTime is how long the daemon keeps what a start has made when the start
+// is never heard of again.
+const leaseTime = time.Hour
 
 // cleanTimeout bounds the removal of a container whose start failed.
 const cleanTimeout = 10 * time.Second
@@ -98,8 +103,19 @@ func (d *Driver) connect(ctx context.Context) (*containerd.Client, error) {
 	if d.client != nil {
 		return d.client, nil
 	}
-	// The client itself would wait for a socket that is not there.
-	if err := dial(ctx, d.o.Address); err != nil {
+	c, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, _ = d.clean(ctx, c, false) // what cannot be removed now can be later
+	d.client = c
+	return c, nil
+}
+
+// dial connects to the daemon. The client itself would wait for a socket that is
+// not there.
+func (d *Driver) dial(ctx context.Context) (*containerd.Client, error) {
+	if err := knock(ctx, d.o.Address); err != nil {
 		return nil, err
 	}
 	c, err := containerd.New(d.o.Address, containerd.WithDefaultNamespace(d.o.Namespace), containerd.WithTimeout(dialTimeout))
@@ -110,8 +126,6 @@ func (d *Driver) connect(ctx context.Context) (*containerd.Client, error) {
 		c.Close()
 		return nil, err
 	}
-	d.client = c
-	d.sweep(ctx, c)
 	return c, nil
 }
 
@@ -140,7 +154,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the runtime %q under %s", s.Runtime, d.name).
 			WithHint("containerd offers %s; others are set in code.runtimes.containerd.runtime", strings.Join(offered, ", "))
 	}
-	b := &box{driver: d, isolation: d.isolation(s.Runtime), held: held(s.Profile)}
+	b := &box{driver: d, isolation: isolation(s.Runtime, s.Profile), held: held(s.Profile)}
 	defer func() {
 		if err != nil {
 			ending, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
@@ -166,7 +180,7 @@ func (b *box) create(ctx context.Context, c *containerd.Client, s sandbox.Spec) 
 	if err != nil {
 		return err
 	}
-	leased, release, err := c.WithLease(ctx)
+	leased, release, err := c.WithLease(ctx, leases.WithRandomID(), leases.WithExpiration(leaseTime), leases.WithLabels(mark.Labels(s.Run)))
 	if err != nil {
 		return err
 	}
@@ -237,21 +251,4 @@ func (d *Driver) LoadImage(ctx context.Context, archive io.Reader) error {
 		}
 	}
 	return nil
-}
-
-// sweep removes the containers of processes that have died.
-func (d *Driver) sweep(ctx context.Context, c *containerd.Client) {
-	list, err := c.Containers(ctx, fmt.Sprintf("labels.%q", mark.Owner))
-	if err != nil {
-		return // the next driver tries again
-	}
-	for _, container := range list {
-		if labels, err := container.Labels(ctx); err == nil && mark.Abandoned(labels) {
-			b := &box{driver: d, container: container}
-			if task, err := container.Task(ctx, nil); err == nil {
-				_ = b.watch(ctx, task)
-			}
-			_ = b.Kill(ctx)
-		}
-	}
 }

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/image"
+	"github.com/toolroom/toolroom/internal/sandbox/oci"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -29,7 +29,8 @@ const (
 	dialTimeout  = 3 * time.Second
 )
 
-func dial(ctx context.Context, address string) error {
+// knock tells why nobody would open at an address.
+func knock(ctx context.Context, address string) error {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, err := dialer.DialContext(ctx, "unix", address)
 	if err != nil {
@@ -63,7 +64,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: d.isolation(d.o.Runtime), Holds: held(sandbox.Standard)}
+	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), Runtimes: d.runtimes(), Holds: held(sandbox.Standard)}
 	if spec, err := img.Spec(ctx); err == nil {
 		if languages := spec.Config.Labels[image.LanguagesLabel]; languages != "" {
 			p.Languages = strings.Split(languages, ",")
@@ -124,15 +125,30 @@ func held(p sandbox.Profile) map[sandbox.Limit]string {
 	return m
 }
 
-// isolation is how people call a runtime: io.containerd.kata.v2 is kata.
-func (d *Driver) isolation(runtime string) string {
-	switch {
-	case runtime == "":
+// isolation is what stands around a guest: a runtime that is a name is a program
+// of the PATH, the others are shims.
+func isolation(runtime string, p sandbox.Profile) string {
+	switch runtime {
+	case "", runcShim:
 		runtime = "runc"
-	case strings.HasPrefix(runtime, "io.containerd."):
-		runtime = strings.TrimSuffix(strings.TrimPrefix(runtime, "io.containerd."), path.Ext(runtime))
+	case "kata":
+		runtime = KataShim
 	}
-	return "containerd(" + runtime + ")"
+	return oci.Walls("containerd", runtime, runtime, p)
+}
+
+// runtimes are those that a run may choose, with what stands around it there.
+func (d *Driver) runtimes() map[string]string {
+	if d.name == "kata" {
+		return nil
+	}
+	all := map[string]string{}
+	for _, name := range offered {
+		if _, err := exec.LookPath(name); err == nil {
+			all[name] = isolation(name, sandbox.Standard)
+		}
+	}
+	return all
 }
 
 func (d *Driver) imageFix(name string) string {

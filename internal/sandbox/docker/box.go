@@ -5,14 +5,13 @@ import (
 	"errors"
 	"io"
 	"net"
-	"syscall"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
-	"github.com/toolroom/toolroom/internal/sandbox/tail"
+	"github.com/toolroom/toolroom/internal/sandbox/child"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -25,7 +24,7 @@ type box struct {
 
 	conn   net.Conn
 	out    *io.PipeReader
-	stderr tail.Tail
+	stderr child.Tail
 }
 
 // attach connects to the guest's streams, before it starts, so that nothing of
@@ -71,14 +70,11 @@ func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
 	exit := sandbox.Exit{}
 	select {
 	case r := <-wait.Result:
-		exit.Code = int(r.StatusCode)
+		exit = child.Exit(int(r.StatusCode))
 	case err := <-wait.Error:
 		return exit, err
 	}
 	exit.Stderr = b.stderr.String()
-	if exit.Code > 128 && exit.Code < 128+65 {
-		exit.Signal = syscall.Signal(exit.Code - 128).String()
-	}
 	inspected, err := b.engine.ContainerInspect(ctx, b.id, client.ContainerInspectOptions{})
 	if err == nil && inspected.Container.State != nil {
 		exit.OOM = inspected.Container.State.OOMKilled

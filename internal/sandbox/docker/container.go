@@ -2,7 +2,6 @@ package docker
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/sandbox/oci"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -35,7 +35,7 @@ func createOptions(s sandbox.Spec) client.ContainerCreateOptions {
 		Image:      s.Image,
 		Entrypoint: append([]string{guestPath}, s.Args...),
 		Cmd:        []string{},
-		Env:        slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, s.Env),
+		Env:        slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, guest.Filter(s.Profile), s.Env),
 		WorkingDir: workFolder,
 		User:       nobody + ":" + nobody,
 		OpenStdin:  true, StdinOnce: true, // the guest ends when nobody is there any more
@@ -49,6 +49,8 @@ func createOptions(s sandbox.Spec) client.ContainerCreateOptions {
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
+		MaskedPaths:    oci.Masked(),
+		ReadonlyPaths:  oci.Readonly(),
 		LogConfig:      container.LogConfig{Type: "none"}, // the bridge is not for the engine's disk
 		Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: s.Guest, Target: guestPath, ReadOnly: true}},
 		Resources:      resources(s.Limits),
@@ -62,14 +64,11 @@ func createOptions(s sandbox.Spec) client.ContainerCreateOptions {
 	host.Tmpfs = map[string]string{
 		workFolder: fmt.Sprintf("rw,exec,nosuid,nodev,mode=0700,uid=%s,gid=%s,size=%d,nr_inodes=%d", nobody, nobody, disk-host.ShmSize, defaultInodes),
 	}
-	switch s.Profile {
-	case sandbox.Dev:
+	if s.Profile == sandbox.Dev {
 		// Who develops installs packages: root, with what that takes.
 		config.User = "0:0"
 		host.NetworkMode, host.ReadonlyRootfs = "bridge", false
 		host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID"}
-	case sandbox.Hardened:
-		config.Env = append(config.Env, guest.SeccompEnv+"=hardened")
 	}
 	return client.ContainerCreateOptions{Config: config, HostConfig: host}
 }
@@ -89,16 +88,4 @@ func resources(l sandbox.Limits) container.Resources {
 		r.Ulimits = append(r.Ulimits, &container.Ulimit{Name: "cpu", Soft: seconds, Hard: seconds + 1})
 	}
 	return r
-}
-
-// runtimeName is a runtime as people name it: io.containerd.runc.v2 is runc.
-func runtimeName(name string) string {
-	switch base := path.Ext("." + name); name {
-	case "":
-		return "runc"
-	case "io.containerd.runc.v2":
-		return "runc"
-	default:
-		return base[1:]
-	}
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/image"
-	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -89,6 +88,17 @@ func (d *Driver) connect(ctx context.Context) (*engine, error) {
 	if d.engine != nil {
 		return d.engine, nil
 	}
+	e, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, _ = clean(ctx, e, false) // what cannot be removed now can be later
+	d.engine = e
+	return e, nil
+}
+
+// dial connects to the engine and asks what it is.
+func (d *Driver) dial(ctx context.Context) (*engine, error) {
 	options := []client.Opt{client.WithHost(d.o.Host), client.WithUserAgent("toolroom")}
 	if folder := d.o.CertFolder; folder != "" {
 		options = append(options, client.WithTLSClientConfig(
@@ -103,9 +113,7 @@ func (d *Driver) connect(ctx context.Context) (*engine, error) {
 		c.Close()
 		return nil, err
 	}
-	d.engine = &engine{c, factsOf(info.Info)}
-	sweep(ctx, d.engine)
-	return d.engine, nil
+	return &engine{c, factsOf(info.Info)}, nil
 }
 
 // Start creates a container, attaches to it and starts it.
@@ -132,7 +140,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 	if err != nil {
 		return nil, d.explain(s, err)
 	}
-	b := &box{engine: e, id: id, isolation: e.facts.isolation(s.Runtime), held: e.facts.held(s)}
+	b := &box{engine: e, id: id, isolation: e.facts.isolation(s.Runtime, s.Profile), held: e.facts.held(s)}
 	defer func() {
 		if err != nil {
 			ending, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
@@ -172,16 +180,3 @@ func (d *Driver) create(ctx context.Context, e *engine, o client.ContainerCreate
 }
 
 func (d *Driver) pulls(name string) bool { return d.o.Pull == PullMissing && name != image.Name }
-
-// sweep removes the containers of processes that have died.
-func sweep(ctx context.Context, e *engine) {
-	list, err := e.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", mark.Owner)})
-	if err != nil {
-		return // the next driver tries again
-	}
-	for _, c := range list.Items {
-		if mark.Abandoned(c.Labels) {
-			_, _ = e.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		}
-	}
-}

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/image"
+	"github.com/toolroom/toolroom/internal/sandbox/oci"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -25,6 +27,7 @@ type facts struct {
 	version  string
 	runtime  string // its default
 	runtimes []string
+	programs map[string]string // of runtimes: a path, or the name of a shim
 	rootless bool
 	holds    map[sandbox.Limit]string
 	lacks    map[sandbox.Limit]string
@@ -39,7 +42,11 @@ func factsOf(i system.Info) facts {
 			sandbox.LimitDisk:    "size of the tmpfs",
 			sandbox.LimitNetwork: "network none",
 		},
-		lacks: map[sandbox.Limit]string{},
+		lacks:    map[sandbox.Limit]string{},
+		programs: map[string]string{},
+	}
+	for name, r := range i.Runtimes {
+		f.programs[name] = cmp.Or(r.Type, r.Path)
 	}
 	cgroup := "cgroup v" + i.CgroupVersion
 	if i.CgroupVersion == "" {
@@ -63,11 +70,13 @@ func factsOf(i system.Info) facts {
 	return f
 }
 
-func (f facts) isolation(runtime string) string {
-	if runtime == "" {
-		runtime = f.runtime
+func (f facts) isolation(runtime string, p sandbox.Profile) string {
+	runtime = cmp.Or(runtime, f.runtime, "runc")
+	program, known := f.programs[runtime]
+	if !known {
+		program = runtime // a shim may be named without being registered
 	}
-	by := "docker(" + runtimeName(runtime) + ")"
+	by := oci.Walls("docker", runtime, program, p)
 	if f.rootless {
 		by = "rootless+" + by
 	}
@@ -95,7 +104,10 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: e.facts.version, Isolation: e.facts.isolation(d.o.Runtime), Holds: e.facts.holds, Lacks: e.facts.lacks}
+	p := sandbox.Probe{State: sandbox.Available, Version: e.facts.version, Isolation: e.facts.isolation(d.o.Runtime, sandbox.Standard), Holds: e.facts.holds, Lacks: e.facts.lacks, Runtimes: map[string]string{}}
+	for _, r := range e.facts.runtimes {
+		p.Runtimes[r] = e.facts.isolation(r, sandbox.Standard)
+	}
 	if r := d.o.Runtime; r != "" && !slices.Contains(e.facts.runtimes, r) && !strings.Contains(r, ".") {
 		return sandbox.Probe{
 			State: sandbox.Unsupported, Version: p.Version,

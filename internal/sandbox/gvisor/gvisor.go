@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/sandbox/child"
 	"github.com/toolroom/toolroom/internal/sandbox/oci"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -104,7 +105,7 @@ func unavailable(what string, err error) error {
 // start runs a bundle for s, with cgroups where they can be made.
 func (d *Driver) start(s sandbox.Spec) (_ *box, err error) {
 	key := strings.ToLower(rand.Text())
-	b := &box{driver: d, id: idPrefix + key, held: d.held(s.Profile)}
+	b := &box{driver: d, id: idPrefix + key, isolation: d.isolation(s.Profile), held: d.held(s.Profile)}
 	b.folder = filepath.Join(d.o.Work, folderPrefix+proc.Owner()+"-"+key)
 	if err := os.Mkdir(b.folder, 0o711); err != nil {
 		return nil, err
@@ -136,9 +137,9 @@ func (d *Driver) start(s sandbox.Spec) (_ *box, err error) {
 	if s.Profile == sandbox.Dev {
 		b.network = "host"
 	}
-	b.process, err = proc.Start(proc.Spec{
+	b.Child, err = child.Start(proc.Spec{
 		Command: d.program, Args: append(b.flags(), "run", "--bundle", b.folder, b.id),
-		Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: b.folder, Owner: proc.Owner(), Stderr: &b.stderr,
+		Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: b.folder, Owner: proc.Owner(),
 	})
 	return b, err
 }
@@ -164,23 +165,6 @@ const (
 	folderPrefix = "toolroom-gvisor-"
 	idPrefix     = "toolroom-gvisor-"
 )
-
-// sweep removes the bundles, sandboxes and cgroups of processes that have died.
-func (d *Driver) sweep(ctx context.Context) {
-	folders, _ := filepath.Glob(filepath.Join(d.o.Work, folderPrefix+"*"))
-	for _, folder := range folders {
-		name := strings.TrimPrefix(filepath.Base(folder), folderPrefix)
-		end := strings.LastIndexByte(name, '-')
-		if end < 0 || proc.Alive(name[:end]) {
-			continue
-		}
-		id := idPrefix + name[end+1:]
-		_ = exec.CommandContext(ctx, d.program, "--root", filepath.Join(folder, "state"), "delete", "--force", id).Run()
-		if removeCgroups(ctx, id) == nil {
-			os.RemoveAll(folder)
-		}
-	}
-}
 
 // find looks for runsc.
 func (d *Driver) find() (string, error) {

@@ -37,7 +37,7 @@ func (d *Driver) boot(ctx context.Context) error {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: %w", err).
 			WithHint("install it: https://gvisor.dev/docs/user_guide/install, or go install gvisor.dev/gvisor/runsc@go")
 	}
-	d.sweep(ctx)
+	_, _ = d.Clean(ctx, false) // what cannot be removed now can be later
 	var failures []error
 	for _, cgroups := range []bool{true, false} {
 		d.cgroups = cgroups
@@ -103,6 +103,16 @@ func (d *Driver) held(p sandbox.Profile) map[sandbox.Limit]string {
 	return m
 }
 
+// isolation is what stands around a guest, which brings a filter of its own
+// unless it is for development.
+func (d *Driver) isolation(p sandbox.Profile) string {
+	walls := "gvisor(" + d.o.Platform + ")"
+	if p != sandbox.Dev {
+		walls += "+seccomp"
+	}
+	return walls
+}
+
 // Probe boots a sandbox.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err := d.boot(ctx); err != nil {
@@ -117,7 +127,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		return p
 	}
 	p := sandbox.Probe{
-		State: sandbox.Available, Isolation: "gvisor(" + d.o.Platform + ")", Version: d.version(ctx),
+		State: sandbox.Available, Isolation: d.isolation(sandbox.Standard), Version: d.version(ctx),
 		Holds: d.held(sandbox.Standard), Lacks: map[sandbox.Limit]string{},
 	}
 	if !d.cgroups {

@@ -5,19 +5,18 @@ package host
 
 import (
 	"context"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/sandbox/child"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -67,18 +66,18 @@ func (d *Driver) Probe(context.Context) sandbox.Probe {
 
 // Start starts the guest as a child of this process.
 func (d *Driver) Start(_ context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	work, err := os.MkdirTemp(d.Work, "toolroom-run-")
+	work, err := mark.MkdirTemp(d.Work, "h")
 	if err != nil {
 		return nil, unavailable("a folder for the program cannot be made", err)
 	}
-	b := &box{work: work, stderr: &tail{limit: 8 << 10}}
+	b := &box{work: work}
 	env := map[string]string{guest.WorkEnv: work, guest.RlimitEnv: "1"}
 	for _, entry := range s.Env {
 		name, value, _ := strings.Cut(entry, "=")
 		env[name] = value
 	}
-	b.process, err = proc.Start(proc.Spec{
-		Command: s.Guest, Args: s.Args, Env: proc.Environ(d.Environ, env), Dir: work, Owner: d.Owner, Stderr: b.stderr,
+	b.Child, err = child.Start(proc.Spec{
+		Command: s.Guest, Args: s.Args, Env: proc.Environ(d.Environ, env), Dir: work, Owner: d.Owner,
 	})
 	if err != nil {
 		os.RemoveAll(work)
@@ -94,81 +93,26 @@ func unavailable(what string, err error) error {
 
 // box is one program on the host.
 type box struct {
-	process *proc.Process
-	work    string
-	stderr  *tail
-	once    sync.Once
-}
-
-func (b *box) Stream() io.ReadWriteCloser {
-	return stream{b.process.Stdout, b.process.Stdin}
-}
-
-type stream struct {
-	io.Reader
-	io.WriteCloser
-}
-
-func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
-	select {
-	case <-b.process.Done():
-	case <-ctx.Done():
-		return sandbox.Exit{}, context.Cause(ctx)
-	}
-	exit := sandbox.Exit{Stderr: b.stderr.String()}
-	var failed *exec.ExitError
-	if errors.As(b.process.Err(), &failed) {
-		exit.Code = failed.ExitCode()
-		if status, ok := failed.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			exit.Signal = status.Signal().String()
-		}
-	}
-	return exit, nil
+	*child.Child
+	work string
+	once sync.Once
 }
 
 // killGrace is how long the guest may take to end what it started.
 const killGrace = 150 * time.Millisecond
 
 func (b *box) Kill(context.Context) error {
-	b.process.Stop(killGrace)
+	b.Stop(killGrace)
 	var err error
 	b.once.Do(func() { err = os.RemoveAll(b.work) })
 	return err
-}
-
-func (b *box) Usage() sandbox.Usage {
-	select {
-	case <-b.process.Done():
-		cpu, peak := b.process.Usage()
-		return sandbox.Usage{CPU: cpu, PeakMemory: peak}
-	default:
-		return sandbox.Usage{}
-	}
 }
 
 func (b *box) Isolation() string { return "none" }
 
 func (b *box) Held() map[sandbox.Limit]string { return (&Driver{}).Probe(context.Background()).Holds }
 
-// tail keeps the end of what is written to it.
-type tail struct {
-	limit int
-	mu    sync.Mutex
-	text  []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if over := len(t.text) - t.limit; over > 0 {
-		t.text = append(t.text[:0], t.text[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
+// Clean removes the folders of processes that have died.
+func (d *Driver) Clean(_ context.Context, dry bool) ([]sandbox.Leftover, error) {
+	return mark.CleanFolders(d.Work, dry), nil
 }

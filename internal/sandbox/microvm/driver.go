@@ -176,11 +176,8 @@ func (d *Driver) settle(ctx context.Context, m *machine, s sandbox.Spec) error {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + vm.WorkDir, "LANG=C.UTF-8",
 		guest.WorkEnv + "=" + vm.WorkDir,
 	}
-	if s.Profile == sandbox.Hardened {
-		env = append(env, guest.SeccompEnv+"=hardened")
-	}
 	return vm.WriteSettings(m.stream, vm.Settings{
-		Entropy: entropy, Now: time.Now(), Args: s.Args, Env: slices.Concat(env, s.Env),
+		Entropy: entropy, Now: time.Now(), Args: s.Args, Env: slices.Concat(env, guest.Filter(s.Profile), s.Env),
 		Memory: s.Limits.Memory, Disk: s.Limits.Disk, PIDs: s.Limits.PIDs, CPUs: s.Limits.CPUs, CPU: s.Limits.CPU,
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
 // firecracker runs machines of Firecracker, 1.8 or later: its machines describe
@@ -90,8 +91,8 @@ func (f *firecracker) restore(ctx context.Context, s machineSpec, t *template) (
 
 // start starts a Firecracker, has it set up, and connects to the machine.
 func (f *firecracker) start(ctx context.Context, s machineSpec, setUp func(*firecrackerAPI) error) (*machine, error) {
-	sweepFolders()
-	folder, err := os.MkdirTemp("", folderPrefix+s.owner+"_")
+	mark.CleanFolders("", false)
+	folder, err := mark.MkdirTemp("", "vm")
 	if err != nil {
 		return nil, err
 	}
@@ -175,19 +176,4 @@ func readLine(r io.Reader) (string, error) {
 		}
 	}
 	return "", errors.New("the machine's socket answers at length")
-}
-
-// folderPrefix begins the name of a machine's folder, and is followed by its
-// owner.
-const folderPrefix = "toolroom-vm-"
-
-// sweepFolders removes the folders of machines whose Toolroom runs no more.
-func sweepFolders() {
-	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*_*"))
-	for _, folder := range folders {
-		owner, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(folder), folderPrefix), "_")
-		if !proc.Alive(owner) {
-			os.RemoveAll(folder)
-		}
-	}
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
 
-// guest is a static guest, built once.
+// guest is a static guest that knows the ways out, built once.
 var guest = sync.OnceValues(func() (string, error) {
 	folder, err := os.MkdirTemp("", "toolroom-guest-")
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(folder, "toolroom-guest")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "github.com/toolroom/toolroom/cmd/toolroom-guest")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "github.com/toolroom/toolroom/sandbox/sandboxtest/escape/guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr
 	return path, build.Run()

@@ -52,7 +52,7 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 		Annotations: mark.Labels(s.Run),
 		Process: &specs.Process{
 			Args:            append([]string{guestPath}, s.Args...),
-			Env:             slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, s.Env),
+			Env:             slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, guest.Filter(s.Profile), s.Env),
 			Cwd:             workFolder,
 			User:            specs.User{UID: nobody, GID: nobody},
 			Capabilities:    &specs.LinuxCapabilities{},
@@ -71,15 +71,12 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 			},
 			CgroupsPath:   "/" + o.ID,
 			Resources:     resources(s.Limits),
-			MaskedPaths:   slices.Clone(masked),
-			ReadonlyPaths: slices.Clone(readonly),
+			MaskedPaths:   Masked(),
+			ReadonlyPaths: Readonly(),
 		},
 	}
-	switch s.Profile {
-	case sandbox.Dev:
+	if s.Profile == sandbox.Dev {
 		dev(spec)
-	case sandbox.Hardened:
-		spec.Process.Env = append(spec.Process.Env, guest.SeccompEnv+"=hardened")
 	}
 	return spec
 }
@@ -163,11 +160,17 @@ func limitsSwap() bool {
 	return false
 }
 
-// masked and readonly are those of the Docker engine.
-var (
-	masked = []string{
-		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
-		"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
+// Masked are the paths that a container sees nothing under: those of the Docker
+// engine, and the kernel's symbols.
+func Masked() []string {
+	return []string{
+		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
 	}
-	readonly = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
-)
+}
+
+// Readonly are the paths that a container cannot write to, as in the Docker
+// engine.
+func Readonly() []string {
+	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+}

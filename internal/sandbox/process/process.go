@@ -17,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/sandbox/child"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -129,7 +130,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 			WithHint("leave the list of hosts out, choose docker or kubernetes, or accept best effort")
 	}
 	spec := d.spec(s)
-	b := &box{stderr: &tail{limit: 8 << 10}, network: spec.Network}
+	b := &box{network: spec.Network}
 	theirs, err := b.open()
 	defer closeAll(theirs)
 	if err != nil {
@@ -199,7 +200,7 @@ type box struct {
 	process *lockdown.Process
 	in, out *os.File
 	network bool
-	stderr  *tail
+	stderr  child.Tail
 }
 
 // open makes the box's ends of the guest's stdin, stdout and stderr, and returns
@@ -219,7 +220,10 @@ func (b *box) open() (theirs []*os.File, err error) {
 	if err != nil {
 		return theirs, err
 	}
-	go b.stderr.follow(read)
+	go func() { // until nobody has the other end any more
+		defer read.Close()
+		_, _ = io.Copy(&b.stderr, read)
+	}()
 	return append(theirs, write), nil
 }
 

@@ -22,10 +22,14 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
 )
 
 // The test's own binary is the guest.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == escape.Arg {
+		os.Exit(escape.Main(os.Args[2:]))
+	}
 	if len(os.Args) > 1 && (os.Args[1] == guest.MainArg || os.Args[1] == guest.ToolArg) {
 		os.Exit(guest.Main(os.Args[1:]))
 	}
@@ -58,6 +62,14 @@ func TestTheSuite(t *testing.T) {
 		Languages: []string{"python", "shell"},
 		Leftovers: leftovers,
 	})
+}
+
+func TestNothingGetsOut(t *testing.T) {
+	t.Parallel()
+	d, spec := driver(t)
+	sandboxtest.Escape(t, sandboxtest.Options{
+		New: func(*testing.T) sandbox.Driver { return d }, Guest: spec.Guest, GuestArgs: spec.Args,
+	}, nil)
 }
 
 // leftovers are the cgroups and processes of this test that are still there.

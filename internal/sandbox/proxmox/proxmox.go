@@ -77,7 +77,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	err := d.api.get(ctx, "/version", &version)
 	var c *container
 	if err == nil {
-		d.sweep.Do(func() { d.removeOrphans(ctx) })
+		d.sweep.Do(func() { _, _ = d.Clean(ctx, false) }) // the next one tries again
 		c, err = d.acquire(ctx, "probe")
 	}
 	if err != nil {
@@ -348,20 +348,27 @@ func (d *Driver) cloneName() string {
 
 func (d *Driver) clonePrefix() string { return "toolroom-" + d.o.Machine + "-" }
 
-// removeOrphans destroys the clones of earlier processes of this machine.
-func (d *Driver) removeOrphans(ctx context.Context) {
+// Clean destroys the clones of earlier processes of this machine.
+func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {
+	if d.o.Alive == nil {
+		return nil, nil
+	}
 	var all []struct {
 		VMID id
 		Name string
 	}
-	if d.o.Alive == nil || d.api.get(ctx, fmt.Sprintf("/nodes/%s/lxc", d.o.Node), &all) != nil {
-		return // the clone that follows says what is wrong
+	if err := d.api.get(ctx, fmt.Sprintf("/nodes/%s/lxc", d.o.Node), &all); err != nil {
+		return nil, explain(err)
 	}
+	var left []sandbox.Leftover
 	for _, c := range all {
 		rest, ours := strings.CutPrefix(c.Name, d.clonePrefix())
 		end := strings.LastIndex(rest, "-")
 		if ours && end > 0 && !d.o.Alive(rest[:end]) {
-			_ = d.destroy(ctx, fmt.Sprintf("/nodes/%s/lxc/%d", d.o.Node, c.VMID), c.Name) // the next sweep tries again
+			left = append(left, sandbox.Leftover{Kind: "container", Name: c.Name}.Remove(dry, func() error {
+				return d.destroy(ctx, fmt.Sprintf("/nodes/%s/lxc/%d", d.o.Node, c.VMID), c.Name)
+			}))
 		}
 	}
+	return left, nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
 )
 
 const secret = "0123456789abcdef0123456789abcdef"
@@ -34,6 +35,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case guestside.MainArg, guestside.ToolArg:
 			os.Exit(guestside.Main(os.Args[1:]))
+		case escape.Arg:
+			os.Exit(escape.Main(os.Args[2:]))
 		case "runner":
 			os.Exit(runnerMain(os.Args[2], os.Args[3]))
 		}
@@ -78,6 +81,11 @@ func TestTheSuiteInRealContainers(t *testing.T) {
 		Languages: []string{"python", "shell"},
 		Leftovers: n.left,
 	})
+}
+
+func TestNothingGetsOutOfAContainer(t *testing.T) {
+	d := proxmox.New(newNode(t).options())
+	sandboxtest.Escape(t, sandboxtest.Options{New: func(*testing.T) sandbox.Driver { return d }, Guest: os.Args[0]}, nil)
 }
 
 func TestRunsAtTheSameTimeHaveContainersOfTheirOwn(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/remote/runner"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
 )
 
 // The test's own binary is the guest, and the runner on the other side.
@@ -34,6 +35,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case guest.MainArg, guest.ToolArg:
 			os.Exit(guest.Main(os.Args[1:]))
+		case escape.Arg:
+			os.Exit(escape.Main(os.Args[2:]))
 		case "runner":
 			os.Exit(runnerMain(os.Args[2:]))
 		}
@@ -204,6 +207,13 @@ func TestTheSuiteInAnotherNetwork(t *testing.T) {
 		Languages: []string{"python", "shell"},
 		Leftovers: m.leftovers,
 	})
+}
+
+func TestNothingGetsOutOnTheOtherSide(t *testing.T) {
+	m := newMachine(t)
+	sandboxtest.Escape(t, sandboxtest.Options{
+		New: func(*testing.T) sandbox.Driver { return remote.New(m.options) }, Guest: os.Args[0],
+	}, nil)
 }
 
 // eventually waits until nothing of the runner's sandboxes is left.

@@ -67,7 +67,7 @@ type ChainRequest struct {
 // Accepted acknowledges an asynchronous call, which is durable by then.
 type Accepted struct {
 	ID    string       `json:"id"`
-	State run.JobState `json:"state" enum:"queued,running,done"`
+	State run.JobState `json:"state" enum:"queued,running,waiting,done"`
 }
 
 // Delivery is how the caller wants to hear of the outcome.

@@ -96,6 +96,14 @@ func (m *memory) Job(_ context.Context, id string) (*run.Job, error) {
 	return nil, notFound("job")
 }
 
+func (m *memory) ListJobs(context.Context, string, int) ([]*run.Job, error) { return nil, nil }
+
+func (m *memory) TakeJob(context.Context, string, time.Time, time.Time) (*run.Job, error) {
+	return nil, nil
+}
+
+func (m *memory) WaitJob(context.Context, string, int64, []string) error { return nil }
+
 func (m *memory) ClaimJob(context.Context, time.Time, time.Time) (*run.Job, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

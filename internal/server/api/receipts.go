@@ -49,10 +49,12 @@ type recordOutput struct {
 // CallRecord is what is known of a call: the state and result of one that was
 // made asynchronously, and the receipt of one that has ended.
 type CallRecord struct {
-	ID      string           `json:"id"`
-	State   run.JobState     `json:"state" enum:"queued,running,done"`
-	Result  *toolroom.Result `json:"result,omitempty"`
-	Receipt *receipt.Receipt `json:"receipt,omitempty"`
+	ID    string       `json:"id"`
+	State run.JobState `json:"state" enum:"queued,running,waiting,done"`
+	// Approvals are what a waiting call waits for.
+	Approvals []string         `json:"approvals,omitempty"`
+	Result    *toolroom.Result `json:"result,omitempty"`
+	Receipt   *receipt.Receipt `json:"receipt,omitempty"`
 
 	owner string
 }
@@ -136,7 +138,7 @@ func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
 		job, err := jobs.Job(ctx, id)
 		switch {
 		case err == nil:
-			record.State, record.Result, record.owner = job.State, job.Result, job.Identity.Key()
+			record.State, record.Result, record.Approvals, record.owner = job.State, job.Result, job.Approvals, job.Identity.Key()
 		case !isNotFound(err):
 			return nil, err
 		}
@@ -183,7 +185,7 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 	if call, ok := s.running.get(in.ID); ok {
 		call.cancel()
 		cancelled = true
-	} else if record.State == run.JobQueued {
+	} else if record.State == run.JobQueued || record.State == run.JobWaiting {
 		if cancelled, err = s.o.Runner.Withdraw(ctx, in.ID); err != nil {
 			return nil, err
 		}

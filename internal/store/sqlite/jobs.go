@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/run"
 )
 
-const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease, answers, cancelled, resume, raw"
+const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease, answers, cancelled, approvals, resume, raw"
 
 // CreateJob implements [run.JobStore].
 func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
@@ -32,12 +32,12 @@ func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
 		}
 		answers = string(text)
 	}
-	state, fence, lease := run.JobQueued, int64(0), int64(0)
+	state := run.JobQueued
 	if j.State == run.JobRunning {
-		state, fence, lease = run.JobRunning, j.Fence, instant(j.Lease)
+		state = run.JobRunning
 	}
-	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, ?, '')",
-		j.ID, string(identity), string(call), string(state), instant(j.Created), state == run.JobRunning, fence, lease, answers, string(j.Resume))
+	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '')",
+		j.ID, string(identity), string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), answers, string(j.Resume))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "there is a job %s already", j.ID)
 	}
@@ -50,17 +50,40 @@ func (s *Store) Job(ctx context.Context, id string) (*run.Job, error) {
 	return j, s.fail(ctx, "read a job", err)
 }
 
+// ListJobs implements [run.JobStore].
+func (s *Store) ListJobs(ctx context.Context, owner string, limit int) ([]*run.Job, error) {
+	// The key of an identity is its subject, or local.
+	list, err := selectAll(ctx, s.reader, scanJob, "SELECT "+jobColumns+` FROM jobs
+		WHERE ? = '' OR coalesce(nullif(identity ->> 'subject', ''), 'local') = ? ORDER BY seq DESC LIMIT ?`, owner, owner, limit)
+	return list, s.fail(ctx, "read jobs", err)
+}
+
 // ClaimJob implements [run.JobStore].
 func (s *Store) ClaimJob(ctx context.Context, now, until time.Time) (*run.Job, error) {
-	const claim = `UPDATE jobs SET state = 'running', fence = fence + 1, lease = ?
+	return s.claimJob(ctx, "", now, until)
+}
+
+// TakeJob implements [run.JobStore].
+func (s *Store) TakeJob(ctx context.Context, id string, now, until time.Time) (*run.Job, error) {
+	if _, err := s.Job(ctx, id); err != nil {
+		return nil, err
+	}
+	return s.claimJob(ctx, id, now, until)
+}
+
+// claimJob leases a job, any if id is empty.
+func (s *Store) claimJob(ctx context.Context, id string, now, until time.Time) (*run.Job, error) {
+	const claim = `UPDATE jobs SET state = 'running', fence = fence + 1, lease = ?1, approvals = ''
 		WHERE seq = (
 			SELECT seq FROM jobs
-			WHERE state <> 'done' AND (state = 'queued' OR lease < ?)
+			WHERE state <> 'done' AND (?3 = '' OR id = ?3) AND (state = 'queued' OR lease < ?2) AND (state <> 'waiting' OR EXISTS (
+				SELECT 1 FROM json_each(jobs.approvals) AS waited WHERE NOT EXISTS (
+					SELECT 1 FROM approvals WHERE approvals.id = waited.value AND approvals.state = 'pending' AND approvals.expires > ?2)))
 			ORDER BY created, seq LIMIT 1)
 		RETURNING ` + jobColumns
 	var j *run.Job
 	err := s.write(ctx, "claim a job", func(tx *sql.Tx) (err error) {
-		j, err = scanJob(tx.QueryRowContext(ctx, claim, instant(until), instant(now)))
+		j, err = scanJob(tx.QueryRowContext(ctx, claim, instant(until), instant(now), id))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -70,6 +93,19 @@ func (s *Store) ClaimJob(ctx context.Context, now, until time.Time) (*run.Job, e
 		return nil, err
 	}
 	return j, nil
+}
+
+// WaitJob implements [run.JobStore].
+func (s *Store) WaitJob(ctx context.Context, id string, fence int64, approvals []string) error {
+	state, waits := run.JobRunning, ""
+	if len(approvals) > 0 {
+		text, err := json.Marshal(approvals)
+		if err != nil {
+			return err
+		}
+		state, waits = run.JobWaiting, string(text)
+	}
+	return s.changeJob(ctx, "note what a job waits for", id, fence, "UPDATE jobs SET state = ?, approvals = ?", string(state), waits)
 }
 
 // ExtendJob implements [run.JobStore].
@@ -84,8 +120,14 @@ func (s *Store) FinishJob(ctx context.Context, id string, fence int64, result *t
 	if err != nil {
 		return fmt.Errorf("store the result of job %s: %w", id, err)
 	}
-	return s.changeJob(ctx, "store the result of a job", id, fence,
-		"UPDATE jobs SET state = 'done', result = ?, raw = ?, finished = ?, lease = 0", string(text), string(result.Raw), instant(now))
+	const doing = "store the result of a job"
+	return s.write(ctx, doing, func(tx *sql.Tx) error {
+		const update = "UPDATE jobs SET state = 'done', result = ?, raw = ?, finished = ?, lease = 0, approvals = ''"
+		if err := changeJob(ctx, tx, id, fence, update, string(text), string(result.Raw), instant(now)); err != nil {
+			return err
+		}
+		return dropJournal(ctx, tx, id)
+	})
 }
 
 // WithdrawJob implements [run.JobStore].
@@ -96,12 +138,14 @@ func (s *Store) WithdrawJob(ctx context.Context, id string, result *toolroom.Res
 	}
 	err = s.write(ctx, "cancel a job", func(tx *sql.Tx) error {
 		j, err := findJob(ctx, tx, id)
-		if err != nil || j.State != run.JobQueued {
+		if err != nil || j.State != run.JobQueued && (j.State != run.JobWaiting || !j.Lease.Before(now)) {
 			return err
 		}
 		cancelled = true
-		_, err = tx.ExecContext(ctx, "UPDATE jobs SET state = 'done', result = ?, finished = ? WHERE id = ?", string(text), instant(now), id)
-		return err
+		if _, err = tx.ExecContext(ctx, "UPDATE jobs SET state = 'done', result = ?, finished = ?, approvals = '' WHERE id = ?", string(text), instant(now), id); err != nil {
+			return err
+		}
+		return dropJournal(ctx, tx, id)
 	})
 	return cancelled && err == nil, err
 }
@@ -124,19 +168,21 @@ func (s *Store) SweepJobs(ctx context.Context, before time.Time) (n int64, err e
 
 // changeJob runs an update if the job still belongs to the holder of the fence.
 func (s *Store) changeJob(ctx context.Context, doing, id string, fence int64, update string, args ...any) error {
-	return s.write(ctx, doing, func(tx *sql.Tx) error {
-		j, err := findJob(ctx, tx, id)
-		switch {
-		case err != nil:
-			return err
-		case j.State == run.JobDone:
-			return toolroom.Errorf(toolroom.CodeConflict, "job %s has its result already", id)
-		case j.Fence != fence || j.State != run.JobRunning:
-			return toolroom.Errorf(toolroom.CodeConflict, "job %s belongs to another process now", id)
-		}
-		_, err = tx.ExecContext(ctx, update+" WHERE id = ?", append(args, id)...)
+	return s.write(ctx, doing, func(tx *sql.Tx) error { return changeJob(ctx, tx, id, fence, update, args...) })
+}
+
+func changeJob(ctx context.Context, tx *sql.Tx, id string, fence int64, update string, args ...any) error {
+	j, err := findJob(ctx, tx, id)
+	switch {
+	case err != nil:
 		return err
-	})
+	case j.State == run.JobDone:
+		return toolroom.Errorf(toolroom.CodeConflict, "job %s has its result already", id)
+	case j.Fence != fence || j.State == run.JobQueued:
+		return toolroom.Errorf(toolroom.CodeConflict, "job %s belongs to another process now", id)
+	}
+	_, err = tx.ExecContext(ctx, update+" WHERE id = ?", append(args, id)...)
+	return err
 }
 
 func findJob(ctx context.Context, db rowQuerier, id string) (*run.Job, error) {
@@ -151,7 +197,8 @@ func scanJob(row scanner) (*run.Job, error) {
 	j := &run.Job{}
 	var resume, raw string
 	err := row.Scan(&j.ID, jsonColumn{&j.Identity}, jsonColumn{&j.Call}, &j.State, timeColumn{&j.Created}, timeColumn{&j.Finished},
-		&j.Started, jsonColumn{&j.Result}, &j.Fence, timeColumn{&j.Lease}, jsonColumn{&j.Answers}, &j.Cancelled, &resume, &raw)
+		&j.Started, jsonColumn{&j.Result}, &j.Fence, timeColumn{&j.Lease}, jsonColumn{&j.Answers}, &j.Cancelled, jsonColumn{&j.Approvals},
+		&resume, &raw)
 	if err != nil {
 		return nil, err
 	}

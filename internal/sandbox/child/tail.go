@@ -1,5 +1,4 @@
-// Package tail keeps the end of what a guest writes to stderr, for diagnosis.
-package tail
+package child
 
 import "sync"
 

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) gcCommand() *cobra.Command {
+	var dry, asJSON bool
+	c := &cobra.Command{
+		Use:   "gc",
+		Short: "Remove what killed Toolrooms left on this machine",
+		Long: `Remove what Toolroom processes that were killed have left on this machine:
+processes, containers with their tasks and snapshots, sandboxes, cgroups and
+folders. What does not carry Toolroom's mark, and what belongs to a process that
+still runs, is never touched. A server does the same for what it finds at its start.`,
+		Example: `  toolroom gc --dry-run
+  toolroom gc --json`,
+		Args: arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			list, unasked := r.Clean(ctx, dry)
+			if asJSON {
+				if err := a.screen.json(map[string]any{"leftovers": orEmpty(list), "unasked": unasked, "dry_run": dry}); err != nil {
+					return err
+				}
+			} else if err := a.printCleaned(list, unasked, dry); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(list, func(c room.Cleaned) bool { return c.Error != "" }) {
+				return exitCode(toolroom.ExitError)
+			}
+			return nil
+		}),
+	}
+	c.Flags().BoolVar(&dry, "dry-run", false, "only list it")
+	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	return c
+}
+
+func (a *app) printCleaned(list []room.Cleaned, unasked map[string]string, dry bool) error {
+	rows := make([][]string, 0, len(list))
+	for _, c := range list {
+		state := "removed"
+		switch {
+		case c.Error != "":
+			state = "failed: " + c.Error
+		case dry:
+			state = "found"
+		}
+		rows = append(rows, []string{c.Driver, c.Kind, c.Name, state})
+	}
+	if len(rows) == 0 {
+		if err := a.screen.text("Nothing is left of earlier Toolrooms."); err != nil {
+			return err
+		}
+	} else if err := a.screen.table([]string{"DRIVER", "KIND", "NAME", ""}, rows); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(unasked)) {
+		a.screen.say("%s was not asked: %s", name, unasked[name])
+	}
+	return nil
+}

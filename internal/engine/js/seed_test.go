@@ -1,0 +1,32 @@
+package js_test
+
+import (
+	"testing"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/js"
+)
+
+func TestRunsWithOneSeedDrawTheSameRandomNumbers(t *testing.T) {
+	t.Parallel()
+	e := js.New(js.Options{})
+	t.Cleanup(func() { _ = e.Close() })
+	draw := func(seed string) bridge.Value {
+		p := bridge.Program{Language: "javascript", Source: "return [Math.random(), crypto.randomUUID()].join()", Seed: []byte(seed)}
+		r, err := e.Run(t.Context(), engine.Job{Owner: "ann", Program: p}, nil)
+		if err != nil || r.Outcome.Failure != nil {
+			t.Fatal(err, r)
+		}
+		return r.Outcome.Value
+	}
+	if a, b := draw("one"), draw("one"); a != b {
+		t.Errorf("%v, then %v", a, b)
+	}
+	if a, b := draw("one"), draw("two"); a == b {
+		t.Errorf("two seeds draw %v", a)
+	}
+	if a, b := draw(""), draw(""); a == b {
+		t.Errorf("without a seed two runs draw %v", a)
+	}
+}

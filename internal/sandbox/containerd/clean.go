@@ -1,0 +1,75 @@
+//go:build linux
+
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/leases"
+
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Clean removes the containers, leases and folders of processes that have died,
+// with the tasks and snapshots that hang on them.
+func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {
+	c, err := d.dial(ctx)
+	if err != nil {
+		return nil, d.unreachable(ctx, err)
+	}
+	defer c.Close()
+	return d.clean(ctx, c, dry)
+}
+
+func (d *Driver) clean(ctx context.Context, c *containerd.Client, dry bool) ([]sandbox.Leftover, error) {
+	ctx = d.within(ctx)
+	containers, err := d.cleanContainers(ctx, c, dry)
+	leased, lerr := cleanLeases(ctx, c, dry)
+	folders := mark.CleanFolders("", dry)
+	return append(append(containers, leased...), folders...), errors.Join(err, lerr)
+}
+
+func (d *Driver) cleanContainers(ctx context.Context, c *containerd.Client, dry bool) ([]sandbox.Leftover, error) {
+	list, err := c.Containers(ctx, fmt.Sprintf("labels.%q", mark.Owner))
+	if err != nil {
+		return nil, err
+	}
+	var left []sandbox.Leftover
+	for _, container := range list {
+		labels, err := container.Labels(ctx)
+		if err != nil || !mark.Abandoned(labels) {
+			continue
+		}
+		left = append(left, sandbox.Leftover{Kind: "container", Name: container.ID()}.Remove(dry, func() error {
+			b := &box{driver: d, container: container}
+			if task, err := container.Task(ctx, nil); err == nil {
+				_ = b.watch(ctx, task)
+			}
+			return b.Kill(ctx)
+		}))
+	}
+	return left, nil
+}
+
+// cleanLeases ends the leases of starts that died half-way: with them the daemon
+// removes the snapshots that no container came to hold.
+func cleanLeases(ctx context.Context, c *containerd.Client, dry bool) ([]sandbox.Leftover, error) {
+	list, err := c.LeasesService().List(ctx, fmt.Sprintf("labels.%q", mark.Owner))
+	if err != nil {
+		return nil, err
+	}
+	var left []sandbox.Leftover
+	for _, lease := range list {
+		if !mark.Abandoned(lease.Labels) {
+			continue
+		}
+		left = append(left, sandbox.Leftover{Kind: "lease", Name: lease.ID}.Remove(dry, func() error {
+			return ignoreNotFound(c.LeasesService().Delete(ctx, lease, leases.SynchronousDelete))
+		}))
+	}
+	return left, nil
+}

@@ -1,0 +1,42 @@
+package mark_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+func TestOnlyTheFoldersOfTheDeadAreRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	alive, err := mark.MkdirTemp(dir, "vm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const dead = "toolroom-vm-1-1_42"
+	kept := []string{filepath.Base(alive), "toolroom-vm-1-1", "toolroom-vm-x-1_42", "another-vm-1-1_42", "toolroom-vm-1-1_42.txt"}
+	for _, name := range append(kept[1:], dead) {
+		if err := os.MkdirAll(filepath.Join(dir, name, "inside"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []sandbox.Leftover{{Kind: "folder", Name: filepath.Join(dir, dead)}}
+	for _, dry := range []bool{true, false} { // what was only listed is still there
+		if diff := cmp.Diff(want, mark.CleanFolders(dir, dry)); diff != "" {
+			t.Errorf("dry %v, -want +got:\n%s", dry, diff)
+		}
+	}
+	if left := mark.CleanFolders(dir, false); len(left) > 0 {
+		t.Errorf("there is still %v", left)
+	}
+	for _, name := range kept {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}

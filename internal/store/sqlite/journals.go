@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/code/journal"
+)
+
+// KeepJournal implements [journal.Store].
+func (s *Store) KeepJournal(ctx context.Context, call string, head *journal.Head, entries []journal.Entry) error {
+	text, err := json.Marshal(head)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, "keep a journal", func(tx *sql.Tx) error {
+		if err := dropJournal(ctx, tx, call); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO journals (call, head) VALUES (?, ?)", call, string(text)); err != nil {
+			return err
+		}
+		for place, e := range entries {
+			if err := keepEntry(ctx, tx, call, place, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// KeepEntry implements [journal.Store].
+func (s *Store) KeepEntry(ctx context.Context, call string, place int, e journal.Entry) error {
+	return s.write(ctx, "keep a journal", func(tx *sql.Tx) error { return keepEntry(ctx, tx, call, place, e) })
+}
+
+func keepEntry(ctx context.Context, tx *sql.Tx, call string, place int, e journal.Entry) error {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO journal_entries (call, place, entry) VALUES (?, ?, ?)", call, place, string(text))
+	return err
+}
+
+// Journal implements [journal.Store].
+func (s *Store) Journal(ctx context.Context, call string) (*journal.Head, []journal.Entry, error) {
+	head := &journal.Head{}
+	err := s.reader.QueryRowContext(ctx, "SELECT head FROM journals WHERE call = ?", call).Scan(jsonColumn{head})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no journal of a call %q", call)
+	}
+	if err != nil {
+		return nil, nil, s.fail(ctx, "read a journal", err)
+	}
+	entries, err := selectAll(ctx, s.reader, scanEntry, "SELECT entry FROM journal_entries WHERE call = ? ORDER BY place", call)
+	return head, entries, s.fail(ctx, "read a journal", err)
+}
+
+func dropJournal(ctx context.Context, tx *sql.Tx, call string) error {
+	for _, table := range []string{"journals", "journal_entries"} {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE call = ?", call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func scanEntry(row scanner) (journal.Entry, error) {
+	var e journal.Entry
+	err := row.Scan(jsonColumn{&e})
+	return e, err
+}
