@@ -25,11 +25,39 @@ func (s *Server) perform(ctx context.Context, a asker, live func() *exchange, ca
 			return result
 		}
 		id, _ := result.Error.Details["approval"].(string)
+		if run, ok := result.Error.Details["run"].(string); ok && s.o.Worker != nil {
+			return s.goOn(ctx, a, call.Identity, run, id, result)
+		} else if ok {
+			return result // it goes on elsewhere
+		}
 		if err := s.askPerson(ctx, a, call.Identity, id); err != nil {
 			return refused(result, err)
 		}
 		// A client is asked once; where others must approve too, the call waits.
 		call.Approval, call.NoWait = id, false
+	}
+}
+
+// goOn stays with a program that waits for a person: it puts the questions that
+// the user of the client may answer to the client, until the program is done.
+func (s *Server) goOn(ctx context.Context, a asker, who toolroom.Identity, run, id string, result *toolroom.Result) *toolroom.Result {
+	for {
+		asked, err := s.o.Desk.Get(ctx, id)
+		if err == nil && asked.CallerAnswers(who) {
+			err = s.askPerson(ctx, a, who, id)
+		}
+		if err != nil {
+			return refused(result, err)
+		}
+		next, done, err := s.o.Worker.GoOn(ctx, run)
+		if err != nil {
+			return refused(result, err)
+		}
+		if done {
+			return next
+		}
+		result = next
+		id, _ = result.Error.Details["approval"].(string)
 	}
 }
 

@@ -79,11 +79,7 @@ func (p *parking) drop(name string) { p.byName.Delete(name) }
 func (d *direct) serve(ctx context.Context, req *toolRequest) (mcp.Result, bool) {
 	d.joined, d.done, d.gone = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	req.speak = d.speak
-	wait := quietTime
-	if d.s.o.PollAfter > 0 {
-		wait = min(wait, d.s.o.PollAfter)
-	}
-	late := time.AfterFunc(wait, func() { d.handOver() })
+	late := time.AfterFunc(quietTime, func() { d.handOver() })
 	result, err := d.s.call(ctx, req)
 	late.Stop()
 	if d.end(err) {

@@ -33,7 +33,9 @@ func (s *Server) exchange(ctx context.Context, session *mcp.ServerSession, caps 
 
 // takesRounds reports whether the request may be answered with questions or a
 // task, or is of a later round: only such a request needs its digest.
-func (x *exchange) takesRounds() bool { return x.modern() && (len(x.can) > 0 || x.tasks || x.state != "") }
+func (x *exchange) takesRounds() bool {
+	return x.modern() && (len(x.can) > 0 || x.tasks || x.state != "")
+}
 
 // said is the _meta of a request that the SDK has read, for the server behind the
 // tool: as its client wrote it where we have read it too. It is nil where there

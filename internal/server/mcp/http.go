@@ -156,7 +156,7 @@ func (e *endpoint) directly(w http.ResponseWriter, r *http.Request, m *incoming)
 func (e *endpoint) inSession(w http.ResponseWriter, r *http.Request, m *incoming) bool {
 	id := r.Header.Get(sessionHeader)
 	session, p, ok := e.s.sessions.direct(id, e.s.o.Identity(r.Context()).Key(), r.Header.Get("MCP-Protocol-Version"))
-	if !ok || m.version != "" {
+	if !ok || m.version != "" || e.s.polls(p.version) {
 		return false
 	}
 	p.progress = progressOf(m)

@@ -268,13 +268,17 @@ const pollRetry = time.Second
 // knows to come back. stop is called when the request has ended.
 func (s *Server) pollAfter(req *mcp.CallToolRequest) (stop func() bool) {
 	extra := req.Extra
-	if s.o.PollAfter <= 0 || extra == nil || extra.CloseSSEStream == nil || speaksVersion(req.Session) != lastLegacy {
+	if extra == nil || extra.CloseSSEStream == nil || !s.polls(speaksVersion(req.Session)) {
 		return func() bool { return false }
 	}
 	return time.AfterFunc(s.o.PollAfter, func() {
 		extra.CloseSSEStream(mcp.CloseSSEStreamArgs{RetryAfter: pollRetry})
 	}).Stop
 }
+
+// polls reports whether the stream of a client's call may be closed before the
+// call ends. Each of its calls gets a stream then, from its start.
+func (s *Server) polls(version string) bool { return s.o.PollAfter > 0 && version == lastLegacy }
 
 // rpcError is an error as the protocol has it: the one of the server behind the
 // tool where there is one, else ours.
