@@ -68,10 +68,10 @@ YAML
   echo "upstream stateless=$stateless, client $revision: $passed checks passed, $# scenarios beyond the upstream"
 }
 
-check true 2026-07-28 152
+check true 2026-07-28 153
 # A server with sessions tells a question's key to none, and the go-sdk's repeats
 # a tool for one round only; it ends a stream that it offers no way to take up.
-check false 2026-07-28 147 input-required-result-basic-elicitation input-required-result-multi-round
+check false 2026-07-28 148 input-required-result-basic-elicitation input-required-result-multi-round
 check false 2025-11-25 82 server-sse-polling
 # Without sessions the upstream's tools cannot ask by a request of their own.
 check true 2025-11-25 70 elicitation-sep1034-defaults elicitation-sep1330-enums tools-call-elicitation tools-call-sampling
