@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated and still served
+
 package mcpserver
 
 import (
@@ -52,7 +54,7 @@ func (p *peer) take(caps *mcp.ClientCapabilities) {
 		return
 	}
 	p.tasks = knowsTasks(caps)
-	p.can = abilities(caps.Elicitation != nil, caps.Sampling != nil, caps.RootsV2 != nil) //nolint:staticcheck // deprecated and still served
+	p.can = abilities(caps.Elicitation != nil, caps.Sampling != nil, caps.RootsV2 != nil)
 }
 
 func abilities(elicits, samples, roots bool) map[string]bool {
