@@ -3,7 +3,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
-.PHONY: stores runtimes help build test race lint fuzz bench peers integration conformance demo clean
+.PHONY: stores runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -37,7 +37,7 @@ peers: ## install the servers and clients that the integration tests use (npm, p
 	$(GO) build -C test/github -o ../../bin/ github.com/github/github-mcp-server/cmd/github-mcp-server
 
 integration: build ## test against real MCP servers and clients (npm), git and curl
-	$(GO) test -tags integration -count=1 $$($(GO) list -tags integration ./test/... | grep -v -e /test/runtimes -e /test/stores)
+	$(GO) test -tags integration -count=1 $$($(GO) list -tags integration ./test/... | grep -v -e /test/runtimes -e /test/stores -e /test/kubernetes)
 
 stores: ## test against a real OpenBao (bao in the PATH) and GNOME's keyring
 	CI=true $(GO) test -tags integration -count=1 -timeout 5m ./test/stores/
@@ -47,6 +47,9 @@ runtimes: build ## test against real Docker, containerd and gVisor (root); scrip
 
 temporal: build ## test against a real Temporal server (compiles it: about 11 CPU minutes the first time)
 	cd test/temporal && $(GO) vet . && $(GO) test -count=1 -timeout 15m .
+
+kubernetes: ## test against a real Kubernetes node (root; builds it once, 1,150 seconds of CPU)
+	CI=true ./scripts/kubernetes.sh test -v
 
 conformance: build ## the official MCP suite, every revision and extension (npm)
 	./scripts/conformance.sh

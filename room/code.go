@@ -8,10 +8,12 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js"
 	"github.com/toolroom/toolroom/internal/engine/monty"
+	"github.com/toolroom/toolroom/internal/engine/py"
 	"github.com/toolroom/toolroom/internal/engine/pynative"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
@@ -89,6 +91,9 @@ func (r *Room) openCode(ctx context.Context) error {
 	if g := r.o.Guest; g.Path != "" {
 		init := slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg})
 		r.engines = append(r.engines, monty.New(monty.Options{Find: r.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))
+		if r.o.Helper != "" {
+			r.engines = append(r.engines, r.openPython())
+		}
 		p := process.New(g.Path, g.Args)
 		r.drivers = append(r.drivers, p)
 		r.engines = append(r.engines, hosted.NewWarm(p, hosted.Warm{Ahead: 1}))
@@ -112,6 +117,11 @@ func (r *Room) openCode(ctx context.Context) error {
 		return err
 	}
 	return r.catalog.SetProvider("code", r.code, tools)
+}
+
+// openPython makes the engine py.
+func (r *Room) openPython() engine.Engine {
+	return py.New(py.Options{Command: []string{r.o.Helper, py.WorkerArg}, CacheDir: filepath.Join(r.home, "cache", "python")})
 }
 
 func sessionLimits(c config.CodeSessions) session.Limits {

@@ -301,7 +301,7 @@ func (r *Room) lookupEnv(name string) (string, bool) {
 	return "", false
 }
 
-// Close ends every source, waits for what runs, and writes what is not yet
+// Close ends every source and engine, waits for what runs, and writes what is not yet
 // written. It is idempotent.
 func (r *Room) Close() error {
 	var errs []error
@@ -317,7 +317,13 @@ func (r *Room) Close() error {
 	for _, h := range hosts {
 		wg.Go(func() { h.Close() })
 	}
+	ended := make([]error, len(r.engines))
+	for i, e := range r.engines {
+		wg.Go(func() { ended[i] = e.Close() })
+	}
 	wg.Wait()
+	r.engines = nil
+	errs = append(errs, ended...)
 	if r.recorder != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		errs = append(errs, r.recorder.Close(ctx))

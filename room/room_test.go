@@ -20,7 +20,12 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if code, ok := room.RunHelper(os.Args[1:]); ok {
+		os.Exit(code)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func open(t *testing.T, o room.Options) *room.Room {
 	t.Helper()

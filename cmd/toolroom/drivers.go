@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"os"
 
+	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/sandbox/docker"
 	"github.com/toolroom/toolroom/internal/sandbox/gvisor"
+	"github.com/toolroom/toolroom/internal/sandbox/kubernetes"
 	"github.com/toolroom/toolroom/room"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -23,5 +25,12 @@ func drivers(r room.Runtimes) []sandbox.Driver {
 			Runtime:    r.Docker.Runtime,
 		}),
 	}
-	return append(list, linuxDrivers(r)...)
+	return append(append(list, linuxDrivers(r)...), kubernetes.New(kubernetesOptions(r.Kubernetes)))
+}
+
+func kubernetesOptions(c config.Kubernetes) kubernetes.Options {
+	return kubernetes.Options{
+		Kubeconfig: c.Kubeconfig, Context: c.Context, Namespace: c.Namespace, Image: c.Image, GuestImage: c.GuestImage, Pull: c.Pull,
+		RuntimeClass: c.RuntimeClass, NodeSelector: c.NodeSelector, Job: c.Job, StartTimeout: c.StartTimeout,
+	}
 }

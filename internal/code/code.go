@@ -196,34 +196,36 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 		job.Program.Session, job.Program.State = r.Session, held.State
 	}
 	_, job.Sandbox.Runtime = splitRuntime(r.Runtime)
-	candidates, err := s.candidates(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation)})
+	first, further, err := s.route(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation)})
 	if err != nil {
 		return nil, err
 	}
-	return s.run(ctx, h, job, limits, candidates)
+	return s.run(ctx, h, job, limits, first, further)
 }
 
 var fileNames = map[string]string{"python": "main.py", "javascript": "main.js", "typescript": "main.ts", "shell": "main.sh"}
 
-// run tries the candidates in their order. The next one is tried only when the
-// one before cannot run the program; what tools have answered by then is not
-// asked again.
-func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, candidates []candidate) (*source.Output, error) {
+// run runs a program on the first engine of its route. The next one is tried
+// only when the one before cannot run the program; what tools have answered by
+// then is not asked again.
+func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, c candidate, further *route) (*source.Output, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	h.end = end
 	var refusals []string
-	for i, c := range candidates {
+	for {
 		h.begin(c.engine.Name())
 		result, err := c.engine.Run(ctx, job, h)
 		err = h.whyEnded(err)
 		if result == nil {
 			result = &engine.Result{Engine: c.engine.Name()}
 		}
-		failure := result.Outcome.Failure
-		if err == nil && failure != nil && failure.Kind == bridge.FailUnsupported && i+1 < len(candidates) {
-			refusals = append(refusals, fmt.Sprintf("%s cannot run it (%s)", c.engine.Name(), failure.Message))
-			continue
+		if f := result.Outcome.Failure; err == nil && f != nil && f.Kind == bridge.FailUnsupported {
+			if next, ok := further.next(ctx); ok {
+				refusals = append(refusals, fmt.Sprintf("%s cannot run it (%s)", c.engine.Name(), f.Message))
+				c = next
+				continue
+			}
 		}
 		why := c.why
 		if len(refusals) > 0 {
@@ -234,7 +236,6 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 		}
 		return s.output(ctx, h, job, limits, result, why, err)
 	}
-	return nil, errors.New("there was no engine to try") // candidates never returns an empty list
 }
 
 // output turns how a run ended into what a source gives back.

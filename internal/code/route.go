@@ -51,69 +51,92 @@ func splitRuntime(name string) (driver, below string) {
 	return driver, below
 }
 
-// candidates are the engines to try, in their order; never none. An engine or a
-// runtime that is named is the only one.
-func (s *Service) candidates(ctx context.Context, r *Request, n need) ([]candidate, error) {
+// route finds the engines to try, in their order. An engine is looked at only
+// when its turn comes: to look at some is to start them.
+type route struct {
+	service  *Service
+	language string
+	stateful bool
+	need     need
+	rest     []engine.Engine
+
+	missing   []string // why engines were passed over
+	stateless []string // engines that keep no sessions
+	refused   error    // an engine is there, and cannot hold what was asked for
+}
+
+// route gives the first engine to try, and the way on. An engine or a runtime
+// that is named is the only one.
+func (s *Service) route(ctx context.Context, r *Request, n need) (candidate, *route, error) {
 	name := r.Engine
 	runtime, _ := splitRuntime(r.Runtime)
 	if runtime != "" {
 		if name != "" && name != "auto" && name != runtime {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "engine %s and runtime %s are both named: a runtime brings its own interpreter", name, r.Runtime).
+			return candidate{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "engine %s and runtime %s are both named: a runtime brings its own interpreter", name, r.Runtime).
 				WithHint("name one of them")
 		}
 		name = runtime
 	}
 	if name != "" && name != "auto" {
-		return s.named(ctx, r, name, n)
+		c, err := s.named(ctx, r, name, n)
+		return c, &route{}, err
 	}
-	var list []candidate
-	var missing []string
-	var stateless []string // engines that keep no sessions
-	var refused error      // an engine is there, and cannot hold what was asked for
-	for _, e := range s.o.Engines {
-		if e.Name() == hostRuntime || !slices.Contains(e.Languages(), r.Language) {
+	t := &route{service: s, language: r.Language, stateful: r.Session != "", need: n, rest: s.o.Engines}
+	if c, ok := t.next(ctx); ok {
+		return c, t, nil
+	}
+	return candidate{}, nil, t.none()
+}
+
+// next is the next engine that can run the program, false when there is none.
+func (t *route) next(ctx context.Context) (candidate, bool) {
+	for len(t.rest) > 0 {
+		e := t.rest[0]
+		t.rest = t.rest[1:]
+		if e.Name() == hostRuntime || !slices.Contains(e.Languages(), t.language) {
 			continue
 		}
-		if r.Session != "" && !keepsSessions(e, r.Language) {
-			stateless = append(stateless, e.Name())
+		if t.stateful && !keepsSessions(e, t.language) {
+			t.stateless = append(t.stateless, e.Name())
 			continue
 		}
 		p := e.Probe(ctx)
 		if p.State != sandbox.Available {
-			missing = append(missing, fmt.Sprintf("%s: %s", e.Name(), p.Reason))
+			t.missing = append(t.missing, fmt.Sprintf("%s: %s", e.Name(), p.Reason))
 			continue
 		}
-		if err := n.check(e.Name(), p); err != nil {
-			refused = err
-			missing = append(missing, err.Error())
+		if err := t.need.check(e.Name(), p); err != nil {
+			t.refused = err
+			t.missing = append(t.missing, err.Error())
 			continue
 		}
-		why := "the first engine for " + r.Language
-		if len(missing) > 0 {
-			why = fmt.Sprintf("the first available engine for %s (passed over: %s)", r.Language, strings.Join(missing, "; "))
-		}
-		list = append(list, candidate{e, why})
 		if slices.Contains(e.Languages(), "command") {
-			break // a guest with the real interpreter: what follows runs no more, and may be slow to probe
+			t.rest = nil // a guest with the real interpreter: what follows runs no more, and may be slow to probe
 		}
-	}
-	if len(list) == 0 && len(missing) == 0 && len(stateless) > 0 {
-		return nil, s.stateless(r.Language, stateless)
-	}
-	if len(list) == 0 && refused != nil {
-		return nil, refused
-	}
-	if len(list) == 0 {
-		if len(missing) == 0 {
-			missing = []string{"none of the configured runtimes does"}
+		why := "the first engine for " + t.language
+		if len(t.missing) > 0 {
+			why = fmt.Sprintf("the first available engine for %s (passed over: %s)", t.language, strings.Join(t.missing, "; "))
 		}
-		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can run %s: %s", r.Language, strings.Join(missing, "; "))
-		return nil, e.WithHint("toolroom doctor shows what is missing and how to get it; without a sandbox code runs only with --runtime host, where the config allows it")
+		return candidate{e, why}, true
 	}
-	return list, nil
+	return candidate{}, false
 }
 
-func (s *Service) named(ctx context.Context, r *Request, name string, n need) ([]candidate, error) {
+// none is the error when no engine can run the program.
+func (t *route) none() error {
+	switch {
+	case len(t.missing) == 0 && len(t.stateless) > 0:
+		return t.service.stateless(t.language, t.stateless)
+	case t.refused != nil:
+		return t.refused
+	case len(t.missing) == 0:
+		t.missing = []string{"none of the configured runtimes does"}
+	}
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can run %s: %s", t.language, strings.Join(t.missing, "; "))
+	return e.WithHint("toolroom doctor shows what is missing and how to get it; without a sandbox code runs only with --runtime host, where the config allows it")
+}
+
+func (s *Service) named(ctx context.Context, r *Request, name string, n need) (candidate, error) {
 	var names []string
 	for _, e := range s.o.Engines {
 		if e.Name() != name {
@@ -121,23 +144,23 @@ func (s *Service) named(ctx context.Context, r *Request, name string, n need) ([
 			continue
 		}
 		if name == hostRuntime && !s.o.Config.Host {
-			return nil, toolroom.Errorf(toolroom.CodeDenied, "the runtime host is no sandbox, and the configuration does not allow it").
+			return candidate{}, toolroom.Errorf(toolroom.CodeDenied, "the runtime host is no sandbox, and the configuration does not allow it").
 				WithHint("use another runtime, or write code: {host: true} into toolroom.yaml if programs may do all that you may")
 		}
 		if !slices.Contains(e.Languages(), r.Language) {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s does not run %s, only %s", name, r.Language, strings.Join(e.Languages(), ", "))
+			return candidate{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s does not run %s, only %s", name, r.Language, strings.Join(e.Languages(), ", "))
 		}
 		if r.Session != "" && !keepsSessions(e, r.Language) {
-			return nil, s.stateless(r.Language, []string{name})
+			return candidate{}, s.stateless(r.Language, []string{name})
 		}
 		if err := n.check(name, e.Probe(ctx)); err != nil {
-			return nil, err
+			return candidate{}, err
 		}
-		return []candidate{{e, "it was asked for"}}, nil
+		return candidate{e, "it was asked for"}, nil
 	}
 	err := toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no engine or runtime %q", name)
 	if near, ok := nearest.Of(name, names); ok {
-		return nil, err.WithHint("did you mean %s?", near)
+		return candidate{}, err.WithHint("did you mean %s?", near)
 	}
-	return nil, err.WithHint("there are auto, %s", strings.Join(names, ", "))
+	return candidate{}, err.WithHint("there are auto, %s", strings.Join(names, ", "))
 }

@@ -54,7 +54,7 @@ func TestAnEngineThatIsWeakerThanPolicyAsksIsPassedOver(t *testing.T) {
 		{"process/strong", policy.IsolationGVisor, "process"},
 	} {
 		_, below := splitRuntime(c.runtime)
-		list, err := s.candidates(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev, Runtime: below}, c.least})
+		first, further, err := s.route(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev, Runtime: below}, c.least})
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) || toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
 				t.Errorf("%s in %s: %v", c.runtime, c.least, err)
@@ -62,7 +62,7 @@ func TestAnEngineThatIsWeakerThanPolicyAsksIsPassedOver(t *testing.T) {
 			continue
 		}
 		var names []string
-		for _, one := range list {
+		for one, ok := first, true; ok; one, ok = further.next(t.Context()) {
 			names = append(names, one.engine.Name())
 		}
 		if got := strings.Join(names, " "); got != c.want {

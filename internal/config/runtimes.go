@@ -12,6 +12,7 @@ type Runtimes struct {
 	Containerd Containerd `yaml:"containerd,omitempty"`
 	Kata       Containerd `yaml:"kata,omitempty"`
 	GVisor     GVisor     `yaml:"gvisor,omitempty"`
+	Kubernetes Kubernetes `yaml:"kubernetes,omitempty"`
 	Remote     Remote     `yaml:"remote,omitempty"`
 	Proxmox    Proxmox    `yaml:"proxmox_lxc,omitempty"`
 	Temporal   Temporal   `yaml:"temporal,omitempty"`
@@ -61,6 +62,7 @@ func (c Code) WithImages() Runtimes {
 	r.Docker.Image = cmp.Or(r.Docker.Image, c.Image)
 	r.Containerd.Image = cmp.Or(r.Containerd.Image, c.Image)
 	r.Kata.Image = cmp.Or(r.Kata.Image, c.Image)
+	r.Kubernetes.Image = cmp.Or(r.Kubernetes.Image, c.Image)
 	return r
 }
 
@@ -77,6 +79,7 @@ func (c check) runtimes(r Runtimes) {
 	if p := r.GVisor.Platform; p != "" && p != "systrap" && p != "ptrace" && p != "kvm" {
 		c.problem("code.runtimes.gvisor.platform", p+" is no platform of gVisor", "write systrap, ptrace or kvm")
 	}
+	c.kubernetes("code.runtimes.kubernetes", r.Kubernetes)
 	c.remote("code.runtimes.remote", r.Remote)
 	c.proxmox("code.runtimes.proxmox_lxc", r.Proxmox)
 	c.temporal("code.runtimes.temporal", r.Temporal)

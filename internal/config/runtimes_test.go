@@ -24,6 +24,10 @@ func TestARuntimeElsewhereIsConfiguredWholeOrRefused(t *testing.T) {
 		{"a token in plain", `proxmox_lxc: {url: "https://h", node: pve, token: "a@pve!b=hunter2", template: 1, ` + inside + `}`, "proxmox_lxc.token: the API token is a reference"},
 		{"no node", `proxmox_lxc: {url: "https://h", token: "secret://p/t", template: 1, ` + inside + `}`, "proxmox_lxc.node: the name of the node is missing"},
 		{"no secret of the runner inside", `proxmox_lxc: {` + proxmox + `, template: 1}`, "proxmox_lxc.runner.secret: a runner's secret is a reference"},
+		{"a cluster", `kubernetes: {kubeconfig: k.yaml, context: c, namespace: tools, runtime_class: gvisor, job: true, start_timeout: 45s}`, ""},
+		{"a cluster without a namespace", `kubernetes: {context: production}`, "kubernetes.namespace: Pods are made in a namespace"},
+		{"a policy of images that is none", `kubernetes: {namespace: tools, pull: always}`, "kubernetes.pull: always is no policy"},
+		{"too long a start", `kubernetes: {namespace: tools, start_timeout: 5m}`, "kubernetes.start_timeout: a Pod has up to a minute"},
 		{"an address of the runner inside", `proxmox_lxc: {` + proxmox + `, template: 1, runner: {url: "https://h", secret: "secret://r/k"}}`, "proxmox_lxc.runner.url: the address of a container is found out"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -168,7 +168,7 @@ func socketPair() (net.Conn, *os.File, error) {
 // what runtimes such as Go's and V8's only reserve.
 func limited(l bridge.Limits, path string, args []string) (string, []string) {
 	script := ""
-	if l.Memory > 0 {
+	if l.Memory > 0 && os.Getenv(RlimitEnv) != "cpu" {
 		script += fmt.Sprintf("ulimit -d %d; ", l.Memory>>10)
 	}
 	if l.CPU > 0 {

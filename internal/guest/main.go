@@ -14,7 +14,8 @@ const (
 	// WorkEnv is the folder in which programs run.
 	WorkEnv = "TOOLROOM_WORK"
 	// RlimitEnv, if not empty, makes the guest limit memory and CPU time of the
-	// program by rlimits, because the driver cannot do better.
+	// program by rlimits, because the driver cannot do better. If it is cpu, CPU
+	// time alone.
 	RlimitEnv = "TOOLROOM_RLIMIT"
 	// SeccompEnv names the filter (standard, hardened) that the guest puts on
 	// itself and on all that it starts, where nobody has done so before.

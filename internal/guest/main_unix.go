@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/toolroom/toolroom/internal/guest/pod"
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
@@ -30,6 +31,20 @@ func Main(args []string) int {
 	if len(args) > 0 && args[0] == ToolArg {
 		return CallTool(args[1:], os.Stdout, os.Stderr)
 	}
+	if len(args) > 0 && args[0] == pod.LookArg {
+		if err := pod.Look(os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
+	if err := confine(os.Getenv(SeccompEnv)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if len(args) > 0 && args[0] == pod.Arg {
+		return pod.Main()
+	}
 	if len(args) > 0 {
 		fmt.Fprintf(os.Stderr, "toolroom-guest runs inside a sandbox that toolroom starts; it takes no arguments, and got %q\n", args)
 		return 2
@@ -45,16 +60,6 @@ func Main(args []string) int {
 		return 1
 	}
 	os.Unsetenv(TokenEnv)
-	if err := hide(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if filter := os.Getenv(SeccompEnv); filter != "" {
-		if err := lockdown.Harden(lockdown.Filter(filter)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	if err := Serve(ctx, stream, Options{Token: token, Work: os.Getenv(WorkEnv)}); err != nil {
@@ -62,6 +67,15 @@ func Main(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// confine hides this process from others of its user, and puts on the filter of
+// that name.
+func confine(filter string) error {
+	if err := hide(); err != nil || filter == "" {
+		return err
+	}
+	return lockdown.Harden(lockdown.Filter(filter))
 }
 
 // takeStream makes stdin and stdout the bridge's alone: what is printed by

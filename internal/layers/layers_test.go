@@ -56,13 +56,14 @@ var heavy = map[string][]string{
 	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
 	"github.com/prometheus/client_golang":    {"internal/server/api"},
 	"github.com/zalando/go-keyring":          {"internal/secret/keyring"},
-	"github.com/tetratelabs/wazero":          {"internal/engine/quickjs", "internal/engine/wasmfuel"},
+	"github.com/tetratelabs/wazero":          {"internal/engine/quickjs", "internal/engine/cpython", "internal/engine/wasmfuel"},
 	"google.golang.org/protobuf":             {"internal/engine/monty/protocol", "internal/temporal"},
 	"go.temporal.io":                         {"internal/temporal"},
 	"github.com/evanw/esbuild":               {"internal/engine/js/program"},
 	"github.com/dop251/goja":                 {"internal/engine/js/program"},
 	"github.com/moby/moby":                   {"internal/sandbox/docker"},
 	"github.com/containerd/containerd":       {"internal/sandbox/containerd"},
+	"k8s.io":                                 {"internal/sandbox/kubernetes", "test/kubernetes"},
 }
 
 func TestArrowsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {

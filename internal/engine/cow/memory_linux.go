@@ -92,15 +92,8 @@ func (i *Image) fill(content []byte) error {
 	if err := i.file.Truncate(int64(len(content))); err != nil {
 		return err
 	}
-	page := os.Getpagesize()
-	zero := make([]byte, page)
-	for at := 0; at < len(content); at += page {
-		// Pages of zeroes stay holes: they take no memory.
-		if piece := content[at : at+page]; string(piece) != string(zero) {
-			if _, err := i.file.WriteAt(piece, int64(at)); err != nil {
-				return err
-			}
-		}
+	if err := writeHoles(i.file, content); err != nil {
+		return err
 	}
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE | unix.F_SEAL_SEAL
 	if _, err := unix.FcntlInt(i.file.Fd(), unix.F_ADD_SEALS, seals); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/engine/resume"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/patience"
@@ -120,7 +121,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		result.Outcome.Failure = failure
 		return result, nil
 	}
-	if err := inSession(&p); err != nil {
+	if err := resume.Fit(e.Name(), &p); err != nil {
 		return result, err
 	}
 	ready, failure := e.prepared.Prepare(p)

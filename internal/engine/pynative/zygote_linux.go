@@ -282,4 +282,12 @@ func (z *zygote) end() {
 	for _, c := range left {
 		close(c.end)
 	}
+	for {
+		select {
+		case c := <-z.ahead:
+			c.kill() // it is gone; this closes the way to it
+		default:
+			return
+		}
+	}
 }

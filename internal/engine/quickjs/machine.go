@@ -58,7 +58,7 @@ type Machine struct {
 	// What lies where in every copy of the image.
 	layout layout
 	name   func() string // of the image
-	codec  codec
+	packer *cow.Packer
 	limit  int
 
 	mu     sync.Mutex
@@ -71,7 +71,7 @@ func New(ctx context.Context, o Options) (*Machine, error) {
 	if err := checkBlob(); err != nil {
 		return nil, err
 	}
-	m := &Machine{limit: max(o.Idle, 1), codec: newCodec()}
+	m := &Machine{limit: max(o.Idle, 1), packer: cow.NewPacker()}
 	m.name = sync.OnceValue(m.nameImage)
 	if err := m.start(ctx, o); err != nil {
 		_ = m.Close() // the first error counts

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/toolroom/toolroom/internal/engine/cow"
 )
 
 func save(t *testing.T, m *Machine, program string) []byte {
@@ -55,10 +59,11 @@ func TestAStateIsLoadedByAnyMachineOfTheSameImage(t *testing.T) {
 func TestWhatIsNoStateIsRefused(t *testing.T) {
 	t.Parallel()
 	m := open(t)
-	pack, err := m.codec.pack()
+	pack, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	const blockSize = 4 + 4096 // a number, and a page
 	block := make([]byte, blockSize)
 	noise := rand.New(rand.NewPCG(1, 2))
 	for name, state := range map[string][]byte{
@@ -70,11 +75,11 @@ func TestWhatIsNoStateIsRefused(t *testing.T) {
 		"no memory":            pack.EncodeAll([]byte{0, 0, 0, 0}, nil),
 		"all memory":           pack.EncodeAll([]byte{255, 255, 255, 255}, nil),
 		"a block outside":      pack.EncodeAll(append([]byte{200, 0, 0, 0, 255, 255, 255, 255}, block[4:]...), nil),
-		"a bomb":               pack.EncodeAll(make([]byte, 2*MaxState), nil),
+		"a bomb":               pack.EncodeAll(make([]byte, 2*cow.MaxDelta), nil),
 		"an offset that wraps": pack.EncodeAll(append([]byte{200, 0, 0, 0, 0, 0, 16, 0}, block[4:]...), nil),
 	} {
 		i := isolate(t, m)
-		if err := i.Load(state); !errors.Is(err, ErrState) {
+		if err := i.Load(state); !errors.Is(err, cow.ErrDelta) {
 			t.Errorf("%s: %v", name, err)
 		}
 		i.Release()
@@ -110,7 +115,7 @@ func TestMoreThanAStateMayHoldIsNotSaved(t *testing.T) {
 	if _, end, err := eval(t, i, `status[2] = 60000; status[3] = 200; doors.limits(); globalThis.big = new Uint8Array(70 << 20).fill(7); "done"`); end != Finished || err != nil {
 		t.Fatal(end, err)
 	}
-	var large *TooLargeError
+	var large *cow.TooLargeError
 	if _, err := i.Save(t.Context()); !errors.As(err, &large) {
 		t.Errorf("%v", err)
 	}

@@ -65,7 +65,6 @@ class Program:
             run_chain=self.run_chain, progress=self.progress, log=self.log, ToolError=ToolError, Handle=Handle,
             artifacts=types.SimpleNamespace(put=self.put, get=self.get), results=types.SimpleNamespace(get=self.get_result),
         )  # fmt: skip
-        names.update(self.start.get("inputs") or {})
         return names
 
     def _place(self, root, path, tool, prefix=()):
@@ -136,15 +135,22 @@ class Program:
 
     def run(self, names):
         """Gives the value of the program: of a top-level return, or of its last expression."""
-        tree = ast.parse(self.start.get("source", ""), self.name)
-        self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in ast.walk(tree))
-        Check(self, names).visit(tree)
-        tree = ast.fix_missing_locations(TopLevelReturn().visit(tree))
+        source = self.start.get("source", "")
+        tree = ast.parse(source, self.name)
+        # To walk a tree takes longer than to find that a word is not in the text.
+        if "await" in source or "async" in source:
+            self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in ast.walk(tree))
+        check = Check(self, names)
+        if any(root in source for root in check.roots):
+            check.visit(tree)
+        if "return" in source:
+            tree = ast.fix_missing_locations(TopLevelReturn().visit(tree))
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = ast.Expression(tree.body.pop().value)
         try:
-            self._execute(tree, names, "exec")
+            if tree.body:
+                self._execute(tree, names, "exec")
             value = self._execute(last, names, "eval") if last else None
         except Returned as r:
             value = r.value
@@ -242,8 +248,32 @@ def usage():
 RESERVE = 4 << 20
 
 
-def serve(bridge, prepare=lambda start: None):
-    """Runs the one program that comes; prepare sees it before anything of it runs."""
+def populate(program, kept):
+    """Makes the program's module: a new one, or the one that earlier programs of the session have left."""
+    module, given = kept.get("module") or types.ModuleType("__main__"), kept.get("given") or {}
+    names = module.__dict__
+    for name in [name for name, value in given.items() if names.get(name) is value]:
+        del names[name]
+    given = {name: value for name, value in program.namespace().items() if name not in names}
+    given.update(__file__=program.name, __toolroom_returned__=Returned)
+    kept.update(module=module, given=given)
+    names.update(given)
+    names.update(program.start.get("inputs") or {})
+    return module
+
+
+def variables(kept):
+    """The names that the programs of the session have made."""
+    names, given = kept["module"].__dict__, kept["given"]
+    return [n for n, value in names.items() if not n.startswith("__") and given.get(n, names) is not value]
+
+
+def serve(bridge, prepare=lambda start: None, kept=None):
+    """Runs the one program that comes; prepare sees it before anything of it runs.
+
+    Where a session is kept, it is in the memory that all this is in, and kept
+    is the dict by which the next call finds it.
+    """
     kind, _, token, start = bridge.read_frame()
     if kind != START:
         raise SystemExit(f"the host began with kind {kind}")
@@ -253,10 +283,9 @@ def serve(bridge, prepare=lambda start: None):
     linecache.cache[program.name] = (len(start.get("source", "")), None, start.get("source", "").splitlines(True), program.name)
     stdout, stderr = Output(bridge, "stdout"), Output(bridge, "stderr")
     sys.stdout, sys.stderr, sys.stdin = stdout, stderr, io.StringIO((start.get("stdin") or b"").decode("utf-8", "replace"))
-    module = types.ModuleType("__main__")
-    sys.modules["__main__"] = module
+    kept = {} if kept is None else kept
+    module = sys.modules["__main__"] = populate(program, kept)
     sys.argv = [program.name]
-    module.__dict__.update(program.namespace(), __file__=program.name, __toolroom_returned__=Returned)
     exit_code, body = 0, None
     if start.get("seed") and "random" in start.get("source", ""):
         import random
@@ -275,10 +304,13 @@ def serve(bridge, prepare=lambda start: None):
         body, exit_code = failure(e, program), 1
     stdout.flush()
     stderr.flush()
+    end = {"exit": exit_code, "usage": usage()}
+    if start.get("session"):
+        end["variables"] = variables(kept)
     if body is not None:
-        bridge.send(FAILED, {**body, "exit": exit_code, "usage": usage()})
+        bridge.send(FAILED, {**body, **end})
     else:
-        bridge.send(DONE, {"value": value, "exit": exit_code, "usage": usage()})
+        bridge.send(DONE, {"value": value, **end})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,49 @@
+package cow
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Save writes the image to a file, whole or not at all, with a note of less
+// than [PageSize] bytes behind it. Pages of zeroes take no room on disks that
+// have holes.
+func (i *Image) Save(path string, note []byte) error {
+	if len(note) >= PageSize {
+		return fmt.Errorf("save an image: a note of %d bytes", len(note))
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "image")
+	if err != nil {
+		return fmt.Errorf("save an image: %w", err)
+	}
+	defer os.Remove(file.Name()) // when it has not been moved
+	err = writeHoles(file, i.Bytes())
+	if err == nil {
+		_, err = file.WriteAt(note, int64(len(i.Bytes())))
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("save an image: %w", err)
+	}
+	return nil
+}
+
+// hole is the unit in which zeroes are left out: a page of most processors.
+const hole = 4 << 10
+
+func writeHoles(to io.WriterAt, content []byte) error {
+	var zero [hole]byte
+	for at := 0; at < len(content); at += hole {
+		if piece := content[at : at+hole]; string(piece) != string(zero[:]) {
+			if _, err := to.WriteAt(piece, int64(at)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package cpython
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom/bridge"
+	files "github.com/toolroom/toolroom/internal/guest"
+)
+
+// compiled is the folder of compiled code that all machines of the tests share.
+var compiled string
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "toolroom-cpython")
+	if err != nil {
+		panic(err)
+	}
+	compiled = folder
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+func open(t testing.TB) *Machine {
+	t.Helper()
+	m, err := New(t.Context(), Options{Guest: files.PythonFiles(), CacheDir: compiled})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+func isolate(t testing.TB, m *Machine) *Isolate {
+	t.Helper()
+	i, err := m.Isolate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// eval runs a program and gives its last frame.
+func eval(t testing.TB, i *Isolate, source string) (bridge.Map, End, error) {
+	t.Helper()
+	inbox := NewInbox()
+	start := bridge.Map{{Key: "source", Value: source}, {Key: "session", Value: "s"}}
+	body, err := bridge.AppendValue([]byte{0x84, 0x18, byte(bridge.Start), 0, 0x40}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox.Put([]byte{0, 0, byte(len(body) >> 8), byte(len(body))})
+	inbox.Put(body)
+	var last bridge.Map
+	end, err := i.Run(t.Context(), Port{Inbox: inbox, Send: func(frame []byte) (bool, error) {
+		value, err := bridge.DecodeValue(frame)
+		if err != nil {
+			return false, err
+		}
+		list := value.([]bridge.Value)
+		last = list[3].(bridge.Map)
+		kind := bridge.Kind(list[0].(int64))
+		return kind == bridge.Done || kind == bridge.Failed, nil
+	}})
+	return last, end, err
+}
+
+func TestAProgramRunsInAnInterpreterThatNoOtherHasTouched(t *testing.T) {
+	t.Parallel()
+	m := open(t)
+	for n := range 20 {
+		i := isolate(t, m)
+		began := time.Now()
+		last, end, err := eval(t, i, "import sys, builtins\nseen = hasattr(builtins, 'leak')\nbuiltins.leak = sys.leak = 1\nseen")
+		t.Log(n, time.Since(began))
+		if end != Finished || err != nil || last.Get("value") != bridge.Value(false) {
+			t.Fatalf("end %d, %v, %v", end, err, last)
+		}
+		began = time.Now()
+		i.Release()
+		t.Log("reset", time.Since(began))
+	}
+}

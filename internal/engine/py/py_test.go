@@ -1,0 +1,57 @@
+package py_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
+	"github.com/toolroom/toolroom/internal/engine/py"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == py.WorkerArg {
+		os.Exit(py.Worker(context.Background(), os.Args[2:]))
+	}
+	os.Exit(withCache(m.Run))
+}
+
+// compiled is the folder of compiled code that all engines of the tests share.
+var compiled string
+
+func withCache(run func() int) int {
+	folder, err := os.MkdirTemp("", "toolroom-py")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	compiled = folder
+	return run()
+}
+
+func open(t testing.TB) *py.Engine {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return py.New(py.Options{Command: []string{self, py.WorkerArg}, CacheDir: compiled})
+}
+
+func TestTheEngineKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, suite)
+}
+
+func TestAModuleThatIsNotThereIsForAnotherEngine(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	t.Cleanup(func() { _ = e.Close() })
+	j := engine.Job{Owner: "tester", Program: bridge.Program{Language: "python", Name: "main.py", Source: "import ssl"}}
+	result, err := e.Run(t.Context(), j, nil)
+	if err != nil || result.Outcome.Failure == nil || result.Outcome.Failure.Kind != bridge.FailUnsupported {
+		t.Errorf("it ended with %+v, %v", result, err)
+	}
+}

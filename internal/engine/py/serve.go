@@ -1,0 +1,221 @@
+package py
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/cpython"
+	"github.com/toolroom/toolroom/internal/engine/resume"
+)
+
+// serve is the guest side of a bridge: it says hello, and lets interpreters
+// speak it, each for one program, until the stream ends. Frames of a run pass
+// as they are, for the host judges them; only those that begin and end a run
+// are looked at.
+func serve(ctx context.Context, m *cpython.Machine, stream io.ReadWriter) error {
+	s := &server{machine: m, wire: bridge.NewWire(stream, 0), out: stream, runs: make(chan job)}
+	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: cpython.Version}}
+	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
+		return fmt.Errorf("say hello: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		s.readErr = s.read(stream)
+		stop() // a program whose host is gone must not go on
+		close(s.runs)
+	}()
+	for j := range s.runs {
+		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	if errors.Is(s.readErr, io.EOF) {
+		return nil
+	}
+	return s.readErr
+}
+
+type server struct {
+	machine *cpython.Machine
+	wire    *bridge.Wire
+	out     io.Writer
+	buffer  []byte // of the frame that goes out
+	runs    chan job
+	readErr error // of the reader, once runs is closed
+}
+
+// job is one run: what is for the guest, and what of its start is for us.
+type job struct {
+	inbox   *cpython.Inbox
+	token   []byte
+	memory  int64
+	session string
+	state   []byte
+}
+
+// read sorts the host's frames: a start begins a run, others are for the run
+// under way. It never waits for a run, so that it always sees a cancellation.
+func (s *server) read(stream io.Reader) error {
+	in := bufio.NewReaderSize(stream, 64<<10)
+	inbox := cpython.NewInbox()
+	for {
+		data, err := readFrame(in)
+		if err != nil {
+			inbox.Cancel()
+			return err
+		}
+		kind, err := kindOf(data[4:])
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case bridge.Start:
+			inbox = cpython.NewInbox()
+			j, err := begin(inbox, data)
+			if err != nil {
+				return err
+			}
+			s.runs <- j
+		case bridge.Cancel:
+			inbox.Cancel()
+		case bridge.Result:
+			inbox.Put(data)
+		default:
+			return fmt.Errorf("a guest is not sent %s", kind)
+		}
+	}
+}
+
+// readFrame reads one frame, with its length.
+func readFrame(in *bufio.Reader) ([]byte, error) {
+	head, err := in.Peek(4)
+	if err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(head)
+	if size > bridge.DefaultMaxFrame {
+		return nil, fmt.Errorf("a frame of %d bytes, the limit is %d", size, bridge.DefaultMaxFrame)
+	}
+	data := make([]byte, 4+size)
+	_, err = io.ReadFull(in, data)
+	return data, err
+}
+
+// kindOf reads the kind of a frame: the first of an array of four, in one byte
+// or in two.
+func kindOf(frame []byte) (bridge.Kind, error) {
+	switch {
+	case len(frame) > 2 && frame[0] == 0x84 && frame[1] < 24:
+		return bridge.Kind(frame[1]), nil
+	case len(frame) > 3 && frame[0] == 0x84 && frame[1] == 24:
+		return bridge.Kind(frame[2]), nil
+	}
+	return 0, errors.New("a frame that begins with no header")
+}
+
+// begin reads a start frame. A state in it is not for the guest.
+func begin(inbox *cpython.Inbox, data []byte) (job, error) {
+	value, err := bridge.DecodeValue(data[4:])
+	list, ok := value.([]bridge.Value)
+	if err != nil || !ok || len(list) != 4 {
+		return job{}, fmt.Errorf("read the start of a run: %w", err)
+	}
+	body, _ := list[3].(bridge.Map)
+	j := job{inbox: inbox, session: body.Text("session")}
+	j.token, _ = list[2].([]byte)
+	j.state, _ = body.Get("state").([]byte)
+	limits, _ := body.Get("limits").(bridge.Map)
+	j.memory = limits.Int("memory")
+	if len(j.state) > 0 {
+		list[3] = slices.DeleteFunc(body, func(m bridge.Member) bool { return m.Key == "state" })
+		if data, err = bridge.AppendValue(make([]byte, 4), list); err != nil {
+			return job{}, err
+		}
+		binary.BigEndian.PutUint32(data, uint32(len(data)-4))
+	}
+	inbox.Put(data)
+	return j, nil
+}
+
+func (s *server) run(ctx context.Context, j job) error {
+	isolate, err := s.machine.Isolate(ctx)
+	if err != nil {
+		return err
+	}
+	defer isolate.Release()
+	if refused := resume.Load(Name, s.machine.Image, j.state, isolate.Load); refused != nil {
+		return s.fail(j, refused)
+	}
+	var last []byte // of a run whose state is kept: it goes out with that
+	end, err := isolate.Run(ctx, cpython.Port{
+		Inbox: j.inbox, Memory: j.memory,
+		Send: func(frame []byte) (bool, error) {
+			kind, err := kindOf(frame)
+			if err != nil {
+				return false, err
+			}
+			ends := kind == bridge.Done || kind == bridge.Failed
+			if ends && j.session != "" {
+				last = slices.Clone(frame)
+				return true, nil
+			}
+			return ends, s.send(frame)
+		},
+		Print: func(stream string, text []byte) error {
+			body := bridge.Map{{Key: "stream", Value: stream}, {Key: "text", Value: strings.ToValidUTF8(string(text), "\uFFFD")}}
+			return s.wire.Write(bridge.Frame{Kind: bridge.Print, Token: j.token, Body: body})
+		},
+	})
+	if end != cpython.Finished {
+		return s.fail(j, describe(end, err))
+	}
+	if last != nil {
+		return s.finish(j, isolate, last)
+	}
+	return nil
+}
+
+func (s *server) finish(j job, isolate *cpython.Isolate, last []byte) error {
+	value, err := bridge.DecodeValue(last)
+	list, ok := value.([]bridge.Value)
+	if err != nil || !ok || len(list) != 4 {
+		return s.send(last) // for the host to judge
+	}
+	kind, _ := list[0].(int64)
+	frame := bridge.Frame{Kind: bridge.Kind(kind)}
+	frame.Token, _ = list[2].([]byte)
+	frame.Body, _ = list[3].(bridge.Map)
+	return resume.Finish(frame, s.machine.Image(), isolate.Save, s.wire.Write)
+}
+
+func (s *server) fail(j job, body bridge.Map) error {
+	return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: body})
+}
+
+// send passes a frame of the guest on.
+func (s *server) send(frame []byte) error {
+	b := binary.BigEndian.AppendUint32(s.buffer[:0], uint32(len(frame)))
+	b = append(b, frame...)
+	if cap(b) <= 1<<20 { // a rare huge frame must not stay pinned
+		s.buffer = b
+	}
+	_, err := s.out.Write(b)
+	return err
+}
+
+// describe is the body of the last frame of a run that could not send its own.
+func describe(end cpython.End, err error) bridge.Map {
+	kind, message := bridge.FailProgram, fmt.Sprintf("the interpreter broke off: %.2000s", err)
+	if end == cpython.Cancelled {
+		kind, message = bridge.FailCancelled, "it was cancelled"
+	}
+	return bridge.Map{{Key: "kind", Value: string(kind)}, {Key: "message", Value: message}}
+}

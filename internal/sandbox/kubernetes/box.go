@@ -1,0 +1,200 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"syscall"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/exec"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/sandbox/child"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// box is one Pod.
+type box struct {
+	cluster   *cluster
+	id        string
+	job       bool   // the Pod is made by a Job of that name
+	pod       string // the Pod's name, once it runs
+	isolation string
+	held      map[sandbox.Limit]string
+
+	in     *io.PipeWriter
+	out    *io.PipeReader
+	stderr child.Tail
+	stop   context.CancelFunc
+	ended  chan struct{}
+	exit   sandbox.Exit
+	err    error
+}
+
+// jobTTL is how long the cluster keeps a Job that has ended.
+const jobTTL = 60
+
+// create makes the Pod, or the Job that makes it.
+func (b *box) create(ctx context.Context, p *corev1.Pod) error {
+	return called(ctx, func(ctx context.Context) (err error) {
+		if !b.job {
+			_, err = b.cluster.CoreV1().Pods(b.cluster.namespace).Create(ctx, p, metav1.CreateOptions{})
+			return err
+		}
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: b.id, Labels: p.Labels}, Spec: batchv1.JobSpec{
+			BackoffLimit: new(int32(0)), TTLSecondsAfterFinished: new(int32(jobTTL)), ActiveDeadlineSeconds: p.Spec.ActiveDeadlineSeconds,
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels}, Spec: p.Spec},
+		}}
+		_, err = b.cluster.BatchV1().Jobs(b.cluster.namespace).Create(ctx, j, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// open starts the guest in the Pod, which runs.
+func (b *box) open(command []string) {
+	fromUs, in := io.Pipe()
+	out, toUs := io.Pipe()
+	ctx, stop := context.WithCancel(context.Background())
+	b.in, b.out, b.stop, b.ended = in, out, stop, make(chan struct{})
+	go func() {
+		defer close(b.ended)
+		err := b.cluster.exec(ctx, b.pod, command, fromUs, toUs, &b.stderr)
+		b.exit, b.err = b.outcome(ctx, err)
+		fromUs.CloseWithError(io.ErrClosedPipe)
+		toUs.CloseWithError(b.err) // nil is the end of the stream
+	}()
+}
+
+func (b *box) Stream() io.ReadWriteCloser { return stream{b} }
+
+type stream struct{ b *box }
+
+func (s stream) Read(p []byte) (int, error)  { return s.b.out.Read(p) }
+func (s stream) Write(p []byte) (int, error) { return s.b.in.Write(p) }
+func (s stream) Close() error                { return errors.Join(s.b.in.Close(), s.b.out.Close()) }
+
+// outcome is how the guest ended, from how its streams did. What kills a guest
+// is often what happened to its Pod.
+func (b *box) outcome(ctx context.Context, err error) (sandbox.Exit, error) {
+	exit := sandbox.Exit{Stderr: b.stderr.String()}
+	var code exec.CodeExitError
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return exit, nil
+	case errors.As(err, &code):
+		exit.Code = code.Code
+		if code.Code > 128 && code.Code < 128+65 {
+			exit.Signal = syscall.Signal(code.Code - 128).String()
+		}
+		if code.Code != 128+int(syscall.SIGKILL) {
+			return exit, nil
+		}
+		err = nil
+	}
+	p, gone := b.autopsy(ctx)
+	if gone != nil {
+		return exit, gone
+	}
+	if exit.OOM = outOfMemory(p); exit.OOM || err == nil {
+		return exit, nil
+	}
+	return exit, retryable(toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: the connection to the Pod %s broke: %w", b.pod, err).
+		WithHint("run the program again; if it breaks each time, a proxy before the API server ends connections"))
+}
+
+// autopsyTimeout is how long the kubelet may take to say what became of a Pod.
+const autopsyTimeout = 3 * time.Second
+
+// autopsy is the Pod whose guest broke off, as the kubelet sees it. An error
+// says that the Pod itself is gone, and why.
+func (b *box) autopsy(ctx context.Context) (*corev1.Pod, error) {
+	ctx, done := context.WithTimeout(ctx, autopsyTimeout)
+	defer done()
+	var last *corev1.Pod
+	var why error
+	err := b.follow(ctx, func(p *corev1.Pod) bool {
+		if p == nil {
+			why = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: the Pod %s was deleted while its program ran", b.pod).
+				WithHint("somebody else did that: kubectl -n %s get events, and the cluster's audit log, tell who", b.cluster.namespace)
+			return true
+		}
+		last = p
+		if why = evicted(p); why == nil && p.DeletionTimestamp != nil {
+			return false // it is about to be gone
+		}
+		return why != nil || ended(p)
+	})
+	if err != nil && ctx.Err() == nil {
+		return last, b.cluster.explain(ctx, err)
+	}
+	return last, why
+}
+
+func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
+	select {
+	case <-b.ended:
+		return b.exit, b.err
+	case <-ctx.Done():
+		return sandbox.Exit{}, context.Cause(ctx)
+	}
+}
+
+// Kill deletes the Pod and waits until the node has let go of it.
+func (b *box) Kill(ctx context.Context) error {
+	if b.stop != nil {
+		b.stop()
+		b.in.Close()
+		b.out.Close()
+	}
+	if err := b.delete(ctx); ignoreNotFound(err) != nil {
+		return b.cluster.explain(ctx, err)
+	}
+	err := b.follow(ctx, func(p *corev1.Pod) bool { return p == nil })
+	if err == nil && b.job {
+		err = b.awaitNoJob(ctx)
+	}
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: the Pod of %s is being deleted, and still there: %w", b.id, err).
+			WithHint("its node may be lost: kubectl get nodes")
+	}
+	return nil
+}
+
+// awaitNoJob waits for the garbage collector, which removes a Job after its Pod.
+func (b *box) awaitNoJob(ctx context.Context) error {
+	for {
+		err := called(ctx, func(ctx context.Context) error {
+			_, err := b.cluster.BatchV1().Jobs(b.cluster.namespace).Get(ctx, b.id, metav1.GetOptions{})
+			return err
+		})
+		if err != nil {
+			return ignoreNotFound(err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(again):
+		}
+	}
+}
+
+func (b *box) delete(ctx context.Context) error {
+	return called(ctx, func(ctx context.Context) error {
+		if b.job {
+			return b.cluster.BatchV1().Jobs(b.cluster.namespace).Delete(ctx, b.id, deletion())
+		}
+		return b.cluster.CoreV1().Pods(b.cluster.namespace).Delete(ctx, b.id, deletion())
+	})
+}
+
+// Usage is not known: that takes a metrics server, which is minutes behind.
+func (b *box) Usage() sandbox.Usage { return sandbox.Usage{} }
+
+func (b *box) Isolation() string { return b.isolation }
+
+func (b *box) Held() map[sandbox.Limit]string { return maps.Clone(b.held) }

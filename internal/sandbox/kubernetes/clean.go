@@ -1,0 +1,62 @@
+package kubernetes
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Clean removes the Pods and Jobs of processes that have died, and those whose
+// time is over, whoever made them: see [sandbox.Cleaner].
+func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {
+	if d.o.Namespace == "" {
+		return nil, nil // no cluster is ours to look into
+	}
+	c, err := d.dial()
+	if err != nil {
+		return nil, err
+	}
+	left, err := c.clean(ctx, dry)
+	if err != nil {
+		return left, c.explain(ctx, err)
+	}
+	return left, nil
+}
+
+// endedAge is how old a Pod that has ended is before anyone may remove it: its
+// owner would have done so.
+const endedAge = time.Hour
+
+func (c *cluster) clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {
+	ctx, done := context.WithTimeout(ctx, callTimeout)
+	defer done()
+	ours := metav1.ListOptions{LabelSelector: mark.Owner}
+	jobs, err := c.BatchV1().Jobs(c.namespace).List(ctx, ours)
+	if err != nil {
+		return nil, err
+	}
+	var left []sandbox.Leftover
+	for _, j := range jobs.Items {
+		if mark.Abandoned(j.Labels) {
+			left = append(left, sandbox.Leftover{Kind: "job", Name: j.Name}.Remove(dry, func() error {
+				return ignoreNotFound(c.BatchV1().Jobs(c.namespace).Delete(ctx, j.Name, deletion()))
+			}))
+		}
+	}
+	pods, err := c.CoreV1().Pods(c.namespace).List(ctx, ours)
+	if err != nil {
+		return left, err
+	}
+	for _, p := range pods.Items {
+		if mark.Abandoned(p.Labels) || ended(&p) && time.Since(p.CreationTimestamp.Time) > endedAge {
+			left = append(left, sandbox.Leftover{Kind: "pod", Name: p.Name}.Remove(dry, func() error {
+				return ignoreNotFound(c.CoreV1().Pods(c.namespace).Delete(ctx, p.Name, deletion()))
+			}))
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,106 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/klog/v2"
+)
+
+// again is how soon a watch that has ended is begun anew.
+const again = 200 * time.Millisecond
+
+// follow calls done with each state of the Pod, nil where there is none, until
+// it says that this is enough.
+func (b *box) follow(ctx context.Context, done func(*corev1.Pod) bool) error {
+	pods := b.cluster.CoreV1().Pods(b.cluster.namespace)
+	selector := metav1.ListOptions{LabelSelector: boxLabel + "=" + b.id}
+	for {
+		var list *corev1.PodList
+		err := called(ctx, func(ctx context.Context) (err error) {
+			list, err = pods.List(ctx, selector)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		var now *corev1.Pod
+		if len(list.Items) > 0 {
+			now = &list.Items[0]
+		}
+		if done(now) {
+			return nil
+		}
+		from := selector
+		from.ResourceVersion = list.ResourceVersion
+		w, err := pods.Watch(ctx, from)
+		if err != nil {
+			return err
+		}
+		enough := drain(w, done)
+		w.Stop()
+		if enough {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(again):
+		}
+	}
+}
+
+// drain gives done what a watch tells, until that is enough or the watch ends.
+func drain(w watch.Interface, done func(*corev1.Pod) bool) bool {
+	for event := range w.ResultChan() {
+		p, ok := event.Object.(*corev1.Pod)
+		if !ok {
+			return false
+		}
+		if event.Type == watch.Deleted {
+			p = nil
+		}
+		if done(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// exec runs a command in the container of a Pod until it ends. An end other than
+// zero is an exec.CodeExitError.
+func (c *cluster) exec(ctx context.Context, pod string, command []string, in io.Reader, out, errs io.Writer) error {
+	url := c.CoreV1().RESTClient().Post().Resource("pods").Namespace(c.namespace).Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{
+			Container: container, Command: command, Stdin: in != nil, Stdout: true, Stderr: true,
+		}, scheme.ParameterCodec).URL()
+	socket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
+	if err != nil {
+		return err
+	}
+	older, err := remotecommand.NewSPDYExecutor(c.config, "POST", url) // before Kubernetes 1.31
+	if err != nil {
+		return err
+	}
+	e, err := remotecommand.NewFallbackExecutor(socket, older, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	if err != nil {
+		return err
+	}
+	// The package would write each connection that ends to our stderr.
+	err = e.StreamWithContext(klog.NewContext(ctx, logr.Discard()), remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	return err
+}

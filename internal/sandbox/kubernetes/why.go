@@ -1,0 +1,245 @@
+package kubernetes
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/toolroom/toolroom"
+)
+
+// awaitRunning waits until the guest's container runs. An error says what keeps
+// it from that.
+func (b *box) awaitRunning(ctx context.Context) error {
+	var last *corev1.Pod
+	var why error
+	err := b.follow(ctx, func(p *corev1.Pod) bool {
+		if p == nil {
+			if last != nil {
+				why = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: %s was deleted before it ran", describe(last)).
+					WithHint("somebody else did that: kubectl -n %s get events", b.cluster.namespace)
+			}
+			return last != nil
+		}
+		last, b.pod = p, p.Name
+		why = hopeless(p)
+		return why != nil || running(p)
+	})
+	switch {
+	case why != nil:
+		return b.withLog(ctx, last, why)
+	case err == nil:
+		return nil
+	case ctx.Err() == nil:
+		return b.cluster.explain(ctx, err)
+	}
+	asking, done := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer done()
+	return pending(last, b.cluster.events(asking, b.id, b.pod))
+}
+
+func running(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == container && s.State.Running != nil
+	})
+}
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+}
+
+func outOfMemory(p *corev1.Pod) bool {
+	return p != nil && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.State.Terminated != nil && s.State.Terminated.Reason == "OOMKilled"
+	})
+}
+
+// evicted is why the cluster took the Pod from its node; nil if it did not.
+func evicted(p *corev1.Pod) error {
+	e := func(what string) *toolroom.Error {
+		return retryable(toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: %s was %s: %s", describe(p), what, cmp.Or(p.Status.Message, "no reason is given")))
+	}
+	switch p.Status.Reason {
+	case "Evicted":
+		return e("evicted").WithHint("the node ran short of something, or the program took more disk than it may: ask for less, or give the node more")
+	case "Preempting", "Preempted":
+		return e("preempted").WithHint("Pods with a higher priority took its place: run it again, or add nodes")
+	case "NodeLost", "NodeShutdown", "Shutdown", "Terminated":
+		return e("lost with its node").WithHint("run it again; kubectl get nodes shows which are there")
+	case "DeadlineExceeded":
+		return e("ended, for its time was over").WithHint("ask for a longer wall time")
+	}
+	return nil
+}
+
+// hopeless is why a Pod will not run however long one waits; nil if it may.
+func hopeless(p *corev1.Pod) error {
+	if err := evicted(p); err != nil {
+		return err
+	}
+	unavailable := func(format string, args ...any) *toolroom.Error {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: %s: %s", describe(p), fmt.Sprintf(format, args...))
+	}
+	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if t := s.State.Terminated; t != nil && (s.Name == container || t.ExitCode != 0) {
+			text := fmt.Sprintf("the container %s ended with code %d (%s)", s.Name, t.ExitCode, t.Reason)
+			switch {
+			case t.Reason == "OOMKilled":
+				return unavailable("%s", text).WithHint("ask for more memory")
+			case t.Message != "":
+				text += ": " + t.Message
+			}
+			if s.Name != container || strings.Contains(t.Message, "executable file not found") || strings.Contains(t.Message, "no such file") {
+				return unavailable("%s", text).WithHint("is the guest in the image? `toolroom image build` makes one that has it; for another set code.runtimes.kubernetes.guest_image")
+			}
+			return unavailable("%s", text).WithHint("the image may be for another processor, or its guest of another version: build it anew")
+		}
+		waiting := s.State.Waiting
+		if waiting == nil {
+			continue
+		}
+		text := strings.TrimSuffix(waiting.Reason+": "+waiting.Message, ": ")
+		switch waiting.Reason {
+		case "ErrImageNeverPull":
+			return unavailable("the node does not have the image %s", s.Image).
+				WithHint("import it there (`toolroom image build --output image.tar`, then ctr -n k8s.io images import image.tar), or push it to a registry and set code.runtimes.kubernetes.pull to missing")
+		case "ImagePullBackOff", "InvalidImageName", "ImageInspectError":
+			return unavailable("%s", text).WithHint("is the name of the image right, and can the node reach its registry?")
+		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+			return unavailable("%s", text).WithHint("kubectl describe pod, while another run starts, shows all of it")
+		}
+	}
+	if ended(p) {
+		return unavailable("it ended before the guest ran: %s", cmp.Or(strings.TrimSpace(p.Status.Reason+" "+p.Status.Message), string(p.Status.Phase)))
+	}
+	return nil
+}
+
+// pending is why a Pod did not run in time. p is nil if there was none.
+func pending(p *corev1.Pod, events string) error {
+	if events != "" {
+		events = "; events: " + events
+	}
+	if p == nil {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: the Job made no Pod in time%s", events).
+			WithHint("is the controller manager running, and does the quota of the namespace allow Pods?")
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return retryable(toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: %s is unschedulable: %s", describe(p), c.Message).
+				WithHint("ask for less memory, add nodes, or look at code.runtimes.kubernetes.node_selector"))
+		}
+	}
+	if p.Spec.NodeName == "" {
+		return retryable(toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: %s has got no node%s", describe(p), events).
+			WithHint("is the scheduler running?"))
+	}
+	return retryable(toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: %s did not run in time%s", describe(p), events).
+		WithHint("if the node needs longer, set code.runtimes.kubernetes.start_timeout"))
+}
+
+// events are the last warnings about the objects of these names, the newest first.
+func (c *cluster) events(ctx context.Context, names ...string) string {
+	var texts []string
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if name == "" {
+			continue
+		}
+		list, err := c.CoreV1().Events(c.namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name + ",type=Warning"})
+		if err != nil {
+			continue // what is known without them is told
+		}
+		for _, e := range slices.Backward(list.Items) {
+			if text := e.Reason + ": " + e.Message; !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return strings.Join(texts[:min(len(texts), 3)], "; ")
+}
+
+// logLines is how much of a container's log an error shows.
+const logLines = 20
+
+// withLog adds to an error what the container of a Pod wrote before it ended,
+// because the Pod and its log are deleted.
+func (b *box) withLog(ctx context.Context, p *corev1.Pod, why error) error {
+	if p == nil || !ended(p) {
+		return why
+	}
+	ctx, done := context.WithTimeout(ctx, callTimeout)
+	defer done()
+	for _, name := range []string{container, "toolroom"} {
+		log, err := b.cluster.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: name, TailLines: new(int64(logLines)), LimitBytes: new(int64(4096))}).Stream(ctx)
+		if err != nil {
+			continue // it never ran
+		}
+		text, _ := io.ReadAll(log)
+		log.Close()
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			known := toolroom.AsError(why)
+			e := toolroom.Errorf(known.Code, "%s; its log ends with: %s", known.Message, text)
+			return e.WithHint("%s", known.Hint)
+		}
+	}
+	return why
+}
+
+// explain says why the API server refused, or did not answer.
+func (c *cluster) explain(ctx context.Context, err error) error {
+	var known *toolroom.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: %w", err)
+	text := err.Error()
+	var status apierrors.APIStatus
+	answered := errors.As(err, &status)
+	var unknownAuthority x509.UnknownAuthorityError
+	var noHost *net.DNSError
+	switch {
+	case strings.Contains(text, "exceeded quota"):
+		return retryable(e.WithHint("the quota of the namespace %s is used up: wait for other programs, ask for less, or raise it", c.namespace))
+	case strings.Contains(text, "violates PodSecurity"):
+		return e.WithHint("the namespace %s demands more than the profile gives: use the profile standard, or label the namespace otherwise", c.namespace)
+	case strings.Contains(text, "RuntimeClass") && strings.Contains(text, "not found"):
+		return e.WithHint("kubectl get runtimeclasses lists those of the cluster; set code.runtimes.kubernetes.runtime_class to one")
+	case strings.Contains(text, "namespaces") && strings.Contains(text, "not found"):
+		return e.WithHint("kubectl create namespace %s, and give it what docs/kubernetes.md shows", c.namespace)
+	case apierrors.IsForbidden(err):
+		return e.WithHint("give this account the Role of docs/kubernetes.md in the namespace %s", c.namespace)
+	case apierrors.IsUnauthorized(err):
+		return e.WithHint("the credentials of the kubeconfig are wrong or too old: log in to the cluster anew")
+	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
+		return retryable(e.WithHint("the API server at %s is overloaded or starting: try again", c.config.Host))
+	case answered:
+		return e.WithHint("toolroom doctor shows the state of the cluster")
+	case errors.As(err, &unknownAuthority):
+		return e.WithHint("the kubeconfig has the certificate of another cluster: fetch it anew")
+	case utilnet.IsConnectionRefused(err), errors.As(err, &noHost):
+		e = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: nobody listens at %s: %w", c.config.Host, err)
+		return retryable(e.WithHint("start the cluster, or correct code.runtimes.kubernetes.kubeconfig and context"))
+	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded), utilnet.IsTimeout(err):
+		e = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: the API server at %s does not answer: %w", c.config.Host, err)
+		return retryable(e.WithHint("is the cluster up, and a VPN or proxy in the way? kubectl cluster-info"))
+	}
+	return e.WithHint("toolroom doctor shows the state of the cluster")
+}
+
+func retryable(e *toolroom.Error) *toolroom.Error {
+	e.Retryable = true
+	return e
+}
