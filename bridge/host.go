@@ -59,6 +59,7 @@ type Conn struct {
 	version int
 	guest   string
 	frames  chan incoming
+	ended   chan struct{}
 	closed  chan struct{}
 	once    sync.Once
 }
@@ -77,7 +78,7 @@ func Accept(ctx context.Context, stream io.ReadWriteCloser, o Options) (*Conn, e
 	}
 	c := &Conn{
 		stream: stream, wire: NewWire(stream, o.MaxFrame), grace: o.Grace,
-		frames: make(chan incoming), closed: make(chan struct{}),
+		frames: make(chan incoming), ended: make(chan struct{}), closed: make(chan struct{}),
 	}
 	go c.readAll()
 	in, err := c.next(ctx)
@@ -129,10 +130,17 @@ func (c *Conn) Close() error {
 	return err
 }
 
+// Ended is closed when the guest's stream has ended or broken, also while no
+// program runs.
+func (c *Conn) Ended() <-chan struct{} { return c.ended }
+
 // readAll is the one reader of the stream, for the life of the connection.
 func (c *Conn) readAll() {
 	for {
 		f, size, err := c.wire.Read()
+		if err != nil {
+			close(c.ended)
+		}
 		select {
 		case c.frames <- incoming{f, size, err}:
 		case <-c.closed:

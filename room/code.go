@@ -9,7 +9,6 @@ import (
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine"
-	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js"
 	"github.com/toolroom/toolroom/internal/engine/monty"
@@ -94,9 +93,7 @@ func (r *Room) openCode(ctx context.Context) error {
 		if r.o.Helper != "" {
 			r.engines = append(r.engines, r.openPython())
 		}
-		p := process.New(g.Path, g.Args)
-		r.drivers = append(r.drivers, p)
-		r.engines = append(r.engines, hosted.NewWarm(p, hosted.Warm{Ahead: 1}))
+		r.addDrivers(process.New(g.Path, g.Args))
 	}
 	r.addDrivers(r.machines()...)
 	if r.o.Drivers != nil {
@@ -125,7 +122,7 @@ func (r *Room) openPython() engine.Engine {
 }
 
 func sessionLimits(c config.CodeSessions) session.Limits {
-	return session.Limits{Sessions: c.Entries, Bytes: c.Bytes, Total: c.TotalBytes, Idle: c.Idle}
+	return session.Limits{Sessions: c.Entries, Bytes: c.Bytes, Total: c.TotalBytes, Each: c.EntryBytes, Idle: c.Idle}
 }
 
 // findMonty finds the worker of the engine py-lite, which is not a part of this

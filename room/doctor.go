@@ -60,7 +60,8 @@ func (r *Room) Doctor(ctx context.Context) []Check {
 		})
 	}
 	checks = append(checks, r.checkNetwork()...)
-	return append(checks, r.checkEngines(ctx)...)
+	checks = append(checks, r.checkEngines(ctx)...)
+	return append(checks, r.checkWarm(ctx)...)
 }
 
 func (r *Room) checkHome() Check {

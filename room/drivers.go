@@ -20,7 +20,7 @@ import (
 func (r *Room) addDrivers(drivers ...sandbox.Driver) {
 	r.drivers = append(r.drivers, drivers...)
 	for _, d := range drivers {
-		r.engines = append(r.engines, hosted.New(d))
+		r.engines = append(r.engines, hosted.NewWarm(d, r.ahead(d)))
 	}
 }
 

@@ -1,10 +1,12 @@
 package room_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -70,11 +73,13 @@ func TestALoginServesItsIdentityAloneAndItsTokenIsKnownToTheMasker(t *testing.T)
 	if err := os.WriteFile(file, []byte("sources: {far: {mcp: {url: \""+server.URL+"/mcp\"}}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := room.Open(t.Context(), room.Options{Home: t.TempDir(), ConfigFile: file})
+	var log bytes.Buffer
+	options := room.Options{Home: t.TempDir(), ConfigFile: file, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	r, err := room.Open(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
+	defer func() { r.Close() }()
 	if test, err := r.TestSource(t.Context(), "far"); err != nil || test.State != "waiting for authorisation" || !strings.Contains(test.Reason, "toolroom sources login far") {
 		t.Fatalf("before the login: %+v, %v", test, err)
 	}
@@ -91,14 +96,31 @@ func TestALoginServesItsIdentityAloneAndItsTokenIsKnownToTheMasker(t *testing.T)
 	if test, err := r.TestSource(t.Context(), "far"); err != nil || test.State != "ready" || test.Tools != 1 {
 		t.Fatalf("after the login: %+v, %v", test, err)
 	}
-	result := r.Run(t.Context(), toolroom.Call{Tool: "far:leak", Arguments: json.RawMessage(`{}`)})
-	if result.Status != toolroom.StatusOK {
-		t.Errorf("the call answered %+v", result.Error)
+	shows := func(when string) {
+		t.Helper()
+		result := r.Run(t.Context(), toolroom.Call{Tool: "far:leak", Arguments: json.RawMessage(`{}`)})
+		if result.Status != toolroom.StatusOK {
+			t.Errorf("%s the call answered %+v", when, result.Error)
+		}
+		receipts, err := r.Receipts(t.Context(), receipt.Query{Limit: 10})
+		if err != nil || len(receipts) == 0 {
+			t.Fatalf("%d receipts: %v", len(receipts), err)
+		}
+		shown, err := json.Marshal(map[string]any{"result": result, "receipts": receipts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(shown) + log.String(); strings.Contains(got, "token-that-nobody-may-see") || !strings.Contains(got, "Bearer [secret ") {
+			t.Errorf("%s the token is not masked: %s", when, got)
+		}
 	}
-	if shown := r.Parts().Secrets.Masker().Mask(result.Value); strings.Contains(string(shown), "token-that-nobody-may-see") {
-		t.Errorf("the token is not masked: %s", shown)
+	shows("after the login")
+	r.Close()
+	if r, err = room.Open(t.Context(), options); err != nil {
+		t.Fatal(err)
 	}
-	result = r.Run(t.Context(), toolroom.Call{Tool: "far:leak", Arguments: json.RawMessage(`{}`), Identity: toolroom.Identity{Subject: "ann"}})
+	shows("after a restart")
+	result := r.Run(t.Context(), toolroom.Call{Tool: "far:leak", Arguments: json.RawMessage(`{}`), Identity: toolroom.Identity{Subject: "ann"}})
 	if result.Error == nil || result.Error.Code != toolroom.CodeUnauthenticated || result.Error.Hint != "log in: toolroom sources login far --as ann" {
 		t.Errorf("somebody without a login got %+v", result.Error)
 	}

@@ -215,7 +215,7 @@ func (r *Room) ReplayPolicy(ctx context.Context, since time.Time) (*trial.Replay
 		for _, c := range page {
 			tried.Replay(ctx, replayed, trial.Recorded{
 				ID: c.ID, Tool: c.Tool, Identity: c.Identity, Surface: c.Surface, Session: c.Session, Started: c.Started,
-				Arguments: c.Arguments, Was: c.Decision, Rule: c.Rule, Layers: c.Layers,
+				Arguments: c.Arguments, Effects: c.Expected, Was: c.Decision, Rule: c.Rule, Layers: c.Layers,
 			})
 			query.AfterSeq = c.Seq
 		}

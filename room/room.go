@@ -344,7 +344,8 @@ func (r *Room) Close() error {
 const closeTimeout = 10 * time.Second
 
 // Start begins what a server does beside answering: it lists all sources, now
-// and after failures, runs submitted calls, and removes what has expired. It ends with ctx or Close.
+// and after failures, runs submitted calls, starts sandboxes ahead, and removes what has expired.
+// It ends with ctx or Close; sandboxes that wait end with Close.
 func (r *Room) Start(ctx context.Context) {
 	if n := proc.Sweep(); n > 0 {
 		r.log.Warn("ended processes that an earlier Toolroom left behind", "processes", n)
@@ -362,6 +363,7 @@ func (r *Room) Start(ctx context.Context) {
 	r.background.Go(func() { r.worker.Run(ctx) })
 	r.background.Go(func() { hook.New(hook.Options{Desk: r.desk, Hooks: r.webhooks, Log: r.log}).Run(ctx) })
 	r.background.Go(func() { r.sweep(ctx) })
+	r.background.Go(func() { r.warm(ctx) })
 	r.background.Go(func() { r.readmit(ctx) })
 }
 

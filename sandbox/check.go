@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -9,7 +10,8 @@ import (
 
 // Check tells whether a driver that probed as p can run s as asked. A limit
 // that it cannot hold is an error with code limit_not_enforceable, before
-// anything has run, unless s accepts best effort. A negative limit is
+// anything has run, unless s accepts best effort, or the driver holds a part of
+// what nobody asked for. A negative limit is
 // invalid_arguments; a driver that is not available is sandbox_unavailable.
 func Check(driver string, p Probe, s Spec) error {
 	if p.State != Available {
@@ -29,6 +31,9 @@ func Check(driver string, p Probe, s Spec) error {
 	var missing []string
 	for _, limit := range asked {
 		if _, held := p.Holds[limit]; held || limit == LimitWall { // the runner holds the wall time
+			continue
+		}
+		if p.Partly[limit] != "" && slices.Contains(s.Unasked, limit) {
 			continue
 		}
 		reason := p.Lacks[limit]

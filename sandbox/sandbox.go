@@ -69,6 +69,10 @@ type Spec struct {
 	// Egress lists the hosts that may be reached where the profile allows a
 	// network; empty with a network means all.
 	Egress []string
+	// Unasked are limits whose values are defaults that nobody asked for. A driver
+	// that cannot hold one of them whole, but in part, starts all the same, and
+	// says in Held which part.
+	Unasked []Limit
 	// BestEffort accepts a sandbox that cannot hold every limit asked for.
 	BestEffort bool
 }
@@ -173,6 +177,8 @@ type Probe struct {
 	// not be.
 	Holds map[Limit]string `json:"holds,omitempty"`
 	Lacks map[Limit]string `json:"lacks,omitempty"`
+	// Partly says of limits in Lacks which part of them is held all the same.
+	Partly map[Limit]string `json:"partly,omitempty"`
 	// Languages that the driver's default image can run, where known.
 	Languages []string `json:"languages,omitempty"`
 }

@@ -30,6 +30,8 @@ const (
 	FormCLI  Form = "cli"
 	FormMCP  Form = "mcp"
 	FormCode Form = "code"
+	// FormPython is FormCode in Python.
+	FormPython Form = "python"
 	// FormMCPSearch is for clients that call through the tool call_tool.
 	FormMCPSearch Form = "mcp_search"
 )
@@ -203,6 +205,8 @@ func ReadyCall(e *Entry, form Form) string {
 			return fmt.Sprintf("await tools.%s.%s(%s)", id.Namespace, id.Name, args)
 		}
 		return fmt.Sprintf("await call_tool(%q, %s)", e.Tool.ID, args)
+	case FormPython:
+		return pythonCall(e, args)
 	default:
 		return "toolroom call " + e.Tool.ID.String() + shellArguments(args)
 	}

@@ -66,6 +66,7 @@ func TestAReadyCallIsInTheFormOfTheCaller(t *testing.T) {
 		FormMCP:       `{"name": "file__read", "arguments": {"path": "it's", "n": 2}}`,
 		FormMCPSearch: `{"name": "call_tool", "arguments": {"tool": "file:read", "arguments": {"path": "it's", "n": 2}}}`,
 		FormCode:      `await tools.file.read({"path": "it's", "n": 2})`,
+		FormPython:    `tools.file.read(path="it's", n=2)`,
 	} {
 		if got := ReadyCall(e, form); got != want {
 			t.Errorf("%s: %s, want %s", form, got, want)

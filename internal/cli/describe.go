@@ -29,7 +29,7 @@ func (a *app) describeCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeTool,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
-			if err := oneOf("--form", form, string(catalog.FormCLI), string(catalog.FormMCP), string(catalog.FormCode)); err != nil {
+			if err := oneOf("--form", form, string(catalog.FormCLI), string(catalog.FormMCP), string(catalog.FormCode), string(catalog.FormPython)); err != nil {
 				return err
 			}
 			if err := oneOf("--level", level, string(catalog.LevelSummary), string(catalog.LevelSchema), string(catalog.LevelFull)); err != nil {
@@ -46,11 +46,11 @@ func (a *app) describeCommand() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&level, "level", string(catalog.LevelSchema), "summary, schema or full")
-	c.Flags().StringVar(&form, "form", string(catalog.FormCLI), "form of the ready call: cli, mcp or code")
+	c.Flags().StringVar(&form, "form", string(catalog.FormCLI), "form of the ready call: cli, mcp, code or python")
 	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
 	who.identityFlags(c)
 	completeWords(c, "level", "summary", "schema", "full")
-	completeWords(c, "form", "cli", "mcp", "code")
+	completeWords(c, "form", "cli", "mcp", "code", "python")
 	return c
 }
 

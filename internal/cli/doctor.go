@@ -71,7 +71,11 @@ func (a *app) printMatrix(checks []room.Check) error {
 			mark := "yes"
 			if _, held := r.Holds[limit]; !held {
 				mark = "no"
-				gaps = append(gaps, fmt.Sprintf("%s does not hold %s: %s", r.Name, limit, cmp.Or(r.Lacks[limit], "not supported")))
+				whole := ""
+				if r.Partly[limit] != "" {
+					mark, whole = "partly", " whole"
+				}
+				gaps = append(gaps, fmt.Sprintf("%s does not hold %s%s: %s", r.Name, limit, whole, cmp.Or(r.Lacks[limit], "not supported")))
 			}
 			row = append(row, mark)
 		}

@@ -35,8 +35,8 @@ func (a *app) imageBuildCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build",
 		Short: "Build the default image from Debian packages, without a registry",
-		Long: `Build the default image of sandboxes from Debian packages: Python, a shell and the
-guest. It needs mmdebstrap and a Debian mirror, and no registry. The same packages
+		Long: `Build the default image of sandboxes from Debian packages: Python, node, a shell
+and the guest. It needs mmdebstrap and a Debian mirror, and no registry. The same packages
 give the same bytes.`,
 		Example: `  toolroom image build --docker
   toolroom image build --output image.tar && docker load -i image.tar
@@ -51,6 +51,7 @@ give the same bytes.`,
 		o.engines[engine] = f.Bool(engine, false, "load the image into "+engine)
 	}
 	f.StringSliceVar(&o.Packages, "package", nil, "put this Debian package in too")
+	f.BoolVar(&o.WithoutNode, "without-node", false, "leave node out: 66 MB in place of 161, and no JavaScript")
 	f.StringVar(&o.Suite, "suite", "", "release of Debian (bookworm)")
 	f.StringVar(&o.Mirror, "mirror", "", "read Debian from here; else as the apt of this machine does")
 	return c

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/term"
@@ -35,10 +36,18 @@ func (a *app) repl(ctx context.Context, r *room.Room, as toolroom.Call, o *execO
 			}
 		}()
 	}
-	lines := a.typist()
+	lines, done, err := a.typist()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if kept := done(); err == nil {
+			err = kept
+		}
+	}()
 	var last error
 	for {
-		text, err := program(lines)
+		text, err := program(o.language, lines)
 		if errors.Is(err, io.EOF) {
 			return last
 		}
@@ -72,23 +81,29 @@ func (a *app) runLine(ctx context.Context, r *room.Room, as toolroom.Call, o *ex
 }
 
 // typist gives the lines of stdin; on a terminal with editing and history.
-// goesOn tells that a line belongs to the one before.
-func (a *app) typist() func(goesOn bool) (string, error) {
+// goesOn tells that a line belongs to the one before. Call done at the end: it
+// keeps the history.
+func (a *app) typist() (lines func(goesOn bool) (string, error), done func() error, err error) {
 	in, ok := a.In.(*os.File)
 	if !ok || !a.screen.inTerminal || !a.screen.outTerminal {
-		lines := bufio.NewReader(io.LimitReader(a.In, maxDocument))
+		in := bufio.NewReader(io.LimitReader(a.In, maxDocument))
 		return func(bool) (string, error) {
-			line, err := lines.ReadString('\n')
+			line, err := in.ReadString('\n')
 			if errors.Is(err, io.EOF) && line != "" {
 				err = nil
 			}
 			return strings.TrimRight(line, "\r\n"), err
-		}
+		}, func() error { return nil }, nil
+	}
+	typed, err := openHistory(filepath.Join(a.home, "history"))
+	if err != nil {
+		return nil, nil, err
 	}
 	editor := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
 	}{in, a.Out}, "")
+	editor.History = typed
 	return func(goesOn bool) (_ string, err error) {
 		// Raw only while a line is typed, so that an interrupt ends a program.
 		before, err := term.MakeRaw(int(in.Fd()))
@@ -104,11 +119,11 @@ func (a *app) typist() func(goesOn bool) (string, error) {
 			_ = editor.SetSize(width, height) // a wrong width only looks odd
 		}
 		return editor.ReadLine()
-	}
+	}, typed.save, nil
 }
 
-// program reads lines until all brackets are closed.
-func program(line func(goesOn bool) (string, error)) (string, error) {
+// program reads lines until they are a whole one.
+func program(language string, line func(goesOn bool) (string, error)) (string, error) {
 	var text strings.Builder
 	for {
 		next, err := line(text.Len() > 0)
@@ -122,65 +137,9 @@ func program(line func(goesOn bool) (string, error)) (string, error) {
 		if text.Len() > maxProgram {
 			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the program is longer than %d bytes", maxProgram)
 		}
-		if closed(text.String()) {
+		if whole(language, text.String()) {
 			return text.String(), nil
 		}
 		text.WriteByte('\n')
 	}
-}
-
-// closed tells whether a text has a closing bracket for each opening one, and
-// no template or block comment that goes on. It need not be exact: a program
-// that is no program is refused with its place.
-func closed(text string) bool {
-	open := 0
-	for at := 0; at < len(text); at++ {
-		switch c := text[at]; c {
-		case '(', '[', '{':
-			open++
-		case ')', ']', '}':
-			open--
-		case '"', '\'', '`':
-			end := quoted(text[at+1:], c)
-			if end < 0 && c == '`' {
-				return false
-			}
-			if end < 0 { // no text goes on beyond its line
-				return open <= 0
-			}
-			at += end + 1
-		case '/':
-			if strings.HasPrefix(text[at:], "//") {
-				end := strings.IndexByte(text[at:], '\n')
-				if end < 0 {
-					return open <= 0
-				}
-				at += end
-			} else if strings.HasPrefix(text[at:], "/*") {
-				end := strings.Index(text[at:], "*/")
-				if end < 0 {
-					return false
-				}
-				at += end + 1
-			}
-		}
-	}
-	return open <= 0
-}
-
-// quoted is where the text that a quote began ends, -1 if it does not.
-func quoted(rest string, quote byte) int {
-	for at := 0; at < len(rest); at++ {
-		switch rest[at] {
-		case '\\':
-			at++
-		case quote:
-			return at
-		case '\n':
-			if quote != '`' {
-				return -1
-			}
-		}
-	}
-	return -1
 }

@@ -53,6 +53,8 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	f.StringVar(&o.Subject, "subject", "", "whom it stands for (default NAME)")
 	f.StringSliceVar(&o.Groups, "groups", nil, "groups of that subject")
 	f.StringVar(&o.Agent, "agent", "", "the one agent that may use it")
+	f.StringVar(&o.Provider, "provider", "", "the one model provider that may use it")
+	f.StringVar(&o.Skill, "skill", "", "the one skill that may use it")
 	f.DurationVar(&o.TTL, "expires", 0, "how long it holds, such as 720h (default: until revoked)")
 	f.BoolVar(&asJSON, "json", false, "print for programs")
 	return c
@@ -79,9 +81,9 @@ func (a *app) tokenListCommand() *cobra.Command {
 			}
 			rows := make([][]string, len(tokens))
 			for i, t := range tokens {
-				rows[i] = []string{t.ID, t.Name, t.Subject, t.Agent, tokenState(t, time.Now()), cmp.Or(when(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
+				rows[i] = []string{t.ID, t.Name, t.Subject, t.Agent, t.Provider, t.Skill, tokenState(t, time.Now()), cmp.Or(when(t.LastUsed), "never"), strings.Join(t.Groups, ",")}
 			}
-			return a.screen.table([]string{"ID", "NAME", "SUBJECT", "AGENT", "STATE", "LAST USED", "GROUPS"}, rows)
+			return a.screen.table([]string{"ID", "NAME", "SUBJECT", "AGENT", "PROVIDER", "SKILL", "STATE", "LAST USED", "GROUPS"}, rows)
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")

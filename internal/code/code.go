@@ -5,6 +5,7 @@
 package code
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code/journal"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/session"
@@ -101,12 +103,19 @@ func or[T comparable](field *T, fallback T) {
 // Service runs programs. Its methods may be called concurrently.
 type Service struct {
 	o Options
+	// unasked are limits that have a default which nobody wrote into the config.
+	unasked []sandbox.Limit
 }
 
 // New makes a Service.
 func New(o Options) *Service {
+	s := &Service{}
+	if o.Config.Default.Memory == 0 {
+		s.unasked = []sandbox.Limit{sandbox.LimitMemory}
+	}
 	o.Config = o.Config.withDefaults()
-	return &Service{o: o}
+	s.o = o
+	return s
 }
 
 // Tools is code:execute.
@@ -136,7 +145,7 @@ func (s *Service) Tools(context.Context) ([]toolroom.Tool, error) {
 
 // overhead is the time that a call has above the program's own, to start and to
 // clean up.
-const overhead = 45 * time.Second
+const overhead = 75 * time.Second
 
 // lastWords is the time that is kept of a call's own deadline, so that a program
 // which is stopped still has a result.
@@ -164,7 +173,12 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 		return nil, err
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		limits.Wall = max(min(limits.Wall, time.Until(deadline)-lastWords), time.Millisecond)
+		left := max(time.Until(deadline)-lastWords, time.Millisecond)
+		limits.Wall = min(limits.Wall, left)
+		// What comes before the program must leave time for a result, too.
+		within, stop := patience.WithTimeout(ctx, left, engine.ErrWall)
+		defer stop()
+		ctx = within
 	}
 	if req.Budget != nil {
 		req.Budget.Allow(limits.Calls)
@@ -184,23 +198,37 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 				Calls: limits.Calls, Parallel: s.o.Config.Parallel,
 			},
 		},
-		Sandbox: sandbox.Spec{
-			Profile: sandbox.Profile(r.Profile), Guest: s.o.Guest, Args: s.o.GuestArgs, Image: r.Image, BestEffort: r.BestEffort,
-			Limits: sandbox.Limits{Wall: limits.Wall, CPU: limits.CPU, CPUs: r.CPUs, Memory: limits.Memory, PIDs: limits.PIDs, Disk: limits.Disk},
-		},
-	}
-	if job.Sandbox.Profile == "" {
-		job.Sandbox.Profile = sandbox.Standard
+		Sandbox: s.spec(r, limits),
 	}
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State
 	}
-	_, job.Sandbox.Runtime = splitRuntime(r.Runtime)
 	first, further, err := s.route(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation)})
 	if err != nil {
 		return nil, err
 	}
 	return s.run(ctx, h, job, limits, first, further)
+}
+
+// spec is the sandbox that a request gets.
+func (s *Service) spec(r *Request, l toolroom.ExecutionLimits) sandbox.Spec {
+	_, below := splitRuntime(r.Runtime)
+	spec := sandbox.Spec{
+		Profile: sandbox.Profile(cmp.Or(r.Profile, string(sandbox.Standard))), Guest: s.o.Guest, Args: s.o.GuestArgs,
+		Image: r.Image, Runtime: below, BestEffort: r.BestEffort,
+		Limits: sandbox.Limits{Wall: l.Wall, CPU: l.CPU, CPUs: r.CPUs, Memory: l.Memory, PIDs: l.PIDs, Disk: l.Disk},
+	}
+	if r.MemoryBytes == 0 {
+		spec.Unasked = s.unasked
+	}
+	return spec
+}
+
+// Usual is the sandbox of a program that asks for nothing but a profile.
+func (s *Service) Usual(profile string) (sandbox.Spec, error) {
+	r := &Request{Profile: profile}
+	limits, err := r.limits(s.o.Config)
+	return s.spec(r, limits), err
 }
 
 var fileNames = map[string]string{"python": "main.py", "javascript": "main.js", "typescript": "main.ts", "shell": "main.sh"}

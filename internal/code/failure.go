@@ -40,6 +40,9 @@ func failed(f *bridge.Failure) error {
 	set("column", f.Column, f.Column > 0)
 	set("traceback", f.Trace, f.Trace != "")
 	set("limit", f.Limit, f.Limit != "")
+	if f.Limit == "session" {
+		e.Hint = "give up what the next program needs no more (set large variables to null), or keep large data with artifacts.put; the session is as it was before this program"
+	}
 	if f.Tool != nil {
 		set("tool", f.Tool.Tool, f.Tool.Tool != "")
 		set("code", string(f.Tool.Code), true)

@@ -23,9 +23,10 @@ import (
 // the call that runs the program, because ctx carries that call.
 type host struct {
 	*Service
-	request *source.Request
-	session *session.Run // nil without one
-	view    view
+	request  *source.Request
+	language string
+	session  *session.Run // nil without one
+	view     view
 
 	stdout, stderr output
 
@@ -164,8 +165,16 @@ func (h *host) Search(ctx context.Context, query string, limit int) (bridge.Valu
 	return h.ask(ctx, "search_tools", fmt.Sprint(limit, " ", query), func() (bridge.Value, error) { return h.search(query, limit), nil })
 }
 
+// form is how the calls that a program is shown are written: in its language.
+func (h *host) form() catalog.Form {
+	if h.language == "python" {
+		return catalog.FormPython
+	}
+	return catalog.FormCode
+}
+
 func (h *host) search(query string, limit int) bridge.Value {
-	found := h.o.Catalog.Search(query, catalog.SearchOptions{Limit: limit, Visible: h.o.Runner.Visible(h.request.Identity), Form: catalog.FormCode})
+	found := h.o.Catalog.Search(query, catalog.SearchOptions{Limit: limit, Visible: h.o.Runner.Visible(h.request.Identity), Form: h.form()})
 	list := []bridge.Value{}
 	for _, hit := range found.Hits {
 		list = append(list, bridge.Map{{Key: "id", Value: hit.ID}, {Key: "summary", Value: hit.Text}, {Key: "call", Value: hit.Call}})
@@ -182,7 +191,7 @@ func (h *host) describe(ctx context.Context, tool, level string) (bridge.Value, 
 	if err != nil {
 		return nil, err
 	}
-	d, err := h.o.Catalog.Describe(ctx, e, catalog.Level(level), catalog.FormCode)
+	d, err := h.o.Catalog.Describe(ctx, e, catalog.Level(level), h.form())
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (s *Service) Resumes(ctx context.Context, call string) bool {
 
 // host makes the host of a run: one that begins, or goes on.
 func (s *Service) host(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*host, error) {
-	h := &host{Service: s, request: req, session: held, journal: &journal.Journal{}, waiting: map[int]string{}}
+	h := &host{Service: s, request: req, language: r.Language, session: held, journal: &journal.Journal{}, waiting: map[int]string{}}
 	h.keepable = s.o.Journals != nil && r.Engine != hostRuntime && r.Runtime != hostRuntime && r.Profile != "dev"
 	if req.Again && s.o.Journals != nil {
 		head, entries, err := s.o.Journals.Journal(ctx, req.Call)

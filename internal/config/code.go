@@ -22,17 +22,20 @@ type Code struct {
 	Image string `yaml:"image,omitempty"`
 	// Sessions bounds what programs leave behind for one another.
 	Sessions CodeSessions `yaml:"sessions,omitempty"`
+	// Warm says of runtimes, by their names, what they start ahead.
+	Warm map[string]Warm `yaml:"warm,omitempty"`
 	// Runtimes are the settings of single runtimes.
 	Runtimes Runtimes `yaml:"runtimes,omitempty"`
 }
 
 // CodeSessions bounds sessions: how many one caller may have (32), the bytes of
 // one caller's (512 MiB) and of all (4 GiB), and how long an idle one is kept
-// (24 h).
+// (24 h). EntryBytes is how many bytes one session may take (64 MiB).
 type CodeSessions struct {
 	Entries    int           `yaml:"entries,omitempty"`
 	Bytes      int64         `yaml:"bytes,omitempty"`
 	TotalBytes int64         `yaml:"total_bytes,omitempty"`
+	EntryBytes int64         `yaml:"entry_bytes,omitempty"`
 	Idle       time.Duration `yaml:"idle,omitempty"`
 }
 
@@ -60,7 +63,7 @@ func (c check) code(code Code) {
 	}
 	for key, n := range map[string]int64{
 		"entries": int64(code.Sessions.Entries), "bytes": code.Sessions.Bytes,
-		"total_bytes": code.Sessions.TotalBytes, "idle": int64(code.Sessions.Idle),
+		"total_bytes": code.Sessions.TotalBytes, "entry_bytes": code.Sessions.EntryBytes, "idle": int64(code.Sessions.Idle),
 	} {
 		if n < 0 {
 			c.problem("code.sessions."+key, fmt.Sprintf("%d is negative", n), "leave it out for the default")
@@ -69,5 +72,6 @@ func (c check) code(code Code) {
 	if code.Parallel < 0 {
 		c.problem("code.parallel", fmt.Sprintf("%d is negative", code.Parallel), "leave it out for the default, 10")
 	}
+	c.warm(code.Warm)
 	c.runtimes(code.Runtimes)
 }

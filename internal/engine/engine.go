@@ -25,7 +25,8 @@ type Engine interface {
 	// Job.Program.State excepted. The deadline is the engine's own business: it
 	// ends the work within Program.Limits.Wall plus 200 ms, without the time in
 	// which the program waits for a person (see package patience), and at once
-	// when ctx ends. A program that failed is a Result whose Outcome has a Failure.
+	// when ctx ends. It begins when the program can run: a start has a bound of
+	// its own. A program that failed is a Result whose Outcome has a Failure.
 	// An error is a [*toolroom.Error] for what kept the program from running or
 	// ended it: timeout, cancelled, resource_limit, sandbox_unavailable,
 	// limit_not_enforceable, internal. The result is then what is known, and

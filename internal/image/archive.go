@@ -33,7 +33,7 @@ func writeArchive(w io.Writer, layer *os.File, o Options) error {
 			Env:        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"},
 			Cmd:        []string{"/bin/sh"},
 			WorkingDir: "/work",
-			Labels:     map[string]string{LanguagesLabel: languages},
+			Labels:     map[string]string{LanguagesLabel: o.languages()},
 		},
 		RootFS:  ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{layerBlob.Digest}},
 		History: []ocispec.History{{Created: &o.Time, CreatedBy: "toolroom image build"}},

@@ -41,11 +41,30 @@ func (r flynnRules) rules() policy.Rules {
 	return policy.Rules{Profile: r.Profile, Allow: r.Allow, Deny: r.Deny}
 }
 
-// flynnHooks are lists of tools by what goes with their calls.
-type flynnHooks struct {
-	Confirm []string `yaml:"confirm"`
-	Log     []string `yaml:"log"`
-	Silent  []string `yaml:"silent"`
+// flynnHooks are written as lists of tools by what goes with their calls, or as
+// one list of pairs.
+type flynnHooks []policy.Hook
+
+// UnmarshalYAML puts questions first where there is no order: with us, the first
+// hook that fits counts.
+func (h *flynnHooks) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.SequenceNode {
+		return node.Decode((*[]policy.Hook)(h))
+	}
+	var lists map[policy.Action][]string
+	if err := node.Decode(&lists); err != nil {
+		return err
+	}
+	for _, action := range []policy.Action{policy.ActionConfirm, policy.ActionLog, policy.ActionSilent} {
+		for _, tool := range lists[action] {
+			*h = append(*h, policy.Hook{Tool: tool, Action: action})
+		}
+		delete(lists, action)
+	}
+	for action := range lists {
+		return fmt.Errorf("line %d: a hook %q is not known: they are confirm, log and silent", node.Line, action)
+	}
+	return nil
 }
 
 // FlynnPolicy reads the tool policy of a config of Flynn. left names the keys
@@ -103,7 +122,7 @@ func flynn(data []byte) (c policy.Config, left []string, err error) {
 	c.Agents, c.Providers = allRules(t.Agents), allRules(t.Providers)
 	c.Sensitive = policy.Sensitive{Tools: t.Sensitive, Mode: t.Mode}
 	c.Denylist = t.Denylist
-	c.Hooks = append(t.Hooks.hooks(), file.Hooks.hooks()...)
+	c.Hooks = append(t.Hooks, file.Hooks...)
 	// The result is checked as a config of ours would be.
 	_, err = policy.Compile(c)
 	return c, left, err
@@ -116,20 +135,6 @@ func allRules(of map[string]flynnRules) map[string]policy.Rules {
 	out := make(map[string]policy.Rules, len(of))
 	for name, r := range of {
 		out[name] = r.rules()
-	}
-	return out
-}
-
-// hooks puts questions first: there, the first hook that fits counts.
-func (h flynnHooks) hooks() []policy.Hook {
-	var out []policy.Hook
-	for _, list := range []struct {
-		tools  []string
-		action policy.Action
-	}{{h.Confirm, policy.ActionConfirm}, {h.Log, policy.ActionLog}, {h.Silent, policy.ActionSilent}} {
-		for _, tool := range list.tools {
-			out = append(out, policy.Hook{Tool: tool, Action: list.action})
-		}
 	}
 	return out
 }

@@ -74,3 +74,23 @@ func TestAFileThatIsNoPolicyOfFlynnIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestHooksOfFlynnMayStandInAListWhoseOrderStays(t *testing.T) {
+	t.Parallel()
+	got, _, err := flynn([]byte(`
+tools:
+  hooks:
+    - {tool: "file.read", action: silent}
+    - {tool: "file.*", action: confirm}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []policy.Hook{{Tool: "file.read", Action: policy.ActionSilent}, {Tool: "file.*", Action: policy.ActionConfirm}}
+	if diff := cmp.Diff(want, got.Hooks); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if _, _, err := flynn([]byte("tools: {hooks: {confrim: [file.read]}}")); err == nil || !strings.Contains(err.Error(), `"confrim"`) {
+		t.Errorf("a hook of no kind: %v", err)
+	}
+}

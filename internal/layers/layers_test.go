@@ -25,6 +25,7 @@ var order = []struct {
 }{
 	{name: "the nouns", packages: []string{""}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress", "internal/oauth"}},
+	{name: "what operators write", packages: []string{"internal/trusted"}},
 	{name: "private keys", packages: []string{"internal/keyfile"}},
 	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},
 	{name: "where code runs", packages: []string{"sandbox"}},
@@ -60,7 +61,7 @@ var heavy = map[string][]string{
 	"google.golang.org/protobuf":             {"internal/engine/monty/protocol", "internal/temporal"},
 	"go.temporal.io":                         {"internal/temporal"},
 	"github.com/evanw/esbuild":               {"internal/engine/js/program"},
-	"github.com/dop251/goja":                 {"internal/engine/js/program"},
+	"github.com/dop251/goja":                 {"internal/engine/js/program", "internal/trusted"},
 	"github.com/moby/moby":                   {"internal/sandbox/docker"},
 	"github.com/containerd/containerd":       {"internal/sandbox/containerd"},
 	"k8s.io":                                 {"internal/sandbox/kubernetes", "test/kubernetes"},

@@ -38,8 +38,8 @@ type machine struct {
 
 // Start starts a program. Its end, or that of ctx, is the end of all that it
 // started. It fails with [*RungError] when the machine does not reach
-// Spec.Minimum, and with [*LimitError] when a limit cannot be held whole and
-// BestEffort is not set.
+// Spec.Minimum, and with [*LimitError] when a limit cannot be held as
+// asked and BestEffort is not set.
 func (h *Host) Start(ctx context.Context, s Spec) (*Process, error) {
 	asked := s.Limits
 	s = s.withDefaults()
@@ -54,7 +54,7 @@ func (h *Host) Start(ctx context.Context, s Spec) (*Process, error) {
 	}
 	namespaces := m.report.Find(Namespaces).Available
 	held := m.hold(asked, namespaces)
-	if missing := gaps(held); len(missing) > 0 && !s.BestEffort {
+	if missing := gaps(held, s.Partly); len(missing) > 0 && !s.BestEffort {
 		return nil, &LimitError{Limits: missing}
 	}
 	pl, err := m.plan(s, namespaces)

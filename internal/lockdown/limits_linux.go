@@ -3,6 +3,7 @@
 package lockdown
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,10 +52,12 @@ func (m machine) hold(l Limits, namespaces bool) []Held {
 	return held
 }
 
-func gaps(held []Held) []Held {
+// gaps are the limits that are not held as asked: whole, or by anything where
+// partly names them.
+func gaps(held []Held, partly []string) []Held {
 	var missing []Held
 	for _, h := range held {
-		if h.Gap != "" {
+		if h.Gap != "" && (h.By == "" || !slices.Contains(partly, h.Limit)) {
 			missing = append(missing, h)
 		}
 	}

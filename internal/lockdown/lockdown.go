@@ -173,6 +173,8 @@ type Spec struct {
 	// Minimum are the rungs without which nothing starts; nil means
 	// [Namespaces] and [Seccomp].
 	Minimum []Rung
+	// Partly are limits, by their names in [Held], that may be held with a gap.
+	Partly []string
 	// BestEffort starts although a limit cannot be held whole; [Process.Held]
 	// says which.
 	BestEffort bool

@@ -113,6 +113,10 @@ func (f *filter) byArgument(s surroundings) {
 	// To put characters into a terminal's input.
 	f.on(unix.SYS_IOCTL, loadArg(1), jumpEqual(unix.TIOCSTI, 1, 0), jumpEqual(tiocLinux, 0, 1), answer(refuse), answer(allow))
 
+	// An overlay's mark for a removed file is a device that everybody may make.
+	f.on(unix.SYS_MKNODAT, noDevice(2)...)
+	f.onLegacy()
+
 	families := s.families()
 	body := []unix.SockFilter{loadArg(0)}
 	for i, family := range families {
@@ -133,6 +137,13 @@ func (f *filter) byArgument(s surroundings) {
 	}
 	f.on(unix.SYS_PRLIMIT64, loadArg(0), jumpEqual(0, 4, 0), // itself, or only a question
 		loadArg(2), jumpEqual(0, 0, 3), loadArgHigh(2), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
+}
+
+// noDevice allows to make any node but a device; the mode is argument n.
+func noDevice(n uint32) []unix.SockFilter {
+	return []unix.SockFilter{
+		loadArg(n), and(unix.S_IFMT), jumpEqual(unix.S_IFCHR, 1, 0), jumpEqual(unix.S_IFBLK, 0, 1), answer(refuse), answer(allow),
+	}
 }
 
 // standardFilter refuses what is dangerous and allows the rest.

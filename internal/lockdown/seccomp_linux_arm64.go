@@ -18,3 +18,6 @@ var workerLegacy []int
 
 // forkedLegacy are calls that make processes; there are none here.
 var forkedLegacy []int
+
+// onLegacy are calls that newer architectures lack, such as this one.
+func (f *filter) onLegacy() {}

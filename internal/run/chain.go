@@ -219,8 +219,7 @@ func (p stepPrograms) arguments(s Step, env chainEnv) (json.RawMessage, error) {
 	return jsonx.Marshal(args)
 }
 
-// native decodes a value for expressions: whole numbers that fit are int, so
-// that they compare and index as people expect; larger ones stay exact text.
+// native decodes a value for expressions.
 func native(value json.RawMessage) (any, error) {
 	if len(value) == 0 {
 		return nil, nil
@@ -229,36 +228,5 @@ func native(value json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plainNumbers(doc), nil
-}
-
-func plainNumbers(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return int(n)
-		}
-		if f, err := v.Float64(); err == nil && !isWhole(v) {
-			return f
-		}
-		return v
-	case map[string]any:
-		for k, child := range v {
-			v[k] = plainNumbers(child)
-		}
-	case []any:
-		for i, child := range v {
-			v[i] = plainNumbers(child)
-		}
-	}
-	return v
-}
-
-func isWhole(n json.Number) bool {
-	for _, c := range n {
-		if c != '-' && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
+	return jsonx.Native(doc), nil
 }

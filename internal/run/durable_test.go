@@ -162,6 +162,53 @@ func TestAKeyOfADeadProcessIsTakenOverOnlyWhereTheToolMayRunTwice(t *testing.T) 
 	}
 }
 
+func TestACallThatDiedWhileItsQuestionWasOpenIsMadeAgainAndOneThatServedIsNot(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		used bool
+		code toolroom.Code
+		ran  int64
+	}{
+		{"its question was open", false, "", 1},
+		{"its approval was used", true, toolroom.CodeConflict, 0},
+	} {
+		store := openStore(t, filepath.Join(t.TempDir(), "db"))
+		var calls atomic.Int64
+		b := newBench(t, withStore(store, "two"), confirmAll(t, store))
+		x := tool("pay:it")
+		x.Guarantee = toolroom.GuaranteeNever
+		b.add(x, counting(&calls))
+
+		// Another process asked and died.
+		dead := newBench(t, confirmAll(t, store))
+		dead.add(x, counting(&calls))
+		r := dead.Run(t.Context(), toolroom.Call{ID: "call_1", Tool: "pay:it", NoWait: true})
+		question, _ := r.Error.Details["approval"].(string)
+		now := time.Now()
+		_, claimed, err := store.ClaimKey(t.Context(), run.KeyRecord{
+			Identity: "local", Key: "k", Tool: "pay:it", Owner: "dead", Call: "call_1", Created: now, Expires: now.Add(time.Hour),
+			ArgumentsHash: "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", // of {}
+		}, now)
+		if err != nil || !claimed {
+			t.Fatal(err)
+		}
+		if _, err := b.Desk.Answer(t.Context(), question, approval.Answer{Approve: true, By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		if c.used {
+			if err := b.Desk.Use(t.Context(), question); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		r = b.Run(t.Context(), toolroom.Call{ID: "call_1", Tool: "pay:it", IdempotencyKey: "k", NoWait: true})
+		if toolroom.CodeOf(r.Err()) != c.code || calls.Load() != c.ran {
+			t.Errorf("%s: got %v, and the tool ran %d times", c.name, r.Error, calls.Load())
+		}
+	}
+}
+
 func TestASubmittedCallIsRunOnceAlsoByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "db")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -109,11 +110,41 @@ func (p *pass) awaitHolder(held KeyRecord) (bool, error) {
 
 // freeKey frees the key of a call that died, where the tool may act again.
 func (p *pass) freeKey(held KeyRecord) error {
-	if p.resume == nil && p.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeNever {
+	asked, err := p.onlyAsked(held.Call)
+	if err != nil {
+		return err
+	}
+	if p.resume == nil && !asked && p.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeNever {
 		e := toolroom.Errorf(toolroom.CodeConflict, "call %s, the first with idempotency key %q, ended without a record; whether %s acted is unknown", held.Call, held.Key, p.tool)
 		return e.WithHint("check what it did; then use a new key")
 	}
 	return p.Keys.ReleaseKey(p.ctx, held.Identity, held.Key, held.Call)
+}
+
+// onlyAsked reports whether a call that died came no further than its question
+// to a person: an approval is marked as used, durably, before the tool runs.
+// Without a question now, or where a rule may have answered for people, it is
+// not known how far it came.
+func (p *pass) onlyAsked(call string) (bool, error) {
+	if p.Desk == nil || p.decision.Effect != policy.Confirm {
+		return false, nil
+	}
+	question, err := p.question()
+	if err != nil {
+		return false, err
+	}
+	if standing, err := p.Desk.Granted(p.ctx, question); standing != nil || err != nil {
+		return false, err
+	}
+	all, err := p.Desk.List(p.ctx, "")
+	asked := false
+	for _, a := range all {
+		if a.Call == call && !a.Used.IsZero() {
+			return false, nil
+		}
+		asked = asked || a.Call == call
+	}
+	return asked, err
 }
 
 // settleKey records the result for repeats, or frees the key when a repeat may

@@ -13,7 +13,7 @@ import (
 )
 
 // forms lists the texts that betray a value: itself, and what encoders that
-// tools use make of it. Forms shorter than a window are left out.
+// tools use make of it. Forms shorter than MinMasked are left out.
 func forms(value string) []string {
 	out := append(lines(value), value, strings.TrimSpace(value))
 	for _, escape := range []func(string) string{jsonText, jsonHTML, jsonASCII, jsonSlashes} {
@@ -40,7 +40,7 @@ func forms(value string) []string {
 	}
 	inHex := hex.EncodeToString([]byte(value))
 	out = append(out, inHex, strings.ToUpper(inHex))
-	return slices.DeleteFunc(distinct(out), func(form string) bool { return len(form) < window })
+	return slices.DeleteFunc(distinct(out), func(form string) bool { return len(form) < head })
 }
 
 func distinct(texts []string) []string {

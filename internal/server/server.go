@@ -158,7 +158,7 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 		}
 		return out
 	}
-	metrics := api.NewMetrics(api.MetricsOptions{Desk: parts.Desk, Sources: sources, ReceiptQueue: parts.Recorder.Queued})
+	metrics := api.NewMetrics(api.MetricsOptions{Desk: parts.Desk, Sources: sources, ReceiptQueue: parts.Recorder.Queued, WarmPools: warmPools(r)})
 	parts.Runner.Receipts = metrics.Receipts(parts.Runner.Receipts)
 	stopMetrics := metrics.Watch(parts.Runner.Bus)
 	rest := api.New(api.Options{
@@ -187,6 +187,19 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	// A signed link shows for itself who answers.
 	outer.Handle(hook.AnswerPath, answer.New(parts.Desk, o.Log))
 	return outer, func() { stopMetrics(); mcp.Close() }, nil
+}
+
+func warmPools(r *room.Room) func() []api.WarmPool {
+	return func() []api.WarmPool {
+		var out []api.WarmPool
+		for _, p := range r.WarmPools() {
+			out = append(out, api.WarmPool{
+				Runtime: p.Runtime, Profile: p.Profile, Ready: p.Ready, Starting: p.Starting,
+				Taken: p.Taken, Drained: p.Drained, Failures: p.Failures,
+			})
+		}
+		return out
+	}
 }
 
 func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource) (*mcpserver.Server, error) {

@@ -4,6 +4,7 @@
 package session
 
 import (
+	"fmt"
 	"regexp"
 	"time"
 
@@ -49,6 +50,7 @@ type Limits struct {
 	Sessions int           // of one owner, 32
 	Bytes    int64         // of one owner, 512 MiB
 	Total    int64         // bytes of all owners, 4 GiB
+	Each     int64         // bytes of one session, 64 MiB, which is the most
 	Idle     time.Duration // how long an unused one is kept, 24 h
 }
 
@@ -61,6 +63,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Total == 0 {
 		l.Total = 4 << 30
+	}
+	if l.Each == 0 || l.Each > maxState {
+		l.Each = maxState
 	}
 	if l.Idle == 0 {
 		l.Idle = 24 * time.Hour
@@ -79,6 +84,9 @@ type usage struct {
 func (l Limits) admit(u usage, size int64) error {
 	const free = "free space with toolroom session delete ID (toolroom session list shows them), or raise code.sessions in the config"
 	switch {
+	case size > l.Each:
+		return full("one session may take %s, this one would take %s", amount(l.Each), amount(size)).
+			WithHint("let the program give up what it needs no more, keep large data with artifacts.put, or raise code.sessions.entry_bytes in the config")
 	case u.sessions+1 > l.Sessions:
 		return full("there are %d sessions already, the most that one caller may have", u.sessions).WithHint(free)
 	case u.bytes+size > l.Bytes:
@@ -97,3 +105,10 @@ func full(format string, args ...any) *toolroom.Error {
 
 // mib rounds up, so that what is too much never reads as if it fitted.
 func mib(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
+
+func amount(n int64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%d MiB", mib(n))
+}

@@ -234,7 +234,7 @@ func TestIdleSessionsAreForgotten(t *testing.T) {
 
 func TestFullIsAnErrorAndNothingIsGivenUp(t *testing.T) {
 	t.Parallel()
-	s := open(t, t.TempDir(), session.Options{Limits: session.Limits{Sessions: 2, Bytes: 100, Total: 150}})
+	s := open(t, t.TempDir(), session.Options{Limits: session.Limits{Sessions: 2, Bytes: 100, Total: 150, Each: 90}})
 	for _, id := range []string{"a", "b"} {
 		if err := keep(t, s, "ann", id, strings.Repeat(id, 40)); err != nil {
 			t.Fatal(err)
@@ -249,6 +249,11 @@ func TestFullIsAnErrorAndNothingIsGivenUp(t *testing.T) {
 		if hint := toolroom.AsError(err).Hint; !strings.Contains(hint, "session delete") {
 			t.Errorf("%s: the hint does not say how to free space: %q", name, hint)
 		}
+	}
+	tooLarge := keep(t, s, "ann", "a", strings.Repeat("x", 91))
+	wantCode(t, tooLarge, toolroom.CodeResourceLimit)
+	if e := toolroom.AsError(tooLarge); !strings.Contains(e.Message, "may take 90 bytes") || !strings.Contains(e.Hint, "code.sessions.entry_bytes") {
+		t.Errorf("one session that is too large: %s (%s)", e.Message, e.Hint)
 	}
 	if got := state(t, s, "ann", "a"); got != strings.Repeat("a", 40) {
 		t.Errorf("what was there is now %q", got)

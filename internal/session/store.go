@@ -100,9 +100,6 @@ func (r *Run) End() error { return r.lock.release() }
 
 // put keeps a session, if there is room.
 func (s *Store) put(ctx context.Context, owner string, info Info, state []byte) error {
-	if len(state) > maxState {
-		return full("the state of one session may take %d MiB, not %d", maxState>>20, mib(int64(len(state))))
-	}
 	// What is counted must not change until it has been added to.
 	l, err := acquire(ctx, filepath.Join(s.dir, "all"+lockExtension))
 	if err != nil {

@@ -26,7 +26,11 @@ type Token struct {
 	Hash    []byte   `json:"-"`
 	Subject string   `json:"subject"`
 	Groups  []string `json:"groups,omitempty"`
-	Agent   string   `json:"agent,omitempty"`
+	// Agent, Provider and Skill are what its holder acts as, each if the token
+	// says so.
+	Agent    string `json:"agent,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Skill    string `json:"skill,omitempty"`
 
 	Created time.Time `json:"created"`
 	// Expires is the end of the token; zero is never.
@@ -38,7 +42,10 @@ type Token struct {
 
 // Identity is whom the token stands for.
 func (t *Token) Identity() toolroom.Identity {
-	return toolroom.Identity{Subject: t.Subject, Agent: t.Agent, Groups: slices.Clone(t.Groups)}
+	return toolroom.Identity{
+		Subject: t.Subject, Groups: slices.Clone(t.Groups),
+		Agent: t.Agent, Provider: t.Provider, Skill: t.Skill,
+	}
 }
 
 // Store holds tokens. Its methods are safe for concurrent use, also by several
@@ -65,8 +72,9 @@ type Options struct {
 	// needed, and it cannot be "local", which is the local operator.
 	Subject string
 	Groups  []string
-	// Agent is what the caller acts as, if the token is for one agent only.
-	Agent string
+	// Agent, Provider and Skill are what its holder acts as. One that is empty
+	// is the holder's to name at each request.
+	Agent, Provider, Skill string
 	// Now is the present time; zero is time.Now().
 	Now time.Time
 	// TTL is how long the token holds; zero is for ever.
@@ -84,7 +92,7 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 		Name:    cmp.Or(opts.Name, opts.Subject),
 		Subject: cmp.Or(opts.Subject, opts.Name),
 		Groups:  opts.Groups,
-		Agent:   opts.Agent,
+		Agent:   opts.Agent, Provider: opts.Provider, Skill: opts.Skill,
 		Created: opts.Now,
 	}
 	switch {

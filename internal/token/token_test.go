@@ -80,12 +80,12 @@ func TestCreateRefusesTokensThatStandForNobody(t *testing.T) {
 func TestVerifyTellsWhomAPlaintextStandsFor(t *testing.T) {
 	t.Parallel()
 	store := &memoryStore{}
-	plaintext := create(t, store, Options{Subject: "ann", Groups: []string{"dev"}, Agent: "coder"})
+	plaintext := create(t, store, Options{Subject: "ann", Groups: []string{"dev"}, Agent: "coder", Provider: "ollama", Skill: "review"})
 	got, err := Verify(t.Context(), store, plaintext, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := toolroom.Identity{Subject: "ann", Groups: []string{"dev"}, Agent: "coder"}
+	want := toolroom.Identity{Subject: "ann", Groups: []string{"dev"}, Agent: "coder", Provider: "ollama", Skill: "review"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("identity (-want +got):\n%s", diff)
 	}

@@ -127,6 +127,17 @@ func (f *fixture) write(name, text string) {
 	}
 }
 
+// configure adds to the config.
+func (f *fixture) configure(text string) {
+	f.t.Helper()
+	path := filepath.Join(f.home, "toolroom.yaml")
+	before, err := os.ReadFile(path)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.write("toolroom.yaml", string(before)+text)
+}
+
 func (f *fixture) command(ctx context.Context, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {

@@ -3,68 +3,212 @@
 package runtimes
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/image"
 	"github.com/toolroom/toolroom/internal/sandbox/containerd"
 	"github.com/toolroom/toolroom/internal/sandbox/docker"
 	"github.com/toolroom/toolroom/internal/sandbox/gvisor"
+	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// BenchmarkColdStart measures a guest from its start to its hello, and its
-// removal; and beside it the engine's own command with `true` in the same image.
-func BenchmarkColdStart(b *testing.B) {
-	b.Run("docker", func(b *testing.B) {
-		d, host := dockerDriver(b, docker.Options{})
-		b.Run("driver", func(b *testing.B) { startAndKill(b, d) })
-		b.Run("bare", func(b *testing.B) {
-			command(b, "docker", "--host", host, "run", "--rm", "--network=none", image.Name, "true")
-		})
-	})
-	b.Run("containerd", func(b *testing.B) {
-		socket := containerdEngine(b)
-		d := containerdDriver(b, containerd.Options{Address: socket})
-		b.Run("driver", func(b *testing.B) { startAndKill(b, d) })
-		b.Run("bare", func(b *testing.B) {
-			command(b, "ctr", "--address", socket, "--namespace", "toolroom", "run", "--rm", image.Name, "bench", "true")
-		})
+// measured is a driver, and the command by which its engine alone runs `true` in
+// the same image.
+type measured struct {
+	sandbox.Driver
+	bare []string
+	// folder is a part of the command lines of the engine's daemons; empty if it
+	// has none.
+	folder string
+}
+
+// each runs a benchmark for every driver.
+func each(b *testing.B, f func(*testing.B, measured)) {
+	b.Run("process", func(b *testing.B) {
+		program(b, "bwrap", "bubblewrap")
+		f(b, measured{process.New(made.guest, nil), []string{
+			"bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
+			"--proc", "/proc", "--dev", "/dev", "true",
+		}, ""})
 	})
 	b.Run("gvisor", func(b *testing.B) {
 		program(b, "runsc", "gvisor.dev/gvisor/runsc")
-		d := gvisor.New(gvisor.Options{Work: folder(b)})
-		b.Run("driver", func(b *testing.B) { startAndKill(b, d) })
-		b.Run("bare", func(b *testing.B) {
-			command(b, "runsc", "--network=none", "--ignore-cgroups", "do", "true")
-		})
+		f(b, measured{gvisor.New(gvisor.Options{Work: folder(b)}), []string{"runsc", "--network=none", "--ignore-cgroups", "do", "true"}, ""})
+	})
+	b.Run("containerd", func(b *testing.B) {
+		socket := containerdEngine(b)
+		f(b, measured{containerdDriver(b, containerd.Options{Address: socket}), []string{
+			"ctr", "--address", socket, "--namespace", "toolroom", "run", "--rm", image.Name, "bench", "true",
+		}, filepath.Dir(socket)})
+	})
+	b.Run("docker", func(b *testing.B) {
+		d, host := dockerDriver(b, docker.Options{})
+		f(b, measured{d, []string{"docker", "--host", host, "run", "--rm", "--network=none", image.Name, "true"}, filepath.Dir(strings.TrimPrefix(host, "unix://"))})
 	})
 }
 
-func startAndKill(b *testing.B, d sandbox.Driver) {
-	spec := sandbox.Spec{Profile: sandbox.Standard, Guest: made.guest, Limits: sandbox.Limits{Memory: 256 << 20, PIDs: 128}}
-	if p := d.Probe(b.Context()); p.State != sandbox.Available {
-		b.Fatalf("%+v", p)
+var benchSpec = sandbox.Spec{Profile: sandbox.Standard, Limits: sandbox.Limits{Memory: 256 << 20, PIDs: 128}}
+
+func (m measured) start(b *testing.B) sandbox.Sandbox {
+	b.Helper()
+	spec := benchSpec
+	spec.Guest = made.guest
+	box, err := m.Start(b.Context(), spec)
+	if err != nil {
+		b.Fatal(err)
 	}
-	for b.Loop() {
-		box, err := d.Start(b.Context(), spec)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
-			b.Fatal(err)
-		}
-		if err := box.Kill(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+	if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+		b.Fatal(err)
 	}
+	return box
 }
 
-func command(b *testing.B, name string, args ...string) {
-	for b.Loop() {
-		if out, err := exec.CommandContext(b.Context(), name, args...).CombinedOutput(); err != nil {
-			b.Fatalf("%s: %v: %s", name, err, out)
+// BenchmarkColdStart measures a guest from its start to its hello, and its
+// removal; and in turn with it the engine's own command.
+func BenchmarkColdStart(b *testing.B) {
+	each(b, func(b *testing.B, m measured) {
+		var driver, bare []time.Duration
+		for round := 0; b.Loop(); round++ {
+			began := time.Now()
+			if err := m.start(b).Kill(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			between := time.Now()
+			if out, err := exec.CommandContext(b.Context(), m.bare[0], m.bare[1:]...).CombinedOutput(); err != nil {
+				b.Fatalf("%s: %v: %s", m.bare[0], err, out)
+			}
+			if round > 0 { // the first finds nothing in any cache
+				driver, bare = append(driver, between.Sub(began)), append(bare, time.Since(between))
+			}
+		}
+		if len(driver) == 0 {
+			b.Skip("it needs more rounds: -benchtime 10x")
+		}
+		slices.Sort(driver)
+		slices.Sort(bare)
+		for name, at := range map[string]int{"least": 0, "median": len(driver) / 2} {
+			b.ReportMetric(driver[at].Seconds()*1000, name+"-ms")
+			b.ReportMetric(bare[at].Seconds()*1000, name+"-bare-ms")
+			b.ReportMetric(driver[at].Seconds()/bare[at].Seconds(), name+"-ratio")
+		}
+	})
+}
+
+// adder is a host with one tool.
+type adder struct{ bridge.Host }
+
+func (adder) Call(_ context.Context, _ string, arguments bridge.Map) (bridge.Value, error) {
+	return arguments.Int("a") + arguments.Int("b"), nil
+}
+
+func (adder) Print(string, string) {}
+
+// BenchmarkHostCall measures the round trip of one call of a tool, in the
+// program, of a thousand one after the other.
+func BenchmarkHostCall(b *testing.B) {
+	const source = "import time\nbegan = time.perf_counter()\nfor i in range(1000):\n    tools.math.add(a=i, b=1)\n(time.perf_counter() - began) * 1000"
+	each(b, func(b *testing.B, m measured) {
+		e, least := hosted.New(m.Driver), 0.0
+		spec := benchSpec
+		spec.Guest = made.guest
+		for b.Loop() {
+			result, err := e.Run(b.Context(), engine.Job{
+				Run: "bench", Sandbox: spec,
+				Program: bridge.Program{Language: "python", Name: "main.py", Source: source, Limits: bridge.Limits{Calls: 1000}},
+			}, adder{})
+			if err != nil || result.Outcome.Failure != nil {
+				b.Fatalf("%v, %+v", err, result)
+			}
+			if took, ok := result.Outcome.Value.(float64); ok && (least == 0 || took < least) {
+				least = took
+			}
+		}
+		b.ReportMetric(least, "least-µs/call")
+	})
+}
+
+// BenchmarkMemory measures what a guest that waits for its program takes of this
+// machine, with all that its engine starts for it: the proportional set size
+// (proc(5)) of the processes that are there because of it.
+func BenchmarkMemory(b *testing.B) {
+	const guests = 5
+	each(b, func(b *testing.B, m measured) {
+		var sum int64
+		for b.Loop() {
+			if err := m.start(b).Kill(b.Context()); err != nil { // what the first one starts is the engine's own
+				b.Fatal(err)
+			}
+			before := m.memory()
+			var boxes []sandbox.Sandbox
+			for range guests {
+				boxes = append(boxes, m.start(b))
+			}
+			sum += (m.memory() - before) / guests
+			for _, box := range boxes {
+				if err := box.Kill(b.Context()); err != nil {
+					b.Error(err)
+				}
+			}
+		}
+		b.ReportMetric(float64(sum)/float64(b.N)/(1<<20), "MiB/guest")
+	})
+}
+
+// memory is that of the processes below this one, and of the engine's, whose
+// command lines or those of their parents name its folder.
+func (m measured) memory() int64 {
+	parents, ours, sum := map[int]int{}, map[int]bool{os.Getpid(): true}, int64(0)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		text, _ := os.ReadFile(path)
+		if after := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])); len(after) > 1 { // state and parent
+			parents[pid], _ = strconv.Atoi(after[1])
+		}
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		ours[pid] = ours[pid] || m.folder != "" && bytes.Contains(line, []byte(m.folder))
+	}
+	for pid := range parents {
+		if pid == os.Getpid() {
+			continue
+		}
+		for up := pid; up > 1; up = parents[up] {
+			if ours[up] {
+				sum += pss(pid)
+				break
+			}
 		}
 	}
+	return sum
+}
+
+func pss(pid int) int64 {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "Pss:"); ok {
+			kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			return kb << 10
+		}
+	}
+	return 0
 }

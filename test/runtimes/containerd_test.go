@@ -19,13 +19,13 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
 
-// containerdEngine starts a containerd of its own and returns its socket. Its
-// shims are looked for in path first.
-func containerdEngine(t testing.TB) string {
+// containerdEngine starts a containerd of its own and returns its socket.
+func containerdEngine(t testing.TB) string { return containerdEngineIn(t, folder(t)) }
+
+func containerdEngineIn(t testing.TB, dir string) string {
 	t.Helper()
 	binary := program(t, "containerd", "containerd")
 	program(t, "runc", "runc")
-	dir := folder(t)
 	socket := filepath.Join(dir, "containerd.sock")
 	config := filepath.Join(dir, "config.toml")
 	text := fmt.Sprintf(`version = 2
@@ -91,7 +91,7 @@ func TestContainerdPassesTheSuite(t *testing.T) {
 			passes(t, sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
 				Guest:     made.guest,
-				Languages: []string{"python", "shell"},
+				Languages: []string{"python", "javascript", "shell"},
 				Leftovers: func(t *testing.T) []string { return containerdLeftovers(t, socket) },
 			}, possible(inAnImage, below(runtime)))
 		})

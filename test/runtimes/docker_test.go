@@ -23,10 +23,11 @@ import (
 
 // dockerEngine starts a Docker engine of its own, which leaves the network of
 // the machine alone, and returns its host.
-func dockerEngine(t testing.TB) string {
+func dockerEngine(t testing.TB) string { return dockerEngineIn(t, folder(t)) }
+
+func dockerEngineIn(t testing.TB, dir string) string {
 	t.Helper()
 	dockerd := program(t, "dockerd", "docker.io")
-	dir := folder(t)
 	socket := filepath.Join(dir, "docker.sock")
 	args := []string{
 		"--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
@@ -39,10 +40,13 @@ func dockerEngine(t testing.TB) string {
 	return "unix://" + socket
 }
 
-// dockerDriver is a driver on an engine of its own, which has the default image.
+// dockerDriver is a driver on an engine, its own if none is named, which has the
+// default image.
 func dockerDriver(t testing.TB, o docker.Options) (d *docker.Driver, host string) {
 	t.Helper()
-	o.Host = dockerEngine(t)
+	if o.Host == "" {
+		o.Host = dockerEngine(t)
+	}
 	d = docker.New(o)
 	archive, err := os.Open(made.archive)
 	if err != nil {
@@ -69,13 +73,17 @@ func TestDockerPassesTheSuite(t *testing.T) {
 		t.Run(runtime, func(t *testing.T) {
 			program(t, runtime, runtime)
 			t.Parallel()
+			own := inAnImage
+			if runtime == "runsc" {
+				own = possible(own, inDockerWithGVisor)
+			}
 			d, host := dockerDriver(t, docker.Options{Runtime: runtime})
 			passes(t, sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
 				Guest:     made.guest,
-				Languages: []string{"python", "shell"},
+				Languages: []string{"python", "javascript", "shell"},
 				Leftovers: func(t *testing.T) []string { return containers(t, host) },
-			}, possible(inAnImage, inDocker, below(runtime)))
+			}, possible(own, below(runtime)))
 		})
 	}
 }

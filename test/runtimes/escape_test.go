@@ -7,18 +7,18 @@ import "maps"
 // What the drivers do not refuse, and why it leads nowhere.
 var (
 	inAnImage = map[string]string{
-		"see /var":       "the image's own",
-		"open /dev/ptmx": "the terminals are of its own file system",
+		"see /var": "the image's own folder, which has nothing of this machine",
 	}
-	inDocker = map[string]string{
-		"see a cgroup tree": "read-only; Docker shows it",
+	// Docker mounts the tree everywhere, and below it gVisor masks nothing.
+	inDockerWithGVisor = map[string]string{
+		"see a cgroup tree": "gVisor's own, read-only",
 	}
+	// gVisor masks no paths, and makes its devices itself.
 	inGVisor = map[string]string{
-		"open /dev/ptmx":           "the terminals are gVisor's",
-		"open /dev/fuse":           "gVisor's own, which reaches its kernel alone",
-		"open /dev/net/tun":        "gVisor's own, which reaches its kernel alone",
-		"make an overlay whiteout": "in gVisor's memory",
-		"look into /proc/1/fd":     "the guest's, whose files gVisor does not hide from its user",
+		"open /dev/ptmx":       "terminals of gVisor's own kernel; the machine's are not in reach",
+		"open /dev/fuse":       "gVisor's own kernel serves it; to mount what it offers needs a capability, and is refused",
+		"open /dev/net/tun":    "gVisor's own network stack, which leads nowhere; to make an interface needs a capability",
+		"look into /proc/1/fd": "the guest's, who has nothing but the program's own bridge: what comes from there is judged as the program's",
 	}
 )
 

@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if text := os.Getenv(strangerEnv); text != "" {
+		os.Exit(stranger(text))
+	}
 	// The suite's secret of the host, which guests must not see; set here, because
 	// drivers are tested side by side.
 	os.Setenv("TOOLROOM_SUITE_CANARY", "the host's secret")
@@ -163,6 +166,40 @@ func folder(t testing.TB) string {
 		}
 	})
 	return dir
+}
+
+// small is a folder on a file system of its own, of so many bytes.
+func small(t testing.TB, size int) string {
+	t.Helper()
+	dir := folder(t)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("mode=755,size=%d", size)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill leaves no space on the file system of a folder, by the file whose path it
+// returns.
+func fill(t testing.TB, dir string) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for block := make([]byte, 1<<20); len(block) > 0; {
+		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
+			block = block[:len(block)/2]
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f.Name()
 }
 
 // deadOwner is the mark of a process that has ended.

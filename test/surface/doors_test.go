@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +27,10 @@ type door struct {
 }
 
 func doors() []door {
+	return slices.Concat(directDoors(), codeDoors())
+}
+
+func directDoors() []door {
 	return []door{
 		{name: "MCP of 2026-07-28", surface: "mcp", call: overMCP("2026-07-28")},
 		{name: "MCP of 2025-11-25", surface: "mcp", call: overMCP("2025-11-25")},
@@ -82,14 +87,6 @@ func doors() []door {
 				t.Fatal(r.Error)
 			}
 			return string(r.Value) == "true"
-		}},
-		{name: "code mode", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
-			program := room.Program{Language: "shell", Runtime: "host", Profile: "dev", Code: "tool " + a.spelled + " '" + a.arguments + "' || exit 7"}
-			r, err := f.room.Execute(t.Context(), toolroom.Call{Identity: a.who}, program)
-			if err != nil || r.Execution == nil || len(r.Execution.Calls) != 1 || r.Execution.Exit != 0 && r.Execution.Exit != 7 {
-				t.Fatalf("the program did not make the call: %v, %+v", err, r)
-			}
-			return r.Error == nil
 		}},
 	}
 }

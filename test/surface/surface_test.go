@@ -247,7 +247,8 @@ func serve(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := openRoom(t.Context(), room.Options{Home: filepath.Join(f.dir, "home"), ConfigFile: f.config(), Guest: room.Guest{Path: self, Args: []string{guest.MainArg}}})
+	installEngines(t, filepath.Join(f.dir, "home"))
+	r, err := openRoom(t.Context(), room.Options{Home: filepath.Join(f.dir, "home"), ConfigFile: f.config(), Helper: self, Guest: room.Guest{Path: self, Args: []string{guest.MainArg}}})
 	if err != nil {
 		t.Fatal(err)
 	}

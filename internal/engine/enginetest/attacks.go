@@ -77,6 +77,9 @@ var attacks = []attack{
 		"javascript": "process.kill(1, 'SIGKILL')",
 	}},
 	{"a pidfd of the first process", map[string]string{"python": "import os\nos.pidfd_open(1)"}},
+	{"a descriptor of the first process", map[string]string{
+		"python": libc + "import os\nif libc.syscall(438, os.pidfd_open(1), 0, 0) < 0: raise OSError(ctypes.get_errno(), 'pidfd_getfd')",
+	}},
 	{"the memory of the first process in procfs", map[string]string{
 		"python":     "return open('/proc/1/mem', 'rb').read(1)",
 		"javascript": "const fs = require('fs'); return fs.readSync(fs.openSync('/proc/1/mem'), Buffer.alloc(1))",

@@ -12,7 +12,8 @@ import (
 // Bench measures an engine: a run that does nothing, one call of a tool, ten one
 // after the other, a thousand at once; each in a state that no earlier program
 // has touched. Metrics are of single runs: the least, the median and the 99th
-// percentile, in microseconds.
+// percentile, in microseconds. On Linux it also measures what one more program
+// that runs takes of memory, in the processes that the engine starts.
 func Bench(b *testing.B, e engine.Engine, o Options) {
 	b.Cleanup(func() {
 		if err := e.Close(); err != nil {
@@ -20,6 +21,8 @@ func Bench(b *testing.B, e engine.Engine, o Options) {
 		}
 	})
 	s := &suite{engine: e, options: o}
+	// First, since an engine keeps what it has once started.
+	b.Run("memory", func(b *testing.B) { s.memory(b, s.languages()[0]) })
 	for _, language := range s.languages() {
 		for _, c := range benchmarks {
 			b.Run(language+"/"+c.name, func(b *testing.B) {

@@ -32,6 +32,7 @@ type room struct {
 
 	meeting int
 	met     chan struct{}
+	whenMet func() // nil for nothing
 }
 
 func newRoom() *room { return &room{artifacts: map[string][]byte{}, met: make(chan struct{})} }
@@ -105,6 +106,9 @@ func (r *room) meet(ctx context.Context, count int) (bridge.Value, error) {
 	r.mu.Lock()
 	r.meeting++
 	if r.meeting == count {
+		if r.whenMet != nil {
+			r.whenMet()
+		}
 		close(r.met)
 	}
 	r.mu.Unlock()

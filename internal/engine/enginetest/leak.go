@@ -11,8 +11,9 @@ import (
 // Leak lets ten thousand programs of one owner, a few at a time, leave what they
 // can, each of which looks first for what others have left. With -short there
 // are three hundred. Engines that make a sandbox for each program say how many
-// are enough in [Options.Runs].
-func Leak(t *testing.T, o Options) {
+// are enough in [Options.Runs]. It returns how many programs of each language
+// there were.
+func Leak(t *testing.T, o Options) int {
 	s := begin(t, o)
 	runs := s.rounds(10_000)
 	if testing.Short() {
@@ -41,6 +42,7 @@ func Leak(t *testing.T, o Options) {
 			wg.Wait()
 		})
 	}
+	return runs
 }
 
 // rounds is how often something is tried: n times, or as often as makes sense
@@ -95,12 +97,13 @@ for name, there in {
     "builtins": hasattr(builtins, "leak"), "json": hasattr(json, "leak"), "sys": hasattr(sys, "leak"), "globals": "leak" in globals(),
     "environ": "LEAK" in os.environ, "file": os.path.exists("leak"), "folder": [f for f in os.listdir(".") if f != ".guest"],
     "modules": "leak" in sys.modules, "dumps": json.dumps(1) != "1", "umask": os.umask(0o77) == 0o70,
+    "math": sys.modules.get("math", json) is None,
 }.items():
     if there:
         seen += name + " "
 builtins.leak = json.leak = sys.leak = leak = sys.modules["leak"] = 1
 os.environ["LEAK"] = "1"
 open("leak", "w").write("1")
-json.dumps = None
+json.dumps = sys.modules["math"] = None
 os.umask(0o70)
 seen`

@@ -28,17 +28,18 @@ type Engine struct {
 	at     time.Time
 
 	prepared *program.Cache
-	pool     *pool
+
+	warm  Warm
+	pools pools
 }
 
 // New makes an engine of a driver, which is probed at its first use.
 func New(d sandbox.Driver) *Engine { return NewWarm(d, Warm{}) }
 
-// NewWarm makes an engine that starts sandboxes ahead.
+// NewWarm makes an engine that starts sandboxes ahead, once [Engine.Warm] says
+// of which kinds.
 func NewWarm(d sandbox.Driver, w Warm) *Engine {
-	e := &Engine{driver: d, prepared: program.NewCache()}
-	e.pool = newPool(w, e.ready)
-	return e
+	return &Engine{driver: d, prepared: program.NewCache(), warm: w}
 }
 
 // probe asks the driver once; again after a while where it did not find out,
@@ -57,9 +58,12 @@ func (e *Engine) probe() sandbox.Probe {
 const (
 	probeTimeout = 60 * time.Second
 	probeAgain   = 30 * time.Second
-	startTimeout = 60 * time.Second
 	killTimeout  = 10 * time.Second
 )
+
+// startTimeout bounds a start, from the order to the guest's hello. It is not a
+// part of the program's wall time, which begins then.
+const startTimeout = 60 * time.Second
 
 // Name is the driver's.
 func (e *Engine) Name() string { return e.driver.Name() }
@@ -81,11 +85,11 @@ func (e *Engine) Languages() []string {
 // Probe is the driver's.
 func (e *Engine) Probe(context.Context) sandbox.Probe { return e.probe() }
 
-// Stats are those of the warm sandboxes.
-func (e *Engine) Stats() Stats { return e.pool.now() }
-
 // Close removes the sandboxes that wait; every run removes its own.
-func (e *Engine) Close() error { return e.pool.close() }
+func (e *Engine) Close() error {
+	e.pools.close()
+	return nil
+}
 
 // Run starts a sandbox, runs the program in it, and removes it.
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engine.Result, err error) {
@@ -103,19 +107,13 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	if failure != nil {
 		return &engine.Result{Outcome: bridge.Outcome{Failure: failure}, Engine: e.Name(), Isolation: probe.Isolation}, nil
 	}
-	limits := j.Program.Limits.WithDefaults()
-	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
-	defer stop()
 	started := time.Now()
-	r := e.pool.take(spec)
-	if r == nil {
-		r, err = e.ready(ctx, spec)
-		if over := engine.Stopped(ctx); err != nil && over != nil {
-			return nil, over // what the driver says is only how it noticed
-		}
-		if err != nil {
-			return nil, err
-		}
+	r, err := e.obtain(ctx, spec)
+	if over := engine.Stopped(ctx); err != nil && over != nil {
+		return nil, over // what the driver says is only how it noticed
+	}
+	if err != nil {
+		return nil, err
 	}
 	box, conn := r.box, r.conn
 	result := &engine.Result{Engine: e.Name(), Isolation: box.Isolation(), Held: box.Held()}
@@ -129,6 +127,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 		result.CPU, result.PeakMemory = used.CPU, used.PeakMemory
 	}()
 	result.Start = time.Since(started)
+	limits := j.Program.Limits.WithDefaults()
+	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
+	defer stop()
 	out, err := conn.Run(ctx, j.Program, h)
 	if err != nil {
 		return result, e.explain(ctx, box, err)
@@ -154,31 +155,46 @@ func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) 
 	return ready, nil
 }
 
+// obtain gives a sandbox for a program: one that waits, or one that starts now.
+func (e *Engine) obtain(ctx context.Context, spec sandbox.Spec) (*ready, error) {
+	p := e.pools.of(spec.Profile)
+	if p == nil {
+		return e.ready(ctx, spec)
+	}
+	if r := p.take(spec); r != nil {
+		return r, nil
+	}
+	r, err := e.ready(ctx, spec)
+	if err == nil {
+		p.learn(spec)
+	}
+	return r, err
+}
+
 // ready starts a sandbox and waits for its guest.
 func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
-	box, err := e.start(ctx, spec)
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	box, err := e.driver.Start(starting, spec)
 	if err != nil {
 		return nil, err
 	}
-	accepting, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	conn, err := bridge.Accept(accepting, box.Stream(), bridge.Options{})
+	conn, err := bridge.Accept(starting, box.Stream(), bridge.Options{})
 	if err == nil {
 		return &ready{box, conn}, nil
 	}
-	err = e.explain(ctx, box, err)
+	if starting.Err() != nil && ctx.Err() == nil {
+		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest in the %s sandbox said no hello within %s of its start", e.Name(), startTimeout).
+			WithHint("this machine may be overloaded; toolroom doctor starts one of each kind")
+	} else {
+		err = e.explain(ctx, box, err)
+	}
 	ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer done()
 	if kerr := box.Kill(ending); kerr != nil {
 		err = toolroom.Errorf(toolroom.CodeInternal, "%w; its sandbox could not be removed: %w", err, kerr)
 	}
 	return nil, err
-}
-
-func (e *Engine) start(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	return e.driver.Start(ctx, spec)
 }
 
 // explain turns how a run broke off into an error that says why.

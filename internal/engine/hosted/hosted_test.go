@@ -4,9 +4,9 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,14 +54,18 @@ func inProcessSandbox(t *testing.T) enginetest.Options {
 	self := selfWith(t, "/usr/bin/python3", "/usr/bin/node")
 	return enginetest.Options{
 		New: func(*testing.T) engine.Engine {
-			return hosted.NewWarm(process.New(self, []string{guest.MainArg}), hosted.Warm{Ahead: 1})
+			e := hosted.NewWarm(process.New(self, []string{guest.MainArg}), hosted.Warm{Size: 1})
+			e.Warm(sandbox.Spec{Guest: self, Args: []string{guest.MainArg}})
+			return e
 		},
 		Languages: []string{"python", "javascript"},
 		Sandbox:   sandbox.Spec{Guest: self, Args: []string{guest.MainArg}},
 		// Node takes more by itself.
 		Memory: 256 << 20, Stream: 3, Runs: 8,
-		// A program under this driver may start others, which live and die with it,
-		// and share memory with them; the first process is its own sandbox's.
+		// A program under this driver may start others, and share memory with them;
+		// that they end with it is tested below. The first process is its own
+		// sandbox's, and a pidfd of it alone gives nothing: what it would be used
+		// for is tried.
 		Without: []string{"exec", "a subprocess", "fork", "memory that outlives the run", "a pidfd of the first process"},
 	}
 }
@@ -84,6 +88,71 @@ func TestAttacksFromInsideFail(t *testing.T) {
 func TestNothingLeaksFromOneRunToTheNext(t *testing.T) {
 	t.Parallel()
 	enginetest.Leak(t, inProcessSandbox(t))
+}
+
+// What this engine leaves out of the suite of attacks ends with the run.
+func TestWhatAProgramStartsAndSharesEndsWithIt(t *testing.T) {
+	t.Parallel()
+	o := inProcessSandbox(t)
+	e := o.New(t)
+	t.Cleanup(func() { _ = e.Close() })
+	run := func(source string) bridge.Value {
+		t.Helper()
+		result, err := e.Run(t.Context(), engine.Job{
+			Run: "run-left", Owner: "tester", Sandbox: o.Sandbox,
+			Program: bridge.Program{Language: "python", Source: source, Limits: bridge.Limits{Wall: 20_000}},
+		}, quiet{})
+		if err != nil || result.Outcome.Failure != nil {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		return result.Outcome.Value
+	}
+	const name = "left-by-program" // as long as one may be
+	left := run(`
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+segment = libc.shmget(42, 4096, 0o1600)
+try:
+    open("/dev/shm/left", "w").write("1")
+except OSError:
+    pass
+ready, done = os.pipe()
+if os.fork() == 0:
+    os.setsid()
+    libc.prctl(15, b"` + name + `")
+    os.write(done, b"1")
+    time.sleep(1000)
+os.read(ready, 1)
+segment >= 0`)
+	if left != bridge.Value(true) {
+		t.Fatalf("it shared no memory: %v", left)
+	}
+	found := run(`
+import ctypes, os
+[ctypes.CDLL(None).shmget(42, 4096, 0) >= 0, os.path.exists("/dev/shm/left")]`)
+	if diff := cmp.Diff([]bridge.Value{false, false}, found); diff != "" {
+		t.Errorf("the next run finds memory of the one before (-want +got):\n%s", diff)
+	}
+	for _, p := range processes(t) {
+		if strings.Contains(p, name) {
+			t.Errorf("a process of a run that is over is still there: %s", p)
+		}
+	}
+}
+
+// processes are the names of all that run on this machine.
+func processes(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, path := range paths {
+		name, _ := os.ReadFile(path) // which may have ended by now
+		names = append(names, string(name))
+	}
+	return names
 }
 
 func TestTypeScriptRunsInEverySandbox(t *testing.T) {
@@ -121,74 +190,6 @@ func selfWith(t testing.TB, programs ...string) string {
 	return self
 }
 
-// boxes counts the sandboxes of a driver that are there.
-type boxes struct {
-	sandbox.Driver
-	open atomic.Int32
-}
-
-func (d *boxes) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	box, err := d.Driver.Start(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	d.open.Add(1)
-	return &counted{Sandbox: box, gone: sync.OnceFunc(func() { d.open.Add(-1) })}, nil
-}
-
-type counted struct {
-	sandbox.Sandbox
-	gone func()
-}
-
-func (b *counted) Kill(ctx context.Context) error {
-	b.gone()
-	return b.Sandbox.Kill(ctx)
-}
-
-func TestWarmSandboxesServeOneProgramOfTheirKindEach(t *testing.T) {
-	t.Parallel()
-	self := selfWith(t, "sh")
-	// The path of a socket must be short, and a test's folder is not.
-	d := &boxes{Driver: &host.Driver{Owner: proc.Owner(), Environ: os.Environ()}}
-	e := hosted.NewWarm(d, hosted.Warm{Ahead: 1, Most: 2})
-	run := func(memory int64) {
-		t.Helper()
-		result, err := e.Run(t.Context(), engine.Job{
-			Run: "run-warm", Owner: "tester", Sandbox: sandbox.Spec{Profile: sandbox.Dev, Guest: self, Limits: sandbox.Limits{Memory: memory}},
-			Program: bridge.Program{Language: "shell", Source: "test ! -e mark && touch mark", Limits: bridge.Limits{Wall: 20_000}},
-		}, quiet{})
-		if err != nil || result.Outcome.Failure != nil || result.Outcome.Exit != 0 {
-			t.Fatalf("got %+v, %v: a folder that was used before?", result, err)
-		}
-	}
-	settled := func(size int) {
-		t.Helper()
-		for e.Stats().Size != size {
-			select {
-			case <-t.Context().Done():
-				t.Fatal(t.Context().Err())
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}
-	for range 3 {
-		run(1 << 30)
-		settled(1)
-	}
-	run(2 << 30) // another limit, another kind
-	settled(2)
-	if diff := cmp.Diff(hosted.Stats{Size: 2, Hits: 2, Misses: 2}, e.Stats()); diff != "" {
-		t.Errorf("the counts differ (-want +got):\n%s", diff)
-	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
-	if n := d.open.Load(); n != 0 {
-		t.Errorf("%d sandboxes are left after Close", n)
-	}
-}
-
 type quiet struct{ bridge.Host }
 
 func (quiet) Print(string, string) {}
@@ -207,18 +208,29 @@ func (slow) Start(ctx context.Context, _ sandbox.Spec) (sandbox.Sandbox, error) 
 	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the daemon did not answer")
 }
 
-func TestAProgramWhoseTimeIsOverBeforeItsStartHasTimedOut(t *testing.T) {
+func TestAStartHasABoundOfItsOwn(t *testing.T) {
 	t.Parallel()
-	j := engine.Job{Sandbox: sandbox.Spec{Guest: os.Args[0], BestEffort: true}}
-	j.Program.Limits.Wall = 50
-	if _, err := hosted.New(slow{}).Run(t.Context(), j, nil); toolroom.CodeOf(err) != toolroom.CodeTimeout {
-		t.Errorf("it ended with %v", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := hosted.New(slow{}).Run(ctx, j, nil); toolroom.CodeOf(err) != toolroom.CodeCancelled {
-		t.Errorf("it ended with %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		j := engine.Job{Sandbox: sandbox.Spec{Guest: os.Args[0], BestEffort: true}}
+		j.Program.Limits.Wall = 50
+		began := time.Now()
+		if _, err := hosted.New(slow{}).Run(t.Context(), j, nil); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
+			t.Errorf("it ended with %v", err)
+		}
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("the start was given up after %s: was the program's time counted?", took)
+		}
+		over, stop := context.WithTimeoutCause(t.Context(), time.Second, engine.ErrWall)
+		defer stop()
+		if _, err := hosted.New(slow{}).Run(over, j, nil); toolroom.CodeOf(err) != toolroom.CodeTimeout {
+			t.Errorf("after the call's own deadline it ended with %v", err)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := hosted.New(slow{}).Run(gone, j, nil); toolroom.CodeOf(err) != toolroom.CodeCancelled {
+			t.Errorf("after a cancel it ended with %v", err)
+		}
+	})
 }
 
 // late is a driver that is not there at first.

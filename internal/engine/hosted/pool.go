@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,24 +12,30 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Warm says which sandboxes are started before they are asked for. Each serves
-// one program and is then removed, as any other.
+// Warm says how many sandboxes are started before they are asked for. Each
+// serves one program and is then removed, as any other.
 type Warm struct {
-	// Ahead is how many wait for each kind of program: those of the same profile,
-	// image and limits as one that has run. Zero means none.
-	Ahead int
-	// Most is how many wait in all, 4 if zero.
-	Most int
-	// MaxAge is how long one waits, a minute if zero.
+	// Size is how many wait in each profile. Zero is none.
+	Size int
+	// MaxAge is how long one waits before another takes its place, 10 minutes if
+	// zero.
 	MaxAge time.Duration
 }
 
-// Stats count what became of warm sandboxes.
+const defaultMaxAge = 10 * time.Minute
+
+// Stats are what became of the warm sandboxes of one profile. The counts are
+// since [Engine.Warm].
 type Stats struct {
-	Size     int // that wait now
-	Hits     int // programs that got one
-	Misses   int // programs that waited for a start
-	Failures int // starts in the background that failed
+	Profile  sandbox.Profile
+	Size     int // that shall wait
+	Ready    int // that wait
+	Starting int // that are being started, or are to be after a failure
+	Taken    int // programs that got one
+	Drained  int // programs that found none of their kind, and waited for a start
+	Failures int // starts that failed, and sandboxes that ended while they waited
+	// Problem is why the last start failed; nil after one that did not.
+	Problem error
 }
 
 // ready is a sandbox whose guest has said hello, and that no program has seen.
@@ -42,37 +49,45 @@ func (r *ready) kill(ctx context.Context) error {
 	return r.box.Kill(ctx)
 }
 
-// pool keeps the ready ones.
-type pool struct {
-	warm  Warm
-	start func(context.Context, sandbox.Spec) (*ready, error)
-
-	ctx    context.Context // of starts in the background
-	cancel context.CancelFunc
-	work   sync.WaitGroup
-
-	mu     sync.Mutex // guards what follows
-	kinds  map[string][]*waiting
-	coming map[string]int
-	stats  Stats
-	closed bool
-}
-
-// waiting is a ready one with the end of its wait.
+// waiting is a ready one in a pool.
 type waiting struct {
 	*ready
-	timer *time.Timer
+	kind  string
+	spec  sandbox.Spec
+	timer *time.Timer   // its age
+	gone  chan struct{} // closed when it leaves the pool
 }
 
-func newPool(w Warm, start func(context.Context, sandbox.Spec) (*ready, error)) *pool {
-	if w.Most <= 0 {
-		w.Most = 4
-	}
+// pool keeps the ready ones of one profile. They are of the kind of base until
+// programs of another kind come, which are then expected to come again.
+type pool struct {
+	warm  Warm
+	base  sandbox.Spec
+	start func(context.Context, sandbox.Spec) (*ready, error)
+
+	ctx    context.Context // of starts and of what they leave
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	wake   chan struct{} // there may be something to start
+
+	mu      sync.Mutex // guards what follows
+	waiting []*waiting // the oldest first
+	queue   []sandbox.Spec
+	failed  int // starts in a row
+	stats   Stats
+}
+
+// newPool starts to fill a pool.
+func newPool(w Warm, base sandbox.Spec, start func(context.Context, sandbox.Spec) (*ready, error)) *pool {
 	if w.MaxAge <= 0 {
-		w.MaxAge = time.Minute
+		w.MaxAge = defaultMaxAge
 	}
-	p := &pool{warm: w, start: start, kinds: map[string][]*waiting{}, coming: map[string]int{}}
+	p := &pool{
+		warm: w, base: base, start: start, wake: make(chan struct{}, 1),
+		queue: slices.Repeat([]sandbox.Spec{base}, w.Size), stats: Stats{Profile: base.Profile, Size: w.Size},
+	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.work.Go(p.fill)
 	return p
 }
 
@@ -83,110 +98,186 @@ func kind(s sandbox.Spec) (string, sandbox.Spec) {
 	return fmt.Sprintf("%#v", s), s
 }
 
-// take gives a ready sandbox, or nil, and sees that there will be one for the
-// next program of the kind.
+// take gives a ready sandbox, or nil, and has one of its kind take its place.
 func (p *pool) take(s sandbox.Spec) *ready {
-	if p.warm.Ahead <= 0 {
-		return nil
-	}
-	key, spec := kind(s)
+	wanted, _ := kind(s)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var taken *ready
-	if list := p.kinds[key]; len(list) > 0 {
-		taken, p.kinds[key] = list[0].ready, list[1:]
-		list[0].timer.Stop()
-		p.stats.Hits++
-		p.stats.Size--
-	} else {
-		p.stats.Misses++
-	}
-	for !p.closed && len(p.kinds[key])+p.coming[key] < p.warm.Ahead {
-		p.coming[key]++
-		p.work.Go(func() { p.fill(key, spec) })
-	}
-	return taken
-}
-
-// fill starts one in the background. Where there are enough, one of another
-// kind makes room.
-func (p *pool) fill(key string, spec sandbox.Spec) {
-	r, err := p.start(p.ctx, spec)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.coming[key]--
-	if err != nil {
-		p.stats.Failures++
-		return
-	}
-	if p.closed || p.stats.Size >= p.warm.Most && !p.makeRoom(key) {
-		p.work.Go(func() { remove(r) })
-		return
-	}
-	w := &waiting{ready: r}
-	w.timer = time.AfterFunc(p.warm.MaxAge, func() { p.expire(key, w) })
-	p.kinds[key] = append(p.kinds[key], w)
-	p.stats.Size++
-}
-
-func (p *pool) makeRoom(wanted string) bool {
-	for key, list := range p.kinds {
-		if key != wanted && len(list) > 0 {
-			p.drop(key, list[0])
-			return true
+	for _, w := range p.waiting {
+		if w.kind == wanted && !w.ended() {
+			p.leave(w)
+			p.stats.Taken++
+			p.enqueue(w.spec)
+			return w.ready
 		}
 	}
-	return false
+	p.stats.Drained++
+	return nil
 }
 
-func (p *pool) expire(key string, w *waiting) {
+// learn has a sandbox of a kind that was missed, and that can be started, wait
+// in place of the oldest.
+func (p *pool) learn(s sandbox.Spec) {
+	wanted, spec := kind(s)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.drop(key, w)
+	same := func(s sandbox.Spec) bool {
+		k, _ := kind(s)
+		return k == wanted
+	}
+	if slices.ContainsFunc(p.queue, same) || slices.ContainsFunc(p.waiting, func(w *waiting) bool { return w.kind == wanted }) {
+		return
+	}
+	if len(p.waiting) == 0 {
+		return // all are being started, and their turn comes
+	}
+	p.drop(p.waiting[0])
+	p.enqueue(spec)
 }
 
-// drop removes one that still waits.
-func (p *pool) drop(key string, w *waiting) {
-	for i, one := range p.kinds[key] {
-		if one == w {
-			w.timer.Stop()
-			p.kinds[key] = append(p.kinds[key][:i:i], p.kinds[key][i+1:]...)
-			p.stats.Size--
-			p.work.Go(func() { remove(w.ready) })
+// fill starts what is queued, one at a time, so that programs keep their share
+// of the machine. One that fails is tried again after a pause, as one of the
+// base kind.
+func (p *pool) fill() {
+	for p.ctx.Err() == nil {
+		spec, pause, any := p.next()
+		if !any {
+			select {
+			case <-p.wake:
+			case <-p.ctx.Done():
+			}
+			continue
+		}
+		select {
+		case <-time.After(pause):
+		case <-p.ctx.Done():
 			return
 		}
+		r, err := p.start(p.ctx, spec)
+		p.put(spec, r, err)
+	}
+}
+
+// Pauses after starts that failed; each is twice the one before.
+const (
+	firstPause   = time.Second
+	longestPause = time.Minute
+)
+
+// next is what is to be started, and after which pause.
+func (p *pool) next() (s sandbox.Spec, pause time.Duration, any bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 {
+		return s, 0, false
+	}
+	if p.failed > 0 {
+		pause = min(firstPause<<min(p.failed-1, 10), longestPause)
+	}
+	return p.queue[0], pause, true
+}
+
+// put ends the start of the first in the queue.
+func (p *pool) put(s sandbox.Spec, r *ready, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		if r != nil {
+			p.work.Go(func() { remove(r) })
+		}
+		return
+	}
+	if err != nil {
+		p.queue[0] = p.base
+		p.fail(err)
+		return
+	}
+	p.queue = p.queue[1:]
+	p.failed, p.stats.Problem = 0, nil
+	k, spec := kind(s)
+	w := &waiting{ready: r, kind: k, spec: spec, gone: make(chan struct{})}
+	w.timer = time.AfterFunc(p.warm.MaxAge, func() { p.replace(w, nil) })
+	p.waiting = append(p.waiting, w)
+	p.work.Go(func() {
+		select {
+		case <-w.conn.Ended():
+			p.replace(w, errors.New("the guest ended while it waited"))
+		case <-w.gone:
+		}
+	})
+}
+
+func (p *pool) fail(err error) {
+	p.failed++
+	p.stats.Failures++
+	p.stats.Problem = err
+}
+
+// replace removes one that still waits, with the reason where it has failed.
+func (p *pool) replace(w *waiting, failure error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil || !slices.Contains(p.waiting, w) {
+		return
+	}
+	if failure != nil {
+		p.fail(failure)
+	}
+	p.drop(w)
+	p.enqueue(p.base)
+}
+
+func (p *pool) enqueue(s sandbox.Spec) {
+	p.queue = append(p.queue, s)
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// leave takes one out.
+func (p *pool) leave(w *waiting) {
+	w.timer.Stop()
+	close(w.gone)
+	p.waiting = slices.DeleteFunc(p.waiting, func(one *waiting) bool { return one == w })
+}
+
+// drop takes one out and removes it.
+func (p *pool) drop(w *waiting) {
+	p.leave(w)
+	p.work.Go(func() { remove(w.ready) })
+}
+
+func (w *waiting) ended() bool {
+	select {
+	case <-w.conn.Ended():
+		return true
+	default:
+		return false
 	}
 }
 
 func remove(r *ready) {
 	ctx, done := context.WithTimeout(context.Background(), killTimeout)
 	defer done()
-	_ = r.kill(ctx) // a sandbox that stays is found by its name, see sandbox.Spec.Run
+	_ = r.kill(ctx) // a sandbox that stays is found by its mark, see sandbox.Cleaner
 }
 
-// close removes all that wait, and ends starts under way.
-func (p *pool) close() error {
+// close removes all that wait, and ends the start under way.
+func (p *pool) close() {
 	p.mu.Lock()
-	p.closed = true
 	p.cancel()
-	var all []error
-	for key, list := range p.kinds {
-		for _, w := range list {
-			w.timer.Stop()
-			ctx, done := context.WithTimeout(context.Background(), killTimeout)
-			all = append(all, w.kill(ctx))
-			done()
-		}
-		delete(p.kinds, key)
+	for _, w := range slices.Clone(p.waiting) {
+		p.drop(w)
 	}
-	p.stats.Size = 0
 	p.mu.Unlock()
 	p.work.Wait()
-	return errors.Join(all...)
 }
 
 func (p *pool) now() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stats
+	s := p.stats
+	s.Ready, s.Starting = len(p.waiting), len(p.queue)
+	return s
 }

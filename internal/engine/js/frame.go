@@ -49,18 +49,35 @@ func readHeader(data []byte) (message, error) {
 	return message{bridge.Kind(kind), uint32(id), token, r.rest}, nil
 }
 
-// start takes the body of a start frame: what is for the guest, and what a
-// session begins from.
-func (m message) start() (quickjs.Frame, past) {
+// start takes the body of a start frame: what is for the guest, what a session
+// begins from, and the tools. Of these the guest gets the names at first, and
+// the rest of those that it uses.
+func (m message) start() (quickjs.Frame, past, offer) {
 	value, err := bridge.DecodeValue(m.body)
 	body, ok := value.(bridge.Map)
 	if err != nil || !ok {
-		return m.frame(value, err), past{}
+		return m.frame(value, err), past{}, nil
 	}
 	state, _ := body.Get("state").([]byte)
 	seed, _ := body.Get("seed").([]byte)
 	before := past{session: body.Text("session"), state: state, seed: seed}
-	return m.frame(slices.DeleteFunc(body, func(m bridge.Member) bool { return !read[m.Key] }), nil), before
+	list, _ := body.Get("tools").([]bridge.Value)
+	tools := offer(list)
+	body = slices.DeleteFunc(body, func(m bridge.Member) bool { return !read[m.Key] || empty(m.Value) })
+	if names := tools.names(); len(names) > 0 {
+		body = append(body, bridge.Member{Key: "names", Value: names})
+	}
+	return m.frame(body, nil), before, tools
+}
+
+func empty(v bridge.Value) bool {
+	switch v := v.(type) {
+	case bridge.Map:
+		return len(v) == 0
+	case string:
+		return v == ""
+	}
+	return false
 }
 
 // result is the body of a result frame for the guest.
@@ -79,7 +96,7 @@ func (m message) frame(value bridge.Value, err error) quickjs.Frame {
 }
 
 // read are the members of a start frame that the prelude reads.
-var read = map[string]bool{"source": true, "inputs": true, "tools": true, "withheld": true, "limits": true, "session": true}
+var read = map[string]bool{"source": true, "inputs": true, "withheld": true, "limits": true, "session": true}
 
 // plain tells whether JSON.parse gives back what the value is.
 func plain(v bridge.Value) bool {

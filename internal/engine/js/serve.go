@@ -15,36 +15,45 @@ import (
 // serve is the guest side of a bridge: it says hello, and runs what it is
 // sent, each program in an isolate of its own, until the stream ends.
 func serve(ctx context.Context, m *quickjs.Machine, stream io.ReadWriter) error {
-	s := &server{machine: m, wire: bridge.NewWire(stream, 0), out: stream, runs: make(chan job)}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := &server{machine: m, wire: bridge.NewWire(stream, 0), in: bufio.NewReaderSize(stream, 64<<10), out: stream, stop: stop}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: quickjs.Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		s.readErr = s.read(stream)
-		stop() // a program whose host is gone must not go on
-		close(s.runs)
-	}()
-	for j := range s.runs {
+	j, err := s.read(quickjs.NewInbox())
+	for err == nil {
 		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
 			return err
 		}
+		if s.heard == nil {
+			j, err = s.read(j.inbox)
+			continue
+		}
+		next := <-s.heard
+		j, err, s.heard = next.job, next.err, nil
 	}
-	if errors.Is(s.readErr, io.EOF) || errors.Is(s.readErr, io.ErrClosedPipe) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
 		return nil
 	}
-	return s.readErr
+	return err
 }
 
 type server struct {
 	machine *quickjs.Machine
 	wire    *bridge.Wire
+	in      *bufio.Reader
 	out     io.Writer
-	buffer  []byte // of the frame that goes out
-	runs    chan job
-	readErr error // of the reader, once runs is closed
+	buffer  []byte    // of the frame that goes out
+	stop    func()    // ends what runs
+	heard   chan next // from who listens during a run, nil if nobody does
+}
+
+// next is the run after the present one, or why there is none.
+type next struct {
+	job job
+	err error
 }
 
 // job is one run: what is for the guest, and the token of its frames.
@@ -52,37 +61,52 @@ type job struct {
 	inbox *quickjs.Inbox
 	token []byte
 	past  past
+	tools offer
 }
 
-// read sorts the host's frames: a start begins a run, others are for the run
-// under way. It never waits for a run, so that it always sees a cancellation.
-func (s *server) read(stream io.Reader) error {
-	in := bufio.NewReaderSize(stream, 64<<10)
-	inbox := quickjs.NewInbox()
+// read sorts the host's frames until one begins a run: others are for the run
+// under way. Whoever is about to run a program reads, so that a short one is
+// read, run and answered without waking a second thread; while it runs for
+// longer, or waits, another goroutine goes on reading.
+func (s *server) read(inbox *quickjs.Inbox) (job, error) {
 	for {
-		data, err := readFrame(in)
+		data, err := readFrame(s.in)
 		if err != nil {
-			inbox.Cancel()
-			return err
+			return job{}, err
 		}
 		h, err := readHeader(data)
 		if err != nil {
-			return err
+			return job{}, err
 		}
 		switch h.kind {
 		case bridge.Start:
-			inbox = quickjs.NewInbox()
-			frame, past := h.start()
+			frame, past, tools := h.start()
+			inbox := quickjs.NewInbox()
+			inbox.Listen = func() { s.listen(inbox) }
 			inbox.Put(frame)
-			s.runs <- job{inbox, h.token, past}
+			return job{inbox, h.token, past, tools}, nil
 		case bridge.Cancel:
 			inbox.Cancel()
 		case bridge.Result:
 			inbox.Put(h.result())
 		default:
-			return fmt.Errorf("a guest is not sent %s", h.kind)
+			return job{}, fmt.Errorf("a guest is not sent %s", h.kind)
 		}
 	}
+}
+
+// listen reads during a run.
+func (s *server) listen(inbox *quickjs.Inbox) {
+	heard := make(chan next, 1)
+	s.heard = heard
+	go func() {
+		j, err := s.read(inbox)
+		if err != nil {
+			s.stop() // a program whose host is gone must not go on
+			inbox.Cancel()
+		}
+		heard <- next{j, err}
+	}()
 }
 
 func (s *server) run(ctx context.Context, j job) error {
@@ -94,7 +118,10 @@ func (s *server) run(ctx context.Context, j job) error {
 	if j.past.session != "" {
 		return s.runSession(ctx, isolate, j)
 	}
-	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) }, Seed: j.past.seed})
+	end, err := isolate.Run(ctx, quickjs.Port{
+		Inbox: j.inbox, Send: func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) },
+		Find: j.tools.find, Seed: j.past.seed,
+	})
 	if end == quickjs.Finished {
 		return nil
 	}

@@ -41,7 +41,7 @@ func (s *server) runSession(ctx context.Context, isolate *quickjs.Isolate, j job
 		last = &bridge.Frame{Kind: kind, Token: j.token, Body: fields}
 		return true, nil
 	}
-	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: send, Keep: true, Seed: j.past.seed})
+	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: send, Find: j.tools.find, Keep: true, Seed: j.past.seed})
 	if end != quickjs.Finished || last == nil {
 		return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: describe(end, err)})
 	}

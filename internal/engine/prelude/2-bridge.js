@@ -30,6 +30,10 @@ function tell(kind, body, id = 0) {
     writeValue(body, 0);
     content = buffer;
   }
+  pass(kind, content, id);
+}
+
+function pass(kind, content, id) {
   if (kind === kinds.done || kind === kinds.failed) over = true;
   status[2] = at;
   status[3] = kind;

@@ -76,8 +76,17 @@ function callable(tool) {
   };
 }
 
-// The tools of this run by every path that leads to them.
-let listed = {}, prefixes = {};
+// What paths lead to: a tool, or true where one is below. The host may have
+// given all at once; else it is asked for what the program touches.
+let listed = {};
+
+function lookUp(path) {
+  if (!hasOwn(listed, path)) {
+    const text = findTool?.(path);
+    listed[path] = text && parseJSON(text);
+  }
+  return listed[path];
+}
 
 // space is a namespace, whose members are made when they are first used. The
 // host says what is wrong with a name that no tool has.
@@ -86,9 +95,10 @@ function space(path) {
     get(_, name) {
       if (typeof name !== "string" || name === "then" || name === "toJSON") return undefined;
       const full = path + "." + name;
+      const found = lookUp(full);
       let member;
-      if (hasOwn(listed, full)) member = callable(listed[full]);
-      else if (hasOwn(prefixes, full) || path === "tools" || path === "mcp" || path === "cli") member = space(full);
+      if (typeof found === "object") member = callable(found);
+      else if (found || path === "tools" || path === "mcp" || path === "cli") member = space(full);
       else member = callable(unlisted(path, name));
       node[name] = member;
       return member;
@@ -118,16 +128,30 @@ function offer(list) {
     for (let k = 0; k < tool.globals.length; k++) {
       const path = tool.globals[k], first = path[0];
       know(path.join("."), tool);
-      if (first === "tools" || first === "mcp" || first === "cli") continue;
-      if (hasOwn(globalThis, first)) continue;
-      lend(first, {value: path.length === 1 ? callable(tool) : space(first), writable: true, enumerable: true, configurable: true});
+      if (first !== "tools" && first !== "mcp" && first !== "cli") introduce(first);
     }
   }
 }
 
+// introduce makes a friendly name a global variable, which is filled when it is
+// first used.
+function introduce(name) {
+  if (hasOwn(globalThis, name)) return;
+  const be = (value) => defineProperty(globalThis, name, {value, writable: true, enumerable: true, configurable: true});
+  lend(name, {
+    get() {
+      const found = lookUp(name);
+      lent[name] = typeof found === "object" ? callable(found) : space(name);
+      be(lent[name]);
+      return lent[name];
+    },
+    set: be, enumerable: true, configurable: true,
+  });
+}
+
 function know(path, tool) {
   listed[path] = tool;
-  for (let end = path.lastIndexOf("."); end > 0; end = path.lastIndexOf(".", end - 1)) prefixes[path.slice(0, end)] = true;
+  for (let end = path.lastIndexOf("."); end > 0; end = path.lastIndexOf(".", end - 1)) listed[path.slice(0, end)] ??= true;
 }
 
 async function artifact(handle) {

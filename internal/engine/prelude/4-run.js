@@ -4,13 +4,12 @@ const evaluate = eval;
 
 // In a session later runs find what earlier ones have left. builtin are the
 // names that no run may declare; lent are those of this run's tools.
-let session = false;
+let session = false, begun = false;
 const builtin = createObject(null), lent = createObject(null);
 for (const name of Object.getOwnPropertyNames(globalThis)) builtin[name] = name !== "__doors";
 
 // begin forgets what an earlier run was in the middle of.
-function begin(program) {
-  session = program.session !== "";
+function begin() {
   over = false;
   lastID = status[0] = 0;
   waiting.length = 0;
@@ -19,7 +18,6 @@ function begin(program) {
   status[1] = -1;
   s0 = s1 = 0n;
   listed = {};
-  prefixes = {};
   for (const name of keysOf(lent)) {
     if (isLent(name)) delete globalThis[name];
     delete lent[name];
@@ -55,17 +53,20 @@ function variables() {
 }
 
 function start(program) {
-  begin(program);
+  if (begun) begin();
+  begun = true;
+  session = !!program.session;
   const limits = program.limits;
   status[2] = limits.wall;
   status[3] = limits.memory / 1048576;
   setLimits();
   maxCalls = limits.calls;
-  offer(program.tools);
-  for (const name of keysOf(program.inputs)) {
+  if (program.tools) offer(program.tools);
+  if (program.names) for (let i = 0; i < program.names.length; i++) introduce(program.names[i]);
+  if (program.inputs) for (const name of keysOf(program.inputs)) {
     defineProperty(globalThis, name, {value: program.inputs[name], writable: true, enumerable: true, configurable: true});
   }
-  for (const name of keysOf(program.withheld)) {
+  if (program.withheld) for (const name of keysOf(program.withheld)) {
     const reason = program.withheld[name];
     if (session && hasOwn(globalThis, name)) continue;
     lend(name, {configurable: true, get() { throw new ReferenceError(reason); }, set(value) { defineProperty(globalThis, name, {value, writable: true, enumerable: true}); }});
@@ -84,6 +85,7 @@ function start(program) {
 }
 
 function finish(value) {
+  if (over) return;
   if (status[0] > 0) {
     const names = waiting.filter((answer) => answer);
     return end(() => ({
@@ -92,12 +94,20 @@ function finish(value) {
     }));
   }
   flush();
+  const text = session || doors.binary ? undefined : scalar(value);
+  if (text) return pass(kinds.done, '{"value":' + text + "}", 0);
   try {
     tell(kinds.done, session ? {value, variables: variables()} : {value});
   } catch (e) {
     if (!(e instanceof ValueProblem)) return fault(e);
     end(() => ({kind: "value", type: "ValueError", message: "the value given back cannot leave the program: " + e.message}));
   }
+}
+
+// scalar is the JSON of a value that needs no looking into.
+function scalar(value) {
+  if (value === undefined || value === null) return "null";
+  if (typeof value === "boolean" || typeof value === "number" && value - value === 0) return "" + value;
 }
 
 function fault(e) {

@@ -67,6 +67,7 @@ func tick(ctx context.Context, _ api.Module, _ []uint64) {
 	if i.run == nil {
 		return // the machine starts
 	}
+	i.run.port.Inbox.listen()
 	if i.run.interrupt == Finished {
 		// QuickJS asks for interrupts itself and unwinds cleanly; this is for
 		// what it does without asking.
@@ -96,7 +97,7 @@ func interrupt(ctx context.Context, _ api.Module, stack []uint64) {
 // guest, 0 for undefined.
 type door func(ctx context.Context, i *Isolate, argument uint32) uint64
 
-// doors have names of different length, by which a call tells them apart.
+// doors are told apart by their names.
 var doors = [...]struct {
 	name string
 	open door
@@ -106,6 +107,7 @@ var doors = [...]struct {
 	{"text", text},       // (Uint8Array): the string of its bytes [first] to [second]
 	{"encoded", encoded}, // (string): its UTF-8 as Uint8Array
 	{"random", random},   // (): a Uint8Array of [first] random bytes
+	{"tool", tool},       // (string): the JSON of what a path leads to, undefined if nothing
 	{"await", await},     // (): waits for a frame, gives its body; [first] is its kind, [second] its id
 }
 
@@ -232,6 +234,23 @@ func encoded(ctx context.Context, i *Isolate, argument uint32) uint64 {
 	box := must(i.newBytes.do(ctx, pointer, uint64(len(text))))
 	must(i.freeUTF8.do(ctx, pointer))
 	return box
+}
+
+func tool(ctx context.Context, i *Isolate, argument uint32) uint64 {
+	if i.run == nil || i.run.port.Find == nil {
+		return 0
+	}
+	var path []byte
+	pointer := i.borrowText(ctx, argument, &path)
+	if pointer == 0 {
+		return 0
+	}
+	found := i.run.port.Find(string(path))
+	must(i.freeUTF8.do(ctx, pointer))
+	if len(found) == 0 {
+		return 0
+	}
+	return must(i.give(ctx, found, &i.newString))
 }
 
 // random fills data with random bytes: those of the run's seed, if it has one.

@@ -18,6 +18,12 @@ type Frame struct {
 // Inbox holds the frames that wait for the guest. It takes any number of them,
 // so that whoever fills it always gets to see a cancellation.
 type Inbox struct {
+	// Listen, if set, is called once, from the goroutine of the run: before it
+	// first waits, or when it has computed for some milliseconds. Who fills the
+	// inbox may begin then, so that a short run wakes nobody.
+	Listen    func()
+	listening bool // belongs to the goroutine of the run
+
 	mu        sync.Mutex
 	frames    []Frame
 	filled    chan struct{} // holds one token when there may be frames
@@ -48,6 +54,13 @@ func (b *Inbox) wake() {
 	}
 }
 
+func (b *Inbox) listen() {
+	if b.Listen != nil && !b.listening {
+		b.listening = true
+		b.Listen()
+	}
+}
+
 func (b *Inbox) take() (Frame, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,6 +74,7 @@ func (b *Inbox) take() (Frame, bool) {
 
 // wait waits for a frame, a cancellation, or the end of a time.
 func (b *Inbox) wait(ctx context.Context, atMost time.Duration) (Frame, bool) {
+	b.listen()
 	timer := time.NewTimer(atMost)
 	defer timer.Stop()
 	for {

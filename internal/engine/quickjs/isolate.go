@@ -96,7 +96,6 @@ func (i *Isolate) Release() {
 		return
 	}
 	i.stack.Set(i.machine.layout.stackPointer)
-	i.fuel.Set(0)
 	if !i.machine.keep(i) {
 		i.close()
 	}
@@ -130,6 +129,9 @@ type Port struct {
 	// Send takes a frame of the guest. It is called from the goroutine of the
 	// run, and must not keep the body. Last reports that the run is over.
 	Send func(Frame) (last bool, err error)
+	// Find gives the JSON of the tool that a path leads to, true where tools are
+	// below the path, or nothing. Nil finds none.
+	Find func(path string) []byte
 	// Keep says that the isolate will be saved after the run.
 	Keep bool
 	// Seed is what random numbers come from; empty draws from the system.
@@ -168,6 +170,7 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 		r.seeded = rand.NewChaCha8(sha256.Sum256(port.Seed))
 	}
 	i.run = r
+	i.fuel.Set(fuel)
 	end, err := i.serve(i.context(ctx), r)
 	if end != Finished {
 		i.bad = true

@@ -56,7 +56,7 @@ class Check(ast.NodeVisitor):
             spec = self.by_path.get(path)
             if spec:
                 self.arguments(node, spec)
-            elif len(path) > 2 and path[0] == "tools" and path[1] in self.known or len(path) == 2 and path[0] != "tools":
+            elif len(path) > 2 and path[0] in ("tools", "mcp") and path[1] in self.known or len(path) == 2 and path[0] != "tools":
                 self.unknown(node, path)
         self.generic_visit(node)
 

@@ -291,7 +291,7 @@ def serve(bridge, prepare=lambda start: None, kept=None):
         import random
 
         random.seed(bytes(start["seed"]))
-    reserve = bytearray(RESERVE)
+    reserve = bytes(RESERVE)  # of untouched pages, unlike a bytearray
     try:
         value = program.run(module.__dict__)
         fits(encode(value))  # a value that cannot leave is the program's failure, not the guest's

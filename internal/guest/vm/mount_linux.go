@@ -55,6 +55,9 @@ func mountRoot() error {
 	return fillRoot()
 }
 
+// masked are files of the kernel that say what helps to attack it.
+var masked = []string{"/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/interrupts", "/proc/iomem", "/proc/ioports"}
+
 // fillRoot makes the few devices that programs expect, and puts the guest in.
 func fillRoot() error {
 	for name, minor := range map[string]uint32{"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9} { // of major 1, null(4)
@@ -79,6 +82,12 @@ func fillRoot() error {
 	}
 	if err := unix.Mount("/init", root+GuestPath, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("put the guest into the root: %w", err)
+	}
+	for _, name := range masked {
+		// A kernel that was built without one has nothing to hide there.
+		if err := unix.Mount(root+"/dev/null", root+name, "", unix.MS_BIND, ""); err != nil && err != unix.ENOENT {
+			return fmt.Errorf("hide %s: %w", name, err)
+		}
 	}
 	for _, name := range []string{"/dev", "/run", GuestPath} {
 		if err := unix.Mount("", root+name, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID, ""); err != nil {

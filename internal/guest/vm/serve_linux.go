@@ -92,6 +92,10 @@ func (s Settings) start(stream, stderr *os.File) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return 0, err
 	}
+	// Without a right to raise it again, programs keep it.
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return 0, err
+	}
 	cgroup, err := os.Open(group)
 	if err != nil {
 		return 0, err

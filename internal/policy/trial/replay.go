@@ -22,6 +22,8 @@ type Recorded struct {
 	// Arguments are as the receipt has them, without sensitive values; nil where
 	// they were not kept.
 	Arguments json.RawMessage
+	// Effects are what it would have done, as far as that was known.
+	Effects []toolroom.Effect
 	// Was is what was decided then, Rule by what, and Layers how.
 	Was    policy.Effect
 	Rule   string
@@ -53,15 +55,15 @@ type Replayed struct {
 // what had been spent, what was held back. What they said stands.
 var ofTheMoment = []string{"policy.taint", "policy.spending", "policy.pin"}
 
-// Replay decides one recorded call again and adds it to r. Effects, taint and
-// isolation are not in receipts, and so are not known here.
+// Replay decides one recorded call again and adds it to r. Taint and isolation
+// are not in receipts, and so are not known here.
 func (t *Trial) Replay(ctx context.Context, r *Replayed, c Recorded) {
 	tool, err := t.find(ctx, c.Tool)
 	if err != nil || c.Was == "" {
 		r.Unknown++
 		return
 	}
-	call := &policy.Context{Surface: c.Surface, Session: c.Session, Time: c.Started}
+	call := &policy.Context{Surface: c.Surface, Session: c.Session, Time: c.Started, Effects: c.Effects}
 	// Where the arguments were not kept as an object, what depends on them is
 	// left out.
 	if tree, err := jsonx.Decode(c.Arguments, jsonx.Limits{}); err == nil {

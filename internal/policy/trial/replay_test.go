@@ -29,3 +29,25 @@ func TestWhatWasSoOfTheMomentStandsInAReplay(t *testing.T) {
 		}
 	}
 }
+
+func TestARuleAboutEffectsFindsRecordedCallsInAReplay(t *testing.T) {
+	t.Parallel()
+	p, err := policy.Compile(policy.Config{Rules: policy.Rules{Deny: []string{"effect:host:*.evil.example"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := trial.New(p.With(policy.Parts{}), func(context.Context, string) (*toolroom.Tool, error) {
+		return &toolroom.Tool{ID: toolroom.MustParseID("web:fetch")}, nil
+	})
+	for target, changes := range map[string]int{"a.evil.example:443": 1, "good.example:443": 0} {
+		effect, err := toolroom.ParseEffect("host.get:" + target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r trial.Replayed
+		tried.Replay(t.Context(), &r, trial.Recorded{Tool: "web:fetch", Was: policy.Allow, Arguments: []byte(`{}`), Effects: []toolroom.Effect{effect}})
+		if len(r.Changes) != changes {
+			t.Errorf("%s: %d changes, want %d", target, len(r.Changes), changes)
+		}
+	}
+}

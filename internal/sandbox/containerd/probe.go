@@ -198,7 +198,7 @@ func (d *Driver) explain(ctx context.Context, s sandbox.Spec, err error) error {
 	case strings.Contains(text, "binary not installed"), errors.Is(err, exec.ErrNotFound):
 		return e.WithHint("install the runtime, where the daemon's PATH has it")
 	case strings.Contains(text, "no space left on device"):
-		return e.WithHint("free the disk of the daemon: ctr -n %s images list shows what it keeps", d.o.Namespace)
+		return e.WithHint("free the disk of the daemon (ctr -n %s images list shows what it keeps) or that of %s", d.o.Namespace, os.TempDir())
 	case ctx.Err() != nil:
 		return e.WithHint("the daemon took too long; look at its log (journalctl -u containerd)")
 	}

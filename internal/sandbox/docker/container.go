@@ -49,7 +49,7 @@ func createOptions(s sandbox.Spec) client.ContainerCreateOptions {
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges"},
-		MaskedPaths:    oci.Masked(),
+		MaskedPaths:    oci.Masked(s.Profile),
 		ReadonlyPaths:  oci.Readonly(),
 		LogConfig:      container.LogConfig{Type: "none"}, // the bridge is not for the engine's disk
 		Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: s.Guest, Target: guestPath, ReadOnly: true}},

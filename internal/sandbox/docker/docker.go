@@ -170,7 +170,7 @@ func (d *Driver) create(ctx context.Context, e *engine, o client.ContainerCreate
 			perr = pull.Wait(ctx)
 		}
 		if perr != nil {
-			return "", fmt.Errorf("pull the image %s: %w", o.Config.Image, perr)
+			return "", &pullError{o.Config.Image, perr}
 		}
 		again, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 		defer done()
@@ -178,5 +178,15 @@ func (d *Driver) create(ctx context.Context, e *engine, o client.ContainerCreate
 	}
 	return created.ID, err
 }
+
+// pullError is why an image could not be pulled.
+type pullError struct {
+	image string
+	cause error
+}
+
+func (e *pullError) Error() string { return fmt.Sprintf("pull the image %s: %v", e.image, e.cause) }
+
+func (e *pullError) Unwrap() error { return e.cause }
 
 func (d *Driver) pulls(name string) bool { return d.o.Pull == PullMissing && name != image.Name }

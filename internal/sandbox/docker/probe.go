@@ -150,7 +150,7 @@ func (d *Driver) refusal(ctx context.Context, err error) sandbox.Probe {
 	case errors.Is(err, fs.ErrNotExist):
 		p.Reason = "there is no socket " + strings.TrimPrefix(d.o.Host, "unix://")
 		p.Fix = "install and start Docker or Podman, or say where it listens: DOCKER_HOST or code.runtimes.docker.host"
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), strings.Contains(err.Error(), "permission denied"): // which the client does not wrap
 		p.Reason = "this user may not use " + d.o.Host
 		p.Fix = "add the user to the group docker (usermod -aG docker NAME, then log in again), which is as good as root, or run Docker rootless"
 	case errors.Is(err, syscall.ECONNREFUSED), client.IsErrConnectionFailed(err):
@@ -173,13 +173,16 @@ func (d *Driver) unreachable(ctx context.Context, err error) error {
 func (d *Driver) explain(s sandbox.Spec, err error) error {
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "docker: %w", err)
 	text := err.Error()
+	var pull *pullError
 	switch {
+	case strings.Contains(text, "no space left on device"):
+		return e.WithHint("free the disk of the engine: docker system prune")
+	case errors.As(err, &pull):
+		return e.WithHint("`docker pull %s` shows whether the engine reaches that registry and may pull there; docker load brings an image without one", pull.image)
 	case cerrdefs.IsNotFound(err) && strings.Contains(text, "image"):
 		return e.WithHint("%s", d.imageFix(s.Image))
 	case strings.Contains(text, "bind source path does not exist"):
 		return e.WithHint("the engine does not see this machine's files: name one on this machine in code.runtimes.docker.host")
-	case strings.Contains(text, "no space left on device"):
-		return e.WithHint("free the disk of the engine: docker system prune")
 	case strings.Contains(text, "unknown or invalid runtime name"), strings.Contains(text, "Unknown runtime"):
 		return e.WithHint("register the runtime with the daemon: dockerd --add-runtime %s=/path", s.Runtime)
 	case strings.Contains(text, "network bridge not found"), strings.Contains(text, "network not found"):

@@ -9,11 +9,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/proc"
@@ -93,13 +95,29 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	}
 	b, err := d.start(s)
 	if err != nil {
-		return nil, unavailable("runsc cannot be started", err)
+		e := unavailable("runsc cannot be started", err)
+		if fix := d.folderFix(err); fix != "" {
+			return nil, e.WithHint("%s", fix)
+		}
+		return nil, e
 	}
 	return b, nil
 }
 
-func unavailable(what string, err error) error {
+func unavailable(what string, err error) *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: %s: %w", what, err).WithHint("toolroom doctor shows what is missing")
+}
+
+// folderFix says what to do about a folder that takes no bundle; it is empty
+// where that is not why.
+func (d *Driver) folderFix(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "free the disk of " + d.o.Work + ", or set TMPDIR to a folder of another"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
+		return d.o.Work + " must be a folder that this user may write to; TMPDIR names another"
+	}
+	return ""
 }
 
 // start runs a bundle for s, with cgroups where they can be made.

@@ -51,9 +51,13 @@ func (d *Driver) boot(ctx context.Context) error {
 		}
 		failures = append(failures, err)
 	}
-	d.tried = true
+	fix := d.folderFix(failures[1])
+	if fix == "" {
+		fix = d.platformFix()
+		d.tried = true // a folder can be mended while this runs
+	}
 	d.failure = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: a sandbox with the platform %s does not boot: %w", d.o.Platform, failures[1]).
-		WithHint("%s", d.platformFix())
+		WithHint("%s", fix)
 	return d.failure
 }
 

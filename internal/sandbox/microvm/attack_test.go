@@ -45,10 +45,7 @@ func TestAProgramCannotReachTheMachineItself(t *testing.T) {
 	d := newDriver(t, image(t))
 	path, _ := guest()
 	sandboxtest.Escape(t, sandboxtest.Options{New: func(*testing.T) sandbox.Driver { return d }, Guest: path}, map[string]string{
-		"see /var":                 "the image's own",
-		"read /proc/kallsyms":      "those of the machine's own kernel",
-		"make an overlay whiteout": "in the machine's memory",
-		"raise its own limit":      "of core dumps, which stay in the machine's memory",
+		"see /var": "the image's own folder, which has nothing of this machine",
 	})
 }
 

@@ -71,7 +71,7 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 			},
 			CgroupsPath:   "/" + o.ID,
 			Resources:     resources(s.Limits),
-			MaskedPaths:   Masked(),
+			MaskedPaths:   Masked(s.Profile),
 			ReadonlyPaths: Readonly(),
 		},
 	}
@@ -161,12 +161,17 @@ func limitsSwap() bool {
 }
 
 // Masked are the paths that a container sees nothing under: those of the Docker
-// engine, and the kernel's symbols.
-func Masked() []string {
-	return []string{
+// engine, and the kernel's symbols; unless it is for development, also cgroups
+// and terminals. gVisor masks nothing: it has no such files, or its own.
+func Masked(p sandbox.Profile) []string {
+	paths := []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
 	}
+	if p != sandbox.Dev {
+		paths = append(paths, "/sys/fs/cgroup", "/dev/pts")
+	}
+	return paths
 }
 
 // Readonly are the paths that a container cannot write to, as in the Docker

@@ -53,7 +53,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	}
 	p := sandbox.Probe{
 		State: sandbox.Available, Isolation: d.host.Reaches(lockdown.Spec{}).String(), Version: details(report),
-		Holds: map[sandbox.Limit]string{}, Lacks: map[sandbox.Limit]string{}, Languages: languages(),
+		Holds: map[sandbox.Limit]string{}, Lacks: map[sandbox.Limit]string{}, Partly: map[sandbox.Limit]string{}, Languages: languages(),
 	}
 	every := lockdown.Limits{Memory: 1, PIDs: 1, CPUs: 1, CPUTime: 1, Disk: 1}
 	for _, h := range d.host.Holds(every) {
@@ -64,6 +64,8 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	for limit, by := range held(d.host.Holds(every)) {
 		if p.Lacks[limit] == "" {
 			p.Holds[limit] = by
+		} else {
+			p.Partly[limit] = by
 		}
 	}
 	p.Holds[sandbox.LimitNetwork] = report.Find(lockdown.Offline).Detail
@@ -112,11 +114,15 @@ func limitOf(h lockdown.Held) sandbox.Limit {
 	}
 }
 
-// held are the limits that are held whole.
+// held are the limits that are held, with their gaps where they have some.
 func held(list []lockdown.Held) map[sandbox.Limit]string {
 	m := map[sandbox.Limit]string{sandbox.LimitWall: "SIGKILL of the whole tree"}
 	for _, h := range list {
-		if h.Gap == "" && h.Limit != "inodes" {
+		switch {
+		case h.By == "" || h.Limit == "inodes":
+		case h.Gap != "":
+			m[limitOf(h)] = h.By + " (" + h.Gap + ")"
+		default:
 			m[limitOf(h)] = h.By
 		}
 	}
@@ -163,6 +169,9 @@ func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
 			Memory: s.Limits.Memory, PIDs: s.Limits.PIDs, CPUs: s.Limits.CPUs, CPUTime: s.Limits.CPU, Disk: s.Limits.Disk,
 		},
 		Minimum: d.minimum, BestEffort: s.BestEffort,
+	}
+	for _, limit := range s.Unasked {
+		out.Partly = append(out.Partly, string(limit))
 	}
 	out.Path = guestPath
 	switch s.Profile {

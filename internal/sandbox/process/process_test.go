@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == guest.MainArg || os.Args[1] == guest.ToolArg) {
 		os.Exit(guest.Main(os.Args[1:]))
 	}
+	if len(os.Args) > 2 && os.Args[1] == lackingArg {
+		os.Exit(lacking(os.Args[2]))
+	}
 	os.Exit(m.Run())
 }
 

@@ -46,6 +46,7 @@ type Order struct {
 	Image      string          `json:"image,omitempty"`
 	Runtime    string          `json:"runtime,omitempty"`
 	Egress     []string        `json:"egress,omitempty"`
+	Unasked    []sandbox.Limit `json:"unasked,omitempty"`
 	BestEffort bool            `json:"best_effort,omitempty"`
 }
 
@@ -53,7 +54,7 @@ type Order struct {
 func (o Order) Spec() sandbox.Spec {
 	return sandbox.Spec{
 		Run: o.Run, Profile: o.Profile, Limits: o.Limits, Env: o.Env, Image: o.Image,
-		Runtime: o.Runtime, Egress: o.Egress, BestEffort: o.BestEffort,
+		Runtime: o.Runtime, Egress: o.Egress, Unasked: o.Unasked, BestEffort: o.BestEffort,
 	}
 }
 

@@ -78,7 +78,7 @@ const wall = "remote+"
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, err error) {
 	order := Order{
 		ID: newID(), Run: s.Run, Profile: s.Profile, Limits: s.Limits, Env: s.Env, Image: s.Image,
-		Runtime: s.Runtime, Egress: s.Egress, BestEffort: s.BestEffort,
+		Runtime: s.Runtime, Egress: s.Egress, Unasked: s.Unasked, BestEffort: s.BestEffort,
 	}
 	b := &box{client: d.client, path: PathSandboxes + "/" + order.ID}
 	defer func() {

@@ -104,6 +104,7 @@ func New(o Options) *Server {
 	s.routeCalls()
 	s.routeExecute()
 	s.routeReceipts()
+	s.routeRuns()
 	s.routeEvents()
 	s.routeApprovals()
 	s.routeApprovalEvents()

@@ -96,7 +96,18 @@ func (m *memory) Job(_ context.Context, id string) (*run.Job, error) {
 	return nil, notFound("job")
 }
 
-func (m *memory) ListJobs(context.Context, string, int) ([]*run.Job, error) { return nil, nil }
+func (m *memory) ListJobs(_ context.Context, owner string, limit int) ([]*run.Job, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []*run.Job
+	for _, j := range m.jobs {
+		if owner == "" || j.Identity.Key() == owner {
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, func(a, b *run.Job) int { return b.Created.Compare(a.Created) })
+	return list[:min(len(list), limit)], nil
+}
 
 func (m *memory) TakeJob(context.Context, string, time.Time, time.Time) (*run.Job, error) {
 	return nil, nil

@@ -30,6 +30,8 @@ type MetricsOptions struct {
 	ReceiptQueue func() int
 	Desk         Desk
 	Sources      func() []Source
+	// WarmPools are the sandboxes that wait for programs.
+	WarmPools func() []WarmPool
 }
 
 // Metrics counts calls, in a registry of its own. Lead the runner's receipts
@@ -67,6 +69,9 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	}
 	if o.Desk != nil {
 		m.registry.MustRegister(pendingApprovals{o.Desk})
+	}
+	if o.WarmPools != nil {
+		m.registry.MustRegister(warmPools{o.WarmPools})
 	}
 	if o.Sources != nil {
 		m.registry.MustRegister(sourceStates{o.Sources})

@@ -20,6 +20,8 @@ func verify(_ context.Context, token string) (toolroom.Identity, error) {
 	switch token {
 	case "good":
 		return toolroom.Identity{Subject: "ann", Agent: "fixed"}, nil
+	case "bound":
+		return toolroom.Identity{Subject: "bot", Provider: "ollama", Skill: "review"}, nil
 	case "nobody":
 		return toolroom.Identity{}, nil
 	case "locked":
@@ -94,6 +96,12 @@ func TestWhoCalls(t *testing.T) {
 			[]string{"Authorization", "Bearer good", "Toolroom-Agent", "other", "Toolroom-Skill", "sums"},
 			200,
 			toolroom.Identity{Subject: "ann", Agent: "fixed", Skill: "sums"},
+		},
+		{
+			"also of provider and skill", auth.Auto, remote,
+			[]string{"Authorization", "Bearer bound", "Toolroom-Agent", "fast", "Toolroom-Provider", "other", "Toolroom-Skill", "other"},
+			200,
+			toolroom.Identity{Subject: "bot", Agent: "fast", Provider: "ollama", Skill: "review"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
 	httpsource "github.com/toolroom/toolroom/internal/source/http"
+	"github.com/toolroom/toolroom/internal/trusted"
 )
 
 // answered calls one tool of a service that answers by handler.
@@ -103,6 +104,18 @@ func TestAnswersBecomeValuesAndContent(t *testing.T) {
 			handler: respond(200, "application/json", `{"data":[{"a/b":123456789012345678901}]}`),
 			value:   `123456789012345678901`,
 		},
+		{
+			name:    "an expression makes the value of what was picked",
+			tool:    httpsource.Tool{Result: "/data", Map: trusted.Program{Expr: `map(value, .id)`}},
+			handler: respond(200, "application/json", `{"data":[{"id":123456789012345678901},{"id":2}]}`),
+			value:   `[123456789012345678901,2]`,
+		},
+		{
+			name:    "so does a function, with the arguments of the call",
+			tool:    httpsource.Tool{Map: trusted.Program{JS: `return {got: value.a, asked: Object.keys(args)}`}},
+			handler: respond(200, "application/json", `{"a":1}`),
+			value:   `{"asked":[],"got":1}`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -170,6 +183,10 @@ func TestEachFailureHasItsOwnError(t *testing.T) {
 		{
 			name: "JSON that is broken off", handler: respond(200, "application/json", `{"a":`),
 			code: toolroom.CodeInvalidOutput, effects: toolroom.EffectsDone, message: "which is not JSON",
+		},
+		{
+			name: "an answer that cannot be mapped", tool: httpsource.Tool{Map: trusted.Program{JS: "return value.a.b"}}, handler: respond(200, "application/json", `{}`),
+			code: toolroom.CodeInvalidOutput, effects: toolroom.EffectsDone,
 		},
 		{
 			name: "a result that is not there", tool: httpsource.Tool{Result: "/data/x"}, handler: respond(200, "application/json", `{"data":{}}`),

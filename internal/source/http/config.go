@@ -11,6 +11,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/internal/source/secretref"
+	"github.com/toolroom/toolroom/internal/trusted"
 )
 
 // Form is how a service takes calls.
@@ -91,6 +92,9 @@ type Tool struct {
 	BodyTemplate any `yaml:"body_template,omitempty" json:"body_template,omitempty"`
 	// Result is a JSON pointer to the part of the answer that is the value.
 	Result string `yaml:"result,omitempty" json:"result,omitempty"`
+	// Map makes the value from what Result picks, in its variable value; args
+	// are the arguments of the call.
+	Map trusted.Program `yaml:"map,omitempty" json:"map,omitzero"`
 
 	// Hints default to what the method says. Guarantee keyed sends the
 	// idempotency key of the call in the header Idempotency-Key.
@@ -164,6 +168,10 @@ func (c *Config) validateTool(p *problems, at string, tool *Tool) {
 	}
 	if tool.Result != "" && tool.Result[0] != '/' {
 		p.add(at+".result", "%q is not a JSON pointer; write /name/of/part", tool.Result)
+	}
+	if !tool.Map.IsZero() {
+		_, err := tool.mapping()
+		p.addError(at+".map", err)
 	}
 	for name, value := range tool.Headers {
 		p.addError(at+".headers."+name, httpcall.CheckHeader(name, value))

@@ -45,6 +45,8 @@ type endpoint struct {
 	*Tool
 	route *route
 	keyed bool
+	// mapped is what the config makes of answers; nil leaves them.
+	mapped *mapping
 }
 
 var (
@@ -88,6 +90,12 @@ func (s *Source) add(namespace string, tool *Tool) error {
 	if s.config.Form != FormRun {
 		var err error
 		if e.route, err = newRoute(tool); err != nil {
+			return err
+		}
+	}
+	if !tool.Map.IsZero() {
+		var err error
+		if e.mapped, err = tool.mapping(); err != nil {
 			return err
 		}
 	}
@@ -219,6 +227,11 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 			return &source.Output{Effects: toolroom.EffectsDone}, err
 		}
 	}
+	if e.mapped != nil && !output.Failed {
+		if err := e.mapped.apply(ctx, output, req.Arguments); err != nil {
+			return &source.Output{Effects: toolroom.EffectsDone}, err
+		}
+	}
 	return output, nil
 }
 
@@ -231,7 +244,7 @@ func (s *Source) send(ctx context.Context, e *endpoint, req *source.Request, sec
 		HTTP:    request,
 		Secrets: secrets,
 		Timeout: e.Timeout,
-		JSON:    s.config.Form == FormRun || e.OutputSchema != nil || e.Result != "",
+		JSON:    s.config.Form == FormRun || e.OutputSchema != nil || e.Result != "" || e.mapped != nil,
 	})
 	return &reply.Output, err
 }

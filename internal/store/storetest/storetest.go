@@ -33,6 +33,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"Keys", keyTests},
 		{"Jobs", jobTests},
 		{"Questions of jobs", questionTests},
+		{"Jobs that wait", waitTests},
 		{"Tokens", tokenTests},
 		{"Artifacts", artifactTests},
 		{"Elevations", elevationTests},

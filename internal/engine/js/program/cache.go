@@ -2,8 +2,7 @@ package program
 
 import (
 	"crypto/sha256"
-	"fmt"
-	"io"
+	"encoding/binary"
 	"strconv"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -48,14 +47,37 @@ func (c *Cache) Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 
 // keyOf holds all that preparing a program looks at.
 func keyOf(p bridge.Program) [sha256.Size]byte {
-	h := sha256.New()
-	inSession := strconv.FormatBool(p.Session != "")
-	for _, text := range []string{p.Language, p.Name, inSession, p.Source} {
-		fmt.Fprintf(h, "%d:", len(text))
-		_, _ = io.WriteString(h, text) // a hash takes everything
-	}
+	var k key
+	k.texts(p.Language, p.Name, p.Source)
+	k.truth(p.Session != "")
 	for _, t := range p.Tools {
-		fmt.Fprintf(h, "%q %q %q %q %v %v\n", t.ID, t.Kind, t.Path, t.Globals, t.Open, t.Parameters)
+		k.texts(t.ID, t.Kind)
+		k.texts(t.Path...)
+		k.number(len(t.Globals))
+		for _, path := range t.Globals {
+			k.texts(path...)
+		}
+		k.truth(t.Open)
+		k.number(len(t.Parameters))
+		for _, parameter := range t.Parameters {
+			k.texts(parameter.Name, parameter.Type)
+			k.truth(parameter.Required)
+		}
 	}
-	return [sha256.Size]byte(h.Sum(nil))
+	return sha256.Sum256(k)
+}
+
+// key grows by values, each of which tells where it ends.
+type key []byte
+
+func (k *key) number(n int) { *k = binary.AppendUvarint(*k, uint64(n)) }
+
+func (k *key) truth(t bool) { *k = strconv.AppendBool(*k, t) }
+
+func (k *key) texts(list ...string) {
+	k.number(len(list))
+	for _, text := range list {
+		k.number(len(text))
+		*k = append(*k, text...)
+	}
 }

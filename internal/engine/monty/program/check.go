@@ -103,7 +103,11 @@ func (s *script) check(known *tools, calls []call, awaits bool) *problem {
 func unknown(known *tools, path []string) string {
 	above := strings.Join(path[:len(path)-1], ".")
 	siblings := known.below[above]
-	if len(siblings) == 0 || len(path) != 2 && path[0] != "tools" || len(path) != 3 && path[0] == "tools" {
+	length := 2
+	if path[0] == "tools" || path[0] == "mcp" {
+		length = 3
+	}
+	if len(siblings) == 0 || len(path) != length {
 		return ""
 	}
 	message := "there is no tool " + strings.Join(path, ".")

@@ -1,0 +1,86 @@
+package catalog
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// pythonKeywords cannot be the name of a keyword argument.
+var pythonKeywords = strings.Fields(`False None True and as assert async await break class continue def del elif else except finally for from
+global if import in is lambda nonlocal not or pass raise return try while with yield`)
+
+// pythonCall is a call as a Python program writes it: arguments by keyword
+// where their names allow it.
+func pythonCall(e *Entry, args json.RawMessage) string {
+	id := e.Tool.ID
+	in := json.NewDecoder(bytes.NewReader(args))
+	in.UseNumber()
+	keywords, ok := pythonKeywordArguments(in)
+	switch {
+	case !isIdentifier(id.Namespace) || !isIdentifier(id.Name):
+		return fmt.Sprintf("call_tool(%q, %s)", id, pythonLiteral(args))
+	case !ok:
+		return fmt.Sprintf("tools.%s.%s(%s)", id.Namespace, id.Name, pythonLiteral(args))
+	}
+	return fmt.Sprintf("tools.%s.%s(%s)", id.Namespace, id.Name, keywords)
+}
+
+// pythonKeywordArguments writes the members of an object in their order; ok is
+// false where one has a name that no keyword argument can have.
+func pythonKeywordArguments(in *json.Decoder) (text string, ok bool) {
+	if t, err := in.Token(); err != nil || t != json.Delim('{') {
+		return "", false
+	}
+	var parts []string
+	for in.More() {
+		key, err := in.Token()
+		name, isText := key.(string)
+		var value json.RawMessage
+		if err != nil || !isText || in.Decode(&value) != nil {
+			return "", false
+		}
+		if !isIdentifier(strings.ToLower(name)) || slices.Contains(pythonKeywords, name) {
+			return "", false
+		}
+		parts = append(parts, name+"="+pythonLiteral(value))
+	}
+	return strings.Join(parts, ", "), true
+}
+
+// pythonLiteral is a JSON value as Python writes it: only true, false and null
+// differ, and those within texts stay.
+func pythonLiteral(raw json.RawMessage) string {
+	var b strings.Builder
+	text := string(raw)
+	for at := 0; at < len(text); {
+		switch rest := text[at:]; {
+		case rest[0] == '"':
+			end := 1
+			for end < len(rest) && rest[end] != '"' {
+				if rest[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			end = min(end+1, len(rest))
+			b.WriteString(strings.ReplaceAll(rest[:end], `\/`, "/"))
+			at += end
+		case strings.HasPrefix(rest, "true"):
+			b.WriteString("True")
+			at += len("true")
+		case strings.HasPrefix(rest, "false"):
+			b.WriteString("False")
+			at += len("false")
+		case strings.HasPrefix(rest, "null"):
+			b.WriteString("None")
+			at += len("null")
+		default:
+			b.WriteByte(rest[0])
+			at++
+		}
+	}
+	return b.String()
+}

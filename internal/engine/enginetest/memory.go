@@ -1,0 +1,85 @@
+package enginetest
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// memory reports what one more instance of the engine takes: programs that are
+// under way at once are compared with one alone.
+func (s *suite) memory(b *testing.B, language string) {
+	const more = 3
+	hold := func(programs int) int64 {
+		source := map[string]string{
+			"python":     "tools.slow.meet(count=%d)",
+			"javascript": "return await tools.slow.meet({count: %d})",
+		}[language]
+		r, taken := newRoom(), int64(0)
+		r.whenMet = func() { taken = memoryBelow(os.Getpid()) }
+		var wg sync.WaitGroup
+		for range programs {
+			wg.Go(func() {
+				result, err := s.engine.Run(b.Context(), s.job(language, fmt.Sprintf(source, programs)), r)
+				if err != nil || result.Outcome.Failure != nil {
+					b.Errorf("%s, %v", describe(result), err)
+				}
+			})
+		}
+		wg.Wait()
+		return taken
+	}
+	hold(1) // what all share has been started
+	one := hold(1)
+	if one == 0 {
+		b.Skip("what its processes take cannot be read here, or it has none")
+	}
+	taken := float64(hold(1+more)-one) / more
+	for b.Loop() {
+		continue // a second time it would find what the first has started
+	}
+	b.ReportMetric(taken/1024, "KiB/instance")
+}
+
+// memoryBelow is what the descendants of a process take, in bytes, where each
+// has its share of what it has in common with others: Pss in proc(5). It is 0
+// where that cannot be read.
+func memoryBelow(pid int) int64 {
+	children := map[int][]int{}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		child, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat")
+		// The second field is a name in brackets, which may hold anything.
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(fields) > 1 {
+			parent, _ := strconv.Atoi(fields[1])
+			children[parent] = append(children[parent], child)
+		}
+	}
+	var sum func(int) int64
+	sum = func(pid int) (total int64) {
+		for _, child := range children[pid] {
+			total += pss(child) + sum(child)
+		}
+		return total
+	}
+	return sum(pid)
+}
+
+func pss(pid int) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
+			kib, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kib << 10
+		}
+	}
+	return 0
+}

@@ -1,0 +1,223 @@
+package hosted_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/sandbox/host"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// boxes counts the sandboxes of a driver that are there.
+type boxes struct {
+	sandbox.Driver
+	open atomic.Int32
+}
+
+func (d *boxes) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	box, err := d.Driver.Start(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	d.open.Add(1)
+	return &counted{Sandbox: box, gone: sync.OnceFunc(func() { d.open.Add(-1) })}, nil
+}
+
+type counted struct {
+	sandbox.Sandbox
+	gone func()
+}
+
+func (b *counted) Kill(ctx context.Context) error {
+	b.gone()
+	return b.Sandbox.Kill(ctx)
+}
+
+func TestWarmSandboxesServeOneProgramOfTheirKindEach(t *testing.T) {
+	t.Parallel()
+	self := selfWith(t, "sh")
+	// The path of a socket must be short, and a test's folder is not.
+	d := &boxes{Driver: &host.Driver{Owner: proc.Owner(), Environ: os.Environ()}}
+	e := hosted.NewWarm(d, hosted.Warm{Size: 1})
+	spec := sandbox.Spec{Profile: sandbox.Dev, Guest: self, Limits: sandbox.Limits{Memory: 1 << 30}}
+	e.Warm(spec)
+	e.Warm(spec) // is there already
+	run := func(memory int64) {
+		t.Helper()
+		for e.Stats()[0].Ready == 0 {
+			select {
+			case <-t.Context().Done():
+				t.Fatal(t.Context().Err())
+			case <-time.After(time.Millisecond):
+			}
+		}
+		spec := spec
+		spec.Limits = sandbox.Limits{Memory: memory, Wall: 20 * time.Second}
+		result, err := e.Run(t.Context(), engine.Job{
+			Run: "run-warm", Owner: "tester", Sandbox: spec,
+			Program: bridge.Program{Language: "shell", Source: "test ! -e mark && touch mark", Limits: bridge.Limits{Wall: 20_000}},
+		}, quiet{})
+		if err != nil || result.Outcome.Failure != nil || result.Outcome.Exit != 0 {
+			t.Fatalf("got %+v, %v: a folder that was used before?", result, err)
+		}
+	}
+	for range 3 {
+		run(1 << 30)
+	}
+	run(2 << 30) // another limit, another kind
+	run(2 << 30)
+	stats := e.Stats()
+	if diff := cmp.Diff([]hosted.Stats{{Profile: sandbox.Dev, Size: 1, Taken: 4, Drained: 1}}, stats, cmpopts.IgnoreFields(hosted.Stats{}, "Ready", "Starting")); diff != "" {
+		t.Errorf("the counts differ (-want +got):\n%s", diff)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := d.open.Load(); n != 0 {
+		t.Errorf("%d sandboxes are left after Close", n)
+	}
+}
+
+// tame is a driver whose guests are here, and whose starts fail as told.
+type tame struct {
+	sandbox.Driver
+	mu     sync.Mutex
+	fail   int // starts that are to fail
+	starts []time.Time
+	boxes  []*inside
+}
+
+func (*tame) Name() string { return "tame" }
+
+func (*tame) Probe(context.Context) sandbox.Probe { return sandbox.Probe{State: sandbox.Available} }
+
+func (d *tame) Start(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.starts = append(d.starts, time.Now())
+	if d.fail > 0 {
+		d.fail--
+		return nil, errors.New("the engine is restarting")
+	}
+	ours, theirs := net.Pipe()
+	go bridge.Join(theirs, bridge.GuestOptions{})
+	b := &inside{stream: ours, guest: theirs}
+	d.boxes = append(d.boxes, b)
+	return b, nil
+}
+
+// inside is a guest of this process, which runs nothing.
+type inside struct {
+	sandbox.Sandbox
+	stream, guest net.Conn
+	killed        atomic.Bool
+}
+
+func (b *inside) Stream() io.ReadWriteCloser { return b.stream }
+
+func (b *inside) Kill(context.Context) error {
+	b.killed.Store(true)
+	return b.guest.Close()
+}
+
+// since are the times of starts, in seconds from the first.
+func (d *tame) since() []float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []float64
+	for _, at := range d.starts {
+		all = append(all, at.Sub(d.starts[0]).Seconds())
+	}
+	return all
+}
+
+func (d *tame) alive() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(slices.DeleteFunc(slices.Clone(d.boxes), func(b *inside) bool { return b.killed.Load() }))
+}
+
+// keep fills a pool over d, and ends it with the test.
+func keep(t *testing.T, d *tame, w hosted.Warm) *hosted.Engine {
+	e := hosted.NewWarm(d, w)
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := d.alive(); n != 0 {
+			t.Errorf("%d sandboxes are left after Close", n)
+		}
+	})
+	e.Warm(sandbox.Spec{Profile: sandbox.Standard, Guest: os.Args[0], BestEffort: true})
+	return e
+}
+
+func TestAStartAheadThatFailsIsTriedAgainAfterGrowingPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &tame{fail: 9}
+		e := keep(t, d, hosted.Warm{Size: 2})
+		time.Sleep(10 * time.Second)
+		s := e.Stats()[0]
+		if s.Ready != 0 || s.Starting != 2 || s.Failures != 4 || s.Problem == nil {
+			t.Errorf("of a pool that cannot be filled: %+v", s)
+		}
+		time.Sleep(4 * time.Minute)
+		if diff := cmp.Diff([]float64{0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 243}, d.since()); diff != "" {
+			t.Errorf("the starts differ (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(hosted.Stats{Profile: sandbox.Standard, Size: 2, Ready: 2, Failures: 9}, e.Stats()[0]); diff != "" {
+			t.Errorf("the counts differ (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestASandboxThatHasWaitedTooLongIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &tame{}
+		e := keep(t, d, hosted.Warm{Size: 1, MaxAge: time.Minute})
+		time.Sleep(150 * time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff([]float64{0, 60, 120}, d.since()); diff != "" {
+			t.Errorf("the starts differ (-want +got):\n%s", diff)
+		}
+		if s := e.Stats()[0]; s.Ready != 1 || s.Failures != 0 || d.alive() != 1 {
+			t.Errorf("%d are alive; %+v", d.alive(), s)
+		}
+	})
+}
+
+func TestASandboxThatEndsWhileItWaitsIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &tame{}
+		e := keep(t, d, hosted.Warm{Size: 1})
+		synctest.Wait()
+		d.boxes[0].guest.Close()
+		synctest.Wait()
+		if s := e.Stats()[0]; s.Ready != 0 || s.Starting != 1 || s.Failures != 1 || s.Problem == nil {
+			t.Errorf("after its end: %+v", s)
+		}
+		time.Sleep(2 * time.Second)
+		if s := e.Stats()[0]; s.Ready != 1 || s.Problem != nil || !d.boxes[0].killed.Load() {
+			t.Errorf("later: %+v", s)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package hosted
+
+import (
+	"context"
+	"sync"
+
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// pools are the warm sandboxes of an engine, by profile.
+type pools struct {
+	mu     sync.Mutex
+	list   []*pool
+	closed bool
+}
+
+func (p *pools) of(profile sandbox.Profile) *pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.find(profile)
+}
+
+func (p *pools) find(profile sandbox.Profile) *pool {
+	for _, one := range p.list {
+		if one.base.Profile == profile {
+			return one
+		}
+	}
+	return nil
+}
+
+func (p *pools) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	for _, one := range p.list {
+		one.close()
+	}
+}
+
+// Warm starts sandboxes ahead for programs like base, in its profile, and keeps
+// the number up until Close. It does nothing for a profile that has some already,
+// and after Close.
+func (e *Engine) Warm(base sandbox.Spec) {
+	e.pools.mu.Lock()
+	defer e.pools.mu.Unlock()
+	if e.warm.Size > 0 && !e.pools.closed && e.pools.find(base.Profile) == nil {
+		_, base = kind(base)
+		e.pools.list = append(e.pools.list, newPool(e.warm, base, e.ahead))
+	}
+}
+
+// ahead starts a sandbox that no program waits for.
+func (e *Engine) ahead(ctx context.Context, spec sandbox.Spec) (*ready, error) {
+	if err := sandbox.Check(e.Name(), e.probe(), spec); err != nil {
+		return nil, err
+	}
+	return e.ready(ctx, spec)
+}
+
+// Try starts a sandbox as for base and removes it.
+func (e *Engine) Try(ctx context.Context, base sandbox.Spec) error {
+	_, base = kind(base)
+	r, err := e.ahead(ctx, base)
+	if err != nil {
+		return err
+	}
+	ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer done()
+	return r.kill(ending)
+}
+
+// Ahead is how the engine keeps sandboxes warm.
+func (e *Engine) Ahead() Warm { return e.warm }
+
+// Stats are those of the warm sandboxes, one for each profile.
+func (e *Engine) Stats() []Stats {
+	e.pools.mu.Lock()
+	defer e.pools.mu.Unlock()
+	var all []Stats
+	for _, one := range e.pools.list {
+		all = append(all, one.now())
+	}
+	return all
+}

@@ -1,0 +1,117 @@
+//go:build integration
+
+package runtimes
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/internal/sandbox/containerd"
+	"github.com/toolroom/toolroom/internal/sandbox/docker"
+	"github.com/toolroom/toolroom/internal/sandbox/gvisor"
+	"github.com/toolroom/toolroom/internal/sandbox/process"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// usual is what programs are started under in the tests of warm sandboxes.
+func usual() sandbox.Spec {
+	return sandbox.Spec{Profile: sandbox.Standard, Guest: made.guest, Limits: sandbox.Limits{Memory: 256 << 20}}
+}
+
+// runWarm runs a program in a sandbox that waits, and gives how long it took to
+// its first word.
+func runWarm(t testing.TB, e *hosted.Engine) time.Duration {
+	t.Helper()
+	for e.Stats()[0].Ready == 0 {
+		if err := e.Stats()[0].Problem; err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	began, h := time.Now(), &listener{}
+	result, err := e.Run(t.Context(), engine.Job{
+		Run: "warm", Owner: "tester", Sandbox: usual(),
+		Program: bridge.Program{Language: "shell", Source: "echo begun; test ! -e mark && touch mark", Limits: bridge.Limits{Wall: 60_000}},
+	}, h)
+	if err != nil || result.Outcome.Failure != nil || result.Outcome.Exit != 0 || h.heard.IsZero() {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	return h.heard.Sub(began)
+}
+
+// listener notes when a program says its first word.
+type listener struct {
+	bridge.Host
+	heard time.Time
+}
+
+func (l *listener) Print(string, string) {
+	if l.heard.IsZero() {
+		l.heard = time.Now()
+	}
+}
+
+func TestContainersWaitForProgramsAndServeOneEach(t *testing.T) {
+	t.Parallel()
+	d, host := dockerDriver(t, docker.Options{})
+	e := hosted.NewWarm(d, hosted.Warm{Size: 2})
+	e.Warm(usual())
+	for range 3 {
+		runWarm(t, e)
+	}
+	s := e.Stats()[0]
+	if s.Taken != 3 || s.Drained != 0 || s.Failures != 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := containers(t, host); len(left) > 0 {
+		t.Errorf("after the end there is left:\n%s", strings.Join(left, "\n"))
+	}
+}
+
+// BenchmarkWarmStart measures a shell script from the call to its first word, in
+// a sandbox that has been started ahead: p50-ms is the median. What ns/op tells is the whole
+// run, with its end and the wait for the next sandbox.
+func BenchmarkWarmStart(b *testing.B) {
+	for _, row := range []struct {
+		name   string
+		driver func(b *testing.B) sandbox.Driver
+	}{
+		{"process", func(*testing.B) sandbox.Driver { return process.New(made.guest, nil) }},
+		{"docker", func(b *testing.B) sandbox.Driver {
+			d, _ := dockerDriver(b, docker.Options{})
+			return d
+		}},
+		{"containerd", func(b *testing.B) sandbox.Driver {
+			return containerdDriver(b, containerd.Options{Address: containerdEngine(b)})
+		}},
+		{"gvisor", func(b *testing.B) sandbox.Driver {
+			program(b, "runsc", "gvisor.dev/gvisor/runsc")
+			return gvisor.New(gvisor.Options{Work: folder(b), Root: made.root})
+		}},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			e := hosted.NewWarm(row.driver(b), hosted.Warm{Size: 1})
+			defer e.Close()
+			e.Warm(usual())
+			var starts []time.Duration
+			for b.Loop() {
+				starts = append(starts, runWarm(b, e))
+			}
+			slices.Sort(starts)
+			b.ReportMetric(float64(starts[len(starts)/2])/1e6, "p50-ms")
+			b.ReportMetric(float64(starts[0])/1e6, "best-ms")
+		})
+	}
+}
