@@ -3,7 +3,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
-.PHONY: stores runtimes kubernetes help build test race lint fuzz bench integration conformance demo clean
+.PHONY: stores runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -30,6 +30,11 @@ fuzz: ## run each fuzz test for a short while (FUZZTIME=10s)
 bench: build ## print the figures of docs/benchmarks.md
 	./scripts/bench.sh
 	./scripts/bench-mcp.sh
+
+peers: ## install the servers and clients that the integration tests use (npm, python3-venv, Go)
+	cd test/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	python3 -m venv test/python/.venv && test/python/.venv/bin/pip install -q --disable-pip-version-check -r test/python/requirements.txt
+	$(GO) build -C test/github -o ../../bin/ github.com/github/github-mcp-server/cmd/github-mcp-server
 
 integration: build ## test against real MCP servers and clients (npm), git and curl
 	$(GO) test -tags integration -count=1 $$($(GO) list -tags integration ./test/... | grep -v -e /test/runtimes -e /test/stores -e /test/kubernetes)

@@ -24,10 +24,12 @@ go build -o "$work/upstream" github.com/modelcontextprotocol/go-sdk/conformance/
 
 port() { "$node" -e 'const s=require("net").createServer().listen(0,"127.0.0.1",()=>{console.log(s.address().port);s.close()})'; }
 
+table=
 # check STATELESS REVISION PASSED [SCENARIO…]: run the requirements of a revision
 # with an upstream of one era, and ask for exactly so many checks of scenarios
 # other than those of tasks, which the upstream has none of, and for exactly
-# these scenarios to fail.
+# these scenarios to fail. The upstream adds and removes prompts as it is told to,
+# which holds all of its prompts back where they are pinned.
 check() {
   local stateless=$1 revision=$2 want=$3 out="$work/$1-$2"
   shift 3
@@ -38,7 +40,7 @@ check() {
   cat >"$out/toolroom.yaml" <<YAML
 server: {listen: "127.0.0.1:$listen", mcp: {poll_after: 200ms}}
 sources:
-  up: {names: plain, mcp: {url: "http://127.0.0.1:$upstream"}}
+  up: {names: plain, pin: off, mcp: {url: "http://127.0.0.1:$upstream"}}
 YAML
   "$work/toolroom" --home "$out/home" --config "$out/toolroom.yaml" serve >"$out/toolroom.log" 2>&1 & started+=($!)
   for _ in $(seq 200); do
@@ -59,15 +61,18 @@ YAML
     echo "conformance-relay: stateless=$stateless $revision: $passed checks passed, want $want" >&2
     exit 1
   fi
+  local server=modern names=none
+  [ "$stateless" = true ] || server="with sessions"
+  [ $# = 0 ] || names=$(printf '`%s`, ' "$@")
+  table+="| $revision | $server | $passed | ${names%, } |"$'\n'
   echo "upstream stateless=$stateless, client $revision: $passed checks passed, $# scenarios beyond the upstream"
 }
 
-check true 2026-07-28 152
-# A server with sessions learns once what its clients can do, and tells a
-# question's key to none; the go-sdk's repeats a tool for one round only. The
-# last one ends a stream that it offers no way to take up again.
-check false 2026-07-28 144 \
-  input-required-result-basic-elicitation input-required-result-capability-check input-required-result-multi-round server-stateless
+check true 2026-07-28 153
+# A server with sessions tells a question's key to none, and the go-sdk's repeats
+# a tool for one round only; it ends a stream that it offers no way to take up.
+check false 2026-07-28 148 input-required-result-basic-elicitation input-required-result-multi-round
 check false 2025-11-25 82 server-sse-polling
 # Without sessions the upstream's tools cannot ask by a request of their own.
 check true 2025-11-25 70 elicitation-sep1034-defaults elicitation-sep1330-enums tools-call-elicitation tools-call-sampling
+printf '| client | server | checks passed | scenarios that fail |\n|---|---|---|---|\n%s' "$table" | scripts/doc-table.sh relay "$@"

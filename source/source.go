@@ -75,6 +75,10 @@ type Refiner interface {
 	Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error)
 }
 
+// ErrLeft is the cause ([context.Cause]) of the end of a call that another
+// process will carry on with [Request.Resume]: what was begun must go on.
+var ErrLeft = errors.New("another process carries this on")
+
 // ErrNotRefined is returned by a Refiner that has no more to tell.
 var ErrNotRefined = errors.New("there is no more to know of this tool")
 
@@ -149,6 +153,14 @@ type Request struct {
 	Again bool
 	// Ask puts questions to the client that made the call. It is never nil.
 	Ask Asker
+	// Task, where it is not nil, makes the call a task once the source has begun
+	// something that goes on by itself: the client is told so and does not wait,
+	// and the time of the call is that of a task. Questions go to the Asker that
+	// it gives. It is called at most once. Call returns when all is done, as ever.
+	Task func(ctx context.Context, state json.RawMessage) (Asker, error)
+	// Resume is the state that an earlier Call gave to Task, which ended in the
+	// middle: what was begun is to be carried on, and not begun again.
+	Resume json.RawMessage
 }
 
 // Output is what a tool gave back.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -14,12 +15,31 @@ type Member struct {
 	Value json.RawMessage
 }
 
+// walker keeps a decoder's stacks between objects.
+type walker struct {
+	dec jsontext.Decoder
+	src bytes.Buffer
+}
+
+var walkers = sync.Pool{New: func() any { return new(walker) }}
+
+// end lets go of the object.
+func (w *walker) end() {
+	w.src = bytes.Buffer{}
+	w.dec.Reset(&w.src)
+	walkers.Put(w)
+}
+
 // Members reads the members of an object in their order, for passing them on: it
 // refuses only what is not an object of JSON, and leaves the values as they are,
 // duplicate names and broken UTF-8 included. The values share the memory of
 // object.
 func Members(object []byte) ([]Member, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	w := walkers.Get().(*walker)
+	defer w.end()
+	w.src = *bytes.NewBuffer(object)
+	w.dec.Reset(&w.src, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	dec := &w.dec
 	if kind := dec.PeekKind(); kind != '{' {
 		if _, err := dec.ReadToken(); err != nil {
 			return nil, describe(object, err)
@@ -29,7 +49,7 @@ func Members(object []byte) ([]Member, error) {
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, describe(object, err)
 	}
-	var members []Member
+	members := make([]Member, 0, 8)
 	for dec.PeekKind() != '}' {
 		name, err := dec.ReadToken()
 		if err != nil {
@@ -42,6 +62,12 @@ func Members(object []byte) ([]Member, error) {
 		}
 		end := int(dec.InputOffset())
 		members = append(members, Member{text, object[end-len(value) : end : end]})
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, describe(object, err)
+	}
+	if rest := bytes.TrimLeft(object[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return nil, fmt.Errorf("there is text after the JSON object: %.40q", rest)
 	}
 	return members, nil
 }

@@ -167,6 +167,31 @@ func (r *Reader) Text() []byte {
 // Number reads a number as it is written.
 func (r *Reader) Number() []byte { return r.scalar() }
 
+// Value reads the next value, whatever it is, with all checks applied, and gives
+// its text. It shares the memory of the document and stays valid.
+func (r *Reader) Value() []byte {
+	if r.Peek() == Invalid {
+		r.token()
+		return nil
+	}
+	start := r.Offset()
+	r.Skip()
+	if r.err != nil {
+		return nil
+	}
+	end := r.Offset()
+	rest := bytes.TrimLeft(r.data[start:end], " \t\r\n:,")
+	return rest[:len(rest):len(rest)]
+}
+
+// Offset is how much of the document has been read, in bytes.
+func (r *Reader) Offset() int {
+	if r.err != nil {
+		return 0
+	}
+	return int(r.dec.InputOffset())
+}
+
 // Skip reads the next value, whatever it is, with all checks applied.
 func (r *Reader) Skip() {
 	for depth := 0; r.err == nil; {

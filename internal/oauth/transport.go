@@ -32,7 +32,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp, err := t.send(req, g)
+	// Most servers want no token: then there is nothing to put into a copy.
+	send := t.base.RoundTrip
+	if g != nil {
+		send = func(req *http.Request) (*http.Response, error) { return t.send(req, g) }
+	}
+	resp, err := send(req)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return resp, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
 )
 
 // Submit accepts a call to be run later and returns its job once it is durable.
@@ -74,6 +75,9 @@ type Worker struct {
 
 	mu      sync.Mutex
 	cancels map[string]context.CancelFunc
+	ended   context.Context // that of Run; nil before
+	adopted sync.WaitGroup  // jobs that began as calls
+	full    bool            // no more of these are taken
 	// questions is closed and replaced when a job asks or is answered here.
 	questions chan struct{}
 }
@@ -107,8 +111,12 @@ func (w *Worker) Cancel(id string) bool {
 
 // Run works until ctx ends, then waits for its jobs to end.
 func (w *Worker) Run(ctx context.Context) {
+	w.mu.Lock()
+	w.ended = ctx
+	w.mu.Unlock()
 	slots := make(chan struct{}, w.o.Parallel)
 	var wg sync.WaitGroup
+	defer w.leaveAdopted()
 	defer wg.Wait()
 	tick := time.NewTicker(w.o.Poll)
 	defer tick.Stop()
@@ -142,22 +150,17 @@ func (w *Worker) Run(ctx context.Context) {
 // do runs one job under its lease, and stores its one result unless it goes on
 // later.
 func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroom.Result {
-	runCtx, cancel := context.WithCancel(ctx)
+	runCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	cancel := func() { end(context.Canceled) }
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { end(leaving(job)) })()
 	if job.Cancelled {
 		cancel()
 	}
-	w.mu.Lock()
-	w.cancels[job.ID] = cancel
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.cancels, job.ID)
-	}()
+	defer w.cancelled(job.ID, cancel)()
 
 	var heart sync.WaitGroup
-	heart.Go(func() { w.runner.beat(runCtx, job, w.o.Lease, cancel) })
+	heart.Go(func() { w.runner.beat(runCtx, job, w.o.Lease, end) })
 	call := job.Call
 	if call.IdempotencyKey == "" {
 		// The key decides what a second process may do with a job whose first
@@ -165,20 +168,47 @@ func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroo
 		call.IdempotencyKey = "job:" + job.ID
 	}
 	kept := &Kept{runner: w.runner, job: job, hold: min(parkAfter, w.runner.Limits.ApprovalWait)}
-	result := w.runner.Run(context.WithValue(w.asking(runCtx, job, slots), keptKey{}, kept), call)
+	asking := resuming(w.asking(runCtx, job, slots), job)
+	result := w.runner.Run(context.WithValue(asking, keptKey{}, kept), call)
 	cancel()
 	heart.Wait()
-	if kept.isParked() || ctx.Err() != nil && (mayRunAgain(result) || kept.isActive()) {
-		// It waits for a person, or the process ends: another one takes the job
-		// over, at once if it can be told.
-		_ = w.runner.Jobs.ExtendJob(context.WithoutCancel(ctx), job.ID, job.Fence, w.runner.Now(), true)
+	if kept.isParked() || ctx.Err() != nil && kept.isActive() {
+		w.release(ctx, job)
 		return result
 	}
-	err := w.runner.Jobs.FinishJob(context.WithoutCancel(ctx), job.ID, job.Fence, result, w.runner.Now())
+	w.finish(ctx, job, result)
+	return result
+}
+
+// finish stores the result of a job, or leaves the job to another process where
+// this one ends, which closes ended.
+func (w *Worker) finish(ended context.Context, job *Job, result *toolroom.Result) {
+	if ended.Err() != nil && (mayRunAgain(result) || job.Resume != nil && result.Error != nil) {
+		w.release(ended, job)
+		return
+	}
+	err := w.runner.Jobs.FinishJob(context.WithoutCancel(ended), job.ID, job.Fence, result, w.runner.Now())
 	if err != nil {
 		w.runner.Log.Error("the result of a job was not stored", "job", job.ID, "error", err)
 	}
-	return result
+}
+
+// release gives up a job that waits for a person, or whose process ends: another
+// process takes it over, at once if it can be told.
+func (w *Worker) release(ctx context.Context, job *Job) {
+	_ = w.runner.Jobs.ExtendJob(context.WithoutCancel(ctx), job.ID, job.Fence, w.runner.Now(), true)
+}
+
+// cancelled makes cancel end a job that is asked to, until the job leaves.
+func (w *Worker) cancelled(id string, cancel context.CancelFunc) (leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cancels[id] = cancel
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.cancels, id)
+	}
 }
 
 // mayRunAgain reports whether a call that was cut off can simply be made again:
@@ -196,9 +226,17 @@ func (w *Worker) asking(ctx context.Context, job *Job, slots chan struct{}) cont
 	return WithAsker(ctx, &jobAsker{worker: w, store: store, job: job, slots: slots})
 }
 
+// leaving is why a job ends here that goes on elsewhere.
+func leaving(job *Job) error {
+	if job.Resume == nil {
+		return context.Canceled // it is begun anew there
+	}
+	return source.ErrLeft
+}
+
 // beat keeps the lease alive, and ends the run when it has been lost or when
 // another process was asked to end it.
-func (r *Runner) beat(ctx context.Context, job *Job, lease time.Duration, lost func()) {
+func (r *Runner) beat(ctx context.Context, job *Job, lease time.Duration, end context.CancelCauseFunc) {
 	tick := time.NewTicker(lease / 3)
 	defer tick.Stop()
 	for {
@@ -209,11 +247,11 @@ func (r *Runner) beat(ctx context.Context, job *Job, lease time.Duration, lost f
 		}
 		err := r.Jobs.ExtendJob(ctx, job.ID, job.Fence, r.Now().Add(lease), true)
 		if errors.Is(err, &toolroom.Error{Code: toolroom.CodeConflict}) {
-			lost()
+			end(leaving(job))
 			return
 		}
 		if now, err := r.Jobs.Job(ctx, job.ID); err == nil && now.Cancelled {
-			lost()
+			end(context.Canceled)
 			return
 		}
 	}

@@ -77,7 +77,7 @@ func (r *Runner) Keep(ctx context.Context, lost func()) (*Kept, error) {
 	}
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var heart sync.WaitGroup
-	heart.Go(func() { r.beat(beating, k.job, keepLease, lost) })
+	heart.Go(func() { r.beat(beating, k.job, keepLease, func(error) { lost() }) })
 	k.stop = func() { stop(); heart.Wait() }
 	p.kept.Store(k)
 	return k, nil

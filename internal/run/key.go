@@ -35,6 +35,7 @@ func (p *pass) claimKey() error {
 		Call:          p.call.ID,
 		Owner:         p.Owner,
 	}
+	gone := "" // a call that holds the key and was not found to run
 	for {
 		now := p.Now()
 		record.Created, record.Expires = now, now.Add(p.Limits.KeyTTL)
@@ -62,44 +63,58 @@ func (p *pass) claimKey() error {
 			p.replayed = &result
 			return nil
 		}
-		if err := p.awaitHolder(held); err != nil {
+		waited, err := p.awaitHolder(held)
+		switch {
+		case err != nil:
 			return err
+		case waited:
+		case gone == held.Call:
+			if err := p.freeKey(held); err != nil {
+				return err
+			}
+		default:
+			gone = held.Call // it may have ended since its record was read
 		}
 	}
 }
 
-// awaitHolder waits until the call that holds the key may have ended, or frees
-// the key of one that died.
-func (p *pass) awaitHolder(held KeyRecord) error {
+// awaitHolder waits until the call that holds the key may have ended. It is false
+// where nobody runs that call.
+func (p *pass) awaitHolder(held KeyRecord) (bool, error) {
 	if held.Call == p.call.ID && p.resumes() { // this call itself, before it was cut off
-		return p.Keys.ReleaseKey(p.ctx, held.Identity, held.Key, held.Call)
+		return true, p.Keys.ReleaseKey(p.ctx, held.Identity, held.Key, held.Call)
 	}
 	if waits, err := p.waits(held.Call); waits || err != nil {
-		return cmp.Or(err, error(toolroom.Errorf(toolroom.CodeApprovalRequired, "call %s, the first with this idempotency key, is waiting for approval by a person", held.Call).
+		return false, cmp.Or(err, error(toolroom.Errorf(toolroom.CodeApprovalRequired, "call %s, the first with this idempotency key, is waiting for approval by a person", held.Call).
 			WithHint("answer it: toolroom approve; then see: toolroom runs wait %s", held.Call)))
 	}
 	if held.Owner == p.Owner {
 		if done := p.flights.landing(held.Call); done != nil {
 			select {
 			case <-done:
-				return nil
+				return true, nil
 			case <-p.ctx.Done():
-				return toolroom.Errorf(toolroom.CodeOf(p.ctx.Err()), "cancelled while call %s, the first with this idempotency key, still runs", held.Call)
+				return false, toolroom.Errorf(toolroom.CodeOf(p.ctx.Err()), "cancelled while call %s, the first with this idempotency key, still runs", held.Call)
 			}
 		}
 	} else if p.OwnerAlive != nil && p.OwnerAlive(held.Owner) {
 		select {
 		case <-time.After(keyPoll):
-			return nil
+			return true, nil
 		case <-p.ctx.Done():
-			return toolroom.Errorf(toolroom.CodeOf(p.ctx.Err()), "cancelled while call %s, the first with this idempotency key, still runs elsewhere", held.Call)
+			return false, toolroom.Errorf(toolroom.CodeOf(p.ctx.Err()), "cancelled while call %s, the first with this idempotency key, still runs elsewhere", held.Call)
 		}
 	}
+	return false, nil
+}
+
+// freeKey frees the key of a call that died, where the tool may act again.
+func (p *pass) freeKey(held KeyRecord) error {
 	asked, err := p.onlyAsked(held.Call)
 	if err != nil {
 		return err
 	}
-	if !asked && p.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeNever {
+	if p.resume == nil && !asked && p.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeNever {
 		e := toolroom.Errorf(toolroom.CodeConflict, "call %s, the first with idempotency key %q, ended without a record; whether %s acted is unknown", held.Call, held.Key, p.tool)
 		return e.WithHint("check what it did; then use a new key")
 	}

@@ -65,6 +65,8 @@ type pass struct {
 	ended atomic.Bool
 	// replayed is the recorded result of an earlier call with the same key.
 	replayed *toolroom.Result
+	// resume is the state of a task that this call carries on.
+	resume json.RawMessage
 }
 
 type passKey struct{}
@@ -81,6 +83,7 @@ func (r *Runner) begin(ctx context.Context, call toolroom.Call) *pass {
 		p.call.Session = parent.call.Session
 	} else {
 		p.budget = call.Budget
+		p.resume, _ = ctx.Value(resumeKey{}).(json.RawMessage)
 	}
 	p.reach = reachOf(ctx, p.parent)
 	if p.call.ID == "" {

@@ -46,7 +46,7 @@ func startProcess(t *testing.T, path, owner string, runs *atomic.Int64) *process
 	asking.Hints.Idempotent = &yes
 	b.add(asking, twice(runs))
 	b.add(tool("quick:it"), value(`1`))
-	p := &process{bench: b, worker: run.NewWorker(b.Runner, run.WorkerOptions{Parallel: 1, Lease: 300 * time.Millisecond, Poll: 10 * time.Millisecond})}
+	p := &process{bench: b, worker: run.NewWorker(b.Runner, run.WorkerOptions{Parallel: 1, Lease: 10 * time.Second, Poll: 10 * time.Millisecond})}
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { p.worker.Run(ctx) })

@@ -73,6 +73,10 @@ type Job struct {
 	Approvals []string `json:"approvals,omitempty"`
 	// Cancelled says that the job was asked to end.
 	Cancelled bool `json:"cancelled,omitempty"`
+	// Resume is the state of a call that its source goes on with by itself (see
+	// [source.Request]): whoever takes the job over carries that on, and does not
+	// call the tool anew.
+	Resume json.RawMessage `json:"-"`
 
 	// Fence is the token of the present lease. It grows with every claim, and
 	// a write with an older one is refused.
@@ -83,8 +87,8 @@ type Job struct {
 // JobStore holds asynchronous calls. Its methods are safe for concurrent use,
 // also by several processes on one store.
 type JobStore interface {
-	// CreateJob stores a job, durably: queued, or running under the lease that it
-	// has. An id that is taken is a conflict.
+	// CreateJob stores a job, durably: queued, or, where its state is running,
+	// claimed already with its fence and lease. An id that is taken is a conflict.
 	CreateJob(ctx context.Context, j *Job) error
 	// Job is one by id, or an error with code not_found.
 	Job(ctx context.Context, id string) (*Job, error)
@@ -106,7 +110,7 @@ type JobStore interface {
 	// with code conflict: the job belongs to another process now. So is a job
 	// that is done; an unknown id is not_found.
 	ExtendJob(ctx context.Context, id string, fence int64, until time.Time, started bool) error
-	// FinishJob stores the one final result. A stale fence or a second result
+	// FinishJob stores the one final result, with what its source sent. A stale fence or a second result
 	// is a conflict, an unknown id not_found.
 	FinishJob(ctx context.Context, id string, fence int64, result *toolroom.Result, now time.Time) error
 	// WithdrawJob stores the result of a job that no process has: one that is

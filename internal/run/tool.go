@@ -55,7 +55,8 @@ func (p *pass) run() error {
 		},
 	}
 	if p.parent == nil {
-		x.request.Budget = p.budget
+		x.request.Budget, x.request.Resume = p.budget, p.resume
+		x.request.Task = p.task(x)
 	}
 	type outcome struct {
 		output *source.Output
@@ -125,12 +126,13 @@ func (p *pass) grace() time.Duration {
 
 // timeout is what the caller asked for, capped by the tool's ceiling.
 func (p *pass) timeout() time.Duration {
-	ceiling := p.entry.Tool.Timeout
-	if ceiling == 0 {
-		ceiling = p.Limits.MaxTimeout
-	}
 	asked := cmp.Or(max(p.call.Timeout, 0), p.entry.Tool.DefaultTimeout, p.Limits.Timeout)
-	return min(asked, ceiling)
+	return min(asked, p.ceiling())
+}
+
+// ceiling is the longest that the tool may take.
+func (p *pass) ceiling() time.Duration {
+	return cmp.Or(p.entry.Tool.Timeout, p.Limits.MaxTimeout)
 }
 
 // interrupted is the error of a call that was ended from outside. What its
@@ -148,20 +150,13 @@ func (p *pass) interrupted(ended, cause error, stopped bool) error {
 	e.Retryable = p.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeSafe
 	e.Cause = cause
 	if code == toolroom.CodeTimeout {
-		e.Hint = "ask for more time (at most " + p.ceilingText() + "), or for less work"
+		e.Hint = "ask for more time (at most " + p.ceiling().String() + "), or for less work"
 	}
 	var known *toolroom.Error
 	if errors.As(cause, &known) {
 		e.Details = known.Details
 	}
 	return e
-}
-
-func (p *pass) ceilingText() string {
-	if p.entry.Tool.Timeout > 0 {
-		return p.entry.Tool.Timeout.String()
-	}
-	return p.Limits.MaxTimeout.String()
 }
 
 // executionError gives an untyped error of a source the code execution_failed.

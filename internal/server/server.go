@@ -72,7 +72,10 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	watchConfig(ctx, r, o)
 	go watchRules(ctx, r, o.Log)
 	srv := auth.Server(o.Listen, handler)
-	srv.BaseContext = func(net.Listener) context.Context { return ctx }
+	// The end of ctx ends no call: requests have a time of their own.
+	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer endRequests()
+	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	if o.Started != nil {
 		o.Started(listener.Addr())
 	}
@@ -85,6 +88,10 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	}
 	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), drainWait)
 	defer stop()
+	go func() {
+		r.Quiet(drain)
+		endRequests() // streams that only listen
+	}()
 	if err := srv.Shutdown(drain); err != nil {
 		srv.Close()
 	}

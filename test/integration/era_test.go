@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"net"
 	"strings"
 	"testing"
 
@@ -36,13 +35,22 @@ func TestUpstreamsOfEveryEra(t *testing.T) {
 	r := newRoom(t, nil)
 	proxy := func(flags ...string) string {
 		return r.listening("/mcp", func(port string) []string {
-			args := append([]string{npmProgram(t, "mcp-proxy"), "--port", port, "--host", "127.0.0.1"}, flags...)
+			args := append([]string{node(t), npmProgram(t, "mcp-proxy"), "--port", port, "--host", "127.0.0.1"}, flags...)
 			return append(args, node(t), npmProgram(t, "mcp-server-memory"))
 		})
 	}
 	everything := func(kind, path string) string {
-		return r.listening(path, func(string) []string { return []string{npmProgram(t, "mcp-server-everything"), kind} })
+		return r.listening(path, func(string) []string { return []string{node(t), npmProgram(t, "mcp-server-everything"), kind} })
 	}
+	fast := func(kind, path string) string {
+		return r.listening(path, func(string) []string { return fastMCP(t, kind) })
+	}
+	browserOverHTTP := r.listening("/mcp", func(port string) []string {
+		return r.playwright("--port", port, "--host", "127.0.0.1", "--allowed-hosts", "*")
+	})
+	typescript := []string{node(t), nodeFile(t, "server.mjs")}
+	devtools := npmServer(t, "chrome-devtools-mcp", "--headless", "--isolated", "--executablePath", chromium(t), "--chromeArg=--no-sandbox")
+	page := r.page("A page of ours")
 	url := func(u string) object { return object{"mcp": object{"url": u}} }
 	upstreams := []struct {
 		name    string
@@ -60,6 +68,15 @@ func TestUpstreamsOfEveryEra(t *testing.T) {
 		{"memory-modern", url(proxy()), "2026-07-28", memoryTools, []string{"read_graph"}, "entities"},
 		{"memory-legacy", url(proxy("--no-modern")), "2025-11-25", memoryTools, []string{"read_graph"}, "entities"},
 		{"thinking", npmServer(t, "mcp-server-sequential-thinking"), "2025-11-25", []string{"sequentialthinking"}, []string{"sequentialthinking", "thought=x", "nextThoughtNeeded=false", "thoughtNumber=1", "totalThoughts=1"}, "thoughtNumber"},
+		{"playwright", stdio(r.playwright()), "2025-11-25", playwrightTools, []string{"browser_navigate", "url=" + page}, "A page of ours"},
+		{"playwright-http", url(browserOverHTTP), "2025-11-25", playwrightTools, []string{"browser_navigate", "url=" + page}, "A page of ours"},
+		{"devtools", devtools, "2025-11-25", devtoolsTools, []string{"new_page", "url=" + page}, page},
+		{"github", r.github(), "2026-07-28", githubTools, []string{"get_me"}, "Ada Lovelace"},
+		{"typescript", stdio(append(typescript, "stdio")), "2026-07-28", []string{"greet"}, []string{"greet", "name=Ada"}, "Hello, Ada!"},
+		{"typescript-http", url(r.listening("/mcp", func(string) []string { return append(typescript, "http") })), "2026-07-28", []string{"greet"}, []string{"greet", "name=Ada"}, "Hello, Ada!"},
+		{"fastmcp", stdio(fastMCP(t, "stdio")), "2026-07-28", fastTools, []string{"add", "a=3", "b=4"}, "7"},
+		{"fastmcp-http", url(fast("http", "/mcp")), "2026-07-28", fastTools, []string{"add", "a=3", "b=4"}, "7"},
+		{"fastmcp-sse", url(fast("sse", "/sse")), "2025-11-25", fastTools, []string{"greet", "name=Ada"}, "Hello, Ada!"},
 	}
 	sources := object{}
 	for _, u := range upstreams {
@@ -86,36 +103,8 @@ func TestUpstreamsOfEveryEra(t *testing.T) {
 			if got := r.toolroom(0, args...).stdout; !strings.Contains(got, u.prints) {
 				t.Errorf("the call printed %q, want %q in it", got, u.prints)
 			}
+			t.Logf("%s: protocol %s, %d tools, 1 call", u.name, u.version, len(names))
 		})
 	}
-}
-
-// listening starts a Node program on a free port, which it also finds in PORT,
-// and gives the address of path there.
-func (r *room) listening(path string, args func(port string) []string) string {
-	r.t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
-	_, port, _ := net.SplitHostPort(address)
-	c := r.command(r.t.Context(), node(r.t), args(port)...)
-	c.Env = append(c.Env, "PORT="+port)
-	if err := c.Start(); err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() {
-		c.Process.Kill()
-		c.Wait()
-	})
-	eventually(r.t, args(port)[0]+" takes requests", func() bool {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-	return "http://" + address + path
+	t.Logf("%d upstreams", len(upstreams))
 }

@@ -3,6 +3,8 @@
 package integration
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,7 +19,7 @@ func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 	r := newRoom(t, nil)
 	proxy := func(flags ...string) object {
 		return object{"mcp": object{"url": r.listening("/mcp", func(port string) []string {
-			args := append([]string{npmProgram(t, "mcp-proxy"), "--port", port, "--host", "127.0.0.1"}, flags...)
+			args := append([]string{node(t), npmProgram(t, "mcp-proxy"), "--port", port, "--host", "127.0.0.1"}, flags...)
 			return append(args, node(t), npmProgram(t, "mcp-server-memory"))
 		})}}
 	}
@@ -86,16 +88,31 @@ func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 			return r.do(node(r.t), npmProgram(t, "mcporter"), "call", endpoint+"."+tool, key+"="+value, "--allow-http").stdout
 		},
 	}
-	for name, c := range map[string]client{
-		"Inspector, legacy":         overHTTP("legacy"),
-		"Inspector, modern":         overHTTP("modern"),
-		"Inspector, auto":           overHTTP("auto"),
-		"TypeScript SDK v2, auto":   typescript("auto"),
-		"TypeScript SDK v2, legacy": typescript("legacy"),
-		"TypeScript SDK v2, modern": typescript("modern"),
-		"mcporter":                  mcporter,
-		"mcp-remote":                inspector(node(t), npmProgram(t, "mcp-remote"), endpoint, "--allow-http", "--protocol-era", "legacy"),
-	} {
+	// On stdio each client starts a server of its own.
+	overStdio := func(era string) client { return inspector(binary(t), "serve", "--stdio", "--protocol-era", era) }
+	mcporterOnStdio := client{
+		func(r *room) []string {
+			out := r.do(node(r.t), npmProgram(r.t, "mcporter"), "list", "--stdio", binary(r.t)+" serve --stdio", "--name", "room", "--json")
+			return toolNames(decode[object](r.t, out.stdout))
+		},
+		func(r *room, tool, key, value string) string {
+			return r.do(node(r.t), npmProgram(r.t, "mcporter"), "call", "--stdio", binary(r.t)+" serve --stdio", "--name", "room", tool, key+"="+value).stdout
+		},
+	}
+	clients := map[string]client{
+		"Inspector, legacy":          overHTTP("legacy"),
+		"Inspector, modern":          overHTTP("modern"),
+		"Inspector, auto":            overHTTP("auto"),
+		"TypeScript SDK v2, auto":    typescript("auto"),
+		"TypeScript SDK v2, legacy":  typescript("legacy"),
+		"TypeScript SDK v2, modern":  typescript("modern"),
+		"mcporter":                   mcporter,
+		"mcp-remote":                 inspector(node(t), npmProgram(t, "mcp-remote"), endpoint, "--allow-http", "--protocol-era", "legacy"),
+		"Inspector on stdio, legacy": overStdio("legacy"),
+		"Inspector on stdio, modern": overStdio("modern"),
+		"mcporter on stdio":          mcporterOnStdio,
+	}
+	for name, c := range clients {
 		t.Run(name, func(t *testing.T) {
 			r := r.in(t)
 			if diff := cmp.Diff(names, c.list(r)); diff != "" {
@@ -107,5 +124,30 @@ func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 				}
 			}
 		})
+	}
+	t.Run("Gemini CLI", func(t *testing.T) { r.in(t).geminiConnects(endpoint) })
+	t.Logf("%d clients, %d tools and %d calls each; Gemini CLI lists", len(clients), len(names), len(calls))
+}
+
+// geminiConnects has the Gemini CLI list its servers: Toolroom at an address and
+// on stdio.
+func (r *room) geminiConnects(endpoint string) {
+	r.t.Helper()
+	settings := encode(r.t, object{"mcpServers": object{
+		"http":  object{"httpUrl": endpoint},
+		"stdio": object{"command": binary(r.t), "args": []string{"serve", "--stdio"}},
+	}})
+	for name, text := range map[string]string{
+		"settings.json":       settings,
+		"trustedFolders.json": encode(r.t, object{r.dir: "TRUST_FOLDER"}),
+	} {
+		path := filepath.Join(r.dir, ".gemini", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	out := r.do(node(r.t), npmProgram(r.t, "gemini"), "mcp", "list")
+	if n := strings.Count(out.stdout+out.stderr, "- Connected"); n != 2 {
+		r.t.Errorf("%d of 2 servers are connected:\n%s%s", n, out.stdout, out.stderr)
 	}
 }

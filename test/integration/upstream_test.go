@@ -85,7 +85,7 @@ func checkEverything(t *testing.T, r *room, source string) {
 func (r *room) everythingOverHTTP() string {
 	r.t.Helper()
 	return r.listening("/mcp", func(string) []string {
-		return []string{npmProgram(r.t, "mcp-server-everything"), "streamableHttp"}
+		return []string{node(r.t), npmProgram(r.t, "mcp-server-everything"), "streamableHttp"}
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,9 +27,15 @@ import (
 // serve starts a room with the upstream in it, and gives its MCP endpoint.
 func serve(t *testing.T, u *upstream) string {
 	t.Helper()
-	home := t.TempDir()
+	url, _ := serveAt(t, t.TempDir(), u.URL)
+	return url
+}
+
+// serveAt is serve in a home, until stop is called.
+func serveAt(t *testing.T, home, upstream string) (url string, stop func()) {
+	t.Helper()
 	config := filepath.Join(home, "toolroom.yaml")
-	text := fmt.Sprintf("sources: {up: {names: plain, mcp: {url: %q}}}\n", u.URL)
+	text := fmt.Sprintf("sources: {up: {names: plain, mcp: {url: %q}}}\n", upstream)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +43,7 @@ func serve(t *testing.T, u *upstream) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.Close() })
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	address := make(chan string, 1)
 	ended := make(chan error, 1)
 	go func() {
@@ -45,37 +51,44 @@ func serve(t *testing.T, u *upstream) string {
 			address <- "http://" + a.String() + "/mcp"
 		}})
 	}()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+		r.Close()
 	})
+	t.Cleanup(stop)
 	select {
 	case url := <-address:
 		if err := r.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return url
+		return url, stop
 	case err := <-ended:
 		t.Fatal(err)
-		return ""
+		return "", nil
 	}
 }
 
 // client speaks one era, in bytes.
 type client struct {
 	url, version, session string
-	next                  int
+	// can are the members of the client's capabilities, of either era.
+	can  string
+	next int
 }
 
 const modern, legacy = "2026-07-28", "2025-11-25"
+
+// said is what the clients say in _meta.
+const said = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50]}`
 
 func connect(t *testing.T, url, version string) *client {
 	t.Helper()
 	c := &client{url: url, version: version}
 	if version == legacy {
-		c.ask(t, "initialize", "", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"raw","version":"1"}`)
+		c.ask(t, "initialize", "", `"protocolVersion":"2025-11-25","capabilities":{`+c.can+`},"clientInfo":{"name":"raw","version":"1"}`)
 		c.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "", "")
 	}
 	return c
@@ -86,10 +99,11 @@ func connect(t *testing.T, url, version string) *client {
 func (c *client) ask(t *testing.T, method, name, params string) (result, failed json.RawMessage) {
 	t.Helper()
 	c.next++
+	meta := said
 	if c.version == modern {
-		meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},"acme/trace":{"z":"1","a":["é"]}}`
-		params = strings.TrimSuffix(meta+","+params, ",")
+		meta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{` + c.can + `},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},` + said
 	}
+	params = strings.TrimSuffix(`"_meta":{`+meta+"},"+params, ",")
 	answer := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, c.next, method, params), method, name)
 	members, err := jsonx.Members(answer)
 	if err != nil {
@@ -219,8 +233,11 @@ func TestWhatAServerSendsReachesTheClientByteForByte(t *testing.T) {
 				c.ask(t, "tools/call", "odd", `"name":"odd","arguments":`+arguments)
 				if sent := up.last("tools/call"); !strings.Contains(sent, `"arguments":`+arguments) {
 					t.Errorf("the arguments %s came as %s", arguments, sent)
-				} else if version == modern && !strings.Contains(sent, `"acme/trace":{"a":["é"],"z":"1"}`) {
-					t.Errorf("what the client says in _meta did not come: %s", sent)
+				}
+				for _, method := range []string{"tools/call", "resources/read", "prompts/get"} {
+					if sent := up.last(method); !strings.Contains(sent, said) {
+						t.Errorf("what the client says in _meta of %s did not come: %s", method, sent)
+					}
 				}
 			})
 		}

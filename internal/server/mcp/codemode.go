@@ -31,8 +31,8 @@ func (s *Server) executeTool() metaTool {
 				`"timeout_ms":{"type":"integer"}},` +
 				`"required":["language","code"]}`),
 		},
-		handle: func(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
-			return s.run(ctx, req, code.Tool, req.Params.Arguments)
+		handle: func(ctx context.Context, req *toolRequest) (mcp.Result, error) {
+			return s.run(ctx, req, code.Tool, req.arguments)
 		},
 	}
 }
@@ -64,7 +64,7 @@ var shortSchemas = map[string]struct{ description, schema string }{
 
 // executionMembers puts what a program did into an answer: a text that a model
 // reads without knowing our envelope, and the same as structured content.
-func executionMembers(members object, r *toolroom.Result) error {
+func executionMembers(members *object, r *toolroom.Result) error {
 	x := r.Execution
 	var text strings.Builder
 	part := func(name, content string) {

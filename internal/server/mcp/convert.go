@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
@@ -77,10 +78,10 @@ func answer(r *toolroom.Result, version string) (mcp.Result, error) {
 			return nil, rpcError(toolroom.AsError(err))
 		}
 	}
-	if out.Meta == nil {
-		out.Meta = mcp.Meta{}
+	var err error
+	if out.note, err = note(r); err != nil {
+		return nil, rpcError(toolroom.AsError(err))
 	}
-	out.Meta[metaResult] = note(r)
 	return out.of(version), nil
 }
 
@@ -131,7 +132,7 @@ func ownAnswer(r *toolroom.Result, version string) (*wireResult, error) {
 		out.members.set("structuredContent", r.Value)
 	}
 	if r.Execution != nil {
-		return out, executionMembers(out.members, r)
+		return out, executionMembers(&out.members, r)
 	}
 	return out, nil
 }
@@ -139,18 +140,34 @@ func ownAnswer(r *toolroom.Result, version string) (*wireResult, error) {
 // metaResult is where an answer carries what MCP has no field for.
 const metaResult = "toolroom/result"
 
-func note(r *toolroom.Result) map[string]any {
-	n := map[string]any{"call": r.Call, "status": r.Status, "effects": r.Effects}
-	if r.Hidden != nil {
-		n["hidden"] = r.Hidden
-	}
+func note(r *toolroom.Result) ([]byte, error) {
+	text := make([]byte, 0, 96)
+	text = append(text, '{')
 	if len(r.Artifacts) > 0 {
-		n["artifacts"] = r.Artifacts
+		list, err := jsonx.Marshal(r.Artifacts)
+		if err != nil {
+			return nil, err
+		}
+		text = appendMember(text, "artifacts", list)
 	}
-	if r.Error != nil {
-		n["error"] = r.Error
+	text = append(appendMember(text, "call", nil), appendText(nil, r.Call)...)
+	text = append(appendMember(text, "effects", nil), appendText(nil, string(r.Effects))...)
+	for _, part := range []struct {
+		name  string
+		there bool
+		value any
+	}{{"error", r.Error != nil, r.Error}, {"hidden", r.Hidden != nil, r.Hidden}} {
+		if !part.there {
+			continue
+		}
+		value, err := jsonx.Marshal(part.value)
+		if err != nil {
+			return nil, err
+		}
+		text = appendMember(text, part.name, value)
 	}
-	return n
+	text = append(appendMember(text, "status", nil), appendText(nil, string(r.Status))...)
+	return append(text, '}'), nil
 }
 
 func errorText(e *toolroom.Error) string {
@@ -171,9 +188,11 @@ func withNotifications(ctx context.Context, live func() *exchange) context.Conte
 		if x == nil || x.progress == nil {
 			return
 		}
-		_ = x.session.NotifyProgress(x.ctx, &mcp.ProgressNotificationParams{
-			ProgressToken: x.progress, Progress: done, Total: total, Message: message,
-		})
+		if v, ok := x.speak(); ok {
+			_ = v.session.NotifyProgress(v.ctx, &mcp.ProgressNotificationParams{
+				ProgressToken: x.progress, Progress: done, Total: total, Message: message,
+			})
+		}
 	}
 	return run.WithSink(ctx, func(e toolroom.Event) {
 		// A client that went away does not stop the tool here; its context does.
@@ -188,9 +207,13 @@ func withNotifications(ctx context.Context, live func() *exchange) context.Conte
 			steps++
 			progress(steps, 0, fmt.Sprintf("approval %s is %s: %s", e.Approval.ID, e.Approval.State, e.Approval.Reason))
 		case toolroom.EventLog:
-			if x := live(); x != nil {
+			x := live()
+			if x == nil || !x.logs {
+				return
+			}
+			if v, ok := x.speak(); ok {
 				//lint:ignore SA1019 clients from before 2026-07-28 know no other way
-				_ = x.session.Log(x.ctx, logLine(&e))
+				_ = v.session.Log(v.ctx, logLine(&e))
 			}
 		}
 	})

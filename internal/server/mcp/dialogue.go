@@ -35,16 +35,20 @@ type dialogue struct {
 	owner   string
 	request []byte
 	can     map[string]bool
+	tasks   bool // the client takes a task for an answer
 	// offered are answers that came with the first request already.
 	offered map[string]json.RawMessage
 	ctx     context.Context
-	cancel  context.CancelFunc
+	end     context.CancelCauseFunc
 	// asked has a token when there is something to ask.
 	asked chan struct{}
 
 	done   chan struct{}
 	result mcp.Result
 	err    error
+
+	// task has the answer for the client once the call has become a task.
+	task chan mcp.Result
 
 	// live is the request that is being served, nil between the rounds.
 	live atomic.Pointer[exchange]
@@ -86,7 +90,7 @@ func (s *Server) converse(x *exchange, work work) (mcp.Result, error) {
 	switch {
 	case !x.modern():
 		return work(run.WithAsker(x.ctx, x), x, self)
-	case len(x.can) == 0 && x.state == "":
+	case !x.takesRounds():
 		return work(x.ctx, x, self) // it answers nothing, and so there is one round
 	}
 	if x.state == "" {
@@ -114,10 +118,10 @@ func (s *Server) converse(x *exchange, work work) (mcp.Result, error) {
 
 func (ds *dialogues) begin(x *exchange, work work) *dialogue {
 	d := &dialogue{
-		id: strings.ToLower(rand.Text()), owner: x.who.Key(), request: x.request, can: x.can, offered: x.answers,
-		asked: make(chan struct{}, 1), done: make(chan struct{}), pending: map[string]*openQuestion{},
+		id: strings.ToLower(rand.Text()), owner: x.who.Key(), request: x.request, can: x.can, tasks: x.tasks, offered: x.answers,
+		asked: make(chan struct{}, 1), done: make(chan struct{}), task: make(chan mcp.Result, 1), pending: map[string]*openQuestion{},
 	}
-	d.ctx, d.cancel = context.WithCancel(context.WithoutCancel(x.ctx))
+	d.ctx, d.end = context.WithCancelCause(context.WithoutCancel(x.ctx))
 	d.live.Store(x)
 	go func() {
 		defer close(d.done)
@@ -126,6 +130,8 @@ func (ds *dialogues) begin(x *exchange, work work) *dialogue {
 	}()
 	return d
 }
+
+func (d *dialogue) cancel() { d.end(context.Canceled) }
 
 func (ds *dialogues) find(id string) *dialogue {
 	ds.mu.Lock()
@@ -145,6 +151,9 @@ func (ds *dialogues) serve(d *dialogue, x *exchange) (mcp.Result, error) {
 		case <-d.done:
 			ds.forget(d)
 			return d.result, d.err
+		case task := <-d.task: // the call goes on without its client
+			ds.forget(d)
+			return task, nil
 		case <-d.asked:
 			result, err := ds.ask(d, x)
 			if err != nil {

@@ -21,17 +21,16 @@ const (
 )
 
 // speaksModern tells the era of an HTTP request: by its protocol header, or, for
-// a POST without a session, by the version in its body. The body is put back.
-func speaksModern(w http.ResponseWriter, r *http.Request) (bool, error) {
+// a POST without a session, by the version in its body.
+func speaksModern(r *http.Request, m *incoming, body []byte) bool {
 	if version := r.Header.Get("MCP-Protocol-Version"); version != "" {
-		return version >= firstModern, nil
+		return version >= firstModern
 	}
-	if r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") != "" {
-		return false, nil
+	if r.Method != http.MethodPost || r.Header.Get(sessionHeader) != "" {
+		return false
 	}
-	body, err := readBody(w, r)
-	if err != nil {
-		return false, err
+	if m != nil {
+		return m.version != ""
 	}
 	var message struct {
 		Params struct {
@@ -41,7 +40,7 @@ func speaksModern(w http.ResponseWriter, r *http.Request) (bool, error) {
 	// What is not such a message is for the handler to refuse.
 	_ = json.Unmarshal(body, &message)
 	_, modern := message.Params.Meta[mcp.MetaKeyProtocolVersion]
-	return modern, nil
+	return modern
 }
 
 // speaksVersion is the protocol revision that the client of a session speaks.

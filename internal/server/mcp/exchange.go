@@ -16,38 +16,37 @@ import (
 // exchange is one request of a client, as far as every kind of request that may
 // take several rounds has the same: tools/call, prompts/get, resources/read.
 type exchange struct {
-	ctx     context.Context
-	session *mcp.ServerSession
-	who     toolroom.Identity
-	version string
-	// can says which questions the client answers.
-	can map[string]bool
+	peer
+	ctx context.Context
+	who toolroom.Identity
 	// request is the digest of what is asked for.
 	request []byte
 	// state and answers are what a later round brings along.
 	state   string
 	answers map[string]json.RawMessage
-	// progress is the client's token, nil where it wants to hear of none.
-	progress any
 }
 
+// exchange is a request that the SDK has read.
 func (s *Server) exchange(ctx context.Context, session *mcp.ServerSession, caps *mcp.ClientCapabilities, progress any) *exchange {
-	x := &exchange{ctx: ctx, session: session, who: s.o.Identity(ctx), version: speaksVersion(session), can: map[string]bool{}, progress: progress}
-	if caps == nil {
-		return x
-	}
-	for method, declared := range map[string]bool{
-		source.MethodElicit: caps.Elicitation != nil, source.MethodSample: caps.Sampling != nil, source.MethodRoots: caps.RootsV2 != nil,
-	} {
-		if declared {
-			x.can[method] = true
-		}
-	}
-	return x
+	return &exchange{peer: peerOf(ctx, session, caps, progress), ctx: ctx, who: s.o.Identity(ctx)}
 }
 
-// said is the _meta of a request, for the server behind the tool. It is nil where
-// there is none.
+// takesRounds reports whether the request may be answered with questions or a
+// task, or is of a later round: only such a request needs its digest.
+func (x *exchange) takesRounds() bool {
+	return x.modern() && (len(x.can) > 0 || x.tasks || x.state != "")
+}
+
+// said is the _meta of a request that the SDK has read, for the server behind the
+// tool: as its client wrote it where we have read it too. It is nil where there
+// is none.
+func (s *Server) said(meta mcp.Meta) json.RawMessage {
+	if p, ok := s.parked.take(meta); ok {
+		return p.meta
+	}
+	return said(meta)
+}
+
 func said(meta mcp.Meta) json.RawMessage {
 	if len(meta) == 0 {
 		return nil
@@ -59,21 +58,24 @@ func said(meta mcp.Meta) json.RawMessage {
 	return raw
 }
 
-// modern reports whether the client has no session.
-func (x *exchange) modern() bool { return x.version >= firstModern }
-
 // repeats takes what a request of a later round says.
 func (x *exchange) repeats(state string, answers mcp.InputResponseMap) error {
 	x.state = state
-	x.answers = make(map[string]json.RawMessage, len(answers))
+	var err error
+	x.answers, err = rawAnswers(answers)
+	return err
+}
+
+func rawAnswers(answers mcp.InputResponseMap) (map[string]json.RawMessage, error) {
+	raw := make(map[string]json.RawMessage, len(answers))
 	for key, answer := range answers {
-		raw, err := json.Marshal(answer)
+		text, err := json.Marshal(answer)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		x.answers[key] = raw
+		raw[key] = text
 	}
-	return nil
+	return raw, nil
 }
 
 // Can and Ask make an exchange of an older client the asker of its call: the
@@ -120,6 +122,15 @@ func (x *exchange) askFor(ctx context.Context, questions map[string]source.Quest
 
 // put sends one question to a client with a session and waits for its answer.
 func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage, error) {
+	v, ok := x.speak()
+	if !ok {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the client that would answer %s has left", q.Method)
+	}
+	// What is asked belongs to the request, and ends with the call.
+	call := ctx
+	ctx, cancel := context.WithCancel(v.ctx)
+	defer cancel()
+	defer context.AfterFunc(call, cancel)()
 	var answer any
 	var err error
 	switch q.Method {
@@ -128,7 +139,7 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 		if err := readQuestion(q, &params); err != nil {
 			return nil, err
 		}
-		answer, err = x.session.Elicit(ctx, &params)
+		answer, err = v.session.Elicit(ctx, &params)
 	case source.MethodSample:
 		var tools struct {
 			Tools []json.RawMessage `json:"tools"`
@@ -141,22 +152,22 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 			if err := readQuestion(q, &params); err != nil {
 				return nil, err
 			}
-			answer, err = x.session.CreateMessageWithTools(ctx, &params)
+			answer, err = v.session.CreateMessageWithTools(ctx, &params)
 			break
 		}
 		var params mcp.CreateMessageParams
 		if err := readQuestion(q, &params); err != nil {
 			return nil, err
 		}
-		answer, err = x.session.CreateMessage(ctx, &params)
+		answer, err = v.session.CreateMessage(ctx, &params)
 	case source.MethodRoots:
-		answer, err = x.session.ListRoots(ctx, &mcp.ListRootsParams{})
+		answer, err = v.session.ListRoots(ctx, &mcp.ListRootsParams{})
 	default:
 		return nil, source.Unanswerable(q.Method)
 	}
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		if call.Err() != nil {
+			return nil, call.Err()
 		}
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the client did not answer %s: %w", q.Method, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -28,8 +27,8 @@ const (
 )
 
 // checkHeaders compares headers with the body. The error is an answer for the
-// client; the body is put back.
-func (s *Server) checkHeaders(w http.ResponseWriter, r *http.Request) error {
+// client.
+func (s *Server) checkHeaders(r *http.Request, body []byte) error {
 	name, ok := plainHeader(r.Header.Get(nameHeader))
 	if !ok {
 		return mismatch(nil, "the header %s is not base64", nameHeader)
@@ -53,10 +52,6 @@ func (s *Server) checkHeaders(w http.ResponseWriter, r *http.Request) error {
 	}
 	if method == "tools/call" && len(bindings) == 0 {
 		return nil
-	}
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
 	}
 	var message struct {
 		ID     json.RawMessage `json:"id"`
@@ -105,16 +100,6 @@ func (m *headerMismatch) write(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": m.id, "error": jsonrpc.Error{
 		Code: mcp.CodeHeaderMismatch, Message: "header mismatch: " + m.Error(),
 	}})
-}
-
-// readBody reads a request's body, bounded, and puts it back.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		return nil, err
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return body, nil
 }
 
 // plainHeader decodes a header value that is in base64 because it has other

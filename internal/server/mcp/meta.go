@@ -18,7 +18,7 @@ import (
 // the room, so that a client need not hold all of their definitions.
 type metaTool struct {
 	definition *mcp.Tool
-	handle     func(context.Context, *mcp.CallToolRequest) (mcp.Result, error)
+	handle     func(context.Context, *toolRequest) (mcp.Result, error)
 }
 
 // The search tools, and the one that every client needs: without it a result
@@ -45,7 +45,7 @@ func (s *Server) metaTools() map[string]metaTool {
 	yes, no := true, false
 	reading := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
 	tools := map[string]metaTool{}
-	add := func(d *mcp.Tool, handle func(context.Context, *mcp.CallToolRequest) (mcp.Result, error)) {
+	add := func(d *mcp.Tool, handle func(context.Context, *toolRequest) (mcp.Result, error)) {
 		tools[d.Name] = metaTool{definition: d, handle: handle}
 	}
 	add(&mcp.Tool{
@@ -101,7 +101,7 @@ func (s *Server) instructions() string {
 		searchTools, describeTools, callTool, readResult)
 }
 
-func (s *Server) searchTools(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+func (s *Server) searchTools(ctx context.Context, req *toolRequest) (mcp.Result, error) {
 	var in struct {
 		Query     string `json:"query"`
 		Limit     int    `json:"limit"`
@@ -117,7 +117,7 @@ func (s *Server) searchTools(ctx context.Context, req *mcp.CallToolRequest) (mcp
 	}))
 }
 
-func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+func (s *Server) describeTools(ctx context.Context, req *toolRequest) (mcp.Result, error) {
 	var in struct {
 		Tools  []string      `json:"tools"`
 		Detail catalog.Level `json:"detail"`
@@ -149,7 +149,7 @@ func (s *Server) describeTools(ctx context.Context, req *mcp.CallToolRequest) (m
 	return structured(req, out)
 }
 
-func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+func (s *Server) callTool(ctx context.Context, req *toolRequest) (mcp.Result, error) {
 	var in struct {
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -160,7 +160,7 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 	return s.run(ctx, req, in.Tool, in.Arguments)
 }
 
-func (s *Server) readResult(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+func (s *Server) readResult(ctx context.Context, req *toolRequest) (mcp.Result, error) {
 	var in struct {
 		Handle   string `json:"handle"`
 		Offset   int64  `json:"offset"`
@@ -185,8 +185,8 @@ func (s *Server) readResult(ctx context.Context, req *mcp.CallToolRequest) (mcp.
 }
 
 // read decodes the arguments of a search tool, strictly and against its schema.
-func (s *Server) read(req *mcp.CallToolRequest, name string, into any) error {
-	raw := req.Params.Arguments
+func (s *Server) read(req *toolRequest, name string, into any) error {
+	raw := req.arguments
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
@@ -207,14 +207,14 @@ func (s *Server) read(req *mcp.CallToolRequest, name string, into any) error {
 	return nil
 }
 
-func failed(req *mcp.CallToolRequest, err error) mcp.Result {
+func failed(req *toolRequest, err error) mcp.Result {
 	out := &wireResult{members: members(map[string]any{
 		"isError": true, "content": []toolroom.Content{toolroom.TextContent(errorText(toolroom.AsError(err)))},
 	})}
-	return out.of(speaksVersion(req.Session))
+	return out.of(req.version)
 }
 
-func structured(req *mcp.CallToolRequest, v any) (mcp.Result, error) {
+func structured(req *toolRequest, v any) (mcp.Result, error) {
 	value, err := jsonx.Marshal(v)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
@@ -223,5 +223,5 @@ func structured(req *mcp.CallToolRequest, v any) (mcp.Result, error) {
 		"content":           []toolroom.Content{toolroom.TextContent(strings.TrimSpace(string(value)))},
 		"structuredContent": json.RawMessage(value),
 	})}
-	return out.of(speaksVersion(req.Session)), nil
+	return out.of(req.version), nil
 }

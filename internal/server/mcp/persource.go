@@ -61,12 +61,12 @@ func (s *Server) sourceSearched(who toolroom.Identity, name string) (string, boo
 	return "", false
 }
 
-func (s *Server) searchSource(ctx context.Context, req *mcp.CallToolRequest, namespace string) (mcp.Result, error) {
+func (s *Server) searchSource(ctx context.Context, req *toolRequest, namespace string) (mcp.Result, error) {
 	var in struct {
 		Query string `json:"query"`
 	}
-	if err := json.Unmarshal(req.Params.Arguments, &in); err != nil || in.Query == "" {
-		return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s takes a query", req.Params.Name).WithHint(`{"query": "what you want to do"}`)), nil
+	if err := json.Unmarshal(req.arguments, &in); err != nil || in.Query == "" {
+		return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s takes a query", req.name).WithHint(`{"query": "what you want to do"}`)), nil
 	}
 	s.o.Ready(ctx)
 	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{

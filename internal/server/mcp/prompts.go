@@ -50,7 +50,7 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (mcp.
 		return nil, err
 	}
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(prompt.Provider, library.GetTool), call, req.Params.Meta))
+		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(prompt.Provider, library.GetTool), call, s.said(req.Params.Meta)))
 		if toolroom.CodeOf(result.Err()) == toolroom.CodeNotFound {
 			return nil, noPrompt(req.Params.Name)
 		}

@@ -143,7 +143,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 		return nil, err
 	}
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(provider, library.ReadTool), args, req.Params.Meta))
+		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(provider, library.ReadTool), args, s.said(req.Params.Meta)))
 		if toolroom.CodeOf(result.Err()) == toolroom.CodeNotFound {
 			return nil, noResource(req.Session, uri)
 		}
@@ -158,9 +158,9 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 
 // libraryCall is the call that reads something of the library: whole, since no
 // model reads it before the client has chosen to.
-func (s *Server) libraryCall(x *exchange, id toolroom.ID, args json.RawMessage, meta mcp.Meta) toolroom.Call {
+func (s *Server) libraryCall(x *exchange, id toolroom.ID, args, meta json.RawMessage) toolroom.Call {
 	return toolroom.Call{
-		Tool: id.String(), Arguments: args, Identity: x.who, Surface: "mcp", Session: x.session.ID(), MaxOutput: -1, Meta: said(meta),
+		Tool: id.String(), Arguments: args, Identity: x.who, Surface: "mcp", Session: x.session, MaxOutput: -1, Meta: meta,
 	}
 }
 

@@ -19,14 +19,10 @@ type Scopes struct {
 // stepUp refuses a call whose token does not reach its tool before the call
 // begins: only an HTTP status makes a client ask for more. It reports whether it
 // did. What it does not see, the runner refuses.
-func (s *Server) stepUp(w http.ResponseWriter, r *http.Request) (bool, error) {
+func (s *Server) stepUp(w http.ResponseWriter, r *http.Request, body []byte) bool {
 	who := s.o.Identity(r.Context())
 	if s.o.Scopes.Lacking == nil || who.Scopes == nil || r.Method != http.MethodPost {
-		return false, nil
-	}
-	body, err := readBody(w, r)
-	if err != nil {
-		return false, err
+		return false
 	}
 	var message struct {
 		Method string `json:"method"`
@@ -36,7 +32,7 @@ func (s *Server) stepUp(w http.ResponseWriter, r *http.Request) (bool, error) {
 		} `json:"params"`
 	}
 	if json.Unmarshal(body, &message) != nil || message.Method != "tools/call" {
-		return false, nil
+		return false
 	}
 	name := message.Params.Name
 	if name == callTool {
@@ -49,12 +45,12 @@ func (s *Server) stepUp(w http.ResponseWriter, r *http.Request) (bool, error) {
 	}
 	e, err := s.o.Runner.Catalog.Resolve(name, nil)
 	if err != nil || !s.visible(who)(e) {
-		return false, nil // the call itself says what is wrong
+		return false // the call itself says what is wrong
 	}
 	missing := s.o.Scopes.Lacking(who, &e.Tool)
 	if len(missing) == 0 {
-		return false, nil
+		return false
 	}
 	s.o.Scopes.Refuse(w, who, missing)
-	return true, nil
+	return true
 }

@@ -6,10 +6,7 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
@@ -76,13 +73,16 @@ type Exposure struct {
 
 // Server is an MCP server. It serves any number of clients at once.
 type Server struct {
-	o      Options
-	server *mcp.Server
-	owners sessionOwners
+	o        Options
+	server   *mcp.Server
+	self     json.RawMessage // what modern answers say of the server
+	sessions sessions
 	// dialogues are the calls that wait for answers of their clients.
 	dialogues dialogues
 	watched   watched
-	meta      map[string]metaTool
+	// parked are the messages that the SDK has and we have read.
+	parked parking
+	meta   map[string]metaTool
 	// schemas are those of the search tools.
 	schemas *schema.Cache
 	cancels []func()
@@ -108,7 +108,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		o: o, owners: newSessionOwners(), schemas: schema.NewCache(0, schema.Limits{}),
+		o: o, sessions: newSessions(), schemas: schema.NewCache(0, schema.Limits{}),
 		dialogues: dialogues{sealer: sealer, open: map[string]*dialogue{}},
 	}
 	s.meta = s.metaTools()
@@ -123,7 +123,11 @@ func New(o Options) (*Server, error) {
 	if o.Worker != nil {
 		capabilities.AddExtension(tasksExtension, nil)
 	}
-	s.server = mcp.NewServer(&mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}, &mcp.ServerOptions{
+	self := &mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}
+	if s.self, err = json.Marshal(self); err != nil {
+		return nil, err
+	}
+	s.server = mcp.NewServer(self, &mcp.ServerOptions{
 		Instructions:       s.instructions(),
 		Capabilities:       capabilities,
 		CompletionHandler:  s.complete,
@@ -152,67 +156,18 @@ func (s *Server) Close() {
 	}
 }
 
-// HTTP is the endpoint for clients of both eras. Requests of 2026-07-28 stand
-// alone; older clients have sessions.
-func (s *Server) HTTP() http.Handler {
-	get := func(*http.Request) *mcp.Server { return s.server }
-	modern := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
-		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody,
-	})
-	legacy := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
-		SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxBody,
-		// What a client missed while its connection was gone, it gets when it
-		// comes back; the store drops the oldest when it is full.
-		EventStore: mcp.NewMemoryEventStore(nil),
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		isModern, err := speaksModern(w, r)
-		if err == nil && isModern && r.Method == http.MethodPost {
-			err = s.checkHeaders(w, r)
-		}
-		refused := false
-		if err == nil {
-			refused, err = s.stepUp(w, r)
-		}
-		switch {
-		case refused:
-		case err != nil:
-			refuse(w, err)
-		case isModern:
-			keepAlive(modern, w, r, keepAlivePeriod)
-		default:
-			keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.inSession(legacy, w, r) }), w, r, keepAlivePeriod)
-		}
-	})
-}
-
-// refuse answers a request that never became a message.
-func refuse(w http.ResponseWriter, err error) {
-	if m := (*headerMismatch)(nil); errors.As(err, &m) {
-		m.write(w)
-		return
-	}
-	status := http.StatusBadRequest
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		status = http.StatusRequestEntityTooLarge
-	}
-	http.Error(w, "the request body cannot be read: "+err.Error(), status)
-}
-
-// Stdio serves one client on a pair of streams until it leaves or ctx ends.
-func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
-	return s.server.Run(ctx, &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxBody})
-}
-
 // lead is the middleware that answers from the catalog and the library. The SDK
 // keeps what is of the protocol alone: versions, sessions, subscriptions.
 func (s *Server) lead(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if session, ok := req.GetSession().(*mcp.ServerSession); ok && method == "notifications/initialized" {
+			s.sessions.begin(session)
+		}
 		switch req := req.(type) {
 		case *mcp.ListToolsRequest:
 			return s.list(ctx, next, method, req)
 		case *mcp.CallToolRequest:
-			return s.call(ctx, req)
+			return s.callOf(ctx, req)
 		case *mcp.ListResourcesRequest:
 			return s.listResources(ctx, next, method, req)
 		case *mcp.ListResourceTemplatesRequest:
@@ -306,58 +261,14 @@ func (s *Server) shownName(e *catalog.Entry) string {
 	return name
 }
 
-// call runs a tool, or one of the search tools.
-func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
-	name := req.Params.Name
-	if tool, ok := s.meta[name]; ok && slices.Contains(s.metaToolsShown(), name) {
-		return tool.handle(ctx, req)
-	}
-	if namespace, ok := s.sourceSearched(s.o.Identity(ctx), name); ok {
-		return s.searchSource(ctx, req, namespace)
-	}
-	return s.run(ctx, req, name, req.Params.Arguments)
-}
-
-// run makes a request a call and the result an answer.
-func (s *Server) run(ctx context.Context, req *mcp.CallToolRequest, tool string, args json.RawMessage) (mcp.Result, error) {
-	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil && policy.AnyMatches(s.o.Expose.Hidden, &e.Tool) {
-		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", tool))
-	}
-	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
-	defer s.pollAfter(x, req.Extra)()
-	x.request = requestDigest("tools/call", req.Params.Name, req.Params.Arguments)
-	if err := x.repeats(req.Params.RequestState, req.Params.InputResponses); err != nil {
-		return nil, err
-	}
-	call := toolroom.Call{
-		Tool:           tool,
-		Arguments:      args,
-		Identity:       x.who,
-		Surface:        "mcp",
-		Session:        req.Session.ID(),
-		IdempotencyKey: idempotencyKey(req),
-		Meta:           said(req.Params.GetMeta()),
-	}
-	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil && e.Tool.Task != "" && x.modern() && s.o.Worker != nil {
-		switch knows := knowsTasks(req.ClientCapabilities()); {
-		case knows:
-			return s.submit(x, e, call)
-		case e.Tool.Task == toolroom.TaskRequired:
-			return nil, missingTasks()
-		}
-	}
-	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		return answer(s.perform(ctx, a, live, call), x.version)
-	})
-}
-
 // pollRetry is when a client should come back for the rest of a closed stream.
 const pollRetry = time.Second
 
 // pollAfter closes the stream of a request that takes long, where the client
 // knows to come back. stop is called when the request has ended.
-func (s *Server) pollAfter(x *exchange, extra *mcp.RequestExtra) (stop func() bool) {
-	if s.o.PollAfter <= 0 || extra == nil || extra.CloseSSEStream == nil || x.version != lastLegacy {
+func (s *Server) pollAfter(req *mcp.CallToolRequest) (stop func() bool) {
+	extra := req.Extra
+	if extra == nil || extra.CloseSSEStream == nil || !s.polls(speaksVersion(req.Session)) {
 		return func() bool { return false }
 	}
 	return time.AfterFunc(s.o.PollAfter, func() {
@@ -365,14 +276,9 @@ func (s *Server) pollAfter(x *exchange, extra *mcp.RequestExtra) (stop func() bo
 	}).Stop
 }
 
-// metaKey is where a client may put an idempotency key: the 2026-07-28 protocol
-// has no other safe way to repeat a call.
-const metaKey = "toolroom/idempotencyKey"
-
-func idempotencyKey(req *mcp.CallToolRequest) string {
-	key, _ := req.Params.GetMeta()[metaKey].(string)
-	return key
-}
+// polls reports whether the stream of a client's call may be closed before the
+// call ends. Each of its calls gets a stream then, from its start.
+func (s *Server) polls(version string) bool { return s.o.PollAfter > 0 && version == lastLegacy }
 
 // rpcError is an error as the protocol has it: the one of the server behind the
 // tool where there is one, else ours.

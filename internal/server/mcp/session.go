@@ -1,9 +1,15 @@
 package mcpserver
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 const (
@@ -11,37 +17,145 @@ const (
 	// maxSessions is how many sessions are remembered; the client of one that
 	// was forgotten begins another.
 	maxSessions = 100_000
+	// seenEvery is how often, at least, the SDK sees a request of a session that
+	// is in use: it ends those that it sees none of for sessionTimeout.
+	seenEvery = sessionTimeout / 10
 )
 
-// sessionOwners remembers who began each session of the older protocol. The SDK
-// runs every call of a session in the context of its first request; so nobody
-// else may call in it, whatever token they bring.
-type sessionOwners struct {
-	byID *lru.Cache[string, string]
+// sessions are those of the older protocol, by id. The SDK runs every call of a
+// session in the context of its first request; so nobody but who began it may
+// call in it, whatever token they bring.
+type sessions struct {
+	byID *lru.Cache[string, *session]
 }
 
-func newSessionOwners() sessionOwners {
-	byID, err := lru.New[string, string](maxSessions)
+// session is what is known of a session besides what the SDK knows.
+type session struct {
+	owner string
+	seen  atomic.Int64         // when the SDK last saw a request, in Unix nanoseconds
+	peer  atomic.Pointer[peer] // nil until the client is initialized
+
+	mu    sync.Mutex
+	calls map[string]context.CancelFunc // served without the SDK, by request id
+	ended bool
+}
+
+func newSessions() sessions {
+	byID, err := lru.New[string, *session](maxSessions)
 	if err != nil { // only a size below one is an error
 		panic(err)
 	}
-	return sessionOwners{byID}
+	return sessions{byID}
 }
 
-// inSession serves a request of the older protocol, in a session of the caller's
-// own or to begin one.
-func (s *Server) inSession(next http.Handler, w http.ResponseWriter, r *http.Request) {
+// begin notes that the client of a session has been initialized.
+func (ss *sessions) begin(of *mcp.ServerSession) {
+	if known, ok := ss.byID.Get(of.ID()); ok {
+		known.begin(of)
+	}
+}
+
+func (s *session) begin(of *mcp.ServerSession) {
+	about := of.InitializeParams()
+	if about == nil {
+		return
+	}
+	p := &peer{version: about.ProtocolVersion, session: of.ID(), logs: true}
+	p.take(about.Capabilities)
+	s.peer.Store(p)
+}
+
+// direct gives a session whose calls may be served without the SDK now, and its
+// client.
+func (ss *sessions) direct(id, owner, version string) (*session, peer, bool) {
+	known, ok := ss.byID.Get(id)
+	if !ok || known.owner != owner || time.Since(time.Unix(0, known.seen.Load())) > seenEvery {
+		return nil, peer{}, false
+	}
+	p := known.peer.Load()
+	if p == nil || version != "" && version != p.version {
+		return nil, peer{}, false
+	}
+	return known, *p, true
+}
+
+// enter notes a call, so that its client can cancel it. It is false where the id
+// is in use, or the session has ended.
+func (s *session) enter(id json.RawMessage, cancel context.CancelFunc) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.calls[string(id)]; taken || s.ended {
+		return false
+	}
+	if s.calls == nil {
+		s.calls = map[string]context.CancelFunc{}
+	}
+	s.calls[string(id)] = cancel
+	return true
+}
+
+func (s *session) leave(id json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.calls, string(id))
+	if len(s.calls) == 0 {
+		s.calls = nil
+	}
+}
+
+// cancel ends a call.
+func (s *session) cancel(id json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cancel := s.calls[string(id)]; cancel != nil {
+		cancel()
+	}
+}
+
+// end ends all calls.
+func (s *session) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	for _, cancel := range s.calls {
+		cancel()
+	}
+}
+
+// hear takes note of what a client says of its calls.
+func (s *session) hear(m *incoming) {
+	if m != nil && m.method == "notifications/cancelled" {
+		s.cancel(m.cancels)
+	}
+}
+
+// inSession has the SDK serve a request of the older protocol, in a session of
+// the caller's own or to begin one.
+func (s *Server) inSession(next http.Handler, m *incoming, w http.ResponseWriter, r *http.Request) {
 	who := s.o.Identity(r.Context()).Key()
-	if id := r.Header.Get(sessionHeader); id != "" {
-		if owner, known := s.owners.byID.Get(id); !known || owner != who {
+	id := r.Header.Get(sessionHeader)
+	known, ok := s.sessions.byID.Get(id)
+	if id != "" {
+		if !ok || known.owner != who {
 			// As for a session that has ended: the client begins a new one.
 			http.Error(w, "there is no such session; initialize again", http.StatusNotFound)
 			return
 		}
+		known.hear(m)
+		if r.Method == http.MethodPost {
+			known.seen.Store(time.Now().UnixNano())
+		}
 	}
-	next.ServeHTTP(&sessionWriter{ResponseWriter: w, begun: func(id string) { s.owners.byID.Add(id, who) }}, r)
-	if r.Method == http.MethodDelete {
-		s.owners.byID.Remove(r.Header.Get(sessionHeader))
+	next.ServeHTTP(&sessionWriter{ResponseWriter: w, begun: func(begun string) {
+		if begun != id {
+			fresh := &session{owner: who}
+			fresh.seen.Store(time.Now().UnixNano())
+			s.sessions.byID.Add(begun, fresh)
+		}
+	}}, r)
+	if r.Method == http.MethodDelete && known != nil {
+		s.sessions.byID.Remove(id)
+		known.end()
 	}
 }
 

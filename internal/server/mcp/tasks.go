@@ -87,7 +87,7 @@ func (s *Server) submit(x *exchange, e *catalog.Entry, call toolroom.Call) (mcp.
 	if e.Tool.AsksFirst {
 		return s.askFirst(x, job)
 	}
-	return s.created(job)
+	return created(job), nil
 }
 
 // submitted takes the answers to what a task asked before it was one.
@@ -110,7 +110,7 @@ func (s *Server) submitted(x *exchange) (mcp.Result, error) {
 	if len(open) > 0 {
 		return s.askAgain(x, job, open, state.Turn+1)
 	}
-	return s.created(job)
+	return created(job), nil
 }
 
 func (s *Server) askFirst(x *exchange, job *run.Job) (mcp.Result, error) {
@@ -125,7 +125,7 @@ func (s *Server) askFirst(x *exchange, job *run.Job) (mcp.Result, error) {
 		return nil, err
 	}
 	if len(open) == 0 {
-		return s.created(job)
+		return created(job), nil
 	}
 	return s.askAgain(x, job, open, 1)
 }
@@ -142,10 +142,11 @@ func (s *Server) askAgain(x *exchange, job *run.Job, open map[string]source.Ques
 	})}, nil
 }
 
-func (s *Server) created(job *run.Job) (mcp.Result, error) {
+// created is the answer to a call that is a task now.
+func created(job *run.Job) mcp.Result {
 	out := &wireResult{members: members(taskMembers(job, "working", job.Created))}
 	out.members.set("resultType", "task")
-	return out, nil
+	return out
 }
 
 func taskMembers(job *run.Job, status string, updated time.Time) map[string]any {

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -14,94 +13,151 @@ import (
 // wireResult is a result that goes out member by member, so that what a source
 // sent, and what the SDK has no type for, reaches the client as it is.
 type wireResult struct {
+	// ResultBase has the metadata that is ours, and the SDK's.
 	mcp.ResultBase
 	members object
-	// metaOrder is the order of the metadata that the source sent.
-	metaOrder []string
+	// sentMeta is the metadata that the source sent.
+	sentMeta object
+	// note is what became of the call, ready to be written; nil for none.
+	note []byte
 }
 
 // object is a JSON object: members that a source sent keep their order, the
 // others follow by name.
 type object struct {
-	order  []string
-	values map[string]any
+	sent []jsonx.Member // without value where own has one
+	own  map[string]any
 }
 
 // members makes an object of which a source sent nothing.
-func members(values map[string]any) object { return object{values: values} }
+func members(values map[string]any) object { return object{own: values} }
 
-// readObject reads an object as a source sent it.
+// readObject reads an object as a source sent it. Of members with the same name
+// the last one counts.
 func readObject(raw json.RawMessage) (object, error) {
 	sent, err := jsonx.Members(raw)
 	if err != nil {
 		return object{}, err
 	}
-	o := object{order: make([]string, 0, len(sent)), values: make(map[string]any, len(sent)+3)}
-	for _, m := range sent {
-		if _, again := o.values[m.Name]; !again {
-			o.order = append(o.order, m.Name)
-		}
-		o.values[m.Name] = m.Value
-	}
-	return o, nil
+	return object{sent: lastOfEach(sent)}, nil
 }
 
-func (o object) has(name string) bool { _, ok := o.values[name]; return ok }
+func lastOfEach(sent []jsonx.Member) []jsonx.Member {
+	kept := sent[:0]
+	for _, m := range sent {
+		if i := indexOf(kept, m.Name); i >= 0 {
+			kept[i] = m
+		} else {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
 
-func (o object) set(name string, value any) { o.values[name] = value }
+func indexOf(list []jsonx.Member, name string) int {
+	return slices.IndexFunc(list, func(m jsonx.Member) bool { return m.Name == name })
+}
 
-func (o object) drop(name string) { delete(o.values, name) }
+func (o *object) has(name string) bool {
+	_, own := o.own[name]
+	return own || indexOf(o.sent, name) >= 0
+}
+
+func (o *object) set(name string, value any) {
+	if i := indexOf(o.sent, name); i >= 0 {
+		o.sent[i].Value = nil // it has its place
+	}
+	if o.own == nil {
+		o.own = map[string]any{}
+	}
+	o.own[name] = value
+}
+
+func (o *object) drop(name string) {
+	delete(o.own, name)
+	if i := indexOf(o.sent, name); i >= 0 {
+		o.sent = slices.Delete(o.sent, i, i+1)
+	}
+}
 
 // raw is a member as the source sent it, nil for any other.
-func (o object) raw(name string) json.RawMessage {
-	value, _ := o.values[name].(json.RawMessage)
-	return value
+func (o *object) raw(name string) json.RawMessage {
+	if i := indexOf(o.sent, name); i >= 0 {
+		return o.sent[i].Value
+	}
+	return nil
+}
+
+// append writes the members into the object that dst has begun, meta in the place
+// of the metadata, or last.
+func (o *object) append(dst, meta []byte) ([]byte, error) {
+	var err error
+	for _, m := range o.sent {
+		switch {
+		case m.Name == "_meta" && meta != nil:
+			dst = appendMember(dst, m.Name, meta)
+		case m.Value != nil:
+			dst = appendMember(dst, m.Name, m.Value)
+		default:
+			if dst, err = appendOwn(dst, m.Name, o.own[m.Name]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(o.own) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(o.own)) {
+			if indexOf(o.sent, name) >= 0 {
+				continue
+			}
+			if dst, err = appendOwn(dst, name, o.own[name]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if meta != nil && indexOf(o.sent, "_meta") < 0 {
+		dst = appendMember(dst, "_meta", meta)
+	}
+	return dst, nil
+}
+
+func appendOwn(dst []byte, name string, value any) ([]byte, error) {
+	text, ready := value.(json.RawMessage)
+	if !ready {
+		var err error
+		if text, err = jsonx.Marshal(value); err != nil {
+			return nil, err
+		}
+	}
+	return appendMember(dst, name, text), nil
+}
+
+// appendMember writes a member into the object that dst has begun.
+func appendMember(dst []byte, name string, value []byte) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = appendText(dst, name)
+	dst = append(dst, ':')
+	return append(dst, value...)
+}
+
+// appendText writes a string.
+func appendText(dst []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			quoted, _ := jsonx.Marshal(text) // a string always has JSON
+			return append(dst, quoted...)
+		}
+	}
+	dst = append(dst, '"')
+	dst = append(dst, text...)
+	return append(dst, '"')
 }
 
 // MarshalJSON writes the members.
 func (o object) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	write := func(name string, value any) error {
-		key, err := jsonx.Marshal(name)
-		if err != nil {
-			return err
-		}
-		text, sent := value.(json.RawMessage)
-		if !sent {
-			if text, err = jsonx.Marshal(value); err != nil {
-				return err
-			}
-		}
-		if b.Len() > 1 {
-			b.WriteByte(',')
-		}
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(text)
-		return nil
-	}
-	written := make(map[string]bool, len(o.order))
-	for _, name := range o.order {
-		if value, there := o.values[name]; there {
-			written[name] = true
-			if err := write(name, value); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if len(written) < len(o.values) {
-		for _, name := range slices.Sorted(maps.Keys(o.values)) {
-			if written[name] {
-				continue
-			}
-			if err := write(name, o.values[name]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	text, err := o.append([]byte{'{'}, nil)
+	return append(text, '}'), err
 }
 
 // relayed makes a result of a JSON object as a source sent it.
@@ -111,14 +167,15 @@ func relayed(raw json.RawMessage) (*wireResult, error) {
 		return nil, err
 	}
 	r := &wireResult{members: sent}
-	if raw := sent.raw("_meta"); raw != nil && string(raw) != "null" {
+	if raw = r.members.raw("_meta"); raw != nil && string(raw) != "null" {
 		meta, err := readObject(raw)
 		if err != nil {
 			return nil, err
 		}
 		// Whose answer it is, the SDK says of us.
 		meta.drop(mcp.MetaKeyServerInfo)
-		r.Meta, r.metaOrder = meta.values, meta.order
+		meta.drop(metaResult)
+		r.sentMeta = meta
 	}
 	return r, nil
 }
@@ -130,17 +187,33 @@ func (r *wireResult) of(version string) *wireResult {
 	case version < firstModern:
 		r.members.drop("resultType")
 	case !r.members.has("resultType"):
-		r.members.set("resultType", "complete")
+		r.members.set("resultType", complete)
 	}
 	return r
 }
 
+var complete = json.RawMessage(`"complete"`)
+
 // MarshalJSON writes the members and the metadata.
-func (r *wireResult) MarshalJSON() ([]byte, error) {
-	all := object{order: r.members.order, values: maps.Clone(r.members.values)}
-	all.drop("_meta")
-	if len(r.Meta) > 0 {
-		all.set("_meta", object{order: r.metaOrder, values: r.Meta})
+func (r *wireResult) MarshalJSON() ([]byte, error) { return r.append(nil) }
+
+func (r *wireResult) append(dst []byte) ([]byte, error) {
+	var meta []byte
+	if len(r.Meta) > 0 || len(r.sentMeta.sent) > 0 || r.note != nil {
+		meta = make([]byte, 0, len(r.note)+256)
+		own := r.sentMeta
+		own.own = r.Meta
+		var err error
+		if meta, err = own.append(append(meta, '{'), nil); err != nil {
+			return nil, err
+		}
+		if r.note != nil {
+			meta = appendMember(meta, metaResult, r.note)
+		}
+		meta = append(meta, '}')
+	} else {
+		r.members.drop("_meta")
 	}
-	return all.MarshalJSON()
+	dst, err := r.members.append(append(dst, '{'), meta)
+	return append(dst, '}'), err
 }

@@ -3,9 +3,9 @@ package mcpsource
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -19,8 +19,8 @@ import (
 // maxRounds is how often a server may come back with questions in one call.
 const maxRounds = 16
 
-// What a server is told of its client. An older one hears it once for all
-// callers: that there are folders is not said, for it would take the folders of
+// What a server is told of its client. An older one hears it once for a whole
+// connection: that there are folders is not said, for it would take the folders of
 // one caller for everybody's.
 const (
 	tasks    = `"extensions":{"` + taskExtension + `":{}}`
@@ -32,17 +32,24 @@ const (
 
 // abilities are what the caller of one call can be asked.
 func abilities(a source.Asker) json.RawMessage {
+	if a.Can(source.MethodRoots) {
+		return json.RawMessage("{" + hasRoots + lasting(a)[1:])
+	}
+	return json.RawMessage(lasting(a))
+}
+
+// lasting are those of them that an older server is told of.
+func lasting(a source.Asker) string {
 	text := "{"
 	for _, can := range []struct{ method, capability string }{
 		{source.MethodElicit, elicits},
 		{source.MethodSample, samples},
-		{source.MethodRoots, hasRoots},
 	} {
-		if a.Can(can.method) {
+		if a != nil && a.Can(can.method) {
 			text += can.capability
 		}
 	}
-	return json.RawMessage(text + tasks + "}")
+	return text + tasks + "}"
 }
 
 // errand is what a caller sends a server on: a request that may take several
@@ -52,11 +59,16 @@ type errand struct {
 	name   string // the tool, the prompt or the URI
 	about  []wire.Field
 	header map[string]string
+	// task is one that the server has begun for the errand, nil where it has not.
+	task json.RawMessage
 }
 
 // converse runs an errand, answering what the server asks in between, and gives
 // the raw result.
 func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand) (json.RawMessage, error) {
+	if e.task != nil {
+		return s.await(ctx, up, c, e.task)
+	}
 	var replies []wire.Field
 	for range maxRounds {
 		raw, err := up.call(ctx, &wire.Request{
@@ -78,6 +90,10 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 		}
 		switch r.ResultType {
 		case "task":
+			e.task = raw // should the connection be lost, it is this one that is followed
+			if err := c.becomesTask(ctx, up, raw); err != nil {
+				return nil, err
+			}
 			return s.await(ctx, up, c, raw)
 		case "input_required":
 			answers, err := s.answer(ctx, c, r.Questions)
@@ -111,25 +127,45 @@ func said(meta json.RawMessage) []wire.Field {
 	}
 	var fields []wire.Field
 	for _, m := range members {
-		if metaName.MatchString(m.Name) && m.Name != "progressToken" && !strings.HasPrefix(m.Name, "io.modelcontextprotocol/") && !strings.HasPrefix(m.Name, "toolroom/") {
+		if isMetaName(m.Name) && m.Name != "progressToken" && !strings.HasPrefix(m.Name, "io.modelcontextprotocol/") && !strings.HasPrefix(m.Name, "toolroom/") {
 			fields = append(fields, wire.Field{Name: m.Name, Value: m.Value})
 		}
 	}
 	return fields
 }
 
-var metaName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
+// isMetaName reports whether the protocol allows a name in _meta.
+func isMetaName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '/' || c == '-') {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // round is what tells a result from one that asks for more.
 type round struct {
-	ResultType string                     `json:"resultType"`
-	Questions  map[string]json.RawMessage `json:"inputRequests"`
-	State      json.RawMessage            `json:"requestState"`
+	ResultType string
+	Questions  map[string]json.RawMessage
+	State      json.RawMessage
 }
 
 func readRound(raw json.RawMessage) (round, error) {
 	var r round
-	if err := json.Unmarshal(raw, &r); err != nil {
+	members, err := jsonx.Members(raw)
+	for _, m := range members {
+		switch m.Name {
+		case "resultType":
+			err = errors.Join(err, json.Unmarshal(m.Value, &r.ResultType))
+		case "inputRequests":
+			err = errors.Join(err, json.Unmarshal(m.Value, &r.Questions))
+		case "requestState":
+			r.State = m.Value
+		}
+	}
+	if err != nil {
 		return r, fmt.Errorf("its result cannot be read: %w", err)
 	}
 	return r, nil

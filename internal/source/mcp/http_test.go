@@ -33,6 +33,13 @@ type remote struct {
 	headers   http.Header  // of the last call
 	body      string       // of the last call
 	looks     atomic.Int64 // tasks/get
+	able      []string     // what the client of each session can do
+}
+
+func (r *remote) told() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.able
 }
 
 func newRemote(t *testing.T, modern bool) *remote {
@@ -60,7 +67,8 @@ func (r *remote) serve(w http.ResponseWriter, req *http.Request) {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 		Params struct {
-			Name string `json:"name"`
+			Name string          `json:"name"`
+			Able json.RawMessage `json:"capabilities"`
 		} `json:"params"`
 	}
 	json.Unmarshal(body, &m)
@@ -98,6 +106,7 @@ func (r *remote) serve(w http.ResponseWriter, req *http.Request) {
 		id := fmt.Sprint(r.starts.Add(1))
 		r.mu.Lock()
 		r.sessions[id] = true
+		r.able = append(r.able, string(m.Params.Able))
 		r.mu.Unlock()
 		w.Header().Set("Mcp-Session-Id", id)
 		answer(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"odd","version":"1"}}`)

@@ -50,8 +50,8 @@ const checkTime = 5 * time.Second
 //
 // Nothing is tried without a use: a server that nobody calls is left alone.
 type link struct {
-	s    *Source
-	who  string
+	s *Source
+	party
 	auth *oauth.Client // nil where no tokens are sent
 	used time.Time     // guarded by the source's lock
 
@@ -70,11 +70,11 @@ type link struct {
 	end     context.CancelFunc // ends life
 }
 
-func newLink(s *Source, who string) *link {
-	l := &link{s: s, who: who, state: idle, about: source.Description{Kind: toolroom.SourceMCP, Title: s.o.Namespace}}
+func newLink(s *Source, p party) *link {
+	l := &link{s: s, party: p, state: idle, older: p.can != "", about: source.Description{Kind: toolroom.SourceMCP, Title: s.o.Namespace}}
 	l.life, l.end = context.WithCancel(context.Background())
 	if s.o.Auth != nil {
-		l.auth = s.o.Auth(who)
+		l.auth = s.o.Auth(p.who)
 	}
 	return l
 }
@@ -142,7 +142,7 @@ func (l *link) connect() {
 		ctx, cancel := context.WithTimeout(l.life, l.s.o.StartTimeout)
 		defer cancel()
 		up, err := l.dial(ctx, older)
-		if err == nil && l.who == l.s.ownerOf(toolroom.Identity{}) {
+		if err == nil && l.party == (party{who: l.s.ownerOf(toolroom.Identity{})}) {
 			l.s.rewatch(ctx, up)
 		}
 		if err != nil {

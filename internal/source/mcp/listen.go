@@ -22,17 +22,44 @@ type call struct {
 	asked  atomic.Int64
 	missed atomic.Pointer[string] // the method of a question that nobody could be asked
 	mu     sync.Mutex
-	events chan toolroom.Event // nil when the call is over
-	open   *questions          // that wait for others to come with them
+	events chan toolroom.Event // nil until there is one
+	told   chan struct{}       // closed when all events have been passed on
+	over   bool
+	open   *questions // that wait for others to come with them
 }
 
 // tell passes an event on, unless too many wait.
 func (c *call) tell(e toolroom.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
+	if c.events == nil { // most calls have none
+		events, told := make(chan toolroom.Event, listenQueue), make(chan struct{})
+		c.events, c.told = events, told
+		go func() {
+			defer close(told)
+			for e := range events {
+				c.req.Emit(e)
+			}
+		}()
+	}
 	select {
-	case c.events <- e: // never ready on nil
+	case c.events <- e:
 	default:
+	}
+}
+
+// leave ends the call, when all that came before has been passed on.
+func (c *call) leave() {
+	c.mu.Lock()
+	c.over = true
+	events, told := c.events, c.told
+	c.mu.Unlock()
+	if events != nil {
+		close(events)
+		<-told
 	}
 }
 
@@ -45,8 +72,7 @@ type calls struct {
 // enter makes a call hear its events; leave returns when all that came before
 // have been passed on.
 func (cs *calls) enter(ctx context.Context, req *source.Request) (c *call, leave func()) {
-	events := make(chan toolroom.Event, listenQueue)
-	c = &call{ctx: ctx, req: req, ask: req.Ask, events: events}
+	c = &call{ctx: ctx, req: req, ask: req.Ask}
 	if c.ask == nil {
 		c.ask = source.Nobody{}
 	}
@@ -56,22 +82,11 @@ func (cs *calls) enter(ctx context.Context, req *source.Request) (c *call, leave
 	}
 	cs.all[c] = struct{}{}
 	cs.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for e := range events {
-			req.Emit(e)
-		}
-	}()
 	return c, func() {
 		cs.mu.Lock()
 		delete(cs.all, c)
 		cs.mu.Unlock()
-		c.mu.Lock()
-		c.events = nil
-		c.mu.Unlock()
-		close(events)
-		<-done
+		c.leave()
 	}
 }
 

@@ -70,7 +70,7 @@ type Source struct {
 	watches watches
 
 	mu     sync.Mutex
-	links  map[string]*link // by identity; "" is everybody's
+	links  map[party]*link
 	closed bool
 	work   sync.WaitGroup // links that are being closed
 }
@@ -92,7 +92,7 @@ func New(o Config) *Source {
 		o:       o,
 		client:  &http.Client{Transport: o.Egress.WithOwn(endpoint).Transport()},
 		changed: func() {},
-		links:   map[string]*link{},
+		links:   map[party]*link{},
 	}
 }
 
@@ -121,6 +121,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	raw, err := s.carry(ctx, req, &errand{
 		method: callMethod, name: req.Tool.Name,
 		about: []wire.Field{wire.String("name", req.Tool.Name), {Name: "arguments", Value: arguments}},
+		task:  req.Resume,
 	})
 	if err != nil {
 		return nil, err
@@ -138,6 +139,12 @@ func (s *Source) carry(ctx context.Context, req *source.Request, e *errand) (jso
 		up, err := l.use(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if own := s.linkFor(l, up, req.Ask); own != l {
+			l = own
+			if up, err = l.use(ctx); err != nil {
+				return nil, err
+			}
 		}
 		if e.method == callMethod {
 			if e.header, err = s.paramHeaders(ctx, up, req); err != nil {
@@ -181,18 +188,38 @@ func (s *Source) Close() error {
 // main is the connection of those who run Toolroom.
 func (s *Source) main() *link { return s.link(s.ownerOf(toolroom.Identity{})) }
 
+// party is who uses a connection: an identity, "" for everybody, and what its
+// client can do where that is told once for the whole connection, "" for all.
+type party struct{ who, can string }
+
 // link is the connection that an identity uses.
-func (s *Source) link(who string) *link {
+func (s *Source) link(who string) *link { return s.linkOf(party{who: who}) }
+
+// linkFor is the connection for a call of a client that can be asked as a says,
+// where l is its owner's. An older server hears once what its client can do, and
+// so each set of that has a session beside l. On stdio it would be a process, and
+// there is one for all.
+func (s *Source) linkFor(l *link, up *upstream, a source.Asker) *link {
+	if s.o.Command != "" || l.can != "" || up.session.Server().Modern() {
+		return l
+	}
+	if can := lasting(a); can != forAll {
+		return s.linkOf(party{l.who, can})
+	}
+	return l
+}
+
+func (s *Source) linkOf(p party) *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.links[who]
+	l := s.links[p]
 	if l == nil {
 		s.trim()
-		l = newLink(s, who)
+		l = newLink(s, p)
 		if s.closed {
 			l.state = closed
 		}
-		s.links[who] = l
+		s.links[p] = l
 	}
 	l.used = time.Now()
 	return l
@@ -210,9 +237,9 @@ func (s *Source) trim() {
 	if len(s.links) < maxLinks {
 		return
 	}
-	for who, l := range s.links {
-		if who != "" && time.Since(l.used) >= leftAfter && l.unused() {
-			delete(s.links, who)
+	for p, l := range s.links {
+		if p != (party{}) && time.Since(l.used) >= leftAfter && l.unused() {
+			delete(s.links, p)
 			s.work.Go(l.close)
 		}
 	}

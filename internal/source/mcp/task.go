@@ -3,12 +3,14 @@ package mcpsource
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
+	"github.com/toolroom/toolroom/source"
 )
 
 // taskExtension lets a server answer a call with a task (SEP-2663), which is
@@ -51,7 +53,7 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 	}
 	id, message := t.ID, ""
 	defer func() {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && !errors.Is(context.Cause(ctx), source.ErrLeft) {
 			up.cancelTask(id)
 		}
 	}()
@@ -93,6 +95,23 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 			return nil, fmt.Errorf("its task cannot be read: %w", err)
 		}
 	}
+}
+
+// becomesTask tells the client of a call that its answer is a task, where the
+// client knows such.
+func (c *call) becomesTask(ctx context.Context, up *upstream, raw json.RawMessage) error {
+	if c.req.Task == nil {
+		return nil
+	}
+	ask, err := c.req.Task(ctx, raw)
+	if err != nil {
+		if t := (&task{}); json.Unmarshal(raw, t) == nil {
+			up.cancelTask(t.ID)
+		}
+		return err
+	}
+	c.ask = ask
+	return nil
 }
 
 // update answers what a task asks and was not asked before: it shows its

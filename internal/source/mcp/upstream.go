@@ -61,7 +61,7 @@ func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 		Handler:      wire.Handler{Notified: s.heard, Asked: s.asked},
 		Name:         "toolroom",
 		Version:      s.o.Version,
-		Capabilities: json.RawMessage(forAll),
+		Capabilities: json.RawMessage(cmp.Or(l.can, forAll)),
 		Legacy:       older,
 	})
 	return up, err

@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/run"
 )
 
-const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease, answers, cancelled, approvals"
+const jobColumns = "id, identity, call, state, created, finished, started, result, fence, lease, answers, cancelled, approvals, resume, raw"
 
 // CreateJob implements [run.JobStore].
 func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
@@ -36,8 +36,8 @@ func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
 	if j.State == run.JobRunning {
 		state = run.JobRunning
 	}
-	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '')",
-		j.ID, string(identity), string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), answers)
+	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '')",
+		j.ID, string(identity), string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), answers, string(j.Resume))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "there is a job %s already", j.ID)
 	}
@@ -122,8 +122,8 @@ func (s *Store) FinishJob(ctx context.Context, id string, fence int64, result *t
 	}
 	const doing = "store the result of a job"
 	return s.write(ctx, doing, func(tx *sql.Tx) error {
-		const update = "UPDATE jobs SET state = 'done', result = ?, finished = ?, lease = 0, approvals = ''"
-		if err := changeJob(ctx, tx, id, fence, update, string(text), instant(now)); err != nil {
+		const update = "UPDATE jobs SET state = 'done', result = ?, raw = ?, finished = ?, lease = 0, approvals = ''"
+		if err := changeJob(ctx, tx, id, fence, update, string(text), string(result.Raw), instant(now)); err != nil {
 			return err
 		}
 		return dropJournal(ctx, tx, id)
@@ -195,10 +195,18 @@ func findJob(ctx context.Context, db rowQuerier, id string) (*run.Job, error) {
 
 func scanJob(row scanner) (*run.Job, error) {
 	j := &run.Job{}
+	var resume, raw string
 	err := row.Scan(&j.ID, jsonColumn{&j.Identity}, jsonColumn{&j.Call}, &j.State, timeColumn{&j.Created}, timeColumn{&j.Finished},
-		&j.Started, jsonColumn{&j.Result}, &j.Fence, timeColumn{&j.Lease}, jsonColumn{&j.Answers}, &j.Cancelled, jsonColumn{&j.Approvals})
+		&j.Started, jsonColumn{&j.Result}, &j.Fence, timeColumn{&j.Lease}, jsonColumn{&j.Answers}, &j.Cancelled, jsonColumn{&j.Approvals},
+		&resume, &raw)
 	if err != nil {
 		return nil, err
+	}
+	if resume != "" {
+		j.Resume = json.RawMessage(resume)
+	}
+	if raw != "" && j.Result != nil {
+		j.Result.Raw = json.RawMessage(raw)
 	}
 	return j, nil
 }

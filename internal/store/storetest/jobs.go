@@ -61,6 +61,26 @@ var jobTests = []test{
 			}
 		}
 	}},
+	{"a job that runs already is its maker's, with what resumes it and what its source sent", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		want := newJob("job_1", start)
+		want.State, want.Started, want.Fence, want.Lease, want.Resume = run.JobRunning, true, 1, start.Add(lease), json.RawMessage(`{"at": 1.50}`)
+		must(t, s.CreateJob(t.Context(), want))
+		if diff := cmp.Diff(want, getJob(t, b.Open(t), "job_1")); diff != "" {
+			t.Errorf("it came back changed (-want +got):\n%s", diff)
+		}
+		if j := claimJob(t, s, start); j != nil {
+			t.Errorf("%s was claimed under its lease", j.ID)
+		}
+		late := claimJob(t, s, start.Add(2*lease))
+		if late == nil || string(late.Resume) != `{"at": 1.50}` {
+			t.Fatalf("after its lease %+v was claimed", late)
+		}
+		must(t, s.FinishJob(t.Context(), "job_1", late.Fence, &toolroom.Result{Raw: json.RawMessage(`{"n": 1.50}`)}, start))
+		if got := getJob(t, b.Open(t), "job_1").Result; string(got.Raw) != `{"n": 1.50}` {
+			t.Errorf("its result was sent as %s", got.Raw)
+		}
+	}},
 	{"an unknown job is not found", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		_, err := s.Job(t.Context(), "none")

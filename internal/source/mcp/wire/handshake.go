@@ -110,8 +110,10 @@ func open(ctx context.Context, t Transport, o Options) (*Session, error) {
 }
 
 func (s *Session) agree(ctx context.Context, o Options) error {
+	silent := false
 	if !o.Legacy {
 		err := s.discover(ctx, o)
+		silent = errors.Is(err, context.DeadlineExceeded)
 		if refused := (*Error)(nil); errors.As(err, &refused) && refused.offers(modernVersion) {
 			err = s.discover(ctx, o)
 		}
@@ -119,7 +121,13 @@ func (s *Session) agree(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	return s.initialize(ctx, o)
+	err := s.initialize(ctx, o)
+	// One that was only slow to start has read the first question by now, and is
+	// held to the era of it.
+	if refused := (*Error)(nil); silent && errors.As(err, &refused) && s.discover(ctx, o) == nil {
+		return nil
+	}
+	return err
 }
 
 // errOlder says that the server answered server/discover as only one that is

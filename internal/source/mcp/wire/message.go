@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
 // Codes of JSON-RPC and MCP errors that this client tells apart or sends.
@@ -143,11 +145,34 @@ func decode(raw []byte) ([]message, error) {
 		err := json.Unmarshal(raw, &batch)
 		return batch, err
 	}
-	var m message
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return nil, err
+	m, err := decodeOne(raw)
+	return []message{m}, err
+}
+
+// decodeOne reads a message, whose parts stay where they are in raw.
+func decodeOne(raw []byte) (m message, err error) {
+	members, err := jsonx.Members(raw)
+	if err != nil {
+		return m, err
 	}
-	return []message{m}, nil
+	for _, member := range members {
+		switch member.Name {
+		case "id":
+			m.ID = member.Value
+		case "method":
+			err = json.Unmarshal(member.Value, &m.Method)
+		case "params":
+			m.Params = member.Value
+		case "result":
+			m.Result = member.Value
+		case "error":
+			err = json.Unmarshal(member.Value, &m.Error)
+		}
+		if err != nil {
+			return m, err
+		}
+	}
+	return m, nil
 }
 
 // answers gives the number of the request that a message answers.

@@ -1,0 +1,37 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/source"
+)
+
+// performTask is perform for a client that may know tasks: where the server
+// behind the tool answers with one, so does this one, and the call goes on as a
+// job of the room.
+func (s *Server) performTask(ctx context.Context, a asker, live func() *exchange, call toolroom.Call) *toolroom.Result {
+	d, ok := a.(*dialogue)
+	if !ok || !d.tasks {
+		return s.perform(ctx, a, live, call)
+	}
+	var adopted *run.Adopted
+	ctx = run.WithTasks(ctx, func(ctx context.Context, call toolroom.Call, state json.RawMessage) (source.Asker, error) {
+		job, err := s.o.Worker.Adopt(ctx, call, slices.Sorted(maps.Keys(d.can)), state, d.end)
+		if err != nil {
+			return nil, err
+		}
+		adopted = job
+		d.task <- created(job.Job)
+		return job.Ask, nil
+	})
+	result := s.perform(ctx, a, live, call)
+	if adopted != nil {
+		adopted.Finish(result)
+	}
+	return result
+}

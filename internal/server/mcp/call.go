@@ -1,0 +1,96 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+)
+
+// toolRequest is a request of tools/call, read by us or by the SDK.
+type toolRequest struct {
+	peer
+	name      string
+	arguments json.RawMessage
+	meta      json.RawMessage
+	key       string // of idempotency
+	state     string
+	answers   map[string]json.RawMessage
+}
+
+// toolRequestOf is a request that the SDK has read: of a batch, for example.
+func toolRequestOf(ctx context.Context, req *mcp.CallToolRequest) (*toolRequest, error) {
+	answers, err := rawAnswers(req.Params.InputResponses)
+	key, _ := req.Params.GetMeta()[metaKey].(string)
+	return &toolRequest{
+		peer: peerOf(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken()),
+		name: req.Params.Name, arguments: req.Params.Arguments, meta: said(req.Params.Meta), key: key,
+		state: req.Params.RequestState, answers: answers,
+	}, err
+}
+
+// metaKey is where a client may put an idempotency key: the 2026-07-28 protocol
+// has no other safe way to repeat a call.
+const metaKey = "toolroom/idempotencyKey"
+
+// callOf serves a request that came through the SDK: one that waits for this, or
+// one that we have not read.
+func (s *Server) callOf(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+	defer s.pollAfter(req)()
+	if p, ok := s.parked.take(req.Params.GetMeta()); ok && p.join != nil {
+		return p.join(ctx, req)
+	}
+	call, err := toolRequestOf(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return s.call(ctx, call)
+}
+
+// call runs a tool, or one of the search tools.
+func (s *Server) call(ctx context.Context, req *toolRequest) (mcp.Result, error) {
+	if tool, ok := s.meta[req.name]; ok && slices.Contains(s.metaToolsShown(), req.name) {
+		return tool.handle(ctx, req)
+	}
+	if namespace, ok := s.sourceSearched(s.o.Identity(ctx), req.name); ok {
+		return s.searchSource(ctx, req, namespace)
+	}
+	return s.run(ctx, req, req.name, req.arguments)
+}
+
+// run makes a request a call and the result an answer.
+func (s *Server) run(ctx context.Context, req *toolRequest, tool string, args json.RawMessage) (mcp.Result, error) {
+	e, err := s.o.Runner.Catalog.Resolve(tool, nil)
+	if err == nil && policy.AnyMatches(s.o.Expose.Hidden, &e.Tool) {
+		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", tool))
+	}
+	x := &exchange{peer: req.peer, ctx: ctx, who: s.o.Identity(ctx), state: req.state, answers: req.answers}
+	x.tasks = x.tasks && s.o.Worker != nil
+	if x.takesRounds() {
+		x.request = requestDigest("tools/call", req.name, req.arguments)
+	}
+	call := toolroom.Call{
+		Tool:           tool,
+		Arguments:      args,
+		Identity:       x.who,
+		Surface:        "mcp",
+		Session:        req.session,
+		IdempotencyKey: req.key,
+		Meta:           req.meta,
+	}
+	if err == nil && e.Tool.Task != "" && x.modern() && s.o.Worker != nil {
+		switch {
+		case x.tasks:
+			return s.submit(x, e, call)
+		case e.Tool.Task == toolroom.TaskRequired:
+			return nil, missingTasks()
+		}
+	}
+	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
+		return answer(s.performTask(ctx, a, live, call), x.version)
+	})
+}

@@ -1,0 +1,193 @@
+//lint:file-ignore SA1019 sampling, roots and logging are deprecated and still served
+
+package mcpserver
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// incoming is a message of a client as it stands in its text, read in one pass
+// and no further than this package needs. The parts share the text's memory.
+type incoming struct {
+	text   []byte
+	id     json.RawMessage // nil for a notification
+	method string
+
+	// Of params:
+	name      string
+	arguments json.RawMessage
+	meta      json.RawMessage
+	state     string
+	answers   map[string]json.RawMessage
+	cancels   json.RawMessage // the requestId of notifications/cancelled
+	// odd says that a part is not of its type: the SDK tells the client.
+	odd bool
+
+	// Of params._meta:
+	version      string
+	info         json.RawMessage
+	capabilities json.RawMessage
+	logLevel     string
+	progress     json.RawMessage
+	key          string
+
+	// params and metaStart are where, in the text, these objects begin; zero
+	// where there is none.
+	paramsStart, metaStart int
+}
+
+// readIncoming reads a message. It reports false for what is not one message of
+// strict JSON: batches, and what the SDK refuses or understands in another way.
+func readIncoming(text []byte) (*incoming, bool) {
+	m := &incoming{text: text}
+	r := jsonx.NewReader(text, jsonx.Limits{Bytes: maxBody})
+	if r.Peek() != jsonx.Object {
+		r.Abandon()
+		return nil, false
+	}
+	version := ""
+	r.Enter()
+	for r.More() {
+		switch string(r.Text()) {
+		case "jsonrpc":
+			version = m.string(r)
+		case "id":
+			m.id = r.Value()
+		case "method":
+			m.method = m.string(r)
+		case "params":
+			m.readParams(r)
+		default:
+			r.Skip()
+		}
+	}
+	r.Leave()
+	if r.Finish() != nil || version != "2.0" || m.method == "" {
+		return nil, false
+	}
+	return m, true
+}
+
+func (m *incoming) readParams(r *jsonx.Reader) {
+	if r.Peek() != jsonx.Object {
+		m.odd = true
+		r.Skip()
+		return
+	}
+	r.Enter()
+	m.paramsStart = r.Offset()
+	for r.More() {
+		switch string(r.Text()) {
+		case "name":
+			m.name = m.string(r)
+		case "arguments":
+			m.arguments = m.object(r)
+		case "_meta":
+			m.readMeta(r)
+		case "requestState":
+			m.state = m.string(r)
+		case "inputResponses":
+			m.readAnswers(r)
+		case "requestId":
+			m.cancels = r.Value()
+		default:
+			r.Skip()
+		}
+	}
+	r.Leave()
+}
+
+func (m *incoming) readMeta(r *jsonx.Reader) {
+	if r.Peek() != jsonx.Object {
+		m.odd = true
+		r.Skip()
+		return
+	}
+	r.Enter()
+	m.metaStart = r.Offset()
+	for r.More() {
+		switch string(r.Text()) {
+		case mcp.MetaKeyProtocolVersion:
+			m.version = m.string(r)
+		case mcp.MetaKeyClientInfo:
+			m.info = m.object(r)
+		case mcp.MetaKeyClientCapabilities:
+			m.capabilities = m.object(r)
+		case mcp.MetaKeyLogLevel:
+			m.logLevel = m.string(r)
+		case "progressToken":
+			m.progress = r.Value()
+		case metaKey:
+			m.key = m.string(r)
+		default:
+			r.Skip()
+		}
+	}
+	r.Leave()
+	m.meta = m.text[m.metaStart-1 : r.Offset()]
+}
+
+func (m *incoming) readAnswers(r *jsonx.Reader) {
+	if r.Peek() != jsonx.Object {
+		m.odd = true
+		r.Skip()
+		return
+	}
+	m.answers = map[string]json.RawMessage{}
+	r.Enter()
+	for r.More() {
+		key := string(r.Text())
+		m.answers[key] = r.Value()
+	}
+	r.Leave()
+}
+
+func (m *incoming) string(r *jsonx.Reader) string {
+	if r.Peek() != jsonx.String {
+		m.odd = true
+		r.Skip()
+		return ""
+	}
+	return string(r.Text())
+}
+
+func (m *incoming) object(r *jsonx.Reader) json.RawMessage {
+	if r.Peek() != jsonx.Object {
+		m.odd = true
+	}
+	return r.Value()
+}
+
+// answerable reports whether a client can be answered under the message's id.
+func (m *incoming) answerable() bool {
+	return len(m.id) > 0 && (m.id[0] == '"' || m.id[0] == '-' || '0' <= m.id[0] && m.id[0] <= '9')
+}
+
+// parkedKey is where a message that we give to the SDK bears the name of what we
+// have read of it ourselves.
+const parkedKey = "toolroom/parked"
+
+// named is the message's text with a name in its _meta.
+func (m *incoming) named(name string) []byte {
+	at, insert := m.metaStart, `"`+parkedKey+`":"`+name+`"`
+	if at == 0 {
+		at, insert = m.paramsStart, `"_meta":{`+insert+`}`
+	}
+	if rest := bytes.TrimLeft(m.text[at:], " \t\r\n"); len(rest) > 0 && rest[0] != '}' {
+		insert += ","
+	}
+	text := make([]byte, 0, len(m.text)+len(insert))
+	text = append(text, m.text[:at]...)
+	text = append(text, insert...)
+	return append(text, m.text[at:]...)
+}
+
+// parkedName is a name that no client can guess.
+func parkedName() string { return strings.ToLower(rand.Text()) }

@@ -1,0 +1,185 @@
+package mcpserver
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Stdio serves one client on a pair of streams until it leaves or ctx ends. Calls
+// are served as over HTTP, without the SDK as far as may be; it reads all else.
+func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	toSDK, lines := io.Pipe()
+	c := &stdioClient{s: s, lines: lines, out: &lineWriter{WriteCloser: out}, ended: ctx.Done()}
+	sdk, err := s.server.Connect(ctx, &mcp.IOTransport{Reader: toSDK, Writer: c.out, MaxLineLength: maxBody}, nil)
+	if err != nil {
+		return err
+	}
+	c.sdk = sdk
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		// The SDK hears of the end, and how it came about, as of a message.
+		lines.CloseWithError(c.read(ctx, in))
+	}()
+	closed := make(chan error, 1)
+	go func() { closed <- sdk.Wait() }()
+	select {
+	case err = <-closed:
+	case <-ctx.Done():
+		_ = sdk.Close()
+		<-closed
+		err = ctx.Err()
+	}
+	cancel()
+	c.known.end()
+	c.calls.Wait()
+	_ = in.Close()
+	return err
+}
+
+// stdioClient is the client of a pair of streams.
+type stdioClient struct {
+	s     *Server
+	sdk   *mcp.ServerSession
+	lines io.Writer // what the SDK reads
+	out   *lineWriter
+	ended <-chan struct{}
+	known session
+	calls sync.WaitGroup
+}
+
+// read takes the client's lines until there are no more.
+func (c *stdioClient) read(ctx context.Context, in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := readLine(lines)
+		if len(bytes.TrimSpace(line)) > 0 && !c.take(ctx, line) {
+			if _, err := c.lines.Write(append(line, '\n')); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readLine reads a line of its own memory, without its end.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := in.ReadSlice('\n')
+		line = append(line, piece...)
+		switch {
+		case len(line) > maxBody:
+			return nil, fmt.Errorf("a line of more than %d bytes", maxBody)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return bytes.TrimRight(line, "\r\n"), err
+		}
+	}
+}
+
+// take serves a line that is a call. It is false where the SDK must read it.
+func (c *stdioClient) take(ctx context.Context, line []byte) bool {
+	m, ok := readIncoming(line)
+	if !ok {
+		return false
+	}
+	c.known.hear(m)
+	if m.method != "tools/call" || m.odd || m.name == "" || !m.answerable() {
+		return false
+	}
+	p, ok := c.peer(m)
+	if !ok {
+		return false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	if !c.known.enter(m.id, cancel) {
+		cancel()
+		return false
+	}
+	c.calls.Go(func() {
+		defer cancel()
+		defer c.known.leave(m.id)
+		c.serve(ctx, m, p, cancel)
+	})
+	return true
+}
+
+// peer is the client as a message, or the beginning of its session, describes it.
+func (c *stdioClient) peer(m *incoming) (peer, bool) {
+	if m.version != "" {
+		return modernPeer(m)
+	}
+	known := c.known.peer.Load()
+	if known == nil {
+		c.known.begin(c.sdk)
+		if known = c.known.peer.Load(); known == nil || known.modern() {
+			c.known.peer.Store(nil) // not initialized, or it has no session at all
+			return peer{}, false
+		}
+	}
+	p := *known
+	p.progress = progressOf(m)
+	return p, true
+}
+
+func (c *stdioClient) serve(ctx context.Context, m *incoming, p peer, cancel context.CancelFunc) {
+	d := &direct{s: c.s, cancel: cancel, meta: m.meta}
+	d.give = func(name string) {
+		if _, err := c.lines.Write(append(m.named(name), '\n')); err != nil {
+			return
+		}
+		select {
+		case <-d.joined:
+		case <-c.ended:
+		}
+	}
+	result, ours := d.serve(ctx, m.toolRequest(p))
+	if !ours {
+		return
+	}
+	text, err := c.s.answerText(m, result)
+	if err == nil {
+		err = c.out.line(text)
+	}
+	if err != nil {
+		c.s.o.Log.Warn("a client was not answered", "error", err)
+	}
+}
+
+// lineWriter keeps the lines of two writers apart.
+type lineWriter struct {
+	mu sync.Mutex
+	io.WriteCloser
+}
+
+// Write writes a line, or several.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.WriteCloser.Write(p)
+}
+
+// line writes a message as one line.
+func (w *lineWriter) line(message []byte) error {
+	if bytes.ContainsAny(message, "\r\n") {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, message); err != nil {
+			return err
+		}
+		message = compact.Bytes()
+	}
+	_, err := w.Write(append(message, '\n'))
+	return err
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// idleSessions opens sessions of older clients and leaves them alone.
+func idleSessions(ctx context.Context, o options) error {
+	up, err := start(ctx, "upstream", "")
+	if err != nil {
+		return err
+	}
+	defer up.end()
+	p, err := start(ctx, "toolroom", up.url)
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	client := &http.Client{Transport: keepAlives()}
+	defer client.CloseIdleConnections()
+	if _, err := load(ctx, p, legacy, 8, 500); err != nil { // warms up
+		return err
+	}
+	before, err := p.resident()
+	if err != nil {
+		return err
+	}
+	for range o.idle {
+		if _, err := begin(ctx, client, p.url, legacy); err != nil {
+			return err
+		}
+	}
+	after, err := p.resident()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  %d sessions: %d MB resident, %d MB before them (goal: within 300 MB)\n", o.idle, after>>20, before>>20)
+	return nil
+}
+
+const (
+	servers        = 100
+	toolsPerServer = 50
+)
+
+// manyServers starts with many servers behind, and lists their tools.
+func manyServers(ctx context.Context, o options) error {
+	up, err := start(ctx, "upstream", "", fmt.Sprintf("-tools=%d", toolsPerServer))
+	if err != nil {
+		return err
+	}
+	defer up.end()
+	began := time.Now()
+	p, err := start(ctx, "toolroom", up.url, fmt.Sprintf("-sources=%d", servers))
+	if err != nil {
+		return err
+	}
+	defer p.end()
+	fmt.Printf("  %d servers with %d tools each: ready after %.2f s\n", servers, toolsPerServer, time.Since(began).Seconds())
+	client := &http.Client{Transport: keepAlives()}
+	defer client.CloseIdleConnections()
+	var all []time.Duration
+	for range 20 {
+		at := time.Now()
+		tools, err := listAll(ctx, client, p.url)
+		if err != nil {
+			return err
+		}
+		if tools < servers*toolsPerServer {
+			return fmt.Errorf("only %d tools are listed", tools)
+		}
+		all = append(all, time.Since(at))
+	}
+	best, worst := all[0], all[0]
+	for _, d := range all {
+		best, worst = min(best, d), max(worst, d)
+	}
+	fmt.Printf("  all pages of the list: %.1f ms at best, %.1f ms at worst of %d (goal: 50 ms)\n", ms(best), ms(worst), len(all))
+	return nil
+}
+
+// listAll reads all pages and counts the tools.
+func listAll(ctx context.Context, client *http.Client, to string) (tools int, err error) {
+	h := headers(modern, "")
+	h["Mcp-Method"] = "tools/list"
+	delete(h, "Mcp-Name")
+	cursor := ""
+	for {
+		params := strings.Replace(request(modern), `"name":"greet","arguments":{"name":"x"},`, cursor, 1)
+		params = strings.Replace(params, "tools/call", "tools/list", 1)
+		answer, _, err := post(ctx, client, to, `"tools":[`, params, h)
+		if err != nil {
+			return tools, err
+		}
+		tools += strings.Count(answer, `"inputSchema"`)
+		_, next, more := strings.Cut(answer, `"nextCursor":"`)
+		if !more {
+			return tools, nil
+		}
+		next, _, _ = strings.Cut(next, `"`)
+		cursor = `"cursor":"` + next + `",`
+	}
+}

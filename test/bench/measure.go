@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// options bound what is measured.
+type options struct {
+	calls, idle, rate int
+	wrk, vegeta       string
+}
+
+// way is one way to the server.
+type way struct {
+	name string
+	*process
+}
+
+// measure prints everything: the ways of calls, then what many sessions and many
+// servers cost.
+func measure(ctx context.Context, o options) error {
+	for _, part := range []struct {
+		title string
+		do    func(context.Context, options) error
+	}{
+		{"clients of 2026-07-28, server over HTTP", func(ctx context.Context, o options) error { return calls(ctx, o, modern, false) }},
+		{"clients with sessions (2025-11-25), server over HTTP", func(ctx context.Context, o options) error { return calls(ctx, o, legacy, false) }},
+		{"clients of 2026-07-28, server on stdio", func(ctx context.Context, o options) error { return calls(ctx, o, modern, true) }},
+		{"idle sessions", idleSessions},
+		{"many servers", manyServers},
+	} {
+		fmt.Println("==", part.title)
+		if err := part.do(ctx, o); err != nil {
+			return fmt.Errorf("%s: %w", part.title, err)
+		}
+	}
+	return nil
+}
+
+// calls measures calls by every way, the plain proxy before those that are
+// compared with it. A server on stdio has no plain proxy: the ratio is to that
+// over HTTP.
+func calls(ctx context.Context, o options, version string, stdio bool) error {
+	up, err := start(ctx, "upstream", "")
+	if err != nil {
+		return err
+	}
+	defer up.end()
+	plain, err := start(ctx, "proxy", up.url)
+	if err != nil {
+		return err
+	}
+	defer plain.end()
+	ways := []way{{"upstream alone", up}, {"plain proxy", plain}}
+	target := up.url
+	if stdio {
+		target = onStdio
+	}
+	for _, w := range []struct{ name, role string }{{"go-sdk proxy", "sdk"}, {"toolroom", "toolroom"}} {
+		p, err := start(ctx, w.role, target, fmt.Sprintf("-sessions=%t", version == legacy))
+		if err != nil {
+			return err
+		}
+		defer p.end()
+		ways = append(ways, way{w.name, p})
+	}
+	for _, connections := range []int{1, 64} {
+		fmt.Printf("%d connections, closed loop, %d calls each way\n", connections, o.calls)
+		var base figure
+		for _, w := range ways {
+			if _, err := load(ctx, w.process, version, connections, o.calls/5); err != nil { // warms up
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			f, err := load(ctx, w.process, version, connections, o.calls)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			if w.name == "plain proxy" {
+				base = f
+			}
+			f.print(w.name, base)
+		}
+		if err := others(ctx, o, ways, version, connections); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type figure struct {
+	cpu, p50, p99 time.Duration
+	rate          float64
+}
+
+func (f figure) print(name string, base figure) {
+	ratio := ""
+	if base.cpu > 0 && f != base {
+		ratio = fmt.Sprintf("  %.2f times the plain proxy's CPU, p50 %+.2f ms, p99 %+.2f ms", float64(f.cpu)/float64(base.cpu), ms(f.p50-base.p50), ms(f.p99-base.p99))
+	}
+	fmt.Printf("  %-15s CPU %4d µs/call  p50 %6.2f ms  p99 %6.2f ms  %6.0f calls/s%s\n", name, f.cpu.Microseconds(), ms(f.p50), ms(f.p99), f.rate, ratio)
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

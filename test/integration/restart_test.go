@@ -1,0 +1,158 @@
+//go:build integration
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// counting is a server of 2026-07-28 that counts how often it did what it was
+// asked to, by the argument n of its tools once and again.
+type counting struct {
+	*httptest.Server
+	mu   sync.Mutex
+	done map[string]int // "TOOL N"
+}
+
+func newCounting(t *testing.T) *counting {
+	c := &counting{done: map[string]int{}}
+	c.Server = httptest.NewServer(http.HandlerFunc(c.serve))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *counting) serve(w http.ResponseWriter, r *http.Request) {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params struct {
+			Name      string `json:"name"`
+			Arguments struct {
+				N string `json:"n"`
+			} `json:"arguments"`
+		} `json:"params"`
+	}
+	if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	result := `{}`
+	switch m.Method {
+	case "server/discover":
+		result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}`
+	case "tools/list":
+		result = `{"tools":[{"name":"once","inputSchema":{"type":"object"}},{"name":"again","inputSchema":{"type":"object"},"annotations":{"idempotentHint":true}}]}`
+	case "tools/call":
+		c.mu.Lock()
+		c.done[m.Params.Name+" "+m.Params.Arguments.N]++
+		c.mu.Unlock()
+		time.Sleep(20 * time.Millisecond) // so that kills meet calls under way
+		result = `{"content":[{"type":"text","text":"done"}]}`
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
+
+// TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall kills the server in the
+// middle of many calls. Each call is repeated with its key until it has an answer
+// that says what became of it.
+func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
+	r := newRoom(t, nil)
+	up := newCounting(t)
+	r.configure(object{"up": object{"mcp": object{"url": up.URL}}, "everything": r.marked()})
+	address := freeAddress(t)
+	s := r.serveAt(address)
+	url := "http://" + address + "/api/v1/call"
+
+	var ended atomic.Bool
+	var ok, unknown, repeats atomic.Int64
+	settle := func(tool, n string) {
+		body := encode(t, object{"tool": tool, "arguments": object{"n": n, "message": n}})
+		var last *toolroom.Error
+		for end := time.Now().Add(patience); time.Now().Before(end); repeats.Add(1) {
+			result, err := post(url, tool+n, body)
+			last = result.Error
+			switch {
+			case err != nil || result.Status == "":
+				time.Sleep(20 * time.Millisecond) // it is being started again
+			case result.Status == toolroom.StatusOK:
+				ok.Add(1)
+				return
+			case result.Error == nil:
+				t.Errorf("%s %s ended with %s and no error", tool, n, result.Status)
+				return
+			case tool == "up:once" && (result.Error.Code == toolroom.CodeConflict || result.Effects == toolroom.EffectsUnknown):
+				unknown.Add(1) // nobody can know whether it acted, and so it is not repeated
+				return
+			}
+		}
+		t.Errorf("%s %s was never settled: %+v", tool, n, last)
+	}
+	var work sync.WaitGroup
+	for worker := range 6 {
+		work.Go(func() {
+			for i := 0; !ended.Load(); i++ {
+				settle([]string{"up:once", "up:again", "everything:echo"}[worker%3], fmt.Sprint(worker, "-", i))
+			}
+		})
+	}
+	kills := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGKILL}
+	for _, kill := range kills {
+		before := ok.Load()
+		eventually(t, "calls are answered", func() bool { return ok.Load() > before+20 })
+		s.stop(t, kill)
+		s = r.serveAt(address)
+	}
+	before := ok.Load()
+	eventually(t, "calls are answered after the last start", func() bool { return ok.Load() > before+20 })
+	ended.Store(true)
+	work.Wait()
+
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	doubled := 0
+	for call, times := range up.done {
+		if times > 1 && call[:5] == "once " {
+			t.Errorf("%s was done %d times", call, times)
+		}
+		if times > 1 {
+			doubled++
+		}
+	}
+	r.upstream() // one process, and none of the servers that were killed
+	s.stop(t, syscall.SIGTERM)
+	r.wantNoUpstream()
+	t.Logf("%d kills, %d calls done, %d requests repeated, %d calls that nobody can know the end of, %d idempotent ones done again",
+		len(kills), ok.Load(), repeats.Load(), unknown.Load(), doubled)
+}
+
+// post makes a call; the result is empty where the answer is none.
+func post(url, key, body string) (result toolroom.Result, err error) {
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return result, err
+	}
+	req.Header.Set("Idempotency-Key", key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return result, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return result, err
+	}
+	return result, json.Unmarshal(data, &result)
+}

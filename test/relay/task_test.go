@@ -1,0 +1,191 @@
+package relay
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const knowsTasks = `"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}`
+
+// tasking is a server of 2026-07-28 that answers each call with a task, which
+// ends when the test says so.
+type tasking struct {
+	*httptest.Server
+	mu     sync.Mutex
+	heard  map[string]int    // how often each method came
+	status string            // of the task
+	sent   map[string]string // the last body, by method
+}
+
+func newTasking(t *testing.T) *tasking {
+	u := &tasking{heard: map[string]int{}, status: `"status":"working"`, sent: map[string]string{}}
+	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
+	t.Cleanup(u.Close)
+	return u
+}
+
+func (u *tasking) becomes(status string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.status = status
+}
+
+func (u *tasking) count(method string) (n int, last string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.heard[method], u.sent[method]
+}
+
+func (u *tasking) serve(w http.ResponseWriter, r *http.Request) {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil || m.ID == nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.heard[m.Method]++
+	u.sent[m.Method] = string(m.Params)
+	w.Header().Set("Content-Type", "application/json")
+	result := `{"resultType":"complete"}`
+	switch m.Method {
+	case "server/discover":
+		result = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}`
+	case "tools/list":
+		result = `{"tools":[{"name":"slow","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}]}`
+	case "tools/call":
+		result = `{"resultType":"task","taskId":"theirs","status":"working","pollIntervalMs":1}`
+	case "tasks/get":
+		result = `{"resultType":"complete","taskId":"theirs","pollIntervalMs":1,` + u.status + `}`
+	case "tasks/update":
+		u.status = `"status":"working"`
+	case "tasks/cancel":
+		u.status = `"status":"cancelled"`
+	}
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+}
+
+const completed = `"status":"completed","result":` + oddResult
+
+// begin calls the tool and gives the id of the task that it answers with.
+func (c *client) begin(t *testing.T) string {
+	t.Helper()
+	result, failed := c.ask(t, "tools/call", "slow", `"name":"slow","arguments":{}`)
+	var task struct {
+		Type   string `json:"resultType"`
+		ID     string `json:"taskId"`
+		Status string `json:"status"`
+	}
+	if json.Unmarshal(result, &task) != nil || task.Type != "task" || task.ID == "" || task.ID == "theirs" || task.Status != "working" {
+		t.Fatalf("no task came, but %s%s", result, failed)
+	}
+	return task.ID
+}
+
+type shownTask struct {
+	Status    string                     `json:"status"`
+	Questions map[string]json.RawMessage `json:"inputRequests"`
+	Result    json.RawMessage            `json:"result"`
+}
+
+// until asks for a task until it has a status.
+func (c *client) until(t *testing.T, id, status string) shownTask {
+	t.Helper()
+	for {
+		result, failed := c.ask(t, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
+		var task shownTask
+		if failed != nil || json.Unmarshal(result, &task) != nil {
+			t.Fatalf("tasks/get gave %s%s", result, failed)
+		}
+		if task.Status == status {
+			return task
+		}
+		if task.Status != "working" && task.Status != "input_required" {
+			t.Fatalf("the task is %s", result)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatalf("the task is still %s", result)
+		}
+	}
+}
+
+func TestATaskOfAServerIsATaskOfItsClient(t *testing.T) {
+	t.Parallel()
+	u := newTasking(t)
+	url, _ := serveAt(t, t.TempDir(), u.URL)
+	c := &client{url: url, version: modern, can: knowsTasks}
+
+	id := c.begin(t)
+	c.until(t, id, "working")
+	u.becomes(`"status":"input_required","inputRequests":{"why":{"method":"elicitation/create","params":{"mode":"form","message":"Why?","requestedSchema":{"type":"object","properties":{"why":{"type":"string"}}}}}}`)
+	if asked := c.until(t, id, "input_required").Questions; len(asked) != 1 || !strings.Contains(string(asked["why"]), `"Why?"`) {
+		t.Fatalf("the task asks %s", asked)
+	}
+	c.ask(t, "tasks/update", id, fmt.Sprintf(`"taskId":%q,"inputResponses":{"why":{"action":"accept","content":{"why":"so"}}}`, id))
+	for n, last := u.count("tasks/update"); n == 0 || !strings.Contains(last, `"content":{"why":"so"}`); n, last = u.count("tasks/update") {
+		if n > 0 {
+			t.Fatalf("the answer came as %s", last)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	u.becomes(completed)
+	if diff := cmp.Diff(oddResult, sent(t, c.until(t, id, "completed").Result)); diff != "" {
+		t.Errorf("the result (-sent +received)\n%s", diff)
+	}
+
+	u.becomes(`"status":"working"`)
+	id = c.begin(t)
+	c.ask(t, "tasks/cancel", id, fmt.Sprintf(`"taskId":%q`, id))
+	c.until(t, id, "cancelled")
+	if n, last := u.count("tasks/cancel"); n != 1 || !strings.Contains(last, `"theirs"`) {
+		t.Errorf("the server was told %d times to cancel: %s", n, last)
+	}
+}
+
+func TestATaskIsFollowedToItsEndForAClientThatKnowsNone(t *testing.T) {
+	t.Parallel()
+	u := newTasking(t)
+	u.becomes(completed)
+	url, _ := serveAt(t, t.TempDir(), u.URL)
+	for _, version := range []string{modern, legacy} {
+		c := connect(t, url, version)
+		result, failed := c.ask(t, "tools/call", "slow", `"name":"slow","arguments":{}`)
+		if failed != nil || sent(t, result) != oddResult {
+			t.Errorf("%s: got %s%s", version, result, failed)
+		}
+	}
+}
+
+func TestATaskOfAServerGoesOnWhenToolroomIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	u := newTasking(t)
+	home := t.TempDir()
+	url, stop := serveAt(t, home, u.URL)
+	c := &client{url: url, version: modern, can: knowsTasks}
+	id := c.begin(t)
+	stop()
+	u.becomes(completed)
+	c.url, _ = serveAt(t, home, u.URL)
+	if diff := cmp.Diff(oddResult, sent(t, c.until(t, id, "completed").Result)); diff != "" {
+		t.Errorf("the result (-sent +received)\n%s", diff)
+	}
+	calls, _ := u.count("tools/call")
+	cancels, _ := u.count("tasks/cancel")
+	if calls != 1 || cancels != 0 {
+		t.Errorf("the tool was called %d times, its task cancelled %d times", calls, cancels)
+	}
+}
