@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/toolroom/toolroom"
 )
@@ -60,6 +61,11 @@ func Pyodide() Package {
 			everywhere: {"pyodide", "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="},
 		},
 	}
+}
+
+// Packages are those that an engine needs.
+func Packages(engine string) []Package {
+	return slices.DeleteFunc([]Package{Deno(), Pyodide()}, func(p Package) bool { return p.Engine != engine })
 }
 
 // Find gives the path of what is installed: in the home folder, or else, where
