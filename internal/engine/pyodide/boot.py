@@ -104,8 +104,10 @@ def start(files):
 
         def prepare(begin):
             doors.limit(begin["limits"]["memory"])
-            empty = (stream.encode_frame(stream.PRINT, 0, bridge.token, {"stream": name, "text": ""}) for name in ("stdout", "stderr"))
-            doors.prints(*map(to_js, empty))
+            frames = [stream.encode_frame(stream.PRINT, 0, bridge.token, {"stream": name, "text": ""}) for name in ("stdout", "stderr")]
+            deep = {"kind": "program", "type": "RecursionError", "message": "maximum recursion depth exceeded", "exit": 1}
+            frames.append(stream.encode_frame(stream.FAILED, 0, bridge.token, deep))
+            doors.frames(*map(to_js, frames))
 
         guest.serve(bridge, prepare)
 

@@ -62,11 +62,13 @@ const doors = {
   limit(bytes) {
     limit = bytes;
   },
-  // prints sends what is written past Python's sys.stdout and sys.stderr. Python
-  // cannot be asked then: it gives frames with an empty text, which are filled.
-  prints(stdout, stderr) {
+  // frames gives those that are sent without Python, which cannot be asked then:
+  // what is written past its sys.stdout and sys.stderr is filled into a frame
+  // with an empty text, and a recursion that fills JavaScript's stack ends it.
+  frames(stdout, stderr, deep) {
     python.setStdout({ write: (text) => print(stdout, text) });
     python.setStderr({ write: (text) => print(stderr, text) });
+    tooDeep = deep;
   },
 };
 
@@ -81,7 +83,7 @@ Object.defineProperty(WebAssembly.Memory.prototype, "grow", {
   },
 });
 
-let python;
+let python, tooDeep;
 if (Deno.args[0] === "snapshot") {
   python = await loadPyodide({ indexURL: folder, _makeSnapshot: true });
   python.globals.set("files", read("guest.json"));
@@ -96,6 +98,11 @@ if (Deno.args[0] === "snapshot") {
   });
   // From here on there is no permission at all.
   await Deno.permissions.revoke({ name: "read" });
-  python.globals.get("serve")(doors);
+  try {
+    python.globals.get("serve")(doors);
+  } catch (error) {
+    if (!(error instanceof RangeError && tooDeep)) throw error;
+    writeAll(tooDeep);
+  }
   Deno.exit(0);
 }

@@ -72,9 +72,8 @@ func (e *Engine) Languages() []string { return []string{"python"} }
 func held() map[sandbox.Limit]string {
 	return map[sandbox.Limit]string{
 		sandbox.LimitWall:    "kill",
-		sandbox.LimitMemory:  "WebAssembly memory, the interpreter's included; that of JavaScript by cgroup or rlimit",
+		sandbox.LimitMemory:  "WebAssembly memory, the interpreter's included; files in memory and JavaScript by the 2 GiB of the process, in a cgroup or rlimit",
 		sandbox.LimitPIDs:    "no processes inside",
-		sandbox.LimitDisk:    "no files inside",
 		sandbox.LimitNetwork: "no sockets inside",
 	}
 }
@@ -97,7 +96,10 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	}
 	e.probed = &sandbox.Probe{
 		State: sandbox.Available, Version: g.conn.Guest(), Isolation: g.Isolation(), Holds: held(),
-		Lacks:     map[sandbox.Limit]string{sandbox.LimitCPU: "only wall time is counted"},
+		Lacks: map[sandbox.Limit]string{
+			sandbox.LimitCPU:  "only wall time is counted",
+			sandbox.LimitDisk: "files are in memory, which ends at the 2 GiB of the process",
+		},
 		Languages: e.Languages(),
 	}
 	e.pool.Release(g, true)
@@ -122,15 +124,15 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		result.Outcome.Failure = failure
 		return result, nil
 	}
-	ctx, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
-	defer stop()
 	started := time.Now()
 	g, err := e.pool.Acquire(ctx, j.Owner)
 	if err != nil {
-		return result, engine.BrokeOff(ctx, err)
+		return result, cmp.Or(engine.Stopped(ctx), err)
 	}
 	defer e.pool.Release(g, false)
 	result.Isolation, result.Start = g.Isolation(), time.Since(started)
+	ctx, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
+	defer stop()
 	out, err := g.conn.Run(ctx, p, h)
 	if err != nil {
 		return result, engine.BrokeOff(ctx, fmt.Errorf("%w%s", err, g.LastWords()))
@@ -139,11 +141,10 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	return result, ended(ctx, out.Failure)
 }
 
-// What a program's memory may be: the interpreter itself takes 30 MiB, and
-// WebAssembly of 32 bits ends at 4 GiB.
+// What a program's memory may be. The interpreter itself takes 30 MiB of it.
 const (
 	minMemory = 48 << 20
-	maxMemory = 4<<30 - 1<<20
+	maxMemory = 1 << 30
 )
 
 func checkLimits(l bridge.Limits) error {

@@ -50,15 +50,19 @@ type starter struct {
 }
 
 const (
+	// startTimeout is for the making of the snapshot too, 7 s of CPU.
+	startTimeout = time.Minute
 	// killGrace is how long a guest may take to end a cancelled program by itself.
 	killGrace = 60 * time.Millisecond
-	// processMemory bounds a whole process: the greatest program, and what Deno
-	// takes for itself.
-	processMemory = 5 << 30
+	// processMemory bounds a whole process: the greatest program, what it makes
+	// past the interpreter's memory, and the 200 MiB that Deno takes for itself.
+	processMemory = 2 << 30
 )
 
 // start starts a guest and waits for its hello.
 func (s *starter) start(ctx context.Context) (*guest, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	installed, err := s.o.Find()
 	if err != nil {
 		return nil, unavailable(err)
