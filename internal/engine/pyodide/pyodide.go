@@ -90,7 +90,7 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		p := sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "toolroom setup engines --with pyodide"}
 		if errors.Is(err, fs.ErrNotExist) {
-			p.Reason = "Deno or Pyodide is not installed: " + err.Error()
+			p.Reason = "Deno or Pyodide is not installed"
 		}
 		return p
 	}

@@ -55,7 +55,7 @@ func open(t *testing.T) engine.Engine {
 	return pyodide.New(pyodide.Options{Find: find, CacheDir: snapshots})
 }
 
-var suite = enginetest.Options{New: open, Runs: 10, Memory: 128 << 20}
+var suite = enginetest.Options{New: open, Bare: true, Runs: 10, Memory: 128 << 20}
 
 func TestTheEngineKeepsTheContract(t *testing.T) { enginetest.Run(t, suite) }
 
