@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/monty"
 	"github.com/toolroom/toolroom/internal/engine/py"
 	"github.com/toolroom/toolroom/internal/engine/pynative"
+	"github.com/toolroom/toolroom/internal/engine/pyodide"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	hostdriver "github.com/toolroom/toolroom/internal/sandbox/host"
@@ -100,6 +101,9 @@ func (r *Room) openCode(ctx context.Context) error {
 		r.addDrivers(r.o.Drivers(r.config.Code.WithImages())...)
 	}
 	r.addDrivers(r.distantDrivers(r.config.Code.Runtimes)...)
+	if r.o.Guest.Path != "" {
+		r.engines = append(r.engines, r.openPyodide()) // after all others: it is slow to start, and to probe
+	}
 	r.addDrivers(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ})
 	r.openWorkflows()
 	if r.config.Code.Disabled {
@@ -130,6 +134,21 @@ func sessionLimits(c config.CodeSessions) session.Limits {
 func (r *Room) findMonty() (string, error) {
 	searchPath, _ := r.lookupEnv("PATH")
 	return install.Monty().Find(r.home, searchPath)
+}
+
+// openPyodide makes the engine pyodide, whose parts are installed or on PATH.
+func (r *Room) openPyodide() engine.Engine {
+	find := func() (pyodide.Installed, error) {
+		searchPath, _ := r.lookupEnv("PATH")
+		deno, err := install.Deno().Find(r.home, searchPath)
+		if err != nil {
+			return pyodide.Installed{}, err
+		}
+		folder, err := install.Pyodide().Find(r.home, searchPath)
+		return pyodide.Installed{Deno: deno, Pyodide: folder, Files: install.Pyodide().Members()}, err
+	}
+	init := slices.Concat([]string{r.o.Guest.Path}, r.o.Guest.Args, []string{lockdown.InitArg})
+	return pyodide.New(pyodide.Options{Find: find, Init: init, CacheDir: filepath.Join(r.home, "cache", "pyodide")})
 }
 
 func codeConfig(c config.Code) code.Config {

@@ -55,7 +55,7 @@ func Monty() Item {
 	}
 }
 
-// Items are all programs that can be installed.
+// Items are the programs that are installed unless others are asked for.
 func Items() []Item { return []Item{Monty()} }
 
 // Folder is where programs are in a home folder.

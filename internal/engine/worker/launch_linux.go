@@ -30,13 +30,13 @@ const (
 
 func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) error {
 	spec := lockdown.Spec{
-		Path: insidePath, Args: s.Args, Stdin: stdin, Stdout: stdout, Stderr: stderr, Direct: true,
+		Path: insidePath, Args: at(insideFolder, s.Args), Env: at(insideFolder, s.Env), Stdin: stdin, Stdout: stdout, Stderr: stderr, Direct: true,
 		Binds: []lockdown.Bind{{Source: s.Path, Target: insidePath}}, Seccomp: s.Seccomp,
 		// What is reached is told with each result, and is for policy to judge.
 		Minimum: []lockdown.Rung{},
+		Limits:  lockdown.Limits{Memory: s.Memory}, BestEffort: true,
 	}
 	if s.Folder != "" {
-		spec.Args = append(slices.Clip(s.Args), insideFolder)
 		spec.Binds = append(spec.Binds, lockdown.Bind{Source: s.Folder, Target: insideFolder})
 	}
 	if dynamic(s.Path) {

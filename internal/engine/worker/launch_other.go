@@ -5,7 +5,6 @@ package worker
 import (
 	"os"
 	"os/exec"
-	"slices"
 	"sync"
 )
 
@@ -16,10 +15,7 @@ type Launcher struct{ sandbox string }
 func NewLauncher(sandbox string, _ []string) *Launcher { return &Launcher{sandbox} }
 
 func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) error {
-	cmd := &exec.Cmd{Path: s.Path, Args: s.Args, Env: []string{}, Stdin: stdin, Stdout: stdout, Stderr: stderr}
-	if s.Folder != "" {
-		cmd.Args = append(slices.Clip(s.Args), s.Folder)
-	}
+	cmd := &exec.Cmd{Path: s.Path, Args: at(s.Folder, s.Args), Env: at(s.Folder, s.Env), Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	if err := cmd.Start(); err != nil {
 		return err
 	}

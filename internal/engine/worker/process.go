@@ -11,17 +11,34 @@ import (
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
-// Spec is a process to start. It has no environment.
+// Spec is a process to start.
 type Spec struct {
 	// Path is the binary, as an absolute path. The process sees it elsewhere.
 	Path string
 	// Args is its argument vector, the name first.
 	Args []string
-	// Folder is one that the process may read; where it sees it is its last
-	// argument. Empty means none.
+	// Env is its whole environment.
+	Env []string
+	// Folder is one that the process may read; in its arguments and environment
+	// [FolderArg] becomes where it sees it. Empty means none.
 	Folder string
+	// Memory bounds all that the process uses, in bytes, as well as the machine can;
+	// 0 means that nothing does.
+	Memory int64
 	// Seccomp is the filter of system calls, where there are such.
 	Seccomp lockdown.Filter
+}
+
+// FolderArg stands for the path at which the process sees its folder.
+const FolderArg = "{folder}"
+
+// at puts the path at which a process sees its folder into a list.
+func at(folder string, list []string) []string {
+	there := make([]string, len(list)) // never nil: that would be this process's own environment
+	for i, text := range list {
+		there[i] = strings.ReplaceAll(text, FolderArg, folder)
+	}
+	return there
 }
 
 // Process is a started one. It is the stream of its stdin and stdout.

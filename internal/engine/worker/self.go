@@ -38,7 +38,7 @@ func (s *Self) Start(ctx context.Context) (*Process, error) {
 	}
 	spec := Spec{Path: s.Command[0], Args: slices.Clone(s.Command), Folder: s.CacheDir}
 	if s.CacheDir != "" {
-		spec.Args = append(spec.Args, "-cache")
+		spec.Args = append(spec.Args, "-cache", FolderArg)
 	}
 	return s.Launcher.Start(spec)
 }

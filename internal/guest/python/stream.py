@@ -66,10 +66,16 @@ class Bridge:
         self.answers = {}  # id → body, for those who block
         self.pending = bytearray()
 
+    def _write(self, data):
+        return os.write(self.fd, data)
+
+    def _read(self, size):
+        return os.read(self.fd, size)
+
     def send(self, kind, body, id=0):
         data = memoryview(encode_frame(kind, id, self.token, body))
         while data:
-            data = data[os.write(self.fd, data) :]
+            data = data[self._write(data) :]
 
     def read_frame(self):
         head = self._take(4)
@@ -78,7 +84,7 @@ class Bridge:
 
     def _take(self, n):
         while len(self.pending) < n:
-            data = os.read(self.fd, max(65536, n - len(self.pending)))
+            data = self._read(max(65536, n - len(self.pending)))
             if not data:
                 raise SystemExit("the host ended the stream")
             self.pending += data

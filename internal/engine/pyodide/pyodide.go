@@ -1,0 +1,192 @@
+// Package pyodide is the engine pyodide: Pyodide, a build of CPython as
+// WebAssembly, under Deno without any permission. Each program gets a process of
+// its own, which begins from a snapshot of memory and ends with the program.
+package pyodide
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/worker"
+	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Name is the engine's id.
+const Name = "pyodide"
+
+// Installed is where the parts of the engine are.
+type Installed struct {
+	Deno    string // the program
+	Pyodide string // the folder
+	// Files are the names of Pyodide's files in its folder.
+	Files []string
+}
+
+// Options say how the engine runs.
+type Options struct {
+	// Find gives what is installed; it is asked until it finds it. Required.
+	Find func() (Installed, error)
+	// Init is the command that begins a sandbox, as in lockdown.Host; empty means
+	// this binary.
+	Init []string
+	// CacheDir keeps the snapshot of an interpreter that is ready, with the files
+	// that belong to it: 45 MB. It must be private to the user of this process.
+	// Required.
+	CacheDir string
+	// Runs is how many programs run at once, 4 if zero. Further ones wait.
+	Runs int
+}
+
+// Engine is the engine pyodide.
+type Engine struct {
+	pool    *worker.Pool[*guest]
+	starter *starter
+
+	mu     sync.Mutex
+	probed *sandbox.Probe // once a guest has started
+}
+
+const defaultRuns = 4
+
+// New makes the engine. Nothing is started before the first run or probe.
+func New(o Options) *Engine {
+	s := &starter{o: o, launcher: worker.NewLauncher("deno+wasm", o.Init)}
+	return &Engine{pool: worker.NewPool(Name, cmp.Or(max(o.Runs, 0), defaultRuns), s.start), starter: s}
+}
+
+// Name is pyodide.
+func (e *Engine) Name() string { return Name }
+
+// Languages are python.
+func (e *Engine) Languages() []string { return []string{"python"} }
+
+func held() map[sandbox.Limit]string {
+	return map[sandbox.Limit]string{
+		sandbox.LimitWall:    "kill",
+		sandbox.LimitMemory:  "WebAssembly memory, the interpreter's included; files in memory and JavaScript by the 2 GiB of the process, in a cgroup or rlimit",
+		sandbox.LimitPIDs:    "no processes inside",
+		sandbox.LimitNetwork: "no sockets inside",
+	}
+}
+
+// Probe starts a guest, and keeps it for the first run. Once one has started
+// there is no other; before that, somebody may install what it needs.
+func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.probed != nil {
+		return *e.probed
+	}
+	g, err := e.pool.Acquire(ctx, "")
+	if err != nil {
+		p := sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "toolroom setup engines --with pyodide"}
+		if errors.Is(err, fs.ErrNotExist) {
+			p.Reason = "Deno or Pyodide is not installed"
+		}
+		return p
+	}
+	e.probed = &sandbox.Probe{
+		State: sandbox.Available, Version: g.conn.Guest(), Isolation: g.Isolation(), Holds: held(),
+		Lacks: map[sandbox.Limit]string{
+			sandbox.LimitCPU:  "only wall time is counted",
+			sandbox.LimitDisk: "files are in memory, which ends at the 2 GiB of the process",
+		},
+		Languages: e.Languages(),
+	}
+	e.pool.Release(g, true)
+	return *e.probed
+}
+
+// Close ends all guests, those of runs under way included.
+func (e *Engine) Close() error {
+	e.pool.Close()
+	return nil
+}
+
+// Run runs one program in a process that ends with it.
+func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
+	p := j.Program
+	p.Limits = p.Limits.WithDefaults()
+	result := &engine.Result{Engine: Name, Isolation: e.pool.Isolation(), Held: held()}
+	if err := checkLimits(p.Limits); err != nil {
+		return nil, err
+	}
+	if failure := unsupported(p); failure != nil {
+		result.Outcome.Failure = failure
+		return result, nil
+	}
+	started := time.Now()
+	g, err := e.pool.Acquire(ctx, j.Owner)
+	if err != nil {
+		return result, cmp.Or(engine.Stopped(ctx), err)
+	}
+	defer e.pool.Release(g, false)
+	result.Isolation, result.Start = g.Isolation(), time.Since(started)
+	ctx, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
+	defer stop()
+	out, err := g.conn.Run(ctx, p, h)
+	if err != nil {
+		return result, engine.BrokeOff(ctx, fmt.Errorf("%w%s", err, g.LastWords()))
+	}
+	result.Outcome = *out
+	return result, ended(ctx, out.Failure)
+}
+
+// What a program's memory may be. The interpreter itself takes 30 MiB of it.
+const (
+	minMemory = 48 << 20
+	maxMemory = 1 << 30
+)
+
+func checkLimits(l bridge.Limits) error {
+	if err := engine.CheckLimits(l); err != nil {
+		return err
+	}
+	if l.Memory < minMemory || l.Memory > maxMemory {
+		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "pyodide gives a program %d to %d MiB of memory, its interpreter included; %d were asked for", minMemory>>20, maxMemory>>20, l.Memory>>20).
+			WithHint("ask for another amount, or choose another engine")
+	}
+	if l.CPU > 0 {
+		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "pyodide counts wall time only, not CPU time").
+			WithHint("limit the wall time, or choose another engine")
+	}
+	return nil
+}
+
+// unsupported refuses what this engine cannot give, before anything runs.
+func unsupported(p bridge.Program) *bridge.Failure {
+	reason := ""
+	switch {
+	case p.Language != "python":
+		reason = fmt.Sprintf("pyodide runs python, not %q", p.Language)
+	case p.Session != "" || len(p.State) > 0:
+		reason = "pyodide keeps no state between runs"
+	default:
+		return nil
+	}
+	return &bridge.Failure{Kind: bridge.FailUnsupported, Type: "Unsupported", Message: reason}
+}
+
+// ended makes an error of the limits that a guest reports, and nothing of what
+// the program itself did wrong.
+func ended(ctx context.Context, f *bridge.Failure) error {
+	switch {
+	case f == nil:
+		return nil
+	case f.Kind == bridge.FailLimit:
+		return bridge.OverLimit(f.Limit, "the program was stopped: it reached its limit of %s", f.Limit).
+			WithHint("make it hold less at once, or ask for a higher limit")
+	case f.Type == "ModuleNotFoundError":
+		f.Kind = bridge.FailUnsupported // another Python may have it: one of the host, with its wheels
+	}
+	return engine.StoppedAsTold(ctx, f)
+}

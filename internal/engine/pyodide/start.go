@@ -1,0 +1,223 @@
+package pyodide
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/worker"
+	files "github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/lockdown"
+)
+
+//go:embed main.mjs reader.mjs boot.py
+var own embed.FS
+
+// guest is a process that has said hello, for one program.
+type guest struct {
+	*worker.Process
+	conn *bridge.Conn
+}
+
+// End ends the guest.
+func (g *guest) End() {
+	_ = g.conn.Close() // it is killed next
+	g.Process.End()
+}
+
+// starter starts guests.
+type starter struct {
+	o        Options
+	launcher *worker.Launcher
+
+	mu     sync.Mutex
+	folder string // with the snapshot, once it is made
+}
+
+const (
+	// startTimeout is for the making of the snapshot too, 7 s of CPU.
+	startTimeout = time.Minute
+	// killGrace is how long a guest may take to end a cancelled program by itself.
+	killGrace = 60 * time.Millisecond
+	// processMemory bounds a whole process: the greatest program, what it makes
+	// past the interpreter's memory, and the 200 MiB that Deno takes for itself.
+	processMemory = 2 << 30
+)
+
+// start starts a guest and waits for its hello.
+func (s *starter) start(ctx context.Context) (*guest, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	installed, err := s.o.Find()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	folder, err := s.prepare(ctx, installed)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	p, err := s.launcher.Start(worker.Spec{
+		Path: installed.Deno, Args: command(worker.FolderArg), Env: environ(worker.FolderArg), Folder: folder, Memory: processMemory, Seccomp: lockdown.Standard,
+	})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	conn, err := bridge.Accept(ctx, p, bridge.Options{Grace: killGrace})
+	if err != nil {
+		p.End()
+		return nil, unavailable(fmt.Errorf("%w%s", err, p.LastWords()))
+	}
+	return &guest{p, conn}, nil
+}
+
+func unavailable(err error) error {
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no Pyodide could be started: %w", err).
+		WithHint("toolroom setup engines --with pyodide installs Deno and Pyodide")
+}
+
+// command runs what is in a folder, which is all that may be read, and that
+// only until the program runs.
+func command(folder string) []string {
+	return []string{
+		"deno", "run", "--quiet", "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--no-code-cache",
+		"--allow-read=" + folder, folder + "/main.mjs",
+	}
+}
+
+// environ is the whole environment: Deno wants a place for a cache, which it
+// does without where it cannot write.
+func environ(folder string) []string { return []string{"DENO_DIR=" + folder + "/cache", "NO_COLOR=1"} }
+
+const snapshotFile = "snapshot.bin"
+
+// prepare makes the folder that guests start from, unless it is there.
+func (s *starter) prepare(ctx context.Context, from Installed) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.folder != "" {
+		return s.folder, nil
+	}
+	texts, sum, err := s.texts(from)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(s.o.CacheDir, 0o700); err != nil {
+		return "", fmt.Errorf("make the folder of snapshots: %w", err)
+	}
+	lock := flock.New(filepath.Join(s.o.CacheDir, "lock"), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return "", fmt.Errorf("lock the folder of snapshots: %w", err)
+	}
+	defer func() { _ = lock.Close() }()
+	folder := filepath.Join(s.o.CacheDir, sum)
+	if _, err := os.Stat(folder); err == nil {
+		s.folder = folder
+		return folder, nil
+	}
+	temp, err := os.MkdirTemp(s.o.CacheDir, "new")
+	if err != nil {
+		return "", fmt.Errorf("make the folder of snapshots: %w", err)
+	}
+	defer os.RemoveAll(temp) // when it has not been moved
+	if err := fill(ctx, temp, texts, from); err != nil {
+		return "", fmt.Errorf("make the snapshot of Pyodide: %w", err)
+	}
+	if err := os.Rename(temp, folder); err != nil {
+		return "", fmt.Errorf("keep the snapshot of Pyodide: %w", err)
+	}
+	s.folder = folder
+	return folder, nil
+}
+
+// texts are the files that are a part of this binary, and the name of the
+// folder for them with what is installed.
+func (s *starter) texts(from Installed) (map[string][]byte, string, error) {
+	list, err := json.Marshal(files.PythonFiles())
+	if err != nil {
+		return nil, "", err
+	}
+	texts := map[string][]byte{"guest.json": list}
+	sum := sha256.New()
+	_, _ = sum.Write(list) // never fails, says its documentation
+	for _, name := range []string{"boot.py", "main.mjs", "reader.mjs"} {
+		texts[name], _ = own.ReadFile(name) // it is built in
+		_, _ = sum.Write(texts[name])
+	}
+	for _, path := range append(inFolder(from), from.Deno) {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, "", err
+		}
+		fmt.Fprintln(sum, path, info.Size(), info.ModTime().UnixNano())
+	}
+	return texts, hex.EncodeToString(sum.Sum(nil)[:12]), nil
+}
+
+func inFolder(from Installed) []string {
+	var paths []string
+	for _, name := range from.Files {
+		paths = append(paths, filepath.Join(from.Pyodide, name))
+	}
+	return paths
+}
+
+// fill puts everything into a folder that a guest reads. Its user is another
+// one, who sees this folder and nothing around it.
+func fill(ctx context.Context, folder string, texts map[string][]byte, from Installed) error {
+	if err := os.Chmod(folder, 0o755); err != nil {
+		return err
+	}
+	for _, path := range inFolder(from) {
+		if err := copyFile(filepath.Join(folder, filepath.Base(path)), path); err != nil {
+			return err
+		}
+	}
+	for name, text := range texts {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return snapshot(ctx, from.Deno, folder)
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return cmp.Or(err, out.Close())
+}
+
+// snapshot starts an interpreter with nobody's program in it, and keeps its
+// memory.
+func snapshot(ctx context.Context, deno, folder string) error {
+	var memory, said bytes.Buffer
+	cmd := exec.CommandContext(ctx, deno, append(command(folder)[1:], "snapshot")...)
+	cmd.Env = environ(folder)
+	cmd.Stdout, cmd.Stderr = &memory, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w: %.500s", err, said.Bytes())
+	}
+	return os.WriteFile(filepath.Join(folder, snapshotFile), memory.Bytes(), 0o644)
+}
