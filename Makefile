@@ -3,7 +3,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
-.PHONY: stores runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
+.PHONY: pyodide temporal stores runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -50,6 +50,10 @@ temporal: build ## test against a real Temporal server (compiles it: about 11 CP
 
 kubernetes: ## test against a real Kubernetes node (root; builds it once, 1,150 seconds of CPU)
 	CI=true ./scripts/kubernetes.sh test -v
+
+pyodide: build ## the suites of engines on Pyodide and Deno, which it installs (npm)
+	bin/toolroom --home .pyodide setup engines --with pyodide
+	CI=true TOOLROOM_TEST_PYODIDE=$(CURDIR)/.pyodide $(GO) test -tags integration -count=1 -timeout 20m ./internal/engine/pyodide
 
 conformance: build ## the official MCP suite, every revision and extension (npm)
 	./scripts/conformance.sh

@@ -1,11 +1,14 @@
 package room
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -66,13 +69,62 @@ func promptsDefinition(t toolroom.Tool, prompts []source.Prompt) json.RawMessage
 		}
 		said[p.Name], _ = json.Marshal(p) // of plain data
 	}
-	text, _ := json.Marshal(struct {
-		Name        string                     `json:"name"`
-		Description string                     `json:"description"`
-		InputSchema json.RawMessage            `json:"inputSchema"`
-		Prompts     map[string]json.RawMessage `json:"prompts"`
-	}{t.ID.Name, t.Description, t.InputSchema, said})
+	text, _ := json.Marshal(promptsOf{t.ID.Name, t.Description, t.InputSchema, said})
 	return text
+}
+
+// promptsOf is what a source says of its prompts, as the definition of a tool.
+type promptsOf struct {
+	Name        string                     `json:"name"`
+	Description string                     `json:"description"`
+	InputSchema json.RawMessage            `json:"inputSchema"`
+	Prompts     map[string]json.RawMessage `json:"prompts"`
+}
+
+// saidPrompts are the prompts in a definition made by promptsDefinition.
+func saidPrompts(definition json.RawMessage) map[string]json.RawMessage {
+	var d promptsOf
+	if json.Unmarshal(definition, &d) != nil {
+		return nil
+	}
+	return d.Prompts
+}
+
+// samePrompts reports whether the prompts that two definitions share say the
+// same in both.
+func samePrompts(before, now json.RawMessage) bool {
+	taken, offered := saidPrompts(before), saidPrompts(now)
+	if len(taken) == 0 || len(offered) == 0 {
+		return false
+	}
+	for name, text := range offered {
+		said, known := taken[name]
+		if !known {
+			continue
+		}
+		a, aerr := pin.Seen(said, nil)
+		b, berr := pin.Seen(text, nil)
+		if aerr != nil || berr != nil || !bytes.Equal(a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// withPrompts is the pin of what was taken, and of the prompts that the tool
+// offers besides. One that is gone stays in it: it may come back changed.
+func withPrompts(before pin.Pin, tool toolroom.Tool) (pin.Pin, error) {
+	var d promptsOf
+	if err := json.Unmarshal(tool.Raw, &d); err != nil {
+		return pin.Pin{}, err
+	}
+	maps.Copy(d.Prompts, saidPrompts(before.Raw))
+	text, err := json.Marshal(d)
+	if err != nil {
+		return pin.Pin{}, err
+	}
+	tool.Raw = text
+	return pin.Of(before.Source, &tool, before.Pinned)
 }
 
 // read calls one of the libraryTools. ok is false for any other tool.

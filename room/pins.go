@@ -73,7 +73,7 @@ func (r *Room) admit(ctx context.Context, source string, by trust, tools []toolr
 	}
 	held := map[toolroom.ID]string{}
 	admitted := make([]toolroom.Tool, 0, len(tools))
-	var fresh []pin.Pin
+	var fresh, widened []pin.Pin
 	for _, tool := range tools {
 		id := tool.ID.Unversioned()
 		now, pinErr := pin.Of(source, &tool, time.Now().UTC())
@@ -86,6 +86,11 @@ func (r *Room) admit(ctx context.Context, source string, by trust, tools []toolr
 		case !known:
 			fresh = append(fresh, now)
 		case before.Hash == now.Hash || by.pin == config.PinOff || isOurs(&tool):
+		case !by.quarantine && tool.ID.Name == library.GetTool && samePrompts(before.Raw, now.Raw):
+			// Prompts came or went, and those that were taken say the same.
+			if all, err := withPrompts(before, tool); err == nil && all.Hash != before.Hash {
+				widened = append(widened, all)
+			}
 		case by.pin == config.PinWarn:
 			r.log.Warn("the definition of a tool is not the one that was taken", "tool", now.Tool, "look", "toolroom sources review "+source)
 		default:
@@ -103,6 +108,9 @@ func (r *Room) admit(ctx context.Context, source string, by trust, tools []toolr
 	}
 	if err := r.store.AddPins(ctx, fresh); len(fresh) > 0 && err != nil {
 		r.log.Warn("the definitions of tools were not kept to compare later", "source", source, "error", err)
+	}
+	if err := r.store.WidenPins(ctx, widened); len(widened) > 0 && err != nil {
+		r.log.Warn("new prompts were not kept to compare later", "source", source, "error", err)
 	}
 	return admitted
 }

@@ -28,8 +28,7 @@ table=
 # check STATELESS REVISION PASSED [SCENARIO…]: run the requirements of a revision
 # with an upstream of one era, and ask for exactly so many checks of scenarios
 # other than those of tasks, which the upstream has none of, and for exactly
-# these scenarios to fail. The upstream adds and removes prompts as it is told to,
-# which holds all of its prompts back where they are pinned.
+# these scenarios to fail.
 check() {
   local stateless=$1 revision=$2 want=$3 out="$work/$1-$2"
   shift 3
@@ -40,7 +39,7 @@ check() {
   cat >"$out/toolroom.yaml" <<YAML
 server: {listen: "127.0.0.1:$listen", mcp: {poll_after: 200ms}}
 sources:
-  up: {names: plain, pin: off, mcp: {url: "http://127.0.0.1:$upstream"}}
+  up: {names: plain, mcp: {url: "http://127.0.0.1:$upstream"}}
 YAML
   "$work/toolroom" --home "$out/home" --config "$out/toolroom.yaml" serve >"$out/toolroom.log" 2>&1 & started+=($!)
   for _ in $(seq 200); do

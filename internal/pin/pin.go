@@ -36,6 +36,8 @@ type Store interface {
 	// AddPins stores pins of tools that have none yet, durably. One that is there
 	// stays as it is.
 	AddPins(ctx context.Context, pins []Pin) error
+	// WidenPins stores pins in place of those that their tools have, durably.
+	WidenPins(ctx context.Context, pins []Pin) error
 	// ReplacePins makes pins all those of a source, durably.
 	ReplacePins(ctx context.Context, source string, pins []Pin) error
 }

@@ -100,7 +100,6 @@ type fixture struct {
 
 	server *exec.Cmd
 	url    string
-	log    *bytes.Buffer
 }
 
 func setUp(t *testing.T) *fixture {

@@ -15,15 +15,23 @@ func (s *Store) Pins(ctx context.Context, source string) ([]pin.Pin, error) {
 
 // AddPins implements [pin.Store].
 func (s *Store) AddPins(ctx context.Context, pins []pin.Pin) error {
-	return s.fail(ctx, "store pins", s.putPins(ctx, nil, pins))
+	return s.fail(ctx, "store pins", s.putPins(ctx, nil, pins, "NOTHING"))
 }
 
 // ReplacePins implements [pin.Store].
 func (s *Store) ReplacePins(ctx context.Context, source string, pins []pin.Pin) error {
-	return s.fail(ctx, "replace pins", s.putPins(ctx, &source, pins))
+	return s.fail(ctx, "replace pins", s.putPins(ctx, &source, pins, "NOTHING"))
 }
 
-func (s *Store) putPins(ctx context.Context, instead *string, pins []pin.Pin) error {
+// WidenPins implements [pin.Store].
+func (s *Store) WidenPins(ctx context.Context, pins []pin.Pin) error {
+	return s.fail(ctx, "widen pins", s.putPins(ctx, nil, pins, "UPDATE SET hash = excluded.hash, definition = excluded.definition, raw = excluded.raw"))
+}
+
+func (s *Store) putPins(ctx context.Context, instead *string, pins []pin.Pin, conflict string) error {
+	if instead == nil && len(pins) == 0 {
+		return nil
+	}
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -35,7 +43,7 @@ func (s *Store) putPins(ctx context.Context, instead *string, pins []pin.Pin) er
 		}
 	}
 	for _, p := range pins {
-		_, err := tx.ExecContext(ctx, "INSERT INTO pins (source, tool, hash, definition, raw, pinned) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		_, err := tx.ExecContext(ctx, "INSERT INTO pins (source, tool, hash, definition, raw, pinned) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (source, tool) DO "+conflict,
 			p.Source, p.Tool, p.Hash, string(p.Definition), string(p.Raw), instant(p.Pinned))
 		if err != nil {
 			return err

@@ -39,6 +39,15 @@ var pinTests = []test{
 		must(t, s.AddPins(t.Context(), []pin.Pin{newPin("a", "x"), other}))
 		wantPins(t, "after another", s, "a", first...)
 	}},
+	{"widening takes the place of a pin, and adds one that is missing", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		must(t, s.AddPins(t.Context(), []pin.Pin{newPin("a", "x"), newPin("b", "x")}))
+		wider := newPin("a", "x")
+		wider.Hash, wider.Raw = "wider", json.RawMessage(`{"name": "xy"}`)
+		must(t, s.WidenPins(t.Context(), []pin.Pin{wider, newPin("a", "y")}))
+		wantPins(t, "a", b.Open(t), "a", wider, newPin("a", "y"))
+		wantPins(t, "b", s, "b", newPin("b", "x"))
+	}},
 	{"replacing makes them all there are of a source", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		must(t, s.AddPins(t.Context(), []pin.Pin{newPin("a", "x"), newPin("a", "y"), newPin("b", "x")}))
