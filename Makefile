@@ -23,9 +23,7 @@ lint: ## gofumpt, vet, staticcheck, and the other systems still compile
 	GOOS=darwin $(GO) vet ./cmd/... ./room/... ./internal/... && GOOS=windows $(GO) build ./...
 
 fuzz: ## run each fuzz test for a short while (FUZZTIME=10s)
-	@for f in $$(grep -rl --include='*_test.go' '^func Fuzz' . ); do \
-	  for t in $$(grep -o '^func Fuzz[A-Za-z0-9]*' $$f | cut -d' ' -f2); do \
-	    echo "$$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $${FUZZTIME:-10s} ./$$(dirname $$f) || exit 1; done; done
+	GO=$(GO) ./scripts/fuzz.sh $${FUZZTIME:-10s}
 
 bench: build ## print the figures of docs/benchmarks.md
 	./scripts/bench.sh

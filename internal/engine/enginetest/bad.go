@@ -83,8 +83,11 @@ func (s *suite) badOnce(t *testing.T, language, source string, c BadProgram) (to
 	j.Program.Limits = c.Limits
 	l := &j.Program.Limits
 	timed := strings.HasPrefix(c.Ends, string(toolroom.CodeTimeout))
-	if l.Wall = longWall; timed {
+	switch {
+	case timed:
 		l.Wall = shortWall
+	case l.Wall == 0:
+		l.Wall = longWall
 	}
 	if l.Memory == 0 {
 		l.Memory = s.options.Memory
