@@ -303,7 +303,8 @@ func (r *run) outcome(v Value, failure *Failure, body Map) *Outcome {
 // OverLimit is the error of a run that was ended since it passed a limit, which
 // name names as in the fields of [Limits].
 func OverLimit(name, format string, args ...any) *toolroom.Error {
-	e := toolroom.Errorf(toolroom.CodeResourceLimit, format, args...)
+	e := toolroom.Errorf(toolroom.CodeResourceLimit, format, args...).
+		WithHint("have the program do less at a time, or ask for a higher limit of %s", name)
 	e.Phase, e.Details = toolroom.PhaseExecute, map[string]any{"limit": name}
 	return e
 }

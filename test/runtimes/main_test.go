@@ -60,6 +60,7 @@ func passes(t *testing.T, o sandboxtest.Options, possible map[string]string) {
 	t.Helper()
 	sandboxtest.Escape(t, o, possible)
 	sandboxtest.Run(t, o)
+	t.Run("a guest that breaks the rules", func(t *testing.T) { sandboxtest.Rogue(t, o) })
 }
 
 // build makes what all tests share, as `make build` and `toolroom image build`

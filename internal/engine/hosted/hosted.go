@@ -3,6 +3,7 @@
 package hosted
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,10 @@ import (
 
 // Engine runs programs in guests under one driver, each in a sandbox of its own.
 type Engine struct {
+	// StartTimeout bounds a start, from the order to the guest's hello; a minute if
+	// zero. It is no part of the program's wall time, which begins then.
+	StartTimeout time.Duration
+
 	driver sandbox.Driver
 
 	mu     sync.Mutex
@@ -61,9 +66,8 @@ const (
 	killTimeout  = 10 * time.Second
 )
 
-// startTimeout bounds a start, from the order to the guest's hello. It is not a
-// part of the program's wall time, which begins then.
-const startTimeout = 60 * time.Second
+// defaultStart is the default of [Engine.StartTimeout].
+const defaultStart = 60 * time.Second
 
 // Name is the driver's.
 func (e *Engine) Name() string { return e.driver.Name() }
@@ -132,7 +136,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	defer stop()
 	out, err := conn.Run(ctx, j.Program, h)
 	if err != nil {
-		return result, e.explain(ctx, box, err)
+		return result, e.explain(ctx, box, err, brokeOff)
 	}
 	result.Outcome = *out
 	if f := out.Failure; f != nil && prepared != nil {
@@ -173,7 +177,8 @@ func (e *Engine) obtain(ctx context.Context, spec sandbox.Spec) (*ready, error) 
 
 // ready starts a sandbox and waits for its guest.
 func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
-	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	timeout := cmp.Or(e.StartTimeout, defaultStart)
+	starting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	box, err := e.driver.Start(starting, spec)
 	if err != nil {
@@ -184,10 +189,10 @@ func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 		return &ready{box, conn}, nil
 	}
 	if starting.Err() != nil && ctx.Err() == nil {
-		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest in the %s sandbox said no hello within %s of its start", e.Name(), startTimeout).
+		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest in the %s sandbox said no hello within %s of its start", e.Name(), timeout).
 			WithHint("this machine may be overloaded; toolroom doctor starts one of each kind")
 	} else {
-		err = e.explain(ctx, box, err)
+		err = e.explain(ctx, box, err, unborn)
 	}
 	ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer done()
@@ -197,8 +202,25 @@ func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 	return nil, err
 }
 
-// explain turns how a run broke off into an error that says why.
-func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error) error {
+// demise is what the end of a guest means, by when it came.
+type demise struct {
+	code      toolroom.Code
+	what, fix string
+}
+
+var (
+	unborn = demise{
+		toolroom.CodeSandboxUnavailable, "ended before its hello",
+		"it may be of another version, or for another processor: make build, or build the image anew; toolroom doctor starts one of each kind",
+	}
+	brokeOff = demise{
+		toolroom.CodeExecutionFailed, "broke off",
+		"other runs were not touched; run the program again, and if all programs end so, toolroom doctor starts one of each kind",
+	}
+)
+
+// explain turns how a run ended with its guest into an error that says why.
+func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error, d demise) error {
 	var known *toolroom.Error
 	switch {
 	case errors.As(err, &known):
@@ -208,17 +230,19 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error) er
 	}
 	soon, done := context.WithTimeout(ctx, time.Second)
 	defer done()
-	message := fmt.Sprintf("the guest in the %s sandbox broke off: %v", e.Name(), err)
+	message := fmt.Sprintf("the guest in the %s sandbox %s: %v", e.Name(), d.what, err)
 	exit, werr := box.Wait(soon)
-	if werr == nil && exit.OOM {
-		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the program used more memory than it may")
-		e.Details = map[string]any{"limit": "memory"}
-		return e
-	}
-	if werr == nil {
+	switch {
+	case soon.Err() != nil: // it lives on, without its stream
+	case errors.As(werr, &known):
+		return known
+	case werr != nil:
+	case exit.OOM:
+		return bridge.OverLimit("memory", "the program used more memory than it may")
+	default:
 		message += fmt.Sprintf(" (exit code %d%s) %s", exit.Code, signalled(exit.Signal), exit.Stderr)
 	}
-	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s", message)
+	return toolroom.Errorf(d.code, "%s", message).WithHint("%s", d.fix)
 }
 
 func signalled(name string) string {

@@ -10,24 +10,34 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/host"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest/rogue"
 )
 
 // The test's own binary is the guest.
 func TestMain(m *testing.M) {
+	if code, ok := rogue.Main(os.Args[1:], guest.MainArg); ok {
+		os.Exit(code)
+	}
 	if len(os.Args) > 1 && os.Args[1] == guest.MainArg {
 		os.Exit(guest.Main(os.Args[2:]))
 	}
 	os.Exit(m.Run())
 }
 
-func TestTheHostHoldsWhatItSays(t *testing.T) {
-	t.Parallel()
+// options are those of the suites, over a host whose folders lie in one.
+func options(t *testing.T) sandboxtest.Options {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := t.TempDir()
-	sandboxtest.Run(t, sandboxtest.Options{
+	// Not t.TempDir, whose path is too long for the socket of the command tool.
+	work, err := os.MkdirTemp("", "host-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(work) })
+	return sandboxtest.Options{
 		New: func(t *testing.T) sandbox.Driver {
 			return &host.Driver{Work: work, Owner: proc.Owner(), Environ: os.Environ()}
 		},
@@ -41,5 +51,15 @@ func TestTheHostHoldsWhatItSays(t *testing.T) {
 		},
 		// It is no sandbox: it has this machine's network, user and files.
 		Without: []string{"network", "root", "environment", "files of another run", "a process that double-forks ends with its run"},
-	})
+	}
+}
+
+func TestTheHostHoldsWhatItSays(t *testing.T) {
+	t.Parallel()
+	sandboxtest.Run(t, options(t))
+}
+
+func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
+	t.Parallel()
+	sandboxtest.Rogue(t, options(t))
 }

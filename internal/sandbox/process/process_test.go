@@ -23,12 +23,16 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest/rogue"
 )
 
 // The test's own binary is the guest.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == escape.Arg {
 		os.Exit(escape.Main(os.Args[2:]))
+	}
+	if code, ok := rogue.Main(os.Args[1:], guest.MainArg); ok {
+		os.Exit(code)
 	}
 	if len(os.Args) > 1 && (os.Args[1] == guest.MainArg || os.Args[1] == guest.ToolArg) {
 		os.Exit(guest.Main(os.Args[1:]))
@@ -73,6 +77,13 @@ func TestNothingGetsOut(t *testing.T) {
 	sandboxtest.Escape(t, sandboxtest.Options{
 		New: func(*testing.T) sandbox.Driver { return d }, Guest: spec.Guest, GuestArgs: spec.Args,
 	}, nil)
+}
+
+func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
+	d, spec := driver(t)
+	sandboxtest.Rogue(t, sandboxtest.Options{
+		New: func(*testing.T) sandbox.Driver { return d }, Guest: spec.Guest, GuestArgs: spec.Args, Leftovers: leftovers,
+	})
 }
 
 // leftovers are the cgroups and processes of this test that are still there.

@@ -25,12 +25,16 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest/rogue"
 )
 
 const secret = "0123456789abcdef0123456789abcdef"
 
 // The test's own binary is the guest, and the runner inside containers.
 func TestMain(m *testing.M) {
+	if code, ok := rogue.Main(os.Args[1:], guestside.MainArg); ok {
+		os.Exit(code)
+	}
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case guestside.MainArg, guestside.ToolArg:
@@ -86,6 +90,12 @@ func TestTheSuiteInRealContainers(t *testing.T) {
 func TestNothingGetsOutOfAContainer(t *testing.T) {
 	d := proxmox.New(newNode(t).options())
 	sandboxtest.Escape(t, sandboxtest.Options{New: func(*testing.T) sandbox.Driver { return d }, Guest: os.Args[0]}, nil)
+}
+
+func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
+	n := newNode(t)
+	d := proxmox.New(n.options())
+	sandboxtest.Rogue(t, sandboxtest.Options{New: func(*testing.T) sandbox.Driver { return d }, Guest: os.Args[0], Leftovers: n.left})
 }
 
 func TestRunsAtTheSameTimeHaveContainersOfTheirOwn(t *testing.T) {

@@ -27,10 +27,14 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest/rogue"
 )
 
 // The test's own binary is the guest, and the runner on the other side.
 func TestMain(m *testing.M) {
+	if code, ok := rogue.Main(os.Args[1:], guest.MainArg); ok {
+		os.Exit(code)
+	}
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case guest.MainArg, guest.ToolArg:
@@ -214,6 +218,13 @@ func TestNothingGetsOutOnTheOtherSide(t *testing.T) {
 	sandboxtest.Escape(t, sandboxtest.Options{
 		New: func(*testing.T) sandbox.Driver { return remote.New(m.options) }, Guest: os.Args[0],
 	}, nil)
+}
+
+func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
+	m := newMachine(t)
+	sandboxtest.Rogue(t, sandboxtest.Options{
+		New: func(*testing.T) sandbox.Driver { return remote.New(m.options) }, Guest: os.Args[0], Leftovers: m.leftovers,
+	})
 }
 
 // eventually waits until nothing of the runner's sandboxes is left.

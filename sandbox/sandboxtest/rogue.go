@@ -1,0 +1,90 @@
+package sandboxtest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
+	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest/rogue"
+)
+
+// fate is what must become of the run of a rogue guest.
+type fate struct {
+	conduct string
+	code    toolroom.Code // empty where the run succeeds all the same
+	message []string      // what its error says, among other things
+}
+
+var fates = []fate{
+	{rogue.Stillborn, toolroom.CodeSandboxUnavailable, []string{"before its hello", "exit code 42", rogue.LastWords}},
+	{rogue.Crash, toolroom.CodeExecutionFailed, []string{"broke off", "exit code 42", rogue.LastWords}},
+	{rogue.FloodStderr, toolroom.CodeExecutionFailed, []string{"broke off", "exit code 42", rogue.LastWords}},
+	{rogue.Shut, toolroom.CodeExecutionFailed, []string{"broke off", "ended its stream"}},
+	{rogue.Garbage, toolroom.CodeExecutionFailed, []string{"broke off", "protocol"}},
+	{rogue.FloodOutput, toolroom.CodeResourceLimit, []string{"printed more than"}},
+	{rogue.FloodCalls, toolroom.CodeResourceLimit, []string{"limit of 10 calls"}},
+	{rogue.Hang, toolroom.CodeTimeout, nil},
+	{rogue.Linger, "", nil},
+	{rogue.Silent, toolroom.CodeSandboxUnavailable, []string{"no hello within"}},
+}
+
+// Rogue puts guests in the sandboxes that crash, flood and hang, and wants each
+// run to end with an error that names the cause and the fix, the next program to
+// run, and nothing to be left. The guest must know [rogue.Main], as
+// ./escape/guest does.
+func Rogue(t *testing.T, o Options) {
+	s := &suite{t: t, o: o, engine: hosted.New(o.New(t))}
+	s.engine.StartTimeout = 20 * time.Second // of which the silent one takes all
+	for _, f := range fates {
+		t.Run(f.conduct, func(t *testing.T) {
+			s.suffers(t, f)
+			if out := s.shellRun(t, `exit 5`, sandbox.Limits{}); out.err != nil || out.Outcome.Exit != 5 {
+				t.Errorf("the program after it ended with %v", out)
+			}
+		})
+	}
+	if o.Leftovers != nil {
+		if left := o.Leftovers(t); len(left) > 0 {
+			t.Errorf("the driver left behind:\n%s", strings.Join(left, "\n"))
+		}
+	}
+}
+
+// suffers runs a program in the sandbox of a rogue guest.
+func (s *suite) suffers(t *testing.T, f fate) {
+	t.Helper()
+	spec := s.spec(sandbox.Standard)
+	spec.Env = append(spec.Env, rogue.Env+"="+f.conduct)
+	spec.Run = "rogue"
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	limits := bridge.Limits{Wall: 60_000, Calls: 10}
+	if f.conduct == rogue.Hang {
+		limits.Wall = 2000
+	}
+	result, err := s.engine.Run(ctx, engine.Job{
+		Run: "rogue", Owner: "tester", Sandbox: spec, Program: bridge.Program{Language: "shell", Name: "main.sh", Source: "exit 5", Limits: limits},
+	}, &listener{})
+	if f.code == "" {
+		if err != nil || result.Outcome.Value != bridge.Value("done") {
+			t.Errorf("it ended with %v, %+v", err, result)
+		}
+		return
+	}
+	const most = 16 << 10 // for what a guest says is said again to a model
+	e := toolroom.AsError(err)
+	if e == nil || e.Code != f.code || e.Hint == "" || len(e.Message) > most {
+		t.Fatalf("it ended with %.2000v, want %s with a hint", err, f.code)
+	}
+	for _, want := range f.message {
+		if !strings.Contains(e.Message, want) {
+			t.Errorf("its error lacks %q: %.2000v", want, err)
+		}
+	}
+}
