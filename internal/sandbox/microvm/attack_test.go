@@ -49,34 +49,10 @@ func TestAProgramCannotReachTheMachineItself(t *testing.T) {
 	})
 }
 
-func TestAHostileGuestEndsItsOwnRunOnly(t *testing.T) {
-	folder := image(t)
-	path, err := hostile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := hosted.New(newDriver(t, folder))
-	for _, conduct := range []string{"garbage", "flood"} {
-		t.Run(conduct, func(t *testing.T) {
-			_, err := e.Run(t.Context(), engine.Job{
-				Run: "run-hostile", Sandbox: sandbox.Spec{Guest: path, Args: []string{conduct}},
-				Program: bridge.Program{Language: "shell", Source: "true"},
-			}, silent{})
-			if toolroom.CodeOf(err) != toolroom.CodeExecutionFailed {
-				t.Errorf("the run ended with %v", err)
-			}
-		})
-	}
-	well, _ := guest()
-	result, err := e.Run(t.Context(), engine.Job{
-		Run: "run-after", Sandbox: sandbox.Spec{Guest: well}, Program: bridge.Program{Language: "shell", Source: "exit 5"},
-	}, silent{})
-	if err != nil || result.Outcome.Exit != 5 {
-		t.Errorf("the run after it: %v, %+v", err, result)
-	}
-	if left := monitors(t); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
+	d := newDriver(t, image(t))
+	path, _ := guest()
+	sandboxtest.Rogue(t, sandboxtest.Options{New: func(*testing.T) sandbox.Driver { return d }, Guest: path, Leftovers: monitors})
 }
 
 func TestAMachineThatNeverComesUpIsGivenUp(t *testing.T) {

@@ -1,10 +1,11 @@
-// Command hostile is a guest that breaks the rules, as its first argument says.
+// Command hostile is a guest that does not do what it should, as its first
+// argument says: as the first process of a machine (never), or as a guest (exit).
 package main
 
 import (
-	"bytes"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/toolroom/toolroom/internal/guest/vm"
 )
@@ -13,19 +14,11 @@ func main() {
 	first := slices.Contains(os.Args, vm.Arg)
 	switch {
 	case first && os.Args[1] == "never":
-		select {}
+		for { // an empty select would be noticed by Go, and end it all
+			time.Sleep(time.Hour)
+		}
 	case first:
 		os.Exit(vm.Main())
-	case os.Args[1] == "garbage":
-		os.Stdout.Write(bytes.Repeat([]byte("\x00\x00\x00\x08garbage!"), 1000))
-		select {}
-	case os.Args[1] == "flood":
-		for block := bytes.Repeat([]byte("flood "), 10_000); ; {
-			os.Stderr.Write(block)
-			if _, err := os.Stdout.Write(block); err != nil {
-				return
-			}
-		}
 	case os.Args[1] == "exit":
 		os.Stderr.WriteString("last words\n")
 		os.Exit(42)
