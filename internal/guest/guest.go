@@ -30,7 +30,10 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	if err := host.Write(bridge.Frame{Kind: bridge.Hello, Token: o.Token, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
+	begun := make(chan struct{})
+	go rehearse(begun)
 	start, _, err := host.Read()
+	close(begun)
 	if err != nil {
 		return ignoreEOF(err)
 	}

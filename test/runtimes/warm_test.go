@@ -3,6 +3,7 @@
 package runtimes
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/containerd"
 	"github.com/toolroom/toolroom/internal/sandbox/docker"
 	"github.com/toolroom/toolroom/internal/sandbox/gvisor"
+	"github.com/toolroom/toolroom/internal/sandbox/microvm"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -23,9 +25,8 @@ func usual() sandbox.Spec {
 	return sandbox.Spec{Profile: sandbox.Standard, Guest: made.guest, Limits: sandbox.Limits{Memory: 256 << 20}}
 }
 
-// runWarm runs a program in a sandbox that waits, and gives how long it took to
-// its first word.
-func runWarm(t testing.TB, e *hosted.Engine) time.Duration {
+// awaitWarm waits for a sandbox that waits for a program.
+func awaitWarm(t testing.TB, e *hosted.Engine) {
 	t.Helper()
 	for e.Stats()[0].Ready == 0 {
 		if err := e.Stats()[0].Problem; err != nil {
@@ -37,6 +38,13 @@ func runWarm(t testing.TB, e *hosted.Engine) time.Duration {
 		case <-time.After(time.Millisecond):
 		}
 	}
+}
+
+// runWarm runs a program in a sandbox that waits, and gives how long it took to
+// its first word.
+func runWarm(t testing.TB, e *hosted.Engine) time.Duration {
+	t.Helper()
+	awaitWarm(t, e)
 	began, h := time.Now(), &listener{}
 	result, err := e.Run(t.Context(), engine.Job{
 		Run: "warm", Owner: "tester", Sandbox: usual(),
@@ -80,6 +88,25 @@ func TestContainersWaitForProgramsAndServeOneEach(t *testing.T) {
 	}
 }
 
+// machines is a driver of QEMU's machines, on the image of scripts/microvm.sh or
+// one that is made now; cold ones are booted each, and not restored.
+func machines(t testing.TB, cold bool) *microvm.Driver {
+	t.Helper()
+	program(t, "qemu-system-x86_64", "qemu-system-x86")
+	image := os.Getenv("TOOLROOM_TEST_MICROVM")
+	if image == "" {
+		image = folder(t)
+		if err := microvm.Setup(t.Context(), microvm.SetupOptions{Folder: image}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return microvm.NewQEMU(microvm.Options{Folder: image, Guest: made.guest, Cold: cold})
+}
+
+// waited is how long a sandbox has waited when it is measured: its guest prepares
+// itself a moment after its hello.
+const waited = 300 * time.Millisecond
+
 // BenchmarkWarmStart measures a shell script from the call to its first word, in
 // a sandbox that has been started ahead: p50-ms is the median. What ns/op tells is the whole
 // run, with its end and the wait for the next sandbox.
@@ -100,6 +127,7 @@ func BenchmarkWarmStart(b *testing.B) {
 			program(b, "runsc", "gvisor.dev/gvisor/runsc")
 			return gvisor.New(gvisor.Options{Work: folder(b), Root: made.root})
 		}},
+		{"microvm", func(b *testing.B) sandbox.Driver { return machines(b, false) }},
 	} {
 		b.Run(row.name, func(b *testing.B) {
 			e := hosted.NewWarm(row.driver(b), hosted.Warm{Size: 1})
@@ -107,6 +135,8 @@ func BenchmarkWarmStart(b *testing.B) {
 			e.Warm(usual())
 			var starts []time.Duration
 			for b.Loop() {
+				awaitWarm(b, e)
+				time.Sleep(waited)
 				starts = append(starts, runWarm(b, e))
 			}
 			slices.Sort(starts)

@@ -10,7 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/sandbox/microvm"
 	"github.com/toolroom/toolroom/sandbox"
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
@@ -61,6 +65,37 @@ func TestTheSuite(t *testing.T) {
 		Languages: []string{"python", "shell"},
 		Leftovers: monitors,
 	})
+}
+
+func TestMachinesWaitForProgramsAndServeOneEach(t *testing.T) {
+	d := newDriver(t, image(t))
+	path, _ := guest()
+	spec := sandbox.Spec{Profile: sandbox.Standard, Guest: path}
+	e := hosted.NewWarm(d, hosted.Warm{Size: 1})
+	e.Warm(spec)
+	for range 2 {
+		for e.Stats()[0].Ready == 0 {
+			if err := e.Stats()[0].Problem; err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		result, err := e.Run(t.Context(), engine.Job{
+			Run: "run-warm", Owner: "tester", Sandbox: spec, Program: bridge.Program{Language: "shell", Source: "test ! -e mark && touch mark"},
+		}, silent{})
+		if err != nil || result.Outcome.Failure != nil || result.Outcome.Exit != 0 {
+			t.Fatalf("%+v, %v: a folder that was used before?", result, err)
+		}
+	}
+	if s := e.Stats()[0]; s.Taken != 2 || s.Drained != 0 || s.Failures != 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := monitors(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
 }
 
 // monitors are the QEMU processes that this test has started and that still run.
