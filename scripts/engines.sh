@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Installs the engines that test/runtimes runs the suite of sandbox drivers
-# against: Docker, containerd, runc and gVisor's runsc, and mmdebstrap for the
+# against: Docker, Podman, containerd, runc and gVisor's runsc, and mmdebstrap for the
 # default image. For Debian, as root. The tests start and stop the daemons.
 set -euo pipefail
 
 missing=()
-for pair in dockerd:docker.io docker:docker.io containerd:containerd ctr:containerd runc:runc mmdebstrap:mmdebstrap; do
+for pair in dockerd:docker.io docker:docker.io podman:podman containerd:containerd ctr:containerd runc:runc mmdebstrap:mmdebstrap; do
   command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
 done
 if [ ${#missing[@]} -gt 0 ]; then

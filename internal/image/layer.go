@@ -87,7 +87,9 @@ func plain(h *tar.Header, at time.Time) *tar.Header {
 }
 
 func ownEntries(o Options, each func(*tar.Header, io.Reader) error) error {
-	folder := &tar.Header{Typeflag: tar.TypeDir, Name: "work/", Mode: 0o755, Uid: 65534, Gid: 65534}
+	// A file system in memory that is mounted here takes its mode where the engine
+	// gives it no owner, as Podman does.
+	folder := &tar.Header{Typeflag: tar.TypeDir, Name: "work/", Mode: 0o777, Uid: 65534, Gid: 65534}
 	if err := each(plain(folder, o.Time), nil); err != nil {
 		return err
 	}

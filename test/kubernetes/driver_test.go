@@ -162,7 +162,7 @@ func TestAnEvictedPodIsToldAsSuch(t *testing.T) {
 	}
 	ctx, done := context.WithTimeout(t.Context(), time.Minute)
 	defer done()
-	if _, err := box.Wait(ctx); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), "was deleted while its program ran") {
+	if _, err := box.Wait(ctx); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), "was deleted while its program ran") || !strings.Contains(toolroom.AsError(err).Hint, "get events") {
 		t.Errorf("it ended with %v", err)
 	}
 }

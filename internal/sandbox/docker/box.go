@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/pkg/stdcopy"
@@ -85,7 +87,15 @@ func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
 // Kill removes the container, which ends all that runs in it.
 func (b *box) Kill(ctx context.Context) error {
 	b.close()
-	_, err := b.engine.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	err := b.remove(ctx)
+	for b.engine.facts.podman && err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "container state improper") {
+		// It finds a container that ends at this moment, and stumbles.
+		select {
+		case <-time.After(podmanAgain):
+		case <-ctx.Done():
+		}
+		err = b.remove(ctx)
+	}
 	if err == nil || cerrdefs.IsNotFound(err) {
 		return nil
 	}
@@ -101,6 +111,14 @@ func (b *box) Kill(ctx context.Context) error {
 			err = errors.Join(err, werr)
 		}
 	}
+	return err
+}
+
+// podmanAgain is the pause between attempts to remove what is ending.
+const podmanAgain = 50 * time.Millisecond
+
+func (b *box) remove(ctx context.Context) error {
+	_, err := b.engine.ContainerRemove(ctx, b.id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	return err
 }
 

@@ -3,6 +3,7 @@ package docker
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -29,8 +30,13 @@ const (
 	defaultInodes = 16384
 )
 
+// podmanProcesses takes the place of Podman's own limit for each user, which is
+// higher than a Podman without CAP_SYS_RESOURCE may set. Containers have theirs
+// from cgroups.
+const podmanProcesses = 32768
+
 // createOptions is what the contract's words mean to the engine.
-func createOptions(s sandbox.Spec) client.ContainerCreateOptions {
+func createOptions(s sandbox.Spec, podman bool) client.ContainerCreateOptions {
 	config := &container.Config{
 		Image:      s.Image,
 		Entrypoint: append([]string{guestPath}, s.Args...),
@@ -61,9 +67,17 @@ func createOptions(s sandbox.Spec) client.ContainerCreateOptions {
 	}
 	// Both can be written to, so they share what is allowed.
 	host.ShmSize = disk / 8
-	host.Tmpfs = map[string]string{
-		workFolder: fmt.Sprintf("rw,exec,nosuid,nodev,mode=0700,uid=%s,gid=%s,size=%d,nr_inodes=%d", nobody, nobody, disk-host.ShmSize, defaultInodes),
+	work := fmt.Sprintf("rw,exec,nosuid,nodev,size=%d", disk-host.ShmSize)
+	if podman {
+		// It knows neither owners nor a number of inodes; there is one user inside,
+		// and inodes count as memory.
+		work += ",mode=0777"
+		host.SecurityOpt = append(host.SecurityOpt, "mask="+strings.Join(host.MaskedPaths, ":")) // where alone it looks for them
+		host.Ulimits = append(host.Ulimits, &container.Ulimit{Name: "nproc", Soft: podmanProcesses, Hard: podmanProcesses})
+	} else {
+		work += fmt.Sprintf(",mode=0700,uid=%s,gid=%s,nr_inodes=%d", nobody, nobody, defaultInodes)
 	}
+	host.Tmpfs = map[string]string{workFolder: work}
 	if s.Profile == sandbox.Dev {
 		// Who develops installs packages: root, with what that takes.
 		config.User = "0:0"

@@ -113,7 +113,14 @@ func (d *Driver) dial(ctx context.Context) (*engine, error) {
 		c.Close()
 		return nil, err
 	}
-	return &engine{c, factsOf(info.Info)}, nil
+	version, err := c.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	f := factsOf(info.Info)
+	f.podman = isPodman(version)
+	return &engine{c, f}, nil
 }
 
 // Start creates a container, attaches to it and starts it.
@@ -135,7 +142,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the engine has no runtime %q", s.Runtime).
 			WithHint("it has %s; dockerd --add-runtime NAME=/path adds one", strings.Join(e.facts.runtimes, ", "))
 	}
-	options := createOptions(s)
+	options := createOptions(s, e.facts.podman)
 	id, err := d.create(ctx, e, options)
 	if err != nil {
 		return nil, d.explain(s, err)
@@ -149,6 +156,11 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		}
 	}()
 	if err := b.attach(ctx); err != nil {
+		if e.facts.podman { // it prepares the container here, and why it cannot only a start tells
+			if _, told := e.ContainerStart(ctx, id, client.ContainerStartOptions{}); told != nil {
+				err = told
+			}
+		}
 		return nil, d.explain(s, err)
 	}
 	if _, err := e.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {

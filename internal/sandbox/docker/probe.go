@@ -29,6 +29,7 @@ type facts struct {
 	runtimes []string
 	programs map[string]string // of runtimes: a path, or the name of a shim
 	rootless bool
+	podman   bool
 	holds    map[sandbox.Limit]string
 	lacks    map[sandbox.Limit]string
 }
@@ -68,6 +69,11 @@ func factsOf(i system.Info) facts {
 		}
 	}
 	return f
+}
+
+// isPodman says whether it is Podman that answers as Docker does.
+func isPodman(v client.ServerVersionResult) bool {
+	return slices.ContainsFunc(v.Components, func(c system.ComponentVersion) bool { return c.Name == "Podman Engine" })
 }
 
 func (f facts) isolation(runtime string, p sandbox.Profile) string {

@@ -202,9 +202,17 @@ func TestAnAPIServerThatCannotBeReachedIsExplained(t *testing.T) {
 			t.Parallel()
 			ctx, done := context.WithTimeout(t.Context(), time.Second)
 			defer done()
-			p := New(Options{Kubeconfig: kubeconfig(t, tt.server), Namespace: "n"}).Probe(ctx)
+			d := New(Options{Kubeconfig: kubeconfig(t, tt.server), Namespace: "n"})
+			p := d.Probe(ctx)
 			if p.State != tt.state || !strings.Contains(p.Reason+p.Fix, tt.want) || p.Fix == "" {
 				t.Errorf("the probe said %+v", p)
+			}
+			starting, stop := context.WithTimeout(t.Context(), time.Second)
+			defer stop()
+			_, err := d.Start(starting, sandbox.Spec{})
+			e := toolroom.AsError(err)
+			if e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message+e.Hint, tt.want) || e.Hint == "" || e.Retryable != (tt.state == sandbox.Inconclusive) {
+				t.Errorf("the start said %+v", e)
 			}
 		})
 	}

@@ -68,8 +68,8 @@ func TestAMachineThatNeverComesUpIsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err = d.Start(ctx, sandbox.Spec{Guest: path, Args: []string{"never"}})
-	if toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), "did not come up in time") {
-		t.Errorf("got %v", err)
+	if e := toolroom.AsError(err); e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, "did not come up in time") || !strings.Contains(e.Hint, "setup microvm") {
+		t.Errorf("got %+v", e)
 	}
 	if left := monitors(t); len(left) > 0 {
 		t.Errorf("left behind: %v", left)

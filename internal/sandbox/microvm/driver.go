@@ -9,6 +9,7 @@ package microvm
 
 import (
 	"context"
+	"errors"
 	"crypto/rand"
 	"maps"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -117,6 +119,12 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 }
 
 func (d *Driver) unavailable(err error, fix string) error {
+	switch {
+	case errors.Is(err, errLate):
+		fix = "this machine may be overloaded, or the image broken: toolroom setup microvm --verify tells, and without the flag makes it anew"
+	case errors.Is(err, syscall.ENOSPC):
+		fix = "free the disk of " + d.o.Folder
+	}
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the %s sandbox: %w", d.name, err).WithHint("%s", fix)
 }
 

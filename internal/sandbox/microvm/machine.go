@@ -69,6 +69,9 @@ func (m *machine) awaitReady(ctx context.Context) error {
 	return nil
 }
 
+// errLate says that a machine was given up.
+var errLate = errors.New("the machine did not come up in time")
+
 // lastWords is how long a monitor whose streams have ended may take to end.
 const lastWords = time.Second
 
@@ -80,7 +83,7 @@ func (m *machine) explain(ctx context.Context, err error) error {
 	case <-time.After(lastWords):
 	}
 	if ctx.Err() != nil {
-		err = fmt.Errorf("the machine did not come up in time: %w", context.Cause(ctx))
+		err = fmt.Errorf("%w: %w", errLate, context.Cause(ctx))
 	} else if r, ok := m.console.report(); ok && r.Error != "" {
 		return errors.New(r.Error)
 	}
