@@ -3,7 +3,7 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
-.PHONY: pyodide temporal stores runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
+.PHONY: heavy microvm pyodide temporal stores runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -45,6 +45,13 @@ runtimes: build ## test against real Docker, containerd and gVisor (root); scrip
 
 temporal: build ## test against a real Temporal server (compiles it: about 11 CPU minutes the first time)
 	cd test/temporal && $(GO) vet . && $(GO) test -count=1 -timeout 15m .
+
+microvm: ## the suites of drivers in QEMU's machines (root, apt; six minutes without KVM)
+	CI=true ./scripts/microvm.sh
+
+heavy: ## all that .ci/run leaves out, one after the other: kubernetes, temporal, pyodide, stores, microvm
+	@for target in kubernetes temporal pyodide stores microvm; do $(MAKE) $$target || failed="$$failed $$target"; done; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 kubernetes: ## test against a real Kubernetes node (root; builds it once, 1,150 seconds of CPU)
 	CI=true ./scripts/kubernetes.sh test -v

@@ -13,7 +13,7 @@ const idle = 50 * time.Millisecond
 
 // rehearse starts a shell that does nothing, unless start is closed soon. What
 // the sandbox does once, at the first process in it, is then not in the time of
-// the program: under gVisor that is two thirds of what it takes to start one.
+// the program: under gVisor that is some 10 ms of 25.
 func rehearse(start <-chan struct{}) {
 	select {
 	case <-start:

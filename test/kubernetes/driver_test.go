@@ -43,6 +43,16 @@ func TestKubernetesPassesTheSuite(t *testing.T) {
 	}
 }
 
+func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
+	t.Parallel()
+	o := namespace(t)
+	d := kubernetes.New(o)
+	sandboxtest.Rogue(t, sandboxtest.Options{
+		New: func(*testing.T) sandbox.Driver { return d }, Guest: node.guest,
+		Leftovers: func(t *testing.T) []string { return leftovers(t, o.Namespace) },
+	})
+}
+
 // begin starts a sandbox whose guest has said hello.
 func begin(t *testing.T, d sandbox.Driver, s sandbox.Spec) (sandbox.Sandbox, *bridge.Conn) {
 	t.Helper()

@@ -65,7 +65,7 @@ func prepare(ctx context.Context, folder string) error {
 		return err
 	}
 	node.guest = filepath.Join(folder, "toolroom-guest")
-	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", node.guest, "github.com/toolroom/toolroom/cmd/toolroom-guest")
+	compile := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", node.guest, "github.com/toolroom/toolroom/sandbox/sandboxtest/escape/guest")
 	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the guest: %w: %s", err, out)

@@ -61,6 +61,41 @@ func each(b *testing.B, f func(*testing.B, measured)) {
 		d, host := dockerDriver(b, docker.Options{})
 		f(b, measured{d, []string{"docker", "--host", host, "run", "--rm", "--network=none", image.Name, "true"}, filepath.Dir(strings.TrimPrefix(host, "unix://"))})
 	})
+	b.Run("microvm", func(b *testing.B) { f(b, measured{machines(b, true), bareMachine(b), ""}) })
+}
+
+// bareMachine is QEMU with a machine of the same kind, kernel and size as the
+// driver's, which does nothing but end.
+func bareMachine(b *testing.B) []string {
+	b.Helper()
+	busybox := program(b, "busybox", "busybox-static")
+	dir := folder(b)
+	script := "set -e; cd " + dir + "; mkdir root; cp " + busybox + " root/busybox; printf '#!/busybox sh\n/busybox reboot -f\n' > root/init; chmod +x root/init; " +
+		"cd root; printf 'busybox\ninit\n' | " + busybox + " cpio -o -H newc > ../initrd"
+	if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return []string{
+		"qemu-system-x86_64", "-M", "microvm,x-option-roms=off,pit=on,pic=on,rtc=on", "-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1",
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-kernel", filepath.Join(machineImage(b), "vmlinux"),
+		"-initrd", filepath.Join(dir, "initrd"), "-append", fmt.Sprintf("console=ttyS0 quiet reboot=t panic=-1 tsc_early_khz=%d tsc=reliable lpj=8000000 rdinit=/init", clockKHz(b)),
+	}
+}
+
+// clockKHz is the rate by which the emulated machine is told to count.
+func clockKHz(b *testing.B) int {
+	b.Helper()
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "cpu MHz")
+	line, _, _ := strings.Cut(after, "\n")
+	mhz, err := strconv.ParseFloat(strings.Trim(line, "\t: "), 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return int(mhz * 1000)
 }
 
 var benchSpec = sandbox.Spec{Profile: sandbox.Standard, Limits: sandbox.Limits{Memory: 256 << 20, PIDs: 128}}

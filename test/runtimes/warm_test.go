@@ -4,6 +4,7 @@ package runtimes
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -93,14 +94,22 @@ func TestContainersWaitForProgramsAndServeOneEach(t *testing.T) {
 func machines(t testing.TB, cold bool) *microvm.Driver {
 	t.Helper()
 	program(t, "qemu-system-x86_64", "qemu-system-x86")
+	return microvm.NewQEMU(microvm.Options{Folder: machineImage(t), Guest: made.guest, Cold: cold})
+}
+
+// machineImage is the folder of machines' image.
+func machineImage(t testing.TB) string {
+	t.Helper()
 	image := os.Getenv("TOOLROOM_TEST_MICROVM")
 	if image == "" {
-		image = folder(t)
-		if err := microvm.Setup(t.Context(), microvm.SetupOptions{Folder: image}); err != nil {
-			t.Fatal(err)
+		image = filepath.Join(filepath.Dir(made.root), "microvm") // for all
+		if _, err := os.Stat(filepath.Join(image, "image.json")); err != nil {
+			if err := microvm.Setup(t.Context(), microvm.SetupOptions{Folder: image}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	return microvm.NewQEMU(microvm.Options{Folder: image, Guest: made.guest, Cold: cold})
+	return image
 }
 
 // waited is how long a sandbox has waited when it is measured: its guest prepares
