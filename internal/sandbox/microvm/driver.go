@@ -9,8 +9,8 @@ package microvm
 
 import (
 	"context"
-	"errors"
 	"crypto/rand"
+	"errors"
 	"maps"
 	"math"
 	"os"
