@@ -48,7 +48,11 @@ type Notifier interface {
 // [Request.Isolation]. A call of any other source that needs some is refused.
 type Isolator interface {
 	// Isolates does nothing.
-	Isolates()
+	// Isolation names the walls that this call would run behind, as
+	// [toolroom.Execution] does: the weakest that hold req.Isolation. It is empty
+	// when they cannot be known. A call is run behind them, or stronger ones, where
+	// the decision depended on them.
+	Isolation(ctx context.Context, req *Request) string
 }
 
 // Resumer is implemented by sources that can go on with a call that was cut off,

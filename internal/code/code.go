@@ -309,10 +309,6 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 	return out, nil
 }
 
-// Isolates says that programs run only on engines that are as strong as policy
-// asks: see [source.Isolator].
-func (s *Service) Isolates() {}
-
 // Close ends the engines.
 func (s *Service) Close() error {
 	var all []error

@@ -2,6 +2,8 @@ package code
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/source"
 )
 
 // walls is an engine that says what stands around its programs.
@@ -68,5 +71,30 @@ func TestAnEngineThatIsWeakerThanPolicyAsksIsPassedOver(t *testing.T) {
 		if got := strings.Join(names, " "); got != c.want {
 			t.Errorf("%s in %s: %s, want %s", c.runtime, c.least, got, c.want)
 		}
+	}
+}
+
+func TestWhatAProgramWouldRunInIsKnownBeforeItRuns(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Engines: []engine.Engine{walls{"filter", "landlock+seccomp"}, walls{"runsc", "gvisor(systrap)"}, walls{"host", "none"}}})
+	for _, c := range []struct{ runtime, least, want string }{
+		{"", "", "landlock+seccomp"},
+		{"", "container", "gvisor(systrap)"},
+		{"", "vm", ""},
+		{"runsc", "", "gvisor(systrap)"},
+		{"runsc/weak", "", "docker(runc)"},
+		{"filter", "gvisor", ""},
+		{"host", "", ""}, // which the config does not allow
+		{"unheard-of", "", ""},
+	} {
+		got := s.Isolation(t.Context(), &source.Request{
+			Arguments: json.RawMessage(fmt.Sprintf(`{"language": "python", "code": "1", "profile": "dev", "runtime": %q}`, c.runtime)), Isolation: c.least,
+		})
+		if got != c.want {
+			t.Errorf("%q for %q: %q, want %q", c.runtime, c.least, got, c.want)
+		}
+	}
+	if got := s.Isolation(t.Context(), &source.Request{Arguments: json.RawMessage(`{"language": "python"}`)}); got != "" {
+		t.Errorf("of no program: %q", got)
 	}
 }

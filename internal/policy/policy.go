@@ -108,8 +108,10 @@ type Context struct {
 	Secrets []string
 	// Taint are the labels of what the call's session has read.
 	Taint []string
-	// Isolation is what the tool would run in; empty is none.
-	Isolation Isolation
+	// Isolation gives the strength of what the call would run in. It is called
+	// when a rule depends on it; nil stands for none. Like Effects it is known
+	// where Arguments are.
+	Isolation func() Isolation
 	// Budget is what the call and those inside it may still spend.
 	Budget Budget
 }
@@ -124,6 +126,11 @@ type Explanation struct {
 	// answers the question in advance, where the decision is to ask.
 	Answered string            `json:"answered,omitempty"`
 	Effects  []toolroom.Effect `json:"effects,omitempty"`
+	// Unwalled says that the tool runs in no sandbox, so that every call is refused
+	// for the isolation that is asked for (sandbox_unavailable).
+	Unwalled bool `json:"unwalled,omitempty"`
+	// Unknown says that no source has the tool now.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // Decider decides. It is asked on the hot path and must be safe for concurrent

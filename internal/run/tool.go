@@ -47,7 +47,7 @@ func (p *pass) run() error {
 			Arguments:      p.call.Arguments,
 			Identity:       p.call.Identity,
 			IdempotencyKey: p.call.IdempotencyKey,
-			Isolation:      string(p.decision.Isolation),
+			Isolation:      string(p.least),
 			Meta:           p.call.Meta,
 			Emit:           p.emit,
 			Ask:            asker,

@@ -43,6 +43,8 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 	}
 	unknown := with(`{}`)
 	unknown.Effects = []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "write"}, {Kind: toolroom.EffectCommand, Target: "… -rf /"}}
+	docker := with(`{}`)
+	docker.Isolation = func() policy.Isolation { return "docker" }
 	for name, tt := range map[string]struct {
 		rules   string
 		call    *policy.Context
@@ -92,6 +94,10 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 		"a question does not permit": {deny: true, rules: `@outcome("confirm") forbid(principal, action, resource);`, effect: policy.Deny},
 		"a question that fails asks": {rules: `@outcome("confirm") permit(principal, action, resource) when { context.arguments.x };`, call: with(`{}`), effect: policy.Confirm},
 		"isolation":                  {rules: `@isolation("gvisor") permit(principal, action, resource); @isolation("docker") forbid(principal, action, resource);`, effect: policy.Allow, least: "gvisor"},
+		"what it runs in":            {rules: `forbid(principal, action, resource) unless { ["gvisor", "vm"].contains(context.isolation) };`, call: docker, effect: policy.Deny, because: "rules.cedar:1:1"},
+		"a driver has a strength":    {rules: `forbid(principal, action, resource) unless { context.isolation == "container" };`, call: docker, effect: policy.Allow},
+		"it runs in none":            {rules: `forbid(principal, action, resource) when { context.isolation == "none" };`, effect: policy.Deny, because: "rules.cedar:1:1"},
+		"nothing is known of walls":  {rules: `forbid(principal, action, resource) when { context.isolation == "none" };`, call: &policy.Context{}, effect: policy.Allow},
 		"a question and isolation":   {rules: `@isolation("vm") @outcome("confirm") permit(principal, action, resource);`, effect: policy.Confirm, least: "vm"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func (v *view) Judge(call *policy.Context) policy.Step {
 		if call.Arguments == nil {
 			open = nil
 			for _, one := range v.open {
-				if !one.members["arguments"] {
+				if !one.members["arguments"] && !one.members["isolation"] {
 					open = append(open, one)
 				}
 			}
