@@ -177,6 +177,10 @@ type Output struct {
 	Failed bool
 	// Effects is what is known of a failed call's effects; empty means unknown.
 	Effects toolroom.Effects
+	// Unsent says that a call which failed never reached its tool: nothing of it
+	// was sent or started, by this source's own knowledge and not by its tool's
+	// word.
+	Unsent bool
 	// Raw is the answer byte for byte, where the protocol can be relayed.
 	Raw json.RawMessage
 	// Execution says how a program ran.

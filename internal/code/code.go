@@ -205,7 +205,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	}
 	first, further, err := s.route(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation)})
 	if err != nil {
-		return nil, err
+		return &source.Output{Unsent: true}, err
 	}
 	return s.run(ctx, h, job, limits, first, further)
 }

@@ -88,7 +88,7 @@ func TestWhatAProgramWouldRunInIsKnownBeforeItRuns(t *testing.T) {
 		{"unheard-of", "", ""},
 	} {
 		got := s.Isolation(t.Context(), &source.Request{
-			Arguments: json.RawMessage(fmt.Sprintf(`{"language": "python", "code": "1", "profile": "dev", "runtime": %q}`, c.runtime)), Isolation: c.least,
+			Arguments: json.RawMessage(fmt.Sprintf(`{"language": "python", "code": "1", "profile": "dev", "best_effort": true, "runtime": %q}`, c.runtime)), Isolation: c.least,
 		})
 		if got != c.want {
 			t.Errorf("%q for %q: %q, want %q", c.runtime, c.least, got, c.want)

@@ -45,6 +45,8 @@ type pass struct {
 	keyed    bool             // this pass holds the idempotency key
 
 	ran    time.Time // when the tool started
+	sent   bool      // it may have reached the tool
+	spent  bool      // what it spends is written down
 	output *source.Output
 	result toolroom.Result
 	// masked says that secrets are out of result, and chunks is what is held back.

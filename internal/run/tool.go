@@ -85,6 +85,7 @@ func (p *pass) run() error {
 	waited := stop()
 	p.result.Usage.Wait += waited
 	p.result.Usage.Run = p.Now().Sub(p.ran) - waited
+	p.sent = !stopped || x.sent
 	if stopped { // else the tool's goroutine may still write to x
 		p.result.Usage.Attempts, p.result.Usage.Cached = x.attempts, x.cached
 	}
