@@ -150,6 +150,7 @@ func (p *pass) receipt() *receipt.Receipt {
 		Reach:         p.inReach,
 		Started:       p.started,
 		Usage:         p.result.Usage,
+		Refused:       p.unrecorded,
 	}
 	if p.entry != nil {
 		r.Source, r.Labels = p.entry.Tool.Source, append(slices.Clone(p.entry.Tool.Tags), p.result.Labels...)

@@ -44,11 +44,13 @@ type pass struct {
 	approval string           // that was used, or the standing one
 	keyed    bool             // this pass holds the idempotency key
 
-	ran    time.Time // when the tool started
-	sent   bool      // it may have reached the tool
-	spent  bool      // what it spends is written down
-	output *source.Output
-	result toolroom.Result
+	ran  time.Time // when the tool started
+	sent bool      // it may have reached the tool
+	// unrecorded says that receipts cannot be kept.
+	unrecorded bool
+	spent      bool // what it spends is written down
+	output     *source.Output
+	result     toolroom.Result
 	// masked says that secrets are out of result, and chunks is what is held back.
 	masked bool
 	chunks chunks
@@ -150,6 +152,7 @@ func (p *pass) admit() error {
 		if err := p.Receipts.Ready(); err != nil {
 			e := toolroom.Errorf(toolroom.CodeInternal, "no call is taken while receipts cannot be kept: %w", err)
 			e.Retryable = true
+			p.unrecorded = true
 			return e.WithHint("free the disk or the database, then call again; nothing was run")
 		}
 	}
