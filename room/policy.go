@@ -166,7 +166,7 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 	}
 	explained := &policy.Explanation{
 		Decision: decision, Effects: call.Effects, Unknown: !known,
-		Unwalled: known && !policy.IsolationNone.Holds(decision.Isolation) && !run.Isolates(e),
+		Unwalled: known && run.Unwalled(e, decision),
 	}
 	if decision.Effect == policy.Confirm && (!spends || step.Effect == policy.Allow) {
 		return explained, r.standing(ctx, explained, tool, who, arguments)

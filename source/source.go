@@ -152,6 +152,9 @@ type Request struct {
 	// words of package policy; empty asks for none. Only an [Isolator] is given
 	// one.
 	Isolation string
+	// Engine is the one engine or runtime that policy lets the call run on; empty
+	// is any. Like Isolation it is for an [Isolator].
+	Engine string
 	// Again says that the call may have begun before, in this process or in
 	// another one. Only a [Resumer] is called so.
 	Again bool

@@ -101,6 +101,11 @@ func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 			return err
 		}
 	}
+	if d.Engine != "" {
+		if err := a.screen.printf("runs only on %s\n", d.Engine); err != nil {
+			return err
+		}
+	}
 	rows := make([][]string, len(d.Steps))
 	for i, s := range d.Steps {
 		rows[i] = []string{s.Layer, string(s.Effect), s.Rule}

@@ -29,6 +29,7 @@ const hostRuntime = "host"
 type need struct {
 	spec      sandbox.Spec
 	isolation policy.Isolation // the least; empty is none
+	engine    string           // the one that it may be; empty is any
 }
 
 // walls names what would stand around the program.
@@ -41,6 +42,10 @@ func (n need) walls(p sandbox.Probe) string {
 
 // check tells why an engine does not hold it, nil when it does.
 func (n need) check(name string, p sandbox.Probe) error {
+	if n.engine != "" && n.engine != name {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy lets programs run on %s alone, and not on %s", n.engine, name).
+			WithHint("see which rule asks for it: toolroom policy explain %s", Tool)
+	}
 	if err := sandbox.Check(name, p, n.spec); err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (s *Service) Isolation(ctx context.Context, req *source.Request) string {
 	if err != nil {
 		return ""
 	}
-	c, _, err := s.route(ctx, r, need{s.spec(r, limits), policy.Isolation(req.Isolation)})
+	c, _, err := s.route(ctx, r, need{s.spec(r, limits), policy.Isolation(req.Isolation), req.Engine})
 	if err != nil {
 		return ""
 	}
@@ -125,6 +130,10 @@ func (t *route) next(ctx context.Context) (candidate, bool) {
 		}
 		if t.stateful && !keepsSessions(e, t.language) {
 			t.stateless = append(t.stateless, e.Name())
+			continue
+		}
+		if t.need.engine != "" && t.need.engine != e.Name() {
+			t.missing = append(t.missing, fmt.Sprintf("%s: policy lets programs run on %s alone", e.Name(), t.need.engine))
 			continue
 		}
 		p := e.Probe(ctx)

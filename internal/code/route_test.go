@@ -57,7 +57,7 @@ func TestAnEngineThatIsWeakerThanPolicyAsksIsPassedOver(t *testing.T) {
 		{"process/strong", policy.IsolationGVisor, "process"},
 	} {
 		_, below := splitRuntime(c.runtime)
-		first, further, err := s.route(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev, Runtime: below}, c.least})
+		first, further, err := s.route(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev, Runtime: below}, c.least, ""})
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) || toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
 				t.Errorf("%s in %s: %v", c.runtime, c.least, err)
@@ -96,5 +96,28 @@ func TestWhatAProgramWouldRunInIsKnownBeforeItRuns(t *testing.T) {
 	}
 	if got := s.Isolation(t.Context(), &source.Request{Arguments: json.RawMessage(`{"language": "python"}`)}); got != "" {
 		t.Errorf("of no program: %q", got)
+	}
+}
+
+func TestAnEngineThatPolicyNamesIsTheOnlyOne(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Engines: []engine.Engine{walls{"process", "ns+net"}, walls{"runsc", "gvisor(systrap)"}}})
+	for _, c := range []struct{ runtime, engine, least, want string }{
+		{"", "runsc", "", "runsc"},
+		{"runsc", "runsc", "gvisor", "runsc"},
+		{"process", "runsc", "", "on runsc alone, and not on process"},
+		{"", "unheard-of", "", "process: policy lets programs run on unheard-of alone"},
+		{"", "process", "gvisor", "process runs them in ns+net"},
+	} {
+		first, further, err := s.route(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev}, policy.Isolation(c.least), c.engine})
+		if err != nil {
+			if !strings.Contains(err.Error(), c.want) || toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		if next, more := further.next(t.Context()); first.engine.Name() != c.want || more {
+			t.Errorf("%+v: first %s, then %v", c, first.engine.Name(), next)
+		}
 	}
 }

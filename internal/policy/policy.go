@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -46,6 +47,8 @@ type Decision struct {
 	Because toolroom.Effect `json:"because,omitzero"`
 	// Isolation is the least isolation that the tool may run in; empty is none.
 	Isolation Isolation `json:"isolation,omitempty"`
+	// Engine is the one engine or runtime that the tool may run on; empty is any.
+	Engine string `json:"engine,omitempty"`
 	// Log asks for a line in the log for this call.
 	Log bool `json:"log,omitempty"`
 	// Hint says how to change the outcome, when it is not Allow.
@@ -64,6 +67,7 @@ func (d Decision) Then(s Step) Decision {
 		d.Effect, d.Rule, d.Because, d.Hint = s.Effect, s.Rule, s.Because, s.Hint
 	}
 	d.Isolation = stronger(d.Isolation, s.Isolation)
+	d.Engine = cmp.Or(d.Engine, s.Engine)
 	return d
 }
 
@@ -75,6 +79,7 @@ type Step struct {
 	// Because is the effect that the rule is about, as in a Decision.
 	Because   toolroom.Effect `json:"because,omitzero"`
 	Isolation Isolation       `json:"isolation,omitempty"`
+	Engine    string          `json:"engine,omitempty"`
 	// Hint says what would change the outcome, where the layer knows.
 	Hint string `json:"hint,omitempty"`
 }

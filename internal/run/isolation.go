@@ -1,7 +1,10 @@
 package run
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
@@ -29,18 +32,12 @@ func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Reque
 	}
 	asked.Call = &call
 	d = r.Policy.Decide(ctx, asked)
-	if isolates && behind != "" && !behind.Holds(d.Isolation) {
-		req.Isolation, behind = string(d.Isolation), ""
+	if isolates && behind != "" && (d.Engine != "" || !behind.Holds(d.Isolation)) {
+		req.Isolation, req.Engine, behind = string(d.Isolation), d.Engine, ""
 		d = r.Policy.Decide(ctx, asked)
+		d.Engine = cmp.Or(d.Engine, req.Engine)
 	}
 	return d, behind
-}
-
-// Isolates reports whether the source of a tool holds its calls to the isolation
-// that policy asks for.
-func Isolates(e *catalog.Entry) bool {
-	_, ok := source.As[source.Isolator](e.Source)
-	return ok
 }
 
 // judge is Judge for this call.
@@ -55,10 +52,23 @@ func (p *pass) judge() policy.Decision {
 	return d
 }
 
-// unwalled is the error of a call that policy lets run only in a sandbox, of a
-// tool that runs in none.
+// Unwalled reports whether a tool cannot run as a decision lets it: it runs in no
+// sandbox, and on no engine.
+func Unwalled(e *catalog.Entry, d policy.Decision) bool {
+	_, isolates := source.As[source.Isolator](e.Source)
+	return !isolates && (d.Engine != "" || !policy.IsolationNone.Holds(d.Isolation))
+}
+
+// unwalled is the error of such a call.
 func (p *pass) unwalled() error {
-	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s may only run in %s or stronger, and it would run in %s", p.tool, p.decision.Isolation, policy.IsolationNone)
-	e.Details = map[string]any{"isolation": p.decision.Isolation}
+	var only []string
+	if p.decision.Isolation != "" {
+		only = append(only, fmt.Sprintf("in %s or stronger", p.decision.Isolation))
+	}
+	if p.decision.Engine != "" {
+		only = append(only, "on "+p.decision.Engine)
+	}
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s may only run %s, and it would run in none", p.tool, strings.Join(only, ", "))
+	e.Details = map[string]any{"isolation": p.decision.Isolation, "engine": p.decision.Engine}
 	return e.WithHint("see which rule asks for it: toolroom policy explain %s", p.tool)
 }

@@ -302,7 +302,7 @@ func (p *pass) decide() error {
 		}
 		e.Hint = p.decision.Hint
 		return e
-	case !policy.IsolationNone.Holds(p.decision.Isolation) && !Isolates(p.entry):
+	case Unwalled(p.entry, p.decision):
 		return p.unwalled()
 	default:
 		return p.checkScopes()

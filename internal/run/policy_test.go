@@ -79,7 +79,7 @@ func TestTheDeciderIsToldOfTheCall(t *testing.T) {
 // isolator is a source that holds a call to the isolation that it is asked for.
 type isolator struct {
 	source.Source
-	asked string
+	asked, engine string
 }
 
 func (i *isolator) Isolation(_ context.Context, req *source.Request) string {
@@ -90,7 +90,7 @@ func (i *isolator) Isolation(_ context.Context, req *source.Request) string {
 }
 
 func (i *isolator) Call(_ context.Context, req *source.Request) (*source.Output, error) {
-	i.asked = req.Isolation
+	i.asked, i.engine = req.Isolation, req.Engine
 	return &source.Output{Value: []byte("1")}, nil
 }
 
@@ -186,5 +186,25 @@ func TestAToolOfASourceThatDoesNotIsolateRunsInNone(t *testing.T) {
 	b.add(tool("a:b"), value(`1`))
 	if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"}); !r.OK() {
 		t.Error(r.Error)
+	}
+}
+
+func TestAToolThatPolicyLetsRunOnAnEngineAloneRunsThereOrNowhere(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *run.Options) {
+		o.Policy = deciderFunc(func(policy.Request) policy.Decision {
+			return policy.Decision{Effect: policy.Allow, Engine: "gvisor"}
+		})
+	})
+	src := &isolator{}
+	if err := b.Catalog.SetProvider("a", src, []toolroom.Tool{tool("a:b")}); err != nil {
+		t.Fatal(err)
+	}
+	b.add(tool("c:d"), value(`1`))
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"}); !r.OK() || src.engine != "gvisor" {
+		t.Errorf("it was told %q: %v", src.engine, r.Error)
+	}
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "c:d"}); toolroom.CodeOf(r.Err()) != toolroom.CodeSandboxUnavailable || !strings.Contains(r.Error.Message, "only run on gvisor") {
+		t.Errorf("a tool that runs in no sandbox: %v", r.Error)
 	}
 }

@@ -48,6 +48,7 @@ func (p *pass) run() error {
 			Identity:       p.call.Identity,
 			IdempotencyKey: p.call.IdempotencyKey,
 			Isolation:      string(p.least),
+			Engine:         p.decision.Engine,
 			Meta:           p.call.Meta,
 			Emit:           p.emit,
 			Ask:            asker,
