@@ -20,6 +20,8 @@ import (
 	"github.com/toolroom/toolroom/internal/policy/cedar"
 	"github.com/toolroom/toolroom/internal/policy/trial"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/source"
 )
 
 // Policy is the policy of a config: the layers of its section tools, with the
@@ -137,16 +139,24 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 		return nil, err
 	}
 	call := &policy.Context{Time: time.Now(), Secrets: r.trust.Load().of(tool).Secrets}
+	e, err := r.catalog.Resolve(spelling, nil)
+	known := err == nil
 	if len(arguments) > 0 {
 		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
 		if _, err := call.Arguments(); err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not usable: %w", err)
 		}
-		if e, err := r.catalog.Resolve(spelling, nil); err == nil {
+		if known {
 			call.Effects = r.runner.Expect(e, who, arguments)
 		}
 	}
-	decision := r.policy.Decide(ctx, policy.Request{Tool: tool, Who: who, Call: call})
+	asked := policy.Request{Tool: tool, Who: who, Call: call}
+	var decision policy.Decision
+	if known && call.Arguments != nil {
+		decision, _ = r.runner.Judge(ctx, e, asked, source.Request{Arguments: arguments, Identity: who})
+	} else {
+		decision = r.policy.Decide(ctx, asked)
+	}
 	step, spends, err := r.spending().Judge(ctx, tool.ID.Unversioned().String(), who.Key(), call.Effects, call.Time)
 	if err != nil {
 		return nil, err
@@ -154,7 +164,10 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 	if spends {
 		decision = decision.Then(step)
 	}
-	explained := &policy.Explanation{Decision: decision, Effects: call.Effects}
+	explained := &policy.Explanation{
+		Decision: decision, Effects: call.Effects, Unknown: !known,
+		Unwalled: known && run.Unwalled(e, decision),
+	}
 	if decision.Effect == policy.Confirm && (!spends || step.Effect == policy.Allow) {
 		return explained, r.standing(ctx, explained, tool, who, arguments)
 	}

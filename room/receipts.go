@@ -40,6 +40,9 @@ func (r *Room) openRecorder() error {
 	if r.lines != nil {
 		o.Written = r.lines.Write
 	}
+	o.LeftOut = func(n int) {
+		r.log.Warn("receipts can be written again; of so many refused calls none was kept", "calls", n)
+	}
 	r.recorder = receipt.NewRecorder(r.store, o)
 	return nil
 }

@@ -48,7 +48,11 @@ type Notifier interface {
 // [Request.Isolation]. A call of any other source that needs some is refused.
 type Isolator interface {
 	// Isolates does nothing.
-	Isolates()
+	// Isolation names the walls that this call would run behind, as
+	// [toolroom.Execution] does: the weakest that hold req.Isolation. It is empty
+	// when they cannot be known. A call is run behind them, or stronger ones, where
+	// the decision depended on them.
+	Isolation(ctx context.Context, req *Request) string
 }
 
 // Resumer is implemented by sources that can go on with a call that was cut off,
@@ -148,6 +152,9 @@ type Request struct {
 	// words of package policy; empty asks for none. Only an [Isolator] is given
 	// one.
 	Isolation string
+	// Engine is the one engine or runtime that policy lets the call run on; empty
+	// is any. Like Isolation it is for an [Isolator].
+	Engine string
 	// Again says that the call may have begun before, in this process or in
 	// another one. Only a [Resumer] is called so.
 	Again bool
@@ -173,6 +180,10 @@ type Output struct {
 	Failed bool
 	// Effects is what is known of a failed call's effects; empty means unknown.
 	Effects toolroom.Effects
+	// Unsent says that a call which failed never reached its tool: nothing of it
+	// was sent or started, by this source's own knowledge and not by its tool's
+	// word.
+	Unsent bool
 	// Raw is the answer byte for byte, where the protocol can be relayed.
 	Raw json.RawMessage
 	// Execution says how a program ran.

@@ -60,6 +60,12 @@ func (a *app) policyExplainCommand() *cobra.Command {
 			if err := a.printDecision(args[0], who, explained.Decision); err != nil {
 				return err
 			}
+			if explained.Unknown {
+				a.screen.say("no source has %s now: hints and tags that it would have are not known", args[0])
+			}
+			if explained.Unwalled {
+				a.screen.say("%s runs in no sandbox: its calls are refused (sandbox_unavailable)", args[0])
+			}
 			if explained.Answered != "" {
 				if err := a.screen.printf("nobody is asked: the rule %s answers; take it back with toolroom approve rules --remove %s\n", explained.Answered, explained.Answered); err != nil {
 					return err
@@ -92,6 +98,11 @@ func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 	}
 	if d.Isolation != "" {
 		if err := a.screen.printf("runs only in %s or stronger\n", d.Isolation); err != nil {
+			return err
+		}
+	}
+	if d.Engine != "" {
+		if err := a.screen.printf("runs only on %s\n", d.Engine); err != nil {
 			return err
 		}
 	}

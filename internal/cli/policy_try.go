@@ -121,7 +121,7 @@ func (a *app) printReplayed(replayed *trial.Replayed, since time.Duration) error
 		}
 	}
 	if replayed.Unknown > 0 {
-		a.screen.say("%s never came to a decision and are left out", count(replayed.Unknown, "call"))
+		a.screen.say("left out: %s that never came to a decision", count(replayed.Unknown, "call"))
 	}
 	return a.screen.printf("%d of %s in the last %s would be decided otherwise\n", len(replayed.Changes), count(replayed.Calls, "call"), since)
 }

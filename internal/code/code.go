@@ -203,9 +203,9 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State
 	}
-	first, further, err := s.route(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation)})
+	first, further, err := s.route(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation), req.Engine})
 	if err != nil {
-		return nil, err
+		return &source.Output{Unsent: true}, err
 	}
 	return s.run(ctx, h, job, limits, first, further)
 }
@@ -308,10 +308,6 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 	}
 	return out, nil
 }
-
-// Isolates says that programs run only on engines that are as strong as policy
-// asks: see [source.Isolator].
-func (s *Service) Isolates() {}
 
 // Close ends the engines.
 func (s *Service) Close() error {

@@ -29,6 +29,9 @@ func (s *Service) elsewhere(ctx context.Context, req *source.Request, r *Request
 	if r.Session != "" {
 		return nil, s.stateless(r.Language, []string{name})
 	}
+	if req.Engine != "" && req.Engine != name {
+		return nil, need{engine: req.Engine}.check(name, sandbox.Probe{})
+	}
 	if req.Isolation != "" {
 		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy lets programs run in %s or stronger, which %s cannot promise: its worker chooses", req.Isolation, name).
 			WithHint("put the rule into the worker's config, or choose another runtime")

@@ -12,12 +12,14 @@ import (
 	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/source"
 )
 
 // candidate is an engine that may run a program, and why it was chosen.
 type candidate struct {
-	engine engine.Engine
-	why    string
+	engine    engine.Engine
+	why       string
+	isolation string // the walls that it says stand around programs
 }
 
 // hostRuntime must be asked for by name, and allowed by the config.
@@ -27,17 +29,27 @@ const hostRuntime = "host"
 type need struct {
 	spec      sandbox.Spec
 	isolation policy.Isolation // the least; empty is none
+	engine    string           // the one that it may be; empty is any
+}
+
+// walls names what would stand around the program.
+func (n need) walls(p sandbox.Probe) string {
+	if n.spec.Runtime != "" {
+		return p.Runtimes[n.spec.Runtime]
+	}
+	return p.Isolation
 }
 
 // check tells why an engine does not hold it, nil when it does.
 func (n need) check(name string, p sandbox.Probe) error {
+	if n.engine != "" && n.engine != name {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy lets programs run on %s alone, and not on %s", n.engine, name).
+			WithHint("see which rule asks for it: toolroom policy explain %s", Tool)
+	}
 	if err := sandbox.Check(name, p, n.spec); err != nil {
 		return err
 	}
-	isolation := p.Isolation
-	if n.spec.Runtime != "" {
-		isolation = p.Runtimes[n.spec.Runtime]
-	}
+	isolation := n.walls(p)
 	if policy.Walls(isolation).Holds(n.isolation) {
 		return nil
 	}
@@ -88,6 +100,26 @@ func (s *Service) route(ctx context.Context, r *Request, n need) (candidate, *ro
 	return candidate{}, nil, t.none()
 }
 
+// Isolation implements [source.Isolator]. It looks for an engine as a call would.
+func (s *Service) Isolation(ctx context.Context, req *source.Request) string {
+	r, err := parse(req.Arguments)
+	if err != nil {
+		return ""
+	}
+	if driver, _ := splitRuntime(r.Runtime); s.o.Elsewhere != nil && driver == s.o.Elsewhere.Name() {
+		return "" // its worker chooses
+	}
+	limits, err := r.limits(s.o.Config)
+	if err != nil {
+		return ""
+	}
+	c, _, err := s.route(ctx, r, need{s.spec(r, limits), policy.Isolation(req.Isolation), req.Engine})
+	if err != nil {
+		return ""
+	}
+	return c.isolation
+}
+
 // next is the next engine that can run the program, false when there is none.
 func (t *route) next(ctx context.Context) (candidate, bool) {
 	for len(t.rest) > 0 {
@@ -98,6 +130,10 @@ func (t *route) next(ctx context.Context) (candidate, bool) {
 		}
 		if t.stateful && !keepsSessions(e, t.language) {
 			t.stateless = append(t.stateless, e.Name())
+			continue
+		}
+		if t.need.engine != "" && t.need.engine != e.Name() {
+			t.missing = append(t.missing, fmt.Sprintf("%s: policy lets programs run on %s alone", e.Name(), t.need.engine))
 			continue
 		}
 		p := e.Probe(ctx)
@@ -117,7 +153,7 @@ func (t *route) next(ctx context.Context) (candidate, bool) {
 		if len(t.missing) > 0 {
 			why = fmt.Sprintf("the first available engine for %s (passed over: %s)", t.language, strings.Join(t.missing, "; "))
 		}
-		return candidate{e, why}, true
+		return candidate{e, why, t.need.walls(p)}, true
 	}
 	return candidate{}, false
 }
@@ -153,10 +189,11 @@ func (s *Service) named(ctx context.Context, r *Request, name string, n need) (c
 		if r.Session != "" && !keepsSessions(e, r.Language) {
 			return candidate{}, s.stateless(r.Language, []string{name})
 		}
-		if err := n.check(name, e.Probe(ctx)); err != nil {
+		p := e.Probe(ctx)
+		if err := n.check(name, p); err != nil {
 			return candidate{}, err
 		}
-		return candidate{e, "it was asked for"}, nil
+		return candidate{e, "it was asked for", n.walls(p)}, nil
 	}
 	err := toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no engine or runtime %q", name)
 	if near, ok := nearest.Of(name, names); ok {

@@ -2,6 +2,8 @@ package code
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/source"
 )
 
 // walls is an engine that says what stands around its programs.
@@ -54,7 +57,7 @@ func TestAnEngineThatIsWeakerThanPolicyAsksIsPassedOver(t *testing.T) {
 		{"process/strong", policy.IsolationGVisor, "process"},
 	} {
 		_, below := splitRuntime(c.runtime)
-		first, further, err := s.route(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev, Runtime: below}, c.least})
+		first, further, err := s.route(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev, Runtime: below}, c.least, ""})
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) || toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
 				t.Errorf("%s in %s: %v", c.runtime, c.least, err)
@@ -67,6 +70,54 @@ func TestAnEngineThatIsWeakerThanPolicyAsksIsPassedOver(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); got != c.want {
 			t.Errorf("%s in %s: %s, want %s", c.runtime, c.least, got, c.want)
+		}
+	}
+}
+
+func TestWhatAProgramWouldRunInIsKnownBeforeItRuns(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Engines: []engine.Engine{walls{"filter", "landlock+seccomp"}, walls{"runsc", "gvisor(systrap)"}, walls{"host", "none"}}})
+	for _, c := range []struct{ runtime, least, want string }{
+		{"", "", "landlock+seccomp"},
+		{"", "container", "gvisor(systrap)"},
+		{"", "vm", ""},
+		{"runsc", "", "gvisor(systrap)"},
+		{"runsc/weak", "", "docker(runc)"},
+		{"filter", "gvisor", ""},
+		{"host", "", ""}, // which the config does not allow
+		{"unheard-of", "", ""},
+	} {
+		got := s.Isolation(t.Context(), &source.Request{
+			Arguments: json.RawMessage(fmt.Sprintf(`{"language": "python", "code": "1", "profile": "dev", "best_effort": true, "runtime": %q}`, c.runtime)), Isolation: c.least,
+		})
+		if got != c.want {
+			t.Errorf("%q for %q: %q, want %q", c.runtime, c.least, got, c.want)
+		}
+	}
+	if got := s.Isolation(t.Context(), &source.Request{Arguments: json.RawMessage(`{"language": "python"}`)}); got != "" {
+		t.Errorf("of no program: %q", got)
+	}
+}
+
+func TestAnEngineThatPolicyNamesIsTheOnlyOne(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Engines: []engine.Engine{walls{"process", "ns+net"}, walls{"runsc", "gvisor(systrap)"}}})
+	for _, c := range []struct{ runtime, engine, least, want string }{
+		{"", "runsc", "", "runsc"},
+		{"runsc", "runsc", "gvisor", "runsc"},
+		{"process", "runsc", "", "on runsc alone, and not on process"},
+		{"", "unheard-of", "", "process: policy lets programs run on unheard-of alone"},
+		{"", "process", "gvisor", "process runs them in ns+net"},
+	} {
+		first, further, err := s.route(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev}, policy.Isolation(c.least), c.engine})
+		if err != nil {
+			if !strings.Contains(err.Error(), c.want) || toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		if next, more := further.next(t.Context()); first.engine.Name() != c.want || more {
+			t.Errorf("%+v: first %s, then %v", c, first.engine.Name(), next)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -247,6 +248,7 @@ func conclude(steps []Step, log bool, r Request) Decision {
 			d.Effect, d.Rule, d.Because, d.Hint = s.Effect, s.Rule, s.Because, s.Hint
 		}
 		d.Isolation = stronger(d.Isolation, s.Isolation)
+		d.Engine = cmp.Or(d.Engine, s.Engine) // written rules alone name one
 	}
 	if d.Effect == Deny && d.Hint == "" {
 		d.Hint = "see which layer decided: toolroom policy explain" + explainFlags(r.Who) + " " + r.Tool.ID.String()

@@ -67,6 +67,11 @@ func TestIsolationsAreOrderedByWhatHoldsTheCode(t *testing.T) {
 	if Isolation("unheard-of").Holds(IsolationProcess) || IsolationVM.Holds("unheard-of") {
 		t.Error("an unknown word holds, or is held")
 	}
+	for i, want := range map[Isolation]Isolation{"": IsolationNone, "sandbox": IsolationProcess, "docker": IsolationContainer, "wasm": IsolationContainer, "gvisor": IsolationGVisor, "kata": IsolationVM, "unheard-of": IsolationNone} {
+		if got := i.Strength(); got != want {
+			t.Errorf("the strength of %q is %s, want %s", i, got, want)
+		}
+	}
 	if _, err := ParseIsolation("gvizor"); err == nil {
 		t.Error("gvizor is taken")
 	}

@@ -35,6 +35,18 @@ func strengths() map[Isolation]int {
 	}
 }
 
+// Strength is the strength that i has: that of its kind for a driver, and none
+// for a word that is not known.
+func (i Isolation) Strength() Isolation {
+	known := strengths()
+	for _, s := range [...]Isolation{IsolationVM, IsolationGVisor, IsolationContainer, IsolationProcess} {
+		if known[i] == known[s] {
+			return s
+		}
+	}
+	return IsolationNone
+}
+
 // Walls is the strength of what a sandbox says stands around a program: names
 // joined by +, such as wasm+ns+landlock+seccomp, none or docker(runc). The
 // strongest wall counts; one that is not known counts as none.

@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -46,6 +47,8 @@ type Decision struct {
 	Because toolroom.Effect `json:"because,omitzero"`
 	// Isolation is the least isolation that the tool may run in; empty is none.
 	Isolation Isolation `json:"isolation,omitempty"`
+	// Engine is the one engine or runtime that the tool may run on; empty is any.
+	Engine string `json:"engine,omitempty"`
 	// Log asks for a line in the log for this call.
 	Log bool `json:"log,omitempty"`
 	// Hint says how to change the outcome, when it is not Allow.
@@ -64,6 +67,7 @@ func (d Decision) Then(s Step) Decision {
 		d.Effect, d.Rule, d.Because, d.Hint = s.Effect, s.Rule, s.Because, s.Hint
 	}
 	d.Isolation = stronger(d.Isolation, s.Isolation)
+	d.Engine = cmp.Or(d.Engine, s.Engine)
 	return d
 }
 
@@ -75,6 +79,7 @@ type Step struct {
 	// Because is the effect that the rule is about, as in a Decision.
 	Because   toolroom.Effect `json:"because,omitzero"`
 	Isolation Isolation       `json:"isolation,omitempty"`
+	Engine    string          `json:"engine,omitempty"`
 	// Hint says what would change the outcome, where the layer knows.
 	Hint string `json:"hint,omitempty"`
 }
@@ -108,8 +113,10 @@ type Context struct {
 	Secrets []string
 	// Taint are the labels of what the call's session has read.
 	Taint []string
-	// Isolation is what the tool would run in; empty is none.
-	Isolation Isolation
+	// Isolation gives the strength of what the call would run in. It is called
+	// when a rule depends on it; nil stands for none. Like Effects it is known
+	// where Arguments are.
+	Isolation func() Isolation
 	// Budget is what the call and those inside it may still spend.
 	Budget Budget
 }
@@ -124,6 +131,11 @@ type Explanation struct {
 	// answers the question in advance, where the decision is to ask.
 	Answered string            `json:"answered,omitempty"`
 	Effects  []toolroom.Effect `json:"effects,omitempty"`
+	// Unwalled says that the tool runs in no sandbox, so that every call is refused
+	// for the isolation that is asked for (sandbox_unavailable).
+	Unwalled bool `json:"unwalled,omitempty"`
+	// Unknown says that no source has the tool now.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // Decider decides. It is asked on the hot path and must be safe for concurrent

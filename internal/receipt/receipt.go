@@ -69,6 +69,10 @@ type Receipt struct {
 	// calls it once, off the path of the call.
 	Complete func(*Receipt) `json:"-"`
 
+	// Refused says that the call was refused for receipts cannot be kept: where
+	// many of them wait, the recorder leaves this one out.
+	Refused bool `json:"-"`
+
 	// Seq and Hash are set by the store: the place in the chain, and the
 	// SHA-256, in hex, over the previous receipt's hash and this receipt.
 	Seq  int64  `json:"seq,omitempty"`

@@ -31,6 +31,9 @@ type RecorderOptions struct {
 	// Written is told of each group once it is durable, in order, with Seq and
 	// Hash. It holds up the next group while it runs; it may be nil.
 	Written func([]*Receipt)
+	// LeftOut is told, once receipts can be written again, how many of refused
+	// calls were left out meanwhile: see [Receipt.Refused]. It may be nil.
+	LeftOut func(n int)
 }
 
 // Recorder takes receipts off the path of calls and commits them in groups, in
@@ -46,6 +49,7 @@ type Recorder struct {
 	mu      sync.Mutex
 	queue   []*Receipt    // not yet durable, oldest first
 	total   uint64        // receipts appended so far
+	leftOut int           // receipts of refused calls since the last commit
 	failure error         // why the last commit failed
 	space   error         // why there is too little room for more
 	looked  time.Time     // when space was found out
@@ -89,6 +93,13 @@ func NewRecorder(store Store, opts RecorderOptions) *Recorder {
 // means that the receipt was not taken.
 func (r *Recorder) Append(ctx context.Context, rec *Receipt) error {
 	r.mu.Lock()
+	if rec.Refused && len(r.queue) >= r.opts.Queue/2 {
+		// Half of the room is for calls that have run: who refuses must not have
+		// anybody wait, and callers come again.
+		r.leftOut++
+		r.mu.Unlock()
+		return nil
+	}
 	for len(r.queue) >= r.opts.Queue && !r.closing {
 		if err := r.await(ctx); err != nil {
 			r.mu.Unlock()
@@ -277,6 +288,10 @@ func (r *Recorder) commit(ctx context.Context) bool {
 	}
 
 	r.mu.Lock()
+	if left := r.leftOut; err == nil && left > 0 && r.opts.LeftOut != nil {
+		r.leftOut = 0
+		defer r.opts.LeftOut(left)
+	}
 	defer r.mu.Unlock()
 	switch {
 	case err == nil:

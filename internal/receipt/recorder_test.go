@@ -177,6 +177,31 @@ func TestAppendBlocksWhileTheQueueIsFull(t *testing.T) {
 	})
 }
 
+func TestRefusedCallsTakeNoRoomFromThoseThatRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{space: math.MaxInt64, err: errors.New("the disk is full")}
+		left := 0
+		r := NewRecorder(store, RecorderOptions{Queue: 4, LeftOut: func(n int) { left += n }})
+		defer closeRecorder(t, r)
+		appendCalls(t, r, "ran")
+		for _, id := range []string{"refused", "refused too", "and again"} {
+			if err := r.Append(t.Context(), &Receipt{ID: id, Refused: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		appendCalls(t, r, "ran as well", "ran last") // neither waits
+		if left != 0 {
+			t.Errorf("%d are said to be left out before anything could be written", left)
+		}
+		store.fail(nil)
+		time.Sleep(2 * time.Second) // the longest pause between tries
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"ran", "refused", "ran as well", "ran last"}, store.calls()); diff != "" || left != 2 {
+			t.Errorf("%d were left out; durable (-want +got):\n%s", left, diff)
+		}
+	})
+}
+
 func TestAppendTakesTheReceiptOfACancelledCall(t *testing.T) {
 	store := &fakeStore{space: math.MaxInt64}
 	r := NewRecorder(store, RecorderOptions{})

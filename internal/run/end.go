@@ -22,6 +22,7 @@ func (p *pass) end(err error) *toolroom.Result {
 	}
 	p.spread()
 	r.Call, r.Tool = p.call.ID, p.tool
+	p.refund()
 	parked := p.parked()
 	if p.keyed {
 		p.settleKey(parked)
@@ -62,7 +63,7 @@ func (p *pass) conclude(err error) {
 // effects says what is known of what the call did to the world.
 func (p *pass) effects() toolroom.Effects {
 	switch {
-	case p.ran.IsZero(), p.entry.Tool.Hints.IsReadOnly(), p.result.Usage.Cached:
+	case p.ran.IsZero(), !p.sent, p.entry.Tool.Hints.IsReadOnly(), p.result.Usage.Cached:
 		return toolroom.EffectsNone
 	case p.output != nil && p.output.Effects != "":
 		return p.output.Effects
@@ -149,6 +150,7 @@ func (p *pass) receipt() *receipt.Receipt {
 		Reach:         p.inReach,
 		Started:       p.started,
 		Usage:         p.result.Usage,
+		Refused:       p.unrecorded,
 	}
 	if p.entry != nil {
 		r.Source, r.Labels = p.entry.Tool.Source, append(slices.Clone(p.entry.Tool.Tags), p.result.Labels...)

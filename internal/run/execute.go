@@ -19,6 +19,7 @@ type execution struct {
 
 	attempts int
 	cached   bool
+	sent     bool // an attempt may have reached the tool
 }
 
 // executor runs a tool. Decorators wrap one executor in another.
@@ -37,7 +38,11 @@ func newExecutor(l Limits, now func() time.Time) executor {
 
 func callSource(ctx context.Context, x *execution) (*source.Output, error) {
 	x.attempts++
-	return x.entry.Source.Call(ctx, &x.request)
+	before := x.sent
+	x.sent = true // also when the source panics
+	out, err := x.entry.Source.Call(ctx, &x.request)
+	x.sent = before || err == nil || out == nil || !out.Unsent
+	return out, err
 }
 
 // upstreamFault reports whether err says that the tool's place is in trouble,

@@ -2,7 +2,6 @@ package run
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -41,12 +40,17 @@ type pass struct {
 
 	expected []toolroom.Effect // what the call would do
 	decision policy.Decision
-	approval string // that was used, or the standing one
-	keyed    bool   // this pass holds the idempotency key
+	least    policy.Isolation // that the tool may run in
+	approval string           // that was used, or the standing one
+	keyed    bool             // this pass holds the idempotency key
 
-	ran    time.Time // when the tool started
-	output *source.Output
-	result toolroom.Result
+	ran  time.Time // when the tool started
+	sent bool      // it may have reached the tool
+	// unrecorded says that receipts cannot be kept.
+	unrecorded bool
+	spent      bool // what it spends is written down
+	output     *source.Output
+	result     toolroom.Result
 	// masked says that secrets are out of result, and chunks is what is held back.
 	masked bool
 	chunks chunks
@@ -148,6 +152,7 @@ func (p *pass) admit() error {
 		if err := p.Receipts.Ready(); err != nil {
 			e := toolroom.Errorf(toolroom.CodeInternal, "no call is taken while receipts cannot be kept: %w", err)
 			e.Retryable = true
+			p.unrecorded = true
 			return e.WithHint("free the disk or the database, then call again; nothing was run")
 		}
 	}
@@ -281,8 +286,7 @@ func (p *pass) decide() error {
 	if err := p.recall(); err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "what this session has read is not known: %w", err)
 	}
-	asked := p.policyContext()
-	p.decision = p.guarded(p.Policy.Decide(p.ctx, policy.Request{Tool: &p.entry.Tool, Who: p.call.Identity, Call: asked}))
+	p.decision = p.guarded(p.judge())
 	if err := p.afford(); err != nil {
 		return err
 	}
@@ -298,20 +302,11 @@ func (p *pass) decide() error {
 		}
 		e.Hint = p.decision.Hint
 		return e
-	case !asked.Isolation.Holds(p.decision.Isolation) && !p.isolates():
-		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s may only run in %s or stronger, and it would run in %s", p.tool, p.decision.Isolation, cmp.Or(asked.Isolation, policy.IsolationNone))
-		e.Details = map[string]any{"isolation": p.decision.Isolation}
-		return e.WithHint("see which rule asks for it: toolroom policy explain %s", p.tool)
+	case Unwalled(p.entry, p.decision):
+		return p.unwalled()
 	default:
 		return p.checkScopes()
 	}
-}
-
-// isolates reports whether the source itself holds the call to what policy asks:
-// what it will run in is not known yet.
-func (p *pass) isolates() bool {
-	_, ok := source.As[source.Isolator](p.entry.Source)
-	return ok
 }
 
 // policyContext is what this call brings to a decision.

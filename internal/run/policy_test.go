@@ -79,13 +79,18 @@ func TestTheDeciderIsToldOfTheCall(t *testing.T) {
 // isolator is a source that holds a call to the isolation that it is asked for.
 type isolator struct {
 	source.Source
-	asked string
+	asked, engine string
 }
 
-func (*isolator) Isolates() {}
+func (i *isolator) Isolation(_ context.Context, req *source.Request) string {
+	if policy.Walls("ns+net").Holds(policy.Isolation(req.Isolation)) {
+		return "ns+net"
+	}
+	return "gvisor(systrap)+seccomp"
+}
 
 func (i *isolator) Call(_ context.Context, req *source.Request) (*source.Output, error) {
-	i.asked = req.Isolation
+	i.asked, i.engine = req.Isolation, req.Engine
 	return &source.Output{Value: []byte("1")}, nil
 }
 
@@ -102,5 +107,104 @@ func TestASourceThatIsolatesIsToldHowMuch(t *testing.T) {
 	}
 	if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"}); !r.OK() || src.asked != "gvisor" {
 		t.Errorf("it was asked for %q: %v", src.asked, r.Error)
+	}
+}
+
+func TestARuleSeesWhatTheCallRunsInAndIsReliedOn(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		decide   func(isolation policy.Isolation) policy.Decision
+		want     toolroom.Code
+		isolated string
+	}{
+		"a rule that looks": {
+			func(i policy.Isolation) policy.Decision {
+				if i != policy.IsolationContainer {
+					return policy.Decision{Effect: policy.Deny, Rule: string(i)}
+				}
+				return policy.Decision{Effect: policy.Allow}
+			}, "", "container",
+		},
+		"a rule that looks for more than there is": {
+			func(i policy.Isolation) policy.Decision {
+				if i != policy.IsolationGVisor {
+					return policy.Decision{Effect: policy.Deny, Rule: string(i)}
+				}
+				return policy.Decision{Effect: policy.Allow}
+			}, toolroom.CodeDenied, "",
+		},
+		"another rule brings what the first looks for": {
+			func(i policy.Isolation) policy.Decision {
+				d := policy.Decision{Effect: policy.Allow, Isolation: policy.IsolationGVisor}
+				if i != policy.IsolationGVisor {
+					d.Effect = policy.Deny
+				}
+				return d
+			}, "", "gvisor",
+		},
+		"what is asked for ends with the second look, and the walls stay": {
+			func(i policy.Isolation) policy.Decision {
+				if i == policy.IsolationContainer {
+					return policy.Decision{Effect: policy.Deny, Isolation: policy.IsolationGVisor}
+				}
+				return policy.Decision{Effect: policy.Allow}
+			}, "", "gvisor",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, func(o *run.Options) {
+				o.Policy = deciderFunc(func(r policy.Request) policy.Decision {
+					if r.Call == nil {
+						return policy.Decision{Effect: policy.Allow}
+					}
+					return tt.decide(r.Call.Isolation())
+				})
+			})
+			src := &isolator{}
+			if err := b.Catalog.SetProvider("a", src, []toolroom.Tool{tool("a:b")}); err != nil {
+				t.Fatal(err)
+			}
+			r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"})
+			if toolroom.CodeOf(r.Err()) != tt.want || src.asked != tt.isolated {
+				t.Errorf("%v; it ran in %q, want %q", r.Err(), src.asked, tt.isolated)
+			}
+		})
+	}
+}
+
+func TestAToolOfASourceThatDoesNotIsolateRunsInNone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *run.Options) {
+		o.Policy = deciderFunc(func(r policy.Request) policy.Decision {
+			if r.Call != nil && r.Call.Isolation() != policy.IsolationNone {
+				return policy.Decision{Effect: policy.Deny}
+			}
+			return policy.Decision{Effect: policy.Allow, Isolation: "host"} // which is none
+		})
+	})
+	b.add(tool("a:b"), value(`1`))
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"}); !r.OK() {
+		t.Error(r.Error)
+	}
+}
+
+func TestAToolThatPolicyLetsRunOnAnEngineAloneRunsThereOrNowhere(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *run.Options) {
+		o.Policy = deciderFunc(func(policy.Request) policy.Decision {
+			return policy.Decision{Effect: policy.Allow, Engine: "gvisor"}
+		})
+	})
+	src := &isolator{}
+	if err := b.Catalog.SetProvider("a", src, []toolroom.Tool{tool("a:b")}); err != nil {
+		t.Fatal(err)
+	}
+	b.add(tool("c:d"), value(`1`))
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "a:b"}); !r.OK() || src.engine != "gvisor" {
+		t.Errorf("it was told %q: %v", src.engine, r.Error)
+	}
+	if r := b.Run(t.Context(), toolroom.Call{Tool: "c:d"}); toolroom.CodeOf(r.Err()) != toolroom.CodeSandboxUnavailable || !strings.Contains(r.Error.Message, "only run on gvisor") {
+		t.Errorf("a tool that runs in no sandbox: %v", r.Error)
 	}
 }

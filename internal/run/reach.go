@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
@@ -108,12 +109,21 @@ func (p *pass) recall() error {
 	if !ok || p.trust().Effect == "" {
 		return nil
 	}
-	since := p.Now().Add(-taint.Window)
+	keep := taint.Window
 	if session != "" {
-		since = since.AddDate(-100, 0, 0) // as long as the session is known
+		keep = taint.Keep
 	}
-	marks, err := p.Taints.Taints(p.ctx, owner, session, since)
+	now := p.Now()
+	marks, err := p.Taints.Taints(p.ctx, owner, session, now.Add(-keep))
 	p.reach.Add(marks...)
+	if err != nil || session == "" || len(marks) == 0 {
+		return err
+	}
+	// A session that is used forgets nothing. To note it once a day is enough.
+	fresh, err := p.Taints.Taints(p.ctx, owner, session, now.Add(-24*time.Hour))
+	if err == nil && len(fresh) < len(marks) {
+		err = p.Taints.AddTaints(p.ctx, owner, session, marks, now)
+	}
 	return err
 }
 

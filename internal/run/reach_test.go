@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
+	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -250,5 +252,28 @@ func TestRulesSeeTheLabelsInReach(t *testing.T) {
 	})
 	if got := b.codes(toolroom.Call{Session: "s"}, "plain:it", "files:read", "web:fetch", "plain:it"); got != "ok ok ok denied" || b.receipts.last().Rule != "private and untrusted" {
 		t.Errorf("got %s by %s", got, b.receipts.last().Rule)
+	}
+}
+
+func TestASessionForgetsWhatItReadOnceNobodyHasUsedItForLong(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	b := trifecta(t, policy.Deny, func(o *run.Options) { o.Now = func() time.Time { return now } })
+	s := toolroom.Call{Session: "s"}
+	if got := b.codes(s, "files:read", "web:fetch"); got != "ok ok" {
+		t.Fatal(got)
+	}
+	for _, step := range []struct {
+		later time.Duration
+		want  string
+	}{
+		{taint.Keep - time.Hour, "denied"},
+		{taint.Keep - time.Hour, "denied"}, // the use in between counts
+		{taint.Keep + time.Hour, "ok"},
+	} {
+		now = now.Add(step.later)
+		if got := b.codes(s, "mail:send"); got != step.want {
+			t.Errorf("%s later: %s, want %s", step.later, got, step.want)
+		}
 	}
 }

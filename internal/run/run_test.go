@@ -68,6 +68,8 @@ type receiptList struct {
 	mu   sync.Mutex
 	list []*receipt.Receipt
 	full error
+	// unpromised is why no call may be begun that must be recorded.
+	unpromised error
 }
 
 func (l *receiptList) Append(_ context.Context, r *receipt.Receipt) error {
@@ -79,7 +81,7 @@ func (l *receiptList) Append(_ context.Context, r *receipt.Receipt) error {
 func (l *receiptList) Ready() error                { return l.full }
 func (l *receiptList) Flush(context.Context) error { return nil }
 func (l *receiptList) Intend(context.Context, *receipt.Receipt, string) error {
-	return l.full
+	return errors.Join(l.full, l.unpromised)
 }
 
 func (l *receiptList) last() *receipt.Receipt {

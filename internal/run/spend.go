@@ -1,6 +1,8 @@
 package run
 
 import (
+	"context"
+
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
 )
@@ -26,11 +28,24 @@ func (p *pass) afford() error {
 	return nil
 }
 
-// spend writes down what the call is about to spend. What it has spent stays
-// spent when it fails: whether money has flowed is not known then.
+// spend writes down what the call is about to spend.
 func (p *pass) spend() error {
 	if p.Spending == nil {
 		return nil
 	}
-	return p.Spending.Take(p.ctx, p.call.ID, p.tool, p.call.Identity.Key(), p.expected, p.Now())
+	err := p.Spending.Take(p.ctx, p.call.ID, p.tool, p.call.Identity.Key(), p.expected, p.Now())
+	p.spent = err == nil
+	return err
+}
+
+// refund takes back what the call did not spend, for it has not reached its tool.
+// Otherwise what it was to spend stays spent when it fails: whether money has
+// flowed is not known then, and the word of the tool does not count.
+func (p *pass) refund() {
+	if !p.spent || p.sent {
+		return
+	}
+	if err := p.Spending.Return(context.WithoutCancel(p.ctx), p.call.ID, p.expected); err != nil {
+		p.Log.Error("what a call did not spend counts as spent", "call", p.call.ID, "error", err)
+	}
 }

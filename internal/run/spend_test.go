@@ -1,7 +1,9 @@
 package run_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -9,8 +11,10 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/source/gofunc"
 	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
+	"github.com/toolroom/toolroom/source"
 )
 
 func TestACallThatSpendsTooMuchIsAskedAboutOrDeniedAndTheReceiptSaysSo(t *testing.T) {
@@ -52,5 +56,68 @@ func TestACallThatSpendsTooMuchIsAskedAboutOrDeniedAndTheReceiptSaysSo(t *testin
 	layers := receipt.Layers
 	if receipt.Decision != policy.Deny || len(layers) == 0 || layers[len(layers)-1].Layer != spending.Layer || len(receipt.Expected) == 0 || receipt.Expected[0].Target != "11 EUR" {
 		t.Errorf("the receipt says %+v", receipt)
+	}
+}
+
+func TestACallThatHasNotReachedItsToolHasSpentNothing(t *testing.T) {
+	t.Parallel()
+	refused := toolroom.Errorf(toolroom.CodeInvalidArguments, "so it says")
+	for name, tt := range map[string]struct {
+		handler gofunc.Handler
+		full    bool
+		left    bool
+	}{
+		"it was never sent": {handler: func(context.Context, *source.Request) (*source.Output, error) {
+			return &source.Output{Unsent: true}, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "no way there")
+		}, left: true},
+		"its receipt could not be promised": {handler: value("1"), full: true, left: true},
+		"it worked":                         {handler: value("1")},
+		"it worked, whatever its source says": {handler: func(context.Context, *source.Request) (*source.Output, error) {
+			return &source.Output{Unsent: true}, nil
+		}},
+		"it failed": {handler: func(context.Context, *source.Request) (*source.Output, error) {
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "lost on the way back")
+		}},
+		"the tool says that nothing was done": {handler: func(context.Context, *source.Request) (*source.Output, error) {
+			return &source.Output{Effects: toolroom.EffectsNone}, refused
+		}},
+		"it panicked": {handler: func(context.Context, *source.Request) (*source.Output, error) { panic("boom") }},
+		"one of its attempts was sent": {handler: func() gofunc.Handler {
+			attempts := 0
+			return func(context.Context, *source.Request) (*source.Output, error) {
+				attempts++
+				e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "attempt %d", attempts)
+				e.Retryable = true
+				return &source.Output{Unsent: attempts > 1}, e
+			}
+		}()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), sqlite.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { store.Close() })
+			b := newBench(t, func(o *run.Options) {
+				o.Limits.Retry = run.RetryLimits{Attempts: 2, Base: time.Millisecond}
+				o.Spending = &spending.Book{Store: store, Rules: func() []spending.Rule {
+					return []spending.Rule{{Name: "r", Selects: func(string) bool { return true }, Unit: "EUR", Window: time.Hour, DenyTotal: 50e6}}
+				}}
+				o.MustRecord = func(*toolroom.Tool) bool { return true }
+			})
+			if tt.full {
+				b.receipts.unpromised = errors.New("the disk is full")
+			}
+			pay := tool("shop:pay")
+			pay.Effects = []toolroom.Effect{{Kind: toolroom.EffectSpend, Target: "20 EUR"}}
+			pay.Guarantee = toolroom.GuaranteeSafe
+			b.add(pay, tt.handler)
+			b.Run(t.Context(), toolroom.Call{Tool: "shop:pay"})
+			spent, err := store.Spent(t.Context(), "", "EUR", time.Time{})
+			if err != nil || (spent["shop:pay"] == 0) != tt.left {
+				t.Errorf("%v is spent, %v", spent, err)
+			}
+		})
 	}
 }

@@ -47,7 +47,8 @@ func (p *pass) run() error {
 			Arguments:      p.call.Arguments,
 			Identity:       p.call.Identity,
 			IdempotencyKey: p.call.IdempotencyKey,
-			Isolation:      string(p.decision.Isolation),
+			Isolation:      string(p.least),
+			Engine:         p.decision.Engine,
 			Meta:           p.call.Meta,
 			Emit:           p.emit,
 			Ask:            asker,
@@ -85,6 +86,7 @@ func (p *pass) run() error {
 	waited := stop()
 	p.result.Usage.Wait += waited
 	p.result.Usage.Run = p.Now().Sub(p.ran) - waited
+	p.sent = !stopped || x.sent
 	if stopped { // else the tool's goroutine may still write to x
 		p.result.Usage.Attempts, p.result.Usage.Cached = x.attempts, x.cached
 	}

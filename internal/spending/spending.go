@@ -46,8 +46,12 @@ type Store interface {
 	// owner is everybody.
 	Spent(ctx context.Context, owner, unit string, since time.Time) (map[string]int64, error)
 	// Spend writes entries down, durably, unless check, which sees the sums as they
-	// are at that moment, says no. It removes what is older than before.
+	// are at that moment, says no. An entry takes the place of one that has the same
+	// Call. It removes what is older than before.
 	Spend(ctx context.Context, entries []Entry, check func(sums Sums) error, before time.Time) error
+	// Unspend removes the entries with these Calls; those that are not there count
+	// as removed.
+	Unspend(ctx context.Context, calls []string) error
 }
 
 // Sums is [Store.Spent] within a transaction.
@@ -85,7 +89,7 @@ func (b *Book) Take(ctx context.Context, call, tool, owner string, would []toolr
 	}
 	for i, e := range would {
 		if amount, ok := effects.ParseAmount(e.Target); ok && e.Kind == toolroom.EffectSpend {
-			entries = append(entries, Entry{Call: fmt.Sprintf("%s#%d", call, i), Owner: owner, Tool: tool, Amount: amount, Time: now})
+			entries = append(entries, Entry{Call: entryOf(call, i), Owner: owner, Tool: tool, Amount: amount, Time: now})
 		}
 	}
 	if len(entries) == 0 || keep == 0 {
@@ -99,6 +103,23 @@ func (b *Book) Take(ctx context.Context, call, tool, owner string, would []toolr
 		return err
 	}, now.Add(-keep))
 }
+
+// Return takes back what a call that had these effects was to spend.
+func (b *Book) Return(ctx context.Context, call string, would []toolroom.Effect) error {
+	var entries []string
+	for i, e := range would {
+		if e.Kind == toolroom.EffectSpend {
+			entries = append(entries, entryOf(call, i))
+		}
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return b.Store.Unspend(ctx, entries)
+}
+
+// entryOf names the entry of one effect of a call.
+func entryOf(call string, effect int) string { return fmt.Sprintf("%s#%d", call, effect) }
 
 func (b *Book) judge(sums Sums, tool, owner string, would []toolroom.Effect, now time.Time) (policy.Step, bool, error) {
 	amounts, unknown := amountsOf(would)

@@ -99,13 +99,19 @@ func Labels(marks []Mark) []string {
 // caller.
 const Window = time.Hour
 
+// Keep is how long what a session has read stays in reach after the last use of
+// the session: whoever goes on with it keeps it so. It is long enough that no
+// model works on with what it read then.
+const Keep = 30 * 24 * time.Hour
+
 // Store remembers what sessions have read. Its methods are safe for concurrent
 // use, also by several processes on one store.
 type Store interface {
 	// Taints are the marks of a caller's session that are at least as new as
 	// since, in no order.
 	Taints(ctx context.Context, owner, session string, since time.Time) ([]Mark, error)
-	// AddTaints adds marks, durably. One that is there becomes as new as now.
+	// AddTaints adds marks, durably. One that is there becomes as new as now. It
+	// removes marks, of all, that are older than Keep before now.
 	AddTaints(ctx context.Context, owner, session string, marks []Mark, now time.Time) error
 	// RemoveTaints forgets what a caller's session has read, durably, and says what
 	// that was.

@@ -43,6 +43,8 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 	}
 	unknown := with(`{}`)
 	unknown.Effects = []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "write"}, {Kind: toolroom.EffectCommand, Target: "… -rf /"}}
+	docker := with(`{}`)
+	docker.Isolation = func() policy.Isolation { return "docker" }
 	for name, tt := range map[string]struct {
 		rules   string
 		call    *policy.Context
@@ -50,6 +52,7 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 		effect  policy.Effect
 		because string
 		least   policy.Isolation
+		engine  string
 	}{
 		"a forbid denies":                  {rules: `forbid(principal, action, resource == Tool::"shell:exec");`, effect: policy.Deny, because: "rules.cedar:1:1"},
 		"a forbid of another does not":     {rules: `forbid(principal, action, resource == Tool::"x:y");`, effect: policy.Allow},
@@ -92,6 +95,14 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 		"a question does not permit": {deny: true, rules: `@outcome("confirm") forbid(principal, action, resource);`, effect: policy.Deny},
 		"a question that fails asks": {rules: `@outcome("confirm") permit(principal, action, resource) when { context.arguments.x };`, call: with(`{}`), effect: policy.Confirm},
 		"isolation":                  {rules: `@isolation("gvisor") permit(principal, action, resource); @isolation("docker") forbid(principal, action, resource);`, effect: policy.Allow, least: "gvisor"},
+		"what it runs in":            {rules: `forbid(principal, action, resource) unless { ["gvisor", "vm"].contains(context.isolation) };`, call: docker, effect: policy.Deny, because: "rules.cedar:1:1"},
+		"a driver has a strength":    {rules: `forbid(principal, action, resource) unless { context.isolation == "container" };`, call: docker, effect: policy.Allow},
+		"it runs in none":            {rules: `forbid(principal, action, resource) when { context.isolation == "none" };`, effect: policy.Deny, because: "rules.cedar:1:1"},
+		"nothing is known of walls":  {rules: `forbid(principal, action, resource) when { context.isolation == "none" };`, call: &policy.Context{}, effect: policy.Allow},
+		"an engine":                  {rules: `@engine("gvisor") permit(principal, action, resource); @engine("gvisor") @isolation("vm") forbid(principal, action, resource);`, effect: policy.Allow, least: "vm", engine: "gvisor"},
+		"an engine of another case":  {rules: `@engine("gvisor") permit(principal, action, resource) when { context.surface == "cli" };`, effect: policy.Allow},
+		"an engine that fails":       {rules: `@engine("gvisor") permit(principal, action, resource) when { context.arguments.x };`, call: with(`{}`), effect: policy.Allow, engine: "gvisor"},
+		"two engines are none":       {rules: `@engine("gvisor") permit(principal, action, resource); @engine("docker") permit(principal, action, resource);`, effect: policy.Deny, because: "rules.cedar:1:1: on gvisor alone, and rules.cedar:1:56: on docker alone", engine: "gvisor"},
 		"a question and isolation":   {rules: `@isolation("vm") @outcome("confirm") permit(principal, action, resource);`, effect: policy.Confirm, least: "vm"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +113,7 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 				call = with(`{}`)
 			}
 			got := r.View(shell(), ann).Judge(call)
-			if got.Effect != tt.effect || !strings.Contains(got.Rule, tt.because) || got.Isolation != tt.least {
+			if got.Effect != tt.effect || !strings.Contains(got.Rule, tt.because) || got.Isolation != tt.least || got.Engine != tt.engine {
 				t.Errorf("got %+v", got)
 			}
 		})

@@ -110,6 +110,7 @@ type checker struct {
 	// What its annotations say.
 	ask       bool
 	isolation policy.Isolation
+	engine    string
 	// members are those of the context that it asks about.
 	members map[string]bool
 }
@@ -125,7 +126,7 @@ func (c *checker) check() {
 }
 
 func (c *checker) annotations() {
-	known := []string{"id", "reason", "outcome", "isolation"}
+	known := []string{"id", "reason", "outcome", "isolation", "engine"}
 	for _, key := range slices.Sorted(maps.Keys(c.policy.Annotations())) {
 		value := string(c.policy.Annotations()[key])
 		at := "@" + string(key)
@@ -140,6 +141,10 @@ func (c *checker) annotations() {
 			var err error
 			if c.isolation, err = policy.ParseIsolation(value); err != nil {
 				c.problem(at, err.Error(), "")
+			}
+		case "engine":
+			if c.engine = value; strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || value == "" {
+				c.problem(at, fmt.Sprintf("%q is no engine", value), "write one that toolroom doctor lists")
 			}
 		default:
 			// Cedar lets annotations be anything; a mistyped outcome is not to be

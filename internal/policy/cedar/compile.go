@@ -48,9 +48,10 @@ type rule struct {
 	id     cedar.PolicyID // its index
 	text   string         // what decisions name
 	forbid bool
-	// ask and isolation are the outcomes that annotations give.
+	// ask, isolation and engine are the outcomes that annotations give.
 	ask       bool
 	isolation policy.Isolation
+	engine    string
 	// members are those of the context that the rule asks about.
 	members map[string]bool
 	policy  *cedar.Policy
@@ -98,7 +99,7 @@ func (r *Rules) compile(text Text, p *cedar.Policy, c *checker) *rule {
 		id:     cedar.PolicyID(strconv.Itoa(len(r.rules))),
 		text:   fmt.Sprintf("%s:%d:%d", text.Name, at.Line, at.Column),
 		forbid: p.Effect() == cedar.Forbid,
-		ask:    c.ask, isolation: c.isolation, members: c.members,
+		ask:    c.ask, isolation: c.isolation, engine: c.engine, members: c.members,
 	}
 	if id := p.Annotations()["id"]; id != "" {
 		out.text += " (" + string(id) + ")"

@@ -1,6 +1,7 @@
 package cedar
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 
@@ -66,7 +67,7 @@ func (v *view) Judge(call *policy.Context) policy.Step {
 		if call.Arguments == nil {
 			open = nil
 			for _, one := range v.open {
-				if !one.members["arguments"] {
+				if !one.members["arguments"] && !one.members["isolation"] {
 					open = append(open, one)
 				}
 			}
@@ -96,16 +97,23 @@ func hasPermit(open []*rule) bool {
 func (r *Rules) conclude(matches []match, mayPermit bool) policy.Step {
 	var forbid, ask, permit *match
 	var isolation policy.Isolation
+	var engine, other *match // that name engines which are not the same
 	for i := range matches {
 		m := &matches[i]
-		if m.failure == "" || m.rule.forbid || m.rule.ask || m.rule.isolation != "" {
+		if m.failure == "" || m.rule.forbid || m.rule.ask || m.rule.confines() {
 			if m.rule.isolation != "" && !isolation.Holds(m.rule.isolation) {
 				isolation = m.rule.isolation
+			}
+			if m.rule.engine != "" {
+				engine = first(engine, m)
+				if m.rule.engine != engine.rule.engine {
+					other = first(other, m)
+				}
 			}
 			switch {
 			case m.rule.ask:
 				ask = first(ask, m)
-			case m.rule.forbid && m.rule.isolation == "":
+			case m.rule.forbid && !m.rule.confines():
 				forbid = first(forbid, m)
 			}
 		}
@@ -114,9 +122,15 @@ func (r *Rules) conclude(matches []match, mayPermit bool) policy.Step {
 		}
 	}
 	step := policy.Step{Layer: layer, Effect: policy.Allow, Rule: layer + ": none takes it away", Isolation: isolation}
+	if engine != nil {
+		step.Engine = engine.rule.engine
+	}
 	switch {
 	case forbid != nil:
 		step.Effect, step.Rule = policy.Deny, forbid.text()
+	case other != nil:
+		step.Effect = policy.Deny
+		step.Rule = fmt.Sprintf("%s: on %s alone, and %s: on %s alone", engine.text(), engine.rule.engine, other.text(), other.rule.engine)
 	case permit == nil && r.o.DenyByDefault && !mayPermit:
 		step.Effect, step.Rule = policy.Deny, "policy.default: deny, and no rule permits it"
 	case ask != nil:
@@ -140,6 +154,10 @@ func (m *match) text() string {
 	}
 	return m.rule.text + " (it cannot be evaluated, and counts as matching: " + m.failure + ")"
 }
+
+// confines reports whether the rule says in what a tool runs, in place of whether
+// it does.
+func (r *rule) confines() bool { return r.isolation != "" || r.engine != "" }
 
 func (r *rule) whole() *cedar.Policy { return r.policy }
 func (r *rule) part() *cedar.Policy  { return r.scope }

@@ -139,7 +139,10 @@ func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
 	case "taint":
 		return texts(c.Taint), nil
 	case "isolation":
-		return cedar.String(c.Isolation), nil
+		if c.Isolation == nil {
+			return cedar.String(policy.IsolationNone), nil
+		}
+		return cedar.String(c.Isolation().Strength()), nil
 	case "budget":
 		return cedar.NewRecord(cedar.RecordMap{"calls": cedar.Long(c.Budget.Calls), "bytes": cedar.Long(c.Budget.Bytes)}), nil
 	default:

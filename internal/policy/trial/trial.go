@@ -216,7 +216,7 @@ func (c *Case) tool(of *toolroom.Tool) *toolroom.Tool {
 }
 
 func (c *Case) call() (*policy.Context, error) {
-	call := &policy.Context{Surface: c.Surface, Time: c.Time, Taint: c.Taint, Isolation: c.Isolation, Secrets: c.Secrets}
+	call := &policy.Context{Surface: c.Surface, Time: c.Time, Taint: c.Taint, Secrets: c.Secrets, Isolation: func() policy.Isolation { return c.Isolation }}
 	for _, text := range c.Effects {
 		e, err := toolroom.ParseEffect(text)
 		if err != nil {

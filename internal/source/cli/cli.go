@@ -214,42 +214,51 @@ func (s *Source) path(tool string) string {
 
 // Call runs the program. A cancelled call ends its whole process group.
 func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
-	if err := s.o.Policy.check(s.o.Command); err != nil {
-		return nil, err
-	}
 	ctx, done, err := s.calls.Begin(ctx)
 	if err != nil {
-		return nil, err
+		return &source.Output{Unsent: true}, err
 	}
 	defer done()
+	argv, stdin, err := s.commandLine(ctx, req)
+	if err != nil {
+		return &source.Output{Unsent: true}, err
+	}
+	return s.run(ctx, argv, stdin, req)
+}
+
+// commandLine is what a call starts, without the program, and its input.
+func (s *Source) commandLine(ctx context.Context, req *source.Request) (argv []string, stdin string, err error) {
+	if err := s.o.Policy.check(s.o.Command); err != nil {
+		return nil, "", err
+	}
 	top, err := s.read(ctx, "")
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	name := s.path(req.Tool.Name)
 	h := top
 	if name != "" {
 		if parent, _, nested := strings.Cut(name, "."); nested && top.has(parent) {
 			if _, err := s.read(ctx, parent); err != nil {
-				return nil, err
+				return nil, "", err
 			}
 		}
 		if !slices.Contains(s.subcommands(top), name) {
-			return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "%s has no sub-command %s", filepath.Base(s.o.Command), name)
+			return nil, "", toolroom.Errorf(toolroom.CodeToolNotFound, "%s has no sub-command %s", filepath.Base(s.o.Command), name)
 		}
 		if h, err = s.read(ctx, name); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	args, stdin, err := h.arguments(req.Arguments)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	argv := slices.Clone(s.o.Args)
+	argv = slices.Clone(s.o.Args)
 	if name != "" {
 		argv = append(argv, strings.Split(name, ".")...)
 	}
-	return s.run(ctx, append(argv, args...), stdin, req)
+	return append(argv, args...), stdin, nil
 }
 
 // read gives the help of a sub-command, asking the program for it once.

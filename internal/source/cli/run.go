@@ -85,7 +85,7 @@ func (s *Source) run(ctx context.Context, argv []string, stdin string, req *sour
 	stderr := &capture{most: maxOutput}
 	p, err := s.start(ctx, argv, stderr)
 	if err != nil {
-		return nil, err
+		return &source.Output{Unsent: true}, err
 	}
 	go func() {
 		_, _ = io.WriteString(p.Stdin, stdin) // a program need not read its input

@@ -301,9 +301,13 @@ func TestAServiceThatIsNotThereIsUnavailable(t *testing.T) {
 		if toolroom.CodeOf(err) != toolroom.CodeUpstreamUnavailable || !strings.Contains(err.Error(), test.message) {
 			t.Errorf("%s: got %v (%s), want upstream_unavailable: %s", name, err, toolroom.CodeOf(err), test.message)
 		}
-		if output.Effects != toolroom.EffectsNone {
-			t.Errorf("%s: effects are %s, but nothing was sent", name, output.Effects)
+		if output.Effects != toolroom.EffectsNone || !output.Unsent {
+			t.Errorf("%s: effects are %s, unsent is %v, but nothing was sent", name, output.Effects, output.Unsent)
 		}
+	}
+	s := open(t, httpsource.Config{BaseURL: plain.URL, Tools: []httpsource.Tool{{Name: "t", Result: "/x"}}}, httpsource.Options{})
+	if output, err := call(t, s, "t", `{}`, ""); err == nil || output.Unsent {
+		t.Errorf("what was sent is said to be unsent: %v", err)
 	}
 }
 

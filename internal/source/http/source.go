@@ -213,6 +213,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	output, err := s.send(ctx, e, req, secrets)
 	if httpcall.Refused(err) && secrets.Renewed(ctx) {
 		output, err = s.send(ctx, e, req, secretref.New(s.resolve))
+		output.Unsent = false // the first time it was sent
 	}
 	if err != nil {
 		return output, err
@@ -238,7 +239,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 func (s *Source) send(ctx context.Context, e *endpoint, req *source.Request, secrets *secretref.Secrets) (*source.Output, error) {
 	request, err := s.request(ctx, e, req, secrets)
 	if err != nil {
-		return &source.Output{Effects: toolroom.EffectsNone}, err
+		return &source.Output{Effects: toolroom.EffectsNone, Unsent: true}, err
 	}
 	reply, err := s.client.Do(ctx, httpcall.Request{
 		HTTP:    request,

@@ -89,7 +89,7 @@ type Request struct {
 	Raw bool
 }
 
-// Reply is what came back. After a failure only Effects is set in Output.
+// Reply is what came back. After a failure only Effects and Unsent are set in Output.
 type Reply struct {
 	source.Output
 	Header http.Header
@@ -103,7 +103,7 @@ type Reply struct {
 func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	ctx, done, err := c.calls.Begin(ctx)
 	if err != nil {
-		return &Reply{Output: source.Output{Effects: toolroom.EffectsNone}}, err
+		return &Reply{Output: source.Output{Effects: toolroom.EffectsNone, Unsent: true}}, err
 	}
 	defer done()
 
@@ -128,11 +128,11 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	}
 	response, err := c.http.Do(req.HTTP.WithContext(ctx))
 	if err != nil {
-		effects := toolroom.EffectsNone
+		output := source.Output{Effects: toolroom.EffectsNone, Unsent: true}
 		if sent.Load() {
-			effects = toolroom.EffectsUnknown
+			output = source.Output{Effects: toolroom.EffectsUnknown}
 		}
-		return &Reply{Output: source.Output{Effects: effects}}, x.failure(ctx, err)
+		return &Reply{Output: output}, x.failure(ctx, err)
 	}
 	// Closing a body that was not read to its end closes the connection, which
 	// is what stops a flood.

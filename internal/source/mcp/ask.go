@@ -61,6 +61,8 @@ type errand struct {
 	header map[string]string
 	// task is one that the server has begun for the errand, nil where it has not.
 	task json.RawMessage
+	// sent says that the server may have heard of it.
+	sent bool
 }
 
 // converse runs an errand, answering what the server asks in between, and gives

@@ -118,13 +118,14 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
 	}
-	raw, err := s.carry(ctx, req, &errand{
+	e := &errand{
 		method: callMethod, name: req.Tool.Name,
 		about: []wire.Field{wire.String("name", req.Tool.Name), {Name: "arguments", Value: arguments}},
-		task:  req.Resume,
-	})
+		task:  req.Resume, sent: len(req.Resume) > 0,
+	}
+	raw, err := s.carry(ctx, req, e)
 	if err != nil {
-		return nil, err
+		return &source.Output{Unsent: !e.sent}, err
 	}
 	return readResult(req.Tool, raw)
 }
@@ -154,6 +155,7 @@ func (s *Source) carry(ctx context.Context, req *source.Request, e *errand) (jso
 		c, leave := s.calls.enter(ctx, req)
 		raw, err := s.converse(ctx, up, c, e)
 		leave()
+		e.sent = e.sent || !errors.Is(err, wire.ErrNotSent)
 		if rpc := (*wire.Error)(nil); errors.As(err, &rpc) && c.missed.Load() != nil {
 			// The server's error only repeats ours, in other words.
 			return nil, source.Unanswerable(*c.missed.Load())

@@ -235,7 +235,7 @@ func (s *Source) readURL(ctx context.Context) (*description, error) {
 // Call sends one request. See package httpcall for its errors.
 func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	if _, err := s.load(ctx); err != nil {
-		return &source.Output{Effects: toolroom.EffectsNone}, err
+		return &source.Output{Effects: toolroom.EffectsNone, Unsent: true}, err
 	}
 	s.mu.Lock()
 	o, ok := s.operations[req.Tool.Unversioned()]
@@ -249,6 +249,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	if httpcall.Refused(err) && secrets.Renewed(ctx) {
 		secrets = secretref.New(s.options.Resolve)
 		reply, err = s.send(ctx, client, o, req, secrets)
+		reply.Unsent = false // the first time it was sent
 	}
 	if err != nil {
 		return &reply.Output, s.explain(o, err)
@@ -262,7 +263,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 func (s *Source) send(ctx context.Context, client *httpcall.Client, o *operation, req *source.Request, secrets *secretref.Secrets) (*httpcall.Reply, error) {
 	request, err := s.request(ctx, o, req, secrets)
 	if err != nil {
-		return &httpcall.Reply{Output: source.Output{Effects: toolroom.EffectsNone}}, err
+		return &httpcall.Reply{Output: source.Output{Effects: toolroom.EffectsNone, Unsent: true}}, err
 	}
 	return client.Do(ctx, httpcall.Request{HTTP: request, Secrets: secrets, JSON: o.tool.OutputSchema != nil})
 }

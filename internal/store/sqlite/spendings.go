@@ -20,6 +20,11 @@ func (s *Store) Spend(ctx context.Context, entries []spending.Entry, check func(
 		return s.fail(ctx, "write down what is spent", err)
 	}
 	defer tx.Rollback() // does nothing after a commit
+	for _, e := range entries {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE call = ?", e.Call); err != nil {
+			return s.fail(ctx, "write down what is spent", err)
+		}
+	}
 	if err := check(func(owner, unit string, since time.Time) (map[string]int64, error) {
 		return spent(ctx, tx, owner, unit, since)
 	}); err != nil {
@@ -35,6 +40,21 @@ func (s *Store) Spend(ctx context.Context, entries []spending.Entry, check func(
 		}
 	}
 	return s.fail(ctx, "write down what is spent", tx.Commit())
+}
+
+// Unspend implements [spending.Store].
+func (s *Store) Unspend(ctx context.Context, calls []string) error {
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return s.fail(ctx, "take back what was not spent", err)
+	}
+	defer tx.Rollback() // does nothing after a commit
+	for _, call := range calls {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE call = ?", call); err != nil {
+			return s.fail(ctx, "take back what was not spent", err)
+		}
+	}
+	return s.fail(ctx, "take back what was not spent", tx.Commit())
 }
 
 type toolSum struct {

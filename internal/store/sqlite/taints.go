@@ -20,6 +20,9 @@ func (s *Store) AddTaints(ctx context.Context, owner, session string, marks []ta
 		return s.fail(ctx, "store labels", err)
 	}
 	defer tx.Rollback() // does nothing after a commit
+	if _, err := tx.ExecContext(ctx, "DELETE FROM taints WHERE read_at < ?", instant(now.Add(-taint.Keep))); err != nil {
+		return s.fail(ctx, "store labels", err)
+	}
 	for _, m := range marks {
 		_, err := tx.ExecContext(ctx, "INSERT INTO taints (owner, session, label, tool, read_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET read_at = max(read_at, excluded.read_at)",
 			owner, session, m.Label, m.Tool, instant(now))

@@ -32,6 +32,22 @@ var spendingTests = []test{
 		must(t, s.Spend(t.Context(), nil, yes, start.Add(time.Minute)))
 		wantSpent(t, "the old ones are removed", s, "", "EUR", time.Time{}, map[string]int64{"a:x": 2_000_000, "a:y": 4_000_000})
 	}},
+	{"a call that spends again counts once, and what it did not spend is taken back", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		spend := func(call, amount string, had int64) {
+			must(t, s.Spend(t.Context(), []spending.Entry{entry(call, "ann", "a:x", amount, start)}, func(sums spending.Sums) error {
+				if have, err := sums("ann", "EUR", time.Time{}); err != nil || have["a:x"] != had {
+					t.Errorf("%s of %s sees %v, %v", call, amount, have, err)
+				}
+				return nil
+			}, time.Time{}))
+		}
+		spend("c1", "1 EUR", 0)
+		spend("c1", "2 EUR", 0)
+		spend("c2", "4 EUR", 2_000_000)
+		must(t, s.Unspend(t.Context(), []string{"c2", "c3"}))
+		wantSpent(t, "c1 alone", s, "ann", "EUR", time.Time{}, map[string]int64{"a:x": 2_000_000})
+	}},
 	{"of many that spend at once only so many do as the check permits", func(t *testing.T, b Backend) {
 		full := errors.New("full")
 		wins := race(t, b, func(s store.Store, i int) bool {

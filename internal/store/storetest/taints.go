@@ -48,6 +48,15 @@ var taintTests = []test{
 		wantMarks(t, "another session", s, "ann", "s2", time.Time{}, one)
 		wantMarks(t, "another caller", s, "bob", "s1", time.Time{}, one)
 	}},
+	{"what is older than it is kept goes when something is added", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		one := taint.Mark{Label: "private", Tool: "a:x"}
+		must(t, s.AddTaints(t.Context(), "ann", "old", []taint.Mark{one}, start))
+		must(t, s.AddTaints(t.Context(), "ann", "at the edge", []taint.Mark{one}, start.Add(time.Second)))
+		must(t, s.AddTaints(t.Context(), "bob", "new", []taint.Mark{one}, start.Add(taint.Keep+time.Second)))
+		wantMarks(t, "gone", s, "ann", "old", time.Time{})
+		wantMarks(t, "kept", s, "ann", "at the edge", time.Time{}, one)
+	}},
 	{"many can add the same at once", func(t *testing.T, b Backend) {
 		one := taint.Mark{Label: "private", Tool: "a:x"}
 		if wins := race(t, b, func(s store.Store, _ int) bool {
