@@ -97,6 +97,7 @@ type Catalog struct {
 	providers map[string]source.Description
 	// version counts the changes of entries.
 	version atomic.Uint64
+	meant   atomic.Pointer[meant]
 }
 
 // New makes an empty catalog.
