@@ -263,6 +263,12 @@ func (h *host) Call(ctx context.Context, req *source.Request) (*source.Output, e
 	return h.src.Call(ctx, req)
 }
 
+// Stops passes on what the source promises.
+func (h *host) Stops() bool {
+	s, ok := source.As[source.Stopper](h.src)
+	return ok && s.Stops()
+}
+
 // Describe says what the source is.
 func (h *host) Describe() source.Description {
 	if d, ok := h.src.(source.Describer); ok {

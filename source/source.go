@@ -55,6 +55,14 @@ type Isolator interface {
 	Isolation(ctx context.Context, req *Request) string
 }
 
+// Stopper is implemented by sources that can promise that each call returns soon
+// after its context ends, whatever the tool does. Then nobody stands by to leave
+// it behind.
+type Stopper interface {
+	// Stops reports whether the source promises that.
+	Stops() bool
+}
+
 // Resumer is implemented by sources that can go on with a call that was cut off,
 // also by the end of the process, without doing anything twice.
 type Resumer interface {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -94,6 +95,9 @@ type Catalog struct {
 	// mu: so this map has no part in either lock.
 	shown     sync.Map // of *Entry, by string
 	providers map[string]source.Description
+	// version counts the changes of entries.
+	version atomic.Uint64
+	meant   atomic.Pointer[meant]
 }
 
 // New makes an empty catalog.
@@ -218,6 +222,11 @@ func (c *Catalog) Len() int {
 	return len(c.offers)
 }
 
+// Version is another one after each change of an entry, also one that is no
+// change for subscribers. What is made of entries holds for as long as it is the
+// same; read it first.
+func (c *Catalog) Version() uint64 { return c.version.Load() }
+
 // Subscribe calls f with the changes of each quiet period, from one goroutine,
 // until cancel is called. f must not block for long.
 func (c *Catalog) Subscribe(f func([]Change)) (cancel func()) { return c.changes.subscribe(f) }
@@ -253,6 +262,7 @@ func (c *Catalog) put(e *Entry) error {
 	if err := c.checkAliases(e, id); err != nil {
 		return err
 	}
+	c.version.Add(1)
 	offers := c.offers[id]
 	kind := ChangeRegistered
 	if at := slices.IndexFunc(offers, func(o *Entry) bool { return o.Provider == e.Provider }); at >= 0 {
@@ -294,6 +304,7 @@ func (c *Catalog) drop(provider string, id toolroom.ID) bool {
 	if at < 0 {
 		return false
 	}
+	c.version.Add(1)
 	c.forgetAliases(offers[at])
 	rest := slices.Delete(slices.Clone(offers), at, at+1)
 	if len(rest) > 0 {

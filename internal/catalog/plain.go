@@ -12,6 +12,9 @@ func (c *Catalog) ShownName(e *Entry, all bool) string {
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	if len(c.byName[bare]) > 1 { // all of them are meant, and there may be hundreds
+		return e.ModelName
+	}
 	if meant, err := c.meanings(bare); err != nil || len(meant) != 1 || meant[0] != e.Tool.ID.Unversioned() {
 		return e.ModelName
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/toolroom/toolroom"
 )
@@ -16,19 +17,44 @@ const maxCandidates = 5
 // ambiguous_tool with the candidates. Errors name only tools that visible
 // accepts; nil accepts all.
 func (c *Catalog) Resolve(spelling string, visible func(*Entry) bool) (*Entry, error) {
+	known := c.known()
+	if e, ok := known.entries.Load(spelling); ok {
+		return e.(*Entry), nil
+	}
 	c.mu.RLock()
 	e, candidates, err := c.lookup(spelling)
+	sole := e != nil && len(c.offers[e.Tool.ID.Unversioned()]) == 1
 	c.mu.RUnlock()
 	switch {
 	case err != nil:
 		return nil, err
 	case e != nil:
+		if sole { // else the selector may choose another one next time
+			known.entries.Store(spelling, e)
+		}
 		return e, nil
 	case len(candidates) > 1:
 		return nil, ambiguous(spelling, c.names(candidates, visible))
 	default:
 		return nil, c.notFound(spelling, visible)
 	}
+}
+
+// meant is what spellings have meant while the catalog had one version. It holds
+// only those of tools that are there, of which each has a few.
+type meant struct {
+	version uint64
+	entries sync.Map // of *Entry, by string
+}
+
+func (c *Catalog) known() *meant {
+	version := c.Version()
+	if m := c.meant.Load(); m != nil && m.version == version {
+		return m
+	}
+	m := &meant{version: version}
+	c.meant.Store(m)
+	return m
 }
 
 // lookup gives the tool, or all candidates when there are several.

@@ -86,7 +86,7 @@ func (s *set) text(key, v string) {
 	switch {
 	case v == "":
 	case isCommand(key):
-		found = shell.Read(v, s.place.Dir)
+		found = shell.Read(v, s.place.dir())
 	case hasSuffix(key, "sql", "sqlquery", "statement", "statements"):
 		found = sql.Read(v)
 	case isURL(v) && hasPrefixFold(v, "file:"):
@@ -110,7 +110,7 @@ func (s *set) commandOf(line string, object map[string]any) {
 			s.argv(append([]any{line}, list...))
 		}
 	}
-	for _, e := range shell.Read(line, s.place.Dir) {
+	for _, e := range shell.Read(line, s.place.dir()) {
 		s.note(e)
 	}
 }

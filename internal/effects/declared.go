@@ -87,7 +87,7 @@ func (s *set) argv(list []any) {
 	for i, v := range list {
 		argv[i] = scalar(v)
 	}
-	for _, e := range shell.Args(argv, s.place.Dir) {
+	for _, e := range shell.Args(argv, s.place.dir()) {
 		s.note(e)
 	}
 }
@@ -98,7 +98,7 @@ func (s *set) meaning(e toolroom.Effect, text string) {
 	var found []toolroom.Effect
 	switch {
 	case e.Kind == toolroom.EffectCommand && text != "":
-		found = shell.Read(text, s.place.Dir)
+		found = shell.Read(text, s.place.dir())
 	case e.Kind == toolroom.EffectSQL && e.Mode == "" && text != "":
 		found = sql.Read(text)
 	default:

@@ -7,6 +7,7 @@ package effects
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 
 	"github.com/toolroom/toolroom"
@@ -17,9 +18,21 @@ import (
 const maxEffects = 400
 
 // Place is where a call happens: relative paths begin in Dir, ~ is Home. Both
-// are absolute; an empty Home makes paths below ~ unknown.
+// are absolute. An empty Dir is where this process is, which is looked up for
+// calls that have relative paths; an empty Home makes paths below ~ unknown.
 type Place struct {
 	Dir, Home string
+}
+
+func (p Place) dir() string {
+	if p.Dir != "" {
+		return p.Dir
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "" // relative paths are not known then
+	}
+	return dir
 }
 
 // Of tells the effects of one call: arguments is a JSON object, foreseen what

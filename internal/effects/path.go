@@ -69,7 +69,8 @@ func (p Place) absolute(text string) (string, bool) {
 	case filepath.IsAbs(text):
 		return filepath.ToSlash(text), true
 	default: // also ~name, which is a file unless a shell reads it
-		return filepath.ToSlash(p.Dir) + "/" + text, p.Dir != ""
+		dir := p.dir()
+		return filepath.ToSlash(dir) + "/" + text, dir != ""
 	}
 }
 

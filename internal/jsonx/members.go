@@ -23,10 +23,16 @@ type walker struct {
 
 var walkers = sync.Pool{New: func() any { return new(walker) }}
 
-// end lets go of the object.
-func (w *walker) end() {
+// maxPinned is the largest document that a pooled decoder may hold on to. Making
+// one let go of it costs more than reading a small one.
+const maxPinned = 4 << 10
+
+// end makes room for the next object.
+func (w *walker) end(size int) {
 	w.src = bytes.Buffer{}
-	w.dec.Reset(&w.src)
+	if size > maxPinned {
+		w.dec.Reset(&w.src)
+	}
 	walkers.Put(w)
 }
 
@@ -36,7 +42,7 @@ func (w *walker) end() {
 // object.
 func Members(object []byte) ([]Member, error) {
 	w := walkers.Get().(*walker)
-	defer w.end()
+	defer w.end(len(object))
 	w.src = *bytes.NewBuffer(object)
 	w.dec.Reset(&w.src, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	dec := &w.dec

@@ -73,8 +73,11 @@ func (r *Reader) Finish() error {
 // Abandon ends the life of r where the rest of the document does not matter.
 // Every Reader needs exactly one call of Finish or Abandon.
 func (r *Reader) Abandon() {
+	large := len(r.data) > maxPinned
 	r.data, r.src, r.err = nil, bytes.Buffer{}, nil
-	r.dec.Reset(&r.src)           // lets go of data
+	if large {
+		r.dec.Reset(&r.src)
+	}
 	if cap(r.scratch) <= 64<<10 { // a rare huge string must not stay pinned
 		readers.Put(r)
 	}

@@ -90,6 +90,9 @@ func ParseIsolation(text string) (Isolation, error) {
 // Holds reports whether i is at least as strong as least. An unknown word is as
 // weak as none, and holds for nothing else.
 func (i Isolation) Holds(least Isolation) bool {
+	if least == "" {
+		return true
+	}
 	known := strengths()
 	want, ok := known[least]
 	return ok && known[i] >= want

@@ -15,7 +15,7 @@ import (
 type RecorderOptions struct {
 	// Window is how long the first receipt of a group waits for others: a
 	// transaction costs as much as many receipts. Flush does not wait for it.
-	// Default 10 ms.
+	// Default 25 ms.
 	Window time.Duration
 	// Group is the most receipts of one transaction; default 1,024.
 	Group int
@@ -65,7 +65,7 @@ type Recorder struct {
 
 // NewRecorder starts a recorder over store.
 func NewRecorder(store Store, opts RecorderOptions) *Recorder {
-	opts.Window = orDefault(opts.Window, 10*time.Millisecond)
+	opts.Window = orDefault(opts.Window, 25*time.Millisecond)
 	opts.Group = orDefault(opts.Group, 1024)
 	opts.Queue = orDefault(opts.Queue, 8192)
 	opts.Retry = orDefault(opts.Retry, 50*time.Millisecond)

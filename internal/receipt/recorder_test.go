@@ -30,7 +30,7 @@ func TestRecorderCommitsWhatArrivesWithinTheWindowAsOneGroup(t *testing.T) {
 		if got := store.groups(); len(got) != 0 {
 			t.Fatalf("committed %v before the window was over", got)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(25 * time.Millisecond)
 		synctest.Wait()
 		if diff := cmp.Diff([][]string{{"a", "b", "c"}}, store.groups()); diff != "" {
 			t.Errorf("groups (-want +got):\n%s", diff)

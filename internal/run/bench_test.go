@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -199,3 +200,4 @@ func benchStore(b *testing.B) *sqlite.Store {
 type nowhere struct{ receipt.Store }
 
 func (nowhere) AppendReceipts(context.Context, []*receipt.Receipt) error { return nil }
+func (nowhere) ReceiptSpace(context.Context) (int64, error)              { return math.MaxInt64, nil }

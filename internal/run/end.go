@@ -159,7 +159,10 @@ func (p *pass) receipt() *receipt.Receipt {
 		r.ResultHash = hexSHA256(p.result.Value)
 	}
 	if r.ArgumentsHash == "" {
-		arguments := bytes.Clone(p.call.Arguments) // the caller may use its own again
+		arguments := []byte(r.Arguments)
+		if !bytes.Equal(arguments, p.call.Arguments) { // something is masked
+			arguments = bytes.Clone(p.call.Arguments) // the caller may use its own again
+		}
 		r.Complete = func(r *receipt.Receipt) {
 			if canonical, err := jsonx.Canonical(arguments); err == nil {
 				r.ArgumentsHash = hexSHA256(canonical)

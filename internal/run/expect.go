@@ -3,7 +3,6 @@ package run
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/toolroom/toolroom"
@@ -20,10 +19,6 @@ func (r *Runner) Expect(e *catalog.Entry, who toolroom.Identity, arguments json.
 	place := effects.Place{Home: r.Home}
 	if f, ok := source.As[source.Foreseer](e.Source); ok {
 		foreseen, place.Dir = f.Foresee(&source.Request{Tool: e.Tool.ID, Arguments: arguments, Identity: who, Emit: func(toolroom.Event) {}})
-	}
-	if place.Dir == "" {
-		// Without a folder relative paths are not known.
-		place.Dir, _ = os.Getwd()
 	}
 	return effects.Of(&e.Tool, arguments, foreseen, place)
 }
@@ -82,6 +77,10 @@ func (p *pass) because() string {
 // recordedSteps are the steps of the decision without the effects that they are
 // about, which may repeat secrets: [pass.recordedEffects] has those to be kept.
 func (p *pass) recordedSteps() []policy.Step {
+	repeats := func(s policy.Step) bool { return s.Because != toolroom.Effect{} }
+	if !slices.ContainsFunc(p.decision.Steps, repeats) {
+		return p.decision.Steps
+	}
 	steps := slices.Clone(p.decision.Steps) // they are shared
 	for i := range steps {
 		steps[i].Because = toolroom.Effect{}

@@ -57,6 +57,7 @@ type pass struct {
 	// reach is what the calls around this one have read, derived what those
 	// inside it have, and inReach what there was when it was decided upon.
 	reach   *taint.Reach
+	own     taint.Reach // the reach of a call that shares none
 	derived taint.Reach
 	inReach []string
 	leaks   bool // it would send what is private on the word of a stranger
@@ -89,7 +90,7 @@ func (r *Runner) begin(ctx context.Context, call toolroom.Call) *pass {
 		p.budget = call.Budget
 		p.resume, _ = ctx.Value(resumeKey{}).(json.RawMessage)
 	}
-	p.reach = reachOf(ctx, p.parent)
+	p.reach = p.around()
 	if p.call.ID == "" {
 		p.call.ID = newID("call", p.started)
 	}

@@ -45,15 +45,15 @@ func WithReach(ctx context.Context) context.Context {
 	return context.WithValue(ctx, reachKey{}, &taint.Reach{})
 }
 
-// reachOf is what a call shares with the calls around it.
-func reachOf(ctx context.Context, parent *pass) *taint.Reach {
-	if parent != nil {
-		return parent.reach
+// around is what this call shares with the calls around it.
+func (p *pass) around() *taint.Reach {
+	if p.parent != nil {
+		return p.parent.reach
 	}
-	if shared, ok := ctx.Value(reachKey{}).(*taint.Reach); ok {
+	if shared, ok := p.ctx.Value(reachKey{}).(*taint.Reach); ok {
 		return shared
 	}
-	return &taint.Reach{}
+	return &p.own
 }
 
 // guarded narrows a decision where the call would send what it must not.

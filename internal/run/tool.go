@@ -59,29 +59,7 @@ func (p *pass) run() error {
 		x.request.Budget, x.request.Resume = p.budget, p.resume
 		x.request.Task = p.task(x)
 	}
-	type outcome struct {
-		output *source.Output
-		err    error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		defer func() {
-			if v := recover(); v != nil {
-				p.Log.Error("a tool panicked", "tool", p.tool, "call", p.call.ID, "panic", v, "stack", string(debug.Stack()))
-				done <- outcome{err: toolroom.Errorf(toolroom.CodeExecutionFailed, "%s panicked: %v", p.tool, v)}
-			}
-		}()
-		output, err := p.execute(ctx, x)
-		done <- outcome{output, err}
-	}()
-
-	var out outcome
-	stopped := true
-	select {
-	case out = <-done:
-	case <-ctx.Done():
-		out, stopped = await(done, p.grace())
-	}
+	out, stopped := p.attend(ctx, x)
 	ended := ctx.Err()
 	waited := stop()
 	p.result.Usage.Wait += waited
@@ -95,6 +73,40 @@ func (p *pass) run() error {
 	}
 	p.output = out.output
 	return p.executionError(out.err)
+}
+
+// outcome is what came of running a tool.
+type outcome struct {
+	output *source.Output
+	err    error
+}
+
+// attend runs the tool. One that does not stop when its time is over is left
+// behind, and stopped is false.
+func (p *pass) attend(ctx context.Context, x *execution) (out outcome, stopped bool) {
+	if s, ok := source.As[source.Stopper](p.entry.Source); ok && s.Stops() {
+		return p.attempt(ctx, x), true
+	}
+	done := make(chan outcome, 1)
+	go func() { done <- p.attempt(ctx, x) }()
+	select {
+	case out = <-done:
+		return out, true
+	case <-ctx.Done():
+		return await(done, p.grace())
+	}
+}
+
+// attempt runs the tool to its end. A panic is a failure of the tool.
+func (p *pass) attempt(ctx context.Context, x *execution) (out outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.Log.Error("a tool panicked", "tool", p.tool, "call", p.call.ID, "panic", v, "stack", string(debug.Stack()))
+			out = outcome{err: toolroom.Errorf(toolroom.CodeExecutionFailed, "%s panicked: %v", p.tool, v)}
+		}
+	}()
+	out.output, out.err = p.execute(ctx, x)
+	return out
 }
 
 // start begins the tool's time, and says whom it can ask. stop ends the time and

@@ -26,6 +26,7 @@ func main() {
 	flag.StringVar(&o.wrk, "wrk", "", "path of wrk; empty leaves its figures out")
 	flag.StringVar(&o.vegeta, "vegeta", "", "path of vegeta; empty leaves its figures out")
 	flag.IntVar(&o.rate, "rate", 1000, "calls a second of the open loop")
+	flag.StringVar(&o.only, "only", "", "measure only the parts whose titles contain this")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

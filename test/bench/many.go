@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -75,11 +76,9 @@ func manyServers(ctx context.Context, o options) error {
 		}
 		all = append(all, time.Since(at))
 	}
-	best, worst := all[0], all[0]
-	for _, d := range all {
-		best, worst = min(best, d), max(worst, d)
-	}
-	fmt.Printf("  all pages of the list: %.1f ms at best, %.1f ms at worst of %d (goal: 50 ms)\n", ms(best), ms(worst), len(all))
+	first := all[0] // waits for the servers, and makes each definition
+	slices.Sort(all)
+	fmt.Printf("  all pages of the list: %.1f ms the first time, with the wait for the servers; then of %d %.1f ms at best, p50 %.1f ms (goal: 50 ms)\n", ms(first), len(all), ms(all[0]), ms(all[len(all)/2]))
 	return nil
 }
 

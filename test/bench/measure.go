@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -10,6 +11,7 @@ import (
 type options struct {
 	calls, idle, rate int
 	wrk, vegeta       string
+	only              string
 }
 
 // way is one way to the server.
@@ -31,6 +33,9 @@ func measure(ctx context.Context, o options) error {
 		{"idle sessions", idleSessions},
 		{"many servers", manyServers},
 	} {
+		if !strings.Contains(part.title, o.only) {
+			continue
+		}
 		fmt.Println("==", part.title)
 		if err := part.do(ctx, o); err != nil {
 			return fmt.Errorf("%s: %w", part.title, err)

@@ -9,60 +9,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
-
-// definition is a tool as clients see it. What an MCP server said of its tool
-// is passed on as it is; the name is the one that every model API accepts.
-func definition(e *catalog.Entry, name, version string) any {
-	input, output := e.Tool.InputSchema, e.Tool.OutputSchema
-	if len(input) == 0 {
-		input = json.RawMessage(`{"type":"object"}`)
-	}
-	// Before 2026-07-28 structured content is always an object.
-	if version < firstModern && !describesObject(output) {
-		output = nil
-	}
-	if sent, err := readObject(e.Tool.Raw); err == nil {
-		sent.set("name", name)
-		sent.set("inputSchema", input)
-		if len(output) == 0 {
-			sent.drop("outputSchema")
-		} else {
-			sent.set("outputSchema", output)
-		}
-		return sent
-	}
-	t := &mcp.Tool{
-		Name: name, Title: e.Tool.Title, Description: e.Tool.Description, Annotations: annotations(e.Tool.Hints), InputSchema: input,
-	}
-	if len(output) > 0 {
-		t.OutputSchema = output
-	}
-	return t
-}
-
-func annotations(h toolroom.Hints) *mcp.ToolAnnotations {
-	if h == (toolroom.Hints{}) {
-		return nil
-	}
-	return &mcp.ToolAnnotations{
-		ReadOnlyHint:    h.IsReadOnly(),
-		DestructiveHint: h.Destructive,
-		IdempotentHint:  h.IsIdempotent(),
-		OpenWorldHint:   h.OpenWorld,
-	}
-}
-
-func describesObject(schema json.RawMessage) bool {
-	var s struct {
-		Type any `json:"type"`
-	}
-	return json.Unmarshal(schema, &s) == nil && s.Type == "object"
-}
 
 // answer is a result as an MCP client reads it. A failed tool is a result with
 // isError, which the model sees; what never reached a tool is a protocol error,

@@ -44,9 +44,10 @@ const (
 )
 
 // quietTime is how long a client hears nothing of a call before its answer
-// becomes a stream, which networks do not cut and clients can come back to. What
-// the SDK costs is little beside a call that takes so long.
-const quietTime = 50 * time.Millisecond
+// becomes a stream, which networks do not cut and clients can come back to. Much
+// less would be dear: the SDK takes as much work as the call, so that a machine
+// with too much to do, where all calls are late, would get twice of it.
+const quietTime = 2 * time.Second
 
 // parked is what waits for the SDK to call back for a message that we have read.
 type parked struct {

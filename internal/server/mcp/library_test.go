@@ -158,3 +158,44 @@ func TestBareNamesAreShownWhereTheyAreUnique(t *testing.T) {
 		}
 	})
 }
+
+func TestAListFollowsWhatItsToolsBecome(t *testing.T) {
+	expose := direct(t)
+	expose.Plain = true
+	inEachEra(t, expose, func(t *testing.T, f *fixture, version string) {
+		listed := func() map[string]*mcp.Tool {
+			list, err := f.connect(version, nil).ListTools(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tools := map[string]*mcp.Tool{}
+			for _, tool := range list.Tools {
+				tools[tool.Name] = tool
+			}
+			return tools
+		}
+		tool := toolroom.Tool{ID: toolroom.MustParseID("a:lone"), Source: toolroom.SourceGo, OutputSchema: json.RawMessage(`{"type":"array"}`)}
+		offer := func(tool toolroom.Tool) {
+			if err := f.runner.Catalog.Register("go", f.funcs, tool); err != nil {
+				t.Fatal(err)
+			}
+		}
+		offer(tool)
+		if got := listed()["lone"]; got == nil || (got.OutputSchema != nil) != (version == modern) {
+			t.Errorf("at first it is %+v", got)
+		}
+		tool.Description = "it is another now"
+		offer(tool)
+		if got := listed()["lone"]; got == nil || got.Description != tool.Description {
+			t.Errorf("after its change it is %+v", got)
+		}
+		f.add("b:lone", value(`1`))
+		if got := listed(); got["lone"] != nil || got["a__lone"] == nil || got["b__lone"] == nil {
+			t.Errorf("beside another of its name the list is %v", got)
+		}
+		f.runner.Catalog.Unregister("go", toolroom.MustParseID("b:lone"))
+		if got := listed(); got["lone"] == nil || got["b__lone"] != nil {
+			t.Errorf("alone again the list is %v", got)
+		}
+	})
+}

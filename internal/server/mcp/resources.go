@@ -106,7 +106,7 @@ func listOf(session *mcp.ServerSession, result mcp.Result, err error, key string
 }
 
 // listing is a list of the SDK's with our items in it.
-func listing(session *mcp.ServerSession, result mcp.Result, key string, items []any, next string) (mcp.Result, error) {
+func listing(session *mcp.ServerSession, result mcp.Result, key string, items any, next string) (mcp.Result, error) {
 	raw, err := json.Marshal(result)
 	if err != nil {
 		return nil, err

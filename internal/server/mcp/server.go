@@ -81,8 +81,9 @@ type Server struct {
 	dialogues dialogues
 	watched   watched
 	// parked are the messages that the SDK has and we have read.
-	parked parking
-	meta   map[string]metaTool
+	parked      parking
+	meta        map[string]metaTool
+	definitions definitions
 	// schemas are those of the search tools.
 	schemas *schema.Cache
 	cancels []func()
@@ -207,7 +208,9 @@ func (s *Server) list(ctx context.Context, next mcp.MethodHandler, method string
 	return listing(req.Session, result, "tools", tools, more)
 }
 
-func (s *Server) page(ctx context.Context, cursor, version string) ([]any, string, error) {
+// page is a page of the list as JSON, and the cursor of the next.
+func (s *Server) page(ctx context.Context, cursor, version string) (json.RawMessage, string, error) {
+	defined := s.definitions.now(s.o.Runner.Catalog.Version())
 	who := s.o.Identity(ctx)
 	allowed := s.visible(who)
 	page, err := s.o.Runner.Catalog.List(catalog.ListOptions{
@@ -219,23 +222,19 @@ func (s *Server) page(ctx context.Context, cursor, version string) ([]any, strin
 	if err != nil {
 		return nil, "", err
 	}
-	tools := make([]any, 0, len(page.Entries)+len(s.meta))
+	var own []*mcp.Tool
 	if cursor == "" {
 		for _, name := range s.metaToolsShown() {
 			d := s.meta[name].definition
 			if s.o.Expose.Code {
 				d = shortly(d)
 			}
-			tools = append(tools, d)
+			own = append(own, d)
 		}
-		for _, t := range s.sourceSearches(who) {
-			tools = append(tools, t)
-		}
+		own = append(own, s.sourceSearches(who)...)
 	}
-	for _, e := range page.Entries {
-		tools = append(tools, definition(e, s.shownName(e), version))
-	}
-	return tools, page.Next, nil
+	list, err := defined.list(own, page.Entries, version, s.shownName)
+	return list, page.Next, err
 }
 
 // visible tells what a caller may find here: what policy lets it call, without

@@ -130,6 +130,10 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	return readResult(req.Tool, raw)
 }
 
+// Stops says that calls end with their context: whatever they wait for, they wait
+// for that too.
+func (s *Source) Stops() bool { return true }
+
 const callMethod = "tools/call"
 
 // carry runs an errand on the connection of its caller, and once more where the

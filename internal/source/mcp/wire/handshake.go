@@ -244,6 +244,7 @@ func implementation(o Options) json.RawMessage {
 // object is the JSON of fields whose values are known to be JSON of one line.
 func object(fields []Field) json.RawMessage {
 	var b bytes.Buffer
+	b.Grow(sizeOf(fields))
 	_ = writeObject(&b, fields)
 	return b.Bytes()
 }

@@ -80,6 +80,7 @@ func (m *outgoing) modern() bool { return m.version >= modernVersion }
 // stdio.
 func encode(id int64, method string, fields []Field) ([]byte, error) {
 	var b bytes.Buffer
+	b.Grow(sizeOf(fields) + len(method) + 64)
 	b.WriteString(`{"jsonrpc":"2.0",`)
 	if id != 0 {
 		b.WriteString(`"id":`)
@@ -113,6 +114,15 @@ func encodeAnswer(id, result json.RawMessage, failed *Error) ([]byte, error) {
 	var b bytes.Buffer
 	err := writeObject(&b, fields)
 	return b.Bytes(), err
+}
+
+// sizeOf is about how long an object is.
+func sizeOf(fields []Field) int {
+	size := 2
+	for _, f := range fields {
+		size += len(f.Name) + len(f.Value) + 4
+	}
+	return size
 }
 
 func writeObject(b *bytes.Buffer, fields []Field) error {
