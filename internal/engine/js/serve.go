@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
@@ -58,10 +59,19 @@ type next struct {
 
 // job is one run: what is for the guest, and the token of its frames.
 type job struct {
-	inbox *quickjs.Inbox
-	token []byte
-	past  past
-	tools offer
+	inbox   *quickjs.Inbox
+	token   []byte
+	tools   offer
+	memory  int64
+	wall    time.Duration
+	seed    []byte // of its random numbers; empty draws them from the system
+	session string // empty means that nothing is to be kept
+	state   []byte // what the session begins from
+}
+
+// port is how the run speaks, with send for what it says.
+func (j *job) port(send func(quickjs.Frame) (bool, error)) quickjs.Port {
+	return quickjs.Port{Inbox: j.inbox, Send: send, Find: j.tools.find, Memory: j.memory, Wall: j.wall, Seed: j.seed, Keep: j.session != ""}
 }
 
 // read sorts the host's frames until one begins a run: others are for the run
@@ -80,11 +90,11 @@ func (s *server) read(inbox *quickjs.Inbox) (job, error) {
 		}
 		switch h.kind {
 		case bridge.Start:
-			frame, past, tools := h.start()
-			inbox := quickjs.NewInbox()
-			inbox.Listen = func() { s.listen(inbox) }
-			inbox.Put(frame)
-			return job{inbox, h.token, past, tools}, nil
+			j, err := h.start()
+			if err == nil {
+				j.inbox.Listen = func() { s.listen(j.inbox) }
+			}
+			return j, err
 		case bridge.Cancel:
 			inbox.Cancel()
 		case bridge.Result:
@@ -115,13 +125,10 @@ func (s *server) run(ctx context.Context, j job) error {
 		return err
 	}
 	defer isolate.Release()
-	if j.past.session != "" {
+	if j.session != "" {
 		return s.runSession(ctx, isolate, j)
 	}
-	end, err := isolate.Run(ctx, quickjs.Port{
-		Inbox: j.inbox, Send: func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) },
-		Find: j.tools.find, Seed: j.past.seed,
-	})
+	end, err := isolate.Run(ctx, j.port(func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) }))
 	if end == quickjs.Finished {
 		return nil
 	}
