@@ -193,19 +193,25 @@ func (c *Conn) Run(ctx context.Context, p Program, h Host) (*Outcome, error) {
 	if err != nil {
 		c.Close()
 	}
-	var unread atomic.Bool
-	timer := time.AfterFunc(c.grace, func() {
-		if r.writing.Load() > 0 {
-			unread.Store(true)
-			c.Close()
-		}
-	})
-	r.answering.Wait()
-	timer.Stop()
-	if unread.Load() && err == nil {
+	if r.asked > 0 && !r.answered() && err == nil {
 		return nil, broken("the guest did not read the answers to its questions")
 	}
 	return out, err
+}
+
+// answered waits until no question is being answered any more, for an answer that
+// the guest does not read no longer than the grace period; then it closes the stream.
+func (r *run) answered() bool {
+	var unread atomic.Bool
+	timer := time.AfterFunc(r.conn.grace, func() {
+		if r.writing.Load() > 0 {
+			unread.Store(true)
+			r.conn.Close()
+		}
+	})
+	defer timer.Stop()
+	r.answering.Wait()
+	return !unread.Load()
 }
 
 type run struct {
