@@ -186,6 +186,7 @@ func (d *unmarshaller) integer() bridge.Value {
 	digits := max(size, -size)
 	if digits > maxDigits {
 		d.bad = true
+		return nil
 	}
 	raw, bytes := d.take(2*digits), make([]byte, 0, 2*digits)
 	// The digits as bytes, the lowest first.

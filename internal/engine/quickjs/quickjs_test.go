@@ -134,7 +134,7 @@ func TestFramesReachTheGuestAsTextAndBytesOfAnySize(t *testing.T) {
 		for _, text := range []bool{true, false} {
 			i := isolate(t, m)
 			body := bytes.Repeat([]byte("a"), size)
-			got, end, err := eval(t, i, `status[0] = 1; const b = doors.await(); typeof b + " " + b.length + " " + status[2] + " " + status[3]`, Frame{Kind: 33, ID: 9, Body: body, Text: text})
+			got, end, err := evalWithin(t, i, Port{}, `status[0] = 1; const b = doors.await(); typeof b + " " + b.length + " " + status[2] + " " + status[3]`, Frame{Kind: 33, ID: 9, Body: body, Text: text})
 			i.Release()
 			want := fmt.Sprintf("%s %d 33 9", map[bool]string{true: "string", false: "object"}[text], size)
 			if err != nil || end != Finished || got != want {
