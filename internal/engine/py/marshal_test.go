@@ -25,9 +25,15 @@ func TestMarshalledValuesAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	large, _ := new(big.Int).SetString("-123456789012345678901234567890", 10)
 	body := bridge.Map{
-		{Key: "nothing", Value: nil}, {Key: "truth", Value: []bridge.Value{true, false}}, {Key: "text ä", Value: "ö\x00"},
-		{Key: "bytes", Value: []byte{0, 255}}, {Key: "large", Value: large}, {Key: "larger", Value: new(big.Int).Lsh(big.NewInt(1), 64)},
-		{Key: "float", Value: -0.5}, {Key: "map", Value: bridge.Map{}}, {Key: "list", Value: []bridge.Value{}},
+		{Key: "nothing", Value: nil},
+		{Key: "truth", Value: []bridge.Value{true, false}},
+		{Key: "text ä", Value: "ö\x00"},
+		{Key: "bytes", Value: []byte{0, 255}},
+		{Key: "large", Value: large},
+		{Key: "larger", Value: new(big.Int).Lsh(big.NewInt(1), 64)},
+		{Key: "float", Value: -0.5},
+		{Key: "map", Value: bridge.Map{}},
+		{Key: "list", Value: []bridge.Value{}},
 	}
 	for _, n := range []int64{0, 1, -1, 1 << 15, -1 << 31, 1 << 31, math.MaxInt64, math.MinInt64} {
 		body = append(body, bridge.Member{Key: big.NewInt(n).String(), Value: n})
