@@ -199,19 +199,23 @@ func (c *Conn) Run(ctx context.Context, p Program, h Host) (*Outcome, error) {
 	return out, err
 }
 
-// answered waits until no question is being answered any more, for an answer that
-// the guest does not read no longer than the grace period; then it closes the stream.
+// unread is how long an answer may be under way to a guest that has ended its run.
+// Who sends it may have to wait for a processor: this is no measure of the guest.
+const unread = 2 * time.Second
+
+// answered waits until no question is being answered any more, but not for an
+// answer that the guest does not read: then it closes the stream.
 func (r *run) answered() bool {
-	var unread atomic.Bool
-	timer := time.AfterFunc(r.conn.grace, func() {
+	var stuck atomic.Bool
+	timer := time.AfterFunc(unread, func() {
 		if r.writing.Load() > 0 {
-			unread.Store(true)
+			stuck.Store(true)
 			r.conn.Close()
 		}
 	})
 	defer timer.Stop()
 	r.answering.Wait()
-	return !unread.Load()
+	return !stuck.Load()
 }
 
 type run struct {

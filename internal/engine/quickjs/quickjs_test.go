@@ -55,7 +55,7 @@ func isolate(t *testing.T, m *Machine) *Isolate {
 
 func eval(t *testing.T, i *Isolate, program string, more ...Frame) (string, End, error) {
 	t.Helper()
-	return evalWithin(t, i, Port{Wall: 400 * time.Millisecond, Memory: 32 << 20}, program, more...)
+	return evalWithin(t, i, Port{Wall: 2 * time.Second, Memory: 32 << 20}, program, more...)
 }
 
 func evalWithin(t *testing.T, i *Isolate, limits Port, program string, more ...Frame) (string, End, error) {
