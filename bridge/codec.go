@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -234,7 +235,10 @@ func (d *decoder) array(n uint64, depth int) (Value, error) {
 
 func (d *decoder) mapping(n uint64, depth int) (Value, error) {
 	m := make(Map, 0, min(n, minContainer))
-	seen := map[string]struct{}{}
+	var seen map[string]struct{} // of a map too large to look through
+	if n > minContainer {
+		seen = map[string]struct{}{}
+	}
 	for range n {
 		major, length, err := d.head()
 		if err != nil {
@@ -247,10 +251,9 @@ func (d *decoder) mapping(n uint64, depth int) (Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, twice := seen[key]; twice {
+		if m.has(key, seen) {
 			return nil, fmt.Errorf("key %.80q twice", key)
 		}
-		seen[key] = struct{}{}
 		v, err := d.value(depth + 1)
 		if err != nil {
 			return nil, err
@@ -258,6 +261,17 @@ func (d *decoder) mapping(n uint64, depth int) (Value, error) {
 		m = append(m, Member{key, v})
 	}
 	return m, nil
+}
+
+// has tells whether a key is there already; seen, if there is one, holds all
+// keys, and this one afterwards.
+func (m Map) has(key string, seen map[string]struct{}) bool {
+	if seen == nil {
+		return slices.ContainsFunc(m, func(member Member) bool { return member.Key == key })
+	}
+	_, twice := seen[key]
+	seen[key] = struct{}{}
+	return twice
 }
 
 func (d *decoder) tagged(tag uint64, depth int) (Value, error) {

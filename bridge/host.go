@@ -193,19 +193,29 @@ func (c *Conn) Run(ctx context.Context, p Program, h Host) (*Outcome, error) {
 	if err != nil {
 		c.Close()
 	}
-	var unread atomic.Bool
-	timer := time.AfterFunc(c.grace, func() {
-		if r.writing.Load() > 0 {
-			unread.Store(true)
-			c.Close()
-		}
-	})
-	r.answering.Wait()
-	timer.Stop()
-	if unread.Load() && err == nil {
+	if r.asked > 0 && !r.answered() && err == nil {
 		return nil, broken("the guest did not read the answers to its questions")
 	}
 	return out, err
+}
+
+// unread is how long an answer may be under way to a guest that has ended its run.
+// Who sends it may have to wait for a processor: this is no measure of the guest.
+const unread = 2 * time.Second
+
+// answered waits until no question is being answered any more, but not for an
+// answer that the guest does not read: then it closes the stream.
+func (r *run) answered() bool {
+	var stuck atomic.Bool
+	timer := time.AfterFunc(unread, func() {
+		if r.writing.Load() > 0 {
+			stuck.Store(true)
+			r.conn.Close()
+		}
+	})
+	defer timer.Stop()
+	r.answering.Wait()
+	return !stuck.Load()
 }
 
 type run struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -129,7 +130,7 @@ func (g *guest) write() errno {
 		case g.booting != nil:
 			g.booting.write(fd, data)
 		case g.run != nil && !g.run.finished:
-			g.say(fd, data)
+			return g.say(fd, data)
 		}
 		return len(data)
 	})
@@ -139,7 +140,9 @@ func (g *guest) write() errno {
 	return g.give(g.word(3), n)
 }
 
-func (g *guest) say(fd uint32, data []byte) {
+// say tells how much of the data is taken: all of it, or nothing of a frame that
+// is refused.
+func (g *guest) say(fd uint32, data []byte) int {
 	r := g.run
 	var err error
 	switch fd {
@@ -150,6 +153,9 @@ func (g *guest) say(fd uint32, data []byte) {
 	default:
 		err = r.port.Print("stderr", data)
 	}
+	if errors.Is(err, ErrRefused) {
+		return 0
+	}
 	if err != nil {
 		r.err = err
 		panic(stopError{})
@@ -157,6 +163,7 @@ func (g *guest) say(fd uint32, data []byte) {
 	if r.finished {
 		g.fuel.Set(fuel)
 	}
+	return len(data)
 }
 
 // send passes on the frames that the guest writes, whole ones only.
@@ -171,11 +178,11 @@ func (r *run) send(data []byte) error {
 			return nil
 		}
 		last, err := r.port.Send(r.sent[4:][:size])
+		r.sent = append(r.sent[:0], r.sent[4+size:]...)
 		if err != nil {
 			return err
 		}
 		r.finished = last
-		r.sent = append(r.sent[:0], r.sent[4+size:]...)
 	}
 	return nil
 }

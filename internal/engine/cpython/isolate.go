@@ -141,13 +141,17 @@ const (
 	Crashed
 )
 
+// ErrRefused says that a frame was not taken: the guest has written nothing.
+var ErrRefused = errors.New("the frame is refused")
+
 // Port is how a run speaks with its host.
 type Port struct {
 	// Inbox has the frames of the bridge for the guest, with their lengths.
 	Inbox *Inbox
 	// Send takes a frame of the guest, without its length. It is called from
 	// the goroutine of the run, and must not keep the frame. Last reports that
-	// the run is over.
+	// the run is over. The guest learns of ErrRefused, and goes on; any other
+	// error ends the run.
 	Send func(frame []byte) (last bool, err error)
 	// Print takes what the interpreter itself writes, of stdout or stderr.
 	Print func(stream string, text []byte) error

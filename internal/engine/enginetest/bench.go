@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 
 // Bench measures an engine: a run that does nothing, one call of a tool, ten one
 // after the other, a thousand at once; each in a state that no earlier program
-// has touched. Metrics are of single runs: the least, the median and the 99th
+// has touched, and with the tools that code mode would offer it. Metrics are of single runs: the least, the median and the 99th
 // percentile, in microseconds. On Linux it also measures what one more program
 // that runs takes of memory, in the processes that the engine starts.
 func Bench(b *testing.B, e engine.Engine, o Options) {
@@ -28,6 +29,7 @@ func Bench(b *testing.B, e engine.Engine, o Options) {
 			b.Run(language+"/"+c.name, func(b *testing.B) {
 				j := s.job(language, c.source[language])
 				j.Program.Limits.Calls = 1000
+				j.Program.Tools = mentioned(j.Program)
 				Measure(b, func() error {
 					result, err := e.Run(b.Context(), j, newRoom())
 					if err == nil && result.Outcome.Failure != nil {
@@ -41,6 +43,12 @@ func Bench(b *testing.B, e engine.Engine, o Options) {
 			})
 		}
 	}
+}
+
+// mentioned are the tools that code mode offers to a program: those of the
+// namespaces in its text.
+func mentioned(p bridge.Program) []bridge.Tool {
+	return slices.DeleteFunc(slices.Clone(p.Tools), func(t bridge.Tool) bool { return !strings.Contains(p.Source, t.Path[0]) })
 }
 
 var benchmarks = []struct {

@@ -49,25 +49,28 @@ func readHeader(data []byte) (message, error) {
 	return message{bridge.Kind(kind), uint32(id), token, r.rest}, nil
 }
 
-// start takes the body of a start frame: what is for the guest, what a session
-// begins from, and the tools. Of these the guest gets the names at first, and
-// the rest of those that it uses.
-func (m message) start() (quickjs.Frame, past, offer) {
+// start makes a run of a start frame: what is for the guest goes into its inbox.
+// Of the tools that is the names at first which its text has, and then those that
+// it uses: a variable that is made for nothing costs as much as all else.
+func (m message) start() (job, error) {
 	value, err := bridge.DecodeValue(m.body)
 	body, ok := value.(bridge.Map)
 	if err != nil || !ok {
-		return m.frame(value, err), past{}, nil
+		return job{}, fmt.Errorf("read the start of a run: %w", err)
 	}
-	state, _ := body.Get("state").([]byte)
-	seed, _ := body.Get("seed").([]byte)
-	before := past{session: body.Text("session"), state: state, seed: seed}
-	list, _ := body.Get("tools").([]bridge.Value)
-	tools := offer(list)
+	j := job{inbox: quickjs.NewInbox(), token: m.token, session: body.Text("session")}
+	j.state, _ = body.Get("state").([]byte)
+	j.seed, _ = body.Get("seed").([]byte)
+	j.tools, _ = body.Get("tools").([]bridge.Value)
+	limits, _ := body.Get("limits").(bridge.Map)
+	j.memory, j.wall = limits.Int("memory"), time.Duration(limits.Int("wall"))*time.Millisecond
 	body = slices.DeleteFunc(body, func(m bridge.Member) bool { return !read[m.Key] || empty(m.Value) })
-	if names := tools.names(); len(names) > 0 {
+	body = append(body, bridge.Member{Key: "calls", Value: limits.Int("calls")})
+	if names := j.tools.names(body.Text("source")); len(names) > 0 {
 		body = append(body, bridge.Member{Key: "names", Value: names})
 	}
-	return m.frame(body, nil), before, tools
+	j.inbox.Put(m.frame(body, nil))
+	return j, nil
 }
 
 func empty(v bridge.Value) bool {
@@ -96,7 +99,7 @@ func (m message) frame(value bridge.Value, err error) quickjs.Frame {
 }
 
 // read are the members of a start frame that the prelude reads.
-var read = map[string]bool{"source": true, "inputs": true, "withheld": true, "limits": true, "session": true}
+var read = map[string]bool{"source": true, "inputs": true, "withheld": true, "session": true}
 
 // plain tells whether JSON.parse gives back what the value is.
 func plain(v bridge.Value) bool {

@@ -11,8 +11,9 @@ import (
 // for those that it touches.
 type offer []bridge.Value
 
-// names are the friendly names that are global variables.
-func (o offer) names() []bridge.Value {
+// names are the friendly names that are global variables, of those that a text
+// has in it.
+func (o offer) names(text string) []bridge.Value {
 	var names []bridge.Value
 	for _, item := range o {
 		tool, _ := item.(bridge.Map)
@@ -23,7 +24,7 @@ func (o offer) names() []bridge.Value {
 				continue
 			}
 			name, _ := path[0].(string)
-			if slices.Contains(roots, name) || slices.Contains(names, bridge.Value(name)) {
+			if slices.Contains(roots, name) || slices.Contains(names, bridge.Value(name)) || !strings.Contains(text, name) {
 				continue
 			}
 			names = append(names, name)

@@ -59,6 +59,12 @@ func unavailable(err error) error {
 		WithHint("toolroom doctor tells what this machine allows")
 }
 
+// standard is the stream of stdin and stdout.
+type standard struct{ *os.File }
+
+// Write writes to stdout.
+func (standard) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
+
 // WorkerArg is the first argument of a binary that is executed to be a worker:
 // its main must hand the arguments after it to [Worker].
 const WorkerArg = "__engine-worker"
@@ -102,8 +108,5 @@ func work(ctx context.Context, arguments []string) error {
 	if err := lock(); err != nil {
 		return fmt.Errorf("lock the JavaScript worker: %w", err)
 	}
-	return serve(ctx, m, struct {
-		io.Reader
-		io.Writer
-	}{in, os.Stdout})
+	return serve(ctx, m, standard{in})
 }

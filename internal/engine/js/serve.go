@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"time"
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
@@ -14,7 +16,7 @@ import (
 
 // serve is the guest side of a bridge: it says hello, and runs what it is
 // sent, each program in an isolate of its own, until the stream ends.
-func serve(ctx context.Context, m *quickjs.Machine, stream io.ReadWriter) error {
+func serve(ctx context.Context, m *quickjs.Machine, stream stream) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s := &server{machine: m, wire: bridge.NewWire(stream, 0), in: bufio.NewReaderSize(stream, 64<<10), out: stream, stop: stop}
@@ -44,10 +46,17 @@ type server struct {
 	machine *quickjs.Machine
 	wire    *bridge.Wire
 	in      *bufio.Reader
-	out     io.Writer
+	out     stream
 	buffer  []byte    // of the frame that goes out
 	stop    func()    // ends what runs
 	heard   chan next // from who listens during a run, nil if nobody does
+}
+
+// stream is that of a bridge. Its reads may end at a time, where SetReadDeadline
+// does not fail.
+type stream interface {
+	io.ReadWriter
+	SetReadDeadline(at time.Time) error
 }
 
 // next is the run after the present one, or why there is none.
@@ -58,10 +67,19 @@ type next struct {
 
 // job is one run: what is for the guest, and the token of its frames.
 type job struct {
-	inbox *quickjs.Inbox
-	token []byte
-	past  past
-	tools offer
+	inbox   *quickjs.Inbox
+	token   []byte
+	tools   offer
+	memory  int64
+	wall    time.Duration
+	seed    []byte // of its random numbers; empty draws them from the system
+	session string // empty means that nothing is to be kept
+	state   []byte // what the session begins from
+}
+
+// port is how the run speaks, with send for what it says.
+func (j *job) port(send func(quickjs.Frame) (bool, error)) quickjs.Port {
+	return quickjs.Port{Inbox: j.inbox, Send: send, Find: j.tools.find, Memory: j.memory, Wall: j.wall, Seed: j.seed, Keep: j.session != ""}
 }
 
 // read sorts the host's frames until one begins a run: others are for the run
@@ -70,29 +88,74 @@ type job struct {
 // longer, or waits, another goroutine goes on reading.
 func (s *server) read(inbox *quickjs.Inbox) (job, error) {
 	for {
-		data, err := readFrame(s.in)
+		h, err := s.next()
 		if err != nil {
 			return job{}, err
 		}
-		h, err := readHeader(data)
-		if err != nil {
-			return job{}, err
+		if h.kind == bridge.Start {
+			return s.begin(h)
 		}
-		switch h.kind {
-		case bridge.Start:
-			frame, past, tools := h.start()
-			inbox := quickjs.NewInbox()
-			inbox.Listen = func() { s.listen(inbox) }
-			inbox.Put(frame)
-			return job{inbox, h.token, past, tools}, nil
-		case bridge.Cancel:
-			inbox.Cancel()
-		case bridge.Result:
-			inbox.Put(h.result())
-		default:
-			return job{}, fmt.Errorf("a guest is not sent %s", h.kind)
+		if err := deal(h, inbox); err != nil {
+			return job{}, err
 		}
 	}
+}
+
+func (s *server) next() (message, error) {
+	data, err := readFrame(s.in)
+	if err != nil {
+		return message{}, err
+	}
+	return readHeader(data)
+}
+
+func (s *server) begin(h message) (job, error) {
+	j, err := h.start()
+	if err != nil {
+		return j, err
+	}
+	j.inbox.Listen = func() { s.listen(j.inbox) }
+	if s.out.SetReadDeadline(time.Time{}) == nil { // not every stream can wait for a time only
+		j.inbox.Pull = func(atMost time.Duration) error { return s.pull(j.inbox, atMost) }
+	}
+	return j, nil
+}
+
+// deal gives a frame to the run that it is for.
+func deal(h message, inbox *quickjs.Inbox) error {
+	switch h.kind {
+	case bridge.Cancel:
+		inbox.Cancel()
+	case bridge.Result:
+		inbox.Put(h.result())
+	default:
+		return fmt.Errorf("a guest is not sent %s in the midst of a run", h.kind)
+	}
+	return nil
+}
+
+// pull reads one frame for a run that waits.
+func (s *server) pull(inbox *quickjs.Inbox, atMost time.Duration) error {
+	if atMost < time.Hour { // beyond that the host cancels
+		_ = s.out.SetReadDeadline(time.Now().Add(atMost)) // it could before
+		defer func() { _ = s.out.SetReadDeadline(time.Time{}) }()
+	}
+	_, err := s.in.Peek(1)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	var h message
+	if err == nil {
+		h, err = s.next()
+	}
+	if err == nil {
+		err = deal(h, inbox)
+	}
+	if err != nil {
+		s.stop() // a program whose host is gone must not go on
+		inbox.Cancel()
+	}
+	return err
 }
 
 // listen reads during a run.
@@ -115,13 +178,10 @@ func (s *server) run(ctx context.Context, j job) error {
 		return err
 	}
 	defer isolate.Release()
-	if j.past.session != "" {
+	if j.session != "" {
 		return s.runSession(ctx, isolate, j)
 	}
-	end, err := isolate.Run(ctx, quickjs.Port{
-		Inbox: j.inbox, Send: func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) },
-		Find: j.tools.find, Seed: j.past.seed,
-	})
+	end, err := isolate.Run(ctx, j.port(func(f quickjs.Frame) (bool, error) { return s.send(j.token, f) }))
 	if end == quickjs.Finished {
 		return nil
 	}

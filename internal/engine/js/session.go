@@ -10,17 +10,10 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/resume"
 )
 
-// past is what a run goes on from.
-type past struct {
-	session string // empty means that nothing is to be kept
-	state   []byte
-	seed    []byte // of its random numbers; empty draws them from the system
-}
-
 // runSession runs a program from the state of its session, and sends the state
 // after it with the last frame: only then does the engine stand still.
 func (s *server) runSession(ctx context.Context, isolate *quickjs.Isolate, j job) error {
-	if refused := resume.Load("js", s.machine.Image, j.past.state, isolate.Load); refused != nil {
+	if refused := resume.Load("js", s.machine.Image, j.state, isolate.Load); refused != nil {
 		return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: refused})
 	}
 	var last *bridge.Frame
@@ -41,7 +34,7 @@ func (s *server) runSession(ctx context.Context, isolate *quickjs.Isolate, j job
 		last = &bridge.Frame{Kind: kind, Token: j.token, Body: fields}
 		return true, nil
 	}
-	end, err := isolate.Run(ctx, quickjs.Port{Inbox: j.inbox, Send: send, Find: j.tools.find, Keep: true, Seed: j.past.seed})
+	end, err := isolate.Run(ctx, j.port(send))
 	if end != quickjs.Finished || last == nil {
 		return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: describe(end, err)})
 	}

@@ -56,11 +56,7 @@ function start(program) {
   if (begun) begin();
   begun = true;
   session = !!program.session;
-  const limits = program.limits;
-  status[2] = limits.wall;
-  status[3] = limits.memory / 1048576;
-  setLimits();
-  maxCalls = limits.calls;
+  maxCalls = program.calls ?? program.limits.calls;
   if (program.tools) offer(program.tools);
   if (program.names) for (let i = 0; i < program.names.length; i++) introduce(program.names[i]);
   if (program.inputs) for (const name of keysOf(program.inputs)) {

@@ -79,7 +79,7 @@ func (s *server) read(stream io.Reader) error {
 		switch kind {
 		case bridge.Start:
 			inbox = cpython.NewInbox()
-			j, err := begin(inbox, data)
+			j, err := begin(inbox, data[4:])
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func (s *server) read(stream io.Reader) error {
 		case bridge.Cancel:
 			inbox.Cancel()
 		case bridge.Result:
-			inbox.Put(data)
+			put(inbox, data[4:])
 		default:
 			return fmt.Errorf("a guest is not sent %s", kind)
 		}
@@ -121,9 +121,34 @@ func kindOf(frame []byte) (bridge.Kind, error) {
 	return 0, errors.New("a frame that begins with no header")
 }
 
+// put gives the guest a frame: marshalled, where marshal holds it.
+func put(inbox *cpython.Inbox, frame []byte) {
+	if value, err := bridge.DecodeValue(frame); err == nil {
+		if list, ok := value.([]bridge.Value); ok {
+			putList(inbox, list)
+			return
+		}
+	}
+	inbox.Put(withLength(append(make([]byte, 4), frame...))) // for the guest to judge
+}
+
+func putList(inbox *cpython.Inbox, list []bridge.Value) {
+	data, err := appendMarshals(appendSize(append(make([]byte, 4), tuple), len(list)), list)
+	if err != nil {
+		data, _ = bridge.AppendValue(make([]byte, 4), list) // of what was read from such bytes
+	}
+	inbox.Put(withLength(data))
+}
+
+// withLength puts the length of a frame into the room before it.
+func withLength(data []byte) []byte {
+	binary.BigEndian.PutUint32(data, uint32(len(data)-4))
+	return data
+}
+
 // begin reads a start frame. A state in it is not for the guest.
-func begin(inbox *cpython.Inbox, data []byte) (job, error) {
-	value, err := bridge.DecodeValue(data[4:])
+func begin(inbox *cpython.Inbox, frame []byte) (job, error) {
+	value, err := bridge.DecodeValue(frame)
 	list, ok := value.([]bridge.Value)
 	if err != nil || !ok || len(list) != 4 {
 		return job{}, fmt.Errorf("read the start of a run: %w", err)
@@ -134,14 +159,8 @@ func begin(inbox *cpython.Inbox, data []byte) (job, error) {
 	j.state, _ = body.Get("state").([]byte)
 	limits, _ := body.Get("limits").(bridge.Map)
 	j.memory = limits.Int("memory")
-	if len(j.state) > 0 {
-		list[3] = slices.DeleteFunc(body, func(m bridge.Member) bool { return m.Key == "state" })
-		if data, err = bridge.AppendValue(make([]byte, 4), list); err != nil {
-			return job{}, err
-		}
-		binary.BigEndian.PutUint32(data, uint32(len(data)-4))
-	}
-	inbox.Put(data)
+	list[3] = slices.DeleteFunc(body, func(m bridge.Member) bool { return m.Key == "state" })
+	putList(inbox, list)
 	return j, nil
 }
 
@@ -158,6 +177,9 @@ func (s *server) run(ctx context.Context, j job) error {
 	end, err := isolate.Run(ctx, cpython.Port{
 		Inbox: j.inbox, Memory: j.memory,
 		Send: func(frame []byte) (bool, error) {
+			if len(frame) > 0 && frame[0] == tuple {
+				return s.sendMarshalled(j, frame)
+			}
 			kind, err := kindOf(frame)
 			if err != nil {
 				return false, err
@@ -209,6 +231,21 @@ func (s *server) send(frame []byte) error {
 	}
 	_, err := s.out.Write(b)
 	return err
+}
+
+// sendMarshalled passes a frame on that the guest has marshalled.
+func (s *server) sendMarshalled(j job, frame []byte) (last bool, err error) {
+	f, err := marshalled(frame)
+	if err != nil || j.session != "" {
+		return false, cpython.ErrRefused
+	}
+	f.Token = j.token
+	err = s.wire.Write(f)
+	var large *bridge.TooLargeError
+	if errors.As(err, &large) {
+		return false, cpython.ErrRefused
+	}
+	return f.Kind == bridge.Done || f.Kind == bridge.Failed, err
 }
 
 // describe is the body of the last frame of a run that could not send its own.

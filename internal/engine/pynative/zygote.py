@@ -45,7 +45,7 @@ import urllib.parse
 import uuid
 
 import guest
-from stream import HELLO, Bridge
+from stream import DONE, HELLO, Bridge, encode_frame
 
 WORK = "/work"
 CONTROL, STREAM = 3, 3
@@ -126,7 +126,7 @@ def rehearse():
     """Runs what every program runs, so that a process has touched its memory before its program comes."""
     program = guest.Program(Silent(), {"source": "f'{1}'\n[n for n in range(3)]", "tools": []})
     names = {**program.namespace(), "__toolroom_returned__": guest.Returned}
-    guest.encode({"value": program.run(names)})
+    encode_frame(DONE, 0, b"", {"value": program.run(names)})
 
 
 def serve(walls, id, stream, mapped):

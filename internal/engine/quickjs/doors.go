@@ -103,7 +103,6 @@ var doors = [...]struct {
 	open door
 }{
 	{"send", send},       // (string or Uint8Array): the body of a frame, of bytes the first [first]; [second] is its kind, [third] its id
-	{"limits", limits},   // (): [first] milliseconds, [second] MiB
 	{"text", text},       // (Uint8Array): the string of its bytes [first] to [second]
 	{"encoded", encoded}, // (string): its UTF-8 as Uint8Array
 	{"random", random},   // (): a Uint8Array of [first] random bytes
@@ -203,17 +202,6 @@ func (i *Isolate) borrowText(ctx context.Context, box uint32, text *[]byte) (poi
 	length, _ := i.module.Memory().ReadUint32Le(at)
 	*text, _ = i.module.Memory().Read(uint32(pointer), length)
 	return pointer
-}
-
-func limits(ctx context.Context, i *Isolate, _ uint32) uint64 {
-	if i.run == nil {
-		return 0
-	}
-	wall, memory := i.status(wordFirst), i.status(wordSecond)
-	i.run.deadline = i.run.started.Add(time.Duration(wall) * time.Millisecond)
-	bytes := min(uint64(max(memory, 1))<<20, MaxMemory)
-	must(i.limitMemory.do(ctx, bytes))
-	return 0
 }
 
 func text(ctx context.Context, i *Isolate, argument uint32) uint64 {

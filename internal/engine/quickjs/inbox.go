@@ -18,9 +18,13 @@ type Frame struct {
 // Inbox holds the frames that wait for the guest. It takes any number of them,
 // so that whoever fills it always gets to see a cancellation.
 type Inbox struct {
-	// Listen, if set, is called once, from the goroutine of the run: before it
-	// first waits, or when it has computed for some milliseconds. Who fills the
-	// inbox may begin then, so that a short run wakes nobody.
+	// Pull, if set, fills the inbox on the goroutine of the run, which waits for it:
+	// no other has to be woken. It returns after a frame; its error says that none
+	// came in the given time, or none will come.
+	Pull func(atMost time.Duration) error
+	// Listen, if set, is called once, from the goroutine of the run, when that has
+	// computed for some milliseconds, or waits and there is no Pull: from then on
+	// another fills the inbox, and sees cancellations, and Pull is not called any more.
 	Listen    func()
 	listening bool // belongs to the goroutine of the run
 
@@ -74,6 +78,9 @@ func (b *Inbox) take() (Frame, bool) {
 
 // wait waits for a frame, a cancellation, or the end of a time.
 func (b *Inbox) wait(ctx context.Context, atMost time.Duration) (Frame, bool) {
+	if b.Pull != nil && !b.listening {
+		return b.pull(atMost)
+	}
 	b.listen()
 	timer := time.NewTimer(atMost)
 	defer timer.Stop()
@@ -86,6 +93,17 @@ func (b *Inbox) wait(ctx context.Context, atMost time.Duration) (Frame, bool) {
 		case <-timer.C:
 			return Frame{}, false
 		case <-ctx.Done():
+			return Frame{}, false
+		}
+	}
+}
+
+func (b *Inbox) pull(atMost time.Duration) (Frame, bool) {
+	for until := time.Now().Add(atMost); ; {
+		if frame, ok := b.take(); ok || b.cancelled.Load() {
+			return frame, ok
+		}
+		if b.Pull(time.Until(until)) != nil {
 			return Frame{}, false
 		}
 	}

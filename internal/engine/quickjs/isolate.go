@@ -1,6 +1,7 @@
 package quickjs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -132,6 +133,10 @@ type Port struct {
 	// Find gives the JSON of the tool that a path leads to, true where tools are
 	// below the path, or nothing. Nil finds none.
 	Find func(path string) []byte
+	// Memory is the limit of the guest's memory in bytes, and at most [MaxMemory],
+	// which it is if zero. Wall is the limit of time, none if zero.
+	Memory int64
+	Wall   time.Duration
 	// Keep says that the isolate will be saved after the run.
 	Keep bool
 	// Seed is what random numbers come from; empty draws from the system.
@@ -142,7 +147,6 @@ type Port struct {
 type run struct {
 	ctx       context.Context
 	port      Port
-	started   time.Time
 	deadline  time.Time
 	interrupt End // why the guest was interrupted
 	finished  bool
@@ -150,9 +154,8 @@ type run struct {
 	err       error         // what a door could not do
 }
 
-// bootTime is how long a program may take until the prelude has read its
-// limits.
-const bootTime = 10 * time.Second
+// ever is how long a run may take that has no limit of time.
+const ever = 24 * 365 * time.Hour
 
 // Run delivers the frames of the inbox to the guest until it sends its last.
 //
@@ -164,14 +167,20 @@ const bootTime = 10 * time.Second
 // An error tells more of an end other than Finished. The isolate must be
 // released after it.
 func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
-	now := time.Now()
-	r := &run{ctx: ctx, port: port, started: now, deadline: now.Add(bootTime)}
+	r := &run{ctx: ctx, port: port, deadline: time.Now().Add(cmp.Or(port.Wall, ever))}
 	if len(port.Seed) > 0 {
 		r.seeded = rand.NewChaCha8(sha256.Sum256(port.Seed))
 	}
 	i.run = r
 	i.fuel.Set(fuel)
-	end, err := i.serve(i.context(ctx), r)
+	within := i.context(ctx)
+	_, err := i.limitMemory.do(within, uint64(min(cmp.Or(port.Memory, MaxMemory), MaxMemory)))
+	var end End
+	if err != nil {
+		end, err = i.classify(err)
+	} else {
+		end, err = i.serve(within, r)
+	}
 	if end != Finished {
 		i.bad = true
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // echo is a small prelude: the first frame is a program, and what it gives is
@@ -18,8 +19,7 @@ const echo = `{
 	doors.deliver = (body) => {
 		if (!body) return say(1, body === null ? "nothing can happen" : "a timer");
 		if (status[2] !== 0) return say(1, "then " + body);
-		status[2] = 400; status[3] = 32;
-		doors.limits();
+		status[2] = 400; // more than is there
 		Object.assign(globalThis, {say, doors, status});
 		try {
 			const value = evaluate(body);
@@ -55,19 +55,25 @@ func isolate(t *testing.T, m *Machine) *Isolate {
 
 func eval(t *testing.T, i *Isolate, program string, more ...Frame) (string, End, error) {
 	t.Helper()
+	return evalWithin(t, i, Port{Wall: 2 * time.Second, Memory: 32 << 20}, program, more...)
+}
+
+func evalWithin(t *testing.T, i *Isolate, limits Port, program string, more ...Frame) (string, End, error) {
+	t.Helper()
 	inbox := NewInbox()
 	inbox.Put(Frame{Body: []byte(program), Text: true})
 	for _, f := range more {
 		inbox.Put(f)
 	}
 	var out []string
-	end, err := i.Run(t.Context(), Port{Inbox: inbox, Send: func(f Frame) (bool, error) {
+	limits.Inbox, limits.Send = inbox, func(f Frame) (bool, error) {
 		if string(f.Body) == "refuse me" {
 			return false, errors.New("refused")
 		}
 		out = append(out, string(f.Body))
 		return f.Kind == 1, nil
-	}})
+	}
+	end, err := i.Run(t.Context(), limits)
 	return strings.Join(out, ", "), end, err
 }
 
@@ -128,7 +134,7 @@ func TestFramesReachTheGuestAsTextAndBytesOfAnySize(t *testing.T) {
 		for _, text := range []bool{true, false} {
 			i := isolate(t, m)
 			body := bytes.Repeat([]byte("a"), size)
-			got, end, err := eval(t, i, `status[0] = 1; const b = doors.await(); typeof b + " " + b.length + " " + status[2] + " " + status[3]`, Frame{Kind: 33, ID: 9, Body: body, Text: text})
+			got, end, err := evalWithin(t, i, Port{}, `status[0] = 1; const b = doors.await(); typeof b + " " + b.length + " " + status[2] + " " + status[3]`, Frame{Kind: 33, ID: 9, Body: body, Text: text})
 			i.Release()
 			want := fmt.Sprintf("%s %d 33 9", map[bool]string{true: "string", false: "object"}[text], size)
 			if err != nil || end != Finished || got != want {

@@ -112,7 +112,7 @@ func TestMoreThanAStateMayHoldIsNotSaved(t *testing.T) {
 	m := open(t)
 	i := isolate(t, m)
 	defer i.Release()
-	if _, end, err := eval(t, i, `status[2] = 60000; status[3] = 200; doors.limits(); globalThis.big = new Uint8Array(70 << 20).fill(7); "done"`); end != Finished || err != nil {
+	if _, end, err := evalWithin(t, i, Port{Memory: 200 << 20}, `globalThis.big = new Uint8Array(70 << 20).fill(7); "done"`); end != Finished || err != nil {
 		t.Fatal(end, err)
 	}
 	var large *cow.TooLargeError

@@ -36,17 +36,36 @@ func (s *Self) Start(ctx context.Context) (*Process, error) {
 	if err := s.warmUp(ctx); err != nil {
 		return nil, err
 	}
-	spec := Spec{Path: s.Command[0], Args: slices.Clone(s.Command), Folder: s.CacheDir}
+	spec := Spec{Path: s.Command[0], Args: slices.Clone(s.Command)}
 	if s.CacheDir != "" {
+		folder, err := filepath.Abs(s.CacheDir)
+		if err != nil {
+			return nil, fmt.Errorf("find the folder of compiled code: %w", err)
+		}
+		spec.Folder = folder
 		spec.Args = append(spec.Args, "-cache", FolderArg)
 	}
 	return s.Launcher.Start(spec)
 }
 
+// warmMark is the file that says which binary has filled the cache.
+const warmMark = "warm"
+
 func (s *Self) warmUp(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.warm || s.CacheDir == "" {
+		return nil
+	}
+	// By size and time: were it yet another, its workers would compile for
+	// themselves at every start, and run as well.
+	binary, err := os.Stat(s.Command[0])
+	if err != nil {
+		return fmt.Errorf("find the binary of the workers: %w", err)
+	}
+	mark := fmt.Sprintf("%d bytes of %s", binary.Size(), binary.ModTime().UTC().Format(time.RFC3339Nano))
+	if by, err := os.ReadFile(filepath.Join(s.CacheDir, warmMark)); err == nil && string(by) == mark {
+		s.warm = true
 		return nil
 	}
 	if err := os.MkdirAll(s.CacheDir, 0o700); err != nil {
@@ -67,6 +86,9 @@ func (s *Self) warmUp(ctx context.Context) error {
 	}
 	if err := readable(s.CacheDir); err != nil {
 		return fmt.Errorf("let workers read the compiled code: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(s.CacheDir, warmMark), []byte(mark), 0o644); err != nil {
+		return fmt.Errorf("note that the code is compiled: %w", err)
 	}
 	s.warm = true
 	return nil

@@ -113,7 +113,6 @@ function awaitFrame() {
 const doors = {
   binary: true, // no JSON: V8 writes CBOR fast enough
   send,
-  limits() {}, // held from outside
   text: (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset + status[2], status[3] - status[2]).toString("utf8"),
   encoded: (text) => new Uint8Array(Buffer.from(text, "utf8")),
   random: () => new Uint8Array(randomBytes(status[2])),

@@ -86,7 +86,7 @@ def _encode(out, v, path, depth):
             if not isinstance(key, str):
                 raise ValueProblem(f"{path} has the key {key!r}, and keys must be text")
             _encode(out, key, path, depth + 1)
-            _encode(out, item, f"{path}.{key}", depth + 1)
+            _encode(out, item, f"{path}.{key}" if path else key, depth + 1)
     elif isinstance(v, (list, tuple, set, frozenset)):
         _head(out, 4, len(v))
         for i, item in enumerate(v):
@@ -226,6 +226,6 @@ def encode_frame(kind, id, token, body):
     _head(out, 0, id)
     _head(out, 2, len(token))
     out += token
-    _encode(out, body, "value", -1)
+    _encode(out, body, "", -1)
     struct.pack_into(">I", out, 0, len(fits(out)) - 4)
     return bytes(out)

@@ -14,8 +14,13 @@ import sys
 import traceback
 import types
 
-from bridge_codec import Handle, ValueProblem, encode, fits
-from check import Check, CheckFailed, forgotten, shape
+try:
+    import resource
+except ImportError:  # not there on WASI
+    resource = None
+
+from bridge_codec import Handle, ValueProblem
+from check import Check, CheckFailed, forgotten, nodes, shape
 from stream import CALL, CHAIN, DESCRIBE, DONE, FAILED, GET, LOG, PROGRESS, PUT, SEARCH, START, Bridge, Output, ToolError
 from tools import Awaited, CommandResult, Commands, Namespace, Tool, bind
 
@@ -32,19 +37,23 @@ class Program:
 
     def call(self, spec, args, kwargs):
         arguments = bind(spec, args, kwargs)
-        convert = CommandResult if spec.get("kind") == "cli" else (lambda value: value)
-        return self.ask(CALL, {"tool": spec["id"], "arguments": arguments}, shape(spec), convert)
+        convert = CommandResult if spec.get("kind") == "cli" else None
+        return self.ask(CALL, {"tool": spec["id"], "arguments": arguments}, spec, convert)
 
-    def ask(self, kind, body, what, convert=lambda value: value):
+    def ask(self, kind, body, what, convert=None):
+        """Asks the host. what is the call for messages: its text, or the tool's spec."""
         if not self.asynchronous:
-            return convert(self.bridge.ask(kind, body))
+            value = self.bridge.ask(kind, body)
+            return convert(value) if convert else value
         try:
-            future = self.bridge.ask_async(kind, body)
-        except RuntimeError as e:
-            if "event loop" not in str(e):
-                raise
-            raise RuntimeError(f"{what} must be awaited inside the event loop: write `await {what}` at the top level or in an async function") from None
-        return Awaited(self, future, sys._getframe(2).f_lineno, what, convert)
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            call = shape(what)
+            raise RuntimeError(f"{call} must be awaited inside the event loop: write `await {call}` at the top level or in an async function") from None
+        answer = Awaited(loop, sys._getframe(2).f_lineno, what, convert)
+        self.bridge.ask_async(kind, body, answer)
+        self.under_way.append(answer)
+        return answer
 
     # What the program sees.
 
@@ -99,7 +108,7 @@ class Program:
             data, media_type = data.encode(), media_type or "text/plain"
         elif not isinstance(data, (bytes, bytearray)):
             data, media_type = json.dumps(data).encode(), media_type or "application/json"
-        return self.ask(PUT, {"name": name, "media_type": media_type, "data": bytes(data)}, "artifacts.put(...)", lambda m: m)
+        return self.ask(PUT, {"name": name, "media_type": media_type, "data": bytes(data)}, "artifacts.put(...)")
 
     def get(self, handle):
         if not self.asynchronous:
@@ -117,7 +126,9 @@ class Program:
     async def _read_async(self, handle):
         whole = b""
         while True:
-            part = await self.bridge.ask_async(GET, {"handle": getattr(handle, "handle", handle), "offset": len(whole), "length": 0})
+            part = asyncio.get_running_loop().create_future()
+            self.bridge.ask_async(GET, {"handle": getattr(handle, "handle", handle), "offset": len(whole), "length": 0}, part)
+            part = await part
             whole += part["data"]
             if len(whole) >= part["size"] or not part["data"]:
                 return whole
@@ -139,10 +150,11 @@ class Program:
         tree = ast.parse(source, self.name)
         # To walk a tree takes longer than to find that a word is not in the text.
         if "await" in source or "async" in source:
-            self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in ast.walk(tree))
-        check = Check(self, names)
-        if any(root in source for root in check.roots):
-            check.visit(tree)
+            self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in nodes(tree))
+        if self.specs:
+            check = Check(self)
+            if any(root in source for root in check.roots):
+                check.check(tree)
         if "return" in source:
             tree = ast.fix_missing_locations(TopLevelReturn().visit(tree))
         last = None
@@ -155,10 +167,10 @@ class Program:
         except Returned as r:
             value = r.value
         if isinstance(value, Awaited):
-            raise CheckFailed(forgotten(value.shape), value.line)
+            value.awaited = False
         for answer in self.under_way:
             if not answer.awaited:
-                raise CheckFailed(forgotten(answer.shape), answer.line)
+                raise CheckFailed(forgotten(shape(answer.what)), answer.line)
         return value
 
     def _execute(self, tree, names, mode):
@@ -236,9 +248,7 @@ def withheld(error, reasons):
 
 
 def usage():
-    try:
-        import resource
-    except ImportError:  # not there on WASI
+    if not resource:
         return {}
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {"cpu": int((used.ru_utime + used.ru_stime) * 1000), "memory": used.ru_maxrss * 1024}
@@ -286,7 +296,14 @@ def serve(bridge, prepare=lambda start: None, kept=None):
     kept = {} if kept is None else kept
     module = sys.modules["__main__"] = populate(program, kept)
     sys.argv = [program.name]
-    exit_code, body = 0, None
+    def end(exit_code):
+        body = {"exit": exit_code, "usage": usage()}
+        if start.get("session"):
+            body["variables"] = variables(kept)
+        stdout.flush()
+        stderr.flush()
+        return body
+
     if start.get("seed") and "random" in start.get("source", ""):
         import random
 
@@ -294,23 +311,14 @@ def serve(bridge, prepare=lambda start: None, kept=None):
     reserve = bytes(RESERVE)  # of untouched pages, unlike a bytearray
     try:
         value = program.run(module.__dict__)
-        fits(encode(value))  # a value that cannot leave is the program's failure, not the guest's
+        bridge.send(DONE, {"value": value, **end(0)})  # a value that cannot leave is the program's failure, not the guest's
     except SystemExit as e:
-        value, exit_code = None, e.code if isinstance(e.code, int) else int(e.code is not None)
         if isinstance(e.code, str):
             print(e.code, file=stderr)
+        bridge.send(DONE, {"value": None, **end(e.code if isinstance(e.code, int) else int(e.code is not None))})
     except BaseException as e:
         del reserve
-        body, exit_code = failure(e, program), 1
-    stdout.flush()
-    stderr.flush()
-    end = {"exit": exit_code, "usage": usage()}
-    if start.get("session"):
-        end["variables"] = variables(kept)
-    if body is not None:
-        bridge.send(FAILED, {**body, **end})
-    else:
-        bridge.send(DONE, {"value": value, **end})
+        bridge.send(FAILED, {**failure(e, program), **end(1)})
 
 
 if __name__ == "__main__":

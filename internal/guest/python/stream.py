@@ -4,7 +4,7 @@ import asyncio
 import io
 import os
 
-from bridge_codec import decode, encode_frame
+from bridge_codec import MAX_BODY, decode, encode_frame
 
 HELLO = 1
 CALL, CHAIN, SEARCH, DESCRIBE, PUT, GET = 10, 11, 12, 13, 14, 15
@@ -104,14 +104,11 @@ class Bridge:
             self._deal(*self.read_frame())
         return unwrap(self.answers.pop(id))
 
-    def ask_async(self, kind, body):
+    def ask_async(self, kind, body, future):
         """Asks at once; the future is done when the answer is there."""
-        loop = asyncio.get_running_loop()
         if not self.waiting:
-            loop.add_reader(self.fd, self._readable)
-        future = loop.create_future()
+            future.get_loop().add_reader(self.fd, self._readable)
         self.waiting[self._ask(kind, body)] = future
-        return future
 
     def _readable(self):
         self._deal(*self.read_frame())

@@ -1,5 +1,6 @@
 """Tools as a program sees them: callables in namespaces, and what they give back."""
 
+import asyncio
 import difflib
 import json
 
@@ -19,27 +20,37 @@ class CommandResult(dict):
         return json.loads(self.text())
 
 
-class Awaited:
+class Awaited(asyncio.Future):
     """The answer of a tool in a program that awaits: it is under way already."""
 
-    def __init__(self, program, future, line, shape, convert):
-        self.program, self.future, self.line, self.shape, self.convert = program, future, line, shape, convert
-        self.awaited = False
-        program.under_way.append(self)
-        future.add_done_callback(lambda f: f.cancelled() or f.exception())
+    awaited = False
+
+    def __init__(self, loop, line, what, convert):
+        super().__init__(loop=loop)
+        self.line, self.what, self.convert = line, what, convert
+
+    def set_result(self, value):
+        super().set_result(self.convert(value) if self.convert else value)
+
+    def set_exception(self, error):
+        super().set_exception(error)
+        self._log_traceback = False  # an answer that nobody awaits is told of otherwise
+
+    # Whoever awaits it, by itself or with others, does one of these.
 
     def __await__(self):
         self.awaited = True
-        return self._get().__await__()
+        return super().__await__()
 
-    async def _get(self):
-        return self.convert(await self.future)
+    def add_done_callback(self, *arguments, **context):
+        self.awaited = True
+        super().add_done_callback(*arguments, **context)
 
     def _later(self, method):
         self.awaited = True
 
         async def later():
-            return getattr(await self._get(), method)()
+            return getattr(await self, method)()
 
         return later()
 
@@ -53,7 +64,7 @@ class Awaited:
         return self._later("json")
 
     def __repr__(self):
-        return f"<the answer of {self.shape}, not awaited>"
+        return f"<the answer of {shape(self.what)}, not awaited>"
 
 
 class Tool:
