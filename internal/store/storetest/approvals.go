@@ -252,9 +252,9 @@ func testOneOpenApproval(t *testing.T, b Backend) {
 				wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)), toolroom.CodeApprovalDeclined)
 			}
 		}, 2 * time.Minute, false},
-		"approved":                 {"a", answer(approval.Answer{Approve: true}), 2 * time.Minute, true},
-		"approved near its end":    {"a", answer(approval.Answer{Approve: true}), approvalTTL + 59*time.Second, true},
-		"approved and over":        {"a", answer(approval.Answer{Approve: true}), approvalTTL + time.Minute, false},
+		"approved":              {"a", answer(approval.Answer{Approve: true}), 2 * time.Minute, true},
+		"approved near its end": {"a", answer(approval.Answer{Approve: true}), approvalTTL + 59*time.Second, true},
+		"approved and over":     {"a", answer(approval.Answer{Approve: true}), approvalTTL + time.Minute, false},
 		"used": {"a", func(t *testing.T, s store.Store) {
 			answer(approval.Answer{Approve: true})(t, s)
 			must(t, s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)))
