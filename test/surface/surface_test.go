@@ -106,6 +106,7 @@ func guestOf(self string) room.Guest { return room.Guest{Path: self, Args: []str
 func TestEveryDoorDecidesTheSame(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
+	everyEngineIsADoor(t, f)
 	for _, d := range doors() {
 		t.Run(d.name, func(t *testing.T) {
 			for _, a := range attempts() {

@@ -102,9 +102,10 @@ func carriesACall(t reflect.Type) bool {
 	}, t)
 }
 
-func TestEveryEngineIsADoor(t *testing.T) {
-	t.Parallel()
-	f := serve(t)
+// everyEngineIsADoor is asked of the room that the doors are tried on: to probe
+// an engine may take it some seconds of compiling.
+func everyEngineIsADoor(t *testing.T, f *fixture) {
+	t.Helper()
 	var engines []string
 	rows := map[string]string{}
 	for _, e := range f.room.Engines(t.Context()) {
