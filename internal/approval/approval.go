@@ -59,7 +59,8 @@ type Approval struct {
 	Scope Scope `json:"scope,omitempty"`
 	// Notified are the webhooks that have been told of the question.
 	Notified []string `json:"notified,omitempty"`
-	// Used is set once the approved call has started: an approval serves once.
+	// Used is set once the approved call has started, or was told of the decline:
+	// an answer serves once.
 	Used time.Time `json:"used,omitzero"`
 }
 
@@ -72,25 +73,29 @@ func (a *Approval) Settle(now time.Time) {
 }
 
 // Open reports whether a repeat of the call is to use a: it is pending, or
-// approved once and not yet used, and its time is not over at now. What was
-// approved for more is a [Grant].
+// approved once or declined with no call told so far, and its time is not over
+// at now. What was approved for more is a [Grant].
 func (a *Approval) Open(now time.Time) bool {
-	waits := a.State == Pending || a.State == Approved && a.Scope == Once && a.Used.IsZero()
-	return waits && now.Before(a.Expires)
+	untold := a.Used.IsZero() && (a.State == Approved && a.Scope == Once || a.State == Declined)
+	return (a.State == Pending || untold) && now.Before(a.Expires)
 }
 
-// Use takes an approved approval for a run. A used one is a conflict; one that
-// is not approved, or was approved too long ago, is the error that the call
-// fails with.
+// Use takes the answer for a call. An approved one that is used is a conflict;
+// one that is not approved, or was approved too long ago, is the error that the
+// call fails with. A decline serves as often as it is asked for by its id, and
+// once for a repeat of the call.
 func (a *Approval) Use(now time.Time) error {
 	a.Settle(now)
 	switch {
+	case a.State == Declined:
+		if a.Used.IsZero() {
+			a.Used = now
+		}
+		return a.declined()
 	case !a.Used.IsZero():
 		return a.fail(toolroom.CodeConflict, "has served a call already", "an approval serves once; repeat the call to be asked again")
 	case a.State == Pending:
 		return a.fail(toolroom.CodeApprovalRequired, "is not answered yet", "answer it with: toolroom approve "+a.ID)
-	case a.State == Declined:
-		return a.declined()
 	case a.State == Cancelled:
 		return a.cancelled()
 	case a.State == Expired || !now.Before(a.Expires):

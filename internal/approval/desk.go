@@ -225,8 +225,8 @@ func (d *Desk) Answer(ctx context.Context, id string, answer Answer) (*Approval,
 	return a, nil
 }
 
-// Use takes an approved approval for a run. An approval serves once: a second
-// use is a conflict.
+// Use takes the answer for a call, as [Approval.Use] says. A second use of an
+// approved one is a conflict.
 func (d *Desk) Use(ctx context.Context, id string) error {
 	return d.store.UseApproval(ctx, id, d.opts.Now())
 }

@@ -21,7 +21,7 @@ type Store interface {
 	// says. With the answer that approves it, the grant that g makes of it is
 	// stored in the same transaction; g gives nil where there is none to store.
 	AnswerApproval(ctx context.Context, id string, answer Answer, now time.Time, g func(*Approval) *Grant) (*Approval, error)
-	// UseApproval takes an approved one for a run, once, as [Approval.Use] says.
+	// UseApproval takes an answer for a call, once, as [Approval.Use] says.
 	UseApproval(ctx context.Context, id string, now time.Time) error
 	// CancelApproval closes a pending one as [Approval.Cancel] says.
 	CancelApproval(ctx context.Context, id string, now time.Time) error

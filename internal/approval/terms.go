@@ -125,11 +125,15 @@ func (a *Approval) approvers() []string {
 	return a.Approvers
 }
 
+// Permitted are the scopes that a yes to a may have, from the narrowest up.
+func (a *Approval) Permitted() []Scope {
+	return slices.DeleteFunc(Scopes(), func(s Scope) bool {
+		return s == ThisSession && a.Session == "" || len(a.Scopes) > 0 && !slices.Contains(a.Scopes, s)
+	})
+}
+
 func (a *Approval) scopeWords() string {
-	scopes := a.Scopes
-	if len(scopes) == 0 {
-		scopes = Scopes()
-	}
+	scopes := a.Permitted()
 	words := make([]string, len(scopes))
 	for i, s := range scopes {
 		words[i] = string(s)

@@ -77,10 +77,7 @@ func (a *app) answer(ctx context.Context, r *room.Room, id string, answer approv
 	if err := a.screen.printf("%s %s: %s %s\n", done.ID, done.State, done.Tool, done.Arguments); err != nil {
 		return err
 	}
-	if done.State == approval.Approved && done.Scope != approval.Once {
-		a.screen.say("%s may use %s from now on (%s); see: toolroom approve rules", done.Identity, done.Tool, done.Scope)
-	}
-	return nil
+	return a.sayRule(ctx, r, done)
 }
 
 func (a *app) listApprovals(ctx context.Context, r *room.Room, asJSON bool) error {

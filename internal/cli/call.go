@@ -77,6 +77,7 @@ func (a *app) callArguments(ctx context.Context, r *room.Room, call toolroom.Cal
 // tool sends instead, and the result only where that was nothing.
 func (a *app) runCall(ctx context.Context, r *room.Room, call toolroom.Call, asJSON, stream bool) error {
 	w := newWatcher(ctx, a, r)
+	w.noWait = call.NoWait
 	defer w.close()
 	var result *toolroom.Result
 	printed := asJSON

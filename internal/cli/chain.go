@@ -222,6 +222,7 @@ func chainOn(ctx context.Context, r *room.Room, runtime string, as toolroom.Call
 
 func (a *app) runChain(ctx context.Context, r *room.Room, as toolroom.Call, steps []run.Step, runtime string, asJSON bool) error {
 	w := newWatcher(ctx, a, r)
+	w.noWait = as.NoWait
 	defer w.close()
 	result, err := chainOn(ctx, r, runtime, as, steps, w.watch)
 	w.close()

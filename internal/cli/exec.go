@@ -170,6 +170,7 @@ func (a *app) programText(o *execOptions, args []string) (string, error) {
 // end.
 func (a *app) runProgram(ctx context.Context, r *room.Room, call toolroom.Call, asJSON bool) error {
 	w := newWatcher(ctx, a, r)
+	w.noWait = call.NoWait
 	defer w.close()
 	var result *toolroom.Result
 	for e := range r.Stream(ctx, call) {

@@ -120,9 +120,9 @@ func (s *screen) draw() {
 
 // ask puts a question to the person and reports a yes. Everything but a clear
 // yes is a no. The end of ctx ends the wait with its error.
-func (s *screen) ask(ctx context.Context, question string) (bool, error) {
+func (s *screen) ask(ctx context.Context, question string) (string, error) {
 	s.progress("")
-	fmt.Fprint(s, printable(question)+" [y/N] ")
+	fmt.Fprint(s, printable(question)+" ")
 	type line struct {
 		text string
 		err  error
@@ -134,14 +134,14 @@ func (s *screen) ask(ctx context.Context, question string) (bool, error) {
 	}()
 	select {
 	case l := <-typed:
-		answer := strings.ToLower(strings.TrimSpace(l.text))
+		answer := strings.TrimSpace(l.text)
 		if l.err != nil && answer == "" && l.err != io.EOF {
-			return false, l.err
+			return "", l.err
 		}
-		return answer == "y" || answer == "yes", nil
+		return answer, nil
 	case <-ctx.Done():
 		fmt.Fprintln(s)
-		return false, ctx.Err()
+		return "", ctx.Err()
 	}
 }
 

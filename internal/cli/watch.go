@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,9 @@ type watcher struct {
 	app  *app
 	room *room.Room
 	ctx  context.Context
+	// noWait says that the call fails where a person has to approve: nobody is
+	// asked.
+	noWait bool
 
 	stop   context.CancelFunc
 	asking sync.WaitGroup
@@ -50,6 +54,9 @@ func (w *watcher) approval(e toolroom.Event) {
 		w.app.screen.say("%s: %s", e.Approval.ID, e.Approval.State)
 		return
 	}
+	if w.noWait {
+		return
+	}
 	if !w.app.screen.interactive() {
 		w.app.screen.fail(e.Tool+" is waiting for approval by a person: "+e.Approval.Reason,
 			"toolroom approve "+e.Approval.ID)
@@ -80,12 +87,63 @@ func (a *app) decide(ctx context.Context, r *room.Room, id string) error {
 		return err
 	}
 	a.showApproval(question)
-	yes, err := a.screen.ask(ctx, "Run it?")
+	typed, err := a.screen.ask(ctx, questionFor(question))
 	if err != nil {
 		return err
 	}
-	_, err = r.Answer(ctx, id, approval.Answer{Approve: yes, By: a.User})
-	return err
+	done, err := r.Answer(ctx, id, typedAnswer(typed, a.User))
+	if err != nil {
+		return err
+	}
+	return a.sayRule(ctx, r, done)
+}
+
+// questionFor offers what may be said to an approval.
+func questionFor(p *approval.Approval) string {
+	words := []string{"y"}
+	for _, s := range p.Permitted() {
+		if s != approval.Once {
+			words = append(words, string(s))
+		}
+	}
+	return "Run it? [" + strings.Join(words, "/") + "/N]"
+}
+
+// typedAnswer reads what a person typed at the question: y, how far a yes goes,
+// or no, and anything else is a no. The words after no are for the caller.
+func typedAnswer(typed, by string) approval.Answer {
+	word, rest, _ := strings.Cut(typed, " ")
+	word, rest = strings.ToLower(word), strings.TrimSpace(rest)
+	switch {
+	case word == "n" || word == "no":
+		return approval.Answer{By: by, Comment: rest}
+	case rest != "":
+		return approval.Answer{By: by, Comment: typed}
+	case word == "y" || word == "yes":
+		return approval.Answer{By: by, Approve: true}
+	case slices.Contains(approval.Scopes(), approval.Scope(word)):
+		return approval.Answer{By: by, Approve: true, Scope: approval.Scope(word)}
+	default:
+		return approval.Answer{By: by, Comment: typed}
+	}
+}
+
+// sayRule shows the rule that a yes for more than one call has become.
+func (a *app) sayRule(ctx context.Context, r *room.Room, done *approval.Approval) error {
+	if done.State != approval.Approved || done.Scope == approval.Once {
+		return nil
+	}
+	grants, err := r.Grants(ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range grants {
+		if g.Approval == done.ID {
+			a.screen.say("rule %s", g)
+			a.screen.say("take it back with: toolroom approve rules --remove %s", g.ID)
+		}
+	}
+	return nil
 }
 
 func (a *app) showApproval(p *approval.Approval) {

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
@@ -76,7 +77,7 @@ func (p *pass) ask(question approval.Approval) (*approval.Approval, error) {
 	if p.call.Approval != "" {
 		named, err := p.Desk.Get(p.ctx, p.call.Approval)
 		if err == nil && named.Digest == question.Digest {
-			return named, named.Err()
+			return named, nil
 		}
 		// It is of another call, or gone: this one needs its own.
 	}
@@ -137,8 +138,11 @@ func (p *pass) waitForPerson(asked *approval.Approval) (*approval.Approval, erro
 		if err := p.Desk.Abandon(context.WithoutCancel(p.ctx), asked.ID); err != nil {
 			p.Log.Warn("the question of a cancelled call stays open", "approval", asked.ID, "error", err)
 		}
+		return nil, fmt.Errorf("the call was given up while it waited for approval %s: %w", asked.ID, p.ctx.Err())
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, approvalRequired(p.tool, asked)
+	case toolroom.CodeOf(err) == toolroom.CodeApprovalDeclined:
+		return nil, p.Desk.Use(p.ctx, asked.ID) // this call was told: a repeat asks anew
 	}
 	if answered != nil {
 		p.notice(answered)

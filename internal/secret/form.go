@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -25,8 +24,8 @@ func forms(value string) []string {
 			out = append(out, escaped)
 		}
 	}
-	for _, escape := range []func(string) string{url.QueryEscape, url.PathEscape} {
-		escaped := escape(value)
+	for _, e := range urlEscapes {
+		escaped := percent(value, e.keep, e.plus)
 		out = append(out, escaped, lowerHex(escaped))
 	}
 	// A file with any of these may come as a blob.
@@ -115,6 +114,39 @@ func jsonASCII(s string) string {
 // jsonSlashes is the default of PHP.
 func jsonSlashes(s string) string {
 	return strings.ReplaceAll(jsonASCII(s), "/", `\/`)
+}
+
+// urlEscapes are what encoders of URLs leave as it is beside letters and digits,
+// and whether they write a space as a plus.
+var urlEscapes = [...]struct {
+	keep string
+	plus bool
+}{
+	{"-_.~", true},                  // Go's QueryEscape, Python's quote_plus
+	{"-_.~", false},                 // RFC 3986; PHP's rawurlencode
+	{"-_.~/", false},                // Python's quote
+	{"-_.~$&+=:@", false},           // Go's PathEscape
+	{"-_.~$&+,/:;=@", false},        // Go's URL.EscapedPath
+	{"-_.~!*'()", false},            // JavaScript's encodeURIComponent
+	{"-_.~!*'();,/?:@&=+$#", false}, // JavaScript's encodeURI
+	{"-_.*", true},                  // URLSearchParams, Java's URLEncoder
+	{"-_.", true},                   // PHP's urlencode
+}
+
+// percent escapes s for a URL.
+func percent(s, keep string, plus bool) string {
+	var out strings.Builder
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte(keep, c) >= 0:
+			out.WriteByte(c)
+		case c == ' ' && plus:
+			out.WriteByte('+')
+		default:
+			fmt.Fprintf(&out, "%%%02X", c)
+		}
+	}
+	return out.String()
 }
 
 // lowerHex writes the escapes of a URL as some encoders do, %2f for %2F.

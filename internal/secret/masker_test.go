@@ -64,6 +64,28 @@ func TestMaskReplacesEveryFormOfAValue(t *testing.T) {
 	}
 }
 
+// What the encoders of Python 3.11 and Node 22 made of the value.
+func TestMaskFindsTheURLEscapesOfEachEncoder(t *testing.T) {
+	t.Parallel()
+	const value = "ab c/+~*&=:@;,$?#(d)!'ö%"
+	m := masker(map[string]string{"db/password": value})
+	for name, form := range map[string]string{
+		"Python's quote":                  "ab%20c/%2B~%2A%26%3D%3A%40%3B%2C%24%3F%23%28d%29%21%27%C3%B6%25",
+		"Python's quote_plus":             "ab+c%2F%2B~%2A%26%3D%3A%40%3B%2C%24%3F%23%28d%29%21%27%C3%B6%25",
+		"Python's quote of all":           "ab%20c%2F%2B~%2A%26%3D%3A%40%3B%2C%24%3F%23%28d%29%21%27%C3%B6%25",
+		"JavaScript's encodeURI":          "ab%20c/+~*&=:@;,$?#(d)!'%C3%B6%25",
+		"JavaScript's encodeURIComponent": "ab%20c%2F%2B~*%26%3D%3A%40%3B%2C%24%3F%23(d)!'%C3%B6%25",
+		"URLSearchParams":                 "ab+c%2F%2B%7E*%26%3D%3A%40%3B%2C%24%3F%23%28d%29%21%27%C3%B6%25",
+		"Go's QueryEscape":                url.QueryEscape(value),
+		"Go's PathEscape":                 url.PathEscape(value),
+		"Go's URL":                        (&url.URL{Path: value}).EscapedPath(),
+	} {
+		if got := masked(m, "/x/"+form+"?y"); got != "/x/[secret db/password]?y" {
+			t.Errorf("%s: %s became %s", name, form, got)
+		}
+	}
+}
+
 func TestMaskFindsAValueInsideLongerBase64AtEachAlignment(t *testing.T) {
 	t.Parallel()
 	m := masker(map[string]string{"gh/token": "ghp_Zk81mQ0vTy"})

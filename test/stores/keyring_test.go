@@ -4,6 +4,8 @@ package stores
 
 import (
 	"bufio"
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +21,15 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
+// busConfig is a bus that starts nothing by itself: one with service files would
+// start a keyring that is locked when somebody asks before ours is there.
+const busConfig = `<busconfig>
+  <type>session</type>
+  <listen>unix:dir=%s</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>
+</busconfig>`
+
 // startKeyring starts a message bus and a Secret Service on it, and makes them
 // those of this process.
 func startKeyring(t *testing.T) {
@@ -28,7 +39,12 @@ func startKeyring(t *testing.T) {
 			missing(t, program+" is not there; apt-get install dbus gnome-keyring has it")
 		}
 	}
-	bus := exec.Command("dbus-daemon", "--session", "--nofork", "--print-address=1")
+	home := t.TempDir()
+	conf := filepath.Join(home, "bus.conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, busConfig, home), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bus := exec.Command("dbus-daemon", "--config-file="+conf, "--nofork", "--print-address=1")
 	out, err := bus.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -39,14 +55,15 @@ func startKeyring(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", strings.TrimSpace(address))
-	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_RUNTIME_DIR", home)
 	daemon := exec.Command("gnome-keyring-daemon", "--unlock", "--components=secrets", "--foreground")
 	daemon.Stdin = strings.NewReader("password of the test")
 	start(t, daemon)
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		err := keyring.Probe(t.Context())
+		ctx, cancel := context.WithDeadline(t.Context(), end)
+		err := keyring.Probe(ctx)
+		cancel()
 		if err == nil {
 			return
 		}

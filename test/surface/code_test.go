@@ -2,12 +2,15 @@ package surface
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/room"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -20,10 +23,27 @@ func codeDoors() []door {
 		js     = "await call_tool(%q, %s)"
 		shell  = "tool %s '%s' || exit 7"
 	)
-	var doors []door
+	doors := []door{
+		{name: "code mode over HTTP", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
+			status, answer := f.post(t, a.who, "/api/v1/execute", programOn("js", fmt.Sprintf(js, a.spelled, a.arguments)))
+			return status == http.StatusOK && !strings.Contains(string(answer), `"error":{`)
+		}},
+		{name: "code mode over MCP", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
+			return callMCP(t, connect(t, f, a.who, "2026-07-28"), "code__execute", programOn("js", fmt.Sprintf(js, a.spelled, a.arguments)))
+		}},
+		{name: "code mode on the command line", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
+			code, out := f.command(t, append(asFlags(a.who), "exec", "-l", "js", "--engine", "js", fmt.Sprintf(js, a.spelled, a.arguments))...)
+			if code == toolroom.ExitError {
+				t.Fatal(out)
+			}
+			return code == toolroom.ExitOK
+		}},
+		{name: "Go, a call that is carried on", surface: "code", through: "gate:unlock", call: afterReplay},
+	}
 	for _, c := range []struct{ engine, language, call string }{
 		{"js", "javascript", js},
 		{"py-lite", "python", python},
+		{"py", "python", python},
 		{"py-native", "python", python},
 		{"process", "python", python},
 		{"process", "javascript", js},
@@ -47,6 +67,27 @@ func codeDoors() []door {
 		})
 	}
 	return doors
+}
+
+// programOn are the arguments of a program.
+func programOn(engine, code string) string {
+	return string(room.Args(map[string]any{"language": "javascript", "engine": engine, "code": code}).JSON())
+}
+
+// afterReplay makes the attempt in a program that waited for a person before it:
+// it is begun anew, has what it did before from its journal, and goes on.
+func afterReplay(t *testing.T, f *fixture, a attempt) bool {
+	after := f.end(t)
+	code := fmt.Sprintf("await call_tool('gate:unlock', {command: %q}); await call_tool(%q, %s)", t.Name()+a.name, a.spelled, a.arguments)
+	r, err := f.room.Execute(t.Context(), toolroom.Call{Identity: a.who, NoWait: true}, room.Program{Language: "javascript", Runtime: "js", Code: code})
+	if err != nil || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired {
+		t.Fatalf("it waits for nobody: %v, %v", err, r.Err())
+	}
+	id, _ := r.Error.Details["approval"].(string)
+	if _, err := f.room.Answer(t.Context(), id, approval.Answer{Approve: true, By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	return f.receiptAfter(t, after, a.tool).Error == nil
 }
 
 // needs ends the test where an engine cannot run.

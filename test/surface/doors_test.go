@@ -34,6 +34,18 @@ func directDoors() []door {
 	return []door{
 		{name: "MCP of 2026-07-28", surface: "mcp", call: overMCP("2026-07-28")},
 		{name: "MCP of 2025-11-25", surface: "mcp", call: overMCP("2025-11-25")},
+		{name: "MCP of 2024-11-05 over SSE", surface: "mcp", call: func(t *testing.T, f *fixture, a attempt) bool {
+			client := mcp.NewClient(&mcp.Implementation{Name: "surface", Version: "1"}, nil)
+			session, err := client.Connect(t.Context(), &mcp.SSEClientTransport{Endpoint: f.url + "/sse", HTTPClient: &http.Client{Transport: as{a.who}}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			return callMCP(t, session, a.spelled, a.arguments)
+		}},
+		{name: "MCP, found by search", surface: "mcp", call: func(t *testing.T, f *fixture, a attempt) bool {
+			return callMCP(t, connect(t, f, a.who, "2026-07-28"), "call_tool", fmt.Sprintf(`{"tool":%q,"arguments":%s}`, a.spelled, a.arguments))
+		}},
 		{name: "HTTP, the tool in the path", surface: "http", call: overHTTP(func(a attempt) (string, string) {
 			return "/api/v1/tools/" + strings.ReplaceAll(a.spelled, "/", "%2F") + "/call", `{"arguments":` + a.arguments + `}`
 		})},
@@ -72,6 +84,13 @@ func directDoors() []door {
 				}
 			}
 			return worked
+		}},
+		{name: "Go, later", surface: "go", call: func(t *testing.T, f *fixture, a attempt) bool {
+			after := f.end(t)
+			if _, err := f.room.Submit(t.Context(), a.call()); err != nil {
+				t.Fatal(err)
+			}
+			return f.receiptAfter(t, after, a.tool).Error == nil
 		}},
 		{name: "Go batch", surface: "go", call: func(t *testing.T, f *fixture, a attempt) bool {
 			return f.room.Batch(t.Context(), []toolroom.Call{a.call()}, 1)[0].Error == nil
@@ -146,9 +165,14 @@ func connect(t *testing.T, f *fixture, who toolroom.Identity, version string) *m
 
 func overMCP(version string) func(*testing.T, *fixture, attempt) bool {
 	return func(t *testing.T, f *fixture, a attempt) bool {
-		result, err := connect(t, f, a.who, version).CallTool(t.Context(), &mcp.CallToolParams{Name: a.spelled, Arguments: json.RawMessage(a.arguments)})
-		return err == nil && !result.IsError
+		return callMCP(t, connect(t, f, a.who, version), a.spelled, a.arguments)
 	}
+}
+
+func callMCP(t *testing.T, session *mcp.ClientSession, tool, arguments string) bool {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
+	return err == nil && !result.IsError
 }
 
 // list is one way to see the tools; it gives canonical ids.

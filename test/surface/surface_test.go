@@ -28,17 +28,18 @@ import (
 )
 
 const configText = `
-server: {listen: "127.0.0.1:0"}
+server: {listen: "127.0.0.1:0", mcp: {sse: true}}
+expose: {mode: search, direct: ["*"]}
 limits: {approval_wait: 1ms}
 code: {host: true}
 tools:
   profile: messaging
-  allow: ["issues.*", "shell.*", "relay.*", "notes.*", "code.*"]
+  allow: ["issues.*", "shell.*", "relay.*", "notes.*", "code.*", "gate.*"]
   deny: ["browser.*"]
   agents: {fast: {profile: minimal, allow: ["relay.*", "code.*"]}}
   providers: {ollama: {deny: ["web.fetch"]}}
   skills: {reader: {permissions: {tools: ["web.fetch", "relay.*"]}}}
-  hooks: [{tool: issues.close, action: confirm}]
+  hooks: [{tool: issues.close, action: confirm}, {tool: gate.unlock, action: confirm}]
   immutable_denylist: [{tool: "shell.*", args_pattern: 'rm -rf /', reason: never}]
   sensitive: {tools: ["notes.drop"]}
 policy:
@@ -97,11 +98,15 @@ type fixture struct {
 	dir  string
 	room *room.Room
 	url  string
+	self string // this program, which is the guest of programs too
 }
+
+func guestOf(self string) room.Guest { return room.Guest{Path: self, Args: []string{guest.MainArg}} }
 
 func TestEveryDoorDecidesTheSame(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
+	everyEngineIsADoor(t, f)
 	for _, d := range doors() {
 		t.Run(d.name, func(t *testing.T) {
 			for _, a := range attempts() {
@@ -183,7 +188,7 @@ func TestEveryListShowsTheSame(t *testing.T) {
 }
 
 func toolIDs() []string {
-	return []string{"browser:open", "issues:close", "notes:drop", "relay:call", "shell:exec", "shell:spawn", "web:fetch"}
+	return []string{"browser:open", "gate:unlock", "issues:close", "notes:drop", "relay:call", "shell:exec", "shell:spawn", "web:fetch"}
 }
 
 // ours leaves out the builtin tools.
@@ -248,11 +253,11 @@ func serve(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	installEngines(t, filepath.Join(f.dir, "home"))
-	r, err := openRoom(t.Context(), room.Options{Home: filepath.Join(f.dir, "home"), ConfigFile: f.config(), Helper: self, Guest: room.Guest{Path: self, Args: []string{guest.MainArg}}})
+	r, err := openRoom(t.Context(), room.Options{Home: filepath.Join(f.dir, "home"), ConfigFile: f.config(), Helper: self, Guest: guestOf(self)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.room = r
+	f.room, f.self = r, self
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
@@ -317,7 +322,10 @@ func (f *fixture) command(t *testing.T, args ...string) (code int, out string) {
 	p := cli.Program{
 		In: strings.NewReader(""), Out: &stdout, Err: &stderr,
 		Home: filepath.Join(f.dir, "home"), Config: f.config(), Dir: f.dir, UserConfig: f.dir, UserHome: f.dir, User: "ann", Version: "test",
-		Open: openRoom,
+		Open: func(ctx context.Context, o room.Options) (*room.Room, error) {
+			o.Helper, o.Guest = f.self, guestOf(f.self)
+			return openRoom(ctx, o)
+		},
 	}
 	return p.Run(t.Context(), args), stdout.String()
 }

@@ -86,10 +86,7 @@ func show(w http.ResponseWriter, log *slog.Logger, a *approval.Approval, err err
 	status := http.StatusOK
 	v := view{Approval: a}
 	if a != nil && a.State == approval.Pending {
-		v.Scopes = a.Terms.Scopes
-		if len(v.Scopes) == 0 {
-			v.Scopes = approval.Scopes()
-		}
+		v.Scopes = a.Permitted()
 	}
 	if err != nil {
 		e := toolroom.AsError(err)

@@ -99,10 +99,15 @@ func (s *Store) AnswerApproval(ctx context.Context, id string, answer approval.A
 
 // UseApproval implements [approval.Store].
 func (s *Store) UseApproval(ctx context.Context, id string, now time.Time) error {
+	var refused error // one that is declined is changed as well
 	_, err := s.changeApproval(ctx, "use an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
-		return a.Use(now)
+		refused = a.Use(now)
+		return nil
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return refused
 }
 
 // CancelApproval implements [approval.Store].

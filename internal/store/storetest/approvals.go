@@ -244,10 +244,17 @@ func testOneOpenApproval(t *testing.T, b Backend) {
 		"pending":                  {"a", func(*testing.T, store.Store) {}, 2 * time.Minute, true},
 		"pending, of another call": {"z", func(*testing.T, store.Store) {}, 2 * time.Minute, false},
 		"expired":                  {"a", func(*testing.T, store.Store) {}, approvalTTL, false},
-		"declined":                 {"a", answer(approval.Answer{}), 2 * time.Minute, false},
-		"approved":                 {"a", answer(approval.Answer{Approve: true}), 2 * time.Minute, true},
-		"approved near its end":    {"a", answer(approval.Answer{Approve: true}), approvalTTL + 59*time.Second, true},
-		"approved and over":        {"a", answer(approval.Answer{Approve: true}), approvalTTL + time.Minute, false},
+		"declined, not told yet":   {"a", answer(approval.Answer{}), 2 * time.Minute, true},
+		"declined and over":        {"a", answer(approval.Answer{}), approvalTTL, false},
+		"declined and told": {"a", func(t *testing.T, s store.Store) {
+			answer(approval.Answer{})(t, s)
+			for range 2 { // by its id it is told as often as somebody asks
+				wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)), toolroom.CodeApprovalDeclined)
+			}
+		}, 2 * time.Minute, false},
+		"approved":              {"a", answer(approval.Answer{Approve: true}), 2 * time.Minute, true},
+		"approved near its end": {"a", answer(approval.Answer{Approve: true}), approvalTTL + 59*time.Second, true},
+		"approved and over":     {"a", answer(approval.Answer{Approve: true}), approvalTTL + time.Minute, false},
 		"used": {"a", func(t *testing.T, s store.Store) {
 			answer(approval.Answer{Approve: true})(t, s)
 			must(t, s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)))
