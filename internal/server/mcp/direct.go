@@ -114,10 +114,10 @@ func (d *direct) handOver() bool {
 	}
 	d.stage = handed
 	name := parkedName()
-	d.s.parked.put(name, parked{d.meta, d.join})
+	d.s.parking.put(name, parked{d.meta, d.join})
 	go func() {
 		defer close(d.gone)
-		defer d.s.parked.drop(name)
+		defer d.s.parking.drop(name)
 		d.give(name)
 	}()
 	return true

@@ -81,8 +81,10 @@ type Server struct {
 	dialogues dialogues
 	watched   watched
 	// parked are the messages that the SDK has and we have read.
-	parked parking
-	meta   map[string]metaTool
+	parking parking
+	// replies are what older clients answer.
+	replies replies
+	meta    map[string]metaTool
 	// schemas are those of the search tools.
 	schemas *schema.Cache
 	cancels []func()
@@ -146,6 +148,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.openDoors()
 	s.server.AddReceivingMiddleware(s.lead)
+	s.server.AddSendingMiddleware(s.exactly)
 	return s, nil
 }
 
