@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -91,18 +90,11 @@ func listOf(session *mcp.ServerSession, result mcp.Result, err error, key string
 	if err != nil {
 		return nil, err
 	}
-	start := 0
-	if cursor != "" {
-		if start, err = strconv.Atoi(cursor); err != nil || start < 0 || start > len(items) {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is not of this list (begin again without one)"}
-		}
+	page, next, err := pageOf(items, cursor)
+	if err != nil {
+		return nil, err
 	}
-	end := min(start+listPage, len(items))
-	next := ""
-	if end < len(items) {
-		next = strconv.Itoa(end)
-	}
-	return listing(session, result, key, items[start:end], next)
+	return listing(session, result, key, page, next)
 }
 
 // listing is a list of the SDK's with our items in it.

@@ -125,6 +125,7 @@ func New(o Options) (*Server, error) {
 	if o.Worker != nil {
 		capabilities.AddExtension(tasksExtension, nil)
 	}
+	capabilities.AddExtension(skillsExtension, nil)
 	self := &mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}
 	if s.self, err = json.Marshal(self); err != nil {
 		return nil, err
@@ -145,6 +146,9 @@ func New(o Options) (*Server, error) {
 		if err := s.addTaskMethods(); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.addSkillMethods(); err != nil {
+		return nil, err
 	}
 	s.openDoors()
 	s.server.AddReceivingMiddleware(s.lead)
@@ -181,6 +185,8 @@ func (s *Server) lead(next mcp.MethodHandler) mcp.MethodHandler {
 			return s.listPrompts(ctx, next, method, req)
 		case *mcp.GetPromptRequest:
 			return s.getPrompt(ctx, req)
+		case *mcp.ServerRequest[*skillParams]:
+			return s.skills(ctx, method, req)
 		case *mcp.ServerRequest[*taskParams]:
 			return s.task(ctx, method, req)
 		}
