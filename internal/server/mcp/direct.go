@@ -50,8 +50,9 @@ const quietTime = 50 * time.Millisecond
 
 // parked is what waits for the SDK to call back for a message that we have read.
 type parked struct {
-	meta json.RawMessage
-	join func(context.Context, *mcp.CallToolRequest) (mcp.Result, error) // nil: only meta
+	meta    json.RawMessage
+	answers map[string]json.RawMessage
+	join    func(context.Context, *mcp.CallToolRequest) (mcp.Result, error) // nil: only meta
 }
 
 // parking holds what is parked, by name.
@@ -114,7 +115,7 @@ func (d *direct) handOver() bool {
 	}
 	d.stage = handed
 	name := parkedName()
-	d.s.parking.put(name, parked{d.meta, d.join})
+	d.s.parking.put(name, parked{meta: d.meta, join: d.join})
 	go func() {
 		defer close(d.gone)
 		defer d.s.parking.drop(name)

@@ -41,14 +41,14 @@ func (x *exchange) takesRounds() bool {
 	return x.modern() && (len(x.can) > 0 || x.tasks || x.state != "")
 }
 
-// said is the _meta of a request that the SDK has read, for the server behind the
-// tool: as its client wrote it where we have read it too. It is nil where there
-// is none.
-func (s *Server) said(meta mcp.Meta) json.RawMessage {
+// sent is what a request that the SDK has read says for the server behind, and what
+// its client answers: as its client wrote it where we have read it too.
+func (s *Server) sent(meta mcp.Meta, answers mcp.InputResponseMap) (parked, error) {
 	if p, ok := s.parking.take(meta); ok {
-		return p.meta
+		return p, nil
 	}
-	return said(meta)
+	raw, err := rawAnswers(answers)
+	return parked{meta: said(meta), answers: raw}, err
 }
 
 func said(meta mcp.Meta) json.RawMessage {
@@ -60,14 +60,6 @@ func said(meta mcp.Meta) json.RawMessage {
 		return nil
 	}
 	return raw
-}
-
-// repeats takes what a request of a later round says.
-func (x *exchange) repeats(state string, answers mcp.InputResponseMap) error {
-	x.state = state
-	var err error
-	x.answers, err = rawAnswers(answers)
-	return err
 }
 
 func rawAnswers(answers mcp.InputResponseMap) (map[string]json.RawMessage, error) {

@@ -70,7 +70,7 @@ func (s *Server) parkRequest(m *incoming) (ready []byte, leave func()) {
 	if m.odd || m.metaStart == 0 || !m.answerable() {
 		return m.text, func() {}
 	}
-	what := parked{meta: m.meta}
+	what := parked{meta: m.meta, answers: m.answers}
 	switch m.method {
 	case "tools/call":
 		what.join = func(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {

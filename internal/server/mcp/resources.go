@@ -127,15 +127,17 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	}
 	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
 	x.request = requestDigest("resources/read", uri, nil)
-	if err := x.repeats(req.Params.RequestState, req.Params.InputResponses); err != nil {
+	sent, err := s.sent(req.Params.Meta, req.Params.InputResponses)
+	if err != nil {
 		return nil, err
 	}
+	x.state, x.answers = req.Params.RequestState, sent.answers
 	args, err := json.Marshal(map[string]string{"uri": own})
 	if err != nil {
 		return nil, err
 	}
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(provider, library.ReadTool), args, s.said(req.Params.Meta)))
+		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(provider, library.ReadTool), args, sent.meta))
 		if toolroom.CodeOf(result.Err()) == toolroom.CodeNotFound {
 			return nil, noResource(req.Session, uri)
 		}
