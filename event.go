@@ -47,6 +47,10 @@ type Progress struct {
 	Done    float64 `json:"done"`
 	Total   float64 `json:"total,omitempty"`
 	Message string  `json:"message,omitempty"`
+
+	// Raw is the progress as its source sent it (for MCP the parameters of
+	// notifications/progress), where the protocol can be relayed.
+	Raw json.RawMessage `json:"-"`
 }
 
 // Log is a line that a tool wrote. Level is debug, info, warning or error.

@@ -22,9 +22,10 @@ const (
 	drainTimeout = 30 * time.Second
 	// relistPause is how long a list is taken for the newest there is.
 	relistPause = 5 * time.Second
-	// Pauses between attempts to list a source that fails.
+	// Pauses between attempts to list a source that fails: one that was never
+	// listed has no tool whose call would find out that it is well again.
 	firstRelist = time.Second
-	lastRelist  = time.Minute
+	lastRelist  = 2 * time.Second
 )
 
 // host keeps one configured source in the catalog: it lists the tools, again
@@ -230,12 +231,16 @@ func maskedTools(m *secret.Masker, tools []toolroom.Tool) []toolroom.Tool {
 // keepListed lists the source until that has worked once, with growing pauses.
 func (h *host) keepListed() {
 	h.work.Go(func() {
+		said := ""
 		for pause := firstRelist; ; pause = min(2*pause, lastRelist) {
 			err := h.list(h.ctx)
 			if err == nil || h.ctx.Err() != nil {
 				return
 			}
-			h.log.Warn("a source cannot be listed; it will be tried again", "source", h.name, "error", err, "in", pause)
+			if err.Error() != said {
+				said = err.Error()
+				h.log.Warn("a source cannot be listed; it will be tried again", "source", h.name, "error", err)
+			}
 			select {
 			case <-time.After(pause):
 			case <-h.ctx.Done():

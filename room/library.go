@@ -32,6 +32,10 @@ func (h *host) offer(ctx context.Context) library.Offer {
 		o.Prompts, err = p.Prompts(ctx)
 		note("the prompts", err)
 	}
+	if k, ok := source.As[source.Skills](h.src); ok {
+		o.Skills, err = k.Skills(ctx)
+		note("the skills", err)
+	}
 	return o
 }
 
@@ -46,7 +50,7 @@ func (h *host) libraryTools(o library.Offer, kind toolroom.SourceKind) []toolroo
 			InputSchema: json.RawMessage(schema), Hints: toolroom.Hints{ReadOnly: &yes},
 		})
 	}
-	if len(o.Resources)+len(o.Templates) > 0 {
+	if len(o.Resources)+len(o.Templates) > 0 || o.Skills != nil {
 		add(library.ReadTool, "Read a resource of "+h.name+".",
 			`{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"],"additionalProperties":false}`)
 	}

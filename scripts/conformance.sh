@@ -48,6 +48,15 @@ check 2025-11-25 84 --requirements 2025-11-25
 check 2025-06-18 56 --suite all --spec-version 2025-06-18
 check 2025-03-26 3 --suite all --spec-version 2025-03-26
 
+# Skills are in no set of requirements.
+for scenario in sep-2640-skills-enumeration:32 sep-2640-skills-manifest:6; do
+  name=${scenario%:*} want=${scenario#*:}
+  timeout 120 "$node" "$suite" server --url "$url" --scenario "$name" >"$out/$name.txt" 2>&1 || true
+  grep -qx "Passed: $want/$want, 0 failed, 0 warnings" "$out/$name.txt" ||
+    { tail -20 "$out/$name.txt"; echo "conformance: $name: want $want checks passed" >&2; exit 1; }
+  echo "$name: $want checks passed"
+done
+
 # Each call of the suite went through the runner: it has a receipt.
 receipts=$(bin/toolroom --home "$out/home" calls --json 2>/dev/null | grep -c '"id"' || true)
 [ "$receipts" -gt 20 ] || { echo "conformance: only $receipts receipts" >&2; exit 1; }

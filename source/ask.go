@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/toolroom/toolroom"
 )
@@ -101,6 +102,17 @@ func Unanswerable(method string) *toolroom.Error {
 	e.Details = map[string]any{DetailCapabilities: capability, "effects": toolroom.EffectsNone}
 	return e
 }
+
+// Refusal is in the error of [Asker.Ask] when the client refused to answer: the
+// JSON-RPC error that it sent, for a tool that asked on behalf of another server.
+type Refusal struct {
+	Code    int64
+	Message string
+	Data    json.RawMessage
+}
+
+// Error is the message with its code.
+func (r *Refusal) Error() string { return fmt.Sprintf("%s (%d)", r.Message, r.Code) }
 
 // Nobody is the Asker of a call whose client answers nothing.
 type Nobody struct{}

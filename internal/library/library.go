@@ -27,6 +27,8 @@ type Offer struct {
 	Resources []source.Resource
 	Templates []source.Template
 	Prompts   []source.Prompt
+	// Skills are those that are listed; nil says that the source serves none.
+	Skills []source.Skill
 	// Plain shows prompts under their bare names where these are unique.
 	Plain bool
 	// Source completes arguments and watches resources where it can.
@@ -91,8 +93,9 @@ func (l *Library) Remove(provider string) {
 
 func (l *Library) tell(before, after Offer) {
 	c := Change{
-		Resources: !slices.EqualFunc(before.Resources, after.Resources, sameResource) || !slices.EqualFunc(before.Templates, after.Templates, sameTemplate),
-		Prompts:   !slices.EqualFunc(before.Prompts, after.Prompts, samePrompt),
+		Resources: !slices.EqualFunc(before.Resources, after.Resources, sameResource) || !slices.EqualFunc(before.Templates, after.Templates, sameTemplate) ||
+			!slices.EqualFunc(before.Skills, after.Skills, sameSkill),
+		Prompts: !slices.EqualFunc(before.Prompts, after.Prompts, samePrompt),
 	}
 	if c == (Change{}) {
 		return
@@ -221,8 +224,8 @@ func (l *Library) Prompts(visible func(provider string) bool) []Prompt {
 }
 
 // FindResource gives the source behind a shown URI, and the URI that it knows:
-// of a listed resource, of one that a template fits, or of any under
-// toolroom://sources.
+// of a listed resource, of one that a template fits, of a file of a skill, or
+// of any under toolroom://sources.
 func (l *Library) FindResource(uri string, visible func(provider string) bool) (provider, own string, ok bool) {
 	if provider, own, ok := cutScoped(uri); ok {
 		l.mu.RLock()
@@ -240,7 +243,8 @@ func (l *Library) FindResource(uri string, visible func(provider string) bool) (
 			return t.Provider, uri, true
 		}
 	}
-	return "", "", false
+	provider, ok = l.skillFile(uri, visible)
+	return provider, uri, ok
 }
 
 // FindPrompt gives the prompt with a shown name.

@@ -91,11 +91,18 @@ func withBreaker(next executor, l BreakerLimits) executor {
 			return nil, e.WithHint("try again in %s; see what is wrong: toolroom sources test %s", wait, id.Namespace)
 		}
 		out, err := next(ctx, x)
-		if upstreamFault(err) {
-			breaker.RecordFailure()
-		} else {
+		switch {
+		case !upstreamFault(err):
 			breaker.RecordSuccess()
+		case !unreached(err) || !breaker.IsClosed():
+			breaker.RecordFailure()
 		}
 		return out, err
 	}
+}
+
+// unreached reports whether a call failed before anything was sent: the source
+// itself knows when to connect again, and is not to be left alone for longer.
+func unreached(err error) bool {
+	return toolroom.AsError(err).Details["effects"] == toolroom.EffectsNone
 }

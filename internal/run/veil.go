@@ -63,11 +63,12 @@ func (p *pass) maskEvent(e *toolroom.Event) {
 	if e.Log != nil {
 		log := *e.Log
 		log.Message, log.Data = p.Secrets.Text(log.Message), p.Secrets.Mask(log.Data)
+		log.Raw = p.Secrets.Mask(log.Raw)
 		e.Log = &log
 	}
 	if e.Progress != nil {
 		progress := *e.Progress
-		progress.Message = p.Secrets.Text(progress.Message)
+		progress.Message, progress.Raw = p.Secrets.Text(progress.Message), p.Secrets.Mask(progress.Raw)
 		e.Progress = &progress
 	}
 	if e.Approval != nil {

@@ -184,6 +184,15 @@ func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func()
 	}
 	outer := http.NewServeMux()
 	outer.Handle("/", inner)
+	// A card is for those who have not come yet.
+	about, err := newCard(c.Server.URL, o.Version)
+	if err != nil {
+		return nil, nil, err
+	}
+	if about != nil {
+		outer.Handle("GET "+cardPath, about)
+		outer.Handle("OPTIONS "+cardPath, about)
+	}
 	// A signed link shows for itself who answers.
 	outer.Handle(hook.AnswerPath, answer.New(parts.Desk, o.Log))
 	return outer, func() { stopMetrics(); mcp.Close() }, nil

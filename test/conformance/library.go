@@ -20,6 +20,7 @@ func (p *pack) Resources(context.Context) ([]source.Resource, error) {
 	return []source.Resource{
 		{URI: "test://static-text", Name: "static-text", Description: "A text.", MIMEType: "text/plain"},
 		{URI: "test://static-binary", Name: "static-binary", Description: "An image.", MIMEType: "image/png"},
+		{URI: skillURI, Name: "careful-greeting", Description: "Greets people with care.", MIMEType: "text/markdown"},
 		{URI: watchedURI, Name: "watched-resource", Description: "Changes every three seconds.", MIMEType: "text/plain"},
 	}, nil
 }
@@ -41,6 +42,8 @@ func (p *pack) ReadResource(_ context.Context, uri string, _ *source.Request) (j
 		content["mimeType"], content["blob"] = "image/png", dot
 	case uri == watchedURI:
 		content["text"] = "Watched resource content"
+	case skillFile(uri) != "":
+		content["mimeType"], content["text"] = "text/markdown", skillFile(uri)
 	case id != nil:
 		content["mimeType"] = "application/json"
 		content["text"] = fmt.Sprintf(`{"id":%q,"templateTest":true,"data":"Data for ID: %s"}`, id[1], id[1])

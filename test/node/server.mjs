@@ -2,8 +2,14 @@
 // stdio, or http with the port in PORT.
 import { createServer } from 'node:http';
 import { Readable } from 'node:stream';
+import { memorySkillFiles, SkillsExtension } from '@modelcontextprotocol/server/ext/skills';
 import { createMcpHandler, fromJsonSchema, McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
+
+const skills = await SkillsExtension.load(memorySkillFiles({
+  'greeting/SKILL.md': '---\nname: greeting\ndescription: Greets as one does here.\n---\nSee references/GUIDE.md.\n',
+  'greeting/references/GUIDE.md': 'Say hello, and mean it.\n',
+}));
 
 function factory() {
   const server = new McpServer({ name: 'typescript', version: '1' });
@@ -11,6 +17,7 @@ function factory() {
     description: 'Greets somebody.',
     inputSchema: fromJsonSchema({ type: 'object', properties: { name: { type: 'string' } }, required: ['name'] }),
   }, ({ name }) => ({ content: [{ type: 'text', text: `Hello, ${name}!` }] }));
+  skills.attach(server);
   return server;
 }
 

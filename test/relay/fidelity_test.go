@@ -87,11 +87,17 @@ const said = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50]}`
 func connect(t *testing.T, url, version string) *client {
 	t.Helper()
 	c := &client{url: url, version: version}
-	if version == legacy {
-		c.ask(t, "initialize", "", `"protocolVersion":"2025-11-25","capabilities":{`+c.can+`},"clientInfo":{"name":"raw","version":"1"}`)
+	c.open(t)
+	return c
+}
+
+// open opens the session of an older client.
+func (c *client) open(t *testing.T) {
+	t.Helper()
+	if c.version != modern {
+		c.ask(t, "initialize", "", `"protocolVersion":"`+c.version+`","capabilities":{`+c.can+`},"clientInfo":{"name":"raw","version":"1"}`)
 		c.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "", "")
 	}
-	return c
 }
 
 // ask makes a request with the members of params and gives the answer's member
@@ -120,7 +126,8 @@ func (c *client) ask(t *testing.T, method, name, params string) (result, failed 
 	return result, failed
 }
 
-func (c *client) post(t *testing.T, body, method, name string) []byte {
+// send makes a request; the caller closes the body.
+func (c *client) send(t *testing.T, body, method, name string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url, strings.NewReader(body))
 	if err != nil {
@@ -144,10 +151,16 @@ func (c *client) post(t *testing.T, body, method, name string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
 	if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
 		c.session = id
 	}
+	return resp
+}
+
+func (c *client) post(t *testing.T, body, method, name string) []byte {
+	t.Helper()
+	resp := c.send(t, body, method, name)
+	defer resp.Body.Close()
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		answer, err := io.ReadAll(resp.Body)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -18,6 +19,8 @@ type upstream struct {
 
 	mu   sync.Mutex
 	sent map[string]string // the last request's body, by method
+
+	answered chan struct{} // has one for each answer of its client
 }
 
 // What the upstream sends. Each has fields that nobody knows, at every level,
@@ -35,7 +38,7 @@ const (
 )
 
 func newUpstream(t *testing.T, modern bool) *upstream {
-	u := &upstream{modern: modern, sent: map[string]string{}}
+	u := &upstream{modern: modern, sent: map[string]string{}, answered: make(chan struct{}, 16)}
 	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
 	t.Cleanup(u.Close)
 	return u
@@ -59,11 +62,16 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
+		Result json.RawMessage `json:"result"`
 		Params struct {
 			Name string `json:"name"`
 		} `json:"params"`
 	}
-	if json.Unmarshal(body, &m) != nil || m.ID == nil {
+	if json.Unmarshal(body, &m) != nil || m.ID == nil || m.Method == "" {
+		if m.Result != nil {
+			u.note(strings.Trim(string(m.ID), `"`), m.Result)
+			u.answered <- struct{}{}
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -74,7 +82,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	answer := func(member, value string) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%q:%s}`, m.ID, member, value)
 	}
-	const capabilities = `{"tools":{},"resources":{},"prompts":{}}`
+	const capabilities = `{"tools":{},"resources":{},"prompts":{},"logging":{}}`
 	switch m.Method {
 	case "server/discover":
 		if !u.modern {
@@ -85,9 +93,11 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	case "initialize":
 		answer("result", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"serverInfo":{"name":"odd","version":"1"}}`)
 	case "tools/list":
-		answer("result", `{"tools":[`+oddTool+`,{"name":"fails","inputSchema":{"type":"object"}},{"name":"refuses","inputSchema":{"type":"object"}}]}`)
+		answer("result", `{"tools":[`+oddTool+`,{"name":"fails","inputSchema":{"type":"object"}},{"name":"refuses","inputSchema":{"type":"object"}},{"name":"asks","inputSchema":{"type":"object"}}]}`)
 	case "tools/call":
 		switch m.Params.Name {
+		case "asks":
+			u.asks(w, m.ID, body)
 		case "fails":
 			answer("result", oddFailure)
 		case "refuses":

@@ -41,7 +41,7 @@ const metaKey = "toolroom/idempotencyKey"
 // one that we have not read.
 func (s *Server) callOf(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	defer s.pollAfter(req)()
-	if p, ok := s.parked.take(req.Params.GetMeta()); ok && p.join != nil {
+	if p, ok := s.parking.take(req.Params.GetMeta()); ok && p.join != nil {
 		return p.join(ctx, req)
 	}
 	call, err := toolRequestOf(ctx, req)
@@ -68,7 +68,7 @@ func (s *Server) run(ctx context.Context, req *toolRequest, tool string, args js
 	if err == nil && policy.AnyMatches(s.o.Expose.Hidden, &e.Tool) {
 		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", tool))
 	}
-	x := &exchange{peer: req.peer, ctx: ctx, who: s.o.Identity(ctx), state: req.state, answers: req.answers}
+	x := &exchange{peer: req.peer, ctx: ctx, who: s.o.Identity(ctx), state: req.state, answers: req.answers, replies: &s.replies}
 	x.tasks = x.tasks && s.o.Worker != nil
 	if x.takesRounds() {
 		x.request = requestDigest("tools/call", req.name, req.arguments)

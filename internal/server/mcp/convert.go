@@ -133,13 +133,16 @@ func errorText(e *toolroom.Error) string {
 // nobody to tell.
 func withNotifications(ctx context.Context, live func() *exchange) context.Context {
 	steps := 0.0
-	progress := func(done, total float64, message string) {
+	progress := func(done, total float64, message string, raw json.RawMessage) {
 		x := live()
 		if x == nil || x.progress == nil {
 			return
 		}
 		if v, ok := x.speak(); ok {
-			_ = v.session.NotifyProgress(v.ctx, &mcp.ProgressNotificationParams{
+			if raw != nil {
+				raw = withMember(raw, "progressToken", x.progress)
+			}
+			_ = v.session.NotifyProgress(withVerbatim(v.ctx, raw), &mcp.ProgressNotificationParams{
 				ProgressToken: x.progress, Progress: done, Total: total, Message: message,
 			})
 		}
@@ -149,13 +152,13 @@ func withNotifications(ctx context.Context, live func() *exchange) context.Conte
 		switch e.Kind {
 		case toolroom.EventProgress:
 			steps = max(steps, e.Progress.Done)
-			progress(e.Progress.Done, e.Progress.Total, e.Progress.Message)
+			progress(e.Progress.Done, e.Progress.Total, e.Progress.Message, e.Progress.Raw)
 		case toolroom.EventChunk:
 			steps++ // progress must grow with each notification
-			progress(steps, 0, chunkText(e.Chunk))
+			progress(steps, 0, chunkText(e.Chunk), nil)
 		case toolroom.EventApproval:
 			steps++
-			progress(steps, 0, fmt.Sprintf("approval %s is %s: %s", e.Approval.ID, e.Approval.State, e.Approval.Reason))
+			progress(steps, 0, fmt.Sprintf("approval %s is %s: %s", e.Approval.ID, e.Approval.State, e.Approval.Reason), nil)
 		case toolroom.EventLog:
 			x := live()
 			if x == nil || !x.logs {
@@ -163,7 +166,7 @@ func withNotifications(ctx context.Context, live func() *exchange) context.Conte
 			}
 			if v, ok := x.speak(); ok {
 				//lint:ignore SA1019 clients from before 2026-07-28 know no other way
-				_ = v.session.Log(v.ctx, logLine(&e))
+				_ = v.session.Log(withVerbatim(v.ctx, e.Log.Raw), logLine(&e))
 			}
 		}
 	})

@@ -51,8 +51,9 @@ const quietTime = 2 * time.Second
 
 // parked is what waits for the SDK to call back for a message that we have read.
 type parked struct {
-	meta json.RawMessage
-	join func(context.Context, *mcp.CallToolRequest) (mcp.Result, error) // nil: only meta
+	meta    json.RawMessage
+	answers map[string]json.RawMessage
+	join    func(context.Context, *mcp.CallToolRequest) (mcp.Result, error) // nil: only meta
 }
 
 // parking holds what is parked, by name.
@@ -115,10 +116,10 @@ func (d *direct) handOver() bool {
 	}
 	d.stage = handed
 	name := parkedName()
-	d.s.parked.put(name, parked{d.meta, d.join})
+	d.s.parking.put(name, parked{meta: d.meta, join: d.join})
 	go func() {
 		defer close(d.gone)
-		defer d.s.parked.drop(name)
+		defer d.s.parking.drop(name)
 		d.give(name)
 	}()
 	return true

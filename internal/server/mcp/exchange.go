@@ -5,7 +5,9 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
@@ -24,11 +26,13 @@ type exchange struct {
 	// state and answers are what a later round brings along.
 	state   string
 	answers map[string]json.RawMessage
+	// replies are where its answers to the questions of the call lie.
+	replies *replies
 }
 
 // exchange is a request that the SDK has read.
 func (s *Server) exchange(ctx context.Context, session *mcp.ServerSession, caps *mcp.ClientCapabilities, progress any) *exchange {
-	return &exchange{peer: peerOf(ctx, session, caps, progress), ctx: ctx, who: s.o.Identity(ctx)}
+	return &exchange{peer: peerOf(ctx, session, caps, progress), ctx: ctx, who: s.o.Identity(ctx), replies: &s.replies}
 }
 
 // takesRounds reports whether the request may be answered with questions or a
@@ -37,14 +41,14 @@ func (x *exchange) takesRounds() bool {
 	return x.modern() && (len(x.can) > 0 || x.tasks || x.state != "")
 }
 
-// said is the _meta of a request that the SDK has read, for the server behind the
-// tool: as its client wrote it where we have read it too. It is nil where there
-// is none.
-func (s *Server) said(meta mcp.Meta) json.RawMessage {
-	if p, ok := s.parked.take(meta); ok {
-		return p.meta
+// sent is what a request that the SDK has read says for the server behind, and what
+// its client answers: as its client wrote it where we have read it too.
+func (s *Server) sent(meta mcp.Meta, answers mcp.InputResponseMap) (parked, error) {
+	if p, ok := s.parking.take(meta); ok {
+		return p, nil
 	}
-	return said(meta)
+	raw, err := rawAnswers(answers)
+	return parked{meta: said(meta), answers: raw}, err
 }
 
 func said(meta mcp.Meta) json.RawMessage {
@@ -56,14 +60,6 @@ func said(meta mcp.Meta) json.RawMessage {
 		return nil
 	}
 	return raw
-}
-
-// repeats takes what a request of a later round says.
-func (x *exchange) repeats(state string, answers mcp.InputResponseMap) error {
-	x.state = state
-	var err error
-	x.answers, err = rawAnswers(answers)
-	return err
 }
 
 func rawAnswers(answers mcp.InputResponseMap) (map[string]json.RawMessage, error) {
@@ -131,37 +127,23 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 	ctx, cancel := context.WithCancel(v.ctx)
 	defer cancel()
 	defer context.AfterFunc(call, cancel)()
-	var answer any
+	defer x.replies.expect(v.session.ID())()
+	ctx = withVerbatim(ctx, question(q.Params))
+	var answer mcp.Result
 	var err error
 	switch q.Method {
 	case source.MethodElicit:
-		var params mcp.ElicitParams
-		if err := readQuestion(q, &params); err != nil {
-			return nil, err
+		var mode struct {
+			Mode string `json:"mode"`
 		}
-		answer, err = v.session.Elicit(ctx, &params)
+		if err := json.Unmarshal(question(q.Params), &mode); err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the parameters of %s cannot be read: %w", q.Method, err)
+		}
+		answer, err = v.session.Elicit(ctx, &mcp.ElicitParams{Mode: mode.Mode})
 	case source.MethodSample:
-		var tools struct {
-			Tools []json.RawMessage `json:"tools"`
-		}
-		if err := readQuestion(q, &tools); err != nil {
-			return nil, err
-		}
-		if len(tools.Tools) > 0 {
-			var params mcp.CreateMessageWithToolsParams
-			if err := readQuestion(q, &params); err != nil {
-				return nil, err
-			}
-			answer, err = v.session.CreateMessageWithTools(ctx, &params)
-			break
-		}
-		var params mcp.CreateMessageParams
-		if err := readQuestion(q, &params); err != nil {
-			return nil, err
-		}
-		answer, err = v.session.CreateMessage(ctx, &params)
+		answer, err = v.session.CreateMessageWithTools(ctx, nil)
 	case source.MethodRoots:
-		answer, err = v.session.ListRoots(ctx, &mcp.ListRootsParams{})
+		answer, err = v.session.ListRoots(ctx, nil)
 	default:
 		return nil, source.Unanswerable(q.Method)
 	}
@@ -169,16 +151,32 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 		if call.Err() != nil {
 			return nil, call.Err()
 		}
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the client did not answer %s: %w", q.Method, err)
+		return nil, unanswered(q.Method, err)
 	}
-	return json.Marshal(answer)
+	raw, err := x.replies.take(v.session.ID(), answer)
+	if err != nil {
+		return nil, err
+	}
+	if !fitsQuestion(q, raw) {
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the client's answer to %s does not have the form that was asked for", q.Method)
+	}
+	return raw, nil
 }
 
-func readQuestion(q source.Question, into any) error {
-	if err := json.Unmarshal(q.Params, into); err != nil {
-		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the parameters of %s cannot be read: %w", q.Method, err)
+// question is what is asked, an empty object where that is nothing.
+func question(params json.RawMessage) json.RawMessage {
+	if len(params) == 0 {
+		return json.RawMessage("{}")
 	}
-	return nil
+	return params
+}
+
+// unanswered is the error of a client that does not answer; what asks hears why.
+func unanswered(method string, err error) error {
+	if rpc := (*jsonrpc.Error)(nil); errors.As(err, &rpc) {
+		err = &source.Refusal{Code: rpc.Code, Message: rpc.Message, Data: rpc.Data}
+	}
+	return toolroom.Errorf(toolroom.CodeUpstreamError, "the client did not answer %s: %w", method, err)
 }
 
 // answerable refuses questions that the client says it does not answer.

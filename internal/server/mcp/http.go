@@ -67,16 +67,12 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if body != nil {
-		text, leave := e.s.park(m, body)
-		defer leave()
-		rebody(r, text)
-	}
 	if modern {
-		keepAlive(e.modern, w, r, keepAlivePeriod)
+		keepAlive(e.s.parked(e.modern, m, body), w, r, keepAlivePeriod)
 		return
 	}
-	keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.s.inSession(e.legacy, m, w, r) }), w, r, keepAlivePeriod)
+	next := e.s.parked(e.legacy, m, body)
+	keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.s.inSession(next, m, w, r) }), w, r, keepAlivePeriod)
 }
 
 // readBody reads a request's body, bounded.
@@ -213,28 +209,6 @@ func refuse(w http.ResponseWriter, err error) {
 // toolRequest is the call that a message asks for.
 func (m *incoming) toolRequest(p peer) *toolRequest {
 	return &toolRequest{peer: p, name: m.name, arguments: m.arguments, meta: m.meta, key: m.key, state: m.state, answers: m.answers}
-}
-
-// park readies a message for the SDK: what it cannot read byte for byte is kept
-// for when it calls back. leave must be called when the SDK is done.
-func (s *Server) park(m *incoming, body []byte) (text []byte, leave func()) {
-	if m == nil || m.odd || m.metaStart == 0 || !m.answerable() {
-		return body, func() {}
-	}
-	what := parked{meta: m.meta}
-	switch m.method {
-	case "tools/call":
-		what.join = func(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
-			p := peerOf(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
-			return s.call(ctx, m.toolRequest(p))
-		}
-	case "prompts/get", "resources/read":
-	default:
-		return body, func() {}
-	}
-	name := parkedName()
-	s.parked.put(name, what)
-	return m.named(name), func() { s.parked.drop(name) }
 }
 
 // answerText is a message's answer.

@@ -41,6 +41,8 @@ type incoming struct {
 	// params and metaStart are where, in the text, these objects begin; zero
 	// where there is none.
 	paramsStart, metaStart int
+	// answersStart and answersEnd are those of inputResponses.
+	answersStart, answersEnd int
 }
 
 // readIncoming reads a message. It reports false for what is not one message of
@@ -142,11 +144,13 @@ func (m *incoming) readAnswers(r *jsonx.Reader) {
 	}
 	m.answers = map[string]json.RawMessage{}
 	r.Enter()
+	m.answersStart = r.Offset()
 	for r.More() {
 		key := string(r.Text())
 		m.answers[key] = r.Value()
 	}
 	r.Leave()
+	m.answersEnd = r.Offset() - 1
 }
 
 func (m *incoming) string(r *jsonx.Reader) string {
@@ -174,7 +178,8 @@ func (m *incoming) answerable() bool {
 // have read of it ourselves.
 const parkedKey = "toolroom/parked"
 
-// named is the message's text with a name in its _meta.
+// named is the message's text with a name in its _meta, and without the answers,
+// which may be more than the SDK can read.
 func (m *incoming) named(name string) []byte {
 	at, insert := m.metaStart, `"`+parkedKey+`":"`+name+`"`
 	if at == 0 {
@@ -184,9 +189,16 @@ func (m *incoming) named(name string) []byte {
 		insert += ","
 	}
 	text := make([]byte, 0, len(m.text)+len(insert))
+	if m.answersEnd < at {
+		text = append(text, m.text[:m.answersStart]...)
+		text = append(text, m.text[m.answersEnd:at]...)
+		text = append(text, insert...)
+		return append(text, m.text[at:]...)
+	}
 	text = append(text, m.text[:at]...)
 	text = append(text, insert...)
-	return append(text, m.text[at:]...)
+	text = append(text, m.text[at:m.answersStart]...)
+	return append(text, m.text[m.answersEnd:]...)
 }
 
 // parkedName is a name that no client can guess.

@@ -199,3 +199,52 @@ func TestAListFollowsWhatItsToolsBecome(t *testing.T) {
 		}
 	})
 }
+
+// shelved has one skill that it lists, and one that it does not.
+type shelved struct{ source.Source }
+
+func (shelved) Skills(context.Context) ([]source.Skill, error) { return nil, nil }
+
+func (shelved) Skill(_ context.Context, uri string) (source.Skill, error) {
+	if !strings.Contains(uri, "refunds") && !strings.Contains(uri, "unlisted") {
+		return source.Skill{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no skill %s", uri)
+	}
+	return source.Skill{URI: uri, Raw: skillOf(uri)}, nil
+}
+
+func skillOf(uri string) json.RawMessage {
+	return json.RawMessage(`{"zeta":9007199254740993,"uri":"` + uri + `","frontmatter":{"name":"refunds","n":1.50},"resources":[{"digest":"sha256:0","uri":"` + uri + `","size":1}]}`)
+}
+
+func TestSkillsOfAllSourcesAreOneListForThoseWhoMayReadThem(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	const uri = "skill://acme/refunds/SKILL.md"
+	for _, namespace := range []string{"docs", "more", "secret"} { // policy denies the last
+		f.add(namespace+":resources.read", func(context.Context, *source.Request) (*source.Output, error) {
+			return &source.Output{Value: json.RawMessage(`{"contents":[]}`)}, nil
+		})
+		f.library.Set(namespace, library.Offer{Skills: []source.Skill{{URI: uri, Raw: skillOf(uri)}}, Source: shelved{}})
+	}
+	ask := func(method, params string) string {
+		answer, err := json.Marshal(f.post(t, "ada", method, "", params, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(answer)
+	}
+	list := ask("skills/list", `"cursor":""`)
+	second := "toolroom://sources/more/" + uri
+	if n := strings.Count(list, uri); n != 4 || strings.Count(list, second) != 2 || strings.Contains(list, "secret") || !strings.Contains(list, `"ttlMs"`) {
+		t.Errorf("the list is %s", list)
+	}
+	for uri, want := range map[string]bool{
+		uri: true, second: true, "skill://unlisted/SKILL.md": true,
+		"skill://none/SKILL.md": false, "toolroom://sources/secret/" + uri: false,
+	} {
+		got := ask("skills/get", `"uri":"`+uri+`"`)
+		if strings.Contains(got, `"skill":{`) != want || strings.Contains(got, "-32602") == want || want && strings.Count(got, `"`+uri+`"`) != 2 {
+			t.Errorf("%s is %s", uri, got)
+		}
+	}
+}

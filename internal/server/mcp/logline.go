@@ -10,17 +10,15 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// logLine is a line of a tool's log: as the server behind it wrote it, or ours.
+// logLine is a line of a tool's log. Of one that a server behind the tool wrote,
+// which goes out verbatim, only the level counts here.
 func logLine(e *toolroom.Event) *mcp.LoggingMessageParams {
 	line := &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(e.Log.Level), Logger: e.Tool, Data: e.Log.Message}
 	var sent struct {
-		Meta   mcp.Meta         `json:"_meta"`
-		Level  mcp.LoggingLevel `json:"level"`
-		Logger string           `json:"logger"`
-		Data   json.RawMessage  `json:"data"`
+		Level mcp.LoggingLevel `json:"level"`
 	}
-	if len(e.Log.Raw) > 0 && json.Unmarshal(e.Log.Raw, &sent) == nil && len(sent.Data) > 0 {
-		line.Meta, line.Level, line.Logger, line.Data = sent.Meta, sent.Level, sent.Logger, sent.Data
+	if len(e.Log.Raw) > 0 && json.Unmarshal(e.Log.Raw, &sent) == nil {
+		line.Level = sent.Level
 	}
 	return line
 }

@@ -38,9 +38,11 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (mcp.
 	}
 	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
 	x.request = requestDigest("prompts/get", req.Params.Name, given)
-	if err := x.repeats(req.Params.RequestState, req.Params.InputResponses); err != nil {
+	sent, err := s.sent(req.Params.Meta, req.Params.InputResponses)
+	if err != nil {
 		return nil, err
 	}
+	x.state, x.answers = req.Params.RequestState, sent.answers
 	args := map[string]any{"name": prompt.Name}
 	if len(req.Params.Arguments) > 0 {
 		args["arguments"] = req.Params.Arguments
@@ -50,7 +52,7 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (mcp.
 		return nil, err
 	}
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(prompt.Provider, library.GetTool), call, s.said(req.Params.Meta)))
+		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(prompt.Provider, library.GetTool), call, sent.meta))
 		if toolroom.CodeOf(result.Err()) == toolroom.CodeNotFound {
 			return nil, noPrompt(req.Params.Name)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -91,18 +90,11 @@ func listOf(session *mcp.ServerSession, result mcp.Result, err error, key string
 	if err != nil {
 		return nil, err
 	}
-	start := 0
-	if cursor != "" {
-		if start, err = strconv.Atoi(cursor); err != nil || start < 0 || start > len(items) {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the cursor is not of this list (begin again without one)"}
-		}
+	page, next, err := pageOf(items, cursor)
+	if err != nil {
+		return nil, err
 	}
-	end := min(start+listPage, len(items))
-	next := ""
-	if end < len(items) {
-		next = strconv.Itoa(end)
-	}
-	return listing(session, result, key, items[start:end], next)
+	return listing(session, result, key, page, next)
 }
 
 // listing is a list of the SDK's with our items in it.
@@ -135,15 +127,17 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	}
 	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
 	x.request = requestDigest("resources/read", uri, nil)
-	if err := x.repeats(req.Params.RequestState, req.Params.InputResponses); err != nil {
+	sent, err := s.sent(req.Params.Meta, req.Params.InputResponses)
+	if err != nil {
 		return nil, err
 	}
+	x.state, x.answers = req.Params.RequestState, sent.answers
 	args, err := json.Marshal(map[string]string{"uri": own})
 	if err != nil {
 		return nil, err
 	}
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(provider, library.ReadTool), args, s.said(req.Params.Meta)))
+		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(provider, library.ReadTool), args, sent.meta))
 		if toolroom.CodeOf(result.Err()) == toolroom.CodeNotFound {
 			return nil, noResource(req.Session, uri)
 		}

@@ -81,7 +81,9 @@ type Server struct {
 	dialogues dialogues
 	watched   watched
 	// parked are the messages that the SDK has and we have read.
-	parked      parking
+	parking parking
+	// replies are what older clients answer.
+	replies     replies
 	meta        map[string]metaTool
 	definitions definitions
 	// schemas are those of the search tools.
@@ -124,6 +126,7 @@ func New(o Options) (*Server, error) {
 	if o.Worker != nil {
 		capabilities.AddExtension(tasksExtension, nil)
 	}
+	capabilities.AddExtension(skillsExtension, nil)
 	self := &mcp.Implementation{Name: "toolroom", Title: "Toolroom", Version: o.Version}
 	if s.self, err = json.Marshal(self); err != nil {
 		return nil, err
@@ -145,8 +148,12 @@ func New(o Options) (*Server, error) {
 			return nil, err
 		}
 	}
+	if err := s.addSkillMethods(); err != nil {
+		return nil, err
+	}
 	s.openDoors()
 	s.server.AddReceivingMiddleware(s.lead)
+	s.server.AddSendingMiddleware(s.exactly)
 	return s, nil
 }
 
@@ -179,6 +186,8 @@ func (s *Server) lead(next mcp.MethodHandler) mcp.MethodHandler {
 			return s.listPrompts(ctx, next, method, req)
 		case *mcp.GetPromptRequest:
 			return s.getPrompt(ctx, req)
+		case *mcp.ServerRequest[*skillParams]:
+			return s.skills(ctx, method, req)
 		case *mcp.ServerRequest[*taskParams]:
 			return s.task(ctx, method, req)
 		}

@@ -13,6 +13,7 @@ import (
 type sseSession struct {
 	owner     string
 	transport *mcp.SSEServerTransport
+	sent      leaves
 }
 
 // SSE is the endpoint for clients of 2024-11-05 that know no other: they listen
@@ -35,6 +36,7 @@ func (s *Server) SSE() http.Handler {
 				sessions[id] = session
 				mu.Unlock()
 				defer func() {
+					session.sent.leave()
 					mu.Lock()
 					defer mu.Unlock()
 					delete(sessions, id)
@@ -55,6 +57,15 @@ func (s *Server) SSE() http.Handler {
 				http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
 				return
 			}
+			body, err := readBody(w, r)
+			if err != nil {
+				refuse(w, err)
+				return
+			}
+			m, _ := readIncoming(body)
+			text, leave := s.park(m, body, "") // the SDK names no session of this kind
+			session.sent.add(leave)
+			rebody(r, text)
 			session.transport.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Allow", "GET, POST")

@@ -30,6 +30,7 @@ func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 		defer close(read)
 		// The SDK hears of the end, and how it came about, as of a message.
 		lines.CloseWithError(c.read(ctx, in))
+		c.sent.leave()
 	}()
 	closed := make(chan error, 1)
 	go func() { closed <- sdk.Wait() }()
@@ -56,6 +57,7 @@ type stdioClient struct {
 	ended <-chan struct{}
 	known session
 	calls sync.WaitGroup
+	sent  leaves
 }
 
 // read takes the client's lines until there are no more.
@@ -64,7 +66,7 @@ func (c *stdioClient) read(ctx context.Context, in io.Reader) error {
 	for {
 		line, err := readLine(lines)
 		if len(bytes.TrimSpace(line)) > 0 && !c.take(ctx, line) {
-			if _, err := c.lines.Write(append(line, '\n')); err != nil {
+			if _, err := c.lines.Write(append(c.ready(line), '\n')); err != nil {
 				return err
 			}
 		}
@@ -72,6 +74,14 @@ func (c *stdioClient) read(ctx context.Context, in io.Reader) error {
 			return err
 		}
 	}
+}
+
+// ready readies a line for the SDK.
+func (c *stdioClient) ready(line []byte) []byte {
+	m, _ := readIncoming(line)
+	text, leave := c.s.park(m, line, c.sdk.ID())
+	c.sent.add(leave)
+	return text
 }
 
 // readLine reads a line of its own memory, without its end.

@@ -1,11 +1,11 @@
 package mcpsource
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -186,52 +186,82 @@ func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawM
 		}
 		questions[key] = q
 	}
-	answers, err := c.ask.Ask(ctx, questions)
+	answers, err := c.put(ctx, questions)
 	if err != nil {
 		return nil, err
 	}
 	for key, q := range questions {
 		answers[key] = withDefaults(q, answers[key])
 	}
-	return json.Marshal(answers)
+	return jsonx.Marshal(answers)
 }
 
-// withDefaults fills in the defaults of the fields that an accepted form leaves
-// out. What is no form stays as it is.
+// withDefaults adds the defaults of the fields that an accepted form leaves out.
+// All else stays as it is.
 func withDefaults(q source.Question, answer json.RawMessage) json.RawMessage {
 	if q.Method != source.MethodElicit {
 		return answer
 	}
 	var form struct {
 		Schema struct {
-			Properties map[string]struct {
-				Default json.RawMessage `json:"default"`
-			} `json:"properties"`
+			Properties json.RawMessage `json:"properties"`
 		} `json:"requestedSchema"`
 	}
-	var given, filled map[string]json.RawMessage
-	if json.Unmarshal(q.Params, &form) != nil || json.Unmarshal(answer, &given) != nil || string(given["action"]) != `"accept"` {
+	if json.Unmarshal(q.Params, &form) != nil {
 		return answer
 	}
-	content := map[string]json.RawMessage{}
-	for name, field := range form.Schema.Properties {
-		if len(field.Default) > 0 {
-			content[name] = field.Default
-		}
-	}
-	if len(content) == 0 || len(given["content"]) > 0 && json.Unmarshal(given["content"], &filled) != nil {
+	given, err := jsonx.Members(answer)
+	fields, fieldsErr := jsonx.Members(form.Schema.Properties)
+	if err != nil || fieldsErr != nil || string(member(given, "action")) != `"accept"` {
 		return answer
 	}
-	maps.Copy(content, filled)
-	var err error
-	if given["content"], err = json.Marshal(content); err != nil {
-		return answer
-	}
-	whole, err := json.Marshal(given)
+	content, err := jsonx.Members([]byte(cmp.Or(string(member(given, "content")), "{}")))
 	if err != nil {
 		return answer
 	}
-	return whole
+	known := len(content)
+	for _, f := range fields {
+		var field struct {
+			Default json.RawMessage `json:"default"`
+		}
+		if json.Unmarshal(f.Value, &field) == nil && len(field.Default) > 0 && member(content, f.Name) == nil {
+			content = append(content, jsonx.Member{Name: f.Name, Value: field.Default})
+		}
+	}
+	if len(content) == known {
+		return answer
+	}
+	filled := object(content)
+	for i, m := range given {
+		if m.Name == "content" {
+			given[i].Value = filled
+			return object(given)
+		}
+	}
+	return object(append(given, jsonx.Member{Name: "content", Value: filled}))
+}
+
+// member is the value of a member, nil where there is none.
+func member(members []jsonx.Member, name string) json.RawMessage {
+	for _, m := range members {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+// object is an object with these members.
+func object(members []jsonx.Member) json.RawMessage {
+	text := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		name, _ := jsonx.Marshal(m.Name) // a string always has JSON
+		text = append(append(append(text, name...), ':'), m.Value...)
+	}
+	return append(text, '}')
 }
 
 // asked answers a question that a server of an older revision sends as a
@@ -251,6 +281,9 @@ func (s *Source) asked(ctx context.Context, owner any, method string, params jso
 	}
 	q := source.Question{Method: method, Params: params}
 	answer, err := c.gather(ctx, q)
+	if refusal := (*source.Refusal)(nil); errors.As(err, &refusal) {
+		return nil, &wire.Error{Code: refusal.Code, Message: refusal.Message, Data: refusal.Data}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +318,7 @@ func (c *call) gather(ctx context.Context, q source.Question) (json.RawMessage, 
 			c.mu.Lock()
 			c.open = nil
 			c.mu.Unlock()
-			qs.answers, qs.err = c.ask.Ask(c.ctx, qs.all)
+			qs.answers, qs.err = c.put(c.ctx, qs.all)
 		})
 	}
 	qs.all[key] = q

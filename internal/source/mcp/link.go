@@ -28,10 +28,12 @@ const (
 
 // Pauses between attempts to connect to a server that fails: the first, and
 // the longest, which one that is broken has from the start. Within a pause
-// calls fail at once.
+// calls fail at once. A server elsewhere may be well again at any moment, and to
+// look costs little; a program that does not start costs its start each time.
 const (
-	firstPause = 500 * time.Millisecond
-	lastPause  = 30 * time.Second
+	firstPause     = 500 * time.Millisecond
+	lastPause      = 2 * time.Second
+	lastStdioPause = 30 * time.Second
 )
 
 // checkTime is how long a server that let a call time out has to show that it
@@ -64,6 +66,7 @@ type link struct {
 	pause   time.Duration
 	retry   time.Time // when the pause is over
 	older   bool      // the server is known to speak no modern revision
+	met     bool      // it has been connected
 	about   source.Description
 	work    sync.WaitGroup // the attempt, and the watch of each upstream
 	life    context.Context
@@ -163,7 +166,10 @@ func (l *link) made(up *upstream) {
 	}
 	server := up.session.Server()
 	l.state, l.reason, l.failure, l.up = ready, "protocol "+server.Version, nil, up
-	l.pause, l.older = 0, !server.Modern()
+	if l.met && l.party == (party{who: l.s.ownerOf(toolroom.Identity{})}) {
+		go l.s.changed() // it may be another than before
+	}
+	l.pause, l.older, l.met = 0, !server.Modern(), true
 	l.about.Title, l.about.Text = up.title(l.s.o.Namespace), server.Instructions
 	l.work.Go(func() { l.watch(up) })
 }
@@ -181,9 +187,13 @@ func (l *link) missed(err error) {
 	if l.park(err) != nil {
 		return
 	}
-	l.state, l.pause = backingOff, min(max(2*l.pause, firstPause), lastPause)
+	last := lastPause
+	if l.s.o.Command != "" {
+		last = lastStdioPause
+	}
+	l.state, l.pause = backingOff, min(max(2*l.pause, firstPause), last)
 	if advice := hopeless(err); advice != "" {
-		l.state, l.pause = broken, lastPause
+		l.state, l.pause = broken, last
 		l.reason += "; " + advice
 		l.failure = l.unreachable(err).WithHint("%s", advice)
 	}

@@ -22,10 +22,17 @@ type call struct {
 	asked  atomic.Int64
 	missed atomic.Pointer[string] // the method of a question that nobody could be asked
 	mu     sync.Mutex
-	events chan toolroom.Event // nil until there is one
-	told   chan struct{}       // closed when all events have been passed on
+	events chan told     // nil until there is one
+	told   chan struct{} // closed when all events have been passed on
 	over   bool
 	open   *questions // that wait for others to come with them
+}
+
+// told is an event on its way to the caller, or a mark: a channel that is closed
+// when all that came before it has been passed on.
+type told struct {
+	event toolroom.Event
+	mark  chan struct{}
 }
 
 // tell passes an event on, unless too many wait.
@@ -36,18 +43,44 @@ func (c *call) tell(e toolroom.Event) {
 		return
 	}
 	if c.events == nil { // most calls have none
-		events, told := make(chan toolroom.Event, listenQueue), make(chan struct{})
-		c.events, c.told = events, told
+		events, all := make(chan told, listenQueue), make(chan struct{})
+		c.events, c.told = events, all
 		go func() {
-			defer close(told)
+			defer close(all)
 			for e := range events {
-				c.req.Emit(e)
+				if e.mark != nil {
+					close(e.mark)
+					continue
+				}
+				c.req.Emit(e.event)
 			}
 		}()
 	}
 	select {
-	case c.events <- e:
+	case c.events <- told{event: e}:
 	default:
+	}
+}
+
+// put asks the caller, who has heard by then what was told before.
+func (c *call) put(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
+	c.mu.Lock()
+	mark := make(chan struct{})
+	if c.events == nil || c.over {
+		close(mark)
+	} else {
+		select {
+		case c.events <- told{mark: mark}:
+		default: // the caller is slow, and has missed some
+			close(mark)
+		}
+	}
+	c.mu.Unlock()
+	select {
+	case <-mark:
+		return c.ask.Ask(ctx, questions)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
@@ -124,7 +157,7 @@ func (s *Source) heard(owner any, method string, raw json.RawMessage) {
 			Message  string  `json:"message"`
 		}
 		if c != nil && json.Unmarshal(raw, &p) == nil {
-			c.tell(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: p.Progress, Total: p.Total, Message: p.Message}})
+			c.tell(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: p.Progress, Total: p.Total, Message: p.Message, Raw: raw}})
 		}
 	case "notifications/message":
 		var p struct {

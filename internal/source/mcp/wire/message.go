@@ -103,7 +103,7 @@ func encode(id int64, method string, fields []Field) ([]byte, error) {
 func encodeAnswer(id, result json.RawMessage, failed *Error) ([]byte, error) {
 	fields := []Field{{"jsonrpc", json.RawMessage(`"2.0"`)}, {"id", id}}
 	if failed != nil {
-		text, err := json.Marshal(failed)
+		text, err := jsonx.Marshal(failed)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// cardPath is where clients look for the card of the MCP server at /mcp.
+const cardPath = "/mcp/server-card"
+
+// card says what is to be known of an MCP server before connecting to it
+// (SEP-2127): who it is and where, but nothing of its tools.
+type card struct {
+	Schema      string   `json:"$schema"`
+	Name        string   `json:"name"`
+	Version     string   `json:"version"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Remotes     []remote `json:"remotes"`
+}
+
+type remote struct {
+	Type     string   `json:"type"`
+	URL      string   `json:"url"`
+	Versions []string `json:"supportedProtocolVersions"`
+}
+
+// newCard serves the card of a server whose clients reach it at base. It is nil
+// where that is no URL: what a request calls the host is not to be believed.
+func newCard(base, version string) (http.Handler, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Hostname() == "" {
+		return nil, nil
+	}
+	// The name begins with the domain, backwards. Addresses stay as they are.
+	labels := strings.Split(strings.ToLower(u.Hostname()), ".")
+	if strings.Trim(u.Hostname(), "0123456789.:") != "" {
+		slices.Reverse(labels)
+	}
+	text, err := json.Marshal(card{
+		Schema:      "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
+		Name:        strings.ReplaceAll(strings.Join(labels, "."), ":", "-") + "/toolroom",
+		Version:     version,
+		Title:       "Toolroom",
+		Description: "Tools of many sources behind one server.",
+		Remotes: []remote{{
+			Type: "streamable-http", URL: strings.TrimSuffix(base, "/") + "/mcp",
+			Versions: []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"},
+		}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(text)
+	tag := `"` + hex.EncodeToString(digest[:8]) + `"`
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		// Pages of any origin may read what everybody may.
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("Access-Control-Allow-Methods", "GET")
+		h.Set("Access-Control-Allow-Headers", "Content-Type, If-None-Match")
+		h.Set("Access-Control-Expose-Headers", "ETag")
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		h.Set("Cache-Control", "public, max-age=3600")
+		h.Set("ETag", tag)
+		if r.Header.Get("If-None-Match") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		h.Set("Content-Type", "application/mcp-server-card+json")
+		_, _ = w.Write(text) // who does not read it has gone
+	}), nil
+}

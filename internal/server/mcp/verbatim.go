@@ -1,0 +1,59 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// verbatim is what a client is told or asked, as its source wrote it. The SDK
+// sends messages of its own types, which lose what they have no field for: it is
+// given one that has the form, and this goes in its place.
+type verbatim struct {
+	mcp.ParamsBase
+	text json.RawMessage
+}
+
+// MarshalJSON gives the text.
+func (v *verbatim) MarshalJSON() ([]byte, error) { return v.text, nil }
+
+type verbatimKey struct{}
+
+// withVerbatim has the next message that is sent with the context say params. Nil
+// leaves it as it is.
+func withVerbatim(ctx context.Context, params json.RawMessage) context.Context {
+	if params == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, verbatimKey{}, &verbatim{text: params})
+}
+
+// exactly is the middleware that sends what is to be sent verbatim.
+func (s *Server) exactly(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		said, ok := ctx.Value(verbatimKey{}).(*verbatim)
+		session, server := req.GetSession().(*mcp.ServerSession)
+		if ok && server {
+			req = &mcp.ServerRequest[*verbatim]{Session: session, Params: said}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// withMember is an object with another value for one of its members, which it has
+// or gets. It is nil for what is no object.
+func withMember(object json.RawMessage, name string, value any) json.RawMessage {
+	o, err := readObject(object)
+	if err != nil {
+		return nil
+	}
+	o.set(name, value)
+	text, err := jsonx.Marshal(o)
+	if err != nil {
+		return nil
+	}
+	return text
+}

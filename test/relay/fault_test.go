@@ -1,0 +1,255 @@
+package relay
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/room"
+)
+
+// failing is a server of an older revision over HTTP, with a fault or with none.
+type failing struct {
+	address string
+	server  *httptest.Server
+	fault   atomic.Value // string
+	calls   sync.Map     // how often, by the argument n
+	tools   atomic.Int64 // it has so many more
+
+	sessions atomic.Int64
+	session  atomic.Value // the id of the only one that is good
+}
+
+func (f *failing) start(t *testing.T) {
+	t.Helper()
+	f.listen(t)
+	f.server.Start()
+}
+
+func (f *failing) listen(t *testing.T) {
+	t.Helper()
+	var listener net.Listener
+	for listener == nil { // the address of the one before may not be free at once
+		var err error
+		if listener, err = net.Listen("tcp", f.address); err != nil {
+			runtime.Gosched()
+			listener = nil
+		}
+	}
+	f.address = listener.Addr().String()
+	f.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: f, ErrorLog: log.New(io.Discard, "", 0)}}
+}
+
+func (f *failing) stop() {
+	f.server.CloseClientConnections()
+	f.server.Close()
+}
+
+// ServeHTTP serves as the fault has it.
+func (f *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params struct {
+			Arguments struct {
+				N string `json:"n"`
+			} `json:"arguments"`
+		} `json:"params"`
+	}
+	if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&m) != nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	fault, session := f.fault.Load().(string), r.Header.Get("Mcp-Session-Id")
+	answer := func(result string) { fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result) }
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case m.ID == nil:
+		w.WriteHeader(http.StatusAccepted)
+		return
+	case fault == "401":
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	case m.Method == "server/discover":
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	case m.Method == "initialize":
+		f.session.Store(fmt.Sprint(f.sessions.Add(1)))
+		w.Header().Set("Mcp-Session-Id", f.session.Load().(string))
+		answer(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"failing","version":"1"}}`)
+		return
+	case session != f.session.Load():
+		w.WriteHeader(http.StatusNotFound)
+		return
+	case m.Method == "tools/list":
+		answer(`{"tools":[{"name":"do","annotations":{"idempotentHint":true},"inputSchema":{"type":"object"}}` +
+			strings.Repeat(`,{"name":"more","inputSchema":{"type":"object"}}`, int(f.tools.Load())) + `]}`)
+		return
+	case m.Method != "tools/call":
+		answer(`{}`)
+		return
+	}
+	times, _ := f.calls.LoadOrStore(m.Params.Arguments.N, new(atomic.Int64))
+	times.(*atomic.Int64).Add(1)
+	done := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, m.ID)
+	switch fault {
+	case "slow":
+		<-r.Context().Done()
+	case "garbage":
+		fmt.Fprint(w, "<html>")
+	case "mid-body":
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, done[:20])
+		panic(http.ErrAbortHandler)
+	case "twice":
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: %s\n\ndata: %s\n\n", done, done)
+	case "flood":
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 2000 {
+			fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"x\"}}\n\n")
+		}
+		fmt.Fprintf(w, "data: %s\n\n", done)
+	case "changes":
+		w.Header().Set("Content-Type", "text/event-stream")
+		f.tools.Store(1)
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\ndata: %s\n\n", done)
+	default:
+		fmt.Fprint(w, done)
+	}
+}
+
+// TestNoFaultOfAServerOutlivesItByMuch lets a server fail in one way after the
+// other under load, and takes the time from the end of the fault to the first
+// call that is well. Each call has a key, and is repeated until it has an end.
+// Not parallel: it counts what the process holds.
+func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
+	f := &failing{address: "127.0.0.1:0"}
+	f.fault.Store("")
+	f.session.Store("")
+	f.start(t)
+	home := t.TempDir()
+	config := home + "/toolroom.yaml"
+	// A 401 to a key of the config is a fault; without one it waits for a login.
+	// The breaker leaves a tool that failed five times alone for 30 s.
+	text := fmt.Sprintf("sources: {up: {mcp: {url: \"http://%s/mcp\", headers: {Authorization: key}}}}\nlimits: {breaker: {failures: 1000}}\n", f.address)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := room.Open(t.Context(), room.Options{Home: home, ConfigFile: config, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	do := func(timeout time.Duration) error {
+		n++
+		result := r.Parts().Runner.Run(t.Context(), toolroom.Call{
+			Tool: "up:do", Arguments: json.RawMessage(fmt.Sprintf(`{"n":"%d"}`, n)), IdempotencyKey: fmt.Sprint("key", n), Timeout: timeout,
+		})
+		return result.Err()
+	}
+	listed := func(tool string) bool {
+		_, err := r.Parts().Runner.Catalog.Resolve(tool, nil)
+		return err == nil
+	}
+	if err := do(0); err != nil {
+		t.Fatal(err)
+	}
+	goroutines, files := runtime.NumGoroutine(), openFiles(t)
+	faults := []string{"killed", "slow", "garbage", "mid-body", "twice", "flood", "changes", "expired", "401", "TLS"}
+	for _, fault := range faults {
+		failed := 0
+		switch fault {
+		case "killed":
+			f.stop()
+		case "expired":
+			f.session.Store("")
+		case "TLS":
+			f.stop()
+			f.startTLS(t)
+		default:
+			f.fault.Store(fault)
+		}
+		for range 8 {
+			if do(200*time.Millisecond) != nil {
+				failed++
+			}
+		}
+		switch fault {
+		case "TLS":
+			f.stop()
+			f.start(t)
+		case "killed":
+			f.start(t)
+		default:
+			f.fault.Store("")
+		}
+		began, tries := time.Now(), 1
+		for ; do(0) != nil; tries++ {
+			if time.Since(began) > time.Minute {
+				t.Fatalf("after %s the server is not well again: %v", fault, do(0))
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Logf("%s: %d of 8 calls failed, well %s after its end, at try %d", fault, failed, time.Since(began).Round(time.Millisecond), tries)
+		if fault == "changes" {
+			changed := time.Now()
+			for !listed("up:more") {
+				if time.Since(changed) > time.Minute {
+					t.Fatal("the new tool is not listed")
+				}
+				time.Sleep(time.Millisecond)
+			}
+			t.Logf("the new tool is listed %s later", time.Since(changed).Round(time.Millisecond))
+		}
+	}
+	doubled := 0
+	f.calls.Range(func(_, times any) bool {
+		if times.(*atomic.Int64).Load() > 3 { // an idempotent call is tried three times at most
+			doubled++
+		}
+		return true
+	})
+	if doubled > 0 {
+		t.Errorf("%d calls were made more often than they may be", doubled)
+	}
+	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > goroutines+4 || openFiles(t) > files+4; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines and %d files before, %d and %d after", goroutines, files, runtime.NumGoroutine(), openFiles(t))
+		}
+	}
+	t.Logf("%d faults, %d calls; %d goroutines and %d files before, %d and %d after", len(faults), n, goroutines, files, runtime.NumGoroutine(), openFiles(t))
+	f.stop()
+}
+
+// startTLS begins to speak TLS with a certificate that nobody trusts.
+func (f *failing) startTLS(t *testing.T) {
+	t.Helper()
+	f.listen(t)
+	f.server.StartTLS()
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc here")
+	}
+	return len(entries)
+}
