@@ -67,7 +67,7 @@ func (h *host) call(ctx context.Context, call toolroom.Call) (*toolroom.Result, 
 	e := journal.Entry{Tool: call.Tool, Hash: digest(call.Arguments), Shown: shown}
 	return h.once(ctx, e, func(place int, approval string) *toolroom.Result {
 		call.Approval = approval
-		return h.run(ctx, place, call)
+		return h.run(ctx, place, h.unlisted(call))
 	})
 }
 

@@ -45,6 +45,10 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 		}
 		byPath[path] = append(byPath[path], e)
 	}
+	for _, e := range subcommands(source, byPath) {
+		path := identifier(e.Tool.ID.Namespace) + "." + identifier(e.Tool.ID.Name)
+		paths, byPath[path] = append(paths, path), []*catalog.Entry{e}
+	}
 	slices.Sort(paths)
 	taken := reserved(language)
 	for name, why := range imported(language, source) {

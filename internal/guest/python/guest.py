@@ -57,7 +57,7 @@ class Program:
             for path in spec.get("globals") or []:
                 root = names.get(path[0])
                 if root is None:
-                    root = names[path[0]] = Namespace(self, [path[0]]) if len(path) > 1 else tool
+                    root = names[path[0]] = Namespace(self, [path[0]], spec.get("kind")) if len(path) > 1 else tool
                 if len(path) > 1:
                     self._place(root, path[1:], tool, [path[0]])
         names.update(
@@ -69,7 +69,7 @@ class Program:
 
     def _place(self, root, path, tool, prefix=()):
         for i, part in enumerate(path[:-1]):
-            root = root._members.setdefault(part, Namespace(self, [*prefix, *path[: i + 1]]))
+            root = root._members.setdefault(part, Namespace(self, [*prefix, *path[: i + 1]], tool._spec.get("kind")))
         root._members[path[-1]] = tool
 
     def call_tool(self, tool, arguments=None, /, **kwargs):

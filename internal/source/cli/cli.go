@@ -241,15 +241,11 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 			return nil, err
 		}
 	}
-	args, stdin, err := h.arguments(req.Arguments)
+	a, err := h.arguments(req.Arguments)
 	if err != nil {
 		return nil, err
 	}
-	argv := slices.Clone(s.o.Args)
-	if name != "" {
-		argv = append(argv, strings.Split(name, ".")...)
-	}
-	return s.run(ctx, append(argv, args...), stdin, req)
+	return s.run(ctx, s.argv(name, h, a), a.stdin, req)
 }
 
 // read gives the help of a sub-command, asking the program for it once.
