@@ -192,7 +192,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 		Owner: req.Identity.Key(),
 		Program: bridge.Program{
 			Language: r.Language, Name: fileNames[r.Language], Source: r.Code, Command: r.Command, Stdin: []byte(r.Stdin),
-			Inputs: r.inputs, Tools: h.view.tools, Withheld: h.view.withheld, Seed: h.head.Seed,
+			Inputs: r.inputs, Tools: h.view.tools, Withheld: h.view.withheld, Unknown: h.view.unknown, Seed: h.head.Seed,
 			Limits: bridge.Limits{
 				Wall: limits.Wall.Milliseconds(), CPU: limits.CPU.Milliseconds(), Memory: limits.Memory, Output: limits.Output,
 				Calls: limits.Calls, Parallel: s.o.Config.Parallel,

@@ -16,6 +16,8 @@ type view struct {
 	tools []bridge.Tool
 	// withheld are friendly names that were left out, with the reason.
 	withheld bridge.Map
+	// unknown are ids and namespaces in the text that no tool has.
+	unknown bridge.Map
 }
 
 var word = regexp.MustCompile(`[\pL_$][\pL\pN_$]*`)
