@@ -157,6 +157,9 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	if err != nil {
 		return nil, err
 	}
+	if err := s.settle(r); err != nil {
+		return nil, err
+	}
 	if driver, below := splitRuntime(r.Runtime); s.o.Elsewhere != nil && driver == s.o.Elsewhere.Name() {
 		return s.elsewhere(ctx, req, r, below)
 	}
@@ -203,6 +206,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State
 	}
+	h.toolexec = r.toolexec
 	first, further, err := s.route(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation)})
 	if err != nil {
 		return nil, err
@@ -259,6 +263,9 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 		if len(refusals) > 0 {
 			why = strings.Join(append(refusals, c.engine.Name()+" is the next engine for "+job.Program.Language), "; ")
 		}
+		if h.toolexec > 0 {
+			why = fmt.Sprintf("line %d is of the form name := run(…), which is JavaScript; %s", h.toolexec, why)
+		}
 		if err == nil {
 			err = h.keep(ctx, job, result)
 		}
@@ -299,7 +306,11 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 	case kept != nil:
 		return out, kept
 	case f != nil:
-		return out, failed(f)
+		e := failed(f)
+		if h.toolexec > 0 && f.Kind == bridge.FailSyntax {
+			e.Hint = fmt.Sprintf("name := run(…) in line %d made it JavaScript: in Python write name = run(…)", h.toolexec)
+		}
+		return out, e
 	case x.Exit != 0:
 		return out, exited(x)
 	}

@@ -27,6 +27,7 @@ type host struct {
 	language string
 	session  *session.Run // nil without one
 	view     view
+	toolexec int // as in Request
 
 	stdout, stderr output
 

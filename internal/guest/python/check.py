@@ -85,9 +85,9 @@ class Check(ast.NodeVisitor):
         if len(node.args) > 2 or not isinstance(given, ast.Dict) or not all(isinstance(k, ast.Constant) and isinstance(k.value, str) for k in given.keys):
             return
         keywords = [*node.keywords, *(ast.keyword(k.value, v) for k, v in zip(given.keys, given.values))]
-        self.arguments(ast.copy_location(ast.Call(node.func, [], keywords), node), spec)
+        self.arguments(ast.copy_location(ast.Call(node.func, [], keywords), node), spec, by_id=True)
 
-    def arguments(self, node, spec):
+    def arguments(self, node, spec, by_id=False):
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
             return
         names = [p["name"] for p in spec.get("parameters", [])]
@@ -97,7 +97,7 @@ class Check(ast.NodeVisitor):
                     near = difflib.get_close_matches(k.arg, names, 1)
                     text = f"{spec['id']} has no argument {k.arg}" + (f"; did you mean {near[0]}?" if near else "")
                     raise CheckFailed(f"{text} The call is {shape(spec)}", node.lineno, node.col_offset + 1)
-        if node.args:
+        if node.args or by_id:  # what is missing of a call by id is for the tool to judge
             return
         given = {k.arg for k in node.keywords}
         missing = [p["name"] for p in spec.get("parameters", []) if p.get("required") and p["name"] not in given]

@@ -36,10 +36,13 @@ class Program:
         return self.ask(CALL, {"tool": spec["id"], "arguments": arguments}, shape(spec), convert)
 
     def ask(self, kind, body, what, convert=lambda value: value):
-        if not self.asynchronous:
-            return convert(self.bridge.ask(kind, body))
         try:
+            if not self.asynchronous:
+                return convert(self.bridge.ask(kind, body))
             future = self.bridge.ask_async(kind, body)
+        except ValueProblem as e:
+            what = what.partition("(")[0]
+            raise TypeError(f"the arguments of {what} cannot be sent: {str(e).partition('.')[2]}") from None
         except RuntimeError as e:
             if "event loop" not in str(e):
                 raise
@@ -95,11 +98,7 @@ class Program:
         self.bridge.send(LOG, {"level": level, "message": str(message), "fields": fields})
 
     def put(self, name, data, media_type=""):
-        if isinstance(data, str):
-            data, media_type = data.encode(), media_type or "text/plain"
-        elif not isinstance(data, (bytes, bytearray)):
-            data, media_type = json.dumps(data).encode(), media_type or "application/json"
-        return self.ask(PUT, {"name": name, "media_type": media_type, "data": bytes(data)}, "artifacts.put(...)", lambda m: m)
+        return self.ask(PUT, {"name": name, "media_type": media_type, "data": data}, "artifacts.put(...)", lambda m: m)
 
     def get(self, handle):
         if not self.asynchronous:

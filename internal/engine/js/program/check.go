@@ -215,14 +215,14 @@ func (c *checker) call(call *ast.CallExpression, parent any) {
 	if id, is := literalID(call); is {
 		if list = list[1:]; tool == nil && !c.own["run"] {
 			if t := c.names[id]; t != nil { // run, whose answer is there at once
-				c.failure = c.arguments(t, list, start)
+				c.failure = c.arguments(t, list, start, true)
 				return
 			}
 		}
 	}
 	switch {
 	case tool != nil:
-		c.failure = c.arguments(tool, list, start)
+		c.failure = c.arguments(tool, list, start, byID(path(call.Callee)))
 		statement, discarded := parent.(*ast.ExpressionStatement)
 		discarded = discarded && !(c.last && statement.Expression == ast.Expression(call))
 		if c.failure == nil && (discarded || misused(call, parent, tool)) {
@@ -244,8 +244,9 @@ func (c *checker) call(call *ast.CallExpression, parent any) {
 	}
 }
 
-// arguments checks those that the text shows: one object, or none.
-func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int) *bridge.Failure {
+// arguments checks those that the text shows: one object, or none. Of a call by
+// id only the names are: what is missing is for the tool to judge.
+func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int, byID bool) *bridge.Failure {
 	if tool.Kind == "cli" || len(list) > 1 {
 		return nil
 	}
@@ -263,7 +264,7 @@ func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int)
 			given[name] = true
 			known := slices.ContainsFunc(tool.Parameters, func(p bridge.Parameter) bool { return p.Name == name })
 			if !known && !tool.Open {
-				if len(tool.Parameters) > 0 && tool.Parameters[0].Type == "object" {
+				if !byID && len(tool.Parameters) > 0 && tool.Parameters[0].Type == "object" {
 					return nil // the object may itself be the first argument
 				}
 				return c.program.fail(bridge.FailCheck, at(property.Idx0()), "WrongArgument", "%s has no argument %s: call it as %s", tool.ID, name, shape(tool))
@@ -271,7 +272,7 @@ func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int)
 		}
 	}
 	for _, p := range tool.Parameters {
-		if p.Required && !given[p.Name] {
+		if p.Required && !given[p.Name] && !byID {
 			return c.program.fail(bridge.FailCheck, start, "WrongArgument", "%s needs the argument %s: call it as %s", tool.ID, p.Name, shape(tool))
 		}
 	}

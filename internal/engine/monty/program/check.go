@@ -186,7 +186,7 @@ func (s *script) arguments(c call) string {
 		}
 		return message + " The call is " + Shape(c.tool)
 	}
-	if positional {
+	if positional || c.id != "" { // what is missing of a call by id is for the tool to judge
 		return ""
 	}
 	var missing []string
