@@ -111,3 +111,16 @@ func TestTheToolexecFormSentAsPythonSaysThatItIsJavaScript(t *testing.T) {
 		}
 	}
 }
+
+func TestAnEngineThatCannotHoldALimitIsPassedOver(t *testing.T) {
+	t.Parallel()
+	r := programRoom(t)
+	result, err := r.Execute(t.Context(), toolroom.Call{}, room.Program{Language: "javascript", Code: "return 1", MemoryBytes: 1536 << 20})
+	if err != nil || result.Error != nil || result.Execution.Engine != "process" || !strings.Contains(result.Execution.Why, "at most 1024 MiB") {
+		t.Errorf("%v, %+v", err, result)
+	}
+	result, err = r.Execute(t.Context(), toolroom.Call{}, room.Program{Language: "javascript", Code: "return 1", Engine: "js", MemoryBytes: 1536 << 20})
+	if err != nil || result.Error == nil || result.Error.Code != toolroom.CodeLimitNotEnforceable {
+		t.Errorf("%v, %+v", err, result)
+	}
+}

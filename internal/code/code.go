@@ -249,6 +249,13 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 		h.begin(c.engine.Name())
 		result, err := c.engine.Run(ctx, job, h)
 		err = h.whyEnded(err)
+		if result == nil && toolroom.CodeOf(err) == toolroom.CodeLimitNotEnforceable { // it has not begun
+			if next, ok := further.next(ctx); ok {
+				refusals = append(refusals, toolroom.AsError(err).Message)
+				c = next
+				continue
+			}
+		}
 		if result == nil {
 			result = &engine.Result{Engine: c.engine.Name()}
 		}
