@@ -46,7 +46,8 @@ func programRoom(t *testing.T) *room.Room {
 	if err := room.Register(r, "math:add", "Adds.", func(_ context.Context, in struct {
 		A int `json:"a"`
 		B int `json:"b"`
-	}) (int, error) {
+	},
+	) (int, error) {
 		return in.A + in.B, nil
 	}); err != nil {
 		t.Fatal(err)

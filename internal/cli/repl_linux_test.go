@@ -76,7 +76,7 @@ func TestAPersonTypesProgramsOnATerminal(t *testing.T) {
 		{"f(3)\r", "\n60\r\n> "},
 		{"print('spins'); for (;;) {}\r", "\nspins\r\n"},
 		{"\x03", "was cancelled\r\n> "}, // Ctrl-C ends the program,
-		{"x +\x03", "\n> "},              // and forgets a line,
+		{"x +\x03", "\n> "},             // and forgets a line,
 		{"[1,\r", "… "},
 		{"\x03", "\n> "}, // and a program that is not whole,
 		{"x + 1\r", "\n21\r\n> "},
