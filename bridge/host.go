@@ -367,7 +367,11 @@ func (r *run) answer(f Frame) (Value, error) {
 	case Describe:
 		return r.host.Describe(r.ctx, b.Text("tool"), b.Text("level"))
 	case Put:
-		return r.host.Put(r.ctx, b.Text("name"), b.Text("media_type"), bytesAt(b, "data"))
+		data, mediaType, err := Content(b.Get("data"), b.Text("media_type"))
+		if err != nil {
+			return nil, err
+		}
+		return r.host.Put(r.ctx, b.Text("name"), mediaType, data)
 	default:
 		data, h, err := r.host.Get(r.ctx, b.Text("handle"), b.Int("offset"), b.Int("length"))
 		return append(Map{{"data", data}}, h.members()...), err

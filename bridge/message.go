@@ -26,6 +26,7 @@ func (p Program) body(version int) Map {
 		{"inputs", orEmpty(p.Inputs)},
 		{"tools", tools},
 		{"withheld", orEmpty(p.Withheld)},
+		{"unknown", orEmpty(p.Unknown)},
 		{"session", p.Session},
 		{"state", p.State},
 		{"seed", p.Seed},
@@ -82,6 +83,7 @@ func ReadProgram(m Map) Program {
 	}
 	p.Inputs, _ = m.Get("inputs").(Map)
 	p.Withheld, _ = m.Get("withheld").(Map)
+	p.Unknown, _ = m.Get("unknown").(Map)
 	tools, _ := m.Get("tools").([]Value)
 	for _, item := range tools {
 		if t, ok := item.(Map); ok {

@@ -26,6 +26,10 @@ type Program struct {
 	// Withheld are friendly names that were left out, with the reason that
 	// their use must raise.
 	Withheld Map
+	// Unknown are ids and namespaces in the text that no tool has, such as
+	// github:creat_issue or tools.gihub, with what to write instead: a call of
+	// one is refused before anything runs.
+	Unknown Map
 	// Session names the state that the run goes on from; State is that state
 	// where the guest keeps none itself.
 	Session string

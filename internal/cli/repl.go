@@ -45,11 +45,21 @@ func (a *app) repl(ctx context.Context, r *room.Room, as toolroom.Call, o *execO
 			err = kept
 		}
 	}()
+	inTerminal := a.typing()
+	var signals *interrupts
+	if inTerminal {
+		var stop func()
+		signals, stop = takeInterrupts()
+		defer stop()
+	}
 	var last error
 	for {
 		text, err := program(o.language, lines)
 		if errors.Is(err, io.EOF) {
 			return last
+		}
+		if errors.Is(err, errInterrupted) {
+			continue
 		}
 		if err != nil {
 			return err
@@ -57,12 +67,15 @@ func (a *app) repl(ctx context.Context, r *room.Room, as toolroom.Call, o *execO
 		if strings.TrimSpace(text) == "" {
 			continue
 		}
-		last = a.runLine(ctx, r, as, o, id, text)
-		if code := exitCode(0); last != nil && !errors.As(last, &code) {
-			return last
+		ended := false
+		if inTerminal {
+			ended, last = signals.during(ctx, func(ctx context.Context) error { return a.runLine(ctx, r, as, o, id, text) })
+		} else {
+			last = a.runLine(ctx, r, as, o, id, text)
+			ended = ctx.Err() != nil
 		}
-		if err := ctx.Err(); err != nil {
-			return err
+		if code := exitCode(0); last != nil && !errors.As(last, &code) || ended {
+			return last
 		}
 	}
 }
@@ -80,12 +93,18 @@ func (a *app) runLine(ctx context.Context, r *room.Room, as toolroom.Call, o *ex
 	return a.runProgram(ctx, r, call, o.json)
 }
 
+// typing tells whether a person sits at a terminal.
+func (a *app) typing() bool {
+	_, ok := a.In.(*os.File)
+	return ok && a.screen.inTerminal && a.screen.outTerminal
+}
+
 // typist gives the lines of stdin; on a terminal with editing and history.
 // goesOn tells that a line belongs to the one before. Call done at the end: it
 // keeps the history.
 func (a *app) typist() (lines func(goesOn bool) (string, error), done func() error, err error) {
-	in, ok := a.In.(*os.File)
-	if !ok || !a.screen.inTerminal || !a.screen.outTerminal {
+	in, _ := a.In.(*os.File)
+	if !a.typing() {
 		in := bufio.NewReader(io.LimitReader(a.In, maxDocument))
 		return func(bool) (string, error) {
 			line, err := in.ReadString('\n')
@@ -95,15 +114,16 @@ func (a *app) typist() (lines func(goesOn bool) (string, error), done func() err
 			return strings.TrimRight(line, "\r\n"), err
 		}, func() error { return nil }, nil
 	}
-	typed, err := openHistory(filepath.Join(a.home, "history"))
+	history, err := openHistory(filepath.Join(a.home, "history"))
 	if err != nil {
 		return nil, nil, err
 	}
+	keys := &typed{in: in}
 	editor := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{in, a.Out}, "")
-	editor.History = typed
+	}{keys, a.Out}, "")
+	editor.History = history
 	return func(goesOn bool) (_ string, err error) {
 		// Raw only while a line is typed, so that an interrupt ends a program.
 		before, err := term.MakeRaw(int(in.Fd()))
@@ -115,11 +135,16 @@ func (a *app) typist() (lines func(goesOn bool) (string, error), done func() err
 		if goesOn {
 			editor.SetPrompt("… ")
 		}
-		if width, height, err := term.GetSize(int(in.Fd())); err == nil {
+		// A terminal that nobody has told its size has the width 0.
+		if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 {
 			_ = editor.SetSize(width, height) // a wrong width only looks odd
 		}
-		return editor.ReadLine()
-	}, typed.save, nil
+		line, err := editor.ReadLine()
+		if keys.wasInterrupted() {
+			return "", errInterrupted
+		}
+		return line, err
+	}, history.save, nil
 }
 
 // program reads lines until they are a whole one.

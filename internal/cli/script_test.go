@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == guest.MainArg {
 		os.Exit(guest.Main(os.Args[2:]))
 	}
+	if code, ok := room.RunHelper(os.Args[1:]); ok {
+		os.Exit(code)
+	}
 	testscript.Main(m, map[string]func(){"toolroom": toolroomMain})
 }
 

@@ -157,6 +157,9 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	if err != nil {
 		return nil, err
 	}
+	if err := s.settle(r); err != nil {
+		return nil, err
+	}
 	if driver, below := splitRuntime(r.Runtime); s.o.Elsewhere != nil && driver == s.o.Elsewhere.Name() {
 		return s.elsewhere(ctx, req, r, below)
 	}
@@ -192,7 +195,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 		Owner: req.Identity.Key(),
 		Program: bridge.Program{
 			Language: r.Language, Name: fileNames[r.Language], Source: r.Code, Command: r.Command, Stdin: []byte(r.Stdin),
-			Inputs: r.inputs, Tools: h.view.tools, Withheld: h.view.withheld, Seed: h.head.Seed,
+			Inputs: r.inputs, Tools: h.view.tools, Withheld: h.view.withheld, Unknown: h.view.unknown, Seed: h.head.Seed,
 			Limits: bridge.Limits{
 				Wall: limits.Wall.Milliseconds(), CPU: limits.CPU.Milliseconds(), Memory: limits.Memory, Output: limits.Output,
 				Calls: limits.Calls, Parallel: s.o.Config.Parallel,
@@ -203,6 +206,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State
 	}
+	h.toolexec = r.toolexec
 	first, further, err := s.route(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation), req.Engine})
 	if err != nil {
 		return &source.Output{Unsent: true}, err
@@ -245,6 +249,13 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 		h.begin(c.engine.Name())
 		result, err := c.engine.Run(ctx, job, h)
 		err = h.whyEnded(err)
+		if result == nil && toolroom.CodeOf(err) == toolroom.CodeLimitNotEnforceable { // it has not begun
+			if next, ok := further.next(ctx); ok {
+				refusals = append(refusals, toolroom.AsError(err).Message)
+				c = next
+				continue
+			}
+		}
 		if result == nil {
 			result = &engine.Result{Engine: c.engine.Name()}
 		}
@@ -258,6 +269,9 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 		why := c.why
 		if len(refusals) > 0 {
 			why = strings.Join(append(refusals, c.engine.Name()+" is the next engine for "+job.Program.Language), "; ")
+		}
+		if h.toolexec > 0 {
+			why = fmt.Sprintf("line %d is of the form name := run(…), which is JavaScript; %s", h.toolexec, why)
 		}
 		if err == nil {
 			err = h.keep(ctx, job, result)
@@ -299,7 +313,11 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 	case kept != nil:
 		return out, kept
 	case f != nil:
-		return out, failed(f)
+		e := failed(f)
+		if h.toolexec > 0 && f.Kind == bridge.FailSyntax {
+			e.Hint = fmt.Sprintf("name := run(…) in line %d made it JavaScript: in Python write name = run(…)", h.toolexec)
+		}
+		return out, e
 	case x.Exit != 0:
 		return out, exited(x)
 	}

@@ -14,7 +14,7 @@ import (
 // failed is the error of a program that failed: what, where, and what to write
 // instead. The error of a tool that the program did not catch keeps its code in
 // the details.
-func failed(f *bridge.Failure) error {
+func failed(f *bridge.Failure) *toolroom.Error {
 	code := toolroom.CodeExecutionFailed
 	switch f.Kind {
 	case bridge.FailLimit:

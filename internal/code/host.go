@@ -27,6 +27,7 @@ type host struct {
 	language string
 	session  *session.Run // nil without one
 	view     view
+	toolexec int // as in Request
 
 	stdout, stderr output
 
@@ -67,7 +68,7 @@ func (h *host) call(ctx context.Context, call toolroom.Call) (*toolroom.Result, 
 	e := journal.Entry{Tool: call.Tool, Hash: digest(call.Arguments), Shown: shown}
 	return h.once(ctx, e, func(place int, approval string) *toolroom.Result {
 		call.Approval = approval
-		return h.run(ctx, place, call)
+		return h.run(ctx, place, h.unlisted(call))
 	})
 }
 

@@ -16,6 +16,8 @@ type view struct {
 	tools []bridge.Tool
 	// withheld are friendly names that were left out, with the reason.
 	withheld bridge.Map
+	// unknown are ids and namespaces in the text that no tool has.
+	unknown bridge.Map
 }
 
 var word = regexp.MustCompile(`[\pL_$][\pL\pN_$]*`)
@@ -44,6 +46,10 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 			paths = append(paths, path)
 		}
 		byPath[path] = append(byPath[path], e)
+	}
+	for _, e := range subcommands(source, byPath) {
+		path := identifier(e.Tool.ID.Namespace) + "." + identifier(e.Tool.ID.Name)
+		paths, byPath[path] = append(paths, path), []*catalog.Entry{e}
 	}
 	slices.Sort(paths)
 	taken := reserved(language)

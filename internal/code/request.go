@@ -65,6 +65,8 @@ type Request struct {
 	BestEffort  bool    `json:"best_effort,omitempty"`
 
 	inputs bridge.Map
+	// toolexec is the line that made a program, sent as Python, JavaScript.
+	toolexec int
 }
 
 func parse(arguments json.RawMessage) (*Request, error) {

@@ -53,8 +53,12 @@ func (s *Service) host(ctx context.Context, req *source.Request, r *Request, hel
 	h.head = journal.Head{Seed: make([]byte, 16), State: stateOf(held)}
 	rand.Read(h.head.Seed) // never fails
 	var err error
-	h.view, err = viewFor(r.Language, r.Code, r.inputs, s.o.Catalog.All(s.o.Runner.Visible(req.Identity)))
-	return h, err
+	visible := s.o.Catalog.All(s.o.Runner.Visible(req.Identity))
+	if h.view, err = viewFor(r.Language, r.Code, r.inputs, visible); err != nil {
+		return nil, err
+	}
+	h.view.unknown = h.unknown(r.Code, visible)
+	return h, nil
 }
 
 // resume goes on with a run on the engine that it was on.

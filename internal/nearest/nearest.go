@@ -34,6 +34,28 @@ func Of(name string, candidates []string) (meant string, ok bool) {
 	return best, best != ""
 }
 
+// IsSlip reports whether two names differ by two letters that changed places,
+// or by one that is missing, added or wrong.
+func IsSlip(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	at := 0
+	for at < len(a) && a[at] == b[at] {
+		at++
+	}
+	switch {
+	case len(b)-len(a) == 1:
+		return a[at:] == b[at+1:]
+	case len(a) != len(b) || at == len(a):
+		return false
+	case a[at+1:] == b[at+1:]:
+		return true
+	default:
+		return at+1 < len(a) && a[at] == b[at+1] && a[at+1] == b[at] && a[at+2:] == b[at+2:]
+	}
+}
+
 func plainName(name string) []rune {
 	return []rune(strings.Map(func(r rune) rune {
 		if strings.ContainsRune("_-. ", r) {

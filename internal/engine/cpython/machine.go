@@ -149,8 +149,11 @@ func (m *Machine) open(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := m.image.Save(path, note); err != nil && !errors.Is(err, os.ErrPermission) {
-		return err // a folder that is only read has the code, and no image
+	switch err := m.image.Save(path, note); {
+	case err == nil:
+		forgetOthers(path)
+	case !errors.Is(err, os.ErrPermission): // a folder that is only read has the code, and no image
+		return err
 	}
 	return nil
 }

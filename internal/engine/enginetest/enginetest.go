@@ -117,7 +117,7 @@ func (s *suite) check(t *testing.T, language, source string, c program) {
 	t.Helper()
 	j := s.job(language, source)
 	j.Program.Inputs = c.inputs
-	j.Program.Withheld = c.withheld
+	j.Program.Withheld, j.Program.Unknown = c.withheld, c.unknown
 	if c.limits != (bridge.Limits{}) {
 		j.Program.Limits = c.limits
 		j.Program.Limits.Wall = 20_000

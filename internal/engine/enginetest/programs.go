@@ -14,6 +14,7 @@ type program struct {
 	source   map[string]string
 	inputs   bridge.Map
 	withheld bridge.Map
+	unknown  bridge.Map
 	limits   bridge.Limits
 
 	value   bridge.Value
@@ -221,6 +222,76 @@ var programs = []program{
 		key:     "a value that holds itself",
 		source:  map[string]string{"python": "a = []\na.append(a)\na", "javascript": "const a = []; a.push(a); return a"},
 		failure: failing(bridge.FailValue, 0),
+	},
+	{
+		key: "an id that no tool has is found before the run",
+		source: map[string]string{
+			"python":     "# call_tool('math:ad')\nx = \"call_tool('math:ad')\"\ntools.math.add(a=1, b=2)\ncall_tool('math:ad', {'a': 1})",
+			"javascript": "// call_tool('math:ad')\nconst x = \"call_tool('math:ad')\";\nawait tools.math.add({a: 1, b: 2});\nawait call_tool('math:ad', {a: 1})",
+		},
+		unknown: bridge.Map{{Key: "math:ad", Value: "did you mean math:add?"}},
+		failure: failing(bridge.FailCheck, 4, "did you mean math:add?"),
+		after:   noCalls,
+	},
+	{
+		key: "a namespace that is not there is found before the run",
+		source: map[string]string{
+			"python":     "tools.math.add(a=1, b=2)\ntools.mat.add(a=1)",
+			"javascript": "await tools.math.add({a: 1, b: 2});\nawait tools.mat.add({a: 1})",
+		},
+		unknown: bridge.Map{{Key: "tools.mat", Value: "did you mean tools.math?"}},
+		failure: failing(bridge.FailCheck, 2, "did you mean tools.math?"),
+		after:   noCalls,
+	},
+	{
+		key: "what only looks like an unknown id runs",
+		source: map[string]string{
+			"python":     "# call_tool('math:ad')\nx = \"run('math:ad')\"\ndef twice(run): return run('math:ad')\n[x, twice(len)]",
+			"javascript": "// call_tool('math:ad')\nconst x = \"run('math:ad')\", twice = (run) => run('math:ad'); return [x, twice((id) => id.length)]",
+		},
+		unknown: bridge.Map{{Key: "math:ad", Value: "did you mean math:add?"}},
+		value:   []bridge.Value{"run('math:ad')", int64(7)},
+	},
+	{
+		key: "wrong arguments of a call by id are found before the run",
+		source: map[string]string{
+			"python":     "tools.math.add(a=1, b=2)\ncall_tool('math:add', {'a': 1, 'bb': (2, {'x': 3})})",
+			"javascript": "await tools.math.add({a: 1, b: 2});\nawait call_tool('math:add', {a: 1, bb: 2})",
+		},
+		failure: failing(bridge.FailCheck, 2, "math:add has no argument bb", "tools.math.add("),
+		after:   noCalls,
+	},
+	{
+		key: "a sub-command of a program need not be listed",
+		source: map[string]string{
+			"python":     "[cli('git').version().text(), cli.git.version().text(), cli.git.rev_parse('HEAD', short=True)['ok'], call_tool('git:version')['stdout']]",
+			"javascript": "return [await cli('git').version().text(), await cli.git.version().text(), (await cli.git.rev_parse('HEAD', {short: true})).ok, (await call_tool('git:version')).stdout]",
+		},
+		value: []bridge.Value{"2.0", "2.0", true, "2.0"},
+	},
+	{
+		key: "a tool can be named by itself",
+		source: map[string]string{
+			"python":     "[describe_tool(tools.math.add)['id'], call_tool(tools.math.add, {'a': 1, 'b': 2})]",
+			"javascript": "return [(await describe_tool(tools.math.add)).id, await call_tool(tools.math.add, {a: 1, b: 2})]",
+		},
+		value: []bridge.Value{"math:add", int64(3)},
+	},
+	{
+		key: "an artifact of any value is JSON",
+		source: map[string]string{
+			"python":     "h = artifacts.put('rows.json', {'rows': [1, None, 'ü']})\n[h.media_type, results.get(h), results.get(artifacts.put('t', 'grüße'))]",
+			"javascript": "const h = await artifacts.put('rows.json', {rows: [1, null, 'ü']}); return [h.media_type, await results.get(h), await results.get(await artifacts.put('t', 'grüße'))]",
+		},
+		value: []bridge.Value{"application/json", bridge.Map{{Key: "rows", Value: []bridge.Value{int64(1), nil, "ü"}}}, "grüße"},
+	},
+	{
+		key: "what cannot be kept as an artifact says which part",
+		source: map[string]string{
+			"python":     "try:\n    artifacts.put('rows.json', {'rows': [1, float('nan')]})\nexcept TypeError as e:\n    x = str(e)\n'rows[1] is ' in x and 'artifacts.put' in x",
+			"javascript": "try { await artifacts.put('rows.json', {rows: [1, NaN]}) } catch (e) { return e.message.includes('rows[1] is ') && e.message.includes('artifacts.put') }",
+		},
+		value: true,
 	},
 	{
 		key:     "deep recursion",

@@ -153,7 +153,11 @@ func (r *run) random(b []byte) {
 func (r *run) question(e protocol.Event) (q *question, now protocol.Answer) {
 	args, kwargs, err := r.take(e)
 	if err != nil {
-		return nil, raise("TypeError", "the arguments of %s cannot be sent: %v", e.Name, err)
+		name := e.Name
+		if s, ok := r.names.objects[e.Object].(store); ok {
+			name = string(s) + "." + name
+		}
+		return nil, raise("TypeError", "the arguments of %s cannot be sent: %v", name, err)
 	}
 	if e.Object != (protocol.ObjectID{}) {
 		switch o := r.names.objects[e.Object].(type) {

@@ -59,7 +59,7 @@ func (r *run) stored(s store, name string, args []bridge.Value, kwargs bridge.Ma
 	switch {
 	case s == "artifacts" && name == "put":
 		file, data, media := p.text("name", ""), p.next("data"), p.text("media_type", "")
-		raw, media, err := content(data, media)
+		raw, media, err := bridge.Content(data, media)
 		if err != nil {
 			return nil, raise("TypeError", "artifacts.put: %v", err)
 		}
@@ -85,25 +85,6 @@ func (r *run) stored(s store, name string, args []bridge.Value, kwargs bridge.Ma
 		return q, protocol.Answer{}
 	}
 	return nil, raise("AttributeError", "%s has no function %s", s, name)
-}
-
-// content is what a program keeps, as bytes: text and bytes as they are, all
-// else as JSON.
-func content(data bridge.Value, media string) (raw []byte, mediaType string, err error) {
-	switch d := data.(type) {
-	case []byte:
-		return d, media, nil
-	case string:
-		if media == "" {
-			media = "text/plain"
-		}
-		return []byte(d), media, nil
-	}
-	if media == "" {
-		media = "application/json"
-	}
-	raw, err = bridge.ToJSON(data)
-	return raw, media, err
 }
 
 // read reads a whole artifact.

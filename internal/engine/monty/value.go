@@ -78,6 +78,10 @@ func (r *run) take(e protocol.Event) (args []bridge.Value, kwargs bridge.Map, er
 	}
 	t := taking{r.names, maxPieces}
 	for i, a := range e.Args {
+		if id, ok := toolAsValue(a); ok && i == 0 && functions[e.Name] { // describe_tool(tools.github.create_issue)
+			args = append(args, id)
+			continue
+		}
 		v, m := t.value(a, 0)
 		if m != nil {
 			return nil, nil, m.at("argument %d", i+1)
@@ -93,6 +97,12 @@ func (r *run) take(e protocol.Event) (args []bridge.Value, kwargs bridge.Map, er
 		kwargs = append(kwargs, bridge.Member{Key: name, Value: v})
 	}
 	return args, kwargs, nil
+}
+
+// toolAsValue is the id of a tool that is itself the value.
+func toolAsValue(v any) (id string, ok bool) {
+	o, _ := v.(protocol.Opaque)
+	return strings.CutPrefix(string(o), "the function "+functionPrefix)
 }
 
 // misfit is a part of a value that cannot leave the program. Its path is put

@@ -50,7 +50,8 @@ function checked(tool, values) {
   return values;
 }
 
-function callTool(id, values = {}) {
+function callTool(tool, values = {}) {
+  const id = tool?.id ?? tool;
   if (typeof id !== "string") throw new TypeError('the first argument is the tool\'s id, for example call_tool("github:create_issue", {title: "Bug fix"})');
   if (!isPlain(values)) throw new TypeError('the arguments are one object, for example call_tool("' + id + '", {title: "Bug fix"})');
   return promised(kinds.call, id, {tool: id, arguments: values});
@@ -65,7 +66,7 @@ function commandLine(promise) {
 }
 
 function callable(tool) {
-  return (...list) => {
+  const call = (...list) => {
     let promise;
     try {
       promise = promised(kinds.call, tool.id, {tool: tool.id, arguments: named(tool, list)});
@@ -74,6 +75,7 @@ function callable(tool) {
     }
     return tool.kind === "cli" ? commandLine(promise) : promise;
   };
+  return defineProperty(call, "id", {value: tool.id});
 }
 
 // What paths lead to: a tool, or true where one is below. The host may have
@@ -193,12 +195,12 @@ const surface = {
     return promised(kinds.search, "search_tools", {query, limit: typeof options === "object" ? options?.limit : options});
   },
   describe_tool(tool, options) {
-    return promised(kinds.describe, "describe_tool", {tool, level: (typeof options === "object" ? options?.level : options) ?? "schema"});
+    return promised(kinds.describe, "describe_tool", {tool: tool?.id ?? tool, level: (typeof options === "object" ? options?.level : options) ?? "schema"});
   },
   artifacts: freeze({
     put(name, content, mediaType) {
-      const bytes = typeof content === "string" ? encodeText(content.toWellFormed()) : content;
-      return promised(kinds.put, "artifacts.put", {name, data: bytes, media_type: mediaType});
+      const data = typeof content === "string" ? content.toWellFormed() : content ?? null;
+      return promised(kinds.put, "artifacts.put", {name, data, media_type: mediaType});
     },
     get: async (handle) => (await artifact(handle)).bytes,
   }),

@@ -53,7 +53,11 @@ class Check:
         for spec in program.specs:
             for path in spec.get("globals") or []:
                 self.by_path[tuple(path)] = spec
-        self.roots = {path[0] for path in self.by_path}
+        self.by_id = {s["id"]: s for s in program.specs}
+        self.missing = program.start.get("unknown") or {}
+        self.roots = {path[0] for path in self.by_path} | {name.partition(".")[0] for name in self.missing if "." in name and ":" not in name}
+        if self.by_id or self.missing:
+            self.roots |= {"call_tool", "run"}
         self.rebound = set()
 
     def check(self, tree):
@@ -80,8 +84,14 @@ class Check:
     def call(self, node):
         path = dotted(node.func)
         if path and path[0] in self.roots and path[0] not in self.rebound:
+            literal = path in (("call_tool",), ("run",)) and node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value
+            reason = self.missing.get(literal) if isinstance(literal, str) else self.missing.get(".".join(path[:2]))
+            if reason:
+                raise CheckFailed(reason, node.lineno, node.col_offset + 1)
             spec = self.by_path.get(path)
-            if spec:
+            if isinstance(literal, str) and literal in self.by_id:
+                self.by_literal(node, self.by_id[literal])
+            elif spec:
                 self.arguments(node, spec)
             elif len(path) > 2 and path[0] in ("tools", "mcp") and path[1] in self.known or len(path) == 2 and path[0] != "tools":
                 self.unknown(node, path)
@@ -95,7 +105,15 @@ class Check:
         text += f"; did you mean {shape(siblings[near[0]])}?" if near else f"; {'.'.join(path[:-1])} has {', '.join(sorted(siblings)[:20])}"
         raise CheckFailed(text, node.lineno, node.col_offset + 1)
 
-    def arguments(self, node, spec):
+    def by_literal(self, node, spec):
+        """call_tool("a:b", {...}) is checked where its dict can be read."""
+        given = node.args[1] if len(node.args) > 1 else ast.Dict([], [])
+        if len(node.args) > 2 or not isinstance(given, ast.Dict) or not all(isinstance(k, ast.Constant) and isinstance(k.value, str) for k in given.keys):
+            return
+        keywords = [*node.keywords, *(ast.keyword(k.value, v) for k, v in zip(given.keys, given.values))]
+        self.arguments(ast.copy_location(ast.Call(node.func, [], keywords), node), spec, by_id=True)
+
+    def arguments(self, node, spec, by_id=False):
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
             return
         names = [p["name"] for p in spec.get("parameters", [])]
@@ -105,7 +123,7 @@ class Check:
                     near = difflib.get_close_matches(k.arg, names, 1)
                     text = f"{spec['id']} has no argument {k.arg}" + (f"; did you mean {near[0]}?" if near else "")
                     raise CheckFailed(f"{text} The call is {shape(spec)}", node.lineno, node.col_offset + 1)
-        if node.args:
+        if node.args or by_id:  # what is missing of a call by id is for the tool to judge
             return
         given = {k.arg for k in node.keywords}
         missing = [p["name"] for p in spec.get("parameters", []) if p.get("required") and p["name"] not in given]
@@ -133,6 +151,8 @@ class Check:
             return
         path = dotted(node.func)
         spec = path and path[0] not in self.rebound and self.by_path.get(path)
+        if path in (("call_tool",), ("run",)) and path[0] not in self.rebound and node.args and isinstance(node.args[0], ast.Constant):
+            spec = self.by_id.get(node.args[0].value)
         if spec:
             raise CheckFailed(forgotten(shape(spec)), node.lineno, node.col_offset + 1)
 

@@ -42,16 +42,20 @@ class Program:
 
     def ask(self, kind, body, what, convert=None):
         """Asks the host. what is the call for messages: its text, or the tool's spec."""
-        if not self.asynchronous:
-            value = self.bridge.ask(kind, body)
-            return convert(value) if convert else value
         try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            call = shape(what)
-            raise RuntimeError(f"{call} must be awaited inside the event loop: write `await {call}` at the top level or in an async function") from None
-        answer = Awaited(loop, sys._getframe(2).f_lineno, what, convert)
-        self.bridge.ask_async(kind, body, answer)
+            if not self.asynchronous:
+                value = self.bridge.ask(kind, body)
+                return convert(value) if convert else value
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                call = shape(what)
+                raise RuntimeError(f"{call} must be awaited inside the event loop: write `await {call}` at the top level or in an async function") from None
+            answer = Awaited(loop, sys._getframe(2).f_lineno, what, convert)
+            self.bridge.ask_async(kind, body, answer)
+        except ValueProblem as e:
+            call = shape(what).partition("(")[0]
+            raise TypeError(f"the arguments of {call} cannot be sent: {str(e).partition('.')[2]}") from None
         self.under_way.append(answer)
         return answer
 
@@ -66,7 +70,7 @@ class Program:
             for path in spec.get("globals") or []:
                 root = names.get(path[0])
                 if root is None:
-                    root = names[path[0]] = Namespace(self, [path[0]]) if len(path) > 1 else tool
+                    root = names[path[0]] = Namespace(self, [path[0]], spec.get("kind")) if len(path) > 1 else tool
                 if len(path) > 1:
                     self._place(root, path[1:], tool, [path[0]])
         names.update(
@@ -78,7 +82,7 @@ class Program:
 
     def _place(self, root, path, tool, prefix=()):
         for i, part in enumerate(path[:-1]):
-            root = root._members.setdefault(part, Namespace(self, [*prefix, *path[: i + 1]]))
+            root = root._members.setdefault(part, Namespace(self, [*prefix, *path[: i + 1]], tool._spec.get("kind")))
         root._members[path[-1]] = tool
 
     def call_tool(self, tool, arguments=None, /, **kwargs):
@@ -104,11 +108,7 @@ class Program:
         self.bridge.send(LOG, {"level": level, "message": str(message), "fields": fields})
 
     def put(self, name, data, media_type=""):
-        if isinstance(data, str):
-            data, media_type = data.encode(), media_type or "text/plain"
-        elif not isinstance(data, (bytes, bytearray)):
-            data, media_type = json.dumps(data).encode(), media_type or "application/json"
-        return self.ask(PUT, {"name": name, "media_type": media_type, "data": bytes(data)}, "artifacts.put(...)")
+        return self.ask(PUT, {"name": name, "media_type": media_type, "data": data}, "artifacts.put(...)")
 
     def get(self, handle):
         if not self.asynchronous:
@@ -151,7 +151,7 @@ class Program:
         # To walk a tree takes longer than to find that a word is not in the text.
         if "await" in source or "async" in source:
             self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in nodes(tree))
-        if self.specs:
+        if self.specs or self.start.get("unknown"):
             check = Check(self)
             if any(root in source for root in check.roots):
                 check.check(tree)

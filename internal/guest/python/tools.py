@@ -90,7 +90,8 @@ class Namespace:
             raise AttributeError(name)
         if name in self._members:
             return self._members[name]
-        if self._path and len(self._path) > 1 or not self._path:
+        # A program may have more sub-commands than tools: the host knows.
+        if not self._path or len(self._path) > 1 and self._kind != "cli":
             return self._unknown(name)
         return Tool(self._program, {"id": f"{self._path[-1]}:{name}", "path": [*self._path, name], "parameters": [], "open": True, "kind": self._kind})
 

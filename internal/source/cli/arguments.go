@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/nearest"
 )
 
 // Arguments that are no flags.
@@ -71,38 +72,49 @@ func (f flag) schema() map[string]any {
 	return s
 }
 
-// arguments turns the arguments of a call into words of a command line.
-func (h *help) arguments(raw json.RawMessage) (argv []string, stdin string, err error) {
+// arguments are those of a call as words of a command line.
+type arguments struct {
+	known, others []string // flags: those that the help names, and others
+	words         []string // what is no flag
+	stdin         string
+}
+
+func (h *help) arguments(raw json.RawMessage) (a arguments, err error) {
 	doc, err := jsonx.Decode(raw, jsonx.Limits{})
 	if err != nil {
-		return nil, "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err)
+		return a, toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err)
 	}
 	args, ok := doc.(map[string]any)
 	if !ok {
-		return nil, "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments must be a JSON object")
+		return a, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments must be a JSON object")
 	}
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		switch name {
 		case positionals:
 		case stdinInput:
-			stdin, _ = args[name].(string)
+			a.stdin, _ = args[name].(string)
 		default:
-			words, err := h.flagWords(name, args[name])
+			f, known, err := h.find(name)
 			if err != nil {
-				return nil, "", err
+				return a, err
 			}
-			argv = append(argv, words...)
+			words, err := f.each(args[name])
+			if err != nil {
+				return a, err
+			}
+			if known {
+				a.known = append(a.known, words...)
+			} else {
+				a.others = append(a.others, words...)
+			}
 		}
 	}
-	words, err := positionalWords(args[positionals])
-	return append(argv, words...), stdin, err
+	a.words, err = positionalWords(args[positionals])
+	return a, err
 }
 
-func (h *help) flagWords(name string, value any) ([]string, error) {
-	f, err := h.find(name)
-	if err != nil {
-		return nil, err
-	}
+// each writes the flag with a value, or with each of a list.
+func (f flag) each(value any) ([]string, error) {
 	if list, ok := value.([]any); ok {
 		var words []string
 		for _, element := range list {
@@ -117,49 +129,27 @@ func (h *help) flagWords(name string, value any) ([]string, error) {
 	return f.words(value)
 }
 
-// find is the flag of a parameter. One that the help does not name is passed on
+// find is the flag of a parameter. One that the help does not know is passed on
 // as it is, unless it looks like a slip for one that it does.
-func (h *help) find(name string) (flag, error) {
+func (h *help) find(name string) (f flag, known bool, err error) {
 	for _, f := range h.flags {
 		if name == f.name() || name == f.long || name == f.short {
-			return f, nil
+			return f, true, nil
 		}
 	}
 	for _, f := range h.flags {
-		if len(name) >= 4 && isSlip(name, f.name()) {
-			return flag{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no flag %q", name).
+		if len(name) >= 4 && nearest.IsSlip(name, f.name()) {
+			return flag{}, false, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no flag %q", name).
 				WithHint("did you mean %s?", f.name())
 		}
 	}
 	if !flagName.MatchString("--"+name) || strings.ContainsAny(name, "=[ ") {
-		return flag{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be the name of a flag", name)
+		return flag{}, false, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be the name of a flag", name)
 	}
 	if len(name) == 1 {
-		return flag{short: name, value: optionalValue}, nil
+		return flag{short: name, value: optionalValue}, false, nil
 	}
-	return flag{long: strings.ReplaceAll(name, "_", "-"), value: optionalValue, joined: true}, nil
-}
-
-// isSlip reports whether two names differ by two letters that changed places,
-// or by one that is missing, added or wrong.
-func isSlip(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	at := 0
-	for at < len(a) && a[at] == b[at] {
-		at++
-	}
-	switch {
-	case len(b)-len(a) == 1:
-		return a[at:] == b[at+1:]
-	case len(a) != len(b) || at == len(a):
-		return false
-	case a[at+1:] == b[at+1:]:
-		return true
-	default:
-		return at+1 < len(a) && a[at] == b[at+1] && a[at+1] == b[at] && a[at+2:] == b[at+2:]
-	}
+	return flag{long: strings.ReplaceAll(name, "_", "-"), value: optionalValue, joined: true}, false, nil
 }
 
 // words writes the flag with one value.

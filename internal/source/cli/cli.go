@@ -250,15 +250,11 @@ func (s *Source) commandLine(ctx context.Context, req *source.Request) (argv []s
 			return nil, "", err
 		}
 	}
-	args, stdin, err := h.arguments(req.Arguments)
+	a, err := h.arguments(req.Arguments)
 	if err != nil {
 		return nil, "", err
 	}
-	argv = slices.Clone(s.o.Args)
-	if name != "" {
-		argv = append(argv, strings.Split(name, ".")...)
-	}
-	return append(argv, args...), stdin, nil
+	return s.argv(name, h, a), a.stdin, nil
 }
 
 // read gives the help of a sub-command, asking the program for it once.

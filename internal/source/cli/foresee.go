@@ -3,7 +3,6 @@ package clisource
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/effects/shell"
@@ -22,16 +21,21 @@ func (s *Source) Foresee(req *source.Request) ([]toolroom.Effect, string) {
 	s.mu.Lock()
 	h := s.help[name]
 	s.mu.Unlock()
-	if h == nil {
+	known := h != nil
+	if !known {
 		h = &help{}
 	}
-	args, stdin, err := h.arguments(req.Arguments)
+	a, err := h.arguments(req.Arguments)
 	if err != nil {
 		return []toolroom.Effect{{Kind: toolroom.EffectCommand}}, dir
 	}
-	argv := append([]string{s.o.Command}, s.o.Args...)
-	if name != "" {
-		argv = append(argv, strings.Split(name, ".")...)
+	effects := s.started(s.argv(name, h, a), a.stdin, dir)
+	if !known && name == "" && a.leads() { // whether it has sub-commands is not known
+		effects = append(effects, s.started(slices.Concat(s.o.Args, a.lineAfterCommand()), a.stdin, dir)...)
 	}
-	return shell.Started(slices.Concat(argv, args), stdin, dir), dir
+	return effects, dir
+}
+
+func (s *Source) started(argv []string, stdin, dir string) []toolroom.Effect {
+	return shell.Started(slices.Concat([]string{s.o.Command}, argv), stdin, dir)
 }

@@ -50,6 +50,10 @@ func keyOf(p bridge.Program) [sha256.Size]byte {
 	var k key
 	k.texts(p.Language, p.Name, p.Source)
 	k.truth(p.Session != "")
+	k.number(len(p.Unknown))
+	for _, m := range p.Unknown {
+		k.texts(m.Key)
+	}
 	for _, t := range p.Tools {
 		k.texts(t.ID, t.Kind)
 		k.texts(t.Path...)

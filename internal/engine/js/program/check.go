@@ -12,11 +12,12 @@ import (
 
 // check finds calls that cannot be meant: of unknown tools, with wrong
 // arguments, without await. It speaks up only where the text leaves no doubt.
-func (p *Program) check(s *syntax, tools []bridge.Tool) *bridge.Failure {
-	if len(tools) == 0 {
+func (p *Program) check(s *syntax, given bridge.Program) *bridge.Failure {
+	tools := given.Tools
+	if len(tools) == 0 && len(given.Unknown) == 0 {
 		return nil
 	}
-	c := &checker{program: p, names: map[string]*bridge.Tool{}, spaces: map[string][]string{}, own: map[string]bool{}, pending: map[string]*bridge.Tool{}}
+	c := &checker{program: p, unknown: given.Unknown, names: map[string]*bridge.Tool{}, spaces: map[string][]string{}, own: map[string]bool{}, pending: map[string]*bridge.Tool{}}
 	for i := range tools {
 		c.learn(&tools[i])
 	}
@@ -38,6 +39,7 @@ func (p *Program) check(s *syntax, tools []bridge.Tool) *bridge.Failure {
 
 type checker struct {
 	program *Program
+	unknown bridge.Map              // as in bridge.Program
 	names   map[string]*bridge.Tool // by every path that is known
 	spaces  map[string][]string     // names within a path
 	own     map[string]bool         // names that the author's code declares
@@ -157,9 +159,38 @@ func (c *checker) called(call *ast.CallExpression) (tool *bridge.Tool, space str
 	return nil, space
 }
 
-// byID tells call_tool: its author asks for the tool's own judgement of the
-// arguments, at the time of the call.
 func byID(names []string) bool { return len(names) == 1 && names[0] == "call_tool" }
+
+// missing says that a call is of something that no tool is.
+func (c *checker) missing(call *ast.CallExpression) *bridge.Failure {
+	names := path(call.Callee)
+	if len(names) == 0 || c.own[names[0]] {
+		return nil
+	}
+	if len(names) > 2 {
+		names = names[:2]
+	}
+	reason := c.unknown.Text(strings.Join(names, "."))
+	if id, is := literalID(call); is {
+		reason = c.unknown.Text(id)
+	}
+	if reason == "" {
+		return nil
+	}
+	return c.program.fail(bridge.FailCheck, at(call.Callee.Idx0()), "UnknownTool", "%s", reason)
+}
+
+// literalID is the id that call_tool or run is given, where the text shows it.
+func literalID(call *ast.CallExpression) (string, bool) {
+	if names := path(call.Callee); len(names) != 1 || names[0] != "call_tool" && names[0] != "run" || len(call.ArgumentList) == 0 {
+		return "", false
+	}
+	id, ok := call.ArgumentList[0].(*ast.StringLiteral)
+	if !ok {
+		return "", false
+	}
+	return string(id.Value), true
+}
 
 func (c *checker) visit(node, parent any) bool {
 	switch n := node.(type) {
@@ -176,12 +207,22 @@ func (c *checker) visit(node, parent any) bool {
 
 func (c *checker) call(call *ast.CallExpression, parent any) {
 	start := at(call.Callee.Idx0())
+	if c.failure = c.missing(call); c.failure != nil {
+		return
+	}
 	tool, space := c.called(call)
+	list := call.ArgumentList
+	if id, is := literalID(call); is {
+		if list = list[1:]; tool == nil && !c.own["run"] {
+			if t := c.names[id]; t != nil { // run, whose answer is there at once
+				c.failure = c.arguments(t, list, start, true)
+				return
+			}
+		}
+	}
 	switch {
 	case tool != nil:
-		if !byID(path(call.Callee)) {
-			c.failure = c.arguments(tool, call.ArgumentList, start)
-		}
+		c.failure = c.arguments(tool, list, start, byID(path(call.Callee)))
 		statement, discarded := parent.(*ast.ExpressionStatement)
 		discarded = discarded && !(c.last && statement.Expression == ast.Expression(call))
 		if c.failure == nil && (discarded || misused(call, parent, tool)) {
@@ -203,8 +244,9 @@ func (c *checker) call(call *ast.CallExpression, parent any) {
 	}
 }
 
-// arguments checks those that the text shows: one object, or none.
-func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int) *bridge.Failure {
+// arguments checks those that the text shows: one object, or none. Of a call by
+// id only the names are: what is missing is for the tool to judge.
+func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int, byID bool) *bridge.Failure {
 	if tool.Kind == "cli" || len(list) > 1 {
 		return nil
 	}
@@ -222,7 +264,7 @@ func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int)
 			given[name] = true
 			known := slices.ContainsFunc(tool.Parameters, func(p bridge.Parameter) bool { return p.Name == name })
 			if !known && !tool.Open {
-				if len(tool.Parameters) > 0 && tool.Parameters[0].Type == "object" {
+				if !byID && len(tool.Parameters) > 0 && tool.Parameters[0].Type == "object" {
 					return nil // the object may itself be the first argument
 				}
 				return c.program.fail(bridge.FailCheck, at(property.Idx0()), "WrongArgument", "%s has no argument %s: call it as %s", tool.ID, name, shape(tool))
@@ -230,7 +272,7 @@ func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int)
 		}
 	}
 	for _, p := range tool.Parameters {
-		if p.Required && !given[p.Name] {
+		if p.Required && !given[p.Name] && !byID {
 			return c.program.fail(bridge.FailCheck, start, "WrongArgument", "%s needs the argument %s: call it as %s", tool.ID, p.Name, shape(tool))
 		}
 	}

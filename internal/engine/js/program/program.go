@@ -67,7 +67,7 @@ func Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 		// What the parser does not know is left to the engine, unchecked.
 		return ready, nil
 	}
-	if failure := ready.check(syntax, p.Tools); failure != nil {
+	if failure := ready.check(syntax, p); failure != nil {
 		return nil, failure
 	}
 	if p.Session != "" {

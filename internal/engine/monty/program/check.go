@@ -14,12 +14,16 @@ type tools struct {
 	paths map[string]*bridge.Tool // joined by dots
 	roots map[string]bool         // first names of paths
 	below map[string][]string     // path → the names below it
+
+	ids     map[string]*bridge.Tool
+	unknown bridge.Map // as in bridge.Program
 }
 
-func newTools(list []bridge.Tool) *tools {
-	known := &tools{paths: map[string]*bridge.Tool{}, roots: map[string]bool{"tools": true, "mcp": true, "cli": true}, below: map[string][]string{}}
+func newTools(list []bridge.Tool, unknown bridge.Map) *tools {
+	known := &tools{ids: map[string]*bridge.Tool{}, unknown: unknown, paths: map[string]*bridge.Tool{}, roots: map[string]bool{"tools": true, "mcp": true, "cli": true}, below: map[string][]string{}}
 	for i := range list {
 		t := &list[i]
+		known.ids[t.ID] = t
 		for _, path := range append([][]string{append([]string{"tools"}, t.Path...)}, t.Globals...) {
 			known.roots[path[0]] = true
 			known.paths[strings.Join(path, ".")] = t
@@ -61,23 +65,36 @@ type call struct {
 	from       int          // index of the path's first token
 	open, last int          // indexes of its brackets
 	awaited    bool
+	id         string // for call_tool and run: what they are given, where the text shows it
 }
 
 // calls finds the calls of paths that begin with the name of a namespace.
 func (s *script) calls(known *tools) []call {
 	var list []call
 	for i := range s.tokens {
-		if !s.free(i) || !known.roots[s.tokens[i].text] || s.rebound[s.tokens[i].text] {
+		name := s.tokens[i].text
+		byID := name == "call_tool" || name == "run"
+		if !s.free(i) || !byID && !known.roots[name] || s.rebound[name] {
 			continue
 		}
 		path, after := s.path(i)
 		if !s.at(after).is("(") {
 			continue
 		}
-		list = append(list, call{
+		c := call{
 			path: path, tool: known.paths[strings.Join(path, ".")], at: s.tokens[i].start,
 			from: i, open: after, last: s.pair[after], awaited: s.at(i - 1).is("await"),
-		})
+		}
+		if byID {
+			if len(path) > 1 || s.at(after+1).kind != text || !s.at(after+2).is(",") && !s.at(after+2).is(")") {
+				continue
+			}
+			c.id = plain(s.at(after + 1).text)
+			if c.tool = known.ids[c.id]; c.tool == nil && known.unknown.Text(c.id) == "" {
+				continue
+			}
+		}
+		list = append(list, c)
 	}
 	return list
 }
@@ -85,7 +102,13 @@ func (s *script) calls(known *tools) []call {
 // check refuses unknown tools, wrong arguments and forgotten awaits.
 func (s *script) check(known *tools, calls []call, awaits bool) *problem {
 	for _, c := range calls {
-		message := ""
+		message := known.unknown.Text(strings.Join(c.path[:min(2, len(c.path))], "."))
+		if c.id != "" {
+			message = known.unknown.Text(c.id)
+		}
+		if message != "" {
+			return &problem{c.at, message}
+		}
 		if c.tool == nil {
 			message = unknown(known, c.path)
 		} else if message = s.arguments(c); message == "" && awaits && !c.awaited && s.used(c) {
@@ -123,9 +146,20 @@ func (s *script) arguments(c call) string {
 	var names []string
 	positional := false
 	begin := true // of an argument
-	for i := c.open + 1; i < c.last; i++ {
+	from := c.open + 1
+	if c.id != "" {
+		from++ // behind the id
+		begin = false
+	}
+	for i := from; i < c.last; i++ {
 		t := s.tokens[i]
 		switch {
+		case begin && c.id != "" && t.is("{"):
+			keys, ok := s.keys(i)
+			if !ok {
+				return ""
+			}
+			names = append(names, keys...)
 		case begin && (t.is("*") || t.is("**")):
 			return "" // what is in there is known only when it runs
 		case begin && t.kind == word && s.at(i+1).is("="):
@@ -152,7 +186,7 @@ func (s *script) arguments(c call) string {
 		}
 		return message + " The call is " + Shape(c.tool)
 	}
-	if positional {
+	if positional || c.id != "" { // what is missing of a call by id is for the tool to judge
 		return ""
 	}
 	var missing []string
@@ -165,6 +199,28 @@ func (s *script) arguments(c call) string {
 		return ""
 	}
 	return fmt.Sprintf("%s needs %s. The call is %s", c.tool.ID, strings.Join(missing, ", "), Shape(c.tool))
+}
+
+// keys are those of the dict that begins at i, ok false where the text does not
+// show them all.
+func (s *script) keys(i int) (names []string, ok bool) {
+	last := s.pair[i]
+	for i++; i < last; i++ {
+		if s.at(i).kind == newline {
+			continue
+		}
+		name := plain(s.at(i).text)
+		if s.at(i).kind != text || name == "" || !s.at(i+1).is(":") {
+			return nil, false
+		}
+		names = append(names, name)
+		for ; i < last && !s.at(i).is(","); i++ {
+			if s.pair[i] > i && strings.ContainsAny(s.at(i).text, "([{") && s.at(i).kind == operator {
+				i = s.pair[i]
+			}
+		}
+	}
+	return names, true
 }
 
 // used tells whether the answer of a call is used at once, or dropped, in a way

@@ -47,7 +47,7 @@ func Prepare(p bridge.Program) (*Ready, *bridge.Failure) {
 	if r := s.refuse(p, ready.Awaits); r != nil {
 		return nil, ready.failure(bridge.FailUnsupported, r)
 	}
-	known := newTools(p.Tools)
+	known := newTools(p.Tools, p.Unknown)
 	ready.calls = s.calls(known)
 	if r := s.check(known, ready.calls, ready.Awaits); r != nil {
 		return nil, ready.failure(bridge.FailCheck, r)
@@ -74,7 +74,7 @@ func (r *Ready) failure(kind bridge.FailureKind, p *problem) *bridge.Failure {
 // known where there is only one that is not awaited at once.
 func (r *Ready) Forgotten() *bridge.Failure {
 	for _, c := range r.calls {
-		if !c.awaited {
+		if !c.awaited && c.tool != nil {
 			return r.failure(bridge.FailCheck, &problem{c.at, forgotten(c.tool)})
 		}
 	}

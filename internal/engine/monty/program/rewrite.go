@@ -30,7 +30,7 @@ func (s *script) rewrite(known *tools, spelled map[string]string) []edit {
 			edits = append(edits, s.items(i, spelled)...)
 		case t.first && t.is("except"):
 			edits = append(edits, s.handler(i)...)
-		case commands && t.is("[") && s.at(i+2).is("]") && s.at(i+1).kind == text && (s.at(i-1).is(")") || s.at(i-1).kind == word):
+		case commands && t.is("[") && s.at(i+2).is("]") && s.at(i+1).kind == text && (s.at(i-1).is(")") && !s.byID(s.pair[i-1]) || s.at(i-1).kind == word):
 			if key := plain(s.at(i + 1).text); slices.Contains([]string{"stdout", "stderr", "exit_code", "ok"}, key) {
 				edits = append(edits, member(t.start, s.at(i+2).end, key))
 			}
@@ -44,6 +44,10 @@ func (s *script) rewrite(known *tools, spelled map[string]string) []edit {
 func member(start, stop int, name string) edit {
 	return edit{start, stop, "." + name + strings.Repeat(" ", max(stop-start-len(name)-1, 0))}
 }
+
+// byID tells whether the bracket at an index opens a call by id, which gives a
+// dict whatever it calls.
+func (s *script) byID(open int) bool { return s.at(open-1).is("call_tool") || s.at(open-1).is("run") }
 
 // items writes the first two subscripts after the root at i as members.
 func (s *script) items(i int, spelled map[string]string) []edit {

@@ -1,0 +1,84 @@
+package code
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/nearest"
+	"github.com/toolroom/toolroom/source"
+)
+
+// subcommandCall is a call such as git.rev_parse( or cli("git").version(
+var subcommandCall = regexp.MustCompile(`([\pL_$][\pL\pN_$-]*)(?:["'][)\]])?\.([\pL_$][\pL\pN_$]*)\(`)
+
+// commandless gives the program that runs a sub-command without a tool, known
+// being its tools: none where the name looks like a slip for one of them.
+func commandless(name string, known []*catalog.Entry) (source.Commander, bool) {
+	slip := func(e *catalog.Entry) bool { return len(name) >= 4 && nearest.IsSlip(name, e.Tool.ID.Name) }
+	if len(known) == 0 || slices.ContainsFunc(known, slip) {
+		return nil, false
+	}
+	return source.As[source.Commander](known[0].Source)
+}
+
+// subcommands are calls in a text of what a program that is a source can do
+// without having a tool for it. byPath holds the tools that the text mentions.
+func subcommands(text string, byPath map[string][]*catalog.Entry) []*catalog.Entry {
+	programs := map[string][]*catalog.Entry{} // by namespace
+	for _, list := range byPath {
+		if e := list[0]; e.Tool.Source == toolroom.SourceCLI {
+			ns := identifier(e.Tool.ID.Namespace)
+			programs[ns] = append(programs[ns], e)
+		}
+	}
+	if len(programs) == 0 {
+		return nil
+	}
+	var found []*catalog.Entry
+	seen := map[string]bool{}
+	for _, m := range subcommandCall.FindAllStringSubmatch(text, -1) {
+		namespace := identifier(m[1])
+		known, path := programs[namespace], namespace+"."+m[2]
+		if known == nil || byPath[path] != nil || seen[path] {
+			continue
+		}
+		seen[path] = true
+		commander, ok := commandless(m[2], known)
+		if !ok {
+			continue
+		}
+		if _, _, ok := commander.Subcommand(m[2], nil); ok {
+			id := toolroom.ID{Namespace: known[0].Tool.ID.Namespace, Name: m[2]}
+			found = append(found, &catalog.Entry{ID: id.String(), Tool: toolroom.Tool{ID: id, Source: toolroom.SourceCLI}})
+		}
+	}
+	return found
+}
+
+// unlisted makes a call of a sub-command that has no tool of its own one of the
+// program.
+func (h *host) unlisted(call toolroom.Call) toolroom.Call {
+	_, err := h.o.Catalog.Resolve(call.Tool, nil)
+	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
+		return call
+	}
+	namespace, name, _ := strings.Cut(call.Tool, ":")
+	visible := h.o.Runner.Visible(h.request.Identity)
+	known := h.o.Catalog.All(func(e *catalog.Entry) bool {
+		id := e.Tool.ID
+		return e.Tool.Source == toolroom.SourceCLI && (id.Namespace == namespace || identifier(id.Namespace) == namespace) && visible(e)
+	})
+	commander, ok := commandless(name, known)
+	if !ok {
+		return call
+	}
+	tool, arguments, ok := commander.Subcommand(name, call.Arguments)
+	id := toolroom.ID{Namespace: known[0].Tool.ID.Namespace, Name: tool}.String()
+	if ok && slices.ContainsFunc(known, func(e *catalog.Entry) bool { return e.ID == id }) {
+		call.Tool, call.Arguments = id, arguments
+	}
+	return call
+}

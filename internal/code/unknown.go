@@ -1,0 +1,95 @@
+package code
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/nearest"
+)
+
+var (
+	// literalID is an id as it stands in call_tool("github:create_issue", …).
+	literalID = regexp.MustCompile(`\b(call_tool|run)\(\s*(?:"([^"\\\n]+)"|'([^'\\\n]+)')`)
+	// rooted is the beginning of tools.github.create_issue.
+	rooted = regexp.MustCompile(`\b(tools|mcp|cli)\.([\pL_][\pL\pN_]*)\.`)
+)
+
+// maxUnknown is how many mistakes of one program are told of.
+const maxUnknown = 20
+
+// unknown finds what a program names that no tool has, and says what to write
+// instead. What policy hides is not unknown: the call itself is refused.
+func (h *host) unknown(source string, entries []*catalog.Entry) bridge.Map {
+	var found bridge.Map
+	add := func(name string, why func() string) {
+		if len(found) < maxUnknown && found.Get(name) == nil {
+			if reason := why(); reason != "" {
+				found = append(found, bridge.Member{Key: name, Value: reason})
+			}
+		}
+	}
+	for _, m := range literalID.FindAllStringSubmatch(source, -1) {
+		if h.session != nil && m[1] == "run" {
+			continue // an earlier program may have made it another function
+		}
+		add(m[2]+m[3], func() string { return h.unknownID(m[2]+m[3], entries) })
+	}
+	for _, m := range rooted.FindAllStringSubmatch(source, -1) {
+		add(m[1]+"."+m[2], func() string { return h.unknownSpace(m[1], m[2], entries) })
+	}
+	return found
+}
+
+func (h *host) unknownID(id string, entries []*catalog.Entry) string {
+	_, err := h.o.Catalog.Resolve(id, nil)
+	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound || h.unlisted(toolroom.Call{Tool: id}).Tool != id {
+		return ""
+	}
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+	}
+	message := fmt.Sprintf("there is no tool %q", id)
+	if near, ok := nearest.Of(id, ids); ok {
+		return message + h.didYouMean(entries[slices.Index(ids, near)])
+	}
+	if hits := h.o.Catalog.Search(id, catalog.SearchOptions{Limit: 1, Visible: h.o.Runner.Visible(h.request.Identity), Form: h.form()}).Hits; len(hits) > 0 {
+		return message + ": did you mean " + hits[0].Call + "?"
+	}
+	return message + ": search_tools(\"…\") finds those that there are"
+}
+
+func (h *host) didYouMean(e *catalog.Entry) string {
+	return ": did you mean " + catalog.ReadyCall(e, h.form()) + "?"
+}
+
+// unknownSpace says what is wrong with tools.NAMESPACE.
+func (h *host) unknownSpace(root, namespace string, entries []*catalog.Entry) string {
+	for n := range h.o.Catalog.Namespaces(nil) {
+		if identifier(n) == namespace {
+			return ""
+		}
+	}
+	var names []string
+	for _, e := range entries {
+		ns := identifier(e.Tool.ID.Namespace)
+		fits := root == "tools" || root == "mcp" && e.Tool.Source == toolroom.SourceMCP || root == "cli" && e.Tool.Source == toolroom.SourceCLI
+		if fits && !slices.Contains(names, ns) {
+			names = append(names, ns)
+		}
+	}
+	message := fmt.Sprintf("there is no %s.%s", root, namespace)
+	if near, ok := nearest.Of(namespace, names); ok {
+		return message + ": did you mean " + root + "." + near + "?"
+	}
+	slices.Sort(names)
+	if len(names) > 20 {
+		names = append(names[:20], "…")
+	}
+	return message + ": " + root + " has " + strings.Join(names, ", ")
+}
