@@ -24,7 +24,7 @@ var order = []struct {
 	peers    bool     // packages of this line may import one another
 }{
 	{name: "the nouns", packages: []string{""}},
-	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress", "internal/oauth"}},
+	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/listener", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress", "internal/oauth"}},
 	{name: "what operators write", packages: []string{"internal/trusted"}},
 	{name: "private keys", packages: []string{"internal/keyfile"}},
 	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},
@@ -57,7 +57,7 @@ var heavy = map[string][]string{
 	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
 	"github.com/prometheus/client_golang":    {"internal/server/api"},
 	"github.com/zalando/go-keyring":          {"internal/secret/keyring"},
-	"github.com/tetratelabs/wazero":          {"internal/engine/quickjs", "internal/engine/cpython", "internal/engine/wasmfuel"},
+	"github.com/tetratelabs/wazero":          {"internal/engine/wasm", "internal/engine/quickjs", "internal/engine/cpython", "internal/engine/wasmfuel"},
 	"google.golang.org/protobuf":             {"internal/engine/monty/protocol", "internal/temporal"},
 	"go.temporal.io":                         {"internal/temporal"},
 	"github.com/evanw/esbuild":               {"internal/engine/js/program"},
