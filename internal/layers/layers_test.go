@@ -126,6 +126,26 @@ func TestDoorsReachToolsThroughTheRunnerAlone(t *testing.T) {
 	}
 }
 
+// Whoever can reach the runner can make calls, and who makes calls by itself,
+// such as a schedule or a trigger, is a door. Nothing of the kind is there.
+func TestWhoeverCanMakeCallsIsADoorOfTheSurfaceTest(t *testing.T) {
+	named := []string{
+		"room",                         // doors "Go ..."
+		"internal/cli", "cmd/toolroom", // doors "command line ..."
+		"internal/server", "internal/server/api", "internal/server/mcp", // doors "HTTP ...", "MCP ..."
+		"internal/code",                                                       // doors "code mode ..."
+		"internal/temporal",                                                   // test/temporal
+		"internal/store", "internal/store/sqlite", "internal/store/storetest", // keep what the runner hands them
+	}
+	for _, p := range list(t) {
+		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		calls := slices.Contains(p.Imports, module+"/internal/run") || slices.Contains(p.Imports, module+"/room")
+		if calls && !slices.Contains(named, from) && !strings.HasPrefix(from, "examples/") && !strings.HasPrefix(from, "test/") {
+			t.Errorf("%s can make calls: give what it calls a row in test/surface, and name it here", from)
+		}
+	}
+}
+
 func levelOf(path string) int {
 	// The longest pattern that fits decides, so that a line may except one
 	// package of another line's folder.
