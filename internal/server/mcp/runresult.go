@@ -34,7 +34,7 @@ func (s *Server) runResult(ctx context.Context, req *toolRequest, job *run.Job) 
 		return answer(job.Result, req.version)
 	}
 	waits := job.Approvals
-	if len(waits) == 0 { // only a program's job names what the calls inside wait for
+	if len(waits) == 0 { // a call that is no program does not name its own
 		asked, err := s.approvalOf(ctx, job)
 		if err != nil {
 			return nil, err
