@@ -141,37 +141,45 @@ func (l *link) connect() {
 	l.attempt = done
 	older := l.older
 	l.work.Go(func() {
-		defer close(done)
 		ctx, cancel := context.WithTimeout(l.life, l.s.o.StartTimeout)
 		defer cancel()
 		up, err := l.dial(ctx, older)
-		if err == nil && l.party == (party{who: l.s.ownerOf(toolroom.Identity{})}) {
-			l.s.rewatch(ctx, up)
-		}
+		anew := false
 		if err != nil {
 			l.missed(err)
 		} else {
-			l.made(up)
+			if l.leads() {
+				l.s.rewatch(ctx, up)
+			}
+			anew = l.made(up)
+		}
+		close(done)
+		if anew && l.leads() {
+			l.s.changed() // it may be another than before
 		}
 	})
 }
 
-func (l *link) made(up *upstream) {
+// leads reports whether the connection is that of those who run Toolroom, whose
+// lists are the source's.
+func (l *link) leads() bool { return l.party == party{who: l.s.ownerOf(toolroom.Identity{})} }
+
+// made takes a connection in. It reports whether there was one before.
+func (l *link) made(up *upstream) (anew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != connecting { // closed meanwhile
 		l.failure = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", l.s.o.Namespace)
 		up.close()
-		return
+		return false
 	}
 	server := up.session.Server()
 	l.state, l.reason, l.failure, l.up = ready, "protocol "+server.Version, nil, up
-	if l.met && l.party == (party{who: l.s.ownerOf(toolroom.Identity{})}) {
-		go l.s.changed() // it may be another than before
-	}
+	anew = l.met
 	l.pause, l.older, l.met = 0, !server.Modern(), true
 	l.about.Title, l.about.Text = up.title(l.s.o.Namespace), server.Instructions
 	l.work.Go(func() { l.watch(up) })
+	return anew
 }
 
 // missed is what follows from an attempt that failed.
