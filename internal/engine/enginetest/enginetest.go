@@ -109,7 +109,7 @@ func (s *suite) job(language, source string) engine.Job {
 	name := map[string]string{"python": "main.py", "javascript": "main.js"}[language]
 	return engine.Job{
 		Run: "run-test", Owner: "tester", Sandbox: s.options.Sandbox,
-		Program: bridge.Program{Language: language, Name: name, Source: source, Tools: tools(), Limits: bridge.Limits{Wall: 20_000}},
+		Program: bridge.Program{Language: language, Name: name, Source: source, Tools: tools(), Limits: bridge.Limits{Wall: 120_000}},
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *suite) check(t *testing.T, language, source string, c program) {
 	j.Program.Withheld, j.Program.Unknown = c.withheld, c.unknown
 	if c.limits != (bridge.Limits{}) {
 		j.Program.Limits = c.limits
-		j.Program.Limits.Wall = 20_000
+		j.Program.Limits.Wall = 120_000
 	}
 	r := newRoom()
 	result, err := s.engine.Run(t.Context(), j, r)
