@@ -28,12 +28,11 @@ const (
 
 // Pauses between attempts to connect to a server that fails: the first, and
 // the longest, which one that is broken has from the start. Within a pause
-// calls fail at once. A server elsewhere may be well again at any moment, and to
-// look costs little; a program that does not start costs its start each time.
+// calls fail at once. They are short, since a server may be well again, or a
+// program mended, at any moment, and nothing is tried but for a call.
 const (
-	firstPause     = 500 * time.Millisecond
-	lastPause      = 2 * time.Second
-	lastStdioPause = 30 * time.Second
+	firstPause = 500 * time.Millisecond
+	lastPause  = 2 * time.Second
 )
 
 // checkTime is how long a server that let a call time out has to show that it
@@ -195,13 +194,9 @@ func (l *link) missed(err error) {
 	if l.park(err) != nil {
 		return
 	}
-	last := lastPause
-	if l.s.o.Command != "" {
-		last = lastStdioPause
-	}
-	l.state, l.pause = backingOff, min(max(2*l.pause, firstPause), last)
+	l.state, l.pause = backingOff, min(max(2*l.pause, firstPause), lastPause)
 	if advice := hopeless(err); advice != "" {
-		l.state, l.pause = broken, last
+		l.state, l.pause = broken, lastPause
 		l.reason += "; " + advice
 		l.failure = l.unreachable(err).WithHint("%s", advice)
 	}
