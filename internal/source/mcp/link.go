@@ -101,14 +101,7 @@ func (l *link) use(ctx context.Context) (*upstream, error) {
 				return nil, err
 			}
 			l.connect()
-		case waiting:
-			if !l.authorised() {
-				err := l.failure
-				l.mu.Unlock()
-				return nil, err
-			}
-			l.connect()
-		case idle:
+		case waiting, idle:
 			l.connect()
 		case connecting:
 		}
@@ -133,13 +126,20 @@ func (l *link) failed() error {
 }
 
 // connect begins an attempt. It is everybody's: it goes on when the caller who
-// began it leaves. The caller holds the lock.
+// began it leaves. A server that waits for a login is asked when there is one. The
+// caller holds the lock.
 func (l *link) connect() {
+	parked, reason, failure := l.state == waiting, l.reason, l.failure
 	l.state, l.reason, l.failure = connecting, "", nil
 	done := make(chan struct{})
 	l.attempt = done
 	older := l.older
 	l.work.Go(func() {
+		if parked && !l.authorised() {
+			l.rest(reason, failure)
+			close(done)
+			return
+		}
 		ctx, cancel := context.WithTimeout(l.life, l.s.o.StartTimeout)
 		defer cancel()
 		up, err := l.dial(ctx, older)
