@@ -13,7 +13,7 @@ import (
 // BreakerLimits say when a tool whose source keeps failing is left alone.
 type BreakerLimits struct {
 	// Failures in a row open the circuit (5); from then on one call in each
-	// Delay (2 s) may try, until one is well.
+	// Delay (1.5 s) may try, until one is well.
 	Failures int
 	Delay    time.Duration
 }

@@ -32,7 +32,7 @@ const (
 // program mended, at any moment, and nothing is tried but for a call.
 const (
 	firstPause = 500 * time.Millisecond
-	lastPause  = 2 * time.Second
+	lastPause  = 1500 * time.Millisecond
 )
 
 // checkTime is how long a server that let a call time out has to show that it
