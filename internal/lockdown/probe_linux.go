@@ -82,7 +82,7 @@ func (h *Host) probeStart(f Finding, namespaces bool, landlock int) Finding {
 	}
 	if err != nil {
 		f.Reason = err.Error()
-		f.Fix = fixOf(err)
+		f.Fix = h.fixOf(err)
 		return f
 	}
 	exit, err := p.Wait()
@@ -98,7 +98,13 @@ func (h *Host) probeStart(f Finding, namespaces bool, landlock int) Finding {
 
 // fixOf says what to do about a trial that failed. The switches that forbid user
 // namespaces are named by the distributions that have them.
-func fixOf(err error) string {
+func (h *Host) fixOf(err error) string {
+	const others = 0o001
+	if errors.Is(err, fs.ErrPermission) && len(h.Init) > 0 {
+		if info, statErr := os.Stat(h.Init[0]); statErr == nil && info.Mode()&others == 0 {
+			return "chmod a+rx " + h.Init[0] + ": a sandbox's user is not its owner"
+		}
+	}
 	for _, gate := range []struct{ path, closed, fix string }{
 		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"},
 		{"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "give the binary an AppArmor profile with userns, or sysctl kernel.apparmor_restrict_unprivileged_userns=0"},

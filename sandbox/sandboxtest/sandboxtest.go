@@ -3,6 +3,7 @@
 package sandboxtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -44,6 +45,7 @@ func Run(t *testing.T, o Options) {
 	if p := s.engine.Probe(t.Context()); p.State != sandbox.Available {
 		t.Fatalf("%s is not available: %s (%s)", s.engine.Name(), p.Reason, p.Fix)
 	}
+	t.Log(row(s.engine.Name(), s.engine.Probe(t.Context())))
 	for _, language := range o.Languages {
 		if language == "python" || language == "javascript" {
 			enginetest.Run(t, enginetest.Options{
@@ -72,6 +74,18 @@ func Run(t *testing.T, o Options) {
 			}
 		})
 	}
+}
+
+// row is what a driver says that it holds here, as a line of the table in
+// docs/runtimes.md.
+func row(name string, p sandbox.Probe) string {
+	cells := []string{"`" + name + "`", "`" + p.Isolation + "`"}
+	for _, limit := range []sandbox.Limit{
+		sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork,
+	} {
+		cells = append(cells, cmp.Or(p.Holds[limit], p.Partly[limit], "no: "+p.Lacks[limit]))
+	}
+	return "| " + strings.Join(append(cells, p.Version), " | ") + " |"
 }
 
 type suite struct {

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
+
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
@@ -24,6 +27,7 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/containerd"
 	"github.com/toolroom/toolroom/internal/sandbox/docker"
 	"github.com/toolroom/toolroom/internal/sandbox/gvisor"
+	"github.com/toolroom/toolroom/internal/sandbox/oci"
 	"github.com/toolroom/toolroom/internal/sandbox/process"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -49,7 +53,10 @@ func each(b *testing.B, f func(*testing.B, measured)) {
 	})
 	b.Run("gvisor", func(b *testing.B) {
 		program(b, "runsc", "gvisor.dev/gvisor/runsc")
-		f(b, measured{gvisor.New(gvisor.Options{Work: folder(b)}), []string{"runsc", "--network=none", "--ignore-cgroups", "do", "true"}, ""})
+		dir := bareBundle(b)
+		f(b, measured{gvisor.New(gvisor.Options{Work: folder(b)}), []string{
+			"runsc", "--root", filepath.Join(dir, "state"), "--network=none", "--overlay2=root:memory", "run", "--bundle", dir, filepath.Base(dir),
+		}, ""})
 	})
 	b.Run("containerd", func(b *testing.B) {
 		socket := containerdEngine(b)
@@ -62,6 +69,24 @@ func each(b *testing.B, f func(*testing.B, measured)) {
 		f(b, measured{d, []string{"docker", "--host", host, "run", "--rm", "--network=none", image.Name, "true"}, filepath.Dir(strings.TrimPrefix(host, "unix://"))})
 	})
 	b.Run("microvm", func(b *testing.B) { f(b, measured{machines(b, true), bareMachine(b), ""}) })
+}
+
+// bareBundle is a bundle like the driver's, with the same limits, which does
+// nothing but end.
+func bareBundle(b *testing.B) string {
+	b.Helper()
+	dir := folder(b)
+	spec := oci.Spec(benchSpec, oci.Options{ID: filepath.Base(dir), Root: made.root})
+	spec.Process.Args = []string{"/bin/true"}
+	spec.Mounts = slices.DeleteFunc(spec.Mounts, func(m specs.Mount) bool { return m.Source == "" }) // the guest
+	text, err := json.Marshal(spec)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return dir
 }
 
 // bareMachine is QEMU with a machine of the same kind, kernel and size as the

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,7 +29,10 @@ import (
 const victimEnv = "TOOLROOM_TEST_VICTIM"
 
 // victim is what it runs.
-type victim struct{ Driver, Address, Runtime, Folder, Guest string }
+type victim struct {
+	Driver, Address, Runtime, Folder, Guest string
+	Umask                                   int
+}
 
 func (v victim) driver() sandbox.Driver {
 	switch v.Driver {
@@ -47,6 +51,7 @@ func (v victim) driver() sandbox.Driver {
 
 // live starts a guest, says so, and waits for its end.
 func (v victim) live() error {
+	syscall.Umask(v.Umask)
 	box, err := v.driver().Start(context.Background(), sandbox.Spec{
 		Run: "victim", Profile: sandbox.Standard, Guest: v.Guest, Limits: sandbox.Limits{Memory: 256 << 20, PIDs: 128},
 	})
@@ -115,7 +120,8 @@ func TestNothingIsLeftOfAKilledToolroomAfterItsDriverHasCleaned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			driver, runtime, _ := strings.Cut(name, "/")
-			v := victim{Driver: driver, Runtime: runtime, Folder: folder(t), Guest: made.guest}
+			// Nothing may lean on others being let in by default.
+			v := victim{Driver: driver, Runtime: runtime, Folder: folder(t), Guest: made.guest, Umask: 0o077}
 			listed := func() []string { return nil }
 			switch driver {
 			case "docker":

@@ -19,7 +19,7 @@ import (
 //	fail:always()       an error
 //	slow:wait()         nothing, until it is cancelled
 //	slow:meet(count)    waits until count calls are under way at once
-//	slow:person()       asks a person, who takes askTime
+//	slow:person()       asks a person, who takes its time
 type room struct {
 	mu        sync.Mutex
 	calls     []string
@@ -30,6 +30,7 @@ type room struct {
 	artifacts map[string][]byte
 	types     map[string]string // media types, by artifact
 	cancelled int
+	askTime   time.Duration
 
 	meeting int
 	met     chan struct{}
@@ -92,7 +93,7 @@ func (r *room) Call(ctx context.Context, tool string, arguments bridge.Map) (bri
 		resume := patience.Hold(ctx)
 		defer resume()
 		select {
-		case <-time.After(askTime):
+		case <-time.After(r.askTime):
 			return "yes", nil
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

@@ -65,6 +65,9 @@ const (
 	probeTimeout = 60 * time.Second
 	probeAgain   = 30 * time.Second
 	killTimeout  = 10 * time.Second
+	// lastWords is how long an engine may take to say how a guest ended whose
+	// stream has: Podman on a busy machine, seconds.
+	lastWords = 10 * time.Second
 )
 
 // defaultStart is the default of [Engine.StartTimeout].
@@ -233,7 +236,7 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error, d 
 	case ctx.Err() != nil:
 		return engine.Stopped(ctx)
 	}
-	soon, done := context.WithTimeout(ctx, time.Second)
+	soon, done := context.WithTimeout(ctx, lastWords)
 	defer done()
 	message := fmt.Sprintf("the guest in the %s sandbox %s: %v", e.Name(), d.what, err)
 	exit, werr := box.Wait(soon)

@@ -16,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
 //go:embed zygote.py
@@ -87,7 +88,7 @@ func (e *Engine) files() (string, error) {
 			return "", err
 		}
 	}
-	return folder, os.Chmod(folder, 0o755)
+	return folder, mark.Readable(folder)
 }
 
 // startZygote starts a zygote and returns when it is ready to fork.

@@ -22,6 +22,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/worker"
 	files "github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
 //go:embed main.mjs reader.mjs boot.py
@@ -163,9 +164,6 @@ func inFolder(from Installed) []string {
 // fill puts everything into a folder that a guest reads. Its user is another
 // one, who sees this folder and nothing around it.
 func fill(ctx context.Context, folder string, texts map[string][]byte, from Installed) error {
-	if err := os.Chmod(folder, 0o755); err != nil {
-		return err
-	}
 	for _, path := range inFolder(from) {
 		if err := copyFile(filepath.Join(folder, filepath.Base(path)), path); err != nil {
 			return err
@@ -176,7 +174,10 @@ func fill(ctx context.Context, folder string, texts map[string][]byte, from Inst
 			return err
 		}
 	}
-	return snapshot(ctx, from.Deno, folder)
+	if err := snapshot(ctx, from.Deno, folder); err != nil {
+		return err
+	}
+	return mark.Readable(folder)
 }
 
 func copyFile(to, from string) error {

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
 // Self starts workers that are this same binary, and that compile WebAssembly
@@ -72,8 +72,8 @@ func (s *Self) warmUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the binary of the workers: %w", err)
 	}
-	mark := fmt.Sprintf("%d bytes of %s", binary.Size(), binary.ModTime().UTC().Format(time.RFC3339Nano))
-	if by, err := os.ReadFile(filepath.Join(s.cacheDir, warmMark)); err == nil && string(by) == mark {
+	stamp := fmt.Sprintf("%d bytes of %s", binary.Size(), binary.ModTime().UTC().Format(time.RFC3339Nano))
+	if by, err := os.ReadFile(filepath.Join(s.cacheDir, warmMark)); err == nil && string(by) == stamp {
 		s.warm = true
 		return nil
 	}
@@ -93,26 +93,12 @@ func (s *Self) warmUp(ctx context.Context) error {
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile WebAssembly into %s: %w: %.500s", s.cacheDir, err, said)
 	}
-	if err := readable(s.cacheDir); err != nil {
+	if err := mark.Readable(s.cacheDir); err != nil {
 		return fmt.Errorf("let workers read the compiled code: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(s.cacheDir, warmMark), []byte(mark), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.cacheDir, warmMark), []byte(stamp), 0o644); err != nil {
 		return fmt.Errorf("note that the code is compiled: %w", err)
 	}
 	s.warm = true
 	return nil
-}
-
-// readable lets every user read a folder, and its owner alone write: a worker
-// is another user, who sees this folder and nothing around it.
-func readable(folder string) error {
-	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			return os.Chmod(path, 0o755)
-		}
-		return os.Chmod(path, 0o644)
-	})
 }

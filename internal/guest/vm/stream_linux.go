@@ -12,18 +12,12 @@ import (
 
 // meet opens the way to the host, says ready, and waits for the settings.
 func meet() (*os.File, Settings, error) {
-	line, err := os.ReadFile("/proc/cmdline")
+	port, ok, err := vsockPort()
 	if err != nil {
 		return nil, Settings{}, err
 	}
-	for option := range strings.FieldsSeq(string(line)) {
-		if text, ok := strings.CutPrefix(option, VsockOption); ok {
-			port, err := strconv.ParseUint(text, 10, 32)
-			if err != nil {
-				return nil, Settings{}, fmt.Errorf("%s: %w", option, err)
-			}
-			return meetByVsock(uint32(port))
-		}
+	if ok {
+		return meetByVsock(port)
 	}
 	stream, err := openPort()
 	if err != nil {
@@ -31,6 +25,24 @@ func meet() (*os.File, Settings, error) {
 	}
 	settings, err := greet(stream)
 	return stream, settings, err
+}
+
+// vsockPort is what the kernel's command line says by [VsockOption], if it does.
+func vsockPort() (port uint32, ok bool, err error) {
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return 0, false, err
+	}
+	for option := range strings.FieldsSeq(string(line)) {
+		if text, found := strings.CutPrefix(option, VsockOption); found {
+			number, err := strconv.ParseUint(text, 10, 32)
+			if err != nil {
+				return 0, false, fmt.Errorf("%s: %w", option, err)
+			}
+			return uint32(number), true, nil
+		}
+	}
+	return 0, false, nil
 }
 
 func greet(stream *os.File) (Settings, error) {

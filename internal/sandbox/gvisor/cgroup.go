@@ -26,7 +26,7 @@ func removeCgroups(ctx context.Context, id string) error {
 			select {
 			case <-ctx.Done():
 				return errors.Join(err, context.Cause(ctx))
-			case <-time.After(5 * time.Millisecond): // a killed process leaves when it has ended
+			case <-time.After(time.Millisecond): // a killed process leaves when it has ended
 			}
 		}
 	}

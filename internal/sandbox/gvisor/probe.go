@@ -155,7 +155,7 @@ func (d *Driver) languages() []string {
 	for _, l := range []struct {
 		name     string
 		programs []string
-	}{{"python", []string{"python3"}}, {"javascript", []string{"node", "deno"}}, {"shell", []string{"sh"}}} {
+	}{{"python", []string{"python3"}}, {"javascript", []string{"node"}}, {"shell", []string{"sh"}}} {
 		if slices.ContainsFunc(l.programs, d.installed) {
 			found = append(found, l.name)
 		}

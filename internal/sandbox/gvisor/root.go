@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
 // shown are the folders of this machine that have its programs and libraries,
@@ -69,5 +71,5 @@ func systemRoot(folder string) ([]specs.Mount, error) {
 		}
 		mounts = append(mounts, specs.Mount{Destination: path, Type: "bind", Source: path, Options: []string{"rbind", "ro", "nosuid", "nodev"}})
 	}
-	return mounts, nil
+	return mounts, mark.Readable(folder)
 }

@@ -1,6 +1,7 @@
 package mark
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,22 @@ import (
 // Only this user can enter it.
 func MkdirTemp(dir, kind string) (string, error) {
 	return os.MkdirTemp(dir, "toolroom-"+kind+"-"+proc.Owner()+"_")
+}
+
+// Readable lets every user read a folder and what is in it, whatever the umask
+// was when it was made: a sandbox's user is another one. Its owner alone writes.
+func Readable(folder string) error {
+	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.Chmod(path, 0o755)
+		case d.Type().IsRegular(): // a link may lead anywhere
+			return os.Chmod(path, 0o644)
+		}
+		return nil
+	})
 }
 
 // folderName is what MkdirTemp makes of a kind, an owner and something random.

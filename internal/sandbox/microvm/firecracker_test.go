@@ -5,6 +5,8 @@ package microvm
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +27,22 @@ func TestMain(m *testing.M) {
 	if slices.Contains(os.Args, "--api-sock") || len(os.Args) == 2 && os.Args[1] == "--version" {
 		os.Exit(doubleMain(os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	os.Exit(inFolder(m.Run))
+}
+
+// inFolder runs the tests with a folder for temporary files of their own, for
+// what is built once lasts longer than the test that needed it first.
+func inFolder(run func() int) int {
+	folder, err := os.MkdirTemp("", "microvm-test-")
+	if err == nil {
+		err = errors.Join(os.Chmod(folder, 0o755), os.Setenv("TMPDIR", folder)) // some try what nobody may do
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	return run()
 }
 
 // onDouble is the driver on the double, and a guest.

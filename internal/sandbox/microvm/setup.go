@@ -114,7 +114,7 @@ func (s *setup) root(ctx context.Context) error {
 			return err
 		}
 		folder = s.path("root")
-		if err := os.Mkdir(folder, 0o755); err != nil {
+		if err := errors.Join(os.Mkdir(folder, 0o755), os.Chmod(folder, 0o755)); err != nil {
 			return err
 		}
 		// Not /dev: devices are made by the machine, and only root can make them.
@@ -156,7 +156,7 @@ func (s *setup) pack(ctx context.Context, folder string) error {
 			if _, err := os.Stat(path); err != nil {
 				return fmt.Errorf("machines mount something at /%s, so the folder must have it: %w", name, err)
 			}
-		} else if err := os.MkdirAll(path, 0o755); err != nil {
+		} else if err := errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, 0o755)); err != nil {
 			return err
 		}
 	}

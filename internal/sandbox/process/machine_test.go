@@ -78,6 +78,8 @@ func lacking(what string) int {
 // takeAway takes from this process, for ever, what the kernel can do.
 func takeAway(what string) error {
 	switch what {
+	case "a lenient umask":
+		syscall.Umask(0o077)
 	case "user namespaces":
 		return os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
 	case "Landlock": // as a kernel that was built without it answers
@@ -143,6 +145,7 @@ func TestAMachineThatLacksSomethingSaysWhatAndHow(t *testing.T) {
 			},
 			"ns: ", "max_user_namespaces", "ns is not available here", "ns is not available here", toolroom.CodeSandboxUnavailable,
 		},
+		{"a lenient umask", nil, "", "", "ns+net+landlock+seccomp+cgroup", "", ""},
 		{"Landlock", nil, "", "", "ns+net+seccomp+cgroup", "", ""},
 		{"a cgroup to write to", anyone, "", "", "ns+net+landlock+seccomp", "memory (each process by itself", toolroom.CodeLimitNotEnforceable},
 	} {
@@ -169,5 +172,24 @@ func TestAMachineThatLacksSomethingSaysWhatAndHow(t *testing.T) {
 				t.Errorf("with limits: %+v", e)
 			}
 		})
+	}
+}
+
+func TestABinaryForItsOwnerAloneIsNamedWithTheFix(t *testing.T) {
+	t.Parallel()
+	driver(t)
+	if os.Geteuid() != 0 {
+		t.Skip("sandboxes of another user than root have that user")
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(t.TempDir(), "toolroom")
+	if err := os.WriteFile(own, self, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if p := process.New(own, []string{guest.MainArg}).Probe(t.Context()); p.State == sandbox.Available || !strings.HasPrefix(p.Fix, "chmod a+rx "+own) {
+		t.Errorf("the probe said %+v", p)
 	}
 }

@@ -89,7 +89,7 @@ func languages() []string {
 	for _, l := range []struct {
 		name     string
 		programs []string
-	}{{"python", []string{"python3"}}, {"javascript", []string{"node", "deno"}}, {"shell", []string{"sh"}}} {
+	}{{"python", []string{"python3"}}, {"javascript", []string{"node"}}, {"shell", []string{"sh"}}} {
 		if slices.ContainsFunc(l.programs, installed) {
 			found = append(found, l.name)
 		}
