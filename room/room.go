@@ -362,29 +362,34 @@ func (r *Room) Start(ctx context.Context) {
 	r.settleIntents(ctx)
 	r.background.Go(func() { r.worker.Run(ctx) })
 	r.background.Go(func() { hook.New(hook.Options{Desk: r.desk, Hooks: r.webhooks, Log: r.log}).Run(ctx) })
-	r.background.Go(func() { r.sweep(ctx) })
+	r.background.Go(func() { every(ctx, sweepPeriod, r.sweep) })
 	r.background.Go(func() { r.warm(ctx) })
-	r.background.Go(func() { r.readmit(ctx) })
+	r.background.Go(func() { every(ctx, readmitPeriod, r.readmit) })
 }
 
-// sweepPeriod is how often a server removes what has expired.
-const sweepPeriod = 10 * time.Minute
-
-func (r *Room) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepPeriod)
+// every calls do after each period, until ctx ends.
+func every(ctx context.Context, period time.Duration, do func(context.Context)) {
+	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			do(ctx)
 		}
-		if err := r.artifacts.Sweep(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("expired artifacts were not removed", "error", err)
-		}
-		r.settleIntents(ctx)
-		r.forget(ctx, time.Now())
 	}
+}
+
+// sweepPeriod is how often a server removes what has expired.
+const sweepPeriod = 10 * time.Minute
+
+func (r *Room) sweep(ctx context.Context) {
+	if err := r.artifacts.Sweep(ctx); err != nil && ctx.Err() == nil {
+		r.log.Warn("expired artifacts were not removed", "error", err)
+	}
+	r.settleIntents(ctx)
+	r.forget(ctx, time.Now())
 }
 
 // Args are arguments written as a Go map.
