@@ -98,7 +98,7 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 			}
 			return s.await(ctx, up, c, raw)
 		case "input_required":
-			answers, err := s.answer(ctx, c, r.Questions)
+			answers, err := s.answer(ctx, c, r.Questions, raw)
 			if err != nil {
 				return nil, err
 			}
@@ -173,8 +173,9 @@ func readRound(raw json.RawMessage) (round, error) {
 	return r, nil
 }
 
-// answer answers all questions of a round. It gives nil where there are none.
-func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawMessage) (json.RawMessage, error) {
+// answer answers all questions of a round, which came in a result, or of a task,
+// where result is nil. It gives nil where there are none.
+func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawMessage, result json.RawMessage) (json.RawMessage, error) {
 	if len(asked) == 0 {
 		return nil, nil
 	}
@@ -183,6 +184,9 @@ func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawM
 		var q source.Question
 		if err := json.Unmarshal(raw, &q); err != nil {
 			return nil, fmt.Errorf("its question %q cannot be read: %w", key, err)
+		}
+		if result != nil {
+			q.Sent, q.Round = raw, result
 		}
 		questions[key] = q
 	}
