@@ -77,7 +77,7 @@ func (s *Server) parkRequest(m *incoming) (ready []byte, leave func()) {
 			p := peerOf(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
 			return s.call(ctx, m.toolRequest(p))
 		}
-	case "prompts/get", "resources/read":
+	case "prompts/get", "resources/read", "completion/complete":
 	default:
 		return m.text, func() {}
 	}
