@@ -21,14 +21,18 @@ const maxRounds = 16
 
 // What a server is told of its client. An older one hears it once for a whole
 // connection: that there are folders is not said, for it would take the folders of
-// one caller for everybody's.
+// one caller for everybody's. Which of the clients shows the pages of apps is known
+// to none; a server keeps them from all where it is not told that one does.
 const (
-	tasks    = `"extensions":{"` + taskExtension + `":{}}`
-	forAll   = `{"elicitation":{"form":{},"url":{}},"sampling":{},` + tasks + `}`
+	taken    = `"extensions":{"` + taskExtension + `":{},"` + appExtension + `":{"mimeTypes":["text/html;profile=mcp-app"]}}`
+	forAll   = `{"elicitation":{"form":{},"url":{}},"sampling":{},` + taken + `}`
 	elicits  = `"elicitation":{"form":{},"url":{}},`
 	samples  = `"sampling":{},`
 	hasRoots = `"roots":{},`
 )
+
+// appExtension is MCP Apps: tools with a page, which is a resource.
+const appExtension = "io.modelcontextprotocol/ui"
 
 // abilities are what the caller of one call can be asked.
 func abilities(a source.Asker) json.RawMessage {
@@ -49,7 +53,7 @@ func lasting(a source.Asker) string {
 			text += can.capability
 		}
 	}
-	return text + tasks + "}"
+	return text + taken + "}"
 }
 
 // errand is what a caller sends a server on: a request that may take several
