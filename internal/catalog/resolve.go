@@ -132,7 +132,7 @@ func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom
 	e.Phase = toolroom.PhaseResolve
 	found := c.Search(spelling, SearchOptions{Limit: maxCandidates, Visible: visible})
 	if len(found.Hits) == 0 {
-		e.Hint = fmt.Sprintf("%d tools are here: list them (toolroom tools), or search by what you want to do (toolroom search %q)", found.Total, "what you want to do")
+		e.Hint = fmt.Sprintf("%d tools are here: search for what you want to do (search_tools in programs and over MCP, toolroom search on the command line)", found.Total)
 		return e
 	}
 	names := make([]string, len(found.Hits))

@@ -184,7 +184,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // untilLimit is how long until goes on; a script that needs it fails slowly.
-const untilLimit = 20 * time.Second
+const untilLimit = 90 * time.Second
 
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

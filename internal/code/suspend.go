@@ -315,7 +315,7 @@ func (h *host) parkWhenIdle() {
 	e := toolroom.Errorf(toolroom.CodeApprovalRequired, "the program is waiting for approval by a person (%s); it goes on after the answer", strings.Join(questions, ", "))
 	e.Phase = toolroom.PhaseApproval
 	e.Details = map[string]any{"run": h.request.Call, "approval": questions[0], "approvals": questions}
-	h.ended = e.WithHint("a person answers with: toolroom approve %s. Do not run it again; read its result with: toolroom runs wait %s", questions[0], h.request.Call)
+	h.ended = e.WithHint("a person answers with: toolroom approve %s. Do not run it again; read its result with: toolroom runs wait %s, or with read_result and this id as its handle", questions[0], h.request.Call)
 	h.end(run.ErrParked)
 }
 

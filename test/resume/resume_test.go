@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 
 const configText = `
 server: {listen: "127.0.0.1:0"}
+expose: {mode: code}
 sources:
   shop:
     http:

@@ -19,8 +19,9 @@ import (
 // language has to call a tool.
 func codeDoors() []door {
 	const (
-		python = "call_tool(%q, %s)"
-		js     = "await call_tool(%q, %s)"
+		// Arguments that a program makes as it runs, as nothing of them is judged before.
+		python = "import json\ncall_tool(%q, json.loads(%q))"
+		js     = "await call_tool(%q, JSON.parse(%q))"
 		shell  = "tool %s '%s' || exit 7"
 	)
 	doors := []door{
@@ -78,7 +79,7 @@ func programOn(engine, code string) string {
 // it is begun anew, has what it did before from its journal, and goes on.
 func afterReplay(t *testing.T, f *fixture, a attempt) bool {
 	after := f.end(t)
-	code := fmt.Sprintf("await call_tool('gate:unlock', {command: %q}); await call_tool(%q, %s)", t.Name()+a.name, a.spelled, a.arguments)
+	code := fmt.Sprintf("await call_tool('gate:unlock', {command: %q}); await call_tool(%q, JSON.parse(%q))", t.Name()+a.name, a.spelled, a.arguments)
 	r, err := f.room.Execute(t.Context(), toolroom.Call{Identity: a.who, NoWait: true}, room.Program{Language: "javascript", Runtime: "js", Code: code})
 	if err != nil || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired {
 		t.Fatalf("it waits for nobody: %v, %v", err, r.Err())

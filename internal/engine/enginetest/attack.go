@@ -48,6 +48,7 @@ func Attack(t *testing.T, o Options) {
 			t.Run("tools are asked of the host, whatever a program was told of", func(t *testing.T) { s.outside(t, language) })
 			t.Run("what a program starts after its end is not heard", func(t *testing.T) { s.late(t, language) })
 			t.Run("owners do not meet", func(t *testing.T) { s.owners(t, language) })
+			t.Run("a run that is under way is not reached by another of its owner", func(t *testing.T) { s.neighbours(t, language) })
 			t.Run("each run has random numbers of its own", func(t *testing.T) { s.random(t, language) })
 			if o.Stream > 0 && language == "python" {
 				t.Run("a token of a run that is over is of no use", func(t *testing.T) { s.reuse(t) })

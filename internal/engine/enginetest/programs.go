@@ -160,6 +160,12 @@ var programs = []program{
 		after:   noCalls,
 	},
 	{
+		key:     "an answer that a name holds without await is refused before the run",
+		source:  map[string]string{"python": "await tools.math.add(a=1, b=1)\nr = tools.math.add(a=1, b=2)\nr['sum']", "javascript": "await tools.math.add({a: 1, b: 1});\nconst r = tools.math.add({a: 1, b: 2});\nreturn r.sum"},
+		failure: failing(bridge.FailCheck, 3, "await tools.math.add"),
+		after:   noCalls,
+	},
+	{
 		key:     "an answer that is never awaited",
 		source:  map[string]string{"python": "await tools.math.add(a=1, b=1)\nx = tools.math.add(a=1, b=2)\nNone", "javascript": "const x = tools.math.add({a: 1, b: 2});\nreturn null"},
 		failure: failing(bridge.FailCheck, 0, "await"),

@@ -52,7 +52,7 @@ def encode(value, path="value"):
 
 def _encode(out, v, path, depth):
     if depth > MAX_NESTING:
-        raise ValueProblem(f"{path[:40]} nests deeper than {MAX_NESTING}, or holds itself")
+        raise ValueProblem(f"{path if len(path) < 60 else path[:57] + '…'} nests deeper than {MAX_NESTING}, or holds itself")
     if v is None:
         out.append(0xF6)
     elif v is True:

@@ -1,6 +1,7 @@
 """Finds, before anything runs, unknown tools, wrong arguments and forgotten awaits."""
 
 import ast
+import asyncio
 import difflib
 
 
@@ -59,22 +60,33 @@ class Check:
         if self.by_id or self.missing:
             self.roots |= {"call_tool", "run"}
         self.rebound = set()
+        self.promised = {}  # tools whose answers a name holds, not awaited
 
     def check(self, tree):
-        uses = []
+        uses, assigned, stored = [], [], []
         for n in nodes(tree):
             kind = n.__class__
             if kind is ast.Name:
                 if n.ctx.__class__ is not ast.Load:
                     self.rebound.add(n.id)
+                    stored.append(n.id)
             elif kind in self.USES:
                 uses.append(n)
+            elif kind is ast.Assign:
+                assigned.append(n)
             elif kind in (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
                 self.rebound.add(n.name)
+                stored.append(n.name)
             elif kind is ast.arg:
                 self.rebound.add(n.arg)
+                stored.append(n.arg)
             elif kind is ast.alias:
                 self.rebound.add((n.asname or n.name).partition(".")[0])
+        if self.program.asynchronous:
+            for n in assigned:
+                name = n.targets[0]
+                if name.__class__ is ast.Name and stored.count(name.id) == 1:
+                    self.promised[name.id] = self.tool_of(n.value)
         for n in uses:
             if n.__class__ is ast.Call:
                 self.call(n)
@@ -132,11 +144,17 @@ class Check:
 
     # In a program that awaits, an answer that is used at once must be awaited.
 
+    READERS = {"text", "lines", "json", *dir(asyncio.Future)}
+
+    def statement(self, node):
+        if not isinstance(node.value, ast.Name):
+            self.must_await(node.value)
+
     def value(self, node):
         self.must_await(node.value)
 
     def attribute(self, node):
-        if node.attr not in ("text", "lines", "json"):
+        if node.attr not in self.READERS:
             self.must_await(node.value)
 
     def operation(self, node):
@@ -147,17 +165,23 @@ class Check:
         self.must_await(node.iter)
 
     def must_await(self, node):
-        if not isinstance(node, ast.Call):
-            return
-        path = dotted(node.func)
-        spec = path and path[0] not in self.rebound and self.by_path.get(path)
-        if path in (("call_tool",), ("run",)) and path[0] not in self.rebound and node.args and isinstance(node.args[0], ast.Constant):
-            spec = self.by_id.get(node.args[0].value)
+        spec = self.promised.get(node.id) if isinstance(node, ast.Name) else self.tool_of(node)
         if spec:
             raise CheckFailed(forgotten(shape(spec)), node.lineno, node.col_offset + 1)
 
+    def tool_of(self, node):
+        """The tool that a node calls, if it is a call of one."""
+        if not isinstance(node, ast.Call):
+            return None
+        path = dotted(node.func)
+        if not path or path[0] in self.rebound:
+            return None
+        if path in (("call_tool",), ("run",)) and node.args and isinstance(node.args[0], ast.Constant):
+            return self.by_id.get(node.args[0].value)
+        return self.by_path.get(path)
+
     USES = {
-        ast.Call: call, ast.Expr: value, ast.Subscript: value, ast.FormattedValue: value,
+        ast.Call: call, ast.Expr: statement, ast.Subscript: value, ast.FormattedValue: value,
         ast.Attribute: attribute, ast.BinOp: operation, ast.For: loop,
     }  # fmt: skip
 

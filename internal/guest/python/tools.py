@@ -4,7 +4,7 @@ import asyncio
 import difflib
 import json
 
-from check import shape
+from check import forgotten, shape
 
 
 class CommandResult(dict):
@@ -65,6 +65,16 @@ class Awaited(asyncio.Future):
 
     def __repr__(self):
         return f"<the answer of {shape(self.what)}, not awaited>"
+
+    # What only a value has.
+
+    def _no_value(self, *_):
+        raise TypeError(forgotten(shape(self.what)))
+
+    __getitem__ = __contains__ = __len__ = __add__ = __radd__ = __lt__ = __gt__ = _no_value
+
+    def __getattr__(self, name):
+        raise AttributeError(forgotten(shape(self.what)))
 
 
 class Tool:

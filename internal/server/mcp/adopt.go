@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
@@ -34,4 +35,28 @@ func (s *Server) performTask(ctx context.Context, a asker, live func() *exchange
 		adopted.Finish(result)
 	}
 	return result
+}
+
+// waits is the job of a program that waits for a person, where the client takes a
+// task for it; else it is nil.
+func (s *Server) waits(ctx context.Context, x *exchange, r *toolroom.Result) (*run.Job, error) {
+	if !x.tasks || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired {
+		return nil, nil
+	}
+	id, ok := r.Error.Details["run"].(string)
+	if !ok {
+		return nil, nil
+	}
+	return s.jobOf(ctx, x.who, id)
+}
+
+// takesTask reports whether a call that waits for a person is to give its client a
+// task at once: a program can, since it goes on without the request.
+func (s *Server) takesTask(a asker, call toolroom.Call) bool {
+	d, ok := a.(*dialogue)
+	if !ok || !d.tasks {
+		return false
+	}
+	e, err := s.o.Runner.Catalog.Resolve(call.Tool, nil)
+	return err == nil && e.ID == code.Tool
 }

@@ -18,14 +18,15 @@ const questionKey = "approval"
 // does; an answer that is given elsewhere meanwhile counts as well.
 func (s *Server) perform(ctx context.Context, a asker, live func() *exchange, call toolroom.Call) *toolroom.Result {
 	ctx = withNotifications(ctx, live)
-	call.NoWait = s.asksCaller(a, call)
+	asks := s.asksCaller(a, call)
+	call.NoWait = asks || s.takesTask(a, call)
 	for {
 		result := s.o.Runner.Run(ctx, call)
 		if !call.NoWait || toolroom.CodeOf(result.Err()) != toolroom.CodeApprovalRequired {
 			return result
 		}
 		id, _ := result.Error.Details["approval"].(string)
-		if run, ok := result.Error.Details["run"].(string); ok && s.o.Worker != nil {
+		if run, ok := result.Error.Details["run"].(string); ok && asks && s.o.Worker != nil {
 			return s.goOn(ctx, a, call.Identity, run, id, result)
 		} else if ok {
 			return result // it goes on elsewhere

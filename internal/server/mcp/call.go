@@ -91,6 +91,12 @@ func (s *Server) run(ctx context.Context, req *toolRequest, tool string, args js
 		}
 	}
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		return answer(s.performTask(ctx, a, live, call), x.version)
+		result := s.performTask(ctx, a, live, call)
+		if job, err := s.waits(ctx, x, result); err != nil {
+			return nil, err
+		} else if job != nil {
+			return created(job), nil
+		}
+		return answer(result, x.version)
 	})
 }

@@ -57,7 +57,7 @@ var shortSchemas = map[string]struct{ description, schema string }{
 		`{"type":"object","properties":{"tools":{"type":"array","items":{"type":"string"}},"detail":{"type":"string","enum":["summary","schema","full"]}},"required":["tools"]}`,
 	},
 	readResult: {
-		"Read on in a truncated result by its handle: from an offset, the lines that match grep, or a JSON path.",
+		"Read on in a truncated result by its handle: from an offset, the lines that match grep, or a JSON path. With the id of a run as handle: what became of it.",
 		`{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer"},"limit":{"type":"integer"},"grep":{"type":"string"},"json_path":{"type":"string"}},"required":["handle"]}`,
 	},
 }

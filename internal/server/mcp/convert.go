@@ -132,6 +132,9 @@ func errorText(e *toolroom.Error) string {
 // it gave a token, log lines where it asked for them. Between two rounds there is
 // nobody to tell.
 func withNotifications(ctx context.Context, live func() *exchange) context.Context {
+	// Progress must grow with each notification; what a tool prints makes it grow
+	// so little that its own figures, which follow, are still the larger ones.
+	const step = 1.0 / 1024
 	steps := 0.0
 	progress := func(done, total float64, message string, raw json.RawMessage) {
 		x := live()
@@ -151,13 +154,17 @@ func withNotifications(ctx context.Context, live func() *exchange) context.Conte
 		// A client that went away does not stop the tool here; its context does.
 		switch e.Kind {
 		case toolroom.EventProgress:
-			steps = max(steps, e.Progress.Done)
-			progress(e.Progress.Done, e.Progress.Total, e.Progress.Message, e.Progress.Raw)
+			done := e.Progress.Done
+			if e.Progress.Raw == nil && steps > 0 {
+				done = max(done, steps+step)
+			}
+			steps = max(steps, done)
+			progress(done, e.Progress.Total, e.Progress.Message, e.Progress.Raw)
 		case toolroom.EventChunk:
-			steps++ // progress must grow with each notification
+			steps += step
 			progress(steps, 0, chunkText(e.Chunk), nil)
 		case toolroom.EventApproval:
-			steps++
+			steps += step
 			progress(steps, 0, fmt.Sprintf("approval %s is %s: %s", e.Approval.ID, e.Approval.State, e.Approval.Reason), nil)
 		case toolroom.EventLog:
 			x := live()

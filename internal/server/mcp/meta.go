@@ -75,9 +75,9 @@ func (s *Server) metaTools() map[string]metaTool {
 	}, s.callTool)
 	add(&mcp.Tool{
 		Name: readResult, Title: "Read a long result", Annotations: reading,
-		Description: "Read on in a result that was truncated, by its handle: a page from an offset, the lines that match a pattern, or the part that a JSON path selects.",
+		Description: "Read on in a result that was truncated, by its handle: a page from an offset, the lines that match a pattern, or the part that a JSON path selects. With the id of a run, the result of a program or call that waited for a person or was left to itself.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{
-			"handle":{"type":"string","description":"res_… or art_…"},
+			"handle":{"type":"string","description":"res_… or art_…, or the id of a run"},
 			"offset":{"type":"integer","minimum":0,"description":"first byte"},
 			"limit":{"type":"integer","minimum":1,"description":"most bytes"},
 			"grep":{"type":"string","description":"regular expression (RE2)"},
@@ -171,6 +171,15 @@ func (s *Server) readResult(ctx context.Context, req *toolRequest) (mcp.Result, 
 	}
 	if err := s.read(req, readResult, &in); err != nil {
 		return failed(req, err), nil
+	}
+	if run, err := s.runOf(ctx, in.Handle); err != nil {
+		return failed(req, err), nil
+	} else if run != nil {
+		if in.Offset != 0 || in.Limit != 0 || in.Grep != "" || in.JSONPath != "" {
+			return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a run, whose result comes whole", in.Handle).
+				WithHint("give the handle alone; what was cut from it has a handle of its own")), nil
+		}
+		return s.runResult(ctx, req, run)
 	}
 	if s.o.Artifacts == nil {
 		return failed(req, toolroom.Errorf(toolroom.CodeNotFound, "no results are kept here")), nil

@@ -25,23 +25,41 @@ func sourceSearchName(namespace string) string {
 	return sourceSearchPrefix + strings.ReplaceAll(namespace, ".", "_") + sourceSearchSuffix
 }
 
-// sourceSearches are those that a caller sees, by name.
-func (s *Server) sourceSearches(who toolroom.Identity) []*mcp.Tool {
+// searched are the namespaces that have a search tool of their own, by its name,
+// with how many tools of each a caller sees. The builtin tools are no source.
+func (s *Server) searched(who toolroom.Identity) map[string]namespaceCount {
 	if !s.o.Expose.PerSource {
 		return nil
 	}
-	counts := s.o.Runner.Catalog.Namespaces(s.visible(who))
-	var tools []*mcp.Tool
+	visible := s.visible(who)
+	counts := s.o.Runner.Catalog.Namespaces(func(e *catalog.Entry) bool {
+		return e.Tool.Source != toolroom.SourceBuiltin && visible(e)
+	})
+	named := map[string]namespaceCount{}
 	for _, namespace := range slices.Sorted(maps.Keys(counts)) {
 		name := sourceSearchName(namespace)
-		if len(name) > 64 || s.meta[name].definition != nil {
-			continue
+		if _, taken := named[name]; !taken && len(name) <= 64 && s.meta[name].definition == nil {
+			named[name] = namespaceCount{namespace, counts[namespace]}
 		}
-		no := false
+	}
+	return named
+}
+
+type namespaceCount struct {
+	namespace string
+	tools     int
+}
+
+// sourceSearches are the search tools that a caller sees, by name.
+func (s *Server) sourceSearches(who toolroom.Identity) []*mcp.Tool {
+	named := s.searched(who)
+	var tools []*mcp.Tool
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		no, of := false, named[name]
 		tools = append(tools, &mcp.Tool{
 			Name:        name,
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no},
-			Description: fmt.Sprintf("Find one of the %d tools of %s by what you want to do.", counts[namespace], namespace),
+			Description: fmt.Sprintf("Find one of the %d tools of %s by what you want to do.", of.tools, of.namespace),
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","minLength":1}},"required":["query"]}`),
 		})
 	}
@@ -50,15 +68,11 @@ func (s *Server) sourceSearches(who toolroom.Identity) []*mcp.Tool {
 
 // sourceSearched is the namespace whose search tool has this name.
 func (s *Server) sourceSearched(who toolroom.Identity, name string) (string, bool) {
-	if !s.o.Expose.PerSource || !strings.HasPrefix(name, sourceSearchPrefix) || !strings.HasSuffix(name, sourceSearchSuffix) {
+	if !strings.HasPrefix(name, sourceSearchPrefix) || !strings.HasSuffix(name, sourceSearchSuffix) {
 		return "", false
 	}
-	for namespace := range s.o.Runner.Catalog.Namespaces(s.visible(who)) {
-		if sourceSearchName(namespace) == name {
-			return namespace, true
-		}
-	}
-	return "", false
+	of, ok := s.searched(who)[name]
+	return of.namespace, ok
 }
 
 func (s *Server) searchSource(ctx context.Context, req *toolRequest, namespace string) (mcp.Result, error) {

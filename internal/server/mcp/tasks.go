@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -256,7 +257,8 @@ func (s *Server) openQuestions(ctx context.Context, job *run.Job, elicits bool) 
 	return open, nil
 }
 
-// approvalOf is the open approval of a task's call, nil when there is none.
+// approvalOf is an open approval of a task's call, or of a call that its program
+// makes; nil when there is none.
 func (s *Server) approvalOf(ctx context.Context, job *run.Job) (*approval.Approval, error) {
 	if s.o.Desk == nil {
 		return nil, nil
@@ -266,7 +268,7 @@ func (s *Server) approvalOf(ctx context.Context, job *run.Job) (*approval.Approv
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	for _, a := range pending {
-		if a.Call == job.Call.ID && a.Identity.Key() == job.Identity.Key() {
+		if (a.Call == job.Call.ID || slices.Contains(job.Approvals, a.ID)) && a.Identity.Key() == job.Identity.Key() {
 			return a, nil
 		}
 	}

@@ -118,7 +118,47 @@ func (s *script) check(known *tools, calls []call, awaits bool) *problem {
 			return &problem{c.at, message}
 		}
 	}
+	if awaits {
+		return s.promised(calls)
+	}
 	return nil
+}
+
+// promised refuses the use of a name, as of a value, that holds the answer of a
+// call which was not awaited.
+func (s *script) promised(calls []call) *problem {
+	for _, c := range calls {
+		name := c.from - 2
+		if c.tool == nil || c.awaited || !s.at(name).first || !s.at(c.from-1).is("=") || s.at(c.last+1).kind != newline {
+			continue
+		}
+		if at, ok := s.misused(name); ok {
+			return &problem{at, forgotten(c.tool)}
+		}
+	}
+	return nil
+}
+
+// misused is where a name that is bound at a token is used as a value. It finds
+// nothing where the name may be bound anew.
+func (s *script) misused(bound int) (at int, ok bool) {
+	name := s.tokens[bound].text
+	for i, t := range s.tokens {
+		if i == bound || t.text != name || !s.free(i) {
+			continue
+		}
+		member := s.at(i + 2).text
+		switch after := s.at(i + 1); {
+		case after.is("["), after.is(".") && member != "text" && member != "lines" && member != "json":
+			if !ok {
+				at, ok = t.start, true
+			}
+		case s.at(i - 1).is("await"):
+		default:
+			return 0, false
+		}
+	}
+	return at, ok
 }
 
 // unknown is the message for a path that names no tool beside some that do; a

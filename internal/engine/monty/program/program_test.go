@@ -88,6 +88,8 @@ func TestCallsThatCannotBeMeantAreRefused(t *testing.T) {
 		{"await x\nfor i in math.add(a=1): pass", "await", 2, 10},
 		{"await x\nf'{math.add(a=1)}'", "await", 2, 4},
 		{"await x\nmath.add(a=1)['rows']", "await", 2, 1},
+		{"await x\nr = math.add(a=1)\nprint(1)\nr['rows']", "await tools.math.add(a=...)", 4, 1},
+		{"await x\nr = math.add(a=1)\nlen(r.rows) + len(r['x'])", "await", 3, 5},
 	} {
 		_, f := prepare(c.source)
 		if f == nil || f.Kind != bridge.FailCheck || !strings.Contains(f.Message, c.says) || f.Line != c.line || f.Column != c.column {
@@ -97,7 +99,9 @@ func TestCallsThatCannotBeMeantAreRefused(t *testing.T) {
 	for _, source := range []string{
 		"tools.math.add(1, 2)", "tools.math.add(**x)", "tools.math.add(*x)", "tools.other.thing(z=1)", "call_tool('math:add')",
 		"math = 1\nmath.ad()", "import math\nmath.sqrt(2)", "for math in y: math.x()", "def f(math): math.x()",
-		"await asyncio.gather(math.add(a=1), math.add(a=2))", "x = math.add(a=1)\nawait x", "tools.math.add(a=f(c=1))",
+		"await asyncio.gather(math.add(a=1), math.add(a=2))", "x = math.add(a=1)\nawait x", "await y\nx = math.add(a=1)\nx = await x\nx['rows']",
+		"await y\nx = math.add(a=1)\nfor x in y: x['rows']", "await y\nx = cli.git.status()\nx.text()", "await y\nx = math.add(a=1)\nf(x=x)\ny.x['rows']",
+		"tools.math.add(a=f(c=1))",
 	} {
 		if _, f := prepare(source); f != nil {
 			t.Errorf("%s\nwas refused: %v", source, f)

@@ -1,0 +1,52 @@
+package mcpserver
+
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/run"
+)
+
+// runOf is the caller's run with an id: a program that waited for a person, or a
+// call in the background. It is nil where they have none of it.
+func (s *Server) runOf(ctx context.Context, id string) (*run.Job, error) {
+	if s.o.Runner.Jobs == nil {
+		return nil, nil
+	}
+	job, err := s.o.Runner.Jobs.Job(ctx, id)
+	switch {
+	case toolroom.CodeOf(err) == toolroom.CodeNotFound:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case job.Identity.Key() != s.o.Identity(ctx).Key():
+		return nil, nil // what belongs to others is not there
+	}
+	return job, nil
+}
+
+// runResult is the answer that the call of a run would have got, or what the run
+// waits for.
+func (s *Server) runResult(ctx context.Context, req *toolRequest, job *run.Job) (mcp.Result, error) {
+	if job.State == run.JobDone {
+		return answer(job.Result, req.version)
+	}
+	waits := job.Approvals
+	if len(waits) == 0 { // a call that is no program does not name its own
+		asked, err := s.approvalOf(ctx, job)
+		if err != nil {
+			return nil, err
+		}
+		if asked != nil {
+			waits = []string{asked.ID}
+		}
+	}
+	return structured(req, struct {
+		Run       string       `json:"run"`
+		Tool      string       `json:"tool"`
+		State     run.JobState `json:"state"`
+		Approvals []string     `json:"approvals,omitempty"`
+	}{job.ID, job.Call.Tool, job.State, waits})
+}
