@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 log lines are deprecated and still told
+
 package surface
 
 import (
