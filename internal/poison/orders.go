@@ -3,12 +3,13 @@ package poison
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // sign is a pattern of text that orders models about. One strong sign is
 // enough; weak ones are what honest descriptions have too, and count together.
 type sign struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	weight  int
 	says    string
 }
@@ -16,16 +17,22 @@ type sign struct {
 // enough is the weight at which text is an order.
 const enough = 3
 
+// lazily compiles an expression when it is first asked for: every command and
+// worker of this binary would wait for it otherwise.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 func strong(pattern, says string) sign {
-	return sign{regexp.MustCompile(`(?is)` + pattern), enough, says}
+	return sign{lazily(`(?is)` + pattern), enough, says}
 }
 
 func half(pattern, says string) sign {
-	return sign{regexp.MustCompile(`(?is)` + pattern), 2, says}
+	return sign{lazily(`(?is)` + pattern), 2, says}
 }
 
 func weak(pattern, says string) sign {
-	return sign{regexp.MustCompile(`(?is)` + pattern), 1, says}
+	return sign{lazily(`(?is)` + pattern), 1, says}
 }
 
 const (
@@ -108,7 +115,7 @@ func orders(text string) []trace {
 	var out []trace
 	weight, first := 0, trace{}
 	for _, s := range signs {
-		at := s.pattern.FindStringIndex(text)
+		at := s.pattern().FindStringIndex(text)
 		if at == nil {
 			continue
 		}
@@ -131,8 +138,8 @@ func orders(text string) []trace {
 var (
 	sentenceEnd = regexp.MustCompile(`[.!?]\s+|\n`)
 	camel       = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-	toolName    = regexp.MustCompile("(?i)[a-z0-9]+(?:[_.:-][a-z0-9]+)+")
-	directive   = regexp.MustCompile(`(?is)\b(?:must|always|never|do not|don't|should|instead|make sure|be sure|ensure|ha(?:ve|s) to|(?:is|are) to|required|only|override|overridden|replaced?|redirect|bcc|add|also)\b`)
+	toolName    = lazily("(?i)[a-z0-9]+(?:[_.:-][a-z0-9]+)+")
+	directive   = lazily(`(?is)\b(?:must|always|never|do not|don't|should|instead|make sure|be sure|ensure|ha(?:ve|s) to|(?:is|are) to|required|only|override|overridden|replaced?|redirect|bcc|add|also)\b`)
 )
 
 // crossTool finds a sentence that gives orders about a tool of another name,
@@ -143,10 +150,10 @@ func (l *linter) crossTool(id, text string) string {
 		return ""
 	}
 	for _, sentence := range sentenceEnd.Split(text, -1) {
-		if !directive.MatchString(sentence) {
+		if !directive().MatchString(sentence) {
 			continue
 		}
-		for _, name := range toolName.FindAllString(sentence, -1) {
+		for _, name := range toolName().FindAllString(sentence, -1) {
 			name = strings.ToLower(name)
 			if name == strings.ToLower(own) || !l.foreign[name] {
 				continue
@@ -157,12 +164,12 @@ func (l *linter) crossTool(id, text string) string {
 	return ""
 }
 
-var gathering = regexp.MustCompile(`(?i)^(?:conversation(?:_?(?:history|context|log|summary|id_and_history))?|chat_?(?:history|log|transcript)|(?:full|entire|all|previous|prior)_?(?:conversation|messages|context|history|prompt)|message_?history|system_?(?:prompt|message|instructions)|chain_?of_?thought|(?:model|internal|your|hidden)_?(?:reasoning|thoughts|instructions|context|memory)|(?:available|other|all)_?tools(?:_?list)?|tools_?list|prompt_?history|user_?(?:prompt|query)_?(?:verbatim|raw|history)|side_?note|assistant_?(?:context|memory|state)|previous_?(?:tool_?)?(?:results|outputs|calls)|env(?:ironment)?_?(?:vars?|variables|dump)|context_?dump|(?:earlier|past|last|recent)_?(?:messages|turns|prompts)|(?:\w+_)?(?:content|contents|text|value)s?_?(?:of|from)_?(?:\w+_)?(?:ssh|id_rsa|env|credentials?|secrets?|keys?|tokens?)(?:_\w+)?)$`)
+var gathering = lazily(`(?i)^(?:conversation(?:_?(?:history|context|log|summary|id_and_history))?|chat_?(?:history|log|transcript)|(?:full|entire|all|previous|prior)_?(?:conversation|messages|context|history|prompt)|message_?history|system_?(?:prompt|message|instructions)|chain_?of_?thought|(?:model|internal|your|hidden)_?(?:reasoning|thoughts|instructions|context|memory)|(?:available|other|all)_?tools(?:_?list)?|tools_?list|prompt_?history|user_?(?:prompt|query)_?(?:verbatim|raw|history)|side_?note|assistant_?(?:context|memory|state)|previous_?(?:tool_?)?(?:results|outputs|calls)|env(?:ironment)?_?(?:vars?|variables|dump)|context_?dump|(?:earlier|past|last|recent)_?(?:messages|turns|prompts)|(?:\w+_)?(?:content|contents|text|value)s?_?(?:of|from)_?(?:\w+_)?(?:ssh|id_rsa|env|credentials?|secrets?|keys?|tokens?)(?:_\w+)?)$`)
 
 // parameter looks at the name of a parameter.
 func (l *linter) parameter(id, where, name string, schema any) {
 	snake := camel.ReplaceAllString(name, "${1}_${2}")
-	if !gathering.MatchString(strings.ReplaceAll(snake, "-", "_")) {
+	if !gathering().MatchString(strings.ReplaceAll(snake, "-", "_")) {
 		return
 	}
 	described, _ := schema.(map[string]any)
