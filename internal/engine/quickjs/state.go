@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Image names the image that isolates begin from. Machines with the same name
@@ -19,6 +20,9 @@ func (m *Machine) nameImage() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// collecting is how long it may take to collect the garbage of a run.
+const collecting = 10 * time.Second
+
 // Save gives all that the run has left behind, for [Isolate.Load] to go on
 // from: the memory where it differs from the image. It is called after a run
 // that has finished. A state is as trustworthy as the program that made it.
@@ -26,8 +30,15 @@ func (i *Isolate) Save(ctx context.Context) ([]byte, error) {
 	if i.bad {
 		return nil, errors.New("the engine did not end the run cleanly")
 	}
+	// The run is over, and so is its time: collecting has its own.
+	i.run = &run{ctx: ctx, port: i.run.port, deadline: time.Now().Add(collecting)}
+	i.fuel.Set(fuel)
 	if _, err := i.collect.do(i.context(ctx)); err != nil {
-		return nil, fmt.Errorf("collect garbage: %w", err)
+		i.bad = true
+		if end, err := i.classify(err); end == Crashed {
+			return nil, fmt.Errorf("collect garbage: %w", err)
+		}
+		return nil, fmt.Errorf("what it has given up could not be collected within %s", collecting)
 	}
 	memory := i.module.Memory()
 	content, _ := memory.Read(0, memory.Size())
