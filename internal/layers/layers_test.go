@@ -44,6 +44,7 @@ var order = []struct {
 	{name: "the room", packages: []string{"room"}},
 	{name: "carriers of workflows", packages: []string{"internal/temporal"}},
 	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
+	{name: "what puts a room on the network", packages: []string{"serve"}},
 	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/..."}},
 }
 
