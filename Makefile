@@ -11,10 +11,10 @@ build: ## build the binary into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./examples/mcp-folder ./test/conformance
 
 test: ## run the tests; needs Go and nothing else
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 race: ## run the tests under the race detector (needs a C compiler)
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 30m ./...
 
 lint: ## gofumpt, vet, staticcheck, and the other systems still compile
 	@test -z "$$($(GO) tool -modfile=tools/go.mod gofumpt -l . | tee /dev/stderr)" || { echo "run: go tool -modfile=tools/go.mod gofumpt -w ."; exit 1; }
@@ -35,7 +35,7 @@ peers: ## install the servers and clients that the integration tests use (npm, p
 	$(GO) build -C test/github -o ../../bin/ github.com/github/github-mcp-server/cmd/github-mcp-server
 
 integration: build ## test against real MCP servers and clients (npm), git and curl
-	$(GO) test -tags integration -count=1 $$($(GO) list -tags integration ./test/... | grep -v -e /test/runtimes -e /test/stores -e /test/kubernetes)
+	$(GO) test -tags integration -count=1 -timeout 30m $$($(GO) list -tags integration ./test/... | grep -v -e /test/runtimes -e /test/stores -e /test/kubernetes)
 
 stores: ## test against a real OpenBao (bao in the PATH) and GNOME's keyring
 	CI=true $(GO) test -tags integration -count=1 -timeout 5m ./test/stores/
@@ -46,11 +46,11 @@ runtimes: build ## test against real Docker, containerd and gVisor (root); scrip
 temporal: build ## test against a real Temporal server (compiles it: about 11 CPU minutes the first time)
 	cd test/temporal && $(GO) vet . && $(GO) test -count=1 -timeout 15m .
 
-microvm: ## the suites of drivers in QEMU's machines (root, apt; six minutes without KVM)
-	CI=true ./scripts/microvm.sh
+microvm: ## a part of the suites of drivers in QEMU's machines (root, apt); SUITE=whole runs all
+	CI=true ./scripts/microvm.sh $(SUITE)
 
-heavy: ## all that .ci/run leaves out, one after the other: kubernetes, temporal, pyodide, stores, microvm
-	@for target in kubernetes temporal pyodide stores microvm; do $(MAKE) $$target || failed="$$failed $$target"; done; \
+heavy: ## all that .ci/run leaves out, one after the other: kubernetes, temporal, pyodide, stores, the whole of microvm
+	@for target in kubernetes temporal pyodide stores microvm; do $(MAKE) $$target SUITE=whole || failed="$$failed $$target"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 kubernetes: ## test against a real Kubernetes node (root; builds it once, 1,150 seconds of CPU)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -22,10 +23,14 @@ const (
 	drainTimeout = 30 * time.Second
 	// relistPause is how long a list is taken for the newest there is.
 	relistPause = 5 * time.Second
-	// Pauses between attempts to list a source that fails: one that was never
-	// listed has no tool whose call would find out that it is well again.
+	// Pauses between attempts to list a source that was never listed, and so has no
+	// tool whose call would find out that it is well again: the first and the
+	// longest, and how much shorter one is than the time since all was well. A
+	// fault of a moment is over at once, and a server that is gone for days has
+	// peace; a call for a tool of it looks at once.
 	firstRelist = time.Second
-	lastRelist  = 2 * time.Second
+	lastRelist  = 5 * time.Minute
+	relistShare = 20
 )
 
 // host keeps one configured source in the catalog: it lists the tools, again
@@ -108,8 +113,11 @@ func (h *host) load(ctx context.Context) error {
 // keep asking for a tool that is not there do not keep the source busy.
 func (h *host) relist(ctx context.Context) error {
 	h.mu.Lock()
-	recent := h.current != nil && h.current.over() && time.Since(h.current.began) < relistPause
-	err := error(nil)
+	pause, err := relistPause, error(nil)
+	if h.current != nil && h.current.over() && h.current.err != nil {
+		pause = firstRelist
+	}
+	recent := h.current != nil && h.current.over() && time.Since(h.current.began) < pause
 	if recent {
 		err = h.current.err
 	}
@@ -231,8 +239,8 @@ func maskedTools(m *secret.Masker, tools []toolroom.Tool) []toolroom.Tool {
 // keepListed lists the source until that has worked once, with growing pauses.
 func (h *host) keepListed() {
 	h.work.Go(func() {
-		said := ""
-		for pause := firstRelist; ; pause = min(2*pause, lastRelist) {
+		said, began := "", time.Now()
+		for {
 			err := h.list(h.ctx)
 			if err == nil || h.ctx.Err() != nil {
 				return
@@ -241,8 +249,9 @@ func (h *host) keepListed() {
 				said = err.Error()
 				h.log.Warn("a source cannot be listed; it will be tried again", "source", h.name, "error", err)
 			}
+			pause := min(max(time.Since(began)/relistShare, firstRelist), lastRelist)
 			select {
-			case <-time.After(pause):
+			case <-time.After(pause + rand.N(pause/4)): // so that many sources do not come as one
 			case <-h.ctx.Done():
 				return
 			}

@@ -26,8 +26,9 @@ import (
 
 // Policy is the policy of a config: the layers of its section tools, with the
 // manifests of skills read, and the rules of its section policy. Paths are
-// relative to the config file.
-func Policy(c *config.Config, configFile string) (*policy.Policy, *cedar.Rules, error) {
+// relative to the config file. Rules may name the engines and runtimes of
+// Toolroom, and more, those that an embedder brings.
+func Policy(c *config.Config, configFile string, more ...string) (*policy.Policy, *cedar.Rules, error) {
 	folder := filepath.Dir(configFile)
 	tools, err := policy.ReadManifests(c.Tools, folder)
 	if err != nil {
@@ -43,6 +44,7 @@ func Policy(c *config.Config, configFile string) (*policy.Policy, *cedar.Rules, 
 	}
 	rules, err := cedar.Compile(texts, cedar.Options{
 		DenyByDefault: c.Policy.Default == "deny", Environment: c.Policy.Environment, Groups: tools.GroupPatterns(),
+		Engines: slices.Concat(engineNames(), more),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -91,6 +93,15 @@ func (r *Room) PolicyFiles() []string {
 	return files
 }
 
+// engineNames are the engines and runtimes that there are, also those that this
+// machine or this config does not have.
+func engineNames() []string {
+	return []string{
+		"js", "py-lite", "py-native", "py", "pyodide", "process", "microvm", "firecracker", "gvisor", "docker", "containerd", "kata",
+		"kubernetes", "remote", "proxmox_lxc", "temporal", "host",
+	}
+}
+
 func ruleTexts(p config.Policy, folder string) ([]cedar.Text, error) {
 	var texts []cedar.Text
 	var problems []error
@@ -122,7 +133,11 @@ func readRules(folder, path string) ([]byte, error) {
 }
 
 func (r *Room) compilePolicy(c *config.Config) (*policy.Policy, error) {
-	p, _, err := Policy(c, r.o.ConfigFile)
+	var engines []string
+	for _, e := range r.engines {
+		engines = append(engines, e.Name())
+	}
+	p, _, err := Policy(c, r.o.ConfigFile, engines...)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,9 @@
 # Toolroom: everything that the suite sees has gone through the relay. The
 # upstream is the go-sdk's everything-server, once modern (-stateless=true) and
 # once with the sessions of older revisions; each is tried with the suite as a
-# client of either era. The scenarios that fail are exactly those named below,
-# where the upstream itself gives no more; of the others every check passes.
+# client of either era, and then alone, without Toolroom. The scenarios that fail
+# are exactly those named below, for the reasons given there; of the others every
+# check passes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,13 +26,25 @@ go build -o "$work/upstream" github.com/modelcontextprotocol/go-sdk/conformance/
 port() { "$node" -e 'const s=require("net").createServer().listen(0,"127.0.0.1",()=>{console.log(s.address().port);s.close()})'; }
 
 table=
-# check STATELESS REVISION PASSED [SCENARIO…]: run the requirements of a revision
-# with an upstream of one era, and ask for exactly so many checks of scenarios
-# other than those of tasks, which the upstream has none of, and for exactly
-# these scenarios to fail.
+# try URL REVISION OUT: run the requirements of a revision against a server. The
+# suite ends with an error where a scenario fails.
+try() {
+  timeout 600 "$node" "$suite" server --url "$1" --requirements "$2" -o "$3" >"$3.text" 2>&1 || true
+}
+# failing and passing read what try wrote. The upstream has no tasks, and so their
+# scenarios are left out. The summary names each scenario once at the margin.
+failing() { sed -nE 's/^✗ ([^:]*): .*/\1/p' "$1.text" | grep -v '^tasks-' | sort -u || true; }
+passing() {
+  sed -nE 's/^[✓✗] ([^:]*): ([0-9]+) passed.*/\1 \2/p' "$1.text" | grep -v '^tasks-' | sort -u | awk '{n += $2} END {print n + 0}'
+}
+
+# check STATELESS REVISION PASSED ALONE [SCENARIO…]: run the requirements of a
+# revision with an upstream of one era, and ask for exactly so many checks through
+# Toolroom and with the upstream alone, and for exactly these scenarios to fail
+# through Toolroom.
 check() {
-  local stateless=$1 revision=$2 want=$3 out="$work/$1-$2"
-  shift 3
+  local stateless=$1 revision=$2 want=$3 wantAlone=$4 out="$work/$1-$2"
+  shift 4
   mkdir -p "$out/home"
   local upstream listen
   upstream=$(port) listen=$(port)
@@ -46,32 +59,41 @@ YAML
     curl -s "http://127.0.0.1:$listen/api/v1/sources" 2>/dev/null | grep -q '"listed":true' && break
     sleep 0.1
   done
-  # The suite ends with an error where a scenario fails.
-  timeout 600 "$node" "$suite" server --url "http://127.0.0.1:$listen/mcp" --requirements "$revision" -o "$out/results" >"$out/text" 2>&1 || true
+  try "http://127.0.0.1:$listen/mcp" "$revision" "$out/relay"
+  try "http://127.0.0.1:$upstream" "$revision" "$out/alone"
   stop
-  local failed expected passed
-  failed=$(sed -nE 's/^✗ ([^:]*): .*/\1/p' "$out/text" | grep -v '^tasks-' | sort -u || true)
+  local expected passed alone
   expected=$(printf '%s\n' "$@" | sort -u | sed '/^$/d')
-  # The summary names each scenario once at the margin, with its checks.
-  passed=$(sed -nE 's/^[✓✗] ([^:]*): ([0-9]+) passed.*/\1 \2/p' "$out/text" | grep -v '^tasks-' | sort -u | awk '{n += $2} END {print n + 0}')
-  if [ "$failed" != "$expected" ] || [ "$passed" != "$want" ]; then
+  passed=$(passing "$out/relay") alone=$(passing "$out/alone")
+  if [ "$(failing "$out/relay")" != "$expected" ] || [ "$passed" != "$want" ] || [ "$alone" != "$wantAlone" ]; then
     cat "$out/toolroom.log" >&2
-    diff <(echo "$expected") <(echo "$failed") >&2 || true
-    echo "conformance-relay: stateless=$stateless $revision: $passed checks passed, want $want" >&2
+    diff <(echo "$expected") <(failing "$out/relay") >&2 || true
+    echo "conformance-relay: stateless=$stateless $revision: $passed checks passed, want $want; alone $alone, want $wantAlone" >&2
     exit 1
   fi
   local server=modern names=none
   [ "$stateless" = true ] || server="with sessions"
   [ $# = 0 ] || names=$(printf '`%s`, ' "$@")
-  table+="| $revision | $server | $passed | ${names%, } |"$'\n'
-  echo "upstream stateless=$stateless, client $revision: $passed checks passed, $# scenarios beyond the upstream"
+  table+="| $revision | $server | $alone | $passed | ${names%, } |"$'\n'
+  echo "upstream stateless=$stateless, client $revision: $passed checks passed, $# scenarios beyond the upstream, which alone passes $alone"
 }
 
-check true 2026-07-28 153
-# A server with sessions tells a question's key to none, and the go-sdk's repeats
-# a tool for one round only; it ends a stream that it offers no way to take up.
-check false 2026-07-28 148 input-required-result-basic-elicitation input-required-result-multi-round
-check false 2025-11-25 82 server-sse-polling
-# Without sessions the upstream's tools cannot ask by a request of their own.
-check true 2025-11-25 70 elicitation-sep1034-defaults elicitation-sep1330-enums tools-call-elicitation tools-call-sampling
-printf '| client | server | checks passed | scenarios that fail |\n|---|---|---|---|\n%s' "$table" | scripts/doc-table.sh relay "$@"
+# All that the upstream passes alone. The last of the checks to come was
+# sep-2575-server-sends-tools-list-changed-on-subscription, here and in the next:
+# until a changed list of the upstream was told at once, it was a warning.
+check true 2026-07-28 153 153
+# Alone the upstream is no server for this client. Two scenarios ask for more than
+# its older protocol can carry: "inputRequests missing expected key user_name", for
+# a question of elicitation/create has no key there; and a second round, which the
+# go-sdk's bridge does not make of it: it repeats a tool once, and then sends
+# {"content":[],"requestState":"round=2;…","inputRequests":…} as its final result.
+check false 2026-07-28 148 58 input-required-result-basic-elicitation input-required-result-multi-round
+# The upstream closes the stream of test_reconnection without the id of an event,
+# so that nobody can take it up. Alone the suite gets no answer either, and says
+# "could not test"; behind Toolroom the client gets the error that is the truth,
+# which the suite counts as a failure.
+check false 2025-11-25 82 82 server-sse-polling
+# Without sessions the upstream's tools cannot ask by a request of their own: the
+# same four fail alone. What Toolroom passes beyond it are its own notifications.
+check true 2025-11-25 70 64 elicitation-sep1034-defaults elicitation-sep1330-enums tools-call-elicitation tools-call-sampling
+printf '| client | server | checks passed by the server alone | behind Toolroom | scenarios that fail behind it |\n|---|---|---|---|---|\n%s' "$table" | scripts/doc-table.sh relay "$@"

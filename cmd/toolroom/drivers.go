@@ -16,7 +16,7 @@ import (
 // does not link them: they are large.
 func drivers(r room.Runtimes) []sandbox.Driver {
 	list := []sandbox.Driver{
-		gvisor.New(gvisor.Options{Program: r.GVisor.Program, Platform: r.GVisor.Platform, Root: r.GVisor.Root}),
+		gvisor.New(gvisor.Options{Program: r.GVisor.Program, Platform: r.GVisor.Platform, Root: r.GVisor.Root, Restore: r.GVisor.Restore}),
 		docker.New(docker.Options{
 			Host:       cmp.Or(r.Docker.Host, os.Getenv("DOCKER_HOST")),
 			CertFolder: os.Getenv("DOCKER_CERT_PATH"),

@@ -229,7 +229,7 @@ func (c *Catalog) Version() uint64 { return c.version.Load() }
 
 // Subscribe calls f with the changes of each quiet period, from one goroutine,
 // until cancel is called. f must not block for long.
-func (c *Catalog) Subscribe(f func([]Change)) (cancel func()) { return c.changes.subscribe(f) }
+func (c *Catalog) Subscribe(f func([]Change)) (cancel func()) { return c.changes.subscribers.Add(f) }
 
 func (c *Catalog) entry(provider string, src source.Source, tool toolroom.Tool) (*Entry, error) {
 	if err := checkTool(&tool); err != nil {

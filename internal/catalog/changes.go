@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/listener"
 )
 
 // ChangeKind says what happened to a tool.
@@ -26,27 +27,26 @@ type Change struct {
 // changes gathers what happens within a period and tells it to subscribers at
 // its end, so that a server with a thousand tools is one notification.
 type changes struct {
-	period time.Duration
+	period      time.Duration
+	subscribers listener.List[[]Change]
 
-	mu          sync.Mutex
-	pending     []Change
-	subscribers map[int]func([]Change)
-	next        int
+	mu      sync.Mutex
+	pending []Change
 
 	// deliver keeps deliveries in order.
 	deliver sync.Mutex
 }
 
 func newChanges(period time.Duration) *changes {
-	return &changes{period: period, subscribers: map[int]func([]Change){}}
+	return &changes{period: period}
 }
 
 func (c *changes) add(ch Change) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.subscribers) == 0 {
+	if c.subscribers.Empty() {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.pending = append(c.pending, ch)
 	if len(c.pending) == 1 {
 		time.AfterFunc(c.period, c.flush)
@@ -59,25 +59,6 @@ func (c *changes) flush() {
 	c.mu.Lock()
 	group := c.pending
 	c.pending = nil
-	listeners := make([]func([]Change), 0, len(c.subscribers))
-	for _, f := range c.subscribers {
-		listeners = append(listeners, f)
-	}
 	c.mu.Unlock()
-	for _, f := range listeners {
-		f(group)
-	}
-}
-
-func (c *changes) subscribe(f func([]Change)) (cancel func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	key := c.next
-	c.next++
-	c.subscribers[key] = f
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.subscribers, key)
-	}
+	c.subscribers.Tell(group)
 }

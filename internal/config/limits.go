@@ -35,8 +35,8 @@ type Retry struct {
 	Max      time.Duration `yaml:"max,omitempty"`
 }
 
-// Breaker leaves a tool alone for Delay (30 s) after so many Failures in a row
-// (5).
+// Breaker leaves a tool alone after so many Failures in a row (5), but for one
+// call in each Delay (1.5 s).
 type Breaker struct {
 	Failures int           `yaml:"failures,omitempty"`
 	Delay    time.Duration `yaml:"delay,omitempty"`
@@ -71,7 +71,7 @@ func (l *Limits) fill() {
 	fill(&l.Retry.Base, 100*time.Millisecond)
 	fill(&l.Retry.Max, 30*time.Second)
 	fill(&l.Breaker.Failures, 5)
-	fill(&l.Breaker.Delay, 30*time.Second)
+	fill(&l.Breaker.Delay, 1500*time.Millisecond)
 	fill(&l.Rate.Burst, 1)
 	fill(&l.Cache.TTL, 5*time.Minute)
 	fill(&l.Cache.Entries, 1000)

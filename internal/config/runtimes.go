@@ -54,6 +54,9 @@ type GVisor struct {
 	Platform string `yaml:"platform,omitempty"`
 	// Root is the folder of a root file system (the programs of this machine).
 	Root string `yaml:"root,omitempty"`
+	// Restore has sandboxes begin from a checkpoint in which Python is loaded
+	// (false).
+	Restore bool `yaml:"restore,omitempty"`
 }
 
 // WithImages gives the runtimes with their images filled in.

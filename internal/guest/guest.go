@@ -20,12 +20,27 @@ type Options struct {
 	// Work is the folder in which the program runs, and the only one that the
 	// guest writes to; the system's folder for temporary files if empty.
 	Work string
+	// Hold is what [HoldEnv] asks for.
+	Hold bool
 }
 
 // Serve runs the one program that the host sends over stream, and returns when
 // it has ended and the host knows how.
 func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
+	work, err := os.MkdirTemp(o.Work, "r")
+	if err != nil {
+		return fmt.Errorf("make a folder for the program: %w", err)
+	}
+	defer os.RemoveAll(work)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	host := bridge.NewWire(stream, 0)
+	r := &run{host: host, work: work, waiting: map[uint64]chan<- bridge.Frame{}}
+	if o.Hold {
+		if err := r.hold(ctx, stream); err != nil {
+			return ignoreEOF(err)
+		}
+	}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: "toolroom-guest"}}
 	if err := host.Write(bridge.Frame{Kind: bridge.Hello, Token: o.Token, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
@@ -40,14 +55,7 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	if start.Kind != bridge.Start {
 		return fmt.Errorf("the host sent %s in place of a program: %s", start.Kind, start.Body.Text("reason"))
 	}
-	work, err := os.MkdirTemp(o.Work, "r")
-	if err != nil {
-		return fmt.Errorf("make a folder for the program: %w", err)
-	}
-	defer os.RemoveAll(work)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r := &run{host: host, start: start, program: bridge.ReadProgram(start.Body), work: work, waiting: map[uint64]chan<- bridge.Frame{}}
+	r.start, r.program = start, bridge.ReadProgram(start.Body)
 	go func() {
 		r.listen()
 		cancel() // the host is gone: nothing must go on
@@ -68,6 +76,7 @@ type run struct {
 	start   bridge.Frame
 	program bridge.Program
 	work    string
+	ahead   *interpreting // prepared before the program came, or nil
 
 	mu      sync.Mutex
 	child   *bridge.Wire // an interpreter that speaks the bridge itself
@@ -120,6 +129,10 @@ func (r *run) ask(ctx context.Context, kind bridge.Kind, body bridge.Map) (bridg
 }
 
 func (r *run) execute(ctx context.Context) error {
+	if r.ahead != nil && (r.ahead.language != r.program.Language || len(r.program.Env) > 0) {
+		r.ahead.end()
+		r.ahead = nil
+	}
 	switch r.program.Language {
 	case "python", "javascript":
 		return r.interpret(ctx)

@@ -52,7 +52,7 @@ var interpreters = map[string]interpreter{
 }
 
 func write(folder string, files map[string]string) error {
-	if err := os.Mkdir(folder, 0o700); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil { // it is there where one was prepared in vain
 		return err
 	}
 	for name, text := range files {
@@ -66,50 +66,81 @@ func write(folder string, files map[string]string) error {
 // bridgeFD is the descriptor of the stream in an interpreter.
 const bridgeFD = "3"
 
-func (r *run) interpret(ctx context.Context) error {
-	lang, ok := interpreters[r.program.Language]
-	path := ""
-	for _, name := range lang.programs {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
+// interpreting is an interpreter that runs a program, or waits for one.
+type interpreting struct {
+	language, path string
+	stream         net.Conn
+	kill           func() error
+	wait           func() *os.ProcessState
+}
+
+// end ends one that no program is for.
+func (i *interpreting) end() {
+	i.stream.Close()
+	_ = i.kill()
+	i.wait()
+}
+
+// find is the path of the interpreter of a language, empty where there is none.
+func find(language string) string {
+	for _, name := range interpreters[language].programs {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
 		}
 	}
-	if !ok || path == "" {
-		return r.fail(&bridge.Failure{
-			Kind:    bridge.FailUnsupported,
-			Message: fmt.Sprintf("this sandbox has no %s (looked for %s)", r.program.Language, strings.Join(lang.programs, ", ")),
-		}, 0)
-	}
-	folder := filepath.Join(r.work, ".guest")
+	return ""
+}
+
+// launch starts the interpreter of a language, which waits for its program.
+func (r *run) launch(ctx context.Context, language, path string, env ...string) (*interpreting, error) {
+	lang, folder := interpreters[language], filepath.Join(r.work, ".guest")
 	if err := write(folder, lang.files()); err != nil {
-		return err
+		return nil, err
 	}
 	ours, theirs, err := socketPair()
 	if err != nil {
-		return fmt.Errorf("make the stream of the interpreter: %w", err)
+		return nil, fmt.Errorf("make the stream of the interpreter: %w", err)
 	}
-	defer ours.Close()
 	cmd := r.newCommand(ctx, path, lang.args(folder)...)
-	cmd.Env = append(cmd.Env, "TOOLROOM_BRIDGE_FD="+bridgeFD)
+	cmd.Env = append(append(cmd.Env, "TOOLROOM_BRIDGE_FD="+bridgeFD), env...)
 	cmd.ExtraFiles = []*os.File{theirs}
 	wait, err := r.begin(cmd)
 	theirs.Close()
 	if err != nil {
-		return err
+		ours.Close()
+		return nil, err
 	}
-	child := bridge.NewWire(ours, 0)
+	return &interpreting{language, path, ours, cmd.Cancel, wait}, nil
+}
+
+func (r *run) interpret(ctx context.Context) (err error) {
+	i := r.ahead
+	if i == nil {
+		path := find(r.program.Language)
+		if path == "" {
+			return r.fail(&bridge.Failure{
+				Kind: bridge.FailUnsupported,
+				Message: fmt.Sprintf("this sandbox has no %s (looked for %s)", r.program.Language,
+					strings.Join(interpreters[r.program.Language].programs, ", ")),
+			}, 0)
+		}
+		if i, err = r.launch(ctx, r.program.Language, path); err != nil {
+			return err
+		}
+	}
+	defer i.stream.Close()
+	child := bridge.NewWire(i.stream, 0)
 	r.mu.Lock()
 	r.child = child
 	r.mu.Unlock()
 	go func() { _ = child.Write(r.start) }() // a child that reads nothing must not hold us
 	ended := r.relay(child)
-	ours.Close()
-	state := wait()
+	i.stream.Close()
+	state := i.wait()
 	if ended {
 		return nil
 	}
-	return r.fail(crash(ctx, path, state), state.ExitCode())
+	return r.fail(crash(ctx, i.path, state), state.ExitCode())
 }
 
 // relay hands the child's frames to the host, up to the one that ends the run,

@@ -20,7 +20,14 @@ const (
 	// SeccompEnv names the filter (standard, hardened) that the guest puts on
 	// itself and on all that it starts, where nobody has done so before.
 	SeccompEnv = "TOOLROOM_SECCOMP"
+	// HoldEnv, if not empty, makes the guest prepare an interpreter, say [Held], and
+	// wait for a byte before its hello. A driver can keep the sandbox as it is then,
+	// and start many from there.
+	HoldEnv = "TOOLROOM_HOLD"
 )
+
+// Held is what a guest says that waits as [HoldEnv] wants.
+const Held = "toolroom-held\n"
 
 // Filter is the setting by which a guest puts the filter of a profile on itself;
 // dev has none.

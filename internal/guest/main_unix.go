@@ -59,10 +59,12 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", TokenEnv, err)
 		return 1
 	}
+	hold := os.Getenv(HoldEnv) != ""
 	os.Unsetenv(TokenEnv)
+	os.Unsetenv(HoldEnv)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
-	if err := Serve(ctx, stream, Options{Token: token, Work: os.Getenv(WorkEnv)}); err != nil {
+	if err := Serve(ctx, stream, Options{Token: token, Work: os.Getenv(WorkEnv), Hold: hold}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

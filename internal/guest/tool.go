@@ -36,8 +36,8 @@ func (r *run) serveTools(ctx context.Context) (io.Closer, []string, error) {
 	if err := os.WriteFile(filepath.Join(bin, "tool"), []byte(script), 0o700); err != nil {
 		return nil, nil, err
 	}
-	path := filepath.Join(r.work, ".tool") // short: the path of a socket has 108 bytes (unix(7))
-	listener, err := net.Listen("unix", path)
+	path := filepath.Join(r.work, ".tool")
+	listener, err := inFolder(path, net.Listen)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the socket of the command tool: %w", err)
 	}
@@ -51,6 +51,17 @@ func (r *run) serveTools(ctx context.Context) (io.Closer, []string, error) {
 		}
 	}()
 	return listener, []string{SocketEnv + "=" + path, "PATH=" + bin + ":" + os.Getenv("PATH")}, nil
+}
+
+// inFolder opens the socket at path by its name alone, from its folder: the path
+// of a socket has 108 bytes at most, or 104 (unix(7)), and that of a folder may
+// be longer. The guest and the command tool are processes of their own, so
+// their folder is theirs to choose.
+func inFolder[T any](path string, open func(network, address string) (T, error)) (opened T, err error) {
+	if err := os.Chdir(filepath.Dir(path)); err != nil {
+		return opened, err
+	}
+	return open("unix", filepath.Base(path))
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
@@ -88,7 +99,7 @@ func CallTool(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%v\n\n%s", err, toolUsage)
 		return 2
 	}
-	conn, err := net.Dial("unix", os.Getenv(SocketEnv))
+	conn, err := inFolder(os.Getenv(SocketEnv), net.Dial)
 	if err != nil {
 		fmt.Fprintf(stderr, "no guest is there to ask (%v): tool works only inside a program that Toolroom runs\n", err)
 		return 2

@@ -24,7 +24,7 @@ var order = []struct {
 	peers    bool     // packages of this line may import one another
 }{
 	{name: "the nouns", packages: []string{""}},
-	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress", "internal/oauth"}},
+	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/listener", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress", "internal/oauth"}},
 	{name: "what operators write", packages: []string{"internal/trusted"}},
 	{name: "private keys", packages: []string{"internal/keyfile"}},
 	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},
@@ -58,7 +58,7 @@ var heavy = map[string][]string{
 	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
 	"github.com/prometheus/client_golang":    {"internal/server/api"},
 	"github.com/zalando/go-keyring":          {"internal/secret/keyring"},
-	"github.com/tetratelabs/wazero":          {"internal/engine/quickjs", "internal/engine/cpython", "internal/engine/wasmfuel"},
+	"github.com/tetratelabs/wazero":          {"internal/engine/wasm", "internal/engine/quickjs", "internal/engine/cpython", "internal/engine/wasmfuel"},
 	"google.golang.org/protobuf":             {"internal/engine/monty/protocol", "internal/temporal"},
 	"go.temporal.io":                         {"internal/temporal"},
 	"github.com/evanw/esbuild":               {"internal/engine/js/program"},
@@ -123,6 +123,26 @@ func TestDoorsReachToolsThroughTheRunnerAlone(t *testing.T) {
 					t.Errorf("%s/%s has %s, as who calls a source: a call goes through run.Runner", from, name, sign)
 				}
 			}
+		}
+	}
+}
+
+// Whoever can reach the runner can make calls, and who makes calls by itself,
+// such as a schedule or a trigger, is a door. Nothing of the kind is there.
+func TestWhoeverCanMakeCallsIsADoorOfTheSurfaceTest(t *testing.T) {
+	named := []string{
+		"room",                         // doors "Go ..."
+		"internal/cli", "cmd/toolroom", // doors "command line ..."
+		"internal/server", "internal/server/api", "internal/server/mcp", // doors "HTTP ...", "MCP ..."
+		"internal/code",                                                       // doors "code mode ..."
+		"internal/temporal",                                                   // test/temporal
+		"internal/store", "internal/store/sqlite", "internal/store/storetest", // keep what the runner hands them
+	}
+	for _, p := range list(t) {
+		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		calls := slices.Contains(p.Imports, module+"/internal/run") || slices.Contains(p.Imports, module+"/room")
+		if calls && !slices.Contains(named, from) && !strings.HasPrefix(from, "examples/") && !strings.HasPrefix(from, "test/") {
+			t.Errorf("%s can make calls: give what it calls a row in test/surface, and name it here", from)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/listener"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -65,10 +66,12 @@ type Change struct{ Resources, Prompts bool }
 type Library struct {
 	mu       sync.RWMutex
 	offers   map[string]Offer
-	watchers map[int]func(Change)
-	readers  map[int]func(provider, uri string)
-	next     int
+	watchers listener.List[Change]
+	readers  listener.List[update]
 }
+
+// update is a resource that has changed.
+type update struct{ provider, uri string }
 
 // Set makes o the whole offer of a provider.
 func (l *Library) Set(provider string, o Offer) {
@@ -97,61 +100,24 @@ func (l *Library) tell(before, after Offer) {
 			!slices.EqualFunc(before.Skills, after.Skills, sameSkill),
 		Prompts: !slices.EqualFunc(before.Prompts, after.Prompts, samePrompt),
 	}
-	if c == (Change{}) {
-		return
-	}
-	l.mu.RLock()
-	watchers := slices.Collect(maps.Values(l.watchers))
-	l.mu.RUnlock()
-	for _, watch := range watchers {
-		watch(c)
+	if c != (Change{}) {
+		l.watchers.Tell(c)
 	}
 }
 
 // Subscribe calls f after each change of a list, until cancel is called. f must
 // not block.
-func (l *Library) Subscribe(f func(Change)) (cancel func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.watchers == nil {
-		l.watchers = map[int]func(Change){}
-	}
-	id := l.next
-	l.next++
-	l.watchers[id] = f
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.watchers, id)
-	}
-}
+func (l *Library) Subscribe(f func(Change)) (cancel func()) { return l.watchers.Add(f) }
 
 // Updated tells the watchers of updates that a resource has changed.
 func (l *Library) Updated(provider, uri string) {
-	l.mu.RLock()
-	readers := slices.Collect(maps.Values(l.readers))
-	l.mu.RUnlock()
-	for _, read := range readers {
-		read(provider, uri)
-	}
+	l.readers.Tell(update{provider, uri})
 }
 
 // OnUpdate calls f with each resource that has changed, under its shown URI,
 // until cancel is called. f must not block.
 func (l *Library) OnUpdate(f func(shown string)) (cancel func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.readers == nil {
-		l.readers = map[int]func(string, string){}
-	}
-	id := l.next
-	l.next++
-	l.readers[id] = func(provider, uri string) { f(l.shownURI(provider, uri)) }
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.readers, id)
-	}
+	return l.readers.Add(func(u update) { f(l.shownURI(u.provider, u.uri)) })
 }
 
 // Resources lists the resources of the providers that visible accepts, in the
@@ -160,21 +126,31 @@ func (l *Library) Resources(visible func(provider string) bool) []Resource {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var all []Resource
-	taken := map[string]bool{}
+	uris := taken{}
 	for _, provider := range l.providers() {
 		seen := visible(provider)
 		for _, r := range l.offers[provider].Resources {
-			shown := r.URI
-			if taken[shown] {
-				shown = scopedURI(provider, r.URI)
-			}
-			taken[shown] = true
+			shown := uris.shown(provider, r.URI, scopedURI)
 			if seen {
 				all = append(all, Resource{Resource: r, Provider: provider, Shown: shown})
 			}
 		}
 	}
 	return all
+}
+
+// taken are the URIs under which something is shown, of providers that one may
+// see and of others: who may see more sees the same URIs.
+type taken map[string]bool
+
+// shown is the URI under which a provider's next one is shown: its own unless
+// that is taken.
+func (t taken) shown(provider, uri string, scoped func(provider, uri string) string) string {
+	if t[uri] {
+		uri = scoped(provider, uri)
+	}
+	t[uri] = true
+	return uri
 }
 
 // Templates lists the templates of the providers that visible accepts.

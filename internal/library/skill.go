@@ -33,15 +33,11 @@ func (l *Library) Skills(visible func(provider string) bool) []Skill {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var all []Skill
-	taken := map[string]bool{}
+	uris := taken{}
 	for _, provider := range l.providers() {
 		seen := visible(provider)
 		for _, s := range l.offers[provider].Skills {
-			shown := s.URI
-			if taken[shown] {
-				shown = scopedFile(provider, s.URI)
-			}
-			taken[shown] = true
+			shown := uris.shown(provider, s.URI, scopedFile)
 			if seen {
 				all = append(all, Skill{Skill: s, Provider: provider, Shown: shown})
 			}

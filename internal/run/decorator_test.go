@@ -68,9 +68,105 @@ func TestAToolThatKeepsFailingIsLeftAloneAndTriedAgainLater(t *testing.T) {
 		if toolroom.CodeOf(r.Err()) != toolroom.CodeCircuitOpen || r.Effects != toolroom.EffectsNone || calls.Load() != 5 {
 			t.Errorf("after five failures: %v, effects %s, %d calls", r.Error, r.Effects, calls.Load())
 		}
-		time.Sleep(31 * time.Second)
+		time.Sleep(2 * time.Second)
 		if r := b.Run(t.Context(), toolroom.Call{Tool: "down:it"}); !r.OK() {
 			t.Errorf("after the delay: %v", r.Error)
+		}
+	})
+}
+
+// TestATrialThatHangsHoldsTheCircuitForOneDelayOnly has a server stop answering,
+// and be well again while a trial still waits.
+func TestATrialThatHangsHoldsTheCircuitForOneDelayOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		var calls atomic.Int64
+		var well atomic.Bool
+		b.add(tool("slow:it"), func(ctx context.Context, _ *source.Request) (*source.Output, error) {
+			calls.Add(1)
+			if well.Load() {
+				return &source.Output{}, nil
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		do := func(timeout time.Duration) *toolroom.Result {
+			return b.Run(t.Context(), toolroom.Call{Tool: "slow:it", Timeout: timeout})
+		}
+		for range 5 {
+			do(time.Second)
+		}
+		time.Sleep(2 * time.Second)
+		var all sync.WaitGroup
+		defer all.Wait()
+		for range 10 { // of which one is let through
+			all.Go(func() { do(time.Minute) })
+		}
+		synctest.Wait()
+		if n := calls.Load(); n != 6 {
+			t.Errorf("%d calls reached a tool that is left alone", n-5)
+		}
+		well.Store(true)
+		if r := do(0); toolroom.CodeOf(r.Err()) != toolroom.CodeCircuitOpen || r.Error.Details["retry_after_seconds"] != 2.0 {
+			t.Errorf("within the delay: %v", r.Error)
+		}
+		time.Sleep(2 * time.Second)
+		for range 2 { // the second needs a closed circuit
+			if r := do(0); !r.OK() {
+				t.Errorf("after the delay: %v", r.Error)
+			}
+		}
+	})
+}
+
+func TestATrialThatSentNothingDoesNotProlongTheDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		err := unavailable()
+		b.add(tool("gone:it"), func(context.Context, *source.Request) (*source.Output, error) {
+			if err == nil {
+				return &source.Output{}, nil
+			}
+			return nil, err
+		})
+		do := func() toolroom.Code { return toolroom.CodeOf(b.Run(t.Context(), toolroom.Call{Tool: "gone:it"}).Err()) }
+		for range 5 {
+			do()
+		}
+		time.Sleep(2 * time.Second)
+		unsent := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "no connection")
+		unsent.Details = map[string]any{"effects": toolroom.EffectsNone}
+		err = unsent
+		if code := do(); code != toolroom.CodeUpstreamUnavailable {
+			t.Errorf("the trial: %s", code)
+		}
+		err = nil
+		if code := do(); code != "" {
+			t.Errorf("when it can be reached: %s", code)
+		}
+	})
+}
+
+func TestACancelledTrialSaysNothingOfTheTool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		err := unavailable()
+		b.add(tool("down:it"), func(ctx context.Context, _ *source.Request) (*source.Output, error) {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, err
+		})
+		for range 5 {
+			b.Run(t.Context(), toolroom.Call{Tool: "down:it"})
+		}
+		time.Sleep(2 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		b.Run(ctx, toolroom.Call{Tool: "down:it"})
+		b.Run(t.Context(), toolroom.Call{Tool: "down:it"}) // the trial, where the cancelled one did not get so far
+		if r := b.Run(t.Context(), toolroom.Call{Tool: "down:it"}); toolroom.CodeOf(r.Err()) != toolroom.CodeCircuitOpen {
+			t.Errorf("after a cancelled trial: %v", r.Error)
 		}
 	})
 }

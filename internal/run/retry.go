@@ -3,11 +3,9 @@ package run
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go"
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
 
 	"github.com/toolroom/toolroom"
@@ -61,48 +59,4 @@ func mayRepeat(x *execution) bool {
 func repeatable(err error) bool {
 	var e *toolroom.Error
 	return errors.As(err, &e) && e.Retryable && e.Code != toolroom.CodeCircuitOpen
-}
-
-// BreakerLimits say when a tool whose source keeps failing is left alone.
-type BreakerLimits struct {
-	// Failures in a row open the circuit (5); after Delay (30 s) one call may
-	// try again.
-	Failures int
-	Delay    time.Duration
-}
-
-func withBreaker(next executor, l BreakerLimits) executor {
-	var breakers sync.Map // of circuitbreaker.CircuitBreaker[any], by toolroom.ID
-	get := func(id toolroom.ID) circuitbreaker.CircuitBreaker[any] {
-		if b, ok := breakers.Load(id); ok {
-			return b.(circuitbreaker.CircuitBreaker[any])
-		}
-		b, _ := breakers.LoadOrStore(id, circuitbreaker.NewBuilder[any]().
-			WithFailureThreshold(uint(l.Failures)).WithDelay(l.Delay).Build())
-		return b.(circuitbreaker.CircuitBreaker[any])
-	}
-	return func(ctx context.Context, x *execution) (*source.Output, error) {
-		id := x.entry.Tool.ID
-		breaker := get(id)
-		if !breaker.TryAcquirePermit() {
-			wait := breaker.RemainingDelay().Round(time.Second)
-			e := toolroom.Errorf(toolroom.CodeCircuitOpen, "%s failed %d times in a row and is left alone for now", id, l.Failures)
-			e.Details = map[string]any{"retry_after_seconds": wait.Seconds()}
-			return nil, e.WithHint("try again in %s; see what is wrong: toolroom sources test %s", wait, id.Namespace)
-		}
-		out, err := next(ctx, x)
-		switch {
-		case !upstreamFault(err):
-			breaker.RecordSuccess()
-		case !unreached(err) || !breaker.IsClosed():
-			breaker.RecordFailure()
-		}
-		return out, err
-	}
-}
-
-// unreached reports whether a call failed before anything was sent: the source
-// itself knows when to connect again, and is not to be left alone for longer.
-func unreached(err error) bool {
-	return toolroom.AsError(err).Details["effects"] == toolroom.EffectsNone
 }

@@ -61,7 +61,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Retry.Base, 100*time.Millisecond)
 	set(&l.Retry.Max, 30*time.Second)
 	set(&l.Breaker.Failures, 5)
-	set(&l.Breaker.Delay, 30*time.Second)
+	set(&l.Breaker.Delay, 1500*time.Millisecond)
 	set(&l.Cache.TTL, 5*time.Minute)
 	set(&l.Cache.Entries, 1000)
 	l.Cache.TTL = min(l.Cache.TTL, maxCacheTTL)

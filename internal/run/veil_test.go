@@ -103,6 +103,11 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 			req.Emit(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Message: text}})
 			return &source.Output{}, nil
 		},
+		"raw log and progress": func(req *source.Request, text string) (*source.Output, error) {
+			req.Emit(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Raw: quoted(text)}})
+			req.Emit(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Raw: quoted(text)}})
+			return &source.Output{}, nil
+		},
 	}
 	for channel, leak := range channels {
 		for guise, text := range guises {
@@ -116,7 +121,7 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 				var out bytes.Buffer
 				var chunks strings.Builder
 				for e := range b.Stream(t.Context(), toolroom.Call{Tool: "leaky:it", Arguments: json.RawMessage(`{"key":` + string(quoted(text)) + `}`)}) {
-					fmt.Fprintf(&out, "%s %s\n", encode(t, e), chunkText(e))
+					fmt.Fprintf(&out, "%s %s %s\n", encode(t, e), chunkText(e), raw(e))
 					chunks.WriteString(chunkText(e))
 					if e.Result != nil && e.Result.Error != nil {
 						fmt.Fprintln(&out, e.Result.Error, e.Result.Error.Cause, e.Result.Error.Hint)
@@ -133,7 +138,7 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, e := range events {
-					fmt.Fprintf(&out, "%s\n", encode(t, e))
+					fmt.Fprintf(&out, "%s %s\n", encode(t, e), raw(e))
 				}
 				fmt.Fprintf(&out, "%s\n%s\n%s", chunks.String(), encode(t, b.receipts.last()), kept)
 				for _, trace := range traces {
@@ -156,6 +161,17 @@ func encode(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// raw is what an event repeats of its source and JSON leaves out.
+func raw(e toolroom.Event) json.RawMessage {
+	switch {
+	case e.Log != nil:
+		return e.Log.Raw
+	case e.Progress != nil:
+		return e.Progress.Raw
+	}
+	return nil
 }
 
 func chunkText(e toolroom.Event) string {

@@ -13,14 +13,15 @@ import (
 const head = MinMasked
 
 const (
-	// block is how many bytes say how far a window may move. Three of them seldom
-	// are in a form by chance, also where forms and text are both base64.
-	block = 3
+	// A window is told how far it may move by its last three bytes, or by four
+	// where it has room for them: fewer texts have those by chance, also where
+	// forms and text are both base64.
+	roomForFour = 8
 	// maxWindow is the longest window: a longer one moves further, and has more
 	// blocks that stop it.
 	maxWindow = 16
 	// A table of skips has sparse places for each block, so that few share one,
-	// and fits into the cache of a processor.
+	// as long as it fits into the cache of a processor.
 	sparse                     = 16
 	minTableBits, maxTableBits = 12, 18
 )
@@ -32,10 +33,13 @@ type matcher struct {
 	// window is how many bytes are looked at at once, no more than the shortest
 	// pattern has.
 	window int
+	// block is how many of its last bytes are looked up.
+	block int
 	// skip is, by the hash of the last block of a window, how far the window may
 	// move; zero means that a pattern may begin at it.
 	skip  []uint8
 	shift int // of the hash
+	drop  int // bits of four bytes that are not of the block
 	// patterns are those with the same head, longest first.
 	patterns map[uint64][]pattern
 	// beginnings are the first 1 to head-1 bytes of all patterns.
@@ -84,31 +88,34 @@ func (m *matcher) tabulate(all []pattern) {
 	for _, p := range all {
 		m.window = min(m.window, len(p.text))
 	}
-	room := 1 << maxTableBits / sparse
-	m.window = min(m.window, max(head, room/len(m.patterns)+block-1))
-	size := bits.Len(uint(sparse * len(m.patterns) * (m.window - block + 1)))
+	m.block = 3
+	if m.window >= roomForFour {
+		m.block = 4
+	}
+	m.drop = 32 - 8*m.block
+	size := bits.Len(uint(sparse * len(m.patterns) * (m.window - m.block + 1)))
 	size = min(max(size, minTableBits), maxTableBits)
 	m.shift = 32 - size
-	m.skip = bytes.Repeat([]byte{uint8(m.window - block + 1)}, 1<<size)
+	m.skip = bytes.Repeat([]byte{uint8(m.window - m.block + 1)}, 1<<size)
 	for _, p := range all {
-		for end := block; end <= m.window; end++ {
-			// The hash reads a byte before the block; its value does not count.
-			at := m.hash(append([]byte{0}, p.text[end-block:end]...))
+		for end := m.block; end <= m.window; end++ {
+			// The hash reads four bytes; one before the block does not count.
+			at := m.hash(append(make([]byte, 4-m.block), p.text[end-m.block:end]...))
 			m.skip[at] = min(m.skip[at], uint8(m.window-end))
 		}
 	}
 }
 
-// hash is of the last three of four bytes, which are read at once.
+// hash is of the last bytes of four, which are read at once.
 func (m *matcher) hash(four []byte) uint32 {
-	return (binary.LittleEndian.Uint32(four) >> 8) * 0x9e3779b1 >> (m.shift & 31)
+	return (binary.LittleEndian.Uint32(four) >> (m.drop & 31)) * 0x9e3779b1 >> (m.shift & 31)
 }
 
 // next is the first place from at on where a pattern may begin; from the last
 // places, which have less than a window, none does.
 func (m *matcher) next(text []byte, at int) (place int, ok bool) {
 	for end := at + m.window; end <= len(text); {
-		skip := m.skip[m.hash(text[end-block-1:])]
+		skip := m.skip[m.hash(text[end-4:])]
 		if skip == 0 {
 			return end - m.window, true
 		}

@@ -42,9 +42,12 @@ var fates = []fate{
 // ./escape/guest does.
 func Rogue(t *testing.T, o Options) {
 	s := &suite{t: t, o: o, engine: hosted.New(o.New(t))}
-	s.engine.StartTimeout = 20 * time.Second // of which the silent one takes all
 	for _, f := range fates {
 		t.Run(f.conduct, func(t *testing.T) {
+			if f.conduct == rogue.Silent { // which takes all of it
+				s.engine.StartTimeout = silence
+				defer func() { s.engine.StartTimeout = 0 }()
+			}
 			s.suffers(t, f)
 			if out := s.shellRun(t, `exit 5`, sandbox.Limits{}); out.err != nil || out.Outcome.Exit != 5 {
 				t.Errorf("the program after it ended with %v", out)
@@ -57,6 +60,10 @@ func Rogue(t *testing.T, o Options) {
 		}
 	}
 }
+
+// silence is long enough for the start of a sandbox on a busy machine: a guest
+// that is given up before it could speak shows nothing.
+const silence = 20 * time.Second
 
 // suffers runs a program in the sandbox of a rogue guest.
 func (s *suite) suffers(t *testing.T, f fate) {

@@ -4,17 +4,33 @@ package integration
 
 import (
 	"bufio"
+	"encoding/json"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // authorizationServer starts oidc-provider and gives its URL.
 func (r *room) authorizationServer(scopes string) string {
+	issuer, _ := r.grants(scopes, nil, nil)
+	return issuer
+}
+
+// grant is a line of the authorization server: a token that it gave, or a client
+// that made itself known.
+type grant struct{ Grant, Client, Method, Registered string }
+
+// grants starts oidc-provider with further clients; it gives its URL, and a
+// function for what it has done so far.
+func (r *room) grants(scopes string, clients []object, env []string) (issuer string, log func() []grant) {
 	r.t.Helper()
-	cmd := r.command(r.t.Context(), node(r.t), nodeFile(r.t, "oauth-server.mjs"), scopes)
+	cmd := r.command(r.t.Context(), node(r.t), nodeFile(r.t, "oauth-server.mjs"), scopes, encode(r.t, append([]object{}, clients...)))
+	cmd.Env = append(cmd.Env, env...)
+	cmd.Stderr = r.t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		r.t.Fatal(err)
@@ -23,11 +39,28 @@ func (r *room) authorizationServer(scopes string) string {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		r.t.Fatalf("the authorization server did not start: %v", err)
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		r.t.Fatalf("the authorization server did not start: %v", lines.Err())
 	}
-	return strings.TrimSpace(line)
+	var mu sync.Mutex
+	var done []grant
+	issuer = lines.Text()
+	go func() {
+		for lines.Scan() {
+			var g grant
+			if json.Unmarshal(lines.Bytes(), &g) == nil {
+				mu.Lock()
+				done = append(done, g)
+				mu.Unlock()
+			}
+		}
+	}()
+	return issuer, func() []grant {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(done)
+	}
 }
 
 // freeAddress is an address of this machine that nobody listens on now.

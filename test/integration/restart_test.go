@@ -19,21 +19,51 @@ import (
 )
 
 // counting is a server of 2026-07-28 that counts how often it did what it was
-// asked to, by the argument n of its tools once and again.
+// asked to, by the argument n of its tools once and again. At /keyed it is a plain
+// service that does once what it is asked to with one key.
 type counting struct {
 	*httptest.Server
 	mu   sync.Mutex
-	done map[string]int // "TOOL N"
+	done map[string]int    // "TOOL N"
+	keys map[string]string // of what was done, by the key
+	seen int               // with a key that had been there
 }
 
 func newCounting(t *testing.T) *counting {
-	c := &counting{done: map[string]int{}}
+	c := &counting{done: map[string]int{}, keys: map[string]string{}}
 	c.Server = httptest.NewServer(http.HandlerFunc(c.serve))
 	t.Cleanup(c.Close)
 	return c
 }
 
+// keyed serves the plain service.
+func (c *counting) keyed(w http.ResponseWriter, r *http.Request) {
+	var arguments struct {
+		N string `json:"n"`
+	}
+	key := r.Header.Get("Idempotency-Key")
+	if json.NewDecoder(r.Body).Decode(&arguments) != nil || key == "" {
+		http.Error(w, "no key", http.StatusBadRequest)
+		return
+	}
+	c.mu.Lock()
+	if _, there := c.keys[key]; there {
+		c.seen++
+	} else {
+		c.keys[key] = arguments.N
+		c.done["keyed "+arguments.N]++
+	}
+	c.mu.Unlock()
+	time.Sleep(20 * time.Millisecond)
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprint(w, `{}`)
+}
+
 func (c *counting) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/keyed" {
+		c.keyed(w, r)
+		return
+	}
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
@@ -71,7 +101,12 @@ func (c *counting) serve(w http.ResponseWriter, r *http.Request) {
 func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
 	r := newRoom(t, nil)
 	up := newCounting(t)
-	r.configure(object{"up": object{"mcp": object{"url": up.URL}}, "everything": r.marked()})
+	r.configure(object{
+		"up": object{"mcp": object{"url": up.URL}}, "everything": r.marked(),
+		"service": object{"http": object{"base_url": up.URL, "tools": []object{
+			{"name": "keyed", "description": "once for each key", "input_schema": object{"type": "object"}, "guarantee": "keyed"},
+		}}},
+	})
 	address := freeAddress(t)
 	s := r.serveAt(address)
 	url := "http://" + address + "/api/v1/call"
@@ -101,30 +136,33 @@ func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
 		t.Errorf("%s %s was never settled: %+v", tool, n, last)
 	}
 	var work sync.WaitGroup
-	for worker := range 6 {
+	for worker := range 24 {
 		work.Go(func() {
 			for i := 0; !ended.Load(); i++ {
-				settle([]string{"up:once", "up:again", "everything:echo"}[worker%3], fmt.Sprint(worker, "-", i))
+				settle([]string{"up:once", "up:again", "everything:echo", "service:keyed"}[worker%4], fmt.Sprint(worker, "-", i))
 			}
 		})
 	}
 	kills := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGKILL}
 	for _, kill := range kills {
 		before := ok.Load()
-		eventually(t, "calls are answered", func() bool { return ok.Load() > before+20 })
+		eventually(t, "calls are answered", func() bool { return ok.Load() > before+300 })
 		s.stop(t, kill)
 		s = r.serveAt(address)
 	}
 	before := ok.Load()
-	eventually(t, "calls are answered after the last start", func() bool { return ok.Load() > before+20 })
+	eventually(t, "calls are answered after the last start", func() bool { return ok.Load() > before+300 })
 	ended.Store(true)
 	work.Wait()
 
 	up.mu.Lock()
 	defer up.mu.Unlock()
-	doubled := 0
+	doubled, keyed := 0, 0
 	for call, times := range up.done {
-		if times > 1 && call[:5] == "once " {
+		if strings.HasPrefix(call, "keyed ") {
+			keyed++
+		}
+		if times > 1 && !strings.HasPrefix(call, "again ") {
 			t.Errorf("%s was done %d times", call, times)
 		}
 		if times > 1 {
@@ -134,8 +172,8 @@ func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
 	r.upstream() // one process, and none of the servers that were killed
 	s.stop(t, syscall.SIGTERM)
 	r.wantNoUpstream()
-	t.Logf("%d kills, %d calls done, %d requests repeated, %d calls that nobody can know the end of, %d idempotent ones done again",
-		len(kills), ok.Load(), repeats.Load(), unknown.Load(), doubled)
+	t.Logf("%d kills, %d calls done, %d requests repeated, %d calls that nobody can know the end of, %d idempotent ones done again; %d keyed calls, %d sent again with their key, none done twice",
+		len(kills), ok.Load(), repeats.Load(), unknown.Load(), doubled, keyed, up.seen)
 }
 
 // post makes a call; the result is empty where the answer is none.

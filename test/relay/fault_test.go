@@ -2,6 +2,7 @@ package relay
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -25,7 +26,7 @@ type failing struct {
 	address string
 	server  *httptest.Server
 	fault   atomic.Value // string
-	calls   sync.Map     // how often, by the argument n
+	calls   sync.Map     // how often, by the tool and the argument n
 	tools   atomic.Int64 // it has so many more
 
 	sessions atomic.Int64
@@ -63,6 +64,7 @@ func (f *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 		Params struct {
+			Name      string `json:"name"`
 			Arguments struct {
 				N string `json:"n"`
 			} `json:"arguments"`
@@ -94,14 +96,14 @@ func (f *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	case m.Method == "tools/list":
-		answer(`{"tools":[{"name":"do","annotations":{"idempotentHint":true},"inputSchema":{"type":"object"}}` +
+		answer(`{"tools":[{"name":"do","annotations":{"idempotentHint":true},"inputSchema":{"type":"object"}},{"name":"once","inputSchema":{"type":"object"}}` +
 			strings.Repeat(`,{"name":"more","inputSchema":{"type":"object"}}`, int(f.tools.Load())) + `]}`)
 		return
 	case m.Method != "tools/call":
 		answer(`{}`)
 		return
 	}
-	times, _ := f.calls.LoadOrStore(m.Params.Arguments.N, new(atomic.Int64))
+	times, _ := f.calls.LoadOrStore(m.Params.Name+m.Params.Arguments.N, new(atomic.Int64))
 	times.(*atomic.Int64).Add(1)
 	done := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"done"}]}}`, m.ID)
 	switch fault {
@@ -131,10 +133,15 @@ func (f *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestNoFaultOfAServerOutlivesItByMuch lets a server fail in one way after the
-// other under load, and takes the time from the end of the fault to the first
-// call that is well. Each call has a key, and is repeated until it has an end.
-// Not parallel: it counts what the process holds.
+// outlives is how long after the end of a fault a call may still fail. Two
+// seconds are what is promised (docs/decisions/0010), which the tests log; the
+// rest is for a machine with too much to do.
+const outlives = 25 * time.Second
+
+// TestNoFaultOfAServerOutlivesItByMuch lets a server over HTTP fail in one way
+// after the other, each time with eight calls at once, and takes the time from the
+// end of the fault to the first call that is well. Each call has a key. Not
+// parallel: it counts what the process holds.
 func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 	f := &failing{address: "127.0.0.1:0"}
 	f.fault.Store("")
@@ -143,8 +150,7 @@ func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 	home := t.TempDir()
 	config := home + "/toolroom.yaml"
 	// A 401 to a key of the config is a fault; without one it waits for a login.
-	// The breaker leaves a tool that failed five times alone for 30 s.
-	text := fmt.Sprintf("sources: {up: {mcp: {url: \"http://%s/mcp\", headers: {Authorization: key}}}}\nlimits: {breaker: {failures: 1000}}\n", f.address)
+	text := fmt.Sprintf("sources: {up: {mcp: {url: \"http://%s/mcp\", headers: {Authorization: key}}}}\n", f.address)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -156,25 +162,21 @@ func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 	if err := r.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n := 0
+	var n atomic.Int64
+	// Every other call is of a tool that may not be called twice.
 	do := func(timeout time.Duration) error {
-		n++
+		n := n.Add(1)
 		result := r.Parts().Runner.Run(t.Context(), toolroom.Call{
-			Tool: "up:do", Arguments: json.RawMessage(fmt.Sprintf(`{"n":"%d"}`, n)), IdempotencyKey: fmt.Sprint("key", n), Timeout: timeout,
+			Tool: "up:" + []string{"do", "once"}[n%2], Arguments: json.RawMessage(fmt.Sprintf(`{"n":"%d"}`, n)), IdempotencyKey: fmt.Sprint("key", n), Timeout: timeout,
 		})
 		return result.Err()
 	}
-	listed := func(tool string) bool {
-		_, err := r.Parts().Runner.Catalog.Resolve(tool, nil)
-		return err == nil
-	}
-	if err := do(0); err != nil {
+	if err := errors.Join(do(0), do(0)); err != nil {
 		t.Fatal(err)
 	}
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	faults := []string{"killed", "slow", "garbage", "mid-body", "twice", "flood", "changes", "expired", "401", "TLS"}
 	for _, fault := range faults {
-		failed := 0
 		switch fault {
 		case "killed":
 			f.stop()
@@ -186,11 +188,7 @@ func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 		default:
 			f.fault.Store(fault)
 		}
-		for range 8 {
-			if do(200*time.Millisecond) != nil {
-				failed++
-			}
-		}
+		failed := atOnce(8, func() error { return do(200 * time.Millisecond) })
 		switch fault {
 		case "TLS":
 			f.stop()
@@ -200,42 +198,78 @@ func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 		default:
 			f.fault.Store("")
 		}
-		began, tries := time.Now(), 1
-		for ; do(0) != nil; tries++ {
-			if time.Since(began) > time.Minute {
-				t.Fatalf("after %s the server is not well again: %v", fault, do(0))
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		t.Logf("%s: %d of 8 calls failed, well %s after its end, at try %d", fault, failed, time.Since(began).Round(time.Millisecond), tries)
+		took, tries := untilWell(t, fault, func() error { return errors.Join(do(0), do(0)) }) // both tools
+		t.Logf("%s: %d of 8 calls failed, well %s after its end, at try %d", fault, failed, took, tries)
 		if fault == "changes" {
-			changed := time.Now()
-			for !listed("up:more") {
-				if time.Since(changed) > time.Minute {
-					t.Fatal("the new tool is not listed")
-				}
-				time.Sleep(time.Millisecond)
-			}
-			t.Logf("the new tool is listed %s later", time.Since(changed).Round(time.Millisecond))
+			untilListed(t, r, "up:more")
 		}
 	}
-	doubled := 0
-	f.calls.Range(func(_, times any) bool {
-		if times.(*atomic.Int64).Load() > 3 { // an idempotent call is tried three times at most
-			doubled++
+	again := 0
+	f.calls.Range(func(call, times any) bool {
+		times, once := times.(*atomic.Int64).Load(), strings.HasPrefix(call.(string), "once")
+		if n := times.(int64); n > 3 || once && n > 1 { // an idempotent call is tried three times at most
+			t.Errorf("%s was called %d times", call, n)
+		} else if n > 1 {
+			again++
 		}
 		return true
 	})
-	if doubled > 0 {
-		t.Errorf("%d calls were made more often than they may be", doubled)
-	}
 	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > goroutines+4 || openFiles(t) > files+4; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d goroutines and %d files before, %d and %d after", goroutines, files, runtime.NumGoroutine(), openFiles(t))
 		}
 	}
-	t.Logf("%d faults, %d calls; %d goroutines and %d files before, %d and %d after", len(faults), n, goroutines, files, runtime.NumGoroutine(), openFiles(t))
+	t.Logf("%d faults, %d calls, %d idempotent ones again; %d goroutines and %d files before, %d and %d after", len(faults), n.Load(), again, goroutines, files, runtime.NumGoroutine(), openFiles(t))
 	f.stop()
+}
+
+// atOnce makes so many calls at once, and counts those that fail.
+func atOnce(calls int, do func() error) (failed int64) {
+	var all sync.WaitGroup
+	var failures atomic.Int64
+	for range calls {
+		all.Go(func() {
+			if do() != nil {
+				failures.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return failures.Load()
+}
+
+// untilWell calls until a call is well.
+func untilWell(t *testing.T, fault string, do func() error) (took time.Duration, tries int) {
+	t.Helper()
+	began := time.Now()
+	for tries = 1; ; tries++ {
+		err := do()
+		took = time.Since(began).Round(time.Millisecond)
+		if err == nil {
+			return took, tries
+		}
+		if took > outlives {
+			t.Fatalf("%s after %s the server is not well again: %v", took, fault, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// untilListed waits for a tool that a call has brought.
+func untilListed(t *testing.T, r *room.Room, tool string) {
+	t.Helper()
+	began := time.Now()
+	for {
+		_, err := r.Parts().Runner.Catalog.Resolve(tool, nil)
+		if err == nil {
+			t.Logf("the new tool is listed %s later", time.Since(began).Round(time.Millisecond))
+			return
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatalf("the new tool is not listed: %v", err)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // startTLS begins to speak TLS with a certificate that nobody trusts.

@@ -20,20 +20,24 @@ func TestGVisorPassesTheSuite(t *testing.T) {
 	program(t, "runsc", "gvisor.dev/gvisor/runsc")
 	for _, tt := range []struct {
 		name, root string
+		restore    bool
 		languages  []string
 		own        map[string]string
 	}{
-		{"with the programs of this machine", "", []string{"python", "shell"}, nil},
-		{"with a root of its own", made.root, []string{"python", "javascript", "shell"}, inAnImage},
+		{"with the programs of this machine", "", false, []string{"python", "shell"}, nil},
+		{"with a root of its own, from checkpoints", made.root, true, []string{"python", "javascript", "shell"}, inAnImage},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			work := folder(t)
-			d := gvisor.New(gvisor.Options{Work: work, Root: tt.root})
+			d := gvisor.New(gvisor.Options{Work: work, Root: tt.root, Restore: tt.restore})
 			passes(t, sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
 				Guest:     made.guest,
 				Languages: tt.languages,
 				Leftovers: func(t *testing.T) []string {
+					if err := d.Close(); err != nil {
+						t.Error(err)
+					}
 					left, err := filepath.Glob(filepath.Join(work, "*"))
 					if err != nil {
 						t.Fatal(err)

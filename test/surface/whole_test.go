@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/room"
 )
@@ -110,6 +111,11 @@ func everyEngineIsADoor(t *testing.T, f *fixture) {
 	rows := map[string]string{}
 	for _, e := range f.room.Engines(t.Context()) {
 		engines = append(engines, e.Name)
+		c := config.Default()
+		c.Policy.Rules = []string{`@engine("` + e.Name + `") permit(principal, action, resource);`}
+		if _, _, err := room.Policy(c, ""); err != nil {
+			t.Errorf("no rule can name %s: %v", e.Name, err)
+		}
 	}
 	for _, d := range codeDoors() {
 		if _, engine, ok := strings.Cut(d.name, " on "); ok && strings.HasPrefix(d.name, "code mode, ") {

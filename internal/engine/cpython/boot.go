@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // bootScript starts the guest, and stops where the image is taken.
@@ -40,12 +42,12 @@ func (i *Isolate) boot(ctx context.Context, guest map[string]string) (layout, er
 	}
 	i.booting = &booting{files: files}
 	defer func() { i.booting = nil }()
-	_, err = i.module.ExportedFunction("_start").Call(i.context(ctx))
+	_, err = i.Module.ExportedFunction("_start").Call(wasm.With(ctx, i))
 	if !errors.Is(err, errFrozen) {
 		return layout{}, fmt.Errorf("the interpreter did not come up: %w: %.2000s", err, i.booting.said.String())
 	}
-	l := layout{StackPointer: uint32(i.stack.Get()), Function: i.booting.function}
-	call, ok := i.module.Memory().ReadUint32Le(l.Function + vectorcall)
+	l := layout{StackPointer: uint32(i.StackPointer()), Function: i.booting.function}
+	call, ok := i.Module.Memory().ReadUint32Le(l.Function + vectorcall)
 	if !ok {
 		return layout{}, errors.New("the guest's function is nowhere")
 	}

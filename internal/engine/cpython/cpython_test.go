@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 	files "github.com/toolroom/toolroom/internal/guest"
 )
 
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 
 func open(t testing.TB) *Machine {
 	t.Helper()
-	m, err := New(t.Context(), Options{Guest: files.PythonFiles(), CacheDir: compiled})
+	m, err := New(t.Context(), files.PythonFiles(), wasm.Options{CacheDir: compiled})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func isolate(t testing.TB, m *Machine) *Isolate {
 // eval runs a program and gives its last frame.
 func eval(t testing.TB, i *Isolate, source string) (bridge.Map, End, error) {
 	t.Helper()
-	inbox := NewInbox()
+	inbox := wasm.NewInbox[[]byte]()
 	start := bridge.Map{{Key: "source", Value: source}, {Key: "session", Value: "s"}}
 	body, err := bridge.AppendValue([]byte{0x84, 0x18, byte(bridge.Start), 0, 0x40}, start)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // errno is an error number of WASI preview 1.
@@ -39,13 +39,8 @@ func (e *exitError) Error() string {
 	return fmt.Sprintf("the interpreter was ended with exit code %d", e.code)
 }
 
-// fuel is how many units a guest gets at a time, worth some milliseconds.
-const fuel = 400_000
-
 // tick is called when fuel is used up.
-func tick(ctx context.Context, _ api.Module, _ []uint64) {
-	i := isolateOf(ctx)
-	i.fuel.Set(fuel)
+func (i *Isolate) tick() {
 	// After the last frame one filling of fuel is left, to return.
 	if r := i.run; r != nil && (r.finished || r.stopped()) {
 		panic(stopError{})
@@ -97,8 +92,8 @@ func (g *guest) read() errno {
 	if g.booting != nil {
 		from = g.booting.read
 	} else if r := g.run; r != nil {
-		g.await(-1)
-		from = r.port.Inbox.read
+		g.await(ever)
+		from = r.read
 	}
 	n, e := g.vectors(g.word(1), g.word(2), from)
 	if e != success {
@@ -111,7 +106,7 @@ func (g *guest) read() errno {
 // ends here.
 func (g *guest) await(atMost time.Duration) bool {
 	r := g.run
-	ready := r.port.Inbox.wait(r.ctx, atMost)
+	ready := r.wait(atMost)
 	if r.stopped() {
 		panic(stopError{})
 	}
@@ -161,7 +156,7 @@ func (g *guest) say(fd uint32, data []byte) int {
 		panic(stopError{})
 	}
 	if r.finished {
-		g.fuel.Set(fuel)
+		g.Refuel()
 	}
 	return len(data)
 }
@@ -269,9 +264,9 @@ func (g *guest) strings(list []string) errno {
 	return success
 }
 
-// instantiateHost gives CPython what it imports: the bridge as descriptor 0, a
+// offerHost gives CPython what it imports: the bridge as descriptor 0, a
 // clock, nothing of files, sockets or other processes.
-func instantiateHost(ctx context.Context, r wazero.Runtime) error {
+func offerHost(ctx context.Context, r wazero.Runtime) error {
 	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
 	always := func(e errno) func(*guest) errno { return func(*guest) errno { return e } }
 	type call struct {
@@ -333,7 +328,7 @@ func instantiateHost(ctx context.Context, r wazero.Runtime) error {
 		{"sock_shutdown", always(unsupported), words(2)},
 	} {
 		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, module api.Module, stack []uint64) {
-			g := &guest{isolateOf(ctx), ctx, module.Memory(), stack}
+			g := &guest{wasm.Of[*Isolate](ctx), ctx, module.Memory(), stack}
 			stack[0] = uint64(c.do(g))
 		}), c.params, []api.ValueType{i32}).Export(c.name)
 	}
@@ -342,11 +337,6 @@ func instantiateHost(ctx context.Context, r wazero.Runtime) error {
 	}), words(1), nil).Export("proc_exit")
 	if _, err := b.Instantiate(ctx); err != nil {
 		return fmt.Errorf("offer WASI: %w", err)
-	}
-	_, err := r.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().
-		WithGoModuleFunction(api.GoModuleFunc(tick), nil, nil).Export(wasmfuel.ImportName).Instantiate(ctx)
-	if err != nil {
-		return fmt.Errorf("offer the meter: %w", err)
 	}
 	return nil
 }

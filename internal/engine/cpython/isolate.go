@@ -9,123 +9,33 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental/table"
 
-	"github.com/toolroom/toolroom/internal/engine/cow"
-	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
-
-// maxUses is how many runs an isolate serves before it is replaced, so that a
-// defect of the reset, should there be one, does not add up.
-const maxUses = 1000
 
 // Isolate is one copy of the interpreter. One goroutine uses it at a time.
 type Isolate struct {
+	*wasm.Instance
 	machine *Machine
-	memory  *cow.Memory
-	limit   uint64 // of the memory, in bytes
-	module  api.Module
-	stack   api.MutableGlobal
-	fuel    api.MutableGlobal
-	call    api.Function
+	call    api.Function // nil in the first, which boots
 
 	booting *booting // while the machine starts
 	run     *run     // nil between runs
-	uses    int
-	bad     bool // it must not be used again
 }
 
-// limited is a memory that grows no further than the run may.
-type limited struct {
-	*cow.Memory
-	isolate *Isolate
-}
-
-// Reallocate grows the memory; nil when it may not, which the guest sees as
-// memory that is used up.
-func (l limited) Reallocate(size uint64) []byte {
-	if size > l.isolate.limit {
-		return nil
+// open makes an isolate of a new instance.
+func (m *Machine) open(instance *wasm.Instance) (*Isolate, error) {
+	i := &Isolate{Instance: instance, machine: m}
+	if m.layout.Call != 0 {
+		word := api.ValueTypeI32
+		i.call = table.LookupFunction(i.Module, 0, m.layout.Call, []api.ValueType{word, word, word, word}, []api.ValueType{word})
 	}
-	return l.Memory.Reallocate(size)
+	return i, nil
 }
 
-func (i *Isolate) find() error {
-	stack, ok := i.module.ExportedGlobal("__stack_pointer").(api.MutableGlobal)
-	if !ok {
-		return errors.New("its stack pointer is not exported")
-	}
-	i.stack = stack
-	i.fuel = i.module.ExportedGlobal(wasmfuel.Global).(api.MutableGlobal)
-	return nil
-}
-
-type isolateKey struct{}
-
-func (i *Isolate) context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, isolateKey{}, i)
-}
-
-func isolateOf(ctx context.Context) *Isolate { return ctx.Value(isolateKey{}).(*Isolate) }
-
-// adopt makes a new isolate a copy of the image.
-func (i *Isolate) adopt(image *cow.Image) error {
-	memory := i.module.Memory()
-	if missing := len(image.Bytes()) - int(memory.Size()); missing > 0 {
-		if _, ok := memory.Grow(uint32(missing / cow.PageSize)); !ok {
-			return errors.New("there is no memory for a Python isolate")
-		}
-	}
-	if err := i.memory.Adopt(image); err != nil {
-		return err
-	}
-	l := i.machine.layout
-	i.stack.Set(uint64(l.StackPointer))
-	word := api.ValueTypeI32
-	i.call = table.LookupFunction(i.module, 0, l.Call, []api.ValueType{word, word, word, word}, []api.ValueType{word})
-	return nil
-}
-
-// Release gives the isolate back. It is put to the state in which it was
-// given, or dropped where that cannot be done exactly.
+// Release gives the isolate back, as [wasm.Machine.Release] says.
 func (i *Isolate) Release() {
-	i.uses++
-	i.run, i.limit = nil, MaxMemory
-	if i.bad || i.uses >= maxUses {
-		i.close()
-		return
-	}
-	if _, err := i.memory.Reset(); err != nil {
-		i.close()
-		return
-	}
-	i.stack.Set(uint64(i.machine.layout.StackPointer))
-	i.fuel.Set(0)
-	if !i.machine.keep(i) {
-		i.close()
-	}
-}
-
-func (i *Isolate) close() {
-	_ = i.module.Close(context.Background()) // frees the memory; an instance without files cannot fail to close
-}
-
-// Save gives all that the run has left behind, for [Isolate.Load] to go on
-// from. It is called after a run that has finished. A state is as trustworthy
-// as the program that made it.
-func (i *Isolate) Save() ([]byte, error) {
-	if i.bad {
-		return nil, errors.New("the interpreter did not end the run cleanly")
-	}
-	memory := i.module.Memory()
-	content, _ := memory.Read(0, memory.Size())
-	return i.machine.packer.Pack(content, i.machine.image.Bytes())
-}
-
-// Load makes a fresh isolate what another was when it was saved. It fails with
-// [cow.ErrDelta] for bytes that are no state.
-func (i *Isolate) Load(state []byte) error {
-	err := i.machine.packer.Unpack(state, i.module.Memory())
-	i.bad = i.bad || err != nil
-	return err
+	i.run = nil
+	i.machine.Release(i)
 }
 
 // End says how a run ended.
@@ -146,8 +56,9 @@ var ErrRefused = errors.New("the frame is refused")
 
 // Port is how a run speaks with its host.
 type Port struct {
-	// Inbox has the frames of the bridge for the guest, with their lengths.
-	Inbox *Inbox
+	// Inbox has the frames of the bridge for the guest, with their lengths, in
+	// pieces of any size.
+	Inbox *wasm.Inbox[[]byte]
 	// Send takes a frame of the guest, without its length. It is called from
 	// the goroutine of the run, and must not keep the frame. Last reports that
 	// the run is over. The guest learns of ErrRefused, and goes on; any other
@@ -164,6 +75,7 @@ type run struct {
 	ctx      context.Context
 	port     Port
 	started  time.Time
+	piece    []byte // of the inbox: what the guest has not read of it
 	sent     []byte // of a frame that is not whole yet
 	finished bool
 	err      error // what a door could not do
@@ -178,21 +90,21 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	r := &run{ctx: ctx, port: port, started: time.Now()}
 	i.run = r
 	if port.Memory > 0 {
-		i.limit = uint64(port.Memory)
+		i.LimitMemory(uint64(port.Memory))
 	}
-	_, err := i.call.Call(i.context(ctx), uint64(i.machine.layout.Function), 0, 0, 0)
-	i.bad = i.bad || err != nil
+	_, err := i.call.Call(wasm.With(ctx, i), uint64(i.machine.layout.Function), 0, 0, 0)
+	i.Bad = i.Bad || err != nil
 	switch {
 	case r.finished:
 		// What goes on after the last frame is of no interest to anybody.
 		return Finished, nil
 	case r.err != nil:
-		i.bad = true
+		i.Bad = true
 		return Crashed, r.err
 	case r.stopped():
 		return Cancelled, nil
 	case err == nil:
-		i.bad = true
+		i.Bad = true
 		return Crashed, errors.New("the guest ended without a last word")
 	}
 	var exit *exitError
@@ -202,4 +114,32 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	return Crashed, fmt.Errorf("CPython failed: %w", err)
 }
 
-func (r *run) stopped() bool { return r.port.Inbox.cancelled.Load() || r.ctx.Err() != nil }
+func (r *run) stopped() bool { return r.port.Inbox.Cancelled() || r.ctx.Err() != nil }
+
+// ever is how long a run waits at the most, which its host ends.
+const ever = 24 * 365 * time.Hour
+
+// wait waits until there are bytes for the guest, and tells whether there are;
+// false after a cancellation and when the time is over.
+func (r *run) wait(atMost time.Duration) bool {
+	if len(r.piece) == 0 {
+		r.piece, _ = r.port.Inbox.Wait(r.ctx, atMost)
+	}
+	return len(r.piece) > 0
+}
+
+// read moves bytes for the guest into to, and tells how many.
+func (r *run) read(to []byte) int {
+	n := 0
+	for n < len(to) {
+		if len(r.piece) == 0 {
+			var ok bool
+			if r.piece, ok = r.port.Inbox.Take(); !ok {
+				break
+			}
+		}
+		moved := copy(to[n:], r.piece)
+		n, r.piece = n+moved, r.piece[moved:]
+	}
+	return n
+}

@@ -30,15 +30,12 @@ func (g *guest) poll() errno {
 	}
 	// What is waited for, read before anything is written: they may overlap.
 	subscriptions := append([]byte{}, in...)
-	wait, reads := time.Duration(-1), false
+	wait, reads := ever, false
 	for at := 0; at < len(subscriptions); at += subscriptionSize {
 		s := subscriptions[at:]
 		switch {
 		case s[8] == typeClock:
-			left := due(s)
-			if wait < 0 || left < wait {
-				wait = left
-			}
+			wait = min(wait, due(s))
 		case s[8] == typeRead && binary.LittleEndian.Uint32(s[16:]) == 0:
 			reads = true
 		default:
@@ -90,18 +87,8 @@ func due(s []byte) time.Duration {
 // sleep waits for a time only; what comes meanwhile stays for later.
 func (g *guest) sleep(wait time.Duration) {
 	r := g.run
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	for {
-		select {
-		case <-r.port.Inbox.filled:
-			if r.stopped() {
-				panic(stopError{})
-			}
-		case <-timer.C:
-			return
-		case <-r.ctx.Done():
-			panic(stopError{})
-		}
+	r.port.Inbox.Sleep(r.ctx, wait)
+	if r.stopped() {
+		panic(stopError{})
 	}
 }

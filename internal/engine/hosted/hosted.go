@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"sync"
@@ -89,9 +90,13 @@ func (e *Engine) Languages() []string {
 // Probe is the driver's.
 func (e *Engine) Probe(context.Context) sandbox.Probe { return e.probe() }
 
-// Close removes the sandboxes that wait; every run removes its own.
+// Close removes the sandboxes that wait, and what the driver keeps; every run
+// removes its own.
 func (e *Engine) Close() error {
 	e.pools.close()
+	if c, ok := e.driver.(io.Closer); ok {
+		return c.Close()
+	}
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/toolroom/toolroom/internal/engine/prelude"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
+	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
 // inProcess runs isolates in this process, all in one machine.
@@ -23,7 +25,7 @@ type here struct {
 	ended chan struct{}
 }
 
-func (p *inProcess) start(ctx context.Context) (*here, error) {
+func (p *inProcess) start(ctx context.Context) (worker.Place, error) {
 	m, err := p.open(ctx)
 	if err != nil {
 		return nil, err
@@ -33,7 +35,7 @@ func (p *inProcess) start(ctx context.Context) (*here, error) {
 	go func() {
 		defer close(h.ended)
 		defer theirs.Close()
-		_ = serve(context.Background(), m, theirs) // how it ends is told over the stream
+		_ = service{m}.Serve(context.Background(), theirs) // how it ends is told over the stream
 	}()
 	return h, nil
 }
@@ -54,7 +56,7 @@ func (p *inProcess) open(ctx context.Context) (*quickjs.Machine, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.machine == nil {
-		m, err := quickjs.New(context.WithoutCancel(ctx), quickjs.Options{Prelude: prelude.JavaScript(), CacheDir: p.cacheDir, Idle: 4})
+		m, err := quickjs.New(context.WithoutCancel(ctx), prelude.JavaScript(), wasm.Options{CacheDir: p.cacheDir, Idle: 4})
 		if err != nil {
 			return nil, err
 		}

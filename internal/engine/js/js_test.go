@@ -32,12 +32,12 @@ func withCache(run func() int) int {
 	return run()
 }
 
-func inProcess(t testing.TB) *js.Engine {
+func inProcess(t testing.TB) engine.Engine {
 	t.Helper()
 	return js.New(js.Options{CacheDir: filepath.Join(compiled, "here")})
 }
 
-func inWorkers(t testing.TB) *js.Engine {
+func inWorkers(t testing.TB) engine.Engine {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

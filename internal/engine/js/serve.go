@@ -12,19 +12,21 @@ import (
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
+	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
-// serve is the guest side of a bridge: it says hello, and runs what it is
+// Serve is the guest side of a bridge: it says hello, and runs what it is
 // sent, each program in an isolate of its own, until the stream ends.
-func serve(ctx context.Context, m *quickjs.Machine, stream stream) error {
+func (m service) Serve(ctx context.Context, stream worker.Stream) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s := &server{machine: m, wire: bridge.NewWire(stream, 0), in: bufio.NewReaderSize(stream, 64<<10), out: stream, stop: stop}
+	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), in: bufio.NewReaderSize(stream, 64<<10), out: stream, stop: stop}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: quickjs.Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
-	j, err := s.read(quickjs.NewInbox())
+	j, err := s.read(wasm.NewInbox[quickjs.Frame]())
 	for err == nil {
 		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
 			return err
@@ -46,17 +48,10 @@ type server struct {
 	machine *quickjs.Machine
 	wire    *bridge.Wire
 	in      *bufio.Reader
-	out     stream
+	out     worker.Stream
 	buffer  []byte    // of the frame that goes out
 	stop    func()    // ends what runs
 	heard   chan next // from who listens during a run, nil if nobody does
-}
-
-// stream is that of a bridge. Its reads may end at a time, where SetReadDeadline
-// does not fail.
-type stream interface {
-	io.ReadWriter
-	SetReadDeadline(at time.Time) error
 }
 
 // next is the run after the present one, or why there is none.
@@ -67,7 +62,7 @@ type next struct {
 
 // job is one run: what is for the guest, and the token of its frames.
 type job struct {
-	inbox   *quickjs.Inbox
+	inbox   *wasm.Inbox[quickjs.Frame]
 	token   []byte
 	tools   offer
 	memory  int64
@@ -86,7 +81,7 @@ func (j *job) port(send func(quickjs.Frame) (bool, error)) quickjs.Port {
 // under way. Whoever is about to run a program reads, so that a short one is
 // read, run and answered without waking a second thread; while it runs for
 // longer, or waits, another goroutine goes on reading.
-func (s *server) read(inbox *quickjs.Inbox) (job, error) {
+func (s *server) read(inbox *wasm.Inbox[quickjs.Frame]) (job, error) {
 	for {
 		h, err := s.next()
 		if err != nil {
@@ -122,7 +117,7 @@ func (s *server) begin(h message) (job, error) {
 }
 
 // deal gives a frame to the run that it is for.
-func deal(h message, inbox *quickjs.Inbox) error {
+func deal(h message, inbox *wasm.Inbox[quickjs.Frame]) error {
 	switch h.kind {
 	case bridge.Cancel:
 		inbox.Cancel()
@@ -135,7 +130,7 @@ func deal(h message, inbox *quickjs.Inbox) error {
 }
 
 // pull reads one frame for a run that waits.
-func (s *server) pull(inbox *quickjs.Inbox, atMost time.Duration) error {
+func (s *server) pull(inbox *wasm.Inbox[quickjs.Frame], atMost time.Duration) error {
 	if atMost < time.Hour { // beyond that the host cancels
 		_ = s.out.SetReadDeadline(time.Now().Add(atMost)) // it could before
 		defer func() { _ = s.out.SetReadDeadline(time.Time{}) }()
@@ -159,7 +154,7 @@ func (s *server) pull(inbox *quickjs.Inbox, atMost time.Duration) error {
 }
 
 // listen reads during a run.
-func (s *server) listen(inbox *quickjs.Inbox) {
+func (s *server) listen(inbox *wasm.Inbox[quickjs.Frame]) {
 	heard := make(chan next, 1)
 	s.heard = heard
 	go func() {

@@ -13,7 +13,7 @@ import (
 // runSession runs a program from the state of its session, and sends the state
 // after it with the last frame: only then does the engine stand still.
 func (s *server) runSession(ctx context.Context, isolate *quickjs.Isolate, j job) error {
-	if refused := resume.Load("js", s.machine.Image, j.state, isolate.Load); refused != nil {
+	if refused := resume.Load(Name, s.machine.ImageName, j.state, isolate.Load); refused != nil {
 		return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: refused})
 	}
 	var last *bridge.Frame
@@ -39,5 +39,5 @@ func (s *server) runSession(ctx context.Context, isolate *quickjs.Isolate, j job
 		return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: describe(end, err)})
 	}
 	save := func() ([]byte, error) { return isolate.Save(ctx) }
-	return resume.Finish(*last, s.machine.Image(), save, s.wire.Write)
+	return resume.Finish(*last, s.machine.ImageName(), save, s.wire.Write)
 }

@@ -31,7 +31,7 @@ func withCache(run func() int) int {
 	return run()
 }
 
-func open(t testing.TB) *py.Engine {
+func open(t testing.TB) engine.Engine {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

@@ -13,14 +13,16 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/cpython"
 	"github.com/toolroom/toolroom/internal/engine/resume"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
+	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
-// serve is the guest side of a bridge: it says hello, and lets interpreters
+// Serve is the guest side of a bridge: it says hello, and lets interpreters
 // speak it, each for one program, until the stream ends. Frames of a run pass
 // as they are, for the host judges them; only those that begin and end a run
 // are looked at.
-func serve(ctx context.Context, m *cpython.Machine, stream io.ReadWriter) error {
-	s := &server{machine: m, wire: bridge.NewWire(stream, 0), out: stream, runs: make(chan job)}
+func (m service) Serve(ctx context.Context, stream worker.Stream) error {
+	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), out: stream, runs: make(chan job)}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: cpython.Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
@@ -54,7 +56,7 @@ type server struct {
 
 // job is one run: what is for the guest, and what of its start is for us.
 type job struct {
-	inbox   *cpython.Inbox
+	inbox   *wasm.Inbox[[]byte]
 	token   []byte
 	memory  int64
 	session string
@@ -65,7 +67,7 @@ type job struct {
 // under way. It never waits for a run, so that it always sees a cancellation.
 func (s *server) read(stream io.Reader) error {
 	in := bufio.NewReaderSize(stream, 64<<10)
-	inbox := cpython.NewInbox()
+	inbox := wasm.NewInbox[[]byte]()
 	for {
 		data, err := readFrame(in)
 		if err != nil {
@@ -78,7 +80,7 @@ func (s *server) read(stream io.Reader) error {
 		}
 		switch kind {
 		case bridge.Start:
-			inbox = cpython.NewInbox()
+			inbox = wasm.NewInbox[[]byte]()
 			j, err := begin(inbox, data[4:])
 			if err != nil {
 				return err
@@ -122,7 +124,7 @@ func kindOf(frame []byte) (bridge.Kind, error) {
 }
 
 // put gives the guest a frame: marshalled, where marshal holds it.
-func put(inbox *cpython.Inbox, frame []byte) {
+func put(inbox *wasm.Inbox[[]byte], frame []byte) {
 	if value, err := bridge.DecodeValue(frame); err == nil {
 		if list, ok := value.([]bridge.Value); ok {
 			putList(inbox, list)
@@ -132,7 +134,7 @@ func put(inbox *cpython.Inbox, frame []byte) {
 	inbox.Put(withLength(append(make([]byte, 4), frame...))) // for the guest to judge
 }
 
-func putList(inbox *cpython.Inbox, list []bridge.Value) {
+func putList(inbox *wasm.Inbox[[]byte], list []bridge.Value) {
 	data, err := appendMarshals(appendSize(append(make([]byte, 4), tuple), len(list)), list)
 	if err != nil {
 		data, _ = bridge.AppendValue(make([]byte, 4), list) // of what was read from such bytes
@@ -147,7 +149,7 @@ func withLength(data []byte) []byte {
 }
 
 // begin reads a start frame. A state in it is not for the guest.
-func begin(inbox *cpython.Inbox, frame []byte) (job, error) {
+func begin(inbox *wasm.Inbox[[]byte], frame []byte) (job, error) {
 	value, err := bridge.DecodeValue(frame)
 	list, ok := value.([]bridge.Value)
 	if err != nil || !ok || len(list) != 4 {
@@ -170,7 +172,7 @@ func (s *server) run(ctx context.Context, j job) error {
 		return err
 	}
 	defer isolate.Release()
-	if refused := resume.Load(Name, s.machine.Image, j.state, isolate.Load); refused != nil {
+	if refused := resume.Load(Name, s.machine.ImageName, j.state, isolate.Load); refused != nil {
 		return s.fail(j, refused)
 	}
 	var last []byte // of a run whose state is kept: it goes out with that
@@ -215,7 +217,7 @@ func (s *server) finish(j job, isolate *cpython.Isolate, last []byte) error {
 	frame := bridge.Frame{Kind: bridge.Kind(kind)}
 	frame.Token, _ = list[2].([]byte)
 	frame.Body, _ = list[3].(bridge.Map)
-	return resume.Finish(frame, s.machine.Image(), isolate.Save, s.wire.Write)
+	return resume.Finish(frame, s.machine.ImageName(), isolate.Save, s.wire.Write)
 }
 
 func (s *server) fail(j job, body bridge.Map) error {

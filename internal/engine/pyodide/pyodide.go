@@ -48,7 +48,7 @@ type Options struct {
 
 // Engine is the engine pyodide.
 type Engine struct {
-	pool    *worker.Pool[*guest]
+	pool    *worker.Pool[*worker.Guest]
 	starter *starter
 
 	mu     sync.Mutex
@@ -95,7 +95,7 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 		return p
 	}
 	e.probed = &sandbox.Probe{
-		State: sandbox.Available, Version: g.conn.Guest(), Isolation: g.Isolation(), Holds: held(),
+		State: sandbox.Available, Version: g.Version(), Isolation: g.Isolation(), Holds: held(),
 		Lacks: map[sandbox.Limit]string{
 			sandbox.LimitCPU:  "only wall time is counted",
 			sandbox.LimitDisk: "files are in memory, which ends at the 2 GiB of the process",
@@ -133,9 +133,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	result.Isolation, result.Start = g.Isolation(), time.Since(started)
 	ctx, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
-	out, err := g.conn.Run(ctx, p, h)
+	out, err := g.Run(ctx, p, h)
 	if err != nil {
-		return result, engine.BrokeOff(ctx, fmt.Errorf("%w%s", err, g.LastWords()))
+		return result, engine.BrokeOff(ctx, err)
 	}
 	result.Outcome = *out
 	return result, ended(ctx, out.Failure)

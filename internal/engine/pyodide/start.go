@@ -19,7 +19,6 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 	files "github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
@@ -27,18 +26,6 @@ import (
 
 //go:embed main.mjs reader.mjs boot.py
 var own embed.FS
-
-// guest is a process that has said hello, for one program.
-type guest struct {
-	*worker.Process
-	conn *bridge.Conn
-}
-
-// End ends the guest.
-func (g *guest) End() {
-	_ = g.conn.Close() // it is killed next
-	g.Process.End()
-}
 
 // starter starts guests.
 type starter struct {
@@ -52,15 +39,13 @@ type starter struct {
 const (
 	// startTimeout is for the making of the snapshot too, 7 s of CPU.
 	startTimeout = time.Minute
-	// killGrace is how long a guest may take to end a cancelled program by itself.
-	killGrace = 60 * time.Millisecond
 	// processMemory bounds a whole process: the greatest program, what it makes
 	// past the interpreter's memory, and the 200 MiB that Deno takes for itself.
 	processMemory = 2 << 30
 )
 
 // start starts a guest and waits for its hello.
-func (s *starter) start(ctx context.Context) (*guest, error) {
+func (s *starter) start(ctx context.Context) (*worker.Guest, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	installed, err := s.o.Find()
@@ -77,12 +62,11 @@ func (s *starter) start(ctx context.Context) (*guest, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	conn, err := bridge.Accept(ctx, p, bridge.Options{Grace: killGrace})
+	g, err := worker.Accept(ctx, p)
 	if err != nil {
-		p.End()
-		return nil, unavailable(fmt.Errorf("%w%s", err, p.LastWords()))
+		return nil, unavailable(err)
 	}
-	return &guest{p, conn}, nil
+	return g, nil
 }
 
 func unavailable(err error) error {

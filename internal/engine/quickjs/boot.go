@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // roomSize is how many bytes Go can hand over without asking the guest for
@@ -13,20 +15,19 @@ const roomSize = 64 << 10
 // layout tells where the machine finds what it needs in every copy of the
 // image: addresses in linear memory.
 type layout struct {
-	stackPointer uint64
-	context      uint32 // QuickJS's JSContext
-	deliver      uint32 // box: the prelude's function
-	undefined    uint32 // box
-	null         uint32 // box
-	status       uint32 // the words of the prelude's status
-	room         uint32 // roomSize bytes
-	scratch      uint32 // some words for results of engine functions
-	arguments    uint32 // the argument list of deliver
+	context   uint32 // QuickJS's JSContext
+	deliver   uint32 // box: the prelude's function
+	undefined uint32 // box
+	null      uint32 // box
+	status    uint32 // the words of the prelude's status
+	room      uint32 // roomSize bytes
+	scratch   uint32 // some words for results of engine functions
+	arguments uint32 // the argument list of deliver
 }
 
 // boot starts QuickJS in the first isolate and runs the prelude.
 func (i *Isolate) boot(ctx context.Context, prelude string) (layout, error) {
-	b := &booting{isolate: i, ctx: i.context(ctx)}
+	b := &booting{isolate: i, ctx: wasm.With(ctx, i)}
 	b.do("_initialize")
 	if b.err == nil && int32(b.do("qjs_init")) != 0 {
 		b.err = errors.New("qjs_init failed")
@@ -62,7 +63,6 @@ func (i *Isolate) boot(ctx context.Context, prelude string) (layout, error) {
 	}
 	b.do("wasm_free", b.do("wasm_malloc", slack))
 	b.do("qjs_run_gc")
-	l.stackPointer = i.stack.Get()
 	i.machine.layout = layout{}
 	return l, b.err
 }
@@ -78,7 +78,7 @@ func (b *booting) do(name string, args ...uint64) uint64 {
 	if b.err != nil {
 		return 0
 	}
-	results, err := b.isolate.module.ExportedFunction(name).Call(b.ctx, args...)
+	results, err := b.isolate.Module.ExportedFunction(name).Call(b.ctx, args...)
 	if err != nil {
 		b.err = fmt.Errorf("%s: %w", name, err)
 	}
@@ -91,7 +91,7 @@ func (b *booting) do(name string, args ...uint64) uint64 {
 // text puts a string into the guest, with a zero after it.
 func (b *booting) text(s string) uint64 {
 	at := b.do("wasm_malloc", uint64(len(s))+1)
-	if b.err == nil && (at == 0 || !b.isolate.module.Memory().Write(uint32(at), append([]byte(s), 0))) {
+	if b.err == nil && (at == 0 || !b.isolate.Module.Memory().Write(uint32(at), append([]byte(s), 0))) {
 		b.err = errNoMemory
 	}
 	return at
@@ -108,7 +108,7 @@ func (b *booting) string(box uint64) string {
 	at := b.do("qjs_get_string", box)
 	var text []byte
 	for b.err == nil && len(text) < 1000 {
-		c, ok := b.isolate.module.Memory().ReadByte(uint32(at) + uint32(len(text)))
+		c, ok := b.isolate.Module.Memory().ReadByte(uint32(at) + uint32(len(text)))
 		if !ok || c == 0 {
 			break
 		}
@@ -119,7 +119,7 @@ func (b *booting) string(box uint64) string {
 
 // words is the address of the data of the prelude's status.
 func (b *booting) words(box uint64) uint32 {
-	memory := b.isolate.module.Memory()
+	memory := b.isolate.Module.Memory()
 	buffer := b.do("qjs_get_prop_string", box, b.text("buffer"))
 	at := b.do("wasm_malloc", 4)
 	data := uint32(b.do("qjs_get_array_buffer", buffer, at))

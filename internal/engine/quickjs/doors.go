@@ -10,7 +10,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // The words of the prelude's status, an Int32Array. The guest writes them, so
@@ -26,12 +26,12 @@ const (
 
 // status reads a word that the prelude wrote.
 func (i *Isolate) status(word uint32) int32 {
-	value, _ := i.module.Memory().ReadUint32Le(i.machine.layout.status + 4*word)
+	value, _ := i.Module.Memory().ReadUint32Le(i.machine.layout.status + 4*word)
 	return int32(value)
 }
 
 func (i *Isolate) setStatus(word uint32, value uint32) {
-	i.module.Memory().WriteUint32Le(i.machine.layout.status+4*word, value)
+	i.Module.Memory().WriteUint32Le(i.machine.layout.status+4*word, value)
 }
 
 // stopError ends the execution of an isolate from within.
@@ -39,20 +39,16 @@ type stopError struct{ end End }
 
 func (e *stopError) Error() string { return fmt.Sprintf("stopped, end %d", e.end) }
 
-const (
-	// fuel is how many units a guest gets at a time, worth some milliseconds.
-	fuel = 400_000
-	// patience is how long after the interrupt the guest may go on, for
-	// example in one long operation that does not look for interrupts.
-	patience = 10 * time.Millisecond
-)
+// patience is how long after the interrupt the guest may go on, for example in
+// one long operation that does not look for interrupts.
+const patience = 10 * time.Millisecond
 
 // why tells whether the run must end now.
 func (r *run) why(extra time.Duration) End {
 	switch {
 	case r.finished: // what goes on after its last frame
 		return Cancelled
-	case r.port.Inbox.cancelled.Load() || r.ctx.Err() != nil:
+	case r.port.Inbox.Cancelled() || r.ctx.Err() != nil:
 		return Cancelled
 	case time.Now().After(r.deadline.Add(extra)):
 		return TimedOut
@@ -61,13 +57,11 @@ func (r *run) why(extra time.Duration) End {
 }
 
 // tick is called when fuel is used up.
-func tick(ctx context.Context, _ api.Module, _ []uint64) {
-	i := isolateOf(ctx)
-	i.fuel.Set(fuel)
+func (i *Isolate) tick() {
 	if i.run == nil {
 		return // the machine starts
 	}
-	i.run.port.Inbox.listen()
+	i.run.port.Inbox.Computing()
 	if i.run.interrupt == Finished {
 		// QuickJS asks for interrupts itself and unwinds cleanly; this is for
 		// what it does without asking.
@@ -82,7 +76,7 @@ func tick(ctx context.Context, _ api.Module, _ []uint64) {
 // interrupt is QuickJS's own question, asked every few thousand steps. What
 // it throws cannot be caught by the guest.
 func interrupt(ctx context.Context, _ api.Module, stack []uint64) {
-	i := isolateOf(ctx)
+	i := wasm.Of[*Isolate](ctx)
 	stack[0] = 0
 	if i.run == nil {
 		return
@@ -113,7 +107,7 @@ var doors = [...]struct {
 func hostCall(ctx context.Context, module api.Module, stack []uint64) {
 	name, count, argv := uint32(stack[0]), uint32(stack[3]), uint32(stack[4])
 	length := uint32(stack[1])
-	i := isolateOf(ctx)
+	i := wasm.Of[*Isolate](ctx)
 	stack[0] = 0
 	text, ok := module.Memory().Read(name, length)
 	if !ok {
@@ -148,7 +142,7 @@ func must(value uint64, err error) uint64 {
 // bytes are those of a Uint8Array of the guest, and where they lie. They are
 // valid until the guest runs again.
 func (i *Isolate) bytes(ctx context.Context, box uint32) (data []byte, at uint32) {
-	memory := i.module.Memory()
+	memory := i.Module.Memory()
 	value, ok := memory.ReadUint64Le(box)
 	if !ok {
 		return nil, 0
@@ -199,8 +193,8 @@ func (i *Isolate) borrowText(ctx context.Context, box uint32, text *[]byte) (poi
 	}
 	at := i.machine.layout.scratch
 	pointer = must(i.utf8.do(ctx, uint64(box), uint64(at)))
-	length, _ := i.module.Memory().ReadUint32Le(at)
-	*text, _ = i.module.Memory().Read(uint32(pointer), length)
+	length, _ := i.Module.Memory().ReadUint32Le(at)
+	*text, _ = i.Module.Memory().Read(uint32(pointer), length)
 	return pointer
 }
 
@@ -267,7 +261,7 @@ func await(ctx context.Context, i *Isolate, _ uint32) uint64 {
 	if r == nil {
 		return 0
 	}
-	frame, ok := r.port.Inbox.wait(r.ctx, time.Until(r.deadline))
+	frame, ok := r.port.Inbox.Wait(r.ctx, time.Until(r.deadline))
 	if !ok {
 		r.interrupt = max(r.why(0), TimedOut)
 		panic(&stopError{r.interrupt})
@@ -288,7 +282,7 @@ func (i *Isolate) giveFrame(ctx context.Context, f Frame) (uint64, error) {
 
 // give makes a value in the guest from bytes, which the engine copies.
 func (i *Isolate) give(ctx context.Context, data []byte, as *function) (uint64, error) {
-	memory, at := i.module.Memory(), uint64(i.machine.layout.room)
+	memory, at := i.Module.Memory(), uint64(i.machine.layout.room)
 	large := len(data) > roomSize
 	if large {
 		var err error
@@ -306,9 +300,9 @@ func (i *Isolate) give(ctx context.Context, data []byte, as *function) (uint64, 
 	return box, err
 }
 
-// instantiateHost gives QuickJS what it imports: the doors, a clock, nothing
+// offerHost gives QuickJS what it imports: the doors, a clock, nothing
 // of files.
-func instantiateHost(ctx context.Context, r wazero.Runtime) error {
+func offerHost(ctx context.Context, r wazero.Runtime) error {
 	i32, i64 := api.ValueTypeI32, api.ValueTypeI64
 	fill := func(result uint64) api.GoModuleFunc {
 		return func(_ context.Context, _ api.Module, stack []uint64) { stack[0] = result }
@@ -318,7 +312,6 @@ func instantiateHost(ctx context.Context, r wazero.Runtime) error {
 		name      string
 		functions []hostFunction
 	}{
-		{wasmfuel.ImportModule, []hostFunction{{wasmfuel.ImportName, tick, nil, nil}}},
 		{"env", []hostFunction{
 			{"host_get_timezone_offset", fill(0), []api.ValueType{i32, i32}, []api.ValueType{i32}},
 			{"host_interrupt", interrupt, nil, []api.ValueType{i32}},
@@ -357,7 +350,7 @@ type hostFunction struct {
 // every machine of a build has the same image. Runs draw their own.
 func clock(ctx context.Context, module api.Module, stack []uint64) {
 	var now uint64
-	if isolateOf(ctx).run != nil {
+	if wasm.Of[*Isolate](ctx).run != nil {
 		now = uint64(time.Now().UnixNano())
 	}
 	module.Memory().WriteUint64Le(uint32(stack[2]), now)
@@ -366,10 +359,10 @@ func clock(ctx context.Context, module api.Module, stack []uint64) {
 
 func randomGet(ctx context.Context, module api.Module, stack []uint64) {
 	view, ok := module.Memory().Read(uint32(stack[0]), uint32(stack[1]))
-	if ok && isolateOf(ctx).run == nil {
+	if ok && wasm.Of[*Isolate](ctx).run == nil {
 		clear(view)
 	} else if ok {
-		isolateOf(ctx).random(view)
+		wasm.Of[*Isolate](ctx).random(view)
 	}
 	stack[0] = 0
 }

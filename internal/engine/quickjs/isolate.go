@@ -11,27 +11,17 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
-	"github.com/toolroom/toolroom/internal/engine/cow"
-	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
-
-// maxUses is how many runs an isolate serves before it is replaced, so that a
-// defect of the reset, should there be one, does not add up.
-const maxUses = 1000
 
 // Isolate is one copy of the engine. One goroutine uses it at a time.
 type Isolate struct {
+	*wasm.Instance
 	machine *Machine
-	memory  *cow.Memory
-	module  api.Module
-	stack   api.MutableGlobal
-	fuel    api.MutableGlobal
 
 	call, job, pending, newBytes, newString, utf8, freeUTF8, bytesOf, undefined, limitMemory, isString, malloc, free, freeValue, collect function
 
-	run  *run // nil between runs
-	uses int
-	bad  bool // it must not be used again
+	run *run // nil between runs
 }
 
 // function is an exported function with the stack its calls need.
@@ -46,7 +36,9 @@ func (f *function) do(ctx context.Context, args ...uint64) (uint64, error) {
 	return f.stack[0], err
 }
 
-func (i *Isolate) find() {
+// open makes an isolate of a new instance.
+func (m *Machine) open(instance *wasm.Instance) (*Isolate, error) {
+	i := &Isolate{Instance: instance, machine: m}
 	for name, f := range map[string]*function{
 		"qjs_call": &i.call, "qjs_execute_pending_job": &i.job, "qjs_is_job_pending": &i.pending,
 		"qjs_new_uint8_array": &i.newBytes, "qjs_new_string": &i.newString, "qjs_get_string_len": &i.utf8,
@@ -54,56 +46,34 @@ func (i *Isolate) find() {
 		"qjs_set_memory_limit": &i.limitMemory, "qjs_is_string": &i.isString,
 		"wasm_malloc": &i.malloc, "wasm_free": &i.free, "qjs_free_value": &i.freeValue, "qjs_run_gc": &i.collect,
 	} {
-		f.Function = i.module.ExportedFunction(name)
+		f.Function = i.Module.ExportedFunction(name)
 	}
-	i.stack = i.module.ExportedGlobal("__stack_pointer").(api.MutableGlobal)
-	i.fuel = i.module.ExportedGlobal(wasmfuel.Global).(api.MutableGlobal)
+	return i, nil
 }
 
-type isolateKey struct{}
-
-func (i *Isolate) context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, isolateKey{}, i)
+// Release gives the isolate back, as [wasm.Machine.Release] says.
+func (i *Isolate) Release() {
+	i.run = nil
+	i.machine.Release(i)
 }
 
-func isolateOf(ctx context.Context) *Isolate { return ctx.Value(isolateKey{}).(*Isolate) }
+// collecting is how long it may take to collect the garbage of a run.
+const collecting = 10 * time.Second
 
-// adopt makes a new isolate a copy of the image.
-func (i *Isolate) adopt(image *cow.Image) error {
-	memory := i.module.Memory()
-	if missing := len(image.Bytes()) - int(memory.Size()); missing > 0 {
-		if _, ok := memory.Grow(uint32(missing / cow.PageSize)); !ok {
-			return errors.New("there is no memory for a JavaScript isolate")
+// Save gives all that the run has left behind, as [wasm.Instance.Save] says.
+func (i *Isolate) Save(ctx context.Context) ([]byte, error) {
+	if !i.Bad {
+		// The run is over, and so is its time: collecting has its own.
+		i.run = &run{ctx: ctx, port: i.run.port, deadline: time.Now().Add(collecting)}
+		if _, err := i.collect.do(wasm.With(ctx, i)); err != nil {
+			i.Bad = true
+			if end, err := i.classify(err); end == Crashed {
+				return nil, fmt.Errorf("collect garbage: %w", err)
+			}
+			return nil, fmt.Errorf("what it has given up could not be collected within %s", collecting)
 		}
 	}
-	if err := i.memory.Adopt(image); err != nil {
-		return err
-	}
-	i.stack.Set(i.machine.layout.stackPointer)
-	return nil
-}
-
-// Release gives the isolate back. It is put to the state in which it was
-// given, or dropped where that cannot be done exactly.
-func (i *Isolate) Release() {
-	i.uses++
-	i.run = nil
-	if i.bad || i.uses >= maxUses {
-		i.close()
-		return
-	}
-	if _, err := i.memory.Reset(); err != nil {
-		i.close()
-		return
-	}
-	i.stack.Set(i.machine.layout.stackPointer)
-	if !i.machine.keep(i) {
-		i.close()
-	}
-}
-
-func (i *Isolate) close() {
-	_ = i.module.Close(context.Background()) // frees the memory; an instance without files cannot fail to close
+	return i.Instance.Save()
 }
 
 // End says how a run ended.
@@ -123,10 +93,18 @@ const (
 	Crashed
 )
 
+// Frame is one message to or from the guest.
+type Frame struct {
+	Kind, ID uint32
+	// Body is JSON when Text is set: then the guest gets a string, else bytes.
+	Body []byte
+	Text bool
+}
+
 // Port is how a run speaks with its host.
 type Port struct {
 	// Inbox has the frames for the guest; the first is delivered at once.
-	Inbox *Inbox
+	Inbox *wasm.Inbox[Frame]
 	// Send takes a frame of the guest. It is called from the goroutine of the
 	// run, and must not keep the body. Last reports that the run is over.
 	Send func(Frame) (last bool, err error)
@@ -172,8 +150,8 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 		r.seeded = rand.NewChaCha8(sha256.Sum256(port.Seed))
 	}
 	i.run = r
-	i.fuel.Set(fuel)
-	within := i.context(ctx)
+	i.Refuel()
+	within := wasm.With(ctx, i)
 	_, err := i.limitMemory.do(within, uint64(min(cmp.Or(port.Memory, MaxMemory), MaxMemory)))
 	var end End
 	if err != nil {
@@ -182,7 +160,7 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 		end, err = i.serve(within, r)
 	}
 	if end != Finished {
-		i.bad = true
+		i.Bad = true
 	}
 	return end, err
 }
@@ -201,7 +179,7 @@ func (i *Isolate) serve(ctx context.Context, r *run) (End, error) {
 		case r.finished:
 			// An error after the last frame is of no interest to anybody, but
 			// the isolate is not used again.
-			i.bad = i.bad || err != nil
+			i.Bad = i.Bad || err != nil
 			return Finished, nil
 		case r.err != nil:
 			return Crashed, r.err
@@ -216,7 +194,7 @@ func (i *Isolate) serve(ctx context.Context, r *run) (End, error) {
 // next waits for something to deliver: a frame, a timer that is due, or that
 // nothing can happen any more.
 func (i *Isolate) next(r *run) (delivery, End) {
-	if frame, ok := r.port.Inbox.take(); ok {
+	if frame, ok := r.port.Inbox.Take(); ok {
 		return delivery{what: aFrame, frame: frame}, Finished
 	}
 	questions, timer := i.status(wordQuestions), i.status(wordTimer)
@@ -228,9 +206,9 @@ func (i *Isolate) next(r *run) (delivery, End) {
 	if due {
 		wait = time.Duration(timer) * time.Millisecond
 	}
-	frame, ok := r.port.Inbox.wait(r.ctx, wait)
+	frame, ok := r.port.Inbox.Wait(r.ctx, wait)
 	switch {
-	case r.port.Inbox.cancelled.Load() || r.ctx.Err() != nil:
+	case r.port.Inbox.Cancelled() || r.ctx.Err() != nil:
 		return delivery{}, Cancelled
 	case ok:
 		return delivery{what: aFrame, frame: frame}, Finished
@@ -264,7 +242,7 @@ func (i *Isolate) deliver(ctx context.Context, d delivery) error {
 			return err
 		}
 	}
-	if !i.module.Memory().WriteUint32Le(l.arguments, uint32(argument)) {
+	if !i.Module.Memory().WriteUint32Le(l.arguments, uint32(argument)) {
 		return errLayout
 	}
 	box, err := i.call.do(ctx, uint64(l.deliver), uint64(l.undefined), 1, uint64(l.arguments))

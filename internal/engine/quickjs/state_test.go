@@ -31,7 +31,7 @@ const again = `; status[2] = 0; "saved"`
 func TestAStateIsLoadedByAnyMachineOfTheSameImage(t *testing.T) {
 	t.Parallel()
 	one, other := open(t), open(t)
-	if one.Image() != other.Image() {
+	if one.ImageName() != other.ImageName() {
 		t.Fatal("two machines of one build have different images")
 	}
 	for name, program := range map[string]string{

@@ -12,40 +12,49 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
 // Self starts workers that are this same binary, and that compile WebAssembly
 // before they serve.
 type Self struct {
-	// Launcher starts them.
-	Launcher *Launcher
-	// Command is the absolute path of the binary, with arguments that lead it to
-	// the worker.
-	Command []string
-	// CacheDir keeps compiled code between starts; empty means none. A process
-	// of its own fills it first, before any that runs programs: those only read
-	// it. It gets the argument "-warm", and each "-cache" with the folder.
-	CacheDir string
+	launcher *Launcher
+	command  []string
+	cacheDir string
 
 	mu   sync.Mutex // guards warm
 	warm bool       // the cache holds what a worker needs
 }
 
+// NewSelf makes a Self. Command is the absolute path of the binary, with
+// arguments that lead it to [Main].
+//
+// CacheDir keeps compiled code between starts; empty means none. A process of
+// its own fills it first, before any that runs programs: those only read it.
+func NewSelf(sandbox string, command []string, cacheDir string) *Self {
+	return &Self{launcher: NewLauncher(sandbox, append(slices.Clone(command), lockdown.InitArg)), command: command, cacheDir: cacheDir}
+}
+
 // Start starts one.
-func (s *Self) Start(ctx context.Context) (*Process, error) {
+func (s *Self) Start(ctx context.Context) (Place, error) {
 	if err := s.warmUp(ctx); err != nil {
 		return nil, err
 	}
-	spec := Spec{Path: s.Command[0], Args: slices.Clone(s.Command)}
-	if s.CacheDir != "" {
-		folder, err := filepath.Abs(s.CacheDir)
+	spec := Spec{Path: s.command[0], Args: slices.Clone(s.command)}
+	if s.cacheDir != "" {
+		folder, err := filepath.Abs(s.cacheDir)
 		if err != nil {
 			return nil, fmt.Errorf("find the folder of compiled code: %w", err)
 		}
 		spec.Folder = folder
 		spec.Args = append(spec.Args, "-cache", FolderArg)
 	}
-	return s.Launcher.Start(spec)
+	p, err := s.launcher.Start(spec)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // warmMark is the file that says which binary has filled the cache.
@@ -54,40 +63,40 @@ const warmMark = "warm"
 func (s *Self) warmUp(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.warm || s.CacheDir == "" {
+	if s.warm || s.cacheDir == "" {
 		return nil
 	}
 	// By size and time: were it yet another, its workers would compile for
 	// themselves at every start, and run as well.
-	binary, err := os.Stat(s.Command[0])
+	binary, err := os.Stat(s.command[0])
 	if err != nil {
 		return fmt.Errorf("find the binary of the workers: %w", err)
 	}
 	mark := fmt.Sprintf("%d bytes of %s", binary.Size(), binary.ModTime().UTC().Format(time.RFC3339Nano))
-	if by, err := os.ReadFile(filepath.Join(s.CacheDir, warmMark)); err == nil && string(by) == mark {
+	if by, err := os.ReadFile(filepath.Join(s.cacheDir, warmMark)); err == nil && string(by) == mark {
 		s.warm = true
 		return nil
 	}
-	if err := os.MkdirAll(s.CacheDir, 0o700); err != nil {
+	if err := os.MkdirAll(s.cacheDir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of compiled code: %w", err)
 	}
 	// Were two processes to fill it at once, the later would put files that only
 	// its own user can read in the place of those that this one has opened to all.
-	lock := flock.New(filepath.Join(s.CacheDir, "lock"), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(s.cacheDir, "lock"), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
 		return fmt.Errorf("lock the folder of compiled code: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
-	arguments := append(slices.Clone(s.Command[1:]), "-cache", s.CacheDir, "-warm")
-	cmd := exec.CommandContext(ctx, s.Command[0], arguments...)
+	arguments := append(slices.Clone(s.command[1:]), "-cache", s.cacheDir, "-warm")
+	cmd := exec.CommandContext(ctx, s.command[0], arguments...)
 	cmd.Env = []string{} // nothing of the server's environment
 	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("compile WebAssembly into %s: %w: %.500s", s.CacheDir, err, said)
+		return fmt.Errorf("compile WebAssembly into %s: %w: %.500s", s.cacheDir, err, said)
 	}
-	if err := readable(s.CacheDir); err != nil {
+	if err := readable(s.cacheDir); err != nil {
 		return fmt.Errorf("let workers read the compiled code: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(s.CacheDir, warmMark), []byte(mark), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(s.cacheDir, warmMark), []byte(mark), 0o644); err != nil {
 		return fmt.Errorf("note that the code is compiled: %w", err)
 	}
 	s.warm = true

@@ -321,5 +321,15 @@ def serve(bridge, prepare=lambda start: None, kept=None):
         bridge.send(FAILED, {**failure(e, program), **end(1)})
 
 
+def apart(_start):
+    """Sets this process apart from others that began as the same one."""
+    random = sys.modules.get("random")
+    if random:
+        random.seed()
+
+
 if __name__ == "__main__":
-    serve(Bridge(int(os.environ.pop("TOOLROOM_BRIDGE_FD", "3"))))
+    bridge = Bridge(int(os.environ.pop("TOOLROOM_BRIDGE_FD", "3")))
+    if os.environ.pop("TOOLROOM_HOLD", ""):
+        bridge._write(b"!")  # all that programs need is loaded: this process may be kept as it is, and started many times
+    serve(bridge, apart)

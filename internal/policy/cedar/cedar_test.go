@@ -160,10 +160,12 @@ func TestMistakesInRulesHaveTheirPlaceAndTheNearestName(t *testing.T) {
 		"@outcome(\"ask\") forbid(principal, action, resource);":                                                         "rules.cedar:1:1: there is no outcome \"ask\"",
 		"@outcom(\"confirm\") forbid(principal, action, resource);":                                                      "did you mean outcome?",
 		"@isolation(\"gvizor\") permit(principal, action, resource);":                                                    "did you mean gvisor?",
+		"@engine(\"py-natve\") permit(principal, action, resource);":                                                     "rules.cedar:1:1: there is no engine \"py-natve\"; did you mean py-native?",
+		"@engine(\"\") permit(principal, action, resource);":                                                             "\"\" is no engine",
 		"forbid(principal, action, resource) when { context.hour == \"x\" && context.hour < \"y\" };":                    "rules.cedar:1:1: ",
 		"forbid(principal, action, resource) when { resource.tags == 3 || resource.tags.contains(1) || context.depth };": "rules.cedar:1:1: ",
 	} {
-		_, err := Compile([]Text{{Name: "rules.cedar", Body: []byte(rules)}}, Options{})
+		_, err := Compile([]Text{{Name: "rules.cedar", Body: []byte(rules)}}, Options{Engines: []string{"js", "py-native"}})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n\tgot  %v\n\twant %s", rules, err, want)
 		}

@@ -105,6 +105,7 @@ type checker struct {
 	text     Text
 	policy   *cedar.Policy
 	typed    *validate.Validator
+	engines  []string
 	problems *Problems
 
 	// What its annotations say.
@@ -143,8 +144,12 @@ func (c *checker) annotations() {
 				c.problem(at, err.Error(), "")
 			}
 		case "engine":
-			if c.engine = value; strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || value == "" {
+			c.engine = value
+			switch {
+			case strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789_-") != "" || value == "":
 				c.problem(at, fmt.Sprintf("%q is no engine", value), "write one that toolroom doctor lists")
+			case len(c.engines) > 0 && !slices.Contains(c.engines, value):
+				c.problem(at, fmt.Sprintf("there is no engine %q", value), didYouMean(value, c.engines))
 			}
 		default:
 			// Cedar lets annotations be anything; a mistyped outcome is not to be

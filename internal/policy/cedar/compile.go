@@ -33,6 +33,8 @@ type Options struct {
 	Environment string
 	// Groups are the parents of the form Group::"name" that tools have.
 	Groups map[string]policy.Pattern
+	// Engines are the names that @engine may give. None stands for any.
+	Engines []string
 }
 
 // Rules are compiled rules. They are immutable, and a [policy.Written].
@@ -80,7 +82,7 @@ func Compile(texts []Text, o Options) (*Rules, error) {
 			continue
 		}
 		for _, p := range list {
-			c := checker{text: text, policy: p, typed: typed, problems: &problems}
+			c := checker{text: text, policy: p, typed: typed, engines: o.Engines, problems: &problems}
 			c.check()
 			r.rules = append(r.rules, r.compile(text, p, &c))
 		}

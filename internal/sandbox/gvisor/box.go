@@ -21,6 +21,8 @@ type box struct {
 	network   string
 	isolation string
 	held      map[sandbox.Limit]string
+	from      *checkpoint // that it began from, or nil
+	began     *beginning
 
 	killing sync.Mutex
 }
@@ -40,6 +42,11 @@ func (b *box) Kill(ctx context.Context) error {
 		remove := exec.CommandContext(ctx, b.driver.program, append(b.flags(), "delete", "--force", b.id)...)
 		if out, err := remove.CombinedOutput(); err != nil {
 			return fmt.Errorf("runsc delete: %w: %s", err, out)
+		}
+	}
+	if b.from != nil && !b.began.spoke.Load() { // it may be of no use any more
+		if err := b.driver.drop(b.from); err != nil {
+			return err
 		}
 	}
 	if err := removeCgroups(ctx, b.id); err != nil {

@@ -34,6 +34,9 @@ type Options struct {
 	// makes it; empty is the programs and libraries of this machine, and none of
 	// its data.
 	Root string
+	// Restore has sandboxes begin from a checkpoint of one of their kind, from the
+	// third of a kind on, where runsc runs as root. Python is loaded in it.
+	Restore bool
 	// Work is the folder for bundles; the system's folder for temporary files if
 	// empty.
 	Work string
@@ -49,6 +52,10 @@ type Driver struct {
 	program        string
 	cgroups, tried bool
 	failure        error
+
+	keeping sync.Mutex
+	kept    map[string]*checkpoint // by kind
+	asked   map[string]bool        // kinds that came
 }
 
 // New makes a driver.
@@ -93,7 +100,11 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	if ctx.Err() != nil {
 		return nil, unavailable("the start was stopped", context.Cause(ctx))
 	}
-	b, err := d.start(s)
+	from := d.checkpointOf(ctx, s)
+	if from != nil {
+		s = held(s)
+	}
+	b, err := d.start(s, from)
 	if err != nil {
 		e := unavailable("runsc cannot be started", err)
 		if fix := d.folderFix(err); fix != "" {
@@ -120,8 +131,9 @@ func (d *Driver) folderFix(err error) string {
 	return ""
 }
 
-// start runs a bundle for s, with cgroups where they can be made.
-func (d *Driver) start(s sandbox.Spec) (_ *box, err error) {
+// start runs a bundle for s, from a checkpoint unless that is nil, with cgroups
+// where they can be made.
+func (d *Driver) start(s sandbox.Spec, from *checkpoint) (_ *box, err error) {
 	key := strings.ToLower(rand.Text())
 	b := &box{driver: d, id: idPrefix + key, isolation: d.isolation(s.Profile), held: d.held(s.Profile)}
 	b.folder = filepath.Join(d.o.Work, folderPrefix+proc.Owner()+"-"+key)
@@ -155,10 +167,17 @@ func (d *Driver) start(s sandbox.Spec) (_ *box, err error) {
 	if s.Profile == sandbox.Dev {
 		b.network = "host"
 	}
+	how := []string{"run", "--bundle", b.folder, b.id}
+	if from != nil {
+		how = []string{"restore", "--bundle", b.folder, "--image-path", from.folder, b.id}
+	}
 	b.Child, err = child.Start(proc.Spec{
-		Command: d.program, Args: append(b.flags(), "run", "--bundle", b.folder, b.id),
+		Command: d.program, Args: append(b.flags(), how...),
 		Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: b.folder, Owner: proc.Owner(),
 	})
+	if err == nil && from != nil {
+		b.goOn(from)
+	}
 	return b, err
 }
 

@@ -72,7 +72,7 @@ func (d *Driver) platformFix() string {
 func (d *Driver) tryBoot(ctx context.Context) error {
 	ctx, done := context.WithTimeout(ctx, bootTimeout)
 	defer done()
-	b, err := d.start(sandbox.Spec{Profile: sandbox.Standard, Guest: d.program, Args: []string{"--version"}, Limits: sandbox.Limits{Memory: 256 << 20, CPUs: 1}})
+	b, err := d.start(sandbox.Spec{Profile: sandbox.Standard, Guest: d.program, Args: []string{"--version"}, Limits: sandbox.Limits{Memory: 256 << 20, CPUs: 1}}, nil)
 	if err != nil {
 		return err
 	}

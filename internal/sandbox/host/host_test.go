@@ -3,6 +3,7 @@ package host_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/toolroom/toolroom/internal/guest"
@@ -31,12 +32,11 @@ func options(t *testing.T) sandboxtest.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not t.TempDir, whose path is too long for the socket of the command tool.
-	work, err := os.MkdirTemp("", "host-")
-	if err != nil {
+	// Longer than the path of a socket may be.
+	work := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	if err := os.Mkdir(work, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(work) })
 	return sandboxtest.Options{
 		New: func(t *testing.T) sandbox.Driver {
 			return &host.Driver{Work: work, Owner: proc.Owner(), Environ: os.Environ()}

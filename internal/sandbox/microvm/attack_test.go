@@ -4,6 +4,7 @@ package microvm_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,6 +77,50 @@ func TestAMachineThatNeverComesUpIsGivenUp(t *testing.T) {
 	}
 	if making, _ := filepath.Glob(filepath.Join(folder, "snapshots", ".making-*")); len(making) > 0 {
 		t.Errorf("left behind: %v", making)
+	}
+}
+
+func TestAFullDiskIsSaidAndTheNextStartWorksOnceThereIsSpace(t *testing.T) {
+	disk := t.TempDir()
+	const size = 128 << 20 // the guest's initial file system, but no snapshot
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("mode=755,size=%d", size)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range []string{"vmlinux", "modules.cpio", "root.ext4", "image.json"} {
+		if err := os.Symlink(filepath.Join(image(t), name), filepath.Join(disk, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	filler := filepath.Join(disk, "filler")
+	if err := os.WriteFile(filler, make([]byte, size-8<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver(t, disk)
+	if p := d.Probe(t.Context()); p.State != sandbox.Unsupported || !strings.Contains(p.Reason, "no space left") || p.Fix != "free the disk of "+disk {
+		t.Errorf("the probe said %+v", p)
+	}
+	_, err := d.Start(t.Context(), sandbox.Spec{Guest: must(guest())})
+	if e := toolroom.AsError(err); e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, "no space left") || e.Hint != "free the disk of "+disk {
+		t.Errorf("got %+v", e)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	// A snapshot may not fit, and is not needed.
+	box, err := d.Start(t.Context(), sandbox.Spec{Guest: must(guest())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Kill(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left := monitors(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

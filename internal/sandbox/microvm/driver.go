@@ -119,13 +119,18 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 }
 
 func (d *Driver) unavailable(err error, fix string) error {
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the %s sandbox: %w", d.name, err).WithHint("%s", d.fix(err, fix))
+}
+
+// fix says what to do about err; otherwise is for one that is not known.
+func (d *Driver) fix(err error, otherwise string) string {
 	switch {
 	case errors.Is(err, errLate):
-		fix = "this machine may be overloaded, or the image broken: toolroom setup microvm --verify tells, and without the flag makes it anew"
+		return "this machine may be overloaded, or the image broken: toolroom setup microvm --verify tells, and without the flag makes it anew"
 	case errors.Is(err, syscall.ENOSPC):
-		fix = "free the disk of " + d.o.Folder
+		return "free the disk of " + d.o.Folder
 	}
-	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the %s sandbox: %w", d.name, err).WithHint("%s", fix)
+	return otherwise
 }
 
 const (

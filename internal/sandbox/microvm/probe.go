@@ -33,7 +33,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	}
 	found, err := d.accelerated(ctx)
 	if err != nil {
-		p := unsupported("a machine does not boot: "+err.Error(), setupFix)
+		p := unsupported("a machine does not boot: "+err.Error(), d.fix(err, setupFix))
 		if ctx.Err() != nil {
 			p.State = sandbox.Inconclusive
 		}

@@ -44,6 +44,7 @@ type fixture struct {
 	runner  *run.Runner
 	funcs   *gofunc.Source
 	desk    *approval.Desk
+	store   *sqlite.Store
 	library *library.Library
 	server  *mcpserver.Server
 	deleted atomic.Int64
@@ -86,7 +87,7 @@ func serveWith(t *testing.T, expose mcpserver.Exposure, desk approval.DeskOption
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, funcs: &gofunc.Source{}, desk: approval.NewDesk(store, desk), library: &library.Library{}}
+	f := &fixture{t: t, funcs: &gofunc.Source{}, desk: approval.NewDesk(store, desk), store: store, library: &library.Library{}}
 	f.runner = run.New(run.Options{
 		Catalog: catalog.New(catalog.Options{Coalesce: 10 * time.Millisecond}),
 		Policy:  layers, Desk: f.desk, Artifacts: keeper{files}, Owner: "test", Jobs: store, Keys: store,

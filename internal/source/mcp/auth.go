@@ -27,8 +27,18 @@ func (l *link) park(err error) error {
 	return e
 }
 
+// rest puts a link back that still waits for a login.
+func (l *link) rest(reason string, failure error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failure = failure
+	if l.state == connecting {
+		l.state, l.reason = waiting, reason
+	}
+}
+
 // authorised reports whether a login has been made since the link was put to
-// rest. It asks the store, not the server. The caller holds the lock.
+// rest. It asks the store, not the server.
 func (l *link) authorised() bool {
 	ctx, cancel := context.WithTimeout(l.life, loginCheck)
 	defer cancel()

@@ -16,8 +16,10 @@ import (
 // link.
 func (l *link) fault(ctx context.Context, up *upstream, what string, err error) error {
 	if ctx.Err() != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		// The cause, since contexts within a call call its deadline a cancel.
+		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			l.doubt(up)
+			return context.DeadlineExceeded
 		}
 		return ctx.Err()
 	}

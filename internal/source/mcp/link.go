@@ -28,12 +28,11 @@ const (
 
 // Pauses between attempts to connect to a server that fails: the first, and
 // the longest, which one that is broken has from the start. Within a pause
-// calls fail at once. A server elsewhere may be well again at any moment, and to
-// look costs little; a program that does not start costs its start each time.
+// calls fail at once. They are short, since a server may be well again, or a
+// program mended, at any moment, and nothing is tried but for a call.
 const (
-	firstPause     = 500 * time.Millisecond
-	lastPause      = 2 * time.Second
-	lastStdioPause = 30 * time.Second
+	firstPause = 500 * time.Millisecond
+	lastPause  = 1500 * time.Millisecond
 )
 
 // checkTime is how long a server that let a call time out has to show that it
@@ -102,14 +101,7 @@ func (l *link) use(ctx context.Context) (*upstream, error) {
 				return nil, err
 			}
 			l.connect()
-		case waiting:
-			if !l.authorised() {
-				err := l.failure
-				l.mu.Unlock()
-				return nil, err
-			}
-			l.connect()
-		case idle:
+		case waiting, idle:
 			l.connect()
 		case connecting:
 		}
@@ -134,44 +126,59 @@ func (l *link) failed() error {
 }
 
 // connect begins an attempt. It is everybody's: it goes on when the caller who
-// began it leaves. The caller holds the lock.
+// began it leaves. A server that waits for a login is asked when there is one. The
+// caller holds the lock.
 func (l *link) connect() {
+	parked, reason, failure := l.state == waiting, l.reason, l.failure
 	l.state, l.reason, l.failure = connecting, "", nil
 	done := make(chan struct{})
 	l.attempt = done
 	older := l.older
 	l.work.Go(func() {
-		defer close(done)
+		if parked && !l.authorised() {
+			l.rest(reason, failure)
+			close(done)
+			return
+		}
 		ctx, cancel := context.WithTimeout(l.life, l.s.o.StartTimeout)
 		defer cancel()
 		up, err := l.dial(ctx, older)
-		if err == nil && l.party == (party{who: l.s.ownerOf(toolroom.Identity{})}) {
-			l.s.rewatch(ctx, up)
-		}
+		anew := false
 		if err != nil {
 			l.missed(err)
 		} else {
-			l.made(up)
+			if l.leads() {
+				l.s.rewatch(ctx, up)
+			}
+			anew = l.made(up)
+		}
+		close(done)
+		if anew && l.leads() {
+			l.s.changed() // it may be another than before
 		}
 	})
 }
 
-func (l *link) made(up *upstream) {
+// leads reports whether the connection is that of those who run Toolroom, whose
+// lists are the source's.
+func (l *link) leads() bool { return l.party == party{who: l.s.ownerOf(toolroom.Identity{})} }
+
+// made takes a connection in. It reports whether there was one before.
+func (l *link) made(up *upstream) (anew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != connecting { // closed meanwhile
 		l.failure = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the source %s is closed", l.s.o.Namespace)
 		up.close()
-		return
+		return false
 	}
 	server := up.session.Server()
 	l.state, l.reason, l.failure, l.up = ready, "protocol "+server.Version, nil, up
-	if l.met && l.party == (party{who: l.s.ownerOf(toolroom.Identity{})}) {
-		go l.s.changed() // it may be another than before
-	}
+	anew = l.met
 	l.pause, l.older, l.met = 0, !server.Modern(), true
 	l.about.Title, l.about.Text = up.title(l.s.o.Namespace), server.Instructions
 	l.work.Go(func() { l.watch(up) })
+	return anew
 }
 
 // missed is what follows from an attempt that failed.
@@ -187,13 +194,9 @@ func (l *link) missed(err error) {
 	if l.park(err) != nil {
 		return
 	}
-	last := lastPause
-	if l.s.o.Command != "" {
-		last = lastStdioPause
-	}
-	l.state, l.pause = backingOff, min(max(2*l.pause, firstPause), last)
+	l.state, l.pause = backingOff, min(max(2*l.pause, firstPause), lastPause)
 	if advice := hopeless(err); advice != "" {
-		l.state, l.pause = broken, last
+		l.state, l.pause = broken, lastPause
 		l.reason += "; " + advice
 		l.failure = l.unreachable(err).WithHint("%s", advice)
 	}

@@ -84,7 +84,8 @@ func (c *call) put(ctx context.Context, questions map[string]source.Question) (m
 	}
 }
 
-// leave ends the call, when all that came before has been passed on.
+// leave ends the call, when all that came before has been passed on. One whose
+// time is over does not wait for a caller that does not listen.
 func (c *call) leave() {
 	c.mu.Lock()
 	c.over = true
@@ -92,7 +93,10 @@ func (c *call) leave() {
 	c.mu.Unlock()
 	if events != nil {
 		close(events)
-		<-told
+		select {
+		case <-told:
+		case <-c.ctx.Done():
+		}
 	}
 }
 

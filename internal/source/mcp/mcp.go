@@ -124,8 +124,11 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 		task:  req.Resume, sent: len(req.Resume) > 0,
 	}
 	raw, err := s.carry(ctx, req, e)
-	if err != nil {
-		return &source.Output{Unsent: !e.sent}, err
+	switch {
+	case err != nil && e.sent: // what became of it nobody knows
+		return nil, err
+	case err != nil:
+		return &source.Output{Unsent: true}, err
 	}
 	return readResult(req.Tool, raw)
 }

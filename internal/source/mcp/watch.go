@@ -89,8 +89,10 @@ func (up *upstream) watch(ctx context.Context, method, uri string, uris []string
 }
 
 // rewatch tells a new connection of all that is watched. What cannot be
-// watched any more is not worth the connection.
+// watched any more is not worth the connection, nor long waiting: calls wait, too.
 func (s *Source) rewatch(ctx context.Context, up *upstream) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
 	var failed []error
 	uris := s.watches.all()
 	for _, uri := range uris {

@@ -19,7 +19,9 @@ const insertReceipt = `INSERT INTO receipts
 func (s *Store) AppendReceipts(ctx context.Context, group []*receipt.Receipt) error {
 	ends := make([]receipt.Chain, len(group))
 	err := s.write(ctx, "write receipts", func(tx *sql.Tx) error {
-		return appendReceipts(ctx, tx, group, ends)
+		// Once the lock is had nothing waits any more, and the driver starts a
+		// goroutine for each statement whose context can end.
+		return appendReceipts(context.WithoutCancel(ctx), tx, group, ends)
 	})
 	if err != nil {
 		return err

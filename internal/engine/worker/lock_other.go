@@ -1,6 +1,6 @@
 //go:build !linux
 
-package py
+package worker
 
 // lock does nothing: the isolation is that of WebAssembly and of a process.
 func lock() error { return nil }

@@ -1,6 +1,6 @@
-package py
+package worker
 
 import "github.com/toolroom/toolroom/internal/lockdown"
 
-// lock takes from this process what running Python does not need.
+// lock takes from this process what running a program does not need.
 func lock() error { return lockdown.LockSelf(lockdown.Lock{}) }

@@ -1,10 +1,29 @@
 package cpython
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
+
+// imagePath is where a cache has the image with a guest, by all that it is made
+// of; empty without a cache.
+func imagePath(cacheDir string, guest map[string]string) string {
+	if cacheDir == "" {
+		return ""
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%q\n", blobSum, bootScript)
+	for _, name := range slices.Sorted(maps.Keys(guest)) {
+		fmt.Fprintf(h, "%q %q\n", name, guest[name])
+	}
+	return filepath.Join(cacheDir, "cpython-"+hex.EncodeToString(h.Sum(nil)[:12])+".image")
+}
 
 // keepImage is how long the image of another build stays after it was made: two
 // builds may share a home. One that is removed too soon is made again.

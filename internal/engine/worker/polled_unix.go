@@ -1,6 +1,6 @@
 //go:build unix
 
-package js
+package worker
 
 import (
 	"os"

@@ -1,0 +1,204 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/resume"
+	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Kind says what an [Engine] runs, and in what.
+type Kind struct {
+	// Name is the engine's id.
+	Name string
+	// Languages are those of its programs, the first the one of its workers.
+	Languages []string
+	// Version names the interpreter.
+	Version string
+	// Wall and Memory say how these limits are held.
+	Wall, Memory string
+	// MinMemory and MaxMemory are between what the limit of memory may be, in
+	// bytes.
+	MinMemory, MaxMemory int64
+	// Needs is what a machine must have, such as 64 MiB of memory.
+	Needs string
+	// Prepare makes a program ready to run: it says why that cannot be, or gives
+	// what adds to the failure of a run that which only the engine knows.
+	Prepare func(*bridge.Program) (blame func(*bridge.Failure), refused *bridge.Failure)
+}
+
+// Engine is an [engine.SessionKeeper] whose programs run in guests, each in an
+// interpreter in WebAssembly that no other program has touched; a guest serves
+// one owner until it ends.
+type Engine struct {
+	kind  Kind
+	pool  *Pool[*Guest]
+	after func() error
+}
+
+// NewEngine makes an engine with guests at the places that start starts, at most
+// size at once, [DefaultSize] if zero. After, if set, is called when all have ended.
+// Nothing is started before the first run or probe.
+func NewEngine(k Kind, size int, start func(context.Context) (Place, error), after func() error) *Engine {
+	guest := func(ctx context.Context) (*Guest, error) {
+		p, err := start(ctx)
+		if err != nil {
+			return nil, k.unavailable(err)
+		}
+		g, err := Accept(ctx, p)
+		if err != nil {
+			return nil, k.unavailable(err)
+		}
+		return g, nil
+	}
+	return &Engine{k, NewPool(k.Name, size, guest), after}
+}
+
+func (k *Kind) unavailable(err error) error {
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no worker for %s could be started: %w", k.Languages[0], err).
+		WithHint("toolroom doctor tells what this machine allows")
+}
+
+// Name is the engine's id.
+func (e *Engine) Name() string { return e.kind.Name }
+
+// Languages are those of its programs.
+func (e *Engine) Languages() []string { return e.kind.Languages }
+
+// Sessions are kept of all its languages; one session may use several.
+func (e *Engine) Sessions() []string { return e.kind.Languages }
+
+// held says how limits are held, whatever the isolation around the worker.
+func (e *Engine) held() map[sandbox.Limit]string {
+	return map[sandbox.Limit]string{
+		sandbox.LimitWall:    e.kind.Wall,
+		sandbox.LimitMemory:  e.kind.Memory,
+		sandbox.LimitPIDs:    "no processes inside",
+		sandbox.LimitDisk:    "no files inside",
+		sandbox.LimitNetwork: "no sockets inside",
+	}
+}
+
+// Probe starts a worker, and keeps it for the first run.
+func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
+	g, err := e.pool.Acquire(ctx, "")
+	if err != nil {
+		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "see the error; the engine needs an amd64 or arm64 machine and about " + e.kind.Needs}
+	}
+	isolation := g.Isolation()
+	e.pool.Release(g, true)
+	return sandbox.Probe{
+		State: sandbox.Available, Version: e.kind.Version, Isolation: isolation, Holds: e.held(),
+		Lacks:     map[sandbox.Limit]string{sandbox.LimitCPU: "only wall time is counted"},
+		Languages: e.Languages(),
+	}
+}
+
+// Close ends all workers, those of runs under way included.
+func (e *Engine) Close() error {
+	e.pool.Close()
+	if e.after == nil {
+		return nil
+	}
+	return e.after()
+}
+
+// untimed is what a worker is told of the wall time: it cannot know how long a
+// person is asked, so the clock is on this side, which cancels the program.
+const untimed = math.MaxInt32
+
+// Run runs one program.
+func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
+	p := j.Program
+	p.Limits = p.Limits.WithDefaults()
+	result := &engine.Result{Engine: e.Name(), Isolation: e.pool.Isolation(), Held: e.held()}
+	if err := e.kind.checkLimits(p.Limits); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(e.kind.Languages, p.Language) {
+		result.Outcome.Failure = &bridge.Failure{
+			Kind: bridge.FailUnsupported, Type: "Unsupported",
+			Message: fmt.Sprintf("the %s engine runs %s, not %q", e.Name(), strings.Join(e.kind.Languages, " and "), p.Language),
+		}
+		return result, nil
+	}
+	if err := resume.Fit(e.Name(), &p); err != nil {
+		return result, err
+	}
+	blame, refused := e.kind.Prepare(&p)
+	if refused != nil {
+		result.Outcome.Failure = refused
+		return result, nil
+	}
+
+	started := time.Now()
+	g, err := e.pool.Acquire(ctx, j.Owner)
+	if err != nil {
+		return result, cmp.Or(engine.Stopped(ctx), err)
+	}
+	result.Isolation, result.Start = g.Isolation(), time.Since(started)
+	running, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
+	defer stop()
+	p.Limits.Wall = untimed
+	out, err := g.Run(running, p, h)
+	e.pool.Release(g, err == nil)
+	if err != nil {
+		return result, engine.BrokeOff(running, err)
+	}
+	if out.Failure != nil {
+		blame(out.Failure)
+	}
+	result.Outcome = *out
+	return result, ended(running, out.Failure)
+}
+
+func (k *Kind) checkLimits(l bridge.Limits) error {
+	if err := engine.CheckLimits(l); err != nil {
+		return err
+	}
+	cannot := func(format string, args ...any) *toolroom.Error {
+		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s engine %s", k.Name, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case l.Memory > k.MaxMemory:
+		return cannot("gives a program at most %d MiB of memory, %d were asked for", k.MaxMemory>>20, l.Memory>>20).
+			WithHint("ask for less, or choose another engine")
+	case l.Memory < k.MinMemory:
+		return cannot("needs at least %d MiB of memory, its interpreter included; %d were asked for", k.MinMemory>>20, l.Memory>>20).
+			WithHint("ask for more, or choose another engine")
+	case l.CPU > 0:
+		return cannot("counts wall time only, not CPU time").
+			WithHint("limit the wall time, or choose another engine")
+	}
+	return nil
+}
+
+// ended makes an error of the limits that a worker reports, and nothing of
+// what the program itself did wrong.
+func ended(ctx context.Context, f *bridge.Failure) error {
+	switch {
+	case f == nil:
+		return nil
+	case f.Kind == bridge.FailCancelled:
+		return cmp.Or(engine.Stopped(ctx), error(engine.Cancelled()))
+	case f.Kind != bridge.FailLimit:
+		return nil
+	case f.Limit == "wall":
+		return engine.TimedOut()
+	case f.Limit == "session":
+		return bridge.OverLimit(f.Limit, "%s", f.Message).
+			WithHint("the session is as it was before this run: let it hold less, for example artifacts in place of data")
+	}
+	return bridge.OverLimit(f.Limit, "the program was stopped: it reached its limit of %s", f.Limit).
+		WithHint("make it hold less at once, or ask for a higher limit")
+}

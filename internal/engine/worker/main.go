@@ -1,0 +1,78 @@
+package worker
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/toolroom/toolroom/internal/lockdown"
+)
+
+// Service is what a worker process does once it has started.
+type Service interface {
+	// Serve serves the bridge until the stream ends.
+	Serve(ctx context.Context, stream Stream) error
+	Close() error
+}
+
+// Stream is that of a bridge. Its reads may end at a time, where SetReadDeadline
+// does not fail.
+type Stream interface {
+	io.ReadWriter
+	SetReadDeadline(at time.Time) error
+}
+
+// Main is the main of a worker process that [Self] has started: it serves the
+// bridge on stdin and stdout until the host ends it. Open opens and compiles all
+// that there is to be, with a folder of compiled code, empty for none. It
+// returns the exit code.
+func Main(ctx context.Context, arguments []string, open func(ctx context.Context, cacheDir string) (Service, error)) int {
+	if len(arguments) > 0 && arguments[0] == lockdown.InitArg {
+		return lockdown.Main()
+	}
+	if err := work(ctx, arguments, open); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func work(ctx context.Context, arguments []string, open func(context.Context, string) (Service, error)) error {
+	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
+	cacheDir := flags.String("cache", "", "folder of compiled code")
+	warm := flags.Bool("warm", false, "fill that folder, and end")
+	if err := flags.Parse(arguments); err != nil {
+		return err
+	}
+	service, err := open(ctx, *cacheDir)
+	if err != nil {
+		return err
+	}
+	defer service.Close()
+	if *warm {
+		return nil
+	}
+	// One thread runs the program, another hears that it is cancelled.
+	runtime.GOMAXPROCS(2)
+	debug.FreeOSMemory() // what the compiler needed
+	in, err := polled(os.Stdin)
+	if err != nil {
+		return fmt.Errorf("open the stream of the worker: %w", err)
+	}
+	// All that has to be opened or compiled is; what follows is a stranger's.
+	if err := lock(); err != nil {
+		return fmt.Errorf("lock the worker: %w", err)
+	}
+	return service.Serve(ctx, standard{in})
+}
+
+// standard is the stream of stdin and stdout.
+type standard struct{ *os.File }
+
+// Write writes to stdout.
+func (standard) Write(b []byte) (int, error) { return os.Stdout.Write(b) }

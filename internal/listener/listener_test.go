@@ -1,0 +1,38 @@
+package listener_test
+
+import (
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/listener"
+)
+
+func TestWhoHasCancelledIsToldNoMore(t *testing.T) {
+	t.Parallel()
+	var list listener.List[int]
+	if !list.Empty() {
+		t.Error("the zero List is not empty")
+	}
+	var first, second int
+	cancel := list.Add(func(n int) { first += n })
+	list.Add(func(n int) { second += n })
+	list.Tell(1)
+	cancel()
+	cancel()
+	list.Tell(10)
+	if first != 1 || second != 11 || list.Empty() {
+		t.Errorf("the first was told %d, the second %d", first, second)
+	}
+}
+
+func TestAFunctionMayCancelItselfWhileItIsTold(t *testing.T) {
+	t.Parallel()
+	var list listener.List[string]
+	told := 0
+	var cancel func()
+	cancel = list.Add(func(string) { told++; cancel() })
+	list.Tell("once")
+	list.Tell("twice")
+	if told != 1 {
+		t.Errorf("it was told %d times", told)
+	}
+}
