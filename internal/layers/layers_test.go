@@ -134,6 +134,7 @@ func TestWhoeverCanMakeCallsIsADoorOfTheSurfaceTest(t *testing.T) {
 		"room",                         // doors "Go ..."
 		"internal/cli", "cmd/toolroom", // doors "command line ..."
 		"internal/server", "internal/server/api", "internal/server/mcp", // doors "HTTP ...", "MCP ..."
+		"serve",                                                               // hands its room to internal/server
 		"internal/code",                                                       // doors "code mode ..."
 		"internal/temporal",                                                   // test/temporal
 		"internal/store", "internal/store/sqlite", "internal/store/storetest", // keep what the runner hands them
