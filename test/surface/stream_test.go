@@ -1,4 +1,4 @@
-//lint:file-ignore SA1019 log lines are deprecated and still told
+//lint:file-ignore SA1019 the logging of MCP is deprecated and still served
 
 package surface
 
