@@ -194,8 +194,10 @@ func (b *box) create(ctx context.Context, c *containerd.Client, s sandbox.Spec) 
 	if s.Profile != sandbox.Dev {
 		spec.Linux.Seccomp = seccomp.DefaultProfile(spec)
 	}
+	whole, done := context.WithTimeout(context.WithoutCancel(leased), makeTimeout)
+	defer done()
 	b.container, err = c.NewContainer(
-		leased, id,
+		whole, id,
 		containerd.WithSnapshotter(d.o.Snapshotter),
 		containerd.WithImage(img),
 		containerd.WithNewSnapshot(id, img),
