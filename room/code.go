@@ -80,19 +80,19 @@ type EngineStatus struct {
 
 // openCode puts code mode into the catalog.
 func (r *Room) openCode(ctx context.Context) error {
-	if r.o.Helper != "" {
-		r.engines = append(r.engines, js.New(js.Options{
-			Command: []string{r.o.Helper, js.WorkerArg}, CacheDir: filepath.Join(r.home, "cache", "wasm"),
-		}))
-		if r.o.Guest.Path == "" {
-			r.o.Guest = Guest{Path: r.o.Helper, Args: []string{guest.MainArg}}
-		}
+	if r.o.Helper != "" && r.o.Guest.Path == "" {
+		r.o.Guest = Guest{Path: r.o.Helper, Args: []string{guest.MainArg}}
 	}
 	if g := r.o.Guest; g.Path != "" {
 		init := slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg})
+		if r.o.Helper != "" {
+			r.engines = append(r.engines, js.New(js.Options{
+				Command: []string{r.o.Helper, js.WorkerArg}, Init: init, CacheDir: filepath.Join(r.home, "cache", "wasm"),
+			}))
+		}
 		r.engines = append(r.engines, monty.New(monty.Options{Find: r.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))
 		if r.o.Helper != "" {
-			r.engines = append(r.engines, r.openPython())
+			r.engines = append(r.engines, r.openPython(init))
 		}
 		r.addDrivers(process.New(g.Path, g.Args))
 	}
@@ -120,9 +120,9 @@ func (r *Room) openCode(ctx context.Context) error {
 	return r.catalog.SetProvider("code", r.code, tools)
 }
 
-// openPython makes the engine py.
-func (r *Room) openPython() engine.Engine {
-	return py.New(py.Options{Command: []string{r.o.Helper, py.WorkerArg}, CacheDir: filepath.Join(r.home, "cache", "python")})
+// openPython makes the engine py, whose sandboxes init begins.
+func (r *Room) openPython(init []string) engine.Engine {
+	return py.New(py.Options{Command: []string{r.o.Helper, py.WorkerArg}, Init: init, CacheDir: filepath.Join(r.home, "cache", "python")})
 }
 
 func sessionLimits(c config.CodeSessions) session.Limits {

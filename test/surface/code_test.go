@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -38,6 +39,11 @@ func codeDoors() []door {
 				t.Fatal(out)
 			}
 			return code == toolroom.ExitOK
+		}},
+		{name: "code mode as the tool of an agent", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
+			tool := f.room.AsTool(toolroom.Call{Identity: a.who})
+			_, result := tool.Call(t.Context(), json.RawMessage(programOn("js", fmt.Sprintf(js, a.spelled, a.arguments))))
+			return result.Error == nil
 		}},
 		{name: "Go, a call that is carried on", surface: "code", through: "gate:unlock", call: afterReplay},
 	}
