@@ -136,10 +136,6 @@ func (d *Driver) within(ctx context.Context) context.Context {
 
 // Start creates a container and starts its task.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, err error) {
-	if len(s.Egress) > 0 && !s.BestEffort {
-		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "a container has a network or none, and cannot keep to hosts").
-			WithHint("leave the list of hosts out, or accept best effort")
-	}
 	ctx = d.within(ctx)
 	c, err := d.connect(ctx)
 	if err != nil {
@@ -154,7 +150,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the runtime %q under %s", s.Runtime, d.name).
 			WithHint("containerd offers %s; others are set in code.runtimes.containerd.runtime", strings.Join(offered, ", "))
 	}
-	b := &box{driver: d, isolation: isolation(s.Runtime, s.Profile), held: held(s.Profile)}
+	b := &box{driver: d, isolation: isolation(s.Runtime, s.Profile), held: held(s)}
 	defer func() {
 		if err != nil {
 			ending, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)

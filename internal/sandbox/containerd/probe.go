@@ -64,7 +64,8 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), Runtimes: d.runtimes(), Holds: held(sandbox.Standard)}
+	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), Runtimes: d.runtimes(), Holds: held(sandbox.Spec{})}
+	p.Holds[sandbox.LimitEgress] = sandbox.OverStream
 	if spec, err := img.Spec(ctx); err == nil {
 		if languages := spec.Config.Labels[image.LanguagesLabel]; languages != "" {
 			p.Languages = strings.Split(languages, ",")
@@ -105,7 +106,7 @@ func (d *Driver) probeRuntime() (sandbox.Probe, bool) {
 
 // held are the limits that a container holds: a daemon that lacks a controller
 // refuses the container.
-func held(p sandbox.Profile) map[sandbox.Limit]string {
+func held(s sandbox.Spec) map[sandbox.Limit]string {
 	cgroup := "cgroup v1"
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		cgroup = "cgroup v2"
@@ -117,10 +118,14 @@ func held(p sandbox.Profile) map[sandbox.Limit]string {
 		sandbox.LimitPIDs:   cgroup,
 		sandbox.LimitDisk:   "size of the tmpfs",
 	}
-	if p == sandbox.Dev {
+	if s.Profile == sandbox.Dev {
 		m[sandbox.LimitDisk] += "; the root has no limit"
-	} else {
+	}
+	if !s.Networked() {
 		m[sandbox.LimitNetwork] = "network namespace"
+	}
+	if len(s.Egress) > 0 {
+		m[sandbox.LimitEgress] = sandbox.OverStream
 	}
 	return m
 }
