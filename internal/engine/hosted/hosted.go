@@ -109,13 +109,13 @@ func (e *Engine) Close() error {
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engine.Result, err error) {
 	spec := j.Sandbox
 	spec.Run = j.Run
-	if len(spec.Egress) > 0 {
-		spec.Env = append(slices.Clone(spec.Env), guest.EgressEnv+"=1")
-		h = outward{h, j.Dial}
-	}
 	probe := e.probe()
 	if err := sandbox.Check(e.Name(), probe, spec); err != nil {
 		return nil, err
+	}
+	if len(spec.Egress) > 0 && probe.Holds[sandbox.LimitEgress] != "" {
+		spec.Env = append(slices.Clone(spec.Env), guest.EgressEnv+"=1")
+		h = outward{h, j.Dial}
 	}
 	if _, err := os.Stat(spec.Guest); err != nil {
 		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest for sandboxes is missing: %w", err)

@@ -150,6 +150,10 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the runtime %q under %s", s.Runtime, d.name).
 			WithHint("containerd offers %s; others are set in code.runtimes.containerd.runtime", strings.Join(offered, ", "))
 	}
+	if len(s.Egress) > 0 && !hasLoopback(s.Runtime) {
+		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot keep to a list of hosts under the runtime %s", d.name, s.Runtime).
+			WithHint("choose containerd/runc, docker/runsc or gvisor, or leave the list out")
+	}
 	b := &box{driver: d, isolation: isolation(s.Runtime, s.Profile), held: held(s)}
 	defer func() {
 		if err != nil {

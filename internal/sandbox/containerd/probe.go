@@ -65,7 +65,9 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		return d.refusal(ctx, err)
 	}
 	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), Runtimes: d.runtimes(), Holds: held(sandbox.Spec{})}
-	p.Holds[sandbox.LimitEgress] = sandbox.OverStream
+	if hasLoopback(d.o.Runtime) {
+		p.Holds[sandbox.LimitEgress] = sandbox.OverStream
+	}
 	if spec, err := img.Spec(ctx); err == nil {
 		if languages := spec.Config.Labels[image.LanguagesLabel]; languages != "" {
 			p.Languages = strings.Split(languages, ",")
@@ -102,6 +104,12 @@ func (d *Driver) probeRuntime() (sandbox.Probe, bool) {
 		return p, false
 	}
 	return p, true
+}
+
+// hasLoopback tells whether containers of a runtime have a loopback. runc brings
+// it up; runsc takes the interfaces as it finds them, and nobody has done so here.
+func hasLoopback(runtime string) bool {
+	return runtime == "" || runtime == "runc" || runtime == runcShim
 }
 
 // held are the limits that a container holds: a daemon that lacks a controller
