@@ -40,6 +40,9 @@ func Check(driver string, p Probe, s Spec) error {
 			continue
 		}
 		reason := p.Lacks[limit]
+		if reason == "" && limit == LimitEgress {
+			reason = "it cannot keep to a list of hosts"
+		}
 		if reason == "" {
 			reason = "not supported"
 		}

@@ -59,7 +59,11 @@ func (r *run) proxy(ctx context.Context, conn net.Conn) {
 		if e.Code == toolroom.CodeDenied {
 			status = "403 Forbidden"
 		}
-		answer(conn, status, e.Message)
+		text := e.Message
+		if e.Hint != "" {
+			text += "; try: " + e.Hint
+		}
+		answer(conn, status, text)
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
