@@ -26,6 +26,7 @@ const (
 	Describe Kind = 13 // {tool: text, level: text} → result
 	Put      Kind = 14 // {name, media_type: text, data: bytes} → result, a handle
 	Get      Kind = 15 // {handle: text, offset, length: int} → result {data, media_type, size}
+	Out      Kind = 16 // a line to the outside, see [Lines]: one of {to: text}, {data: bytes}, {taken: int}, {end: true}, {close: true}
 	Print    Kind = 20 // {stream: "stdout" or "stderr", text}
 	Progress Kind = 21 // {done, total: number, message: text}
 	Log      Kind = 22 // {level, message: text, fields: map}
@@ -36,12 +37,13 @@ const (
 	Result Kind = 33 // {value} or {error: map}; id: the question's
 	Cancel Kind = 34 // {reason: text}
 	Refuse Kind = 35 // {reason: text}: the hello was not accepted
+	In     Kind = 36 // of a line: one of {open: true}, {error: map}, {data: bytes}, {taken: int}, {end: true}, {close: true}
 )
 
 var kindNames = map[Kind]string{
-	Hello: "hello", Call: "call", Chain: "chain", Search: "search", Describe: "describe", Put: "put", Get: "get",
+	Hello: "hello", Call: "call", Chain: "chain", Search: "search", Describe: "describe", Put: "put", Get: "get", Out: "out",
 	Print: "print", Progress: "progress", Log: "log", Done: "done", Failed: "error",
-	Start: "start", Result: "result", Cancel: "cancel", Refuse: "refuse",
+	Start: "start", Result: "result", Cancel: "cancel", Refuse: "refuse", In: "in",
 }
 
 func (k Kind) String() string {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,13 @@ type Host interface {
 	Print(stream, text string)
 	Progress(done, total float64, message string)
 	Log(level, message string, fields Map)
+}
+
+// Dialer is a [Host] through which a program may connect to the outside.
+type Dialer interface {
+	Host
+	// Dial connects to host:port, or tells why the program may not.
+	Dial(ctx context.Context, address string) (net.Conn, error)
 }
 
 // Options are those of a connection's host side.
@@ -187,7 +195,12 @@ func (c *Conn) Run(ctx context.Context, p Program, h Host) (*Outcome, error) {
 	}
 	asking, stop := context.WithCancel(ctx)
 	r := &run{conn: c, host: h, limits: p.Limits, token: token, ctx: asking, slots: make(chan struct{}, p.Limits.Parallel)}
+	r.dialer, _ = h.(Dialer)
+	r.lines = NewLines(func(id uint64, body Map) error {
+		return c.wire.Write(Frame{Kind: In, ID: id, Token: token, Body: body})
+	})
 	out, err := r.listen(ctx)
+	r.lines.Close()
 	stop() // a question that nobody awaits any more must not go on
 	// A guest that does not read its answers would hold who writes them for ever.
 	if err != nil {
@@ -225,6 +238,8 @@ type run struct {
 	token  []byte
 	ctx    context.Context // of the questions
 	slots  chan struct{}   // questions answered at once
+	dialer Dialer          // nil where a program has no way out
+	lines  *Lines
 
 	answering sync.WaitGroup
 	asked     int
@@ -277,6 +292,8 @@ func (r *run) take(in incoming) (*Outcome, error) {
 	switch f.Kind {
 	case Call, Chain, Search, Describe, Put, Get:
 		return nil, r.question(f)
+	case Out:
+		return nil, r.line(f)
 	case Print:
 		text := f.Body.Text("text")
 		if r.printed += int64(len(text)); r.printed > r.limits.Output {
@@ -301,6 +318,33 @@ func (r *run) take(in incoming) (*Outcome, error) {
 	}
 	return nil, nil
 }
+
+// line takes a frame of a line, and connects one that is new.
+func (r *run) line(f Frame) error {
+	if r.dialer == nil {
+		return broken("a line to the outside, and none is allowed")
+	}
+	line, err := r.lines.take(f)
+	if line == nil || err != nil {
+		return err
+	}
+	go func() {
+		if r.lines.count() > maxLines {
+			line.refuse(toolroom.Errorf(toolroom.CodeResourceLimit, "a program may have %d connections at once", maxLines))
+			return
+		}
+		far, err := r.dialer.Dial(r.ctx, cut(f.Body.Text("to"), maxAddress))
+		if err != nil {
+			line.refuse(err)
+			return
+		}
+		line.accept(far)
+	}()
+	return nil
+}
+
+// maxAddress is longer than any host:port.
+const maxAddress = 512
 
 func (r *run) outcome(v Value, failure *Failure, body Map) *Outcome {
 	usage, _ := body.Get("usage").(Map)

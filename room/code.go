@@ -8,6 +8,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js"
@@ -109,8 +110,12 @@ func (r *Room) openCode(ctx context.Context) error {
 	if r.config.Code.Disabled {
 		return nil
 	}
+	guard, err := egress.New(r.config.Egress.Policy(r.config.Code.Egress))
+	if err != nil {
+		return err
+	}
 	r.code = code.New(code.Options{
-		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Journals: r.store, Engines: r.engines, Elsewhere: r.elsewhere(),
+		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Journals: r.store, Engines: r.engines, Elsewhere: r.elsewhere(), Egress: guard,
 		Guest: r.o.Guest.Path, GuestArgs: r.o.Guest.Args, Config: codeConfig(r.config.Code),
 	})
 	tools, err := r.code.Tools(ctx)

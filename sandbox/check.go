@@ -22,8 +22,11 @@ func Check(driver string, p Probe, s Spec) error {
 			WithHint("leave a limit out, or give 0, for its default")
 	}
 	asked := s.Limits.Asked()
-	if s.Profile != Dev {
+	if !s.Networked() {
 		asked = append(asked, LimitNetwork)
+	}
+	if len(s.Egress) > 0 {
+		asked = append(asked, LimitEgress)
 	}
 	if s.BestEffort {
 		return nil
@@ -37,6 +40,9 @@ func Check(driver string, p Probe, s Spec) error {
 			continue
 		}
 		reason := p.Lacks[limit]
+		if reason == "" && limit == LimitEgress {
+			reason = "it cannot keep to a list of hosts"
+		}
 		if reason == "" {
 			reason = "not supported"
 		}

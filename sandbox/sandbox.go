@@ -66,8 +66,10 @@ type Spec struct {
 	Image string
 	// Runtime picks a runtime below the driver, for example runsc under docker.
 	Runtime string
-	// Egress lists the hosts that may be reached where the profile allows a
-	// network; empty with a network means all.
+	// Egress lists the hosts that may be reached, as egress.Guard.Within reads
+	// them. With it the sandbox has a loopback and no network besides, whatever the
+	// profile: the guest carries connections over its stream to the host, which
+	// judges and makes them. Empty means what the profile says.
 	Egress []string
 	// Unasked are limits whose values are defaults that nobody asked for. A driver
 	// that cannot hold one of them whole, but in part, starts all the same, and
@@ -77,12 +79,15 @@ type Spec struct {
 	BestEffort bool
 }
 
+// Networked tells whether the sandbox has a network of its own.
+func (s Spec) Networked() bool { return s.Profile == Dev && len(s.Egress) == 0 }
+
 // Profile is how tight a sandbox is.
 type Profile string
 
 // The profiles.
 const (
-	// Dev has network and a writable root.
+	// Dev has a network, unless [Spec.Egress] takes it away, and a writable root.
 	Dev Profile = "dev"
 	// Standard has no network, a read-only root with a work folder in memory,
 	// uid 65534, no capabilities and no new privileges. It is the default.
@@ -104,7 +109,12 @@ const (
 	LimitPIDs    Limit = "pids"
 	LimitDisk    Limit = "disk"
 	LimitNetwork Limit = "network" // closed where the profile says so
+	LimitEgress  Limit = "egress"  // what [Spec.Egress] lists is reached, and nothing else
 )
+
+// OverStream is how a driver holds [LimitEgress] whose sandboxes have a loopback
+// and no other network.
+const OverStream = "no network but over the bridge, where the server judges each connection"
 
 // Limits of one sandbox. Zero means the configured default, which is filled in
 // before a driver sees it; a zero that is left means no limit was asked for.

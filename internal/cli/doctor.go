@@ -58,7 +58,7 @@ func (a *app) printChecks(checks []room.Check) error {
 
 // printMatrix shows which runtime holds which limit here, and why one does not.
 func (a *app) printMatrix(checks []room.Check) error {
-	limits := []sandbox.Limit{sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork}
+	limits := []sandbox.Limit{sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork, sandbox.LimitEgress}
 	var rows [][]string
 	var gaps []string
 	for _, c := range checks {
@@ -75,6 +75,10 @@ func (a *app) printMatrix(checks []room.Check) error {
 				if r.Partly[limit] != "" {
 					mark, whole = "partly", " whole"
 				}
+				if limit == sandbox.LimitEgress && r.Lacks[limit] == "" {
+					row = append(row, mark)
+					continue // who has no network at all lacks nothing
+				}
 				gaps = append(gaps, fmt.Sprintf("%s does not hold %s%s: %s", r.Name, limit, whole, cmp.Or(r.Lacks[limit], "not supported")))
 			}
 			row = append(row, mark)
@@ -87,7 +91,7 @@ func (a *app) printMatrix(checks []room.Check) error {
 	if err := a.screen.text("\n"); err != nil {
 		return err
 	}
-	header := []string{"RUNTIME", "ISOLATION", "WALL", "CPU", "MEMORY", "PIDS", "DISK", "NETWORK", "LANGUAGES"}
+	header := []string{"RUNTIME", "ISOLATION", "WALL", "CPU", "MEMORY", "PIDS", "DISK", "NETWORK", "EGRESS", "LANGUAGES"}
 	if err := a.screen.table(header, rows); err != nil {
 		return err
 	}

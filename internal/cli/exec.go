@@ -41,7 +41,8 @@ With -l command the words are a program and its arguments: exec -l command -- ls
 		Example: `  toolroom exec -l js 'const r = await tools.filesystem.list_directory({path: "."}); return r.length'
   toolroom exec -l python 'print(tools.math.add(a=1, b=2))'
   toolroom exec -f report.py --input 'month="May"' --json
-  toolroom exec -l python --runtime docker -f report.py`,
+  toolroom exec -l python --runtime docker -f report.py
+  toolroom exec -l sh --egress api.example.com:443 'curl -s https://api.example.com/'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			call, err := who.call()
@@ -90,6 +91,7 @@ func (o *execOptions) flags(c *cobra.Command) {
 	f.StringVar(&p.Runtime, "runtime", "", "run in this sandbox: process, docker, …")
 	f.StringVar(&p.Profile, "profile", "", "standard (the default: no network, read-only root), hardened or dev")
 	f.StringVar(&p.Image, "image", "", "image or root file system, for runtimes that have one")
+	f.StringSliceVar(&p.Egress, "egress", nil, "HOST[:PORT],… that the program may reach through the proxy of its environment (ports 443 and 80)")
 	f.Int64Var(&p.MemoryBytes, "memory", 0, "most bytes of memory (256 MiB)")
 	f.Int64Var(&p.CPUMS, "cpu-ms", 0, "most milliseconds of CPU time")
 	f.Float64Var(&p.CPUs, "cpus", 0, "most processors at once")

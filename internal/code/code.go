@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code/journal"
+	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/internal/policy"
@@ -45,6 +46,9 @@ type Options struct {
 	// Elsewhere runs programs of its name as a whole in another room; nil is
 	// nowhere.
 	Elsewhere Elsewhere
+	// Egress judges what programs connect to that name hosts, and makes the
+	// connections; nil permits public addresses.
+	Egress *egress.Guard
 	// Guest is the path of the guest's binary, with the arguments to start it.
 	Guest     string
 	GuestArgs []string
@@ -175,6 +179,14 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if err != nil {
 		return nil, err
 	}
+	hosts, err := r.hosts()
+	if err != nil {
+		return nil, err
+	}
+	dial, err := s.dial(hosts)
+	if err != nil {
+		return nil, err
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		left := max(time.Until(deadline)-lastWords, time.Millisecond)
 		limits.Wall = min(limits.Wall, left)
@@ -202,7 +214,9 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 			},
 		},
 		Sandbox: s.spec(r, limits),
+		Dial:    dial,
 	}
+	job.Sandbox.Egress = hosts
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State
 	}
@@ -304,7 +318,7 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 	if out.PeakMemory == 0 {
 		out.PeakMemory = result.Outcome.Memory
 	}
-	if len(x.Calls) == 0 && job.Sandbox.Profile != sandbox.Dev && x.Session == "" {
+	if len(x.Calls) == 0 && job.Sandbox.Profile != sandbox.Dev && job.Dial == nil && x.Session == "" {
 		out.Effects = toolroom.EffectsNone // nothing of a closed sandbox stays
 	}
 	switch f := result.Outcome.Failure; {

@@ -26,6 +26,7 @@ func (s *Service) Foresee(req *source.Request) ([]toolroom.Effect, string) {
 	default:
 		effects = []toolroom.Effect{{Kind: toolroom.EffectNone}}
 	}
+	effects = append(effects, r.reaches()...)
 	if r.Engine == hostRuntime || r.Runtime == hostRuntime {
 		effects = append(effects, toolroom.Effect{Kind: toolroom.EffectFile}, toolroom.Effect{Kind: toolroom.EffectHost})
 		if r.Language != "shell" && r.Language != "command" {

@@ -21,6 +21,7 @@ const inputSchema = `{
     "engine": {"type": "string", "description": "auto, or the name of an engine"},
     "runtime": {"type": "string", "description": "run in this sandbox: process, docker, ..."},
     "profile": {"type": "string", "enum": ["dev", "standard", "hardened"], "description": "standard has no network and a read-only root"},
+    "egress": {"type": "array", "items": {"type": "string"}, "description": "hosts that the program may reach, through the proxy of its environment: host, *.domain or address, with :port or for 443 and 80"},
     "image": {"type": "string", "description": "for runtimes that have images"},
     "timeout_ms": {"type": "integer"},
     "cpu_ms": {"type": "integer"},
@@ -51,6 +52,10 @@ type Request struct {
 	Runtime string `json:"runtime,omitempty"`
 	Profile string `json:"profile,omitempty"`
 	Image   string `json:"image,omitempty"`
+	// Egress are the hosts that the program may reach: a host, *.domain or address,
+	// with :port or for 443 and 80. With it the sandbox has no other network,
+	// whatever the profile.
+	Egress []string `json:"egress,omitempty"`
 
 	// Limits; 0 is the configured default, negative is refused, and what is
 	// above the configured maximum becomes that maximum.

@@ -18,6 +18,9 @@ type Code struct {
 	Max     CodeLimits `yaml:"max,omitempty"`
 	// Parallel is how many tool calls of one program may run at once (10).
 	Parallel int `yaml:"parallel,omitempty"`
+	// Egress is for the connections of programs that name hosts, beside the section
+	// for all.
+	Egress Egress `yaml:"egress,omitempty"`
 	// Image is the image or root file system of runtimes that need one.
 	Image string `yaml:"image,omitempty"`
 	// Sessions bounds what programs leave behind for one another.
@@ -71,6 +74,10 @@ func (c check) code(code Code) {
 	}
 	if code.Parallel < 0 {
 		c.problem("code.parallel", fmt.Sprintf("%d is negative", code.Parallel), "leave it out for the default, 10")
+	}
+	c.egress("code.egress", code.Egress)
+	if code.Egress.Network != "" {
+		c.problem("code.egress.network", "it is for programs of sources", "leave it out: a sandbox has what its profile says")
 	}
 	c.warm(code.Warm)
 	c.runtimes(code.Runtimes)

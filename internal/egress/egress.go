@@ -45,6 +45,7 @@ type Guard struct {
 	// own are hosts that the operator wrote as the address of a service. They
 	// are matched as they stand, in whatever form.
 	own      []ownHost
+	within   []rule // one of which must match, unless it is nil
 	proxy    *url.URL
 	resolver *net.Resolver
 }
@@ -120,6 +121,34 @@ func (g *Guard) WithOwn(services ...*url.URL) *Guard {
 	return &more
 }
 
+// Within gives a guard that permits, of what g permits, what entries name alone. A
+// nil g is the zero Guard. The error names the first entry that cannot be read.
+func (g *Guard) Within(entries []string) (*Guard, error) {
+	if g == nil {
+		g = &Guard{}
+	}
+	narrow := *g
+	rules, err := parseRules(entries)
+	if err != nil {
+		return nil, err
+	}
+	narrow.within = append([]rule{}, rules...)
+	return &narrow, nil
+}
+
+// outside tells whether the list of Within, if there is one, does not have t. Of a
+// name that is not looked up yet only what no address can change is told.
+func (g *Guard) outside(t target) bool {
+	return g.within != nil && !slices.ContainsFunc(g.within, func(r rule) bool {
+		return r.matches(t) || t.class == "" && r.name == "" && (r.port == 0 || r.port == t.port)
+	})
+}
+
+func (t target) notListed() error {
+	return t.refusal("", "it is not among the hosts that the program asked for").
+		WithHint("add %q to the list of hosts that the program is started with (egress)", net.JoinHostPort(strings.ToLower(t.host), strconv.Itoa(int(t.port))))
+}
+
 func portText(u *url.URL) string { return strconv.Itoa(int(portOf(u))) }
 
 func portOf(u *url.URL) uint16 {
@@ -188,6 +217,9 @@ func (g *Guard) isOwn(t target) bool {
 // that nothing can allow: to look it up would tell its DNS server of it. The rest
 // is judged at dial.
 func (g *Guard) judgeName(t target) error {
+	if g.outside(t) {
+		return t.notListed()
+	}
 	for _, r := range g.deny {
 		if r.matches(t) {
 			return t.denied(r)
@@ -201,6 +233,9 @@ func (g *Guard) judgeName(t target) error {
 
 // judge decides about a target whose address, or class, is known.
 func (g *Guard) judge(t target) error {
+	if g.outside(t) {
+		return t.notListed()
+	}
 	for _, r := range g.deny {
 		if r.matches(t) {
 			return t.denied(r)
@@ -256,7 +291,7 @@ func (t target) denied(r rule) error {
 	return e.WithHint("egress.deny goes before egress.allow; remove the entry from toolroom.yaml if %s is right", t.host)
 }
 
-func (t target) refusal(entry, reason string) error {
+func (t target) refusal(entry, reason string) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeDenied, "%q may not be reached: %s", t.host, reason)
 	e.Details = t.details()
 	if entry == "" {

@@ -1,6 +1,8 @@
 package egress_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/egress/dnstest"
 )
 
 func guard(t testing.TB, p egress.Policy) *egress.Guard {
@@ -75,7 +78,7 @@ var attacks = []string{
 
 func TestAddressFormsOfAttacksAreRefused(t *testing.T) {
 	t.Parallel()
-	resolver, names := serveNames(t, nil)
+	resolver, names := dnstest.Serve(t, nil)
 	g := guard(t, egress.Policy{Resolver: resolver})
 	client := g.Client()
 	for _, attack := range attacks {
@@ -93,7 +96,7 @@ func TestAddressFormsOfAttacksAreRefused(t *testing.T) {
 			t.Errorf("GET %q was answered", attack)
 		}
 	}
-	if n := names.lookups(""); n > 0 {
+	if n := names.Lookups(""); n > 0 {
 		t.Errorf("%d names were looked up", n)
 	}
 }
@@ -114,6 +117,11 @@ func TestDialRefusesWhatCheckingRefuses(t *testing.T) {
 			t.Errorf("dial over %s: %v", network, err)
 		}
 	}
+}
+
+// nowhere is a resolver without a server: no lookup leaves the machine.
+func nowhere(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("no name server")
 }
 
 // service counts the requests that reach it.
@@ -138,7 +146,7 @@ func portOf(t testing.TB, s *httptest.Server) string {
 func TestANameThatRebindsBetweenLookupAndDialIsRefused(t *testing.T) {
 	t.Parallel()
 	s, reached := service(t, nil)
-	resolver, names := serveNames(t, map[string][]string{"rebind.example": {"93.184.215.14", "127.0.0.1"}})
+	resolver, names := dnstest.Serve(t, map[string][]string{"rebind.example": {"93.184.215.14", "127.0.0.1"}})
 	g := guard(t, egress.Policy{Resolver: resolver})
 	address := "http://rebind.example:" + portOf(t, s) + "/"
 	if err := g.CheckURL(t.Context(), address); err != nil {
@@ -148,14 +156,14 @@ func TestANameThatRebindsBetweenLookupAndDialIsRefused(t *testing.T) {
 	if toolroom.CodeOf(err) != toolroom.CodeDenied || !strings.Contains(err.Error(), "127.0.0.1") {
 		t.Errorf("the second answer is this machine: %v", err)
 	}
-	if reached.Load() != 0 || names.lookups("rebind.example") < 2 {
-		t.Errorf("%d requests came through; %d lookups", reached.Load(), names.lookups("rebind.example"))
+	if reached.Load() != 0 || names.Lookups("rebind.example") < 2 {
+		t.Errorf("%d requests came through; %d lookups", reached.Load(), names.Lookups("rebind.example"))
 	}
 }
 
 func TestNamesThatLeadToForbiddenAddressesAreRefused(t *testing.T) {
 	t.Parallel()
-	resolver, _ := serveNames(t, map[string][]string{
+	resolver, _ := dnstest.Serve(t, map[string][]string{
 		"loop.example": {"127.0.0.1"}, "loop6.example": {"::1"}, "inside.example": {"10.1.2.3"}, "meta.example": {"169.254.169.254"},
 		"meta6.example": {"fd00:ec2::254"}, "nat.example": {"64:ff9b::a9fe:a9fe"}, "mapped.example": {"::ffff:127.0.0.1"}, "six.example": {"2002:7f00:1::1"}, "zero.example": {"0.0.0.0"},
 	})
@@ -183,7 +191,7 @@ func TestEveryRedirectIsJudged(t *testing.T) {
 	t.Parallel()
 	inside, reached := service(t, nil)
 	for _, to := range []string{inside.URL, "http://localhost:" + portOf(t, inside), "http://inside.example:" + portOf(t, inside), "http://0x7f000001:" + portOf(t, inside)} {
-		resolver, _ := serveNames(t, map[string][]string{"inside.example": {"127.0.0.1"}})
+		resolver, _ := dnstest.Serve(t, map[string][]string{"inside.example": {"127.0.0.1"}})
 		outside, _ := service(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) })
 		g := guard(t, egress.Policy{Resolver: resolver}).WithOwn(parse(t, outside.URL))
 		if _, err := g.Client().Get(outside.URL); toolroom.CodeOf(err) != toolroom.CodeDenied {
@@ -199,7 +207,7 @@ func TestWhatIsAllowedByNameIsReached(t *testing.T) {
 	t.Parallel()
 	s, _ := service(t, nil)
 	port := portOf(t, s)
-	resolver, _ := serveNames(t, map[string][]string{"in.corp.example": {"127.0.0.1"}})
+	resolver, _ := dnstest.Serve(t, map[string][]string{"in.corp.example": {"127.0.0.1"}})
 	for _, tt := range []struct {
 		allow, address string
 		reached        bool
@@ -234,7 +242,7 @@ func TestWhatIsAllowedByNameIsReached(t *testing.T) {
 
 func TestANameNeverCoversTheMetadataService(t *testing.T) {
 	t.Parallel()
-	resolver, _ := serveNames(t, map[string][]string{"own.example": {"169.254.169.254"}})
+	resolver, _ := dnstest.Serve(t, map[string][]string{"own.example": {"169.254.169.254"}})
 	g := guard(t, egress.Policy{Allow: []string{"own.example", "metadata.google.internal"}, Resolver: resolver}).WithOwn(parse(t, "http://own.example"))
 	for _, address := range []string{"http://own.example/", "http://metadata.google.internal/"} {
 		if err := g.CheckURL(t.Context(), address); toolroom.CodeOf(err) != toolroom.CodeDenied {
@@ -250,7 +258,7 @@ func TestANameNeverCoversTheMetadataService(t *testing.T) {
 
 func TestDenyGoesBeforeAllowAndOwn(t *testing.T) {
 	t.Parallel()
-	resolver, _ := serveNames(t, map[string][]string{"a.evil.example": {"93.184.215.14"}, "b.example": {"10.0.0.7"}})
+	resolver, _ := dnstest.Serve(t, map[string][]string{"a.evil.example": {"93.184.215.14"}, "b.example": {"10.0.0.7"}})
 	for _, tt := range []struct{ deny, address string }{
 		{"*.evil.example", "https://a.evil.example/"},
 		{"a.evil.example:443", "https://a.evil.example/"},
@@ -270,7 +278,7 @@ func TestDenyGoesBeforeAllowAndOwn(t *testing.T) {
 
 func TestAClosedGuardReachesOnlyWhatIsNamed(t *testing.T) {
 	t.Parallel()
-	resolver, _ := serveNames(t, map[string][]string{"a.example": {"93.184.215.14"}, "b.example": {"93.184.215.14"}})
+	resolver, _ := dnstest.Serve(t, map[string][]string{"a.example": {"93.184.215.14"}, "b.example": {"93.184.215.14"}})
 	g := guard(t, egress.Policy{Closed: true, Allow: []string{"a.example"}, Resolver: resolver})
 	if err := g.CheckURL(t.Context(), "https://a.example/"); err != nil {
 		t.Error(err)
@@ -282,7 +290,7 @@ func TestAClosedGuardReachesOnlyWhatIsNamed(t *testing.T) {
 
 func TestARefusalNamesTheLineThatWouldAllowIt(t *testing.T) {
 	t.Parallel()
-	resolver, _ := serveNames(t, map[string][]string{"in.example": {"10.0.0.7"}, "m.example": {"169.254.169.254"}})
+	resolver, _ := dnstest.Serve(t, map[string][]string{"in.example": {"10.0.0.7"}, "m.example": {"169.254.169.254"}})
 	for _, address := range []string{
 		"http://127.0.0.1:8081/x", "http://[::1]:8081/", "http://localhost/", "https://in.example/", "http://m.example/", "http://metadata.google.internal/", "http://10.0.0.7/",
 	} {
@@ -294,7 +302,7 @@ func TestARefusalNamesTheLineThatWouldAllowIt(t *testing.T) {
 			continue
 		}
 		if strings.Contains(address, "metadata.google.internal") {
-			resolver, _ = serveNames(t, map[string][]string{"metadata.google.internal": {"169.254.169.254"}})
+			resolver, _ = dnstest.Serve(t, map[string][]string{"metadata.google.internal": {"169.254.169.254"}})
 		}
 		if err := guard(t, egress.Policy{Allow: []string{entry}, Resolver: resolver}).CheckURL(t.Context(), address); err != nil && !strings.Contains(err.Error(), "looked up") {
 			t.Errorf("%s with %q allowed: %v", address, entry, err)
@@ -321,7 +329,7 @@ func TestProxiesAreUsedOnlyWhenThePolicyNamesThem(t *testing.T) {
 	proxy, proxied := service(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "by proxy "+r.URL.Host) })
 	t.Setenv("HTTP_PROXY", proxy.URL)
 	t.Setenv("http_proxy", proxy.URL)
-	resolver, _ := serveNames(t, map[string][]string{"out.example": {"93.184.215.14"}, "in.example": {"10.0.0.1"}, "closed.example": {"0.0.0.0"}})
+	resolver, _ := dnstest.Serve(t, map[string][]string{"out.example": {"93.184.215.14"}, "in.example": {"10.0.0.1"}, "closed.example": {"0.0.0.0"}})
 	own, direct := service(t, nil)
 
 	response, err := guard(t, egress.Policy{Resolver: resolver}).WithOwn(parse(t, own.URL)).Client().Get(own.URL)

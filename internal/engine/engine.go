@@ -6,6 +6,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -58,6 +59,9 @@ type Job struct {
 	Program bridge.Program
 	// Sandbox is what a guest runs under; our own engines have theirs fixed.
 	Sandbox sandbox.Spec
+	// Dial makes the connections of a program whose Sandbox.Egress is not empty, and
+	// judges them; nil makes none.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 // Result is how a run ended.

@@ -9,10 +9,10 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toolroom/toolroom/internal/egress/proxyenv"
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
@@ -41,16 +41,16 @@ func Main(args []string) int {
 
 // launch becomes the program.
 func launch(fd int, guarded bool, program string, argv []string) error {
-	if err := loopbackUp(); err != nil {
+	if err := lockdown.LoopbackUp(); err != nil {
 		return fmt.Errorf("bring up the loopback: %w", err)
 	}
-	env := withoutProxies(os.Environ())
+	env := proxyenv.Without(os.Environ())
 	if guarded {
 		port, err := handOver(fd)
 		if err != nil {
 			return fmt.Errorf("make the proxy's socket: %w", err)
 		}
-		env = append(env, proxyVariables("http://127.0.0.1:"+strconv.Itoa(port))...)
+		env = append(env, proxyenv.Variables("http://127.0.0.1:"+strconv.Itoa(port))...)
 	}
 	if err := giveUpRights(); err != nil {
 		return err
@@ -59,20 +59,6 @@ func launch(fd int, guarded bool, program string, argv []string) error {
 		return err
 	}
 	return unix.Exec(program, argv, env)
-}
-
-func loopbackUp() error {
-	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(s)
-	request, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	request.SetUint16(unix.IFF_UP)
-	return unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, request)
 }
 
 // handOver makes a listening socket in this namespace and gives it to the
@@ -98,33 +84,6 @@ func handOver(fd int) (port int, err error) {
 		return 0, err
 	}
 	return address.(*unix.SockaddrInet4).Port, unix.Sendmsg(fd, text, unix.UnixRights(s), nil, 0)
-}
-
-// proxyNames are the variables by which programs find proxies.
-var proxyNames = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
-
-// withoutProxies takes out what leads nowhere from inside.
-func withoutProxies(env []string) []string {
-	var out []string
-	for _, entry := range env {
-		name, _, _ := strings.Cut(entry, "=")
-		switch strings.ToUpper(name) {
-		case "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY":
-		default:
-			out = append(out, entry)
-		}
-	}
-	return out
-}
-
-func proxyVariables(url string) []string {
-	// The program's own loopback is reached without a proxy. Node takes proxies
-	// of the environment from version 24 on, when it is told to.
-	env := []string{"NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"}
-	for _, name := range proxyNames {
-		env = append(env, name+"="+url)
-	}
-	return env
 }
 
 // kept are the capabilities that root inside needs to go on using the files that

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync"
 
@@ -20,8 +21,8 @@ type Options struct {
 	// Work is the folder in which the program runs, and the only one that the
 	// guest writes to; the system's folder for temporary files if empty.
 	Work string
-	// Hold is what [HoldEnv] asks for.
-	Hold bool
+	// Hold is what [HoldEnv] asks for, and Egress what [EgressEnv] does.
+	Hold, Egress bool
 }
 
 // Serve runs the one program that the host sends over stream, and returns when
@@ -36,6 +37,13 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	defer cancel()
 	host := bridge.NewWire(stream, 0)
 	r := &run{host: host, work: work, waiting: map[uint64]chan<- bridge.Frame{}}
+	var proxy net.Listener
+	if o.Egress {
+		if proxy, err = r.listenProxy(); err != nil {
+			return fmt.Errorf("make the proxy's socket: %w", err)
+		}
+		defer proxy.Close()
+	}
 	if o.Hold {
 		if err := r.hold(ctx, stream); err != nil {
 			return ignoreEOF(err)
@@ -56,6 +64,11 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 		return fmt.Errorf("the host sent %s in place of a program: %s", start.Kind, start.Body.Text("reason"))
 	}
 	r.start, r.program = start, bridge.ReadProgram(start.Body)
+	if proxy != nil {
+		r.lines = bridge.NewLines(func(id uint64, body bridge.Map) error { return r.tell(bridge.Out, id, body) })
+		defer r.lines.Close()
+		go r.serveProxy(ctx, proxy)
+	}
 	go func() {
 		r.listen()
 		cancel() // the host is gone: nothing must go on
@@ -77,6 +90,8 @@ type run struct {
 	program bridge.Program
 	work    string
 	ahead   *interpreting // prepared before the program came, or nil
+	env     []string      // of the program, beside the guest's own
+	lines   *bridge.Lines // to the outside, or nil
 
 	mu      sync.Mutex
 	child   *bridge.Wire // an interpreter that speaks the bridge itself
@@ -96,6 +111,10 @@ func (r *run) listen() {
 		delete(r.waiting, f.ID)
 		r.mu.Unlock()
 		switch {
+		case f.Kind == bridge.In:
+			if r.lines == nil || r.lines.Take(f) != nil {
+				return
+			}
 		case child != nil:
 			_ = child.Write(f) // a child that has gone is noticed by who waits for it
 		case answer != nil && f.Kind == bridge.Result:

@@ -216,7 +216,7 @@ func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = r.work
 	cmd.Env = append(os.Environ(), "HOME="+r.work, "TMPDIR="+r.work, "PYTHONDONTWRITEBYTECODE=1")
-	cmd.Env = append(cmd.Env, r.program.Env...)
+	cmd.Env = append(append(cmd.Env, r.env...), r.program.Env...)
 	cmd.SysProcAttr = childAttributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd

@@ -20,6 +20,9 @@ const (
 	// SeccompEnv names the filter (standard, hardened) that the guest puts on
 	// itself and on all that it starts, where nobody has done so before.
 	SeccompEnv = "TOOLROOM_SECCOMP"
+	// EgressEnv, if not empty, makes the guest serve a proxy to its program, whose
+	// connections the host makes. Only the loopback is there besides.
+	EgressEnv = "TOOLROOM_EGRESS"
 	// HoldEnv, if not empty, makes the guest prepare an interpreter, say [Held], and
 	// wait for a byte before its hello. A driver can keep the sandbox as it is then,
 	// and start many from there.

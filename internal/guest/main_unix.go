@@ -59,12 +59,12 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", TokenEnv, err)
 		return 1
 	}
-	hold := os.Getenv(HoldEnv) != ""
+	o := Options{Token: token, Work: os.Getenv(WorkEnv), Hold: os.Getenv(HoldEnv) != "", Egress: os.Getenv(EgressEnv) != ""}
 	os.Unsetenv(TokenEnv)
 	os.Unsetenv(HoldEnv)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
-	if err := Serve(ctx, stream, Options{Token: token, Work: os.Getenv(WorkEnv), Hold: hold}); err != nil {
+	if err := Serve(ctx, stream, o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -77,7 +77,7 @@ func confine(filter string) error {
 	if err := hide(); err != nil || filter == "" {
 		return err
 	}
-	return lockdown.Harden(lockdown.Filter(filter))
+	return lockdown.Harden(lockdown.Filter(filter), os.Getenv(EgressEnv) != "")
 }
 
 // takeStream makes stdin and stdout the bridge's alone: what is printed by

@@ -10,10 +10,10 @@ import (
 
 // Harden puts a filter on this process, on all its threads and all that it
 // starts, for ever. It is for a guest whose other walls stand around it already: a
-// container, or a machine of its own.
-func Harden(f Filter) error {
+// container, or a machine of its own. With loopback internet sockets are left.
+func Harden(f Filter, loopback bool) error {
 	var rules filter
-	switch around := (surroundings{alone: true}); f {
+	switch around := (surroundings{network: loopback, alone: true}); f {
 	case Standard:
 		rules = standardFilter(around)
 	case Hardened:

@@ -5,6 +5,7 @@ package lockdown
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -79,7 +80,7 @@ func (h *Host) Start(ctx context.Context, s Spec) (*Process, error) {
 func (m machine) plan(s Spec, namespaces bool) (plan, error) {
 	p := plan{
 		Path: s.Path, Args: s.Args, Env: s.Env, Dir: s.Dir, Files: len(s.Files), UID: s.UID, GID: s.GID,
-		Namespaces: namespaces, Network: s.Network, Disk: s.Limits.Disk, Inodes: s.Limits.Inodes,
+		Namespaces: namespaces, Network: s.Network, Loopback: s.Loopback && !s.Network, Disk: s.Limits.Disk, Inodes: s.Limits.Inodes,
 		Landlock: m.landlock, Seccomp: s.Seccomp, Rlimits: m.rlimits(s.Limits, namespaces), Direct: s.Direct,
 	}
 	if p.Dir == "" {
@@ -89,6 +90,9 @@ func (m machine) plan(s Spec, namespaces bool) (plan, error) {
 		return plan{}, err
 	}
 	if !namespaces {
+		if p.Loopback {
+			return plan{}, errors.New("sandbox: a loopback of its own takes namespaces")
+		}
 		return p, p.flat()
 	}
 	return p, nil
@@ -229,6 +233,9 @@ func (h *Host) command(p plan, s Spec) *exec.Cmd {
 		attr.GidMappingsEnableSetgroups = root
 		// To mount, and to drop the bounding set: within the new namespace only.
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+		if p.Loopback {
+			attr.AmbientCaps = append(attr.AmbientCaps, unix.CAP_NET_ADMIN)
+		}
 	}
 	cmd.SysProcAttr = attr
 	return cmd

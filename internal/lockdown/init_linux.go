@@ -69,6 +69,11 @@ func (i *initProcess) start() error {
 	syscall.Umask(0)
 	p.threads = threads()
 	if p.Namespaces {
+		if p.Loopback {
+			if err := LoopbackUp(); err != nil {
+				return fmt.Errorf("bring up the loopback: %w", err)
+			}
+		}
 		if err := p.buildRoot(); err != nil {
 			return err
 		}

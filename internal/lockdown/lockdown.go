@@ -164,6 +164,9 @@ type Spec struct {
 	// Network keeps the host's network; otherwise there is none, not even a
 	// loopback.
 	Network bool
+	// Loopback gives a program without the host's network a loopback of its own. It
+	// takes namespaces.
+	Loopback bool
 	// UID and GID are who the program is, inside; [Nobody] by default, and never
 	// root. A server that is root gives the same ids outside.
 	UID, GID int

@@ -24,6 +24,7 @@ type plan struct {
 	Links      []link
 	Etc        bool
 	Network    bool
+	Loopback   bool
 	Disk       int64
 	Inodes     int
 	Landlock   int // the ABI; 0 leaves it out

@@ -36,9 +36,10 @@ func (p *plan) script() (*script, error) {
 	none := uint64(0)
 	s.add("sigprocmask", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, pointer(s, &none), 0, 8)
 
-	f := standardFilter(surroundings{network: p.Network, alone: p.Namespaces})
+	around := surroundings{network: p.Network || p.Loopback, alone: p.Namespaces}
+	f := standardFilter(around)
 	if p.Seccomp == Hardened {
-		f = hardenedFilter(surroundings{network: p.Network, alone: p.Namespaces})
+		f = hardenedFilter(around)
 	}
 	program := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	s.add("seccomp", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, pointer(s, &program))
@@ -75,7 +76,7 @@ func (p *plan) capabilities(s *script) {
 // rules are the Landlock rules: in a root of its own a second wall before what
 // the mounts show, without one the only wall.
 func (p *plan) rules() (*ruleset, error) {
-	r, err := newRuleset(p.Landlock, p.Network)
+	r, err := newRuleset(p.Landlock, p.Network || p.Loopback)
 	if err != nil {
 		return nil, err
 	}

@@ -33,16 +33,36 @@ var everywhere = map[string]string{
 // know [escape.Main], as ./escape/guest does. Besides the driver's own words,
 // what lies outside is looked at afterwards.
 //
+// A driver that keeps to a list of hosts is tried with one too.
+//
 // possible names attempts that the driver does not refuse, with the reason why
 // they lead nowhere; that they are still possible is asserted too.
 func Escape(t *testing.T, o Options, possible map[string]string) {
 	known := maps.Clone(everywhere)
 	maps.Copy(known, possible)
-	for _, profile := range []sandbox.Profile{sandbox.Standard, sandbox.Hardened} {
-		t.Run(string(profile), func(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		profile sandbox.Profile
+		egress  []string
+	}{
+		{"standard", sandbox.Standard, nil},
+		{"hardened", sandbox.Hardened, nil},
+		{"standard with a list of hosts", sandbox.Standard, []string{"allowed.example:443"}},
+		{"hardened with a list of hosts", sandbox.Hardened, []string{"allowed.example:443"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			s := &suite{t: t, o: o, engine: hosted.New(o.New(t))}
+			known := maps.Clone(known)
+			if tt.egress != nil {
+				if _, holds := s.engine.Probe(t.Context()).Holds[sandbox.LimitEgress]; !holds {
+					t.Skip("it keeps to no list of hosts")
+				}
+				known["listen"] = "nobody else is in its network"
+			}
+			spec := s.spec(tt.profile)
+			spec.Egress = tt.egress
 			lies := newOutside(t)
-			results := s.attempts(t, profile, lies.Outside)
+			results := s.attempts(t, spec, lies.Outside)
 			t.Logf("%d attempts", len(results))
 			for _, name := range slices.Sorted(maps.Keys(results)) {
 				t.Run(strings.ReplaceAll(name, "/", "|"), func(t *testing.T) {
@@ -71,13 +91,12 @@ func judge(t *testing.T, result, why string) {
 }
 
 // attempts runs the attempts in a sandbox, as a program of the guest.
-func (s *suite) attempts(t *testing.T, profile sandbox.Profile, o escape.Outside) map[string]string {
+func (s *suite) attempts(t *testing.T, spec sandbox.Spec, o escape.Outside) map[string]string {
 	t.Helper()
 	argument, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := s.spec(profile)
 	spec.Limits.Wall = 100 * time.Second // for a processor that is emulated
 	out := s.run(t, engine.Job{
 		Program: bridge.Program{Language: "command", Command: []string{GuestInside, escape.Arg, string(argument)}},

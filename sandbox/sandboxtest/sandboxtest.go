@@ -63,6 +63,7 @@ func Run(t *testing.T, o Options) {
 	s.test("disk", s.disk)
 	s.test("cpu", s.cpu)
 	s.test("network", s.network)
+	s.test("egress", s.egress)
 	s.test("root", s.root)
 	s.test("environment", s.environment)
 	s.test("files of another run", s.apart)

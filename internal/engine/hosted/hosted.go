@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -111,6 +113,10 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	if err := sandbox.Check(e.Name(), probe, spec); err != nil {
 		return nil, err
 	}
+	if len(spec.Egress) > 0 && probe.Holds[sandbox.LimitEgress] != "" {
+		spec.Env = append(slices.Clone(spec.Env), guest.EgressEnv+"=1")
+		h = outward{h, j.Dial}
+	}
 	if _, err := os.Stat(spec.Guest); err != nil {
 		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest for sandboxes is missing: %w", err)
 		return nil, e.WithHint("build it with `make build`, which puts toolroom-guest beside toolroom")
@@ -151,6 +157,19 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 		prepared.Blame(f)
 	}
 	return result, engine.StoppedAsTold(ctx, out.Failure)
+}
+
+// outward is a host that also connects a program to the outside.
+type outward struct {
+	bridge.Host
+	dial func(ctx context.Context, address string) (net.Conn, error)
+}
+
+func (o outward) Dial(ctx context.Context, address string) (net.Conn, error) {
+	if o.dial == nil {
+		return nil, toolroom.Errorf(toolroom.CodeDenied, "nobody here makes connections for programs")
+	}
+	return o.dial(ctx, address)
 }
 
 // prepare makes what a guest runs of a program in JavaScript or TypeScript, on

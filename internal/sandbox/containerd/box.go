@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/pkg/cio"
@@ -38,13 +39,20 @@ type box struct {
 	killing sync.Mutex
 }
 
+// makeTimeout bounds the making of a container, and that of its task. Neither is
+// interrupted: the daemon may go on with what nobody waits for any more, and make a
+// task of a container that has been removed meanwhile.
+const makeTimeout = time.Minute
+
 // run starts the guest, with its streams in FIFOs of ours.
 func (b *box) run(ctx context.Context) error {
 	var err error
 	if b.folder, err = mark.MkdirTemp("", "containerd"); err != nil {
 		return err
 	}
-	task, err := b.container.NewTask(ctx, func(id string) (cio.IO, error) {
+	whole, done := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout)
+	defer done()
+	task, err := b.container.NewTask(whole, func(id string) (cio.IO, error) {
 		fifos, err := cio.NewFIFOSetInDir(b.folder, id, false)
 		if err != nil {
 			return nil, err
@@ -103,6 +111,11 @@ func (b *box) Kill(ctx context.Context) error {
 	defer b.killing.Unlock()
 	ctx = b.driver.within(ctx)
 	var errs []error
+	if b.task == nil && b.container != nil { // it may have one all the same
+		if task, err := b.container.Task(ctx, nil); err == nil {
+			errs = append(errs, ignoreNotFound(b.watch(ctx, task)))
+		}
+	}
 	if b.task != nil {
 		if err := b.killTask(ctx); ignoreNotFound(err) != nil {
 			errs = append(errs, err)

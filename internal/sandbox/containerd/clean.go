@@ -45,11 +45,7 @@ func (d *Driver) cleanContainers(ctx context.Context, c *containerd.Client, dry 
 			continue
 		}
 		left = append(left, sandbox.Leftover{Kind: "container", Name: container.ID()}.Remove(dry, func() error {
-			b := &box{driver: d, container: container}
-			if task, err := container.Task(ctx, nil); err == nil {
-				_ = b.watch(ctx, task)
-			}
-			return b.Kill(ctx)
+			return (&box{driver: d, container: container}).Kill(ctx)
 		}))
 	}
 	return left, nil

@@ -136,10 +136,6 @@ func (d *Driver) within(ctx context.Context) context.Context {
 
 // Start creates a container and starts its task.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, err error) {
-	if len(s.Egress) > 0 && !s.BestEffort {
-		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "a container has a network or none, and cannot keep to hosts").
-			WithHint("leave the list of hosts out, or accept best effort")
-	}
 	ctx = d.within(ctx)
 	c, err := d.connect(ctx)
 	if err != nil {
@@ -154,7 +150,11 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the runtime %q under %s", s.Runtime, d.name).
 			WithHint("containerd offers %s; others are set in code.runtimes.containerd.runtime", strings.Join(offered, ", "))
 	}
-	b := &box{driver: d, isolation: isolation(s.Runtime, s.Profile), held: held(s.Profile)}
+	if len(s.Egress) > 0 && !hasLoopback(s.Runtime) {
+		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot keep to a list of hosts under the runtime %s", d.name, s.Runtime).
+			WithHint("choose containerd/runc, docker/runsc or gvisor, or leave the list out")
+	}
+	b := &box{driver: d, isolation: isolation(s.Runtime, s.Profile), held: held(s)}
 	defer func() {
 		if err != nil {
 			ending, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
@@ -194,8 +194,10 @@ func (b *box) create(ctx context.Context, c *containerd.Client, s sandbox.Spec) 
 	if s.Profile != sandbox.Dev {
 		spec.Linux.Seccomp = seccomp.DefaultProfile(spec)
 	}
+	whole, done := context.WithTimeout(context.WithoutCancel(leased), makeTimeout)
+	defer done()
 	b.container, err = c.NewContainer(
-		leased, id,
+		whole, id,
 		containerd.WithSnapshotter(d.o.Snapshotter),
 		containerd.WithImage(img),
 		containerd.WithNewSnapshot(id, img),

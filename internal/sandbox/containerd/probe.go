@@ -64,7 +64,10 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), Runtimes: d.runtimes(), Holds: held(sandbox.Standard)}
+	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), Runtimes: d.runtimes(), Holds: held(sandbox.Spec{})}
+	if hasLoopback(d.o.Runtime) {
+		p.Holds[sandbox.LimitEgress] = sandbox.OverStream
+	}
 	if spec, err := img.Spec(ctx); err == nil {
 		if languages := spec.Config.Labels[image.LanguagesLabel]; languages != "" {
 			p.Languages = strings.Split(languages, ",")
@@ -103,9 +106,15 @@ func (d *Driver) probeRuntime() (sandbox.Probe, bool) {
 	return p, true
 }
 
+// hasLoopback tells whether containers of a runtime have a loopback. runc brings
+// it up; runsc takes the interfaces as it finds them, and nobody has done so here.
+func hasLoopback(runtime string) bool {
+	return runtime == "" || runtime == "runc" || runtime == runcShim
+}
+
 // held are the limits that a container holds: a daemon that lacks a controller
 // refuses the container.
-func held(p sandbox.Profile) map[sandbox.Limit]string {
+func held(s sandbox.Spec) map[sandbox.Limit]string {
 	cgroup := "cgroup v1"
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		cgroup = "cgroup v2"
@@ -117,10 +126,14 @@ func held(p sandbox.Profile) map[sandbox.Limit]string {
 		sandbox.LimitPIDs:   cgroup,
 		sandbox.LimitDisk:   "size of the tmpfs",
 	}
-	if p == sandbox.Dev {
+	if s.Profile == sandbox.Dev {
 		m[sandbox.LimitDisk] += "; the root has no limit"
-	} else {
+	}
+	if !s.Networked() {
 		m[sandbox.LimitNetwork] = "network namespace"
+	}
+	if len(s.Egress) > 0 {
+		m[sandbox.LimitEgress] = sandbox.OverStream
 	}
 	return m
 }

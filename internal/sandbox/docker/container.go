@@ -81,8 +81,11 @@ func createOptions(s sandbox.Spec, podman bool) client.ContainerCreateOptions {
 	if s.Profile == sandbox.Dev {
 		// Who develops installs packages: root, with what that takes.
 		config.User = "0:0"
-		host.NetworkMode, host.ReadonlyRootfs = "bridge", false
+		host.ReadonlyRootfs = false
 		host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID"}
+	}
+	if s.Networked() {
+		host.NetworkMode = "bridge"
 	}
 	return client.ContainerCreateOptions{Config: config, HostConfig: host}
 }

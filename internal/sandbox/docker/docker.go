@@ -125,10 +125,6 @@ func (d *Driver) dial(ctx context.Context) (*engine, error) {
 
 // Start creates a container, attaches to it and starts it.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, err error) {
-	if len(s.Egress) > 0 && !s.BestEffort {
-		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "a container has a network or none, and cannot keep to hosts").
-			WithHint("leave the list of hosts out, or accept best effort")
-	}
 	e, err := d.connect(ctx)
 	if err != nil {
 		return nil, d.unreachable(ctx, err)

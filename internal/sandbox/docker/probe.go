@@ -42,6 +42,7 @@ func factsOf(i system.Info) facts {
 			sandbox.LimitWall:    "removal of the container",
 			sandbox.LimitDisk:    "size of the tmpfs",
 			sandbox.LimitNetwork: "network none",
+			sandbox.LimitEgress:  sandbox.OverStream,
 		},
 		lacks:    map[sandbox.Limit]string{},
 		programs: map[string]string{},
@@ -92,8 +93,13 @@ func (f facts) isolation(runtime string, p sandbox.Profile) string {
 // held are the limits that hold for a container of s.
 func (f facts) held(s sandbox.Spec) map[sandbox.Limit]string {
 	held := maps.Clone(f.holds)
-	if s.Profile == sandbox.Dev {
+	if s.Networked() {
 		delete(held, sandbox.LimitNetwork)
+	}
+	if len(s.Egress) == 0 {
+		delete(held, sandbox.LimitEgress)
+	}
+	if s.Profile == sandbox.Dev {
 		held[sandbox.LimitDisk] = "size of the tmpfs; the root has no limit"
 	}
 	return held

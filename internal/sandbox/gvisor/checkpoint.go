@@ -39,8 +39,9 @@ const (
 // checkpointOf is the one that a sandbox for s may begin from, or nil. What is
 // asked for once may not be asked for again, so it is made at the second time.
 func (d *Driver) checkpointOf(ctx context.Context, s sandbox.Spec) *checkpoint {
-	// With the host's network it cannot be kept, and rootless runsc restores nothing.
-	if !d.o.Restore || s.Profile == sandbox.Dev || os.Geteuid() != 0 {
+	// With the host's network, or a socket that listens, it cannot be kept, and
+	// rootless runsc restores nothing.
+	if !d.o.Restore || s.Profile == sandbox.Dev || len(s.Egress) > 0 || os.Geteuid() != 0 {
 		return nil
 	}
 	c := d.askedAgain(s)

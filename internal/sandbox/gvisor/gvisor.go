@@ -78,10 +78,6 @@ const minPIDs = 64
 
 // Start makes a bundle and runs it.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	if len(s.Egress) > 0 && !s.BestEffort {
-		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "gVisor has a network or none, and cannot keep to hosts").
-			WithHint("leave the list of hosts out, or accept best effort")
-	}
 	if s.Limits.PIDs > 0 && s.Limits.PIDs < minPIDs {
 		if !s.BestEffort {
 			return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "gVisor cannot hold %d processes: %d of its own threads count too", s.Limits.PIDs, minPIDs).
@@ -135,7 +131,7 @@ func (d *Driver) folderFix(err error) string {
 // where they can be made.
 func (d *Driver) start(s sandbox.Spec, from *checkpoint) (_ *box, err error) {
 	key := strings.ToLower(rand.Text())
-	b := &box{driver: d, id: idPrefix + key, isolation: d.isolation(s.Profile), held: d.held(s.Profile)}
+	b := &box{driver: d, id: idPrefix + key, isolation: d.isolation(s.Profile), held: d.held(s)}
 	b.folder = filepath.Join(d.o.Work, folderPrefix+proc.Owner()+"-"+key)
 	if err := os.Mkdir(b.folder, 0o711); err != nil {
 		return nil, err
@@ -164,7 +160,7 @@ func (d *Driver) start(s sandbox.Spec, from *checkpoint) (_ *box, err error) {
 		return nil, err
 	}
 	b.network = "none"
-	if s.Profile == sandbox.Dev {
+	if s.Networked() {
 		b.network = "host"
 	}
 	how := []string{"run", "--bundle", b.folder, b.id}

@@ -86,8 +86,8 @@ func (d *Driver) tryBoot(ctx context.Context) error {
 	return err
 }
 
-// held are the limits that a sandbox of this profile holds.
-func (d *Driver) held(p sandbox.Profile) map[sandbox.Limit]string {
+// held are the limits that a sandbox for s holds.
+func (d *Driver) held(s sandbox.Spec) map[sandbox.Limit]string {
 	m := map[sandbox.Limit]string{
 		sandbox.LimitWall: "SIGKILL of runsc",
 		sandbox.LimitDisk: "size of the tmpfs, which gVisor keeps",
@@ -101,8 +101,11 @@ func (d *Driver) held(p sandbox.Profile) map[sandbox.Limit]string {
 		m[sandbox.LimitMemory] = cgroup + ", gVisor's own memory included"
 		m[sandbox.LimitPIDs] = cgroup + ", gVisor's own threads included"
 	}
-	if p != sandbox.Dev {
-		m[sandbox.LimitNetwork] = "no network stack"
+	if !s.Networked() {
+		m[sandbox.LimitNetwork] = "a network stack with a loopback alone"
+	}
+	if len(s.Egress) > 0 {
+		m[sandbox.LimitEgress] = sandbox.OverStream
 	}
 	return m
 }
@@ -132,13 +135,14 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	}
 	p := sandbox.Probe{
 		State: sandbox.Available, Isolation: d.isolation(sandbox.Standard), Version: d.version(ctx),
-		Holds: d.held(sandbox.Standard), Lacks: map[sandbox.Limit]string{},
+		Holds: d.held(sandbox.Spec{}), Lacks: map[sandbox.Limit]string{},
 	}
 	if !d.cgroups {
 		for _, limit := range []sandbox.Limit{sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs} {
 			p.Lacks[limit] = "runsc can make no cgroup here, and has no such limit without one"
 		}
 	}
+	p.Holds[sandbox.LimitEgress] = sandbox.OverStream
 	p.Languages = d.languages()
 	return p
 }

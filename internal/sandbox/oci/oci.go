@@ -78,16 +78,22 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 	if s.Profile == sandbox.Dev {
 		dev(spec)
 	}
+	if s.Networked() {
+		network(spec)
+	}
 	return spec
 }
 
-// dev opens the network of the host and the root, for root with what installing
-// packages takes.
+// dev opens the root, for root with what installing packages takes.
 func dev(spec *specs.Spec) {
 	spec.Root.Readonly = false
 	spec.Process.User = specs.User{}
 	capabilities := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID"}
 	spec.Process.Capabilities = &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities, Permitted: capabilities}
+}
+
+// network opens the network of the host.
+func network(spec *specs.Spec) {
 	spec.Linux.Namespaces = slices.DeleteFunc(spec.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace })
 	if _, err := os.Stat("/etc/resolv.conf"); err == nil {
 		spec.Mounts = append(spec.Mounts, specs.Mount{Destination: "/etc/resolv.conf", Type: "bind", Source: "/etc/resolv.conf", Options: []string{"bind", "ro"}})

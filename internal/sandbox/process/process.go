@@ -69,6 +69,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		}
 	}
 	p.Holds[sandbox.LimitNetwork] = report.Find(lockdown.Offline).Detail
+	p.Holds[sandbox.LimitEgress] = sandbox.OverStream
 	return p
 }
 
@@ -131,12 +132,8 @@ func held(list []lockdown.Held) map[sandbox.Limit]string {
 
 // Start starts the guest in a sandbox of its own.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	if len(s.Egress) > 0 && !s.BestEffort {
-		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the process sandbox has a network or none, and cannot keep to hosts").
-			WithHint("leave the list of hosts out, choose docker or kubernetes, or accept best effort")
-	}
 	spec := d.spec(s)
-	b := &box{network: spec.Network}
+	b := &box{spec: s}
 	theirs, err := b.open()
 	defer closeAll(theirs)
 	if err != nil {
@@ -168,16 +165,14 @@ func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
 		Limits: lockdown.Limits{
 			Memory: s.Limits.Memory, PIDs: s.Limits.PIDs, CPUs: s.Limits.CPUs, CPUTime: s.Limits.CPU, Disk: s.Limits.Disk,
 		},
+		Network: s.Networked(), Loopback: len(s.Egress) > 0,
 		Minimum: d.minimum, BestEffort: s.BestEffort,
 	}
 	for _, limit := range s.Unasked {
 		out.Partly = append(out.Partly, string(limit))
 	}
 	out.Path = guestPath
-	switch s.Profile {
-	case sandbox.Dev:
-		out.Network = true
-	case sandbox.Hardened:
+	if s.Profile == sandbox.Hardened {
 		out.Seccomp = lockdown.Hardened
 	}
 	return out
@@ -208,7 +203,7 @@ func explain(err error) error {
 type box struct {
 	process *lockdown.Process
 	in, out *os.File
-	network bool
+	spec    sandbox.Spec
 	stderr  proc.Tail
 }
 
@@ -287,8 +282,11 @@ func (b *box) Isolation() string { return b.process.Rungs().String() }
 
 func (b *box) Held() map[sandbox.Limit]string {
 	m := held(b.process.Held())
-	if !b.network {
+	if !b.spec.Networked() {
 		m[sandbox.LimitNetwork] = "network namespace"
+	}
+	if len(b.spec.Egress) > 0 {
+		m[sandbox.LimitEgress] = sandbox.OverStream
 	}
 	return m
 }

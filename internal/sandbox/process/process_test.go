@@ -184,8 +184,6 @@ func TestAStartThatCannotBeIsATypedError(t *testing.T) {
 	d, spec := driver(t)
 	missing := spec
 	missing.Guest = "/no/such/guest"
-	egress := spec
-	egress.Profile, egress.Egress = sandbox.Dev, []string{"example.com"}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tt := range []struct {
@@ -195,7 +193,6 @@ func TestAStartThatCannotBeIsATypedError(t *testing.T) {
 		code toolroom.Code
 	}{
 		{"no guest", t.Context(), missing, toolroom.CodeSandboxUnavailable},
-		{"a list of hosts", t.Context(), egress, toolroom.CodeLimitNotEnforceable},
 		{"too late", cancelled, spec, toolroom.CodeSandboxUnavailable},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,8 +1,8 @@
-package egress_test
+// Package dnstest is a DNS server for tests.
+package dnstest
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"strings"
@@ -12,18 +12,18 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// nameServer answers each name with one address after the other, the last one
+// Server answers each name with one address after the other, the last one
 // for ever: so a name can lead elsewhere between two lookups.
-type nameServer struct {
+type Server struct {
 	mu      sync.Mutex
 	answers map[string][]netip.Addr
 	asked   map[string]int
 }
 
-// serveNames starts a DNS server and gives a resolver that asks it alone.
-func serveNames(t *testing.T, answers map[string][]string) (*net.Resolver, *nameServer) {
+// Serve starts a DNS server and gives a resolver that asks it alone.
+func Serve(t *testing.T, answers map[string][]string) (*net.Resolver, *Server) {
 	t.Helper()
-	s := &nameServer{answers: map[string][]netip.Addr{}, asked: map[string]int{}}
+	s := &Server{answers: map[string][]netip.Addr{}, asked: map[string]int{}}
 	for name, addrs := range answers {
 		for _, a := range addrs {
 			s.answers[name+"."] = append(s.answers[name+"."], netip.MustParseAddr(a))
@@ -47,7 +47,7 @@ func serveNames(t *testing.T, answers map[string][]string) (*net.Resolver, *name
 	}}, s
 }
 
-func (s *nameServer) serve(conn net.PacketConn) {
+func (s *Server) serve(conn net.PacketConn) {
 	packet := make([]byte, 1500)
 	for {
 		n, from, err := conn.ReadFrom(packet)
@@ -65,7 +65,7 @@ func (s *nameServer) serve(conn net.PacketConn) {
 	}
 }
 
-func (s *nameServer) answer(m dnsmessage.Message) ([]byte, error) {
+func (s *Server) answer(m dnsmessage.Message) ([]byte, error) {
 	q := m.Questions[0]
 	m.Response, m.RecursionAvailable, m.Additionals = true, true, nil
 	s.mu.Lock()
@@ -90,13 +90,8 @@ func (s *nameServer) answer(m dnsmessage.Message) ([]byte, error) {
 	return m.Pack()
 }
 
-// nowhere is a resolver without a server: no lookup leaves the machine.
-func nowhere(context.Context, string, string) (net.Conn, error) {
-	return nil, errors.New("no name server")
-}
-
-// lookups counts the questions about a name, or about all.
-func (s *nameServer) lookups(name string) int {
+// Lookups counts the questions about a name, or about all.
+func (s *Server) Lookups(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum := 0

@@ -1,0 +1,163 @@
+//go:build unix
+
+package guest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/egress/proxyenv"
+)
+
+// Bounds of what a program says to the proxy before it is connected.
+const (
+	maxHead     = 64 << 10
+	headTimeout = 30 * time.Second
+)
+
+// listenProxy makes the socket of the proxy, and tells the program of it. Who asks
+// it before there is a program waits.
+func (r *run) listenProxy() (net.Listener, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err == nil {
+		r.env = proxyenv.Variables("http://" + l.Addr().String())
+	}
+	return l, err
+}
+
+// serveProxy serves the program's connections until the listener is closed. It
+// judges nothing: that is for the host.
+func (r *run) serveProxy(ctx context.Context, l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go r.proxy(ctx, conn)
+	}
+}
+
+func (r *run) proxy(ctx context.Context, conn net.Conn) {
+	_ = conn.SetReadDeadline(time.Now().Add(headTimeout))
+	in := bufio.NewReaderSize(conn, maxHead)
+	asked, err := readAsked(in)
+	if err != nil {
+		answer(conn, "400 Bad Request", err.Error())
+		return
+	}
+	line, err := r.lines.Open(ctx, asked.address)
+	if err != nil {
+		e := toolroom.AsError(err)
+		status := "502 Bad Gateway"
+		if e.Code == toolroom.CodeDenied {
+			status = "403 Forbidden"
+		}
+		text := e.Message
+		if e.Hint != "" {
+			text += "; try: " + e.Hint
+		}
+		answer(conn, status, text)
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	if asked.head == "" {
+		if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+			line.Close()
+			conn.Close()
+			return
+		}
+		line.Carry(in, conn)
+		return
+	}
+	line.Carry(io.MultiReader(strings.NewReader(asked.head), in), conn)
+}
+
+// answer is the proxy's own word, and the last.
+func answer(conn net.Conn, status, text string) {
+	defer conn.Close()
+	text = "toolroom: " + text + "\n"
+	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, len(text), text)
+}
+
+// asked is where a program wants to go: by CONNECT, or with a plain request, whose
+// head goes there as the server wants it.
+type asked struct {
+	address string // host:port
+	head    string // empty for CONNECT
+}
+
+// readAsked reads the head of a request to a proxy (RFC 9112, section 3.2). A plain
+// one is the only one of its connection, which the server is told to close: the
+// next may be for another host.
+func readAsked(in *bufio.Reader) (asked, error) {
+	first, err := readLine(in)
+	if err != nil {
+		return asked{}, err
+	}
+	method, rest, _ := strings.Cut(first, " ")
+	target, version, ok := strings.Cut(rest, " ")
+	if !ok || !strings.HasPrefix(version, "HTTP/1.") {
+		return asked{}, errors.New("this is an HTTP proxy")
+	}
+	var head strings.Builder
+	for size := 0; ; {
+		line, err := readLine(in)
+		if err != nil {
+			return asked{}, err
+		}
+		if size += len(line); size > maxHead {
+			return asked{}, errors.New("the head of the request is too long")
+		}
+		if line == "" {
+			break
+		}
+		name, _, _ := strings.Cut(line, ":")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "connection", "proxy-connection", "proxy-authorization", "keep-alive":
+		default:
+			head.WriteString(line + "\r\n")
+		}
+	}
+	if method == "CONNECT" {
+		return asked{address: target}, nil
+	}
+	where, ok := cutPrefixFold(target, "http://")
+	if !ok {
+		return asked{}, errors.New("this is a proxy: send the whole address, and CONNECT for https")
+	}
+	end := strings.IndexAny(where, "/?#")
+	if end < 0 {
+		end = len(where)
+	}
+	address, path := where[:end], where[end:]
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		address = net.JoinHostPort(strings.Trim(address, "[]"), "80")
+	}
+	return asked{address, fmt.Sprintf("%s %s %s\r\n%sConnection: close\r\n\r\n", method, path, version, &head)}, nil
+}
+
+// readLine reads a line without its end.
+func readLine(in *bufio.Reader) (string, error) {
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return "", fmt.Errorf("read the request: %w", err)
+	}
+	return strings.TrimRight(string(line), "\r\n"), nil
+}
+
+func cutPrefixFold(s, prefix string) (rest string, ok bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
