@@ -16,8 +16,11 @@ type Call struct {
 	// Arguments is one JSON object; empty means {}.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 
+	// Identity is who calls, as the surface has authenticated it.
 	Identity Identity `json:"identity,omitzero"`
-	Session  string   `json:"session,omitempty"`
+	// Session names the conversation that the call belongs to: receipts have it,
+	// and what the conversation has read can narrow its calls. Empty for none.
+	Session string `json:"session,omitempty"`
 	// Surface says which door the call came through: mcp, http, cli, go, chain,
 	// code, agent, page or replay.
 	Surface string `json:"surface,omitempty"`
@@ -55,10 +58,11 @@ type Identity struct {
 	Subject string `json:"subject,omitempty"`
 	// Agent, Provider and Skill are what the caller says it acts as; policy may
 	// narrow by them, never widen.
-	Agent    string   `json:"agent,omitempty"`
-	Provider string   `json:"provider,omitempty"`
-	Skill    string   `json:"skill,omitempty"`
-	Groups   []string `json:"groups,omitempty"`
+	Agent    string `json:"agent,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Skill    string `json:"skill,omitempty"`
+	// Groups are those that the identity provider says the subject is in.
+	Groups []string `json:"groups,omitempty"`
 	// Scopes are what a token of an authorization server allows. Nil means that
 	// the caller is not limited by scopes; an empty list, that it has none.
 	Scopes []string `json:"scopes,omitzero"`

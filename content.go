@@ -19,11 +19,14 @@ const (
 
 // Content is one piece of a result for people and models.
 type Content struct {
-	Type     ContentType `json:"type"`
-	Text     string      `json:"text,omitempty"`
-	Data     []byte      `json:"data,omitempty"`
-	MIMEType string      `json:"mimeType,omitempty"`
-	URI      string      `json:"uri,omitempty"`
+	Type ContentType `json:"type"`
+	// Text is that of a text, or of a resource that is one.
+	Text string `json:"text,omitempty"`
+	// Data are the bytes of an image, of sound, or of a resource; base64 in JSON.
+	Data     []byte `json:"data,omitempty"`
+	MIMEType string `json:"mimeType,omitempty"`
+	// URI is that of a resource, or of one that is linked.
+	URI string `json:"uri,omitempty"`
 
 	// Raw is the piece as its source sent it. When set it is what goes out, so
 	// that kinds and fields which Toolroom does not know reach the client.

@@ -58,14 +58,20 @@ const (
 // Error is a failure that a program or a model can act on: what failed, where,
 // whether a retry can help, and what to do next.
 type Error struct {
-	Code  Code  `json:"code"`
+	// Code is what programs tell errors apart by.
+	Code Code `json:"code"`
+	// Phase is where in the pipeline the call ended; empty outside a call.
 	Phase Phase `json:"phase,omitempty"`
 	// Tool is the canonical id, where one is known.
-	Tool      string         `json:"tool,omitempty"`
-	Message   string         `json:"message"`
-	Retryable bool           `json:"retryable"`
-	Hint      string         `json:"hint,omitempty"`
-	Details   map[string]any `json:"details,omitempty"`
+	Tool string `json:"tool,omitempty"`
+	// Message says what failed, for people and models.
+	Message string `json:"message"`
+	// Retryable is whether the same call may succeed later.
+	Retryable bool `json:"retryable"`
+	// Hint says what to do next; empty where there is nothing to say.
+	Hint string `json:"hint,omitempty"`
+	// Details are facts for programs, by names that belong to the code.
+	Details map[string]any `json:"details,omitempty"`
 
 	// Cause is what lies behind, for errors.Is and errors.As. It never leaves
 	// the process: Message must say what a caller may know.

@@ -23,20 +23,25 @@ const (
 // Event is something that happened in a call. Only the fields of its kind are
 // set.
 type Event struct {
-	Kind   EventKind `json:"kind"`
-	Call   string    `json:"call"`
-	Parent string    `json:"parent,omitempty"`
-	Tool   string    `json:"tool"`
-	Time   time.Time `json:"time"`
+	Kind EventKind `json:"kind"`
+	// Call is the id of the call, and Parent that of the call which made it,
+	// empty for none.
+	Call   string `json:"call"`
+	Parent string `json:"parent,omitempty"`
+	// Tool is the canonical id.
+	Tool string    `json:"tool"`
+	Time time.Time `json:"time"`
 	// Identity is who made the call, for surfaces that show callers only their
 	// own; it is not part of the event's wire form.
 	Identity Identity `json:"-"`
 
-	Progress *Progress       `json:"progress,omitempty"`
+	Progress *Progress `json:"progress,omitempty"`
+	// Chunk is a piece of what the tool gives while it runs, as JSON.
 	Chunk    json.RawMessage `json:"chunk,omitempty"`
 	Log      *Log            `json:"log,omitempty"`
 	Approval *ApprovalNotice `json:"approval,omitempty"`
-	Result   *Result         `json:"result,omitempty"`
+	// Result is set by done and by error.
+	Result *Result `json:"result,omitempty"`
 }
 
 // Final reports whether e ends its call.
@@ -44,6 +49,8 @@ func (e *Event) Final() bool { return e.Kind == EventDone || e.Kind == EventErro
 
 // Progress says how far a call has come.
 type Progress struct {
+	// Done is what is done of Total, in a unit of the tool's own. A Total of
+	// zero is not known.
 	Done    float64 `json:"done"`
 	Total   float64 `json:"total,omitempty"`
 	Message string  `json:"message,omitempty"`
@@ -66,8 +73,12 @@ type Log struct {
 
 // ApprovalNotice tells that a call waits for a person, or no longer does.
 type ApprovalNotice struct {
-	ID      string    `json:"id"`
-	State   string    `json:"state"`
-	Reason  string    `json:"reason,omitempty"`
+	// ID is that of the question, by which it is answered.
+	ID string `json:"id"`
+	// State is pending, approved, declined, expired or cancelled.
+	State string `json:"state"`
+	// Reason is why a person is asked.
+	Reason string `json:"reason,omitempty"`
+	// Expires is when the question ends unanswered; zero for never.
 	Expires time.Time `json:"expires,omitzero"`
 }

@@ -14,7 +14,8 @@ type Execution struct {
 	Why    string `json:"why,omitempty"`
 	// Isolation names the walls that really stood around it, joined by +.
 	Isolation string `json:"isolation"`
-	Profile   string `json:"profile,omitempty"`
+	// Profile is the one of the sandbox, such as standard.
+	Profile string `json:"profile,omitempty"`
 	// Limits are those that were asked for or are the default; Held says of
 	// each limit of the sandbox how it was held. One that is missing was not.
 	Limits ExecutionLimits   `json:"limits"`
@@ -31,21 +32,27 @@ type Execution struct {
 
 	// Calls are the tool calls that the program made, in the order in which
 	// they began.
-	Calls   []ExecutionCall `json:"calls"`
-	Session string          `json:"session,omitempty"`
+	Calls []ExecutionCall `json:"calls"`
+	// Session is the one whose variables the program had; empty for none.
+	Session string `json:"session,omitempty"`
 	// Start is how long it took until the program could run.
 	Start time.Duration `json:"start_ns"`
 }
 
-// ExecutionLimits bound a program.
+// ExecutionLimits bound a program. Of those that may be left out, zero means that
+// the program had no limit of its own.
 type ExecutionLimits struct {
-	Wall   time.Duration `json:"wall_ns"`
-	CPU    time.Duration `json:"cpu_ns,omitempty"`
-	Memory int64         `json:"memory_bytes"`
-	Output int64         `json:"output_bytes"`
-	Calls  int           `json:"calls"`
-	PIDs   int           `json:"pids,omitempty"`
-	Disk   int64         `json:"disk_bytes,omitempty"`
+	// Wall is the time that the program may take, without its waiting for people.
+	Wall time.Duration `json:"wall_ns"`
+	CPU  time.Duration `json:"cpu_ns,omitempty"`
+	// Memory, Output (stdout and stderr together) and Disk are in bytes.
+	Memory int64 `json:"memory_bytes"`
+	Output int64 `json:"output_bytes"`
+	// Calls is how many tools the program may call, and PIDs how many processes
+	// and threads it may have at once.
+	Calls int   `json:"calls"`
+	PIDs  int   `json:"pids,omitempty"`
+	Disk  int64 `json:"disk_bytes,omitempty"`
 }
 
 // ExecutionCall is one tool call of a program.

@@ -31,6 +31,8 @@ const (
 
 // Result is the outcome envelope of a call. Every surface prints the same one.
 type Result struct {
+	// Call is the id of the call, and Tool the canonical id of the tool, or what
+	// the caller wrote where no tool was found.
 	Call   string `json:"call"`
 	Tool   string `json:"tool"`
 	Status Status `json:"status"`
@@ -40,7 +42,9 @@ type Result struct {
 	// are. Empty means that there is no value; see [Result.Decode].
 	Value json.RawMessage `json:"value,omitempty"`
 	// Content is the result for people and models.
-	Content   []Content  `json:"content,omitempty"`
+	Content []Content `json:"content,omitempty"`
+	// Artifacts are parts of the result, or the whole of it, that were too large to
+	// be shown.
 	Artifacts []Artifact `json:"artifacts,omitempty"`
 	// Hidden tells what was cut from Value or Content, and where the whole is.
 	Hidden *Hidden `json:"hidden,omitempty"`
@@ -51,7 +55,8 @@ type Result struct {
 	// Execution says how a program ran; nil for other tools.
 	Execution *Execution `json:"execution,omitempty"`
 	Usage     Usage      `json:"usage"`
-	Error     *Error     `json:"error,omitempty"`
+	// Error is why Status is not ok; nil when it is.
+	Error *Error `json:"error,omitempty"`
 
 	// Raw is the result as its source sent it, byte for byte, when it came
 	// whole and unchanged through the pipeline.
@@ -106,11 +111,15 @@ type Hidden struct {
 
 // Artifact refers to bytes kept outside the context under a handle.
 type Artifact struct {
-	Handle   string    `json:"handle"`
-	Name     string    `json:"name,omitempty"`
-	MIMEType string    `json:"mime_type,omitempty"`
-	Size     int64     `json:"size"`
-	Expires  time.Time `json:"expires,omitzero"`
+	// Handle is what the bytes are read by.
+	Handle string `json:"handle"`
+	// Name is a file name for people.
+	Name     string `json:"name,omitempty"`
+	MIMEType string `json:"mime_type,omitempty"`
+	// Size is in bytes.
+	Size int64 `json:"size"`
+	// Expires is when the bytes are removed; zero when they stay.
+	Expires time.Time `json:"expires,omitzero"`
 }
 
 // Usage is what a call took.
@@ -121,13 +130,15 @@ type Usage struct {
 	Wait time.Duration `json:"wait_ns,omitempty"`
 	// Run is the time that the tool ran.
 	Run time.Duration `json:"run_ns"`
-	// CPU and PeakMemory are of the sandbox or process, where known.
+	// CPU and PeakMemory, in bytes, are of the sandbox or process, where known.
 	CPU        time.Duration `json:"cpu_ns,omitempty"`
 	PeakMemory int64         `json:"peak_memory_bytes,omitempty"`
-	BytesIn    int64         `json:"bytes_in"`
-	BytesOut   int64         `json:"bytes_out"`
+	// BytesIn is the size of the arguments, and BytesOut that of the result.
+	BytesIn  int64 `json:"bytes_in"`
+	BytesOut int64 `json:"bytes_out"`
 	// Calls counts the child calls; Attempts the tries of this one.
-	Calls    int  `json:"calls,omitempty"`
-	Attempts int  `json:"attempts,omitempty"`
-	Cached   bool `json:"cached,omitempty"`
+	Calls    int `json:"calls,omitempty"`
+	Attempts int `json:"attempts,omitempty"`
+	// Cached says that the tool did not run: an earlier result was given.
+	Cached bool `json:"cached,omitempty"`
 }

@@ -8,8 +8,11 @@ import (
 // Tool describes something callable. Registering a Tool copies it; treat one
 // that came out of Toolroom as read-only.
 type Tool struct {
-	ID          ID     `json:"id"`
-	Title       string `json:"title,omitempty"`
+	ID ID `json:"id"`
+	// Title is a name for people.
+	Title string `json:"title,omitempty"`
+	// Description tells models what the tool does; its first sentence stands in
+	// lists.
 	Description string `json:"description,omitempty"`
 
 	// InputSchema is the JSON Schema of the arguments, an object. Empty means
@@ -25,8 +28,10 @@ type Tool struct {
 	// arguments.
 	Effects []Effect `json:"effects,omitempty"`
 
-	Tags     []string  `json:"tags,omitempty"`
-	Aliases  []string  `json:"aliases,omitempty"`
+	Tags []string `json:"tags,omitempty"`
+	// Aliases are other names by which the tool is found and called.
+	Aliases []string `json:"aliases,omitempty"`
+	// Notes are what only the full description has.
 	Notes    string    `json:"notes,omitempty"`
 	Examples []Example `json:"examples,omitempty"`
 
@@ -75,10 +80,11 @@ const (
 
 // Example is one way to call a tool.
 type Example struct {
-	Title       string          `json:"title,omitempty"`
-	Description string          `json:"description,omitempty"`
-	Arguments   json.RawMessage `json:"arguments"`
-	ResultHint  string          `json:"result_hint,omitempty"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	// Arguments is one JSON object, and ResultHint what comes of it, in words.
+	Arguments  json.RawMessage `json:"arguments"`
+	ResultHint string          `json:"result_hint,omitempty"`
 }
 
 // SourceKind says where a tool comes from.

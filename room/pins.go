@@ -219,19 +219,10 @@ func (r *Room) AcceptReview(ctx context.Context, review *Review) error {
 // what is held back.
 const readmitPeriod = 2 * time.Second
 
-func (r *Room) readmit(ctx context.Context) {
-	tick := time.NewTicker(readmitPeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		for _, h := range r.allHosts() {
-			if r.held.count(h.name) > 0 {
-				h.readmit()
-			}
+func (r *Room) readmit(context.Context) {
+	for _, h := range r.allHosts() {
+		if r.held.count(h.name) > 0 {
+			h.readmit()
 		}
 	}
 }

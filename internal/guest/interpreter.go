@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/prelude"
+	"github.com/toolroom/toolroom/internal/guest/prelude"
 )
 
 //go:embed javascript/guest.js

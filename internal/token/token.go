@@ -115,17 +115,8 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 	return plaintext, t, nil
 }
 
-// Verify tells whom a plaintext stands for. Whatever is wrong with it, the
-// error has the code unauthenticated and the same message; only its cause, for
-// the log, says what. Verify reads the store each time; servers use a Verifier.
-func Verify(ctx context.Context, store Store, plaintext string, now time.Time) (toolroom.Identity, error) {
-	t, err := find(ctx, store, plaintext, now)
-	if err != nil {
-		return toolroom.Identity{}, err
-	}
-	return t.Identity(), nil
-}
-
+// find gives the usable token that a plaintext is, or the error of
+// [Verifier.Verify].
 func find(ctx context.Context, store Store, plaintext string, now time.Time) (*Token, error) {
 	id, ok := idOf(plaintext)
 	if !ok {

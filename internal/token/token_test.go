@@ -51,7 +51,7 @@ func TestCreateGivesATokenWithoutEndUnlessTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(t.Context(), store, plaintext, time.Now().AddDate(100, 0, 0)); err != nil {
+	if _, err := find(t.Context(), store, plaintext, time.Now().AddDate(100, 0, 0)); err != nil {
 		t.Errorf("after a hundred years: %v", err)
 	}
 }
@@ -81,12 +81,12 @@ func TestVerifyTellsWhomAPlaintextStandsFor(t *testing.T) {
 	t.Parallel()
 	store := &memoryStore{}
 	plaintext := create(t, store, Options{Subject: "ann", Groups: []string{"dev"}, Agent: "coder", Provider: "ollama", Skill: "review"})
-	got, err := Verify(t.Context(), store, plaintext, time.Now())
+	got, err := find(t.Context(), store, plaintext, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := toolroom.Identity{Subject: "ann", Groups: []string{"dev"}, Agent: "coder", Provider: "ollama", Skill: "review"}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got.Identity()); diff != "" {
 		t.Errorf("identity (-want +got):\n%s", diff)
 	}
 }
@@ -119,7 +119,7 @@ func TestVerifyRefusesEverythingElseInTheSameWords(t *testing.T) {
 		"expired this very moment": expired,
 		"revoked":                  revoked,
 	} {
-		_, err := Verify(t.Context(), store, plaintext, now)
+		_, err := find(t.Context(), store, plaintext, now)
 		var e *toolroom.Error
 		if !errors.As(err, &e) || e.Code != toolroom.CodeUnauthenticated || e.Message != "the bearer token is not valid" {
 			t.Errorf("%s: %v", name, err)
@@ -134,7 +134,7 @@ func TestVerifyDoesNotTakeAStoreThatFailsForAWrongToken(t *testing.T) {
 	store := &memoryStore{}
 	plaintext := create(t, store, Options{Subject: "ann"})
 	store.err = errors.New("locked")
-	if _, err := Verify(t.Context(), store, plaintext, time.Now()); toolroom.CodeOf(err) != toolroom.CodeInternal {
+	if _, err := find(t.Context(), store, plaintext, time.Now()); toolroom.CodeOf(err) != toolroom.CodeInternal {
 		t.Errorf("Verify = %v, want internal", err)
 	}
 }

@@ -46,8 +46,10 @@ func NewVerifier(store Store, now func() time.Time) *Verifier {
 	return &Verifier{store: store, now: now, known: map[[sha256.Size]byte]known{}}
 }
 
-// Verify is [Verify], from memory where that is fresh. It also notes the last
-// use of the token.
+// Verify tells whom a plaintext stands for, from memory where that is fresh, and
+// notes the last use of the token. Whatever is wrong with it, the error has the
+// code unauthenticated and the same message; only its cause, for the log, says
+// what.
 func (v *Verifier) Verify(ctx context.Context, plaintext string) (toolroom.Identity, error) {
 	now := v.now()
 	sum := sha256.Sum256([]byte(plaintext))

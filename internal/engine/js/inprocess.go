@@ -5,10 +5,10 @@ import (
 	"net"
 	"sync"
 
-	"github.com/toolroom/toolroom/internal/engine/prelude"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/engine/worker"
+	"github.com/toolroom/toolroom/internal/guest/prelude"
 )
 
 // inProcess runs isolates in this process, all in one machine.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
-	"github.com/toolroom/toolroom/internal/engine/prelude"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/engine/worker"
+	"github.com/toolroom/toolroom/internal/guest/prelude"
 )
 
 // Name is the engine's id.

@@ -18,7 +18,7 @@ import (
 // Child is a process that the bridge runs through.
 type Child struct {
 	process *proc.Process
-	stderr  Tail
+	stderr  proc.Tail
 }
 
 // Start starts a child; what it writes to stderr is kept for [Child.Wait].

@@ -15,6 +15,7 @@ import (
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/errdefs"
 
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/sandbox/child"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/sandbox"
@@ -30,7 +31,7 @@ type box struct {
 
 	folder string // of the FIFOs
 	io     *cio.DirectIO
-	stderr child.Tail
+	stderr proc.Tail
 	ended  chan struct{}
 	code   int
 

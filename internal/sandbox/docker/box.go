@@ -13,6 +13,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/sandbox/child"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -26,7 +27,7 @@ type box struct {
 
 	conn   net.Conn
 	out    *io.PipeReader
-	stderr child.Tail
+	stderr proc.Tail
 }
 
 // attach connects to the guest's streams, before it starts, so that nothing of

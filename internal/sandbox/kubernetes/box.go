@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/util/exec"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/sandbox/child"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -29,7 +29,7 @@ type box struct {
 
 	in     *io.PipeWriter
 	out    *io.PipeReader
-	stderr child.Tail
+	stderr proc.Tail
 	stop   context.CancelFunc
 	ended  chan struct{}
 	exit   sandbox.Exit

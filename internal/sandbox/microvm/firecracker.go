@@ -96,7 +96,7 @@ func (f *firecracker) start(ctx context.Context, s machineSpec, setUp func(*fire
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{console: &console{}, folder: folder, release: func() { os.RemoveAll(folder) }}
+	m := &machine{console: newConsole(), folder: folder, release: func() { os.RemoveAll(folder) }}
 	m.process, err = proc.Start(proc.Spec{
 		Command: f.program, Args: []string{"--api-sock", apiSocket}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: folder,
 		Owner: s.owner, Stderr: m.console,

@@ -79,7 +79,7 @@ func (s *setup) unpackKernel(ctx context.Context, deb string) error {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
-	said := &console{}
+	said := newConsole()
 	cmd.Stderr = said
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
@@ -215,7 +215,7 @@ func unpack(ctx context.Context, packed []byte) ([]byte, error) {
 		// The build appends the size, which is no part of the format.
 		cmd := exec.CommandContext(ctx, u.program, "-dc")
 		cmd.Stdin = bytes.NewReader(packed[:len(packed)-4])
-		said := &console{}
+		said := newConsole()
 		cmd.Stderr = said
 		out, err := cmd.Output()
 		if errors.Is(err, exec.ErrNotFound) {

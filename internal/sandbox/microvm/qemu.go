@@ -111,7 +111,7 @@ func (q *qemu) start(ctx context.Context, s machineSpec, args []string) (*machin
 		return nil, err
 	}
 	defer theirControl.Close()
-	m := &machine{console: &console{}, stream: agent, release: func() { control.Close() }}
+	m := &machine{console: newConsole(), stream: agent, release: func() { control.Close() }}
 	m.process, err = proc.Start(proc.Spec{
 		Command: q.program, Args: args, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "/", Owner: s.owner, Stderr: m.console,
 		Files: []*os.File{theirAgent, theirControl},

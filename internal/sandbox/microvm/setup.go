@@ -221,7 +221,7 @@ func run(ctx context.Context, dir, name string, args ...string) error {
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	said := &console{}
+	said := newConsole()
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, said), said
 	if err := cmd.Run(); err != nil {

@@ -115,7 +115,7 @@ func TestAGuestThatNeedsLibrariesIsRefused(t *testing.T) {
 
 func TestTheConsoleKeepsItsEndAndTheReport(t *testing.T) {
 	t.Parallel()
-	c := &console{}
+	c := newConsole()
 	for range 100 {
 		_, _ = c.Write(bytes.Repeat([]byte("noise "), 1000))
 	}
@@ -126,7 +126,7 @@ func TestTheConsoleKeepsItsEndAndTheReport(t *testing.T) {
 	if r, ok := c.report(); !ok || r.Code != 7 || !r.OOM {
 		t.Errorf("%+v, %v", r, ok)
 	}
-	if len(c.text) > consoleSize || !strings.HasSuffix(c.end(), "rebooting") {
-		t.Errorf("%d bytes, ending %q", len(c.text), c.end()[len(c.end())-20:])
+	if len(c.String()) > c.Limit || !strings.HasSuffix(c.end(), "rebooting") {
+		t.Errorf("%d bytes, ending %q", len(c.String()), c.end()[len(c.end())-20:])
 	}
 }

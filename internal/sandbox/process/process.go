@@ -17,7 +17,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
-	"github.com/toolroom/toolroom/internal/sandbox/child"
+	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -209,7 +209,7 @@ type box struct {
 	process *lockdown.Process
 	in, out *os.File
 	network bool
-	stderr  child.Tail
+	stderr  proc.Tail
 }
 
 // open makes the box's ends of the guest's stdin, stdout and stderr, and returns

@@ -50,7 +50,7 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	}
 	l.lose(up, err.Error())
 	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s did not answer the request to %s: %w", namespace, what, err)
-	if tail := up.stderr.tail(); tail != "" {
+	if tail := lastLines(up.stderr); tail != "" {
 		e.Details = map[string]any{"stderr": tail}
 	}
 	return e.WithHint("the next call connects anew; see what is wrong: toolroom sources test %s", namespace)

@@ -299,7 +299,7 @@ func (l *link) describe() source.Description {
 	d.State, d.Reason = string(l.state), l.reason
 	l.mu.Unlock()
 	if up != nil && up.process != nil {
-		d.Process = &source.Process{PID: up.process.PID(), Memory: up.process.Memory(), Stderr: up.stderr.tail()}
+		d.Process = &source.Process{PID: up.process.PID(), Memory: up.process.Memory(), Stderr: lastLines(up.stderr)}
 	}
 	return d
 }

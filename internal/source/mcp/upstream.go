@@ -28,7 +28,7 @@ const stopGrace = 2 * time.Second
 type upstream struct {
 	session *wire.Session
 	process *proc.Process // nil over HTTP
-	stderr  *tailBuffer
+	stderr  *proc.Tail
 	lastUse atomic.Int64 // Unix nanoseconds
 	busy    atomic.Int64
 	doubted atomic.Bool
@@ -50,7 +50,7 @@ func (l *link) dial(ctx context.Context, older bool) (*upstream, error) {
 // open starts the server and agrees on the protocol. The upstream is there for
 // its last words, also where that failed.
 func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
-	up := &upstream{stderr: &tailBuffer{}}
+	up := &upstream{stderr: &proc.Tail{}}
 	up.lastUse.Store(time.Now().UnixNano())
 	s := l.s
 	transport, err := l.transport(ctx, up)
@@ -113,7 +113,7 @@ func (up *upstream) explain(err error) error {
 	if exit := (*exec.ExitError)(nil); errors.As(up.process.Err(), &exit) && exit.Exited() {
 		err = fmt.Errorf("it ended with %s", exit.ProcessState)
 	}
-	if tail := up.stderr.tail(); tail != "" {
+	if tail := lastLines(up.stderr); tail != "" {
 		return fmt.Errorf("%w; it wrote: %s", err, tail)
 	}
 	return err

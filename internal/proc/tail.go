@@ -1,21 +1,27 @@
-package child
+package proc
 
 import "sync"
 
-// limit is how many bytes are kept.
-const limit = 8 << 10
-
-// Tail keeps the last 8 KiB written to it. Its zero value is ready, and safe
-// for concurrent use.
+// Tail keeps the end of what is written to it, such as what a program says on
+// stderr. Its zero value is ready, and safe for concurrent use.
 type Tail struct {
+	// Limit is how many bytes are kept, 8 KiB if zero.
+	Limit int
+
 	mu   sync.Mutex
 	text []byte
 }
+
+const defaultTail = 8 << 10
 
 // Write never fails.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	limit := t.Limit
+	if limit == 0 {
+		limit = defaultTail
+	}
 	t.text = append(t.text, p...)
 	if over := len(t.text) - limit; over > 0 {
 		t.text = append(t.text[:0], t.text[over:]...)
