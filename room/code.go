@@ -11,6 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/engine/module"
 	"github.com/toolroom/toolroom/internal/engine/monty"
 	"github.com/toolroom/toolroom/internal/engine/py"
 	"github.com/toolroom/toolroom/internal/engine/pynative"
@@ -83,7 +84,7 @@ func (r *Room) openCode(ctx context.Context) error {
 	if r.o.Helper != "" {
 		r.engines = append(r.engines, js.New(js.Options{
 			Command: []string{r.o.Helper, js.WorkerArg}, CacheDir: filepath.Join(r.home, "cache", "wasm"),
-		}))
+		}), module.New(module.Options{Command: []string{r.o.Helper, module.WorkerArg}}))
 		if r.o.Guest.Path == "" {
 			r.o.Guest = Guest{Path: r.o.Helper, Args: []string{guest.MainArg}}
 		}

@@ -23,6 +23,8 @@ type Kind struct {
 	Name string
 	// Languages are those of its programs, the first the one of its workers.
 	Languages []string
+	// Stateless means that no sessions are kept.
+	Stateless bool
 	// Version names the interpreter.
 	Version string
 	// Wall and Memory say how these limits are held.
@@ -75,8 +77,14 @@ func (e *Engine) Name() string { return e.kind.Name }
 // Languages are those of its programs.
 func (e *Engine) Languages() []string { return e.kind.Languages }
 
-// Sessions are kept of all its languages; one session may use several.
-func (e *Engine) Sessions() []string { return e.kind.Languages }
+// Sessions are kept of all its languages, or of none; one session may use
+// several.
+func (e *Engine) Sessions() []string {
+	if e.kind.Stateless {
+		return nil
+	}
+	return e.kind.Languages
+}
 
 // held says how limits are held, whatever the isolation around the worker.
 func (e *Engine) held() map[sandbox.Limit]string {
@@ -120,7 +128,7 @@ const untimed = math.MaxInt32
 // Run runs one program.
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
 	p := j.Program
-	p.Limits = p.Limits.WithDefaults()
+	p.Limits, p.Profile = p.Limits.WithDefaults(), string(j.Sandbox.Profile)
 	result := &engine.Result{Engine: e.Name(), Isolation: e.pool.Isolation(), Held: e.held()}
 	if err := e.kind.checkLimits(p.Limits); err != nil {
 		return nil, err
