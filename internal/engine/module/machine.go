@@ -41,7 +41,8 @@ type compiled struct {
 }
 
 func newMachine(ctx context.Context) (*machine, error) {
-	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(MaxMemory / cow.PageSize).WithDebugInfoEnabled(false)
+	// Each run has its own limit of memory, which sees what is asked for in vain.
+	config := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false)
 	m := &machine{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
 	_, err := m.runtime.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(tick), nil, nil).Export(wasmfuel.ImportName).Instantiate(ctx)
@@ -64,36 +65,47 @@ func tick(ctx context.Context, module api.Module, _ []uint64) {
 	module.ExportedGlobal(wasmfuel.Global).(api.MutableGlobal).Set(fuel)
 }
 
-// compile gives a module as machine code, from what is kept where it is there.
-// A failure says what is wrong with the module.
-func (m *machine) compile(ctx context.Context, data []byte) (wazero.CompiledModule, *bridge.Failure) {
+// compile makes a module the last of the compiled ones, of which a few are kept.
+// A failure says what is wrong with it.
+func (m *machine) compile(ctx context.Context, data []byte) *bridge.Failure {
 	hash := sha256.Sum256(data)
 	if at := slices.IndexFunc(m.compiled, func(c compiled) bool { return c.hash == hash }); at >= 0 {
 		c := m.compiled[at]
 		m.compiled = append(slices.Delete(m.compiled, at, at+1), c)
-		return c.code, nil
+		return nil
 	}
-	data, err := unpack(data)
+	code, err := m.build(ctx, data)
 	if err != nil {
-		return nil, invalid(err)
-	}
-	metered, err := wasmfuel.Rewrite(data)
-	if err != nil {
-		return nil, invalid(err)
-	}
-	code, err := m.runtime.CompileModule(ctx, metered)
-	if err != nil {
-		return nil, invalid(err)
-	}
-	if err := check(code); err != nil {
-		_ = code.Close(ctx) // the first error counts
-		return nil, invalid(err)
+		return &bridge.Failure{Kind: bridge.FailCheck, Type: typeInvalid, Message: "the module cannot be run: " + err.Error()}
 	}
 	if len(m.compiled) == maxCompiled {
 		_ = m.compiled[0].code.Close(ctx) // code in memory cannot fail to go
 		m.compiled = slices.Delete(m.compiled, 0, 1)
 	}
 	m.compiled = append(m.compiled, compiled{hash, code})
+	return nil
+}
+
+// typeInvalid is the type of the failure of a module that cannot be run.
+const typeInvalid = "InvalidModule"
+
+func (m *machine) build(ctx context.Context, data []byte) (wazero.CompiledModule, error) {
+	data, err := unpack(data)
+	if err != nil {
+		return nil, err
+	}
+	metered, err := wasmfuel.Rewrite(data)
+	if err != nil {
+		return nil, err
+	}
+	code, err := m.runtime.CompileModule(ctx, metered)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(code); err != nil {
+		_ = code.Close(ctx) // the first error counts
+		return nil, err
+	}
 	return code, nil
 }
 
@@ -134,13 +146,6 @@ func check(code wazero.CompiledModule) error {
 // maxNamed is how many missing imports an error names.
 const maxNamed = 20
 
-// typeInvalid is the type of the failure of a module that cannot be run.
-const typeInvalid = "InvalidModule"
-
-func invalid(err error) *bridge.Failure {
-	return &bridge.Failure{Kind: bridge.FailCheck, Type: typeInvalid, Message: "the module cannot be run: " + err.Error()}
-}
-
 // memory is a linear memory that grows no further than its run may.
 type memory struct {
 	*cow.Memory
@@ -158,8 +163,9 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.Memory.Reallocate(size)
 }
 
-// execute runs a command to its end.
-func (m *machine) execute(ctx context.Context, code wazero.CompiledModule, r *run) (err error) {
+// execute runs the command that was compiled last to its end.
+func (m *machine) execute(ctx context.Context, r *run) (err error) {
+	code := m.compiled[len(m.compiled)-1].code
 	pages, err := cow.NewMemory(MaxMemory, nil)
 	if err != nil {
 		return err

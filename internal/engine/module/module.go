@@ -14,6 +14,10 @@ import (
 // Name is the engine's id, and the language of its programs.
 const Name = "wasm"
 
+// languageCompile is that of a program which is to be compiled, and not run. The
+// one of language [Name] that follows is run.
+const languageCompile = "wasm-compile"
+
 const (
 	// MaxMemory is the largest limit of a module's memory, in bytes.
 	MaxMemory = 1 << 30
@@ -39,7 +43,7 @@ func New(o Options) *worker.Engine {
 	self := worker.NewSelf("wasm", o.Command, "")
 	self.Memory = maxProcess
 	return worker.NewEngine(worker.Kind{
-		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true,
+		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: languageCompile,
 		Wall: "fuel, then kill", Memory: "WebAssembly memory", MaxMemory: MaxMemory, Needs: "32 MiB of memory",
 		Prepare: func(p *bridge.Program) (func(*bridge.Failure), *bridge.Failure) {
 			if len(p.Module) == 0 {

@@ -103,12 +103,14 @@ func (s *server) run(ctx context.Context, j job) error {
 	last := func(kind bridge.Kind, body bridge.Map) error {
 		return s.wire.Write(bridge.Frame{Kind: kind, Token: j.token, Body: body})
 	}
-	code, failure := s.machine.compile(ctx, j.program.Module)
-	if failure != nil {
-		return last(bridge.Failed, bridge.FailureBody(failure))
+	if j.program.Language == languageCompile {
+		if failure := s.machine.compile(ctx, j.program.Module); failure != nil {
+			return last(bridge.Failed, bridge.FailureBody(failure))
+		}
+		return last(bridge.Done, nil)
 	}
 	r := begin(ctx, j, s.wire.Write)
-	err := s.machine.execute(ctx, code, r)
+	err := s.machine.execute(ctx, r)
 	if r.door.ended {
 		return nil
 	}
