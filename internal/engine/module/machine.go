@@ -114,7 +114,7 @@ func check(code wazero.CompiledModule) error {
 	var missing []string
 	for _, f := range code.ImportedFunctions() {
 		from, name, _ := f.Import()
-		if !(from == wasi.Module && wasi.Has(name) || from == wasmfuel.ImportModule && name == wasmfuel.ImportName) {
+		if !(from == wasi.Module && wasi.Has(f) || from == wasmfuel.ImportModule && name == wasmfuel.ImportName) {
 			missing = append(missing, from+"."+name)
 		}
 	}

@@ -146,9 +146,15 @@ func words(n int) []api.ValueType {
 	return list
 }
 
-// Has tells whether the standard has a function.
-func Has(name string) bool {
-	return name == exit || slices.ContainsFunc(calls(), func(c call) bool { return c.name == name })
+// Has tells whether the standard has a function, with these types.
+func Has(f api.FunctionDefinition) bool {
+	_, name, _ := f.Import()
+	if name == exit {
+		return slices.Equal(f.ParamTypes(), words(1)) && len(f.ResultTypes()) == 0
+	}
+	return slices.Equal(f.ResultTypes(), words(1)) && slices.ContainsFunc(calls(), func(c call) bool {
+		return c.name == name && slices.Equal(c.params, f.ParamTypes())
+	})
 }
 
 // exit is the function that ends its caller.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -31,6 +32,8 @@ func main() {
 var programs = map[string]func(args []string) error{
 	"print":  printBoth,
 	"exit":   func(args []string) error { os.Exit(number(args)); return nil },
+	"copy":   func([]string) error { _, err := io.Copy(os.Stdout, os.Stdin); return err },
+	"say":    func([]string) error { fmt.Println("here"); spin(); return nil },
 	"system": system,
 	"random": func([]string) error { fmt.Println(hex.EncodeToString(random())); return nil },
 	"two":    value(int64(2)),
