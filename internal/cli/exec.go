@@ -128,7 +128,7 @@ func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
 		p.Command = args
 	case "wasm":
 		p.Command = args
-		if p.Module, err = pack(text); err != nil {
+		if p.Module, err = room.PackModule([]byte(text)); err != nil {
 			return nil, err
 		}
 	default:
@@ -177,6 +177,8 @@ func (a *app) programText(o *execOptions, args []string) (string, error) {
 			err = toolroom.Errorf(toolroom.CodeInvalidArguments, "the program on stdin is longer than %d bytes", maxProgram)
 		}
 		return string(data), err
+	case o.language == "wasm":
+		return "", usage("toolroom exec --help", "give the file of the module, or - for stdin")
 	case len(args) == 1:
 		return args[0], nil
 	}

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"compress/gzip"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -30,19 +27,6 @@ func (o *execOptions) moduleOf(args []string) []string {
 // takesWords tells whether words may follow a file: they are arguments.
 func (o *execOptions) takesWords() bool {
 	return o.language == "command" || o.language == "wasm" || o.language == "" && filepath.Ext(o.file) == moduleExt
-}
-
-// pack makes a module small enough for the arguments of a call.
-func pack(module string) ([]byte, error) {
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	if _, err := io.WriteString(w, module); err != nil {
-		return nil, fmt.Errorf("pack the module: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("pack the module: %w", err)
-	}
-	return packed.Bytes(), nil
 }
 
 // programStdin is what a program reads.

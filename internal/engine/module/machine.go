@@ -76,7 +76,7 @@ func (m *machine) compile(ctx context.Context, data []byte) *bridge.Failure {
 	}
 	code, err := m.build(ctx, data)
 	if err != nil {
-		return &bridge.Failure{Kind: bridge.FailCheck, Type: typeInvalid, Message: "the module cannot be run: " + err.Error()}
+		return &bridge.Failure{Kind: bridge.FailCheck, Type: typeInvalid, Message: err.Error()}
 	}
 	if len(m.compiled) == maxCompiled {
 		_ = m.compiled[0].code.Close(ctx) // code in memory cannot fail to go

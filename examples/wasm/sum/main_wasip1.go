@@ -1,8 +1,7 @@
-// Command wasm is a program for the engine wasm: it adds up its arguments by
-// calls of a tool, and gives the sum back.
+// Command sum adds up its arguments by calls of a tool, and gives back the sum.
+// It is compiled to WebAssembly:
 //
-//	GOOS=wasip1 GOARCH=wasm go build -ldflags "-s -w" -o sum.wasm ./examples/wasm
-//	toolroom exec sum.wasm -- 1 2 3
+//	GOOS=wasip1 GOARCH=wasm go build -ldflags "-s -w" -o sum.wasm ./examples/wasm/sum
 package main
 
 import (
@@ -26,18 +25,16 @@ func run(ctx context.Context, words []string) error {
 	if err != nil {
 		return err
 	}
-	var sum int64
+	var sum bridge.Value = int64(0)
 	for _, word := range words {
 		n, err := strconv.ParseInt(word, 10, 64)
 		if err != nil {
 			return err
 		}
-		value, err := job.Call(ctx, "math:add", bridge.Map{{Key: "a", Value: sum}, {Key: "b", Value: n}})
-		if err != nil {
+		if sum, err = job.Call(ctx, "math:add", bridge.Map{{Key: "a", Value: sum}, {Key: "b", Value: n}}); err != nil {
 			return err
 		}
-		sum = value.(int64)
-		fmt.Printf("+ %d = %d\n", n, sum)
+		fmt.Printf("+ %d = %v\n", n, sum)
 	}
 	return job.End(bridge.End{Value: sum})
 }
