@@ -47,10 +47,10 @@ func TestExamplesPrintWhatTheySay(t *testing.T) {
 			"done finished",
 		},
 		"codemode": {
-			"report.py made 10 calls",
+			"report.py made 11 calls",
 			"todo.txt 8 cc2a888",
 			"shopping.txt 4 8d958c4",
-			"report.ts made 10 calls",
+			"report.ts made 11 calls",
 			"todo.txt 8 cc2a888",
 			"shopping.txt 4 8d958c4",
 		},

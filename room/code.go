@@ -81,19 +81,19 @@ type EngineStatus struct {
 
 // openCode puts code mode into the catalog.
 func (r *Room) openCode(ctx context.Context) error {
-	if r.o.Helper != "" {
-		r.engines = append(r.engines, js.New(js.Options{
-			Command: []string{r.o.Helper, js.WorkerArg}, CacheDir: filepath.Join(r.home, "cache", "wasm"),
-		}), module.New(module.Options{Command: []string{r.o.Helper, module.WorkerArg}}))
-		if r.o.Guest.Path == "" {
-			r.o.Guest = Guest{Path: r.o.Helper, Args: []string{guest.MainArg}}
-		}
+	if r.o.Helper != "" && r.o.Guest.Path == "" {
+		r.o.Guest = Guest{Path: r.o.Helper, Args: []string{guest.MainArg}}
 	}
 	if g := r.o.Guest; g.Path != "" {
 		init := slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg})
+		if r.o.Helper != "" {
+			r.engines = append(r.engines, js.New(js.Options{
+				Command: []string{r.o.Helper, js.WorkerArg}, Init: init, CacheDir: filepath.Join(r.home, "cache", "wasm"),
+			}), module.New(module.Options{Command: []string{r.o.Helper, module.WorkerArg}, Init: init}))
+		}
 		r.engines = append(r.engines, monty.New(monty.Options{Find: r.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))
 		if r.o.Helper != "" {
-			r.engines = append(r.engines, r.openPython())
+			r.engines = append(r.engines, r.openPython(init))
 		}
 		r.addDrivers(process.New(g.Path, g.Args))
 	}
@@ -121,9 +121,9 @@ func (r *Room) openCode(ctx context.Context) error {
 	return r.catalog.SetProvider("code", r.code, tools)
 }
 
-// openPython makes the engine py.
-func (r *Room) openPython() engine.Engine {
-	return py.New(py.Options{Command: []string{r.o.Helper, py.WorkerArg}, CacheDir: filepath.Join(r.home, "cache", "python")})
+// openPython makes the engine py, whose sandboxes init begins.
+func (r *Room) openPython(init []string) engine.Engine {
+	return py.New(py.Options{Command: []string{r.o.Helper, py.WorkerArg}, Init: init, CacheDir: filepath.Join(r.home, "cache", "python")})
 }
 
 func sessionLimits(c config.CodeSessions) session.Limits {

@@ -3,6 +3,7 @@ package room
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,13 +28,16 @@ type heldBack struct {
 	reasons map[string]map[toolroom.ID]string
 }
 
-func (h *heldBack) set(source string, reasons map[toolroom.ID]string) {
+// set reports whether that is news.
+func (h *heldBack) set(source string, reasons map[toolroom.ID]string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	news := !maps.Equal(h.reasons[source], reasons)
 	if h.reasons == nil {
 		h.reasons = map[string]map[toolroom.ID]string{}
 	}
 	h.reasons[source] = reasons
+	return news
 }
 
 func (h *heldBack) count(source string) int {
@@ -102,8 +106,7 @@ func (r *Room) admit(ctx context.Context, source string, by trust, tools []toolr
 		admitted = append(admitted, tool)
 	}
 	// Held first, then shown: no moment lies between.
-	r.held.set(source, held)
-	if len(held) > 0 {
+	if news := r.held.set(source, held); news && len(held) > 0 {
 		r.log.Warn("tools are held back until a person has looked", "source", source, "tools", len(held), "look", "toolroom sources review "+source)
 	}
 	if err := r.store.AddPins(ctx, fresh); len(fresh) > 0 && err != nil {

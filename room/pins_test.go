@@ -1,7 +1,9 @@
 package room_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -166,4 +168,29 @@ func TestToolsInQuarantineWaitForAPerson(t *testing.T) {
 	r = s.open(", quarantine: true")
 	s.mayCall(r, "pets:list", true)
 	s.mayCall(r, "pets:more", false)
+}
+
+func TestThatToolsAreHeldBackIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	s := newShifty(t)
+	s.says(map[string]string{"list": "Lists pets."})
+	s.open(", quarantine: true").Close()
+	var log bytes.Buffer
+	r, err := room.Open(t.Context(), room.Options{
+		Home: s.home, ConfigFile: filepath.Join(s.home, "toolroom.yaml"), Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := r.TestSource(t.Context(), "pets"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(log.String(), "held back"); n != 1 {
+		t.Errorf("it is logged %d times:\n%s", n, &log)
+	}
 }

@@ -38,10 +38,13 @@ passing() {
   sed -nE 's/^[✓✗] ([^:]*): ([0-9]+) passed.*/\1 \2/p' "$1.text" | grep -v '^tasks-' | sort -u | awk '{n += $2} END {print n + 0}'
 }
 
+# sound OUT SCENARIO: a scenario has neither a failure nor a warning.
+sound() { ! cat "$1"/server-"$2"-20*/checks.json | grep -qE '"status": *"(FAILURE|WARNING)"'; }
+
 # check STATELESS REVISION PASSED ALONE [SCENARIO…]: run the requirements of a
 # revision with an upstream of one era, and ask for exactly so many checks through
 # Toolroom and with the upstream alone, and for exactly these scenarios to fail
-# through Toolroom.
+# through Toolroom. With the upstream alone none of them is sound either.
 check() {
   local stateless=$1 revision=$2 want=$3 wantAlone=$4 out="$work/$1-$2"
   shift 4
@@ -71,6 +74,13 @@ YAML
     echo "conformance-relay: stateless=$stateless $revision: $passed checks passed, want $want; alone $alone, want $wantAlone" >&2
     exit 1
   fi
+  local scenario
+  for scenario in "$@"; do
+    if sound "$out/alone" "$scenario"; then
+      echo "conformance-relay: stateless=$stateless $revision: $scenario fails through Toolroom alone" >&2
+      exit 1
+    fi
+  done
   local server=modern names=none
   [ "$stateless" = true ] || server="with sessions"
   [ $# = 0 ] || names=$(printf '`%s`, ' "$@")
@@ -89,9 +99,9 @@ check true 2026-07-28 153 153
 # {"content":[],"requestState":"round=2;…","inputRequests":…} as its final result.
 check false 2026-07-28 148 58 input-required-result-basic-elicitation input-required-result-multi-round
 # The upstream closes the stream of test_reconnection without the id of an event,
-# so that nobody can take it up. Alone the suite gets no answer either, and says
-# "could not test"; behind Toolroom the client gets the error that is the truth,
-# which the suite counts as a failure.
+# so that nobody can take it up. Alone the suite warns of that and never gets an
+# answer; behind Toolroom the client gets the error that is the truth, which the
+# suite counts as a failure.
 check false 2025-11-25 82 82 server-sse-polling
 # Without sessions the upstream's tools cannot ask by a request of their own: the
 # same four fail alone. What Toolroom passes beyond it are its own notifications.

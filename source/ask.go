@@ -30,6 +30,12 @@ type Asker interface {
 type Question struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params,omitempty"`
+
+	// Sent is the whole question, and Round the result that it is in, as an MCP
+	// server without sessions sent them: a client of the same era gets what else
+	// they say. Nil where there is none.
+	Sent  json.RawMessage `json:"-"`
+	Round json.RawMessage `json:"-"`
 }
 
 // The methods of questions.

@@ -3,6 +3,8 @@ package source
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/toolroom/toolroom"
 )
 
 // Resources is implemented by sources that offer resources besides tools. A
@@ -108,6 +110,10 @@ type Completion struct {
 	Argument string
 	Value    string
 	Known    map[string]string
+	// Identity is who types, and Meta what the client says of the request, in
+	// MCP's _meta; nil for nothing.
+	Identity toolroom.Identity
+	Meta     json.RawMessage
 }
 
 // Completions are suggested values, at most 100 and best first.
@@ -116,4 +122,7 @@ type Completions struct {
 	// Total is how many there are, zero where that is not known.
 	Total   int  `json:"total,omitempty"`
 	HasMore bool `json:"hasMore,omitempty"`
+
+	// Raw is the result of an MCP server, as it sent it, nil where there is none.
+	Raw json.RawMessage `json:"-"`
 }

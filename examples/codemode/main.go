@@ -1,8 +1,9 @@
 // Command codemode runs one program in place of a dozen calls: it pages through
 // the files of an MCP server, counts their words with a Go function, joins that
 // with the output of a command-line program, and returns one table. The same
-// program is there in Python and in TypeScript. Run it in this folder, on Linux;
-// it needs git, python3, and mcp-folder on the PATH.
+// program is there in Python and in TypeScript. With --stdio it serves the room over
+// MCP in place of running them itself. Run it in this folder, on Linux; it needs
+// git, python3, and mcp-folder on the PATH.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/serve"
 )
 
 type text struct {
@@ -49,6 +51,9 @@ func run(ctx context.Context) error {
 	}
 	if err := r.Load(ctx); err != nil {
 		return err
+	}
+	if len(os.Args) > 1 && os.Args[1] == "--stdio" {
+		return serve.Stdio(ctx, r, os.Stdin, os.Stdout, serve.Options{Version: "1"})
 	}
 	for _, file := range []struct{ name, language string }{{"report.py", "python"}, {"report.ts", "typescript"}} {
 		source, err := os.ReadFile(file.name)

@@ -1,8 +1,14 @@
-# Lists the notes of an MCP server, reads them all at once, counts their words
+# Pages through the notes of an MCP server, reads them all at once, counts their words
 # with a Go function, and joins that with what git says of each file.
 import asyncio
 
-entries = (await tools.notes.list())["entries"]
+entries, cursor = [], ""
+while True:
+    page = await tools.notes.list(limit=2, cursor=cursor)
+    entries += page["entries"]
+    cursor = page.get("next")
+    if not cursor:
+        break
 names = [e["name"] for e in entries if not e.get("directory")]
 texts = await asyncio.gather(*[tools.notes.read(path=name) for name in names])
 

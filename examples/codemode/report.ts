@@ -1,8 +1,13 @@
-// Lists the notes of an MCP server, reads them all at once, counts their words
+// Pages through the notes of an MCP server, reads them all at once, counts their words
 // with a Go function, and joins that with what git says of each file.
 interface Row { file: string; words: number; blob: string }
 
-const { entries } = await tools.notes.list();
+const entries: { name: string; directory?: boolean }[] = [];
+for (let cursor = ""; ; ) {
+  const page = await tools.notes.list({ limit: 2, cursor });
+  entries.push(...page.entries);
+  if (!(cursor = page.next)) break;
+}
 const names: string[] = entries.filter((e) => !e.directory).map((e) => e.name);
 const texts: string[] = await Promise.all(names.map((path) => tools.notes.read({ path })));
 

@@ -48,6 +48,12 @@ type pathInput struct {
 	Path string `json:"path,omitempty" jsonschema:"path below the folder; empty is the folder itself"`
 }
 
+type listInput struct {
+	pathInput
+	Limit  int    `json:"limit,omitempty" jsonschema:"most entries at a time; 0 is all"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"next of the page before"`
+}
+
 type entry struct {
 	Name      string `json:"name"`
 	Directory bool   `json:"directory,omitempty"`
@@ -56,12 +62,20 @@ type entry struct {
 
 type listOutput struct {
 	Entries []entry `json:"entries"`
+	Next    string  `json:"next,omitempty" jsonschema:"cursor of the next page; none on the last"`
 }
 
-func (f folder) list(_ context.Context, _ *mcp.CallToolRequest, in pathInput) (*mcp.CallToolResult, listOutput, error) {
+func (f folder) list(_ context.Context, _ *mcp.CallToolRequest, in listInput) (*mcp.CallToolResult, listOutput, error) {
 	out := listOutput{Entries: []entry{}}
-	files, err := fs.ReadDir(f.root.FS(), clean(in.Path))
+	files, err := fs.ReadDir(f.root.FS(), clean(in.Path)) // in the order of their names
 	for _, file := range files {
+		if file.Name() <= in.Cursor {
+			continue
+		}
+		if in.Limit > 0 && len(out.Entries) == in.Limit {
+			out.Next = out.Entries[in.Limit-1].Name
+			break
+		}
 		e := entry{Name: file.Name(), Directory: file.IsDir()}
 		if info, err := file.Info(); err == nil && !file.IsDir() {
 			e.Bytes = info.Size()

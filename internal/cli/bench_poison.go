@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -17,7 +18,7 @@ func (a *app) benchPoisonCommand() *cobra.Command {
 		Use:   "poison",
 		Short: "Measure how well attacks in definitions of tools are found",
 		Long: `Measure how well attacks in definitions of tools are found, on the labelled set
-that is built in, or on one of your own: one JSON object a line, {"label": "bad"
+that is built in and on a part that the rules were not made with, or on a set of your own: one JSON object a line, {"label": "bad"
 or "benign", "class", "tool": as MCP defines it, "others": [ids of other tools]}.`,
 		Example: "  toolroom bench poison --json",
 		Args:    arguments(0, 0),
@@ -29,7 +30,13 @@ or "benign", "class", "tool": as MCP defines it, "others": [ids of other tools]}
 			if asJSON {
 				return a.screen.json(report)
 			}
-			return a.printPoison(report)
+			if report.HeldOut == nil {
+				return a.printPoison(report.Report)
+			}
+			return errors.Join(
+				a.screen.printf("With what the rules were made with: "), a.printPoison(report.Report),
+				a.screen.printf("\nWith what they were not made with: "), a.printPoison(*report.HeldOut),
+			)
 		},
 	}
 	c.Flags().StringVar(&cases, "cases", "", "file of cases, one JSON object a line; the set that is built in when empty")
@@ -37,16 +44,25 @@ or "benign", "class", "tool": as MCP defines it, "others": [ids of other tools]}
 	return c
 }
 
-func benchPoison(cases string) (bench.Report, error) {
+// poisonReport has the part that is held out where the set is the built-in one.
+type poisonReport struct {
+	bench.Report
+	HeldOut *bench.Report `json:"held_out,omitempty"`
+}
+
+func benchPoison(cases string) (r poisonReport, err error) {
 	if cases == "" {
-		return bench.Own()
+		own, ownErr := bench.Own()
+		held, heldErr := bench.HeldOut()
+		return poisonReport{own, &held}, errors.Join(ownErr, heldErr)
 	}
 	f, err := os.Open(cases)
 	if err != nil {
-		return bench.Report{}, err
+		return r, err
 	}
 	defer f.Close()
-	return bench.Run(f)
+	r.Report, err = bench.Run(f)
+	return r, err
 }
 
 func (a *app) printPoison(r bench.Report) error {

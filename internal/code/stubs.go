@@ -34,7 +34,7 @@ func Stubs(language string, entries []*catalog.Entry, patterns []string) (string
 			continue
 		}
 		t := stub.Tool{
-			ID: e.ID, Namespace: identifier(e.Tool.ID.Namespace), Name: identifier(e.Tool.ID.Name), Command: e.Tool.Source == toolroom.SourceCLI,
+			ID: e.ID, Namespace: identifier(e.Tool.ID.Namespace), Name: identifier(e.Tool.ID.Name), Command: e.Tool.Source == toolroom.SourceCLI, Server: e.Tool.Source == toolroom.SourceMCP,
 			Doc: e.Tool.Description, Input: e.Tool.InputSchema, Output: e.Tool.OutputSchema,
 		}
 		_, collides := taken[t.Namespace]

@@ -1,12 +1,10 @@
 package effects
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/effects/shell"
@@ -30,26 +28,43 @@ func (s *set) conventions(arguments json.RawMessage) {
 
 var separators = strings.NewReplacer("_", "", "-", "", ".", "")
 
-// telling are parts of all names, and of all values, that conventions are about.
-var telling = [][]byte{
-	[]byte("://"), []byte("file"), []byte("path"), []byte("dir"), []byte("folder"), []byte("cwd"), []byte("url"), []byte("uri"), []byte("endpoint"), []byte("href"),
-	[]byte("webhook"), []byte("host"), []byte("domain"), []byte("command"), []byte("cmd"), []byte("bash"), []byte("argv"), []byte("sql"), []byte("statement"),
-	[]byte("source"), []byte("src"), []byte("dest"), []byte("dst"), []byte("target"), []byte("location"), []byte("name"),
+// telling are parts of all names, and of all values, that conventions are about, by
+// their first letter.
+var telling = [256][]string{
+	':': {"://"}, 'a': {"argv"}, 'b': {"bash"}, 'c': {"cwd", "command", "cmd"}, 'd': {"dir", "domain", "dest", "dst"}, 'e': {"endpoint"},
+	'f': {"file", "folder"}, 'h': {"href", "host"}, 'l': {"location"}, 'n': {"name"}, 'p': {"path"}, 's': {"sql", "statement", "source", "src"},
+	't': {"target"}, 'u': {"url", "uri"}, 'w': {"webhook"},
 }
 
 // mayTell reports whether arguments can hold a name that tells something. Most
-// hold none, and need not be taken apart.
+// hold none, and need not be taken apart. It looks at them as names are looked at:
+// in lower case and without what separates words. Of letters beyond ASCII two have
+// an ASCII letter for their lower case, K and İ, whose UTF-8 begins so.
 func mayTell(arguments []byte) bool {
-	if bytes.IndexByte(arguments, '\\') >= 0 || len(arguments) > 0 && arguments[0] != '{' {
+	if len(arguments) > 0 && arguments[0] != '{' {
 		return true
 	}
-	plain := bytes.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r == '.' {
-			return -1
+	var room [512]byte
+	plain := room[:0]
+	for _, c := range arguments {
+		switch {
+		case c == '_' || c == '-' || c == '.':
+			continue
+		case c == '\\' || c == "\u212a"[0] || c == "\u0130"[0]:
+			return true
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
 		}
-		return unicode.ToLower(r)
-	}, arguments)
-	return slices.ContainsFunc(telling, func(part []byte) bool { return bytes.Contains(plain, part) })
+		plain = append(plain, c)
+	}
+	for i, c := range plain {
+		for _, part := range telling[c] {
+			if rest := plain[i:]; len(rest) >= len(part) && string(rest[:len(part)]) == part {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (s *set) object(object map[string]any) {

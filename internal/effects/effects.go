@@ -76,9 +76,13 @@ type set struct {
 }
 
 func (s *set) add(e toolroom.Effect) {
-	if len(s.effects) <= maxEffects && !slices.Contains(s.effects, e) {
-		s.effects = append(s.effects, e)
+	if len(s.effects) > maxEffects || slices.Contains(s.effects, e) {
+		return
 	}
+	if s.effects == nil {
+		s.effects = make([]toolroom.Effect, 0, 4) // most calls have few
+	}
+	s.effects = append(s.effects, e)
 }
 
 // note brings an effect into the form that rules match, and adds what follows

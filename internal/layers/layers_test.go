@@ -44,6 +44,7 @@ var order = []struct {
 	{name: "the room", packages: []string{"room"}},
 	{name: "carriers of workflows", packages: []string{"internal/temporal"}},
 	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
+	{name: "what puts a room on the network", packages: []string{"serve"}},
 	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/..."}},
 }
 
@@ -133,6 +134,7 @@ func TestWhoeverCanMakeCallsIsADoorOfTheSurfaceTest(t *testing.T) {
 		"room",                         // doors "Go ..."
 		"internal/cli", "cmd/toolroom", // doors "command line ..."
 		"internal/server", "internal/server/api", "internal/server/mcp", // doors "HTTP ...", "MCP ..."
+		"serve",                                                               // hands its room to internal/server
 		"internal/code",                                                       // doors "code mode ..."
 		"internal/temporal",                                                   // test/temporal
 		"internal/store", "internal/store/sqlite", "internal/store/storetest", // keep what the runner hands them

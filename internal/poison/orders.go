@@ -3,12 +3,13 @@ package poison
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // sign is a pattern of text that orders models about. One strong sign is
 // enough; weak ones are what honest descriptions have too, and count together.
 type sign struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	weight  int
 	says    string
 }
@@ -16,16 +17,22 @@ type sign struct {
 // enough is the weight at which text is an order.
 const enough = 3
 
+// lazily compiles an expression when it is first asked for: every command and
+// worker of this binary would wait for it otherwise.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 func strong(pattern, says string) sign {
-	return sign{regexp.MustCompile(`(?is)` + pattern), enough, says}
+	return sign{lazily(`(?is)` + pattern), enough, says}
 }
 
 func half(pattern, says string) sign {
-	return sign{regexp.MustCompile(`(?is)` + pattern), 2, says}
+	return sign{lazily(`(?is)` + pattern), 2, says}
 }
 
 func weak(pattern, says string) sign {
-	return sign{regexp.MustCompile(`(?is)` + pattern), 1, says}
+	return sign{lazily(`(?is)` + pattern), 1, says}
 }
 
 const (
@@ -34,6 +41,8 @@ const (
 	context  = `(?:conversation|chat|dialogue?|messages?|history|transcript|context|prompts?|session|instructions)`
 	sensible = `(?:~?/?\.ssh\b|id_rsa|id_ed25519|\.aws/|\.kube/config|\.netrc|\.npmrc|\.git-credentials|/etc/(?:passwd|shadow)|(?:mcp|claude_desktop_config|credentials|secrets)\.json|\.cursor/|\.env\b|private keys?|ssh keys?|api[ _-]?keys?|access[ _-]?tokens?|passwords?|credentials|environment variables|wallets?|seed phrases?|browser cookies|keychain)`
 	takes    = `(?:read|open|cat|fetch|get|retrieve|load|copy|include|append|attach|paste|pass|put|provide|send|add|collect|extract|print|list|dump|upload|post|encode|find|embed)`
+	file     = `(?:~/?\.\w+|\.ssh/|id_rsa|id_ed25519|id_ecdsa|\.aws/|\.netrc|\.env\b|\.bash_history|/etc/(?:passwd|shadow|hosts)|(?:mcp|credentials|secrets?|tokens?)\.(?:json|ya?ml|toml)|(?:shell|command|browser) history)`
+	aim      = `(?:\b(?:in|into|as|under|to|for|by|over)\b|=)`
 	outside  = `(?:https?://\S+|[\w.+-]+@[\w-]+\.[\w.]+|(?:our|the|this|my) (?:audit |telemetry |logging |analytics |collection |compliance |backup )?(?:server|endpoint|webhook|collector|address|number|service)|\+\d[\d -]{6,})`
 )
 
@@ -66,6 +75,25 @@ var signs = []sign{
 	strong(`(?:curl|wget|nc|bash|powershell|iwr|base64 -d)\s+[^\n]{0,80}\|\s*(?:ba|z|da)?sh\b`, "it has the model run code from elsewhere"),
 	strong(`!\[[^\]]*\]\(https?://[^)]*(?:\{|<|\$|=\s*(?:data|secret|token|conversation))`, "a picture carries data elsewhere"),
 
+	// Words of the public descriptions of attacks, said in other ways.
+	strong(`\b(?:read|open|load|cat|fetch|take|grab|look (?:at|up|into)|have a look at)\b`+near+file+`[^.!?\n]{0,80}?\b(?:and|then|first|beforehand|put|pass|hand|add|include|show|give|send)\b`, "it has the model read private files"),
+	strong(`\b(?:supply|supplies|hand|put|pass|include|accompany|add|attach|give|state|contain|carry|carries|write)\b`+near+`(?:`+file+`|\b[A-Z][A-Z0-9]*_(?:API_)?(?:KEY|TOKEN|SECRET|PASSWORD)\b|\bSECRET_ACCESS_KEY\b)[^.!?\n]{0,60}?`+aim, "it has the model hand over secrets"),
+	strong(`\b(?:stays?|remains?|left|leave (?:it|this|that|the \w+)|keep (?:it|this|that|the \w+))\s+(?:\w+\s+){0,2}(?:unmentioned|unspoken|undisclosed|unsaid|secret|hidden|out of (?:the|your|this) (?:talk|answer|reply|conversation|summary))`, "it keeps something secret"),
+	strong(`\b(?:needs? no mention|need not be (?:mentioned|told|shown)|users? (?:is|are) not to (?:be told|know|see|learn)|not to be (?:told|mentioned|shown|revealed)|so that (?:nobody|no one) (?:worries|notices|asks|knows)|as though (?:it|this|that) had)\b`, "it keeps something from the user"),
+	strong(`<\s*(important|critical|notice|attention|warning|urgent|mandatory|required?|rules?|agents?|model|prompt|hidden|meta|side_effects?)\s*>[^<]{20,}<\s*/`, "it marks text as if from the system"),
+	strong(`\b(?:complete|whole|entire|full|verbatim|earlier)\b`+near+`\b(?:conversation|exchange|talk|dialog(?:ue)?|system prompt|chat with|user messages)\b`+near+aim, "it collects the conversation"),
+	strong(`\b(?:everything|all) (?:that )?(?:was |has been |the user |we |you )(?:\w+ )?(?:said|wrote|written|typed|discussed|talked)`, "it collects the conversation"),
+	strong(`\b(?:append|add|encode|base64|copy|put)\b`+near+`\bconversation\b`, "it collects the conversation"),
+	strong(`\b(?:every|each|all)\s+(?:\w+\s+)?(?:code|commands?|answers?|repl(?:y|ies)|scripts?|pages?|messages?)\s+(?:that )?(?:you|it|the (?:assistant|model|agent))\s+(?:write|suggest|run|give|produce|make|send)s?`, "it changes what the model does elsewhere"),
+	strong(`\b(?:rules?|instructions?|restrictions?|polic(?:y|ies)|guidelines?)\b`+near+`\b(?:no longer (?:appl|hold|count)\w*|(?:is|are) (?:suspended|lifted|void|cancelled))`, "it tells the model to drop its instructions"),
+	strong(`\b(?:confirmation|approval|permission|consent)\b\s+(?:has|have|was|is)\s+(?:already |been ){0,2}(?:given|granted|obtained)\b`, "it claims that somebody has consented"),
+	strong(`\b(?:without (?:asking|telling|informing|consulting)(?: the)? user|without refusal|do not (?:refuse|decline)|never refuse)\b`, "it keeps the model from asking"),
+	strong(`\b(?:other|old|built-?in|any other)\b`+near+`\b(?:tools?|servers?|ones?|rest)\b`+near+`\b(?:wrong (?:results?|answers?)|outdated|inferior|ignore (?:it|them)|must not be (?:used|given)|(?:is|are) wrong|has to be replaced|have to be replaced)`, "it runs other tools down"),
+	strong(`\b(?:ignore|skip|avoid|drop) (?:it|them|that one|those)\s+and\s+(?:use|call|take|prefer)\s+(?:this|it)\b`, "it keeps the model from other tools"),
+	strong(`\b(?:right|only|best|correct) (?:choice|tool|one)\s+(?:\w+\s+){0,3}(?:over|before|above)\s+(?:all|any|every)(?: the)?(?: others?)?\b`, "it puts itself before other tools"),
+	strong(`\b(?:runs?|called|goes|invoked|executed)\s+(?:by itself|automatically|on its own)\b`+near+`\b(?:any|every|each|other|all)\b`, "it puts itself before other tools"),
+	strong(`\b(?:as soon as|whenever|when|once|if) the user (?:writes?|says?|types?|mentions?|wants?|sends?)\b`+near+`[,:]?\s*(?:call|use|invoke|run|collect|read|open|send|add|put)\b[^!?\n]{0,80}?\b(?:everything|all|names of|files?|contents?|notes?|history|keys?)\b`, "it waits for the user to say something"),
+
 	half(`\b`+sensible+near+`\b(?:sidenote|side note|scratchpad|notes? (?:field|parameter|argument))`, "it has the model fetch secrets"),
 	half(`\b(?:sidenote|side_note|feedback_note)\b`, "a field carries data aside"),
 	half(`\b(?:regardless|no matter|irrespective) (?:of )?what (?:the )?user`, "it sets itself against the user"),
@@ -87,7 +115,7 @@ func orders(text string) []trace {
 	var out []trace
 	weight, first := 0, trace{}
 	for _, s := range signs {
-		at := s.pattern.FindStringIndex(text)
+		at := s.pattern().FindStringIndex(text)
 		if at == nil {
 			continue
 		}
@@ -110,8 +138,8 @@ func orders(text string) []trace {
 var (
 	sentenceEnd = regexp.MustCompile(`[.!?]\s+|\n`)
 	camel       = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-	aboutTool   = regexp.MustCompile("(?is)\\b(?:when(?:ever)?|before|after|instead of|rather than|while|if|each time|every time|for|to|with|in|of|calls? to|use of|behaviou?r of|changes? the|using|calling)\\s+(?:you\\s+)?(?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|the)?\\s*(?:the\\s+)?[`\"']?([a-z0-9]+(?:[_.:-][a-z0-9]+)+)[`\"']?(?:\\s+(?:tool|function|is|are))?")
-	directive   = regexp.MustCompile(`(?is)\b(?:must|always|never|do not|don't|should|instead|make sure|be sure|ensure|have to|required|only|override|overridden|replaced?|redirect|bcc|add|also)\b`)
+	toolName    = lazily("(?i)[a-z0-9]+(?:[_.:-][a-z0-9]+)+")
+	directive   = lazily(`(?is)\b(?:must|always|never|do not|don't|should|instead|make sure|be sure|ensure|ha(?:ve|s) to|(?:is|are) to|required|only|override|overridden|replaced?|redirect|bcc|add|also)\b`)
 )
 
 // crossTool finds a sentence that gives orders about a tool of another name,
@@ -122,11 +150,11 @@ func (l *linter) crossTool(id, text string) string {
 		return ""
 	}
 	for _, sentence := range sentenceEnd.Split(text, -1) {
-		if !directive.MatchString(sentence) {
+		if !directive().MatchString(sentence) {
 			continue
 		}
-		for _, m := range aboutTool.FindAllStringSubmatch(sentence, -1) {
-			name := strings.ToLower(m[1])
+		for _, name := range toolName().FindAllString(sentence, -1) {
+			name = strings.ToLower(name)
 			if name == strings.ToLower(own) || !l.foreign[name] {
 				continue
 			}
@@ -136,12 +164,12 @@ func (l *linter) crossTool(id, text string) string {
 	return ""
 }
 
-var gathering = regexp.MustCompile(`(?i)^(?:conversation(?:_?(?:history|context|log|summary|id_and_history))?|chat_?(?:history|log|transcript)|(?:full|entire|all|previous|prior)_?(?:conversation|messages|context|history|prompt)|message_?history|system_?(?:prompt|message|instructions)|chain_?of_?thought|(?:model|internal|your|hidden)_?(?:reasoning|thoughts|instructions|context|memory)|(?:available|other|all)_?tools(?:_?list)?|tools_?list|prompt_?history|user_?(?:prompt|query)_?(?:verbatim|raw|history)|side_?note|assistant_?(?:context|memory|state)|previous_?(?:tool_?)?(?:results|outputs|calls)|env(?:ironment)?_?(?:vars?|variables|dump)|context_?dump)$`)
+var gathering = lazily(`(?i)^(?:conversation(?:_?(?:history|context|log|summary|id_and_history))?|chat_?(?:history|log|transcript)|(?:full|entire|all|previous|prior)_?(?:conversation|messages|context|history|prompt)|message_?history|system_?(?:prompt|message|instructions)|chain_?of_?thought|(?:model|internal|your|hidden)_?(?:reasoning|thoughts|instructions|context|memory)|(?:available|other|all)_?tools(?:_?list)?|tools_?list|prompt_?history|user_?(?:prompt|query)_?(?:verbatim|raw|history)|side_?note|assistant_?(?:context|memory|state)|previous_?(?:tool_?)?(?:results|outputs|calls)|env(?:ironment)?_?(?:vars?|variables|dump)|context_?dump|(?:earlier|past|last|recent)_?(?:messages|turns|prompts)|(?:\w+_)?(?:content|contents|text|value)s?_?(?:of|from)_?(?:\w+_)?(?:ssh|id_rsa|env|credentials?|secrets?|keys?|tokens?)(?:_\w+)?)$`)
 
 // parameter looks at the name of a parameter.
 func (l *linter) parameter(id, where, name string, schema any) {
 	snake := camel.ReplaceAllString(name, "${1}_${2}")
-	if !gathering.MatchString(strings.ReplaceAll(snake, "-", "_")) {
+	if !gathering().MatchString(strings.ReplaceAll(snake, "-", "_")) {
 		return
 	}
 	described, _ := schema.(map[string]any)

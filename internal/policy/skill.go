@@ -74,7 +74,11 @@ func readManifest(path string) (*Permissions, error) {
 	permissions := &Permissions{}
 	decoder := json.NewDecoder(bytes.NewReader(manifest.Permissions))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(permissions); err != nil {
+	err = decoder.Decode(permissions)
+	if mistyped := (*json.UnmarshalTypeError)(nil); errors.As(err, &mistyped) {
+		return nil, fmt.Errorf("%s: permissions.%s: %s does not fit there; the form is in docs/policy.md under Skills", path, mistyped.Field, mistyped.Value)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: permissions: %w", path, err)
 	}
 	return permissions, nil

@@ -78,6 +78,7 @@ func TestManifestsAreReadFromFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"whole.json": `{"name":"x","version":"1","permissions":{"tool_groups":["web"],"fs":{"read":["/a"]},"net":[{"host":"h","ports":[1]}],"secrets":{"scopes":["s"]},"execution_environment":"process"}}`,
 		"none.json":  `{"name":"x"}`, "null.json": `{"permissions":null}`, "wrong.json": `{"permissions":{"tols":[]}}`, "no.json": `[`,
+		"form.json": `{"permissions":{"net":{"hosts":["h"]}}}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -95,15 +96,18 @@ func TestManifestsAreReadFromFiles(t *testing.T) {
 	}
 	_, err = ReadManifests(Config{Skills: map[string]Skill{
 		"a": {Manifest: "wrong.json"}, "b": {Manifest: "no.json"}, "c": {Manifest: "missing.json"},
-		"d": {Manifest: "whole.json", Permissions: &Permissions{}},
+		"d": {Manifest: "whole.json", Permissions: &Permissions{}}, "e": {Manifest: "form.json"},
 	}}, dir)
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for i, want := range []string{`tools.skills.a.manifest: `, "tools.skills.b.manifest: ", "tools.skills.c.manifest: ", "tools.skills.d.permissions: "} {
+	for i, want := range []string{`tools.skills.a.manifest: `, "tools.skills.b.manifest: ", "tools.skills.c.manifest: ", "tools.skills.d.permissions: ", "tools.skills.e.manifest: "} {
 		if line := strings.Split(err.Error(), "\n")[i]; !strings.HasPrefix(line, want) {
 			t.Errorf("%q, want %s", line, want)
 		}
+	}
+	if want := "permissions.net: object does not fit there"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
 	}
 }
 

@@ -50,7 +50,7 @@ func (p *pass) task(x *execution) func(context.Context, json.RawMessage) (source
 		// tool may take, from now on.
 		longest := time.AfterFunc(p.ceiling(), patience.Hold(ctx))
 		context.AfterFunc(ctx, func() { longest.Stop() })
-		return patientAsker{asker}, nil
+		return toolAsker{asker, p.Secrets}, nil
 	}
 }
 

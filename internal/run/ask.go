@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -16,12 +17,27 @@ func WithAsker(ctx context.Context, asker source.Asker) context.Context {
 	return context.WithValue(ctx, askerKey{}, asker)
 }
 
-// patientAsker stops the clocks of its call, and of those above it, while a
-// question is open.
-type patientAsker struct{ source.Asker }
+// toolAsker is whom a tool asks: without known secrets in the questions, and
+// with the clocks of its call, and of those above it, stopped while one is open.
+type toolAsker struct {
+	source.Asker
+	secrets *secret.Masker // nil where there are none
+}
 
 // Ask waits for the answers off the clock.
-func (a patientAsker) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
+func (a toolAsker) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
 	defer patience.Hold(ctx)()
-	return a.Asker.Ask(ctx, questions)
+	return a.Asker.Ask(ctx, a.masked(questions))
+}
+
+func (a toolAsker) masked(questions map[string]source.Question) map[string]source.Question {
+	if a.secrets == nil {
+		return questions
+	}
+	masked := make(map[string]source.Question, len(questions))
+	for key, q := range questions {
+		q.Params, q.Sent, q.Round = a.secrets.Mask(q.Params), a.secrets.Mask(q.Sent), a.secrets.Mask(q.Round)
+		masked[key] = q
+	}
+	return masked
 }

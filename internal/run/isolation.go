@@ -12,27 +12,31 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Judge asks the policy about a call. Where a rule looks at what the call would
-// run in, and another one then asks for more, the policy is asked once more: of
-// the walls that the call will have. behind is their strength, empty where no
-// rule looks.
+// Judge asks the policy about a call; the Isolation of asked.Call is Judge's to
+// set. behind is the strength of the walls that a rule has relied on, empty or
+// none where there are no walls or no rule looks at them.
 func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Request, req source.Request) (d policy.Decision, behind policy.Isolation) {
 	isolator, isolates := source.As[source.Isolator](e.Source)
-	req.Tool = e.Tool.ID
-	call := *asked.Call
-	call.Isolation = func() policy.Isolation {
-		switch {
-		case behind != "":
-		case isolates:
+	if isolates {
+		req.Tool = e.Tool.ID
+		return r.judgeWalls(ctx, asked, isolator, req)
+	}
+	asked.Call.Isolation = func() policy.Isolation { return policy.IsolationNone }
+	return r.Policy.Decide(ctx, asked), policy.IsolationNone
+}
+
+// judgeWalls asks the policy about a call of a tool that has walls. Where a rule
+// looks at them, and another one then asks for more, the policy is asked once
+// more: of the walls that the call will have.
+func (r *Runner) judgeWalls(ctx context.Context, asked policy.Request, isolator source.Isolator, req source.Request) (d policy.Decision, behind policy.Isolation) {
+	asked.Call.Isolation = func() policy.Isolation {
+		if behind == "" {
 			behind = policy.Walls(isolator.Isolation(ctx, &req)).Strength()
-		default:
-			behind = policy.IsolationNone
 		}
 		return behind
 	}
-	asked.Call = &call
 	d = r.Policy.Decide(ctx, asked)
-	if isolates && behind != "" && (d.Engine != "" || !behind.Holds(d.Isolation)) {
+	if behind != "" && (d.Engine != "" || !behind.Holds(d.Isolation)) {
 		req.Isolation, req.Engine, behind = string(d.Isolation), d.Engine, ""
 		d = r.Policy.Decide(ctx, asked)
 		d.Engine = cmp.Or(d.Engine, req.Engine)

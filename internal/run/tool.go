@@ -117,7 +117,7 @@ func (p *pass) start() (ctx context.Context, asker source.Asker, stop func() tim
 	if !ok {
 		return ctx, source.Nobody{}, stop
 	}
-	return ctx, patientAsker{asking}, stop
+	return ctx, toolAsker{asking, p.Secrets}, stop
 }
 
 func await[T any](done <-chan T, grace time.Duration) (out T, ok bool) {

@@ -108,6 +108,11 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 			req.Emit(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Raw: quoted(text)}})
 			return &source.Output{}, nil
 		},
+		"question": func(req *source.Request, text string) (*source.Output, error) {
+			q := source.Question{Method: source.MethodElicit, Params: quoted(text), Sent: quoted(text), Round: quoted(text)}
+			_, err := req.Ask.Ask(t.Context(), map[string]source.Question{"q": q})
+			return &source.Output{}, err
+		},
 	}
 	for channel, leak := range channels {
 		for guise, text := range guises {
@@ -120,7 +125,8 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 				defer watch.Close()
 				var out bytes.Buffer
 				var chunks strings.Builder
-				for e := range b.Stream(t.Context(), toolroom.Call{Tool: "leaky:it", Arguments: json.RawMessage(`{"key":` + string(quoted(text)) + `}`)}) {
+				ctx := run.WithAsker(t.Context(), overheard{&out})
+				for e := range b.Stream(ctx, toolroom.Call{Tool: "leaky:it", Arguments: json.RawMessage(`{"key":` + string(quoted(text)) + `}`)}) {
 					fmt.Fprintf(&out, "%s %s %s\n", encode(t, e), chunkText(e), raw(e))
 					chunks.WriteString(chunkText(e))
 					if e.Result != nil && e.Result.Error != nil {
@@ -152,6 +158,20 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 			})
 		}
 	}
+}
+
+// overheard answers questions, and writes down what was asked.
+type overheard struct{ *bytes.Buffer }
+
+func (overheard) Can(string) bool { return true }
+
+func (o overheard) Ask(_ context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
+	answers := map[string]json.RawMessage{}
+	for key, q := range questions {
+		fmt.Fprintf(o, "%s %s %s\n", q.Params, q.Sent, q.Round)
+		answers[key] = json.RawMessage(`{"action":"decline"}`)
+	}
+	return answers, nil
 }
 
 func encode(t *testing.T, v any) string {

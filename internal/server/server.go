@@ -71,7 +71,7 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	r.Start(ctx)
 	watchConfig(ctx, r, o)
 	go watchRules(ctx, r, o.Log)
-	srv := auth.Server(o.Listen, handler)
+	srv := auth.Server(o.Listen, (&ballast{}).under(handler))
 	// The end of ctx ends no call: requests have a time of their own.
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()

@@ -3,6 +3,10 @@
 package integration
 
 import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -40,5 +44,41 @@ return texts.reduce((n, t) => n + t.content.split(/\s+/).length, 0);`,
 	}
 	if n := len(r.receipts("files:read_text_file")); n != 8 {
 		t.Errorf("there are %d receipts of what the programs called, want 8", n)
+	}
+}
+
+// TestTheExampleOverMCP runs both programs of examples/codemode with the
+// Inspector, which starts the example itself: its room has a Go function, an MCP
+// server with pages, and a program.
+func TestTheExampleOverMCP(t *testing.T) {
+	r := newRoom(t, nil)
+	example := filepath.Join(repository(t), "examples", "codemode")
+	program := filepath.Join(t.TempDir(), "codemode")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, example).CombinedOutput(); err != nil {
+		t.Fatalf("build the example: %v\n%s", err, out)
+	}
+	for era := range eras {
+		for file, language := range map[string]string{"report.py": "python", "report.ts": "typescript"} {
+			source, err := os.ReadFile(filepath.Join(example, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			c := r.command(ctx, node(t), npmProgram(t, "mcp-inspector"), "--cli", program, "--stdio", "--protocol-era", era,
+				"--method", "tools/call", "--tool-name", "execute_code", "--tool-arg", "language="+language,
+				"--tool-arg", "code="+string(source), "--tool-arg", `inputs={"least": 2}`, "--format", "json", "-q")
+			c.Dir = example
+			c.Env = append(c.Env, "PATH="+filepath.Dir(binary(t))+":"+os.Getenv("PATH"))
+			out, err := c.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%s, %s: %v\n%s", era, file, err, out)
+			}
+			result := decode[struct{ Result object }](t, string(out)).Result
+			const want = "value:\n" + `[{"file":"todo.txt","words":8,"blob":"cc2a888"},{"file":"shopping.txt","words":4,"blob":"8d958c4"}]`
+			if text := contentText(result); text != want {
+				t.Errorf("%s, %s: the program gives %q", era, file, text)
+			}
+		}
 	}
 }

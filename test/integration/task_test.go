@@ -65,34 +65,39 @@ func ask(t *testing.T, address, method, name, params string) object {
 
 func TestATaskSurvivesTheRestartOfItsServer(t *testing.T) {
 	t.Parallel()
-	r := bareRoom(t)
-	address := freeAddress(t)
-	first := r.fixtures(address)
-	id, _ := ask(t, address, "tools/call", "confirm_delete", `"name":"confirm_delete","arguments":{"filename":"x"}`)["taskId"].(string)
-	becomes := func(status string) object {
-		t.Helper()
-		var task object
-		eventually(t, "the task is "+status, func() bool {
-			task = ask(t, address, "tasks/get", id, `"taskId":"`+id+`"`)
-			return task["status"] == status
+	for name, signal := range map[string]syscall.Signal{"asked to end": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := bareRoom(t)
+			address := freeAddress(t)
+			first := r.fixtures(address)
+			id, _ := ask(t, address, "tools/call", "confirm_delete", `"name":"confirm_delete","arguments":{"filename":"x"}`)["taskId"].(string)
+			becomes := func(status string) object {
+				t.Helper()
+				var task object
+				eventually(t, "the task is "+status, func() bool {
+					task = ask(t, address, "tasks/get", id, `"taskId":"`+id+`"`)
+					return task["status"] == status
+				})
+				return task
+			}
+			becomes("input_required")
+			if err := first.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan struct{})
+			go func() { defer close(ended); _ = first.Wait() }()
+			select {
+			case <-ended:
+			case <-time.After(patience):
+				t.Fatal("the server did not end")
+			}
+			r.fixtures(address)
+			becomes("input_required")
+			ask(t, address, "tasks/update", id, `"taskId":"`+id+`","inputResponses":{"confirm":{"action":"accept","content":{"confirm":true}}}`)
+			if result, _ := becomes("completed")["result"].(object); !strings.Contains(contentText(result), `"confirm":true`) {
+				t.Errorf("the task ended with %v", result)
+			}
 		})
-		return task
-	}
-	becomes("input_required")
-	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = first.Wait() }()
-	select {
-	case <-ended:
-	case <-time.After(patience):
-		t.Fatal("the server did not end")
-	}
-	r.fixtures(address)
-	becomes("input_required")
-	ask(t, address, "tasks/update", id, `"taskId":"`+id+`","inputResponses":{"confirm":{"action":"accept","content":{"confirm":true}}}`)
-	if result, _ := becomes("completed")["result"].(object); !strings.Contains(contentText(result), `"confirm":true`) {
-		t.Errorf("the task ended with %v", result)
 	}
 }

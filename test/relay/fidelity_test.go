@@ -218,6 +218,7 @@ func TestWhatAServerSendsReachesTheClientByteForByte(t *testing.T) {
 					{"tools/call", "fails", `"name":"fails","arguments":{}`, oddFailure},
 					{"resources/read", "odd:1", `"uri":"odd:1"`, oddContents},
 					{"prompts/get", "ask", `"name":"ask"`, oddMessages},
+					{"completion/complete", "", `"ref":{"type":"ref/prompt","name":"ask"},"argument":{"name":"who","value":"é"}`, oddCompletion},
 				} {
 					result, failed := c.ask(t, relayed.method, relayed.name, relayed.params)
 					if failed != nil {
@@ -247,7 +248,7 @@ func TestWhatAServerSendsReachesTheClientByteForByte(t *testing.T) {
 				if sent := up.last("tools/call"); !strings.Contains(sent, `"arguments":`+arguments) {
 					t.Errorf("the arguments %s came as %s", arguments, sent)
 				}
-				for _, method := range []string{"tools/call", "resources/read", "prompts/get"} {
+				for _, method := range []string{"tools/call", "resources/read", "prompts/get", "completion/complete"} {
 					if sent := up.last(method); !strings.Contains(sent, said) {
 						t.Errorf("what the client says in _meta of %s did not come: %s", method, sent)
 					}

@@ -20,6 +20,10 @@ const (
 	oddSampling = `{"maxTokens":9007199254740993,"messages":[{"role":"user","content":{"type":"hologram","n":1.50},"odd":[]}],"zeta":"<"}`
 	oddFilled   = `{"zeta":[1.50,9007199254740993],"action":"accept","content":{"n":9007199254740993,"s":"<é"},"_meta":{"c/d":"\u003c"}}`
 	oddSample   = `{"role":"assistant","model":"m","content":{"type":"hologram","n":9007199254740993},"stopReason":"odd","zeta":1.50}`
+	// What is said with the questions of a round.
+	oddQuestion  = `{"method":"elicitation/create","odd":[1.50,9007199254740993],"params":` + oddForm + `,"alpha":"<"}`
+	oddRound     = `{"n":9007199254740993,"b":1.50,"a":"<é"}`
+	oddRoundMeta = `"i/j":{"z":1.50,"a":9007199254740993}`
 	// The token stands where it stands in the text: first.
 	oddProgress = `"progress":1.50,"total":9007199254740993,"message":"<é","zeta":{"n":9007199254740993},"_meta":{"e/f":1.50}}`
 	oddLine     = `{"zeta":1.50,"level":"warning","logger":"odd","data":{"n":9007199254740993,"t":"<"},"_meta":{"g/h":2.50}}`
@@ -52,8 +56,8 @@ func (u *upstream) asks(w http.ResponseWriter, id json.RawMessage, body []byte) 
 			<-u.answered
 		}
 	} else if m.Params.InputResponses == nil {
-		say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{"form":{"method":"elicitation/create","params":%s},"model":{"method":"sampling/createMessage","params":%s}}}}`,
-			id, oddForm, oddSampling)
+		say(`{"jsonrpc":"2.0","id":%s,"result":{"zeta":%s,"resultType":"input_required","inputRequests":{"form":%s,"model":{"method":"sampling/createMessage","params":%s}},"_meta":{%s}}}`,
+			id, oddRound, oddQuestion, oddSampling, oddRoundMeta)
 		return
 	} else {
 		u.note("form", m.Params.InputResponses["form"])
@@ -149,10 +153,14 @@ func TestWhatIsAskedAndToldInMidCallIsRelayedByteForByte(t *testing.T) {
 				}
 				heard := c.talk(t)
 				all := string(bytes.Join(rawBytes(heard), []byte("\n")))
-				for what, want := range map[string]string{
+				wanted := map[string]string{
 					"the form": `"params":` + oddForm, "the sampling": `"params":` + oddSampling,
 					"the log line": `"params":` + oddLine, "the progress": `"params":{"progressToken":"tok",` + oddProgress,
-				} {
+				}
+				if u && version == modern {
+					wanted["the question"], wanted["the round"], wanted["the round's metadata"] = `"form":`+oddQuestion, `"zeta":`+oddRound, oddRoundMeta
+				}
+				for what, want := range wanted {
 					if !strings.Contains(all, want) {
 						t.Errorf("%s is not\n%s\nin\n%s", what, want, all)
 					}

@@ -26,15 +26,16 @@ type upstream struct {
 // What the upstream sends. Each has fields that nobody knows, at every level,
 // numbers that no float holds, and members in no order.
 const (
-	oddTool     = `{"title":"Odd","name":"odd","zeta":{"b":1,"a":[9007199254740993]},"inputSchema":{"type":"object","x-future":{"q":1.50},"properties":{"z":{"type":"integer","default":9007199254740993},"a":{"type":"string","x-unknown":[1]}}},"outputSchema":{"type":"object","x-out":1},"icons":[{"src":"data:,","theme":"odd"}],"annotations":{"readOnlyHint":true,"oddHint":"yes"},"_meta":{"ui":{"resourceUri":"ui://x"},"n":9007199254740993}}`
-	oddResult   = `{"zeta":{"z":1,"a":9007199254740993},"_meta":{"z/m":[9007199254740993],"a":1.50},"content":[{"type":"hologram","beam":[1e400,2.50],"n":9007199254740993},{"type":"text","text":"é<&>\u003c","annotations":{"x":1},"later":null},{"type":"resource","resource":{"uri":"x:y","text":"t","odd":{}},"more":1}],"structuredContent":{"n":9007199254740993,"f":1.50,"b":{"z":1,"a":2}},"alpha":[]}`
-	oddFailure  = `{"content":[{"type":"text","text":"it broke","odd":1}],"isError":true,"reason":{"n":9007199254740993}}`
-	oddError    = `{"code":-32050,"message":"not <today>","data":{"z":9007199254740993,"a":[1.50,{}]}}`
-	oddResource = `{"uri":"odd:1","odd":{"n":9007199254740993},"name":"one","icons":[],"_meta":{"k":1.50}}`
-	oddTemplate = `{"uriTemplate":"odd:{n}","later":[1.50],"name":"any"}`
-	oddContents = `{"contents":[{"uri":"odd:1","text":"é","odd":{"n":9007199254740993}}],"_meta":{"b":1.50,"a":"x"},"zeta":1,"alpha":2.50}`
-	oddPrompt   = `{"name":"ask","odd":9007199254740993,"arguments":[{"name":"who","shape":{"z":1,"a":2}}]}`
-	oddMessages = `{"messages":[{"role":"user","content":{"type":"hologram","n":9007199254740993},"odd":[]}],"description":"d","zeta":1.50}`
+	oddTool       = `{"title":"Odd","name":"odd","zeta":{"b":1,"a":[9007199254740993]},"inputSchema":{"type":"object","x-future":{"q":1.50},"properties":{"z":{"type":"integer","default":9007199254740993},"a":{"type":"string","x-unknown":[1]}}},"outputSchema":{"type":"object","x-out":1},"icons":[{"src":"data:,","theme":"odd"}],"annotations":{"readOnlyHint":true,"oddHint":"yes"},"_meta":{"ui":{"resourceUri":"ui://x"},"n":9007199254740993}}`
+	oddResult     = `{"zeta":{"z":1,"a":9007199254740993},"_meta":{"z/m":[9007199254740993],"a":1.50},"content":[{"type":"hologram","beam":[1e400,2.50],"n":9007199254740993},{"type":"text","text":"é<&>\u003c","annotations":{"x":1},"later":null},{"type":"resource","resource":{"uri":"x:y","text":"t","odd":{}},"more":1}],"structuredContent":{"n":9007199254740993,"f":1.50,"b":{"z":1,"a":2}},"alpha":[]}`
+	oddFailure    = `{"content":[{"type":"text","text":"it broke","odd":1}],"isError":true,"reason":{"n":9007199254740993}}`
+	oddError      = `{"code":-32050,"message":"not <today>","data":{"z":9007199254740993,"a":[1.50,{}]}}`
+	oddResource   = `{"uri":"odd:1","odd":{"n":9007199254740993},"name":"one","icons":[],"_meta":{"k":1.50}}`
+	oddTemplate   = `{"uriTemplate":"odd:{n}","later":[1.50],"name":"any"}`
+	oddContents   = `{"contents":[{"uri":"odd:1","text":"é","odd":{"n":9007199254740993}}],"_meta":{"b":1.50,"a":"x"},"zeta":1,"alpha":2.50}`
+	oddPrompt     = `{"name":"ask","odd":9007199254740993,"arguments":[{"name":"who","shape":{"z":1,"a":2}}]}`
+	oddCompletion = `{"zeta":1.50,"completion":{"values":["é<"],"total":9007199254740993,"odd":[1.50],"hasMore":false},"_meta":{"k/l":1.50}}`
+	oddMessages   = `{"messages":[{"role":"user","content":{"type":"hologram","n":9007199254740993},"odd":[]}],"description":"d","zeta":1.50}`
 )
 
 func newUpstream(t *testing.T, modern bool) *upstream {
@@ -82,7 +83,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	answer := func(member, value string) {
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%q:%s}`, m.ID, member, value)
 	}
-	const capabilities = `{"tools":{},"resources":{},"prompts":{},"logging":{}}`
+	const capabilities = `{"tools":{},"resources":{},"prompts":{},"completions":{},"logging":{}}`
 	switch m.Method {
 	case "server/discover":
 		if !u.modern {
@@ -115,6 +116,8 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 		answer("result", `{"prompts":[`+oddPrompt+`]}`)
 	case "prompts/get":
 		answer("result", oddMessages)
+	case "completion/complete":
+		answer("result", oddCompletion)
 	default:
 		answer("error", `{"code":-32601,"message":"no such method"}`)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,11 +12,12 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
+var languageOf = map[string]string{"js": "javascript", "py-lite": "python", "py": "python"}
+
 // execute runs a program in a session over HTTP.
 func (f *fixture) execute(session, engine, code string, more ...any) *toolroom.Result {
 	f.t.Helper()
-	language := map[string]string{"js": "javascript", "py-lite": "python"}[engine]
-	body := map[string]any{"language": language, "code": code, "session": session}
+	body := map[string]any{"language": languageOf[engine], "engine": engine, "code": code, "session": session}
 	for i := 0; i+1 < len(more); i += 2 {
 		body[more[i].(string)] = more[i+1]
 	}
@@ -35,9 +37,10 @@ func (f *fixture) wantValue(r *toolroom.Result, want string) {
 var sessionSteps = []struct{ engine, begin, add, fail, spin, count string }{
 	{"js", "const list = []", "list.push(1)", "list.push(1); null.x", "list.push(1); for (;;) {}", "list.length"},
 	{"py-lite", "rows = []", "rows.append(1)", "rows.append(1)\n1 / 0", "rows.append(1)\nwhile True:\n    pass", "len(rows)"},
+	{"py", "rows = []", "rows.append(1)", "rows.append(1)\n1 / 0", "rows.append(1)\nwhile True:\n    pass", "len(rows)"},
 }
 
-func TestSessionsOverHTTP(t *testing.T) {
+func TestASessionIsTheSameOnEverySurfaceAndInTheNextServer(t *testing.T) {
 	for _, s := range sessionSteps {
 		t.Run(s.engine, func(t *testing.T) {
 			t.Parallel()
@@ -81,6 +84,15 @@ func TestSessionsOverHTTP(t *testing.T) {
 				t.Error("it cannot be imported")
 			}
 			f.wantValue(f.execute("copy", s.engine, s.count), "5")
+
+			// It is the same session whichever way its owner comes.
+			over, _ := f.tool("execute_code", object{"language": languageOf[s.engine], "code": s.add + "\n" + s.count, "session": "copy"})["structuredContent"].(object)
+			if over["value"] != 6.0 {
+				t.Errorf("over MCP: %v", over)
+			}
+			if out, errs, code := f.toolroom("exec", "-l", languageOf[s.engine], "--session", "copy", s.count); code != 0 || strings.TrimSpace(out) != "6" {
+				t.Errorf("on the command line: %d %s%s", code, out, errs)
+			}
 		})
 	}
 }

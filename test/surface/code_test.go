@@ -1,16 +1,19 @@
 package surface
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/room"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -38,6 +41,17 @@ func codeDoors() []door {
 				t.Fatal(out)
 			}
 			return code == toolroom.ExitOK
+		}},
+		{name: "code mode as the tool of an agent", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
+			tool := f.room.AsTool(toolroom.Call{Identity: a.who})
+			_, result := tool.Call(t.Context(), json.RawMessage(programOn("js", fmt.Sprintf(js, a.spelled, a.arguments))))
+			return result.Error == nil
+		}},
+		{name: "code mode, a WebAssembly module over HTTP", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
+			status, answer := f.post(t, a.who, "/api/v1/execute", string(room.Args(map[string]any{
+				"language": "wasm", "module": packedModule(t), "command": []string{"call", a.spelled, a.arguments},
+			}).JSON()))
+			return status == http.StatusOK && !strings.Contains(string(answer), `"error":{`)
 		}},
 		{name: "Go, a call that is carried on", surface: "code", through: "gate:unlock", call: afterReplay},
 	}
@@ -68,6 +82,21 @@ func codeDoors() []door {
 		})
 	}
 	return doors
+}
+
+var buildModule = sync.OnceValues(enginetest.BuildModule)
+
+// packedModule are the programs of enginetest for WebAssembly.
+func packedModule(t *testing.T) []byte {
+	t.Helper()
+	module, err := buildModule()
+	if err == nil {
+		module, err = room.PackModule(module)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module
 }
 
 // programOn are the arguments of a program.

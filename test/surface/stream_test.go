@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 the logging of MCP is deprecated and still served
+
 package surface
 
 import (

@@ -89,6 +89,7 @@ func TestEveryMethodOfARoomThatTakesACallIsADoor(t *testing.T) {
 		"Batch":   "Go batch",
 		"Chain":   "Go chain",
 		"Execute": "code mode, javascript on js",
+		"AsTool":  "code mode as the tool of an agent",
 		"Submit":  "Go, later",
 		"Resume":  "Go, a call that is carried on",
 	}, strings.Fields("ExecuteCall ToolOf Job Jobs"))

@@ -35,6 +35,19 @@ func Python(tools []Tool) string {
 		}
 	}
 	b.WriteString("\ntools: _tools\n")
+	for _, root := range roots {
+		fmt.Fprintf(&b, "\n\nclass _%s:\n", root.name)
+		if root.name == "cli" {
+			b.WriteString("    def __call__(self, program: str) -> Any: ...\n")
+		}
+		b.WriteString("    def __getitem__(self, namespace: str) -> Any: ...\n")
+		for _, group := range groups {
+			if root.has(group[0]) && !isKeyword(group[0].Namespace) {
+				fmt.Fprintf(&b, "    %s: _%[1]s\n", group[0].Namespace)
+			}
+		}
+		fmt.Fprintf(&b, "\n%s: _%[1]s\n", root.name)
+	}
 	for _, group := range groups {
 		if group[0].Global && !isKeyword(group[0].Namespace) {
 			fmt.Fprintf(&b, "%s: _%[1]s\n", group[0].Namespace)
@@ -59,7 +72,10 @@ func (p *python) tool(b *strings.Builder, t Tool) {
 		return
 	}
 	name := "_" + t.Namespace + "_" + t.Name
-	result := p.kind(read(t.Output), name+"_result")
+	result := "Command"
+	if !t.Command {
+		result = p.kind(read(t.Output), name+"_result")
+	}
 	fmt.Fprintf(b, "    @staticmethod\n    def %s(%s) -> %s:\n", t.Name, p.parameters(t, name), result)
 	lines := doc(t)
 	switch len(lines) {

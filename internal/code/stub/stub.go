@@ -18,10 +18,11 @@ type Tool struct {
 	Namespace, Name string
 	// Global says that Namespace is also a name of its own.
 	Global bool
-	// Command says that it is a command-line program: it takes words and options.
-	Command       bool
-	Doc           string
-	Input, Output json.RawMessage
+	// Command says that it is a command-line program, also below cli: it takes
+	// words and options. Server says that it is of an MCP server, also below mcp.
+	Command, Server bool
+	Doc             string
+	Input, Output   json.RawMessage
 }
 
 // spaces groups tools by namespace, both in their order by name.
@@ -39,6 +40,16 @@ func spaces(tools []Tool) [][]Tool {
 		groups = append(groups, []Tool{tool})
 	}
 	return groups
+}
+
+// roots are the names beside tools that have the namespaces of one kind, with
+// which those are.
+var roots = []struct {
+	name string
+	has  func(Tool) bool
+}{
+	{"mcp", func(t Tool) bool { return t.Server }},
+	{"cli", func(t Tool) bool { return t.Command }},
 }
 
 // doc is the documentation of a tool as lines, with its id where a program

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var tools = []stub.Tool{
 	{
-		ID: "github:create_issue", Namespace: "github", Name: "create_issue", Global: true, Doc: "Create an issue.\n\nIt */ ends \"\"\" nothing \\.",
+		ID: "github:create_issue", Namespace: "github", Name: "create_issue", Global: true, Server: true, Doc: "Create an issue.\n\nIt */ ends \"\"\" nothing \\.",
 		Input: json.RawMessage(`{"type": "object", "required": ["title"], "properties": {
 			"labels": {"type": "array", "items": {"type": "string"}, "description": "names of\n labels */"},
 			"title": {"type": "string"},

@@ -27,6 +27,18 @@ func TypeScript(tools []Tool) string {
 		b.WriteString("  };\n")
 	}
 	b.WriteString("};\n")
+	for _, root := range roots {
+		fmt.Fprintf(&b, "declare const %s: {\n", root.name)
+		if root.name == "cli" {
+			b.WriteString("  (program: string): Record<string, (...words: (string | number | Record<string, unknown>)[]) => Command<unknown>>;\n")
+		}
+		for _, group := range groups {
+			if root.has(group[0]) {
+				fmt.Fprintf(&b, "  readonly %s: typeof tools.%[1]s;\n", group[0].Namespace)
+			}
+		}
+		b.WriteString("};\n")
+	}
 	for _, group := range groups {
 		if group[0].Global {
 			fmt.Fprintf(&b, "declare const %s: typeof tools.%[1]s;\n", group[0].Namespace)

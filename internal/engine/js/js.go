@@ -22,6 +22,9 @@ type Options struct {
 	// that lead it to [Worker], such as [WorkerArg]. Empty runs isolates in this
 	// process, which is for programs that are trusted, and for tests.
 	Command []string
+	// Init is the command that begins the sandbox of a worker; empty is Command.
+	// A small binary starts sooner.
+	Init []string
 	// CacheDir keeps compiled code between starts, which then take tens of
 	// milliseconds in place of about a second. It must be private to the user
 	// of this process, since what lies there is executed. Empty means none.
@@ -50,7 +53,7 @@ func New(o Options) *worker.Engine {
 		here := &inProcess{cacheDir: o.CacheDir}
 		return worker.NewEngine(kind, o.Workers, here.start, here.close)
 	}
-	return worker.NewEngine(kind, o.Workers, worker.NewSelf("wasm", o.Command, o.CacheDir).Start, nil)
+	return worker.NewEngine(kind, o.Workers, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start, nil)
 }
 
 // WorkerArg is the first argument of a binary that is executed to be a worker:

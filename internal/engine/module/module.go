@@ -33,6 +33,9 @@ type Options struct {
 	// Command starts a worker: the absolute path of a binary, with arguments
 	// that lead it to [Worker], such as [WorkerArg].
 	Command []string
+	// Init is the command that begins the sandbox of a worker; empty is Command.
+	// A small binary starts sooner.
+	Init []string
 	// Workers is how many programs run at once, [worker.DefaultSize] if zero.
 	// Further ones wait.
 	Workers int
@@ -40,7 +43,7 @@ type Options struct {
 
 // New makes the engine. Nothing is started before the first run or probe.
 func New(o Options) *worker.Engine {
-	self := worker.NewSelf("wasm", o.Command, "")
+	self := worker.NewSelf("wasm", o.Command, o.Init, "")
 	self.Memory = maxProcess
 	return worker.NewEngine(worker.Kind{
 		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: languageCompile,

@@ -21,6 +21,9 @@ type Options struct {
 	// Command starts a worker: the absolute path of a binary, with arguments
 	// that lead it to [Worker], such as [WorkerArg].
 	Command []string
+	// Init is the command that begins the sandbox of a worker; empty is Command.
+	// A small binary starts sooner.
+	Init []string
 	// CacheDir keeps compiled code and the image of the interpreter between
 	// starts, which then take a fraction of a second in place of many. It must
 	// be private to the user of this process, since what lies there is
@@ -38,7 +41,7 @@ func New(o Options) *worker.Engine {
 		Wall: "fuel, then kill", Memory: "WebAssembly memory, the interpreter's included",
 		MinMemory: cpython.MinMemory, MaxMemory: cpython.MaxMemory, Needs: "250 MiB of memory",
 		Prepare: func(*bridge.Program) (func(*bridge.Failure), *bridge.Failure) { return classify, nil },
-	}, o.Workers, worker.NewSelf("wasm", o.Command, o.CacheDir).Start, nil)
+	}, o.Workers, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start, nil)
 }
 
 // classify says of a failure what only this engine knows.

@@ -57,11 +57,20 @@ func (i *Isolate) Release() {
 	i.machine.Release(i)
 }
 
+// collecting is how long it may take to collect the garbage of a run.
+const collecting = 10 * time.Second
+
 // Save gives all that the run has left behind, as [wasm.Instance.Save] says.
 func (i *Isolate) Save(ctx context.Context) ([]byte, error) {
 	if !i.Bad {
+		// The run is over, and so is its time: collecting has its own.
+		i.run = &run{ctx: ctx, port: i.run.port, deadline: time.Now().Add(collecting)}
 		if _, err := i.collect.do(wasm.With(ctx, i)); err != nil {
-			return nil, fmt.Errorf("collect garbage: %w", err)
+			i.Bad = true
+			if end, err := i.classify(err); end == Crashed {
+				return nil, fmt.Errorf("collect garbage: %w", err)
+			}
+			return nil, fmt.Errorf("what it has given up could not be collected within %s", collecting)
 		}
 	}
 	return i.Instance.Save()

@@ -36,6 +36,7 @@ func TestAStateIsLoadedByAnyMachineOfTheSameImage(t *testing.T) {
 	}
 	for name, program := range map[string]string{
 		"small": `globalThis.kept = {n: 41, f() { return this.n + 1; }}`,
+		"many":  `globalThis.big = Array.from({length: 400_000}, (_, n) => ({n})); globalThis.kept = {f: () => big[40].n + 2}`,
 		"grown": `globalThis.big = new Uint8Array(20 << 20); big[20_000_000] = 40; globalThis.kept = {f: () => big[20_000_000] + 2}`,
 	} {
 		state := save(t, one, program+again)

@@ -102,14 +102,12 @@ func (e *Engine) held() map[sandbox.Limit]string {
 	}
 }
 
-// Probe starts a worker, and keeps it for the first run.
+// Probe starts the first worker, and keeps it for the first run.
 func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
-	g, err := e.pool.Acquire(ctx, "")
+	isolation, err := e.pool.Reach(ctx)
 	if err != nil {
 		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "see the error; the engine needs an amd64 or arm64 machine and about " + e.kind.Needs}
 	}
-	isolation := g.Isolation()
-	e.pool.Release(g, true)
 	return sandbox.Probe{
 		State: sandbox.Available, Version: e.kind.Version, Isolation: isolation, Holds: e.held(),
 		Lacks:     map[sandbox.Limit]string{sandbox.LimitCPU: "only wall time is counted"},

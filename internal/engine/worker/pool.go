@@ -151,6 +151,20 @@ func (p *Pool[W]) Isolation() string {
 	return p.reach
 }
 
+// Reach is what workers reach: the last one or, where there was none, one that is
+// started now and waits for the first run.
+func (p *Pool[W]) Reach(ctx context.Context) (isolation string, err error) {
+	if isolation = p.Isolation(); isolation != "" {
+		return isolation, nil
+	}
+	w, err := p.Acquire(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	defer p.Release(w, true)
+	return w.Isolation(), nil
+}
+
 // Close ends all workers, those of runs under way included, and returns when no
 // run is left.
 func (p *Pool[W]) Close() {

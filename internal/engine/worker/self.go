@@ -32,12 +32,16 @@ type Self struct {
 }
 
 // NewSelf makes a Self. Command is the absolute path of the binary, with
-// arguments that lead it to [Main].
+// arguments that lead it to [Main]. Init is the command that begins a sandbox, as
+// in [lockdown.Host]; empty is Command.
 //
 // CacheDir keeps compiled code between starts; empty means none. A process of
 // its own fills it first, before any that runs programs: those only read it.
-func NewSelf(sandbox string, command []string, cacheDir string) *Self {
-	return &Self{launcher: NewLauncher(sandbox, append(slices.Clone(command), lockdown.InitArg)), command: command, cacheDir: cacheDir}
+func NewSelf(sandbox string, command, init []string, cacheDir string) *Self {
+	if len(init) == 0 {
+		init = append(slices.Clone(command), lockdown.InitArg)
+	}
+	return &Self{launcher: NewLauncher(sandbox, init), command: command, cacheDir: cacheDir}
 }
 
 // Start starts one.

@@ -19,7 +19,7 @@ func TestTheCacheIsFilledOncePerBinary(t *testing.T) {
 	}
 	start := func() int64 {
 		t.Helper()
-		s := NewSelf("wasm", []string{binary}, cache) // as another process of the same machine
+		s := NewSelf("wasm", []string{binary}, nil, cache) // as another process of the same machine
 		if err := s.warmUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}

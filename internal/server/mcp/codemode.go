@@ -3,8 +3,6 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -62,29 +60,10 @@ var shortSchemas = map[string]struct{ description, schema string }{
 	},
 }
 
-// executionMembers puts what a program did into an answer: a text that a model
-// reads without knowing our envelope, and the same as structured content.
+// executionMembers puts what a program did into an answer: a text for models,
+// and the same as structured content.
 func executionMembers(members *object, r *toolroom.Result) error {
-	x := r.Execution
-	var text strings.Builder
-	part := func(name, content string) {
-		if content == "" {
-			return
-		}
-		if text.Len() > 0 {
-			text.WriteString("\n")
-		}
-		fmt.Fprintf(&text, "%s:\n%s", name, strings.TrimRight(content, "\n"))
-	}
-	if r.Error != nil {
-		part("error", failureText(r.Error))
-	}
-	part("stdout", x.Stdout+more(x.StdoutHidden))
-	part("stderr", x.Stderr+more(x.StderrHidden))
-	if r.Error == nil {
-		part("value", r.Text())
-	}
-	content := []toolroom.Content{toolroom.TextContent(text.String())}
+	content := []toolroom.Content{toolroom.TextContent(code.Told(r, readResult+" %s"))}
 	for _, c := range r.Content {
 		if c.Type != toolroom.ContentText {
 			content = append(content, c)
@@ -97,30 +76,11 @@ func executionMembers(members *object, r *toolroom.Result) error {
 	structured, err := jsonx.Marshal(struct {
 		Value     json.RawMessage `json:"value"`
 		Execution any             `json:"execution"`
-	}{value, x})
+	}{value, r.Execution})
 	if err != nil {
 		return err
 	}
 	members.set("content", content)
 	members.set("structuredContent", json.RawMessage(structured))
 	return nil
-}
-
-func more(h *toolroom.Hidden) string {
-	if h == nil {
-		return ""
-	}
-	return fmt.Sprintf("\n[%d bytes hidden; read them with %s %s]", h.Bytes, readResult, h.Handle)
-}
-
-// failureText is the traceback of the author's code, where there is one.
-func failureText(e *toolroom.Error) string {
-	if trace, ok := e.Details["traceback"].(string); ok {
-		text := strings.TrimRight(trace, "\n")
-		if e.Hint != "" {
-			text += "\n" + e.Hint
-		}
-		return text
-	}
-	return errorText(e)
 }

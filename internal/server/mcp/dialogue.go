@@ -179,9 +179,12 @@ func (ds *dialogues) ask(d *dialogue, x *exchange) (mcp.Result, error) {
 	state := requestState{
 		Dialogue: d.id, Turn: d.turn, Owner: d.owner, Request: d.request, Expires: time.Now().Add(answerWait),
 	}
-	questions := map[string]source.Question{}
+	questions, round := map[string]any{}, json.RawMessage("{}")
 	for key, q := range d.pending {
 		questions[key] = q.Question
+		if q.Sent != nil {
+			questions[key], round = q.Sent, q.Round
+		}
 		if len(d.pending) == 1 {
 			state.Approval = q.approval
 		}
@@ -190,13 +193,18 @@ func (ds *dialogues) ask(d *dialogue, x *exchange) (mcp.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	out, err := relayed(round)
+	if err != nil {
+		return nil, err
+	}
 	if err := ds.keep(d); err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	d.expiry = time.AfterFunc(answerWait, func() { d.cancel(); ds.forget(d) })
-	return &wireResult{members: members(map[string]any{
-		"resultType": "input_required", "inputRequests": questions, "requestState": sealed,
-	})}, nil
+	out.members.set("resultType", "input_required")
+	out.members.set("inputRequests", questions)
+	out.members.set("requestState", sealed)
+	return out, nil
 }
 
 // keep remembers a call that waits.

@@ -77,8 +77,17 @@ const maxCompletions = 100
 
 // complete suggests values for what a user types. A source that completes
 // nothing suggests none.
-func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
-	ask := source.Completion{Argument: req.Params.Argument.Name, Value: req.Params.Argument.Value}
+func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (mcp.Result, error) {
+	if req.Params.Ref == nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "completion/complete needs ref, a prompt or a template"}
+	}
+	sent, err := s.sent(req.Params.Meta, nil)
+	if err != nil {
+		return nil, err
+	}
+	ask := source.Completion{
+		Argument: req.Params.Argument.Name, Value: req.Params.Argument.Value, Identity: s.o.Identity(ctx), Meta: sent.meta,
+	}
 	if req.Params.Context != nil {
 		ask.Known = req.Params.Context.Arguments
 	}
@@ -99,19 +108,22 @@ func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.C
 			}
 		}
 	}
-	out := &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{}}}
+	found := source.Completions{}
 	src, _ := s.o.Library.Source(provider)
-	completer, ok := source.As[source.Completer](src)
-	if !ok {
-		return out, nil
+	if completer, ok := source.As[source.Completer](src); ok {
+		if found, err = completer.Complete(ctx, ask); err != nil {
+			return nil, rpcError(toolroom.AsError(err))
+		}
 	}
-	found, err := completer.Complete(ctx, ask)
-	if err != nil {
-		return nil, rpcError(toolroom.AsError(err))
+	version := speaksVersion(req.Session)
+	if found.Raw != nil && len(found.Values) <= maxCompletions {
+		if out, err := relayed(found.Raw); err == nil && out.members.has("completion") {
+			return out.of(version), nil
+		}
 	}
 	if len(found.Values) > maxCompletions {
 		found.Values, found.HasMore = found.Values[:maxCompletions], true
 	}
-	out.Completion = mcp.CompletionResultDetails{Values: append([]string{}, found.Values...), Total: found.Total, HasMore: found.HasMore}
-	return out, nil
+	found.Values = append([]string{}, found.Values...)
+	return (&wireResult{members: members(map[string]any{"completion": found})}).of(version), nil
 }

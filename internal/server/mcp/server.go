@@ -134,7 +134,6 @@ func New(o Options) (*Server, error) {
 	s.server = mcp.NewServer(self, &mcp.ServerOptions{
 		Instructions:       s.instructions(),
 		Capabilities:       capabilities,
-		CompletionHandler:  s.complete,
 		SubscribeHandler:   s.subscribe,
 		UnsubscribeHandler: s.unsubscribe,
 		SetCacheable: func(_ context.Context, req mcp.Request, c *mcp.Cacheable) {
@@ -186,6 +185,8 @@ func (s *Server) lead(next mcp.MethodHandler) mcp.MethodHandler {
 			return s.listPrompts(ctx, next, method, req)
 		case *mcp.GetPromptRequest:
 			return s.getPrompt(ctx, req)
+		case *mcp.CompleteRequest:
+			return s.complete(ctx, req)
 		case *mcp.ServerRequest[*skillParams]:
 			return s.skills(ctx, method, req)
 		case *mcp.ServerRequest[*taskParams]:

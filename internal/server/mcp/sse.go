@@ -62,16 +62,38 @@ func (s *Server) SSE() http.Handler {
 				refuse(w, err)
 				return
 			}
-			m, _ := readIncoming(body)
-			text, leave := s.park(m, body, "") // the SDK names no session of this kind
-			session.sent.add(leave)
-			rebody(r, text)
-			session.transport.ServeHTTP(w, r)
+			batch := batchOf(body)
+			if len(batch) == 0 {
+				batch = [][]byte{body}
+			}
+			answer := &postAnswer{ResponseWriter: w}
+			for _, message := range batch {
+				m, _ := readIncoming(message)
+				text, leave := s.park(m, message, "") // the SDK names no session of this kind
+				session.sent.add(leave)
+				rebody(r, text)
+				session.transport.ServeHTTP(answer, r)
+			}
 		default:
 			w.Header().Set("Allow", "GET, POST")
 			http.Error(w, "GET opens the stream, POST sends a message", http.StatusMethodNotAllowed)
 		}
 	})
+}
+
+// postAnswer is the answer to a POST of several messages: that to the first. The
+// SDK of these sessions takes one at a time.
+type postAnswer struct {
+	http.ResponseWriter
+	said bool
+}
+
+// WriteHeader writes the status of the first answer.
+func (a *postAnswer) WriteHeader(status int) {
+	if !a.said {
+		a.said = true
+		a.ResponseWriter.WriteHeader(status)
+	}
 }
 
 // serveSSE serves a stream until its client leaves.

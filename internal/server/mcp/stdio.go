@@ -65,8 +65,11 @@ func (c *stdioClient) read(ctx context.Context, in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for {
 		line, err := readLine(lines)
-		if len(bytes.TrimSpace(line)) > 0 && !c.take(ctx, line) {
-			if _, err := c.lines.Write(append(c.ready(line), '\n')); err != nil {
+		for _, message := range c.messages(line) {
+			if c.take(ctx, message) {
+				continue
+			}
+			if _, err := c.lines.Write(append(c.ready(message), '\n')); err != nil {
 				return err
 			}
 		}
@@ -74,6 +77,21 @@ func (c *stdioClient) read(ctx context.Context, in io.Reader) error {
 			return err
 		}
 	}
+}
+
+// messages are those of a line. Those of a batch, where the session's revision has
+// batches, are served and answered one by one: the SDK writes the answers to a
+// batch in another way than they came.
+func (c *stdioClient) messages(line []byte) [][]byte {
+	switch line = bytes.TrimSpace(line); {
+	case len(line) == 0:
+		return nil
+	case line[0] == '[' && speaksVersion(c.sdk) == batchRevision:
+		if batch := batchOf(line); batch != nil {
+			return batch
+		}
+	}
+	return [][]byte{line}
 }
 
 // ready readies a line for the SDK.

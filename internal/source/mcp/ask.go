@@ -21,14 +21,18 @@ const maxRounds = 16
 
 // What a server is told of its client. An older one hears it once for a whole
 // connection: that there are folders is not said, for it would take the folders of
-// one caller for everybody's.
+// one caller for everybody's. Which of the clients shows the pages of apps is known
+// to none; a server keeps them from all where it is not told that one does.
 const (
-	tasks    = `"extensions":{"` + taskExtension + `":{}}`
-	forAll   = `{"elicitation":{"form":{},"url":{}},"sampling":{},` + tasks + `}`
+	taken    = `"extensions":{"` + taskExtension + `":{},"` + appExtension + `":{"mimeTypes":["text/html;profile=mcp-app"]}}`
+	forAll   = `{"elicitation":{"form":{},"url":{}},"sampling":{},` + taken + `}`
 	elicits  = `"elicitation":{"form":{},"url":{}},`
 	samples  = `"sampling":{},`
 	hasRoots = `"roots":{},`
 )
+
+// appExtension is MCP Apps: tools with a page, which is a resource.
+const appExtension = "io.modelcontextprotocol/ui"
 
 // abilities are what the caller of one call can be asked.
 func abilities(a source.Asker) json.RawMessage {
@@ -49,7 +53,7 @@ func lasting(a source.Asker) string {
 			text += can.capability
 		}
 	}
-	return text + tasks + "}"
+	return text + taken + "}"
 }
 
 // errand is what a caller sends a server on: a request that may take several
@@ -98,7 +102,7 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 			}
 			return s.await(ctx, up, c, raw)
 		case "input_required":
-			answers, err := s.answer(ctx, c, r.Questions)
+			answers, err := s.answer(ctx, c, r.Questions, raw)
 			if err != nil {
 				return nil, err
 			}
@@ -173,8 +177,9 @@ func readRound(raw json.RawMessage) (round, error) {
 	return r, nil
 }
 
-// answer answers all questions of a round. It gives nil where there are none.
-func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawMessage) (json.RawMessage, error) {
+// answer answers all questions of a round, which came in a result, or of a task,
+// where result is nil. It gives nil where there are none.
+func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawMessage, result json.RawMessage) (json.RawMessage, error) {
 	if len(asked) == 0 {
 		return nil, nil
 	}
@@ -183,6 +188,9 @@ func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawM
 		var q source.Question
 		if err := json.Unmarshal(raw, &q); err != nil {
 			return nil, fmt.Errorf("its question %q cannot be read: %w", key, err)
+		}
+		if result != nil {
+			q.Sent, q.Round = raw, result
 		}
 		questions[key] = q
 	}

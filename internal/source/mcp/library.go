@@ -49,8 +49,8 @@ func (s *Source) GetPrompt(ctx context.Context, name string, args map[string]str
 	return s.carry(ctx, req, e)
 }
 
-// Complete asks the server for values, as those see them who run Toolroom. A
-// server that completes nothing suggests none.
+// Complete asks the server for values, on the connection of who types. A server
+// that completes nothing suggests none.
 func (s *Source) Complete(ctx context.Context, c source.Completion) (source.Completions, error) {
 	params, err := completion(c)
 	if err != nil {
@@ -59,14 +59,15 @@ func (s *Source) Complete(ctx context.Context, c source.Completion) (source.Comp
 	var answer struct {
 		Completion source.Completions `json:"completion"`
 	}
-	err = s.ask(ctx, "complete an argument", func(up *upstream) error {
+	err = s.link(s.ownerOf(c.Identity)).ask(ctx, "complete an argument", func(up *upstream) error {
 		if _, offers := up.session.Server().Capabilities["completions"]; !offers {
 			return nil
 		}
-		raw, err := up.call(ctx, &wire.Request{Method: "completion/complete", Params: params})
+		raw, err := up.call(ctx, &wire.Request{Method: "completion/complete", Params: params, Meta: said(c.Meta)})
 		if err != nil {
 			return err
 		}
+		answer.Completion.Raw = raw
 		return json.Unmarshal(raw, &answer)
 	})
 	return answer.Completion, err
@@ -99,7 +100,12 @@ func completion(c source.Completion) ([]wire.Field, error) {
 // ask makes a request of those who run Toolroom, again on a new connection
 // where the first cannot have carried it out.
 func (s *Source) ask(ctx context.Context, what string, do func(*upstream) error) error {
-	l := s.main()
+	return s.main().ask(ctx, what, do)
+}
+
+// ask makes a request on the connection, or on a new one where the first cannot
+// have carried it out.
+func (l *link) ask(ctx context.Context, what string, do func(*upstream) error) error {
 	for again := true; ; again = false {
 		up, err := l.use(ctx)
 		if err != nil {

@@ -23,12 +23,12 @@ func (a able) Ask(context.Context, map[string]source.Question) (map[string]json.
 
 func TestAnOlderServerOverHTTPHearsWhatEachClientCanDo(t *testing.T) {
 	t.Parallel()
-	const every = `{"elicitation":{"form":{},"url":{}},"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+	const every = `{"elicitation":{"form":{},"url":{}},"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
 	for era, want := range map[string][]string{
 		"legacy": {
 			every, // the list
-			`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`,
-			`{"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`,
+			`{"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`,
+			`{"elicitation":{"form":{},"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`,
 		},
 		"modern": nil, // it hears it with each call
 	} {

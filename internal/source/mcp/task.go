@@ -119,7 +119,7 @@ func (c *call) becomesTask(ctx context.Context, up *upstream, raw json.RawMessag
 func (s *Source) update(ctx context.Context, up *upstream, c *call, t *task, answered map[string]json.RawMessage) error {
 	maps.DeleteFunc(t.Questions, func(key string, q json.RawMessage) bool { return string(answered[key]) == string(q) })
 	maps.Copy(answered, t.Questions)
-	answers, err := s.answer(ctx, c, t.Questions)
+	answers, err := s.answer(ctx, c, t.Questions, nil)
 	if err != nil || answers == nil {
 		if err != nil && ctx.Err() == nil {
 			up.cancelTask(t.ID)

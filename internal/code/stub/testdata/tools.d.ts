@@ -23,13 +23,13 @@ interface Handle {
   size: number;
 }
 
-declare function call_tool(id: string, values?: Record<string, unknown>): Promise<unknown>;
+declare function call_tool(id: unknown, values?: Record<string, unknown>): Promise<unknown>;
 declare function run(id: string, values?: Record<string, unknown>): unknown;
 declare function run_chain(steps: unknown[]): Promise<unknown>;
 declare function search_tools(query: string, options?: number | { limit?: number }): Promise<{ id: string; summary: string; call: string }[]>;
-declare function describe_tool(id: string, options?: "summary" | "schema" | "full" | { level?: "summary" | "schema" | "full" }): Promise<unknown>;
+declare function describe_tool(id: unknown, options?: "summary" | "schema" | "full" | { level?: "summary" | "schema" | "full" }): Promise<unknown>;
 declare const artifacts: {
-  put(name: string, content: string | Uint8Array, mediaType?: string): Promise<Handle>;
+  put(name: string, content: unknown, mediaType?: string): Promise<Handle>;
   get(handle: string | Handle): Promise<Uint8Array>;
 };
 declare const results: {
@@ -90,6 +90,13 @@ declare const tools: {
   readonly odd: {
     schema(values?: Record<string, unknown>): Promise<unknown>;
   };
+};
+declare const mcp: {
+  readonly github: typeof tools.github;
+};
+declare const cli: {
+  (program: string): Record<string, (...words: (string | number | Record<string, unknown>)[]) => Command<unknown>>;
+  readonly git: typeof tools.git;
 };
 declare const git: typeof tools.git;
 declare const github: typeof tools.github;

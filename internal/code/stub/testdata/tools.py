@@ -13,18 +13,26 @@ class ToolError(Exception):
     details: Any
 
 
-def call_tool(id: str, values: dict[str, Any] = ...) -> Any: ...
+class Command(dict[str, Any]):
+    """What a command-line program gave back: stdout, stderr, exit_code, ok."""
+
+    def text(self) -> str: ...
+    def lines(self) -> list[str]: ...
+    def json(self) -> Any: ...
+
+
+def call_tool(id: Any, values: dict[str, Any] = ...) -> Any: ...
 def run(id: str, **values: Any) -> Any: ...
 def run_chain(steps: list[Any]) -> Any: ...
 def search_tools(query: str, limit: int = ...) -> list[dict[str, Any]]: ...
-def describe_tool(id: str, level: Literal["summary", "schema", "full"] = ...) -> dict[str, Any]: ...
+def describe_tool(id: Any, level: Literal["summary", "schema", "full"] = ...) -> dict[str, Any]: ...
 def progress(done: float, total: float = ..., message: str = ...) -> None: ...
 def log(message: str, level: Literal["debug", "info", "warning", "error"] = ..., **fields: Any) -> None: ...
 
 
 class _artifacts:
     @staticmethod
-    def put(name: str, data: str | bytes, media_type: str = ...) -> Any: ...
+    def put(name: str, data: Any, media_type: str = ...) -> Any: ...
     @staticmethod
     def get(handle: Any) -> bytes: ...
 
@@ -65,7 +73,7 @@ _my_files_read_all_values = TypedDict("_my_files_read_all_values", {
 
 class _git:
     @staticmethod
-    def status(*words: str | int | float, **options: Any) -> Any:
+    def status(*words: str | int | float, **options: Any) -> Command:
         """Show the state."""
 
 
@@ -106,5 +114,20 @@ class _tools:
     odd: _odd
 
 tools: _tools
+
+
+class _mcp:
+    def __getitem__(self, namespace: str) -> Any: ...
+    github: _github
+
+mcp: _mcp
+
+
+class _cli:
+    def __call__(self, program: str) -> Any: ...
+    def __getitem__(self, namespace: str) -> Any: ...
+    git: _git
+
+cli: _cli
 git: _git
 github: _github

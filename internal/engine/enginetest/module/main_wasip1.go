@@ -44,7 +44,7 @@ var programs = map[string]func(args []string) error{
 	"huge":   func([]string) error { return bomb(1 << 31) },
 	"flood":  flood,
 	"value":  value(strings.Repeat("x", 20_000_000)),
-	"call":   func(args []string) error { return call(args[0], bridge.Map{}) },
+	"call":   callTool,
 	"seven":  func([]string) error { return call("echo:value", bridge.Map{{Key: "value", Value: int64(7)}}) },
 	"add": func([]string) error {
 		return call("math:add", bridge.Map{{Key: "a", Value: int64(40)}, {Key: "b", Value: int64(2)}})
@@ -142,6 +142,19 @@ func value(v bridge.Value) func([]string) error {
 
 func call(tool string, arguments bridge.Map) error {
 	return inJob(func(job *bridge.Job) (bridge.Value, error) { return job.Call(context.Background(), tool, arguments) })
+}
+
+// callTool calls a tool, with arguments that the program is given as JSON.
+func callTool(args []string) error {
+	var arguments bridge.Map
+	if len(args) > 1 {
+		value, err := bridge.FromJSON([]byte(args[1]))
+		if err != nil {
+			return err
+		}
+		arguments, _ = value.(bridge.Map)
+	}
+	return call(args[0], arguments)
 }
 
 func echo([]string) error {
