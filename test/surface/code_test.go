@@ -47,7 +47,7 @@ func codeDoors() []door {
 			_, result := tool.Call(t.Context(), json.RawMessage(programOn("js", fmt.Sprintf(js, a.spelled, a.arguments))))
 			return result.Error == nil
 		}},
-		{name: "code mode, a WebAssembly module over HTTP", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
+		{name: "code mode, a module over HTTP on wasm", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
 			status, answer := f.post(t, a.who, "/api/v1/execute", string(room.Args(map[string]any{
 				"language": "wasm", "module": packedModule(t), "command": []string{"call", a.spelled, a.arguments},
 			}).JSON()))
