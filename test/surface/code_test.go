@@ -154,3 +154,22 @@ func installEngines(t *testing.T, home string) {
 		t.Fatal(err)
 	}
 }
+
+func TestAModuleThatWaitsForAPersonIsBegunAnew(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	after := f.end(t)
+	r, err := f.room.Execute(t.Context(), toolroom.Call{NoWait: true}, room.Program{
+		Language: "wasm", Module: packedModule(t), Command: []string{"call", "gate:unlock", `{"command": "the module"}`},
+	})
+	if err != nil || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired {
+		t.Fatalf("it waits for nobody: %v, %v", err, r.Err())
+	}
+	id, _ := r.Error.Details["approval"].(string)
+	if _, err := f.room.Answer(t.Context(), id, approval.Answer{Approve: true, By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.receiptAfter(t, after, "code:execute"); got.Error != nil {
+		t.Errorf("the run that went on ended with %v", got.Error)
+	}
+}
