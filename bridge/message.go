@@ -30,6 +30,7 @@ func (p Program) body(version int) Map {
 		{"session", p.Session},
 		{"state", p.State},
 		{"seed", p.Seed},
+		{"profile", p.Profile},
 		{"limits", Map{
 			{"wall", p.Limits.Wall},
 			{"cpu", p.Limits.CPU},
@@ -76,6 +77,7 @@ func ReadProgram(m Map) Program {
 		Session:  m.Text("session"),
 		State:    bytesAt(m, "state"),
 		Seed:     bytesAt(m, "seed"),
+		Profile:  m.Text("profile"),
 		Limits: Limits{
 			Wall: limits.Int("wall"), CPU: limits.Int("cpu"), Memory: limits.Int("memory"), Output: limits.Int("output"),
 			Calls: int(limits.Int("calls")), Parallel: int(limits.Int("parallel")), Bytes: limits.Int("bytes"),

@@ -12,7 +12,8 @@ type Program struct {
 	// Source is the text of the program; Module the bytes of a wasm module.
 	Source string
 	Module []byte
-	// Command is the command with its arguments, for language command and wasm.
+	// Command is the command with its arguments, for language command; for shell
+	// and wasm the arguments alone.
 	Command []string
 	// Env are further environment variables, KEY=VALUE, of the program.
 	Env []string
@@ -37,6 +38,9 @@ type Program struct {
 	// Seed is what random numbers begin with: a run with the same seed draws the
 	// same ones, as far as the guest can do that. Empty begins with any.
 	Seed []byte
+	// Profile is that of the sandbox: dev, standard or hardened, for a guest that
+	// is the sandbox itself.
+	Profile string
 	// Limits are told to the guest, which holds what it can.
 	Limits Limits
 }

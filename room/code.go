@@ -12,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/engine/module"
 	"github.com/toolroom/toolroom/internal/engine/monty"
 	"github.com/toolroom/toolroom/internal/engine/py"
 	"github.com/toolroom/toolroom/internal/engine/pynative"
@@ -89,7 +90,7 @@ func (r *Room) openCode(ctx context.Context) error {
 		if r.o.Helper != "" {
 			r.engines = append(r.engines, js.New(js.Options{
 				Command: []string{r.o.Helper, js.WorkerArg}, Init: init, CacheDir: filepath.Join(r.home, "cache", "wasm"),
-			}))
+			}), module.New(module.Options{Command: []string{r.o.Helper, module.WorkerArg}, Init: init}))
 		}
 		r.engines = append(r.engines, monty.New(monty.Options{Find: r.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))
 		if r.o.Helper != "" {

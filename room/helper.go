@@ -4,15 +4,15 @@ import (
 	"context"
 
 	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/engine/module"
 	"github.com/toolroom/toolroom/internal/engine/py"
 	"github.com/toolroom/toolroom/internal/fence"
 	"github.com/toolroom/toolroom/internal/guest"
 )
 
 // RunHelper makes this program the helper that a room has started it as: a
-// worker that runs JavaScript or Python, the guest inside a sandbox, or what starts
-// a program without the machine's network. A program that
-// names itself in [Options.Helper] calls it first in main, and exits with code
+// worker that runs JavaScript, Python or WebAssembly, the guest inside a sandbox, or
+// what starts a program without the machine's network. A program that names itself in [Options.Helper] calls it first in main, and exits with code
 // when it was a helper.
 //
 //	if code, ok := room.RunHelper(os.Args[1:]); ok {
@@ -29,6 +29,8 @@ func RunHelper(args []string) (code int, ok bool) {
 		return fence.Main(args[1:]), true
 	case js.WorkerArg:
 		return js.Worker(context.Background(), args[1:]), true
+	case module.WorkerArg:
+		return module.Worker(context.Background(), args[1:]), true
 	case py.WorkerArg:
 		return py.Worker(context.Background(), args[1:]), true
 	}

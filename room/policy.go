@@ -97,7 +97,7 @@ func (r *Room) PolicyFiles() []string {
 // machine or this config does not have.
 func engineNames() []string {
 	return []string{
-		"js", "py-lite", "py-native", "py", "pyodide", "process", "microvm", "firecracker", "gvisor", "docker", "containerd", "kata",
+		"js", "py-lite", "py-native", "py", "pyodide", "wasm", "process", "microvm", "firecracker", "gvisor", "docker", "containerd", "kata",
 		"kubernetes", "remote", "proxmox_lxc", "temporal", "host",
 	}
 }

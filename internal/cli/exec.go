@@ -21,7 +21,7 @@ var languages = map[string]string{
 	"javascript": "javascript", "js": "javascript",
 	"typescript": "typescript", "ts": "typescript",
 	"shell": "shell", "sh": "shell", "bash": "shell",
-	"command": "command",
+	"command": "command", "wasm": "wasm",
 }
 
 func (a *app) execCommand() *cobra.Command {
@@ -37,7 +37,10 @@ The value is that of return or, in Python, of the last expression.
 With --session NAME variables live on for the next program in that session. On a
 terminal, exec without a program reads them line by line in a session of its own.
 
-With -l command the words are a program and its arguments: exec -l command -- ls -l`,
+With -l command the words are a program and its arguments: exec -l command -- ls -l
+
+A file whose name ends in .wasm is a WebAssembly module, a command of WASI preview 1,
+and what follows are its arguments: exec sum.wasm -- 1 2 3`,
 		Example: `  toolroom exec -l js 'const r = await tools.filesystem.list_directory({path: "."}); return r.length'
   toolroom exec -l python 'print(tools.math.add(a=1, b=2))'
   toolroom exec -f report.py --input 'month="May"' --json
@@ -49,6 +52,7 @@ With -l command the words are a program and its arguments: exec -l command -- ls
 			if err != nil {
 				return err
 			}
+			args = o.moduleOf(args)
 			if o.repl || len(args) == 0 && o.file == "" && o.language != "command" && a.screen.inTerminal {
 				return a.repl(ctx, r, call, &o, args)
 			}
@@ -66,7 +70,7 @@ With -l command the words are a program and its arguments: exec -l command -- ls
 	}
 	who.flags(c)
 	o.flags(c)
-	completeWords(c, "lang", "python", "js", "ts", "shell", "command")
+	completeWords(c, "lang", "python", "js", "ts", "shell", "command", "wasm")
 	completeWords(c, "profile", "dev", "standard", "hardened")
 	return c
 }
@@ -76,6 +80,7 @@ type execOptions struct {
 	program  room.Program
 	language string
 	file     string
+	stdin    string
 	inputs   []string
 	json     bool
 	repl     bool
@@ -84,8 +89,9 @@ type execOptions struct {
 func (o *execOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	p := &o.program
-	f.StringVarP(&o.language, "lang", "l", "", "python, js, ts, shell or command; else by the name of the file")
+	f.StringVarP(&o.language, "lang", "l", "", "python, js, ts, shell, command or wasm; else by the name of the file")
 	f.StringVarP(&o.file, "file", "f", "", "run this file")
+	f.StringVar(&o.stdin, "stdin", "", "what the program reads from its standard input: the text of this file, or - for that of exec")
 	f.StringArrayVar(&o.inputs, "input", nil, "NAME=JSON: a variable of the program")
 	f.StringVar(&p.Engine, "engine", "", "auto (the default), or the name of an engine: toolroom doctor lists them")
 	f.StringVar(&p.Runtime, "runtime", "", "run in this sandbox: process, docker, …")
@@ -117,12 +123,23 @@ func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
 	}
 	var ok bool
 	if p.Language, ok = languages[name]; !ok {
-		return nil, usage("toolroom exec --help", "which language? -l takes python, js, ts, shell or command, not %q", name)
+		return nil, usage("toolroom exec --help", "which language? -l takes python, js, ts, shell, command or wasm, not %q", name)
 	}
-	if p.Language == "command" {
+	switch p.Language {
+	case "command":
 		p.Command = args
-	} else {
+	case "wasm":
+		p.Command = args
+		if p.Module, err = room.PackModule([]byte(text)); err != nil {
+			return nil, err
+		}
+	default:
 		p.Code = text
+	}
+	if o.stdin != "" {
+		if p.Stdin, err = a.programStdin(o); err != nil {
+			return nil, err
+		}
 	}
 	inputs := map[string]json.RawMessage{}
 	for _, input := range o.inputs {
@@ -146,7 +163,7 @@ const maxProgram = 2 << 20
 func (a *app) programText(o *execOptions, args []string) (string, error) {
 	switch {
 	case o.file != "" && o.file != "-":
-		if len(args) > 0 && o.language != "command" {
+		if len(args) > 0 && !o.takesWords() {
 			return "", usage("toolroom exec --help", "the program is in %s; what is %q?", o.file, args[0])
 		}
 		data, err := os.ReadFile(o.file)
@@ -162,6 +179,8 @@ func (a *app) programText(o *execOptions, args []string) (string, error) {
 			err = toolroom.Errorf(toolroom.CodeInvalidArguments, "the program on stdin is longer than %d bytes", maxProgram)
 		}
 		return string(data), err
+	case o.language == "wasm":
+		return "", usage("toolroom exec --help", "give the file of the module, or - for stdin")
 	case len(args) == 1:
 		return args[0], nil
 	}

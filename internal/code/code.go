@@ -206,7 +206,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 		Run:   req.Call,
 		Owner: req.Identity.Key(),
 		Program: bridge.Program{
-			Language: r.Language, Name: fileNames[r.Language], Source: r.Code, Command: r.Command, Stdin: []byte(r.Stdin),
+			Language: r.Language, Name: fileNames[r.Language], Source: r.Code, Module: r.Module, Command: r.Command, Stdin: []byte(r.Stdin),
 			Inputs: r.inputs, Tools: h.view.tools, Withheld: h.view.withheld, Unknown: h.view.unknown, Seed: h.head.Seed,
 			Limits: bridge.Limits{
 				Wall: limits.Wall.Milliseconds(), CPU: limits.CPU.Milliseconds(), Memory: limits.Memory, Output: limits.Output,
@@ -249,7 +249,7 @@ func (s *Service) Usual(profile string) (sandbox.Spec, error) {
 	return s.spec(r, limits), err
 }
 
-var fileNames = map[string]string{"python": "main.py", "javascript": "main.js", "typescript": "main.ts", "shell": "main.sh"}
+var fileNames = map[string]string{"python": "main.py", "javascript": "main.js", "typescript": "main.ts", "shell": "main.sh", "wasm": "main.wasm"}
 
 // run runs a program on the first engine of its route. The next one is tried
 // only when the one before cannot run the program; what tools have answered by

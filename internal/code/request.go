@@ -12,9 +12,10 @@ import (
 const inputSchema = `{
   "type": "object",
   "properties": {
-    "language": {"type": "string", "enum": ["python", "javascript", "typescript", "shell", "command"], "description": "python, javascript, typescript, shell, or command for a program with arguments"},
+    "language": {"type": "string", "enum": ["python", "javascript", "typescript", "shell", "command", "wasm"], "description": "python, javascript, typescript, shell, command for a program with arguments, or wasm for a module"},
     "code": {"type": "string", "description": "the program"},
-    "command": {"type": "array", "items": {"type": "string"}, "description": "for language command: the program and its arguments; for shell: the script's arguments"},
+    "command": {"type": "array", "items": {"type": "string"}, "description": "for language command: the program and its arguments; for shell and wasm: the arguments"},
+    "module": {"type": "string", "description": "for language wasm: a command of WASI preview 1 in base64, gzip allowed"},
     "stdin": {"type": "string"},
     "inputs": {"type": "object", "description": "values that the program has as variables"},
     "session": {"type": "string", "description": "name of a session: variables live across its runs"},
@@ -39,11 +40,14 @@ const inputSchema = `{
 
 // Request is the arguments of code:execute.
 type Request struct {
-	Language string          `json:"language"`
-	Code     string          `json:"code,omitempty"`
-	Command  []string        `json:"command,omitempty"`
-	Stdin    string          `json:"stdin,omitempty"`
-	Inputs   json.RawMessage `json:"inputs,omitempty"`
+	Language string   `json:"language"`
+	Code     string   `json:"code,omitempty"`
+	Command  []string `json:"command,omitempty"`
+	// Module is a WebAssembly module, as it is or packed by gzip, for language
+	// wasm; Command are then its arguments.
+	Module []byte          `json:"module,omitempty"`
+	Stdin  string          `json:"stdin,omitempty"`
+	Inputs json.RawMessage `json:"inputs,omitempty"`
 	// Session names the session of the caller that the program runs in; a new
 	// name begins one.
 	Session string `json:"session,omitempty"`
@@ -83,7 +87,11 @@ func parse(arguments json.RawMessage) (*Request, error) {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "language command needs a command").
 			WithHint(`for example {"language": "command", "command": ["ls", "-l"]}`)
 	}
-	if r.Language != "command" && r.Code == "" {
+	if r.Language == "wasm" && len(r.Module) == 0 {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "language wasm needs a module").
+			WithHint("give a command of WASI preview 1 in base64 as module, packed by gzip where it is large")
+	}
+	if r.Language != "command" && r.Language != "wasm" && r.Code == "" {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no code to run").
 			WithHint(`for example {"language": "python", "code": "1 + 1"}`)
 	}

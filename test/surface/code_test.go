@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/room"
 	"github.com/toolroom/toolroom/sandbox"
 )
@@ -45,6 +47,12 @@ func codeDoors() []door {
 			_, result := tool.Call(t.Context(), json.RawMessage(programOn("js", fmt.Sprintf(js, a.spelled, a.arguments))))
 			return result.Error == nil
 		}},
+		{name: "code mode, a module over HTTP on wasm", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
+			status, answer := f.post(t, a.who, "/api/v1/execute", string(room.Args(map[string]any{
+				"language": "wasm", "module": packedModule(t), "command": []string{"call", a.spelled, a.arguments},
+			}).JSON()))
+			return status == http.StatusOK && !strings.Contains(string(answer), `"error":{`)
+		}},
 		{name: "Go, a call that is carried on", surface: "code", through: "gate:unlock", call: afterReplay},
 	}
 	for _, c := range []struct{ engine, language, call string }{
@@ -74,6 +82,21 @@ func codeDoors() []door {
 		})
 	}
 	return doors
+}
+
+var buildModule = sync.OnceValues(enginetest.BuildModule)
+
+// packedModule are the programs of enginetest for WebAssembly.
+func packedModule(t *testing.T) []byte {
+	t.Helper()
+	module, err := buildModule()
+	if err == nil {
+		module, err = room.PackModule(module)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module
 }
 
 // programOn are the arguments of a program.
@@ -129,5 +152,24 @@ func installEngines(t *testing.T, home string) {
 	}
 	if err := os.Symlink(monty, filepath.Join(home, "engines", "monty")); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestAModuleThatWaitsForAPersonIsBegunAnew(t *testing.T) {
+	t.Parallel()
+	f := serve(t)
+	after := f.end(t)
+	r, err := f.room.Execute(t.Context(), toolroom.Call{NoWait: true}, room.Program{
+		Language: "wasm", Module: packedModule(t), Command: []string{"call", "gate:unlock", `{"command": "the module"}`},
+	})
+	if err != nil || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired {
+		t.Fatalf("it waits for nobody: %v, %v", err, r.Err())
+	}
+	id, _ := r.Error.Details["approval"].(string)
+	if _, err := f.room.Answer(t.Context(), id, approval.Answer{Approve: true, By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.receiptAfter(t, after, "code:execute"); got.Error != nil {
+		t.Errorf("the run that went on ended with %v", got.Error)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental/table"
 
+	"github.com/toolroom/toolroom/internal/engine/wasi"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
@@ -107,17 +108,14 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 		i.Bad = true
 		return Crashed, errors.New("the guest ended without a last word")
 	}
-	var exit *exitError
+	var exit *wasi.ExitError
 	if errors.As(err, &exit) {
-		return Crashed, exit
+		return Crashed, fmt.Errorf("the interpreter was ended with exit code %d", exit.Code)
 	}
 	return Crashed, fmt.Errorf("CPython failed: %w", err)
 }
 
 func (r *run) stopped() bool { return r.port.Inbox.Cancelled() || r.ctx.Err() != nil }
-
-// ever is how long a run waits at the most, which its host ends.
-const ever = 24 * 365 * time.Hour
 
 // wait waits until there are bytes for the guest, and tells whether there are;
 // false after a cancellation and when the time is over.

@@ -17,7 +17,10 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/tetratelabs/wazero"
+
 	"github.com/toolroom/toolroom/internal/engine/cow"
+	"github.com/toolroom/toolroom/internal/engine/wasi"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
@@ -64,7 +67,7 @@ func (m *Machine) start(ctx context.Context, guest map[string]string, o wasm.Opt
 		return err
 	}
 	m.Machine, err = wasm.New(ctx, wasm.Engine[*Isolate]{
-		Module: module, MaxMemory: MaxMemory, Offer: offerHost, Open: m.open, Tick: (*Isolate).tick,
+		Module: module, MaxMemory: MaxMemory, Offer: offer, Open: m.open, Tick: (*Isolate).tick,
 	}, o)
 	if err != nil {
 		return err
@@ -74,6 +77,10 @@ func (m *Machine) start(ctx context.Context, guest map[string]string, o wasm.Opt
 		return err
 	}
 	return nil
+}
+
+func offer(ctx context.Context, r wazero.Runtime) error {
+	return wasi.Offer(ctx, r, func(ctx context.Context) wasi.System { return doors{wasm.Of[*Isolate](ctx)} })
 }
 
 // begin takes the image from the cache, or makes it and puts it there.

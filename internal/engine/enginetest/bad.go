@@ -107,6 +107,8 @@ func (s *suite) badOnce(t *testing.T, language, source string, c BadProgram) (to
 		how, text = string(toolroom.CodeOf(err)), err.Error()
 	case result.Outcome.Failure != nil:
 		how, text = string(result.Outcome.Failure.Kind), result.Outcome.Failure.Error()
+	case result.Outcome.Exit != 0:
+		how, text = string(bridge.FailProgram), fmt.Sprintf("exit code %d", result.Outcome.Exit)
 	}
 	if !slices.Contains(strings.Fields(c.Ends), how) {
 		t.Errorf("it ended as %q: %.300s; want %s", how, text, c.Ends)
@@ -130,7 +132,7 @@ type heart struct {
 func (s *suite) beat(t *testing.T, language string) *heart {
 	ctx, cancel := context.WithCancel(t.Context())
 	h := &heart{beats: make(chan struct{}), cancel: cancel}
-	source := map[string]string{"python": "tools.echo.value(value=7)", "javascript": "return await tools.echo.value({value: 7})"}[language]
+	source := map[string]string{"python": "tools.echo.value(value=7)", "javascript": "return await tools.echo.value({value: 7})", "wasm": "seven"}[language]
 	h.done.Go(func() {
 		for ctx.Err() == nil {
 			j := s.job(language, source)

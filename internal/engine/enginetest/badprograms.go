@@ -6,7 +6,7 @@ import "github.com/toolroom/toolroom/bridge"
 var badPrograms = []BadProgram{
 	{
 		Key:    "an endless loop",
-		Source: map[string]string{"python": "while True: pass", "javascript": "for (;;) {}"},
+		Source: map[string]string{"python": "while True: pass", "javascript": "for (;;) {}", "wasm": "spin"},
 		Ends:   "timeout",
 	},
 	{
@@ -19,7 +19,7 @@ var badPrograms = []BadProgram{
 	},
 	{
 		Key:    "an endless sleep",
-		Source: map[string]string{"python": "import time\ntime.sleep(1e9)", "javascript": "await new Promise(r => setTimeout(r, 1e9))"},
+		Source: map[string]string{"python": "import time\ntime.sleep(1e9)", "javascript": "await new Promise(r => setTimeout(r, 1e9))", "wasm": "sleep"},
 		Ends:   "timeout",
 	},
 	{
@@ -34,27 +34,27 @@ var badPrograms = []BadProgram{
 	},
 	{
 		Key:    "a memory bomb",
-		Source: map[string]string{"python": "x = []\nwhile True: x.append('x' * 1_000_000 + str(len(x)))", "javascript": "const a = []; for (;;) a.push(new Uint8Array(1 << 20).fill(1))"},
+		Source: map[string]string{"python": "x = []\nwhile True: x.append('x' * 1_000_000 + str(len(x)))", "javascript": "const a = []; for (;;) a.push(new Uint8Array(1 << 20).fill(1))", "wasm": "bomb"},
 		Ends:   "resource_limit limit",
 	},
 	{
 		Key:    "a memory bomb of small things",
-		Source: map[string]string{"python": "x = []\nwhile True: x.append([len(x)])", "javascript": "const a = []; for (;;) a.push({a: {b: [a.length]}})"},
+		Source: map[string]string{"python": "x = []\nwhile True: x.append([len(x)])", "javascript": "const a = []; for (;;) a.push({a: {b: [a.length]}})", "wasm": "bits"},
 		Ends:   "resource_limit limit",
 	},
 	{
 		Key:    "one huge allocation",
-		Source: map[string]string{"python": "'x' * (1 << 60)", "javascript": "new Uint8Array(1e13)"},
+		Source: map[string]string{"python": "'x' * (1 << 60)", "javascript": "new Uint8Array(1e13)", "wasm": "huge"},
 		Ends:   "resource_limit limit program",
 	},
 	{
 		Key:    "huge output",
-		Source: map[string]string{"python": "while True: print('x' * 10000)", "javascript": "for (;;) console.log('x'.repeat(10000))"},
+		Source: map[string]string{"python": "while True: print('x' * 10000)", "javascript": "for (;;) console.log('x'.repeat(10000))", "wasm": "flood"},
 		Ends:   "resource_limit",
 	},
 	{
 		Key:    "a huge value",
-		Source: map[string]string{"python": "'x' * 20_000_000", "javascript": "return 'x'.repeat(20e6)"},
+		Source: map[string]string{"python": "'x' * 20_000_000", "javascript": "return 'x'.repeat(20e6)", "wasm": "value"},
 		Ends:   "value ok", // ok where no frame has to hold it
 	},
 	{
@@ -138,6 +138,7 @@ var badPrograms = []BadProgram{
 		Source: map[string]string{
 			"python":     "import asyncio\nawait asyncio.gather(*[tools.echo.value(value=n) for n in range(10_000)])",
 			"javascript": "await Promise.all(Array.from({length: 10000}, (_, value) => tools.echo.value({value})))",
+			"wasm":       "calls 10000",
 		},
 		Ends: "program resource_limit",
 	},
@@ -146,6 +147,7 @@ var badPrograms = []BadProgram{
 		Source: map[string]string{
 			"python":     "import asyncio\nlen(await asyncio.gather(*[tools.echo.value(value=n) for n in range(10_000)]))",
 			"javascript": "return (await Promise.all(Array.from({length: 10000}, (_, value) => tools.echo.value({value})))).length",
+			"wasm":       "calls 10000",
 		},
 		Limits: bridge.Limits{Calls: 10_000},
 		Ends:   "ok",
@@ -155,6 +157,7 @@ var badPrograms = []BadProgram{
 		Source: map[string]string{
 			"python":     "while True:\n    try:\n        tools.echo.value(value=1)\n    except Exception:\n        pass",
 			"javascript": "for (;;) try { await tools.echo.value({value: 1}) } catch (e) {}",
+			"wasm":       "calls -1",
 		},
 		Ends: "timeout resource_limit",
 	},
@@ -165,6 +168,7 @@ var badPrograms = []BadProgram{
 		Source: map[string]string{
 			"python":     "import os\nos.write(STREAM, b'\\xff' * 64)\nwhile True: pass",
 			"javascript": "require('fs').writeSync(STREAM, Buffer.alloc(64, 255)); for (;;);",
+			"wasm":       "garbage",
 		},
 		Ends: broken,
 	},
@@ -181,6 +185,7 @@ var badPrograms = []BadProgram{
 		Source: map[string]string{
 			"python":     "import os\nos.write(STREAM, bytes([0, 0, 0, 9, 0x84, 0x18, 30, 0, 0x43, 1, 2, 3, 0xa0]))\nwhile True: pass",
 			"javascript": "require('fs').writeSync(STREAM, Buffer.from([0, 0, 0, 9, 0x84, 0x18, 30, 0, 0x43, 1, 2, 3, 0xa0])); for (;;);",
+			"wasm":       "token",
 		},
 		Ends: broken,
 	},
@@ -189,27 +194,28 @@ var badPrograms = []BadProgram{
 		Source: map[string]string{
 			"python":     "import os\nos.write(STREAM, b'\\x00\\xff\\xff\\xff')\nos.close(STREAM)\nwhile True: pass",
 			"javascript": "const fs = require('fs'); fs.writeSync(STREAM, Buffer.from([0, 255, 255, 255])); fs.closeSync(STREAM); for (;;);",
+			"wasm":       "announce",
 		},
 		Ends: broken,
 	},
 	{
 		Key: "a frame that only the host sends", Stream: true,
-		Source: map[string]string{"python": itsBridge + "b.send(33, {})\nwhile True: pass"},
+		Source: map[string]string{"python": itsBridge + "b.send(33, {})\nwhile True: pass", "wasm": "result"},
 		Ends:   broken,
 	},
 	{
 		Key: "calls with ids that are in use, or are none", Stream: true,
-		Source: map[string]string{"python": itsBridge + "for id in (7, 7, 7, 0, 2**40, 2**63):\n    b.send(10, {'tool': 'echo:value', 'arguments': {}}, id)\nwhile True: pass"},
+		Source: map[string]string{"python": itsBridge + "for id in (7, 7, 7, 0, 2**40, 2**63):\n    b.send(10, {'tool': 'echo:value', 'arguments': {}}, id)\nwhile True: pass", "wasm": "ids"},
 		Ends:   broken,
 	},
 	{
 		Key: "calls whose answers nobody reads", Stream: true,
-		Source: map[string]string{"python": itsBridge + "while True: b._ask(10, {'tool': 'echo:value', 'arguments': {'value': 'x' * 100_000}})"},
+		Source: map[string]string{"python": itsBridge + "while True: b._ask(10, {'tool': 'echo:value', 'arguments': {'value': 'x' * 100_000}})", "wasm": "unread"},
 		Ends:   broken,
 	},
 	{
 		Key: "a program that goes on after it has told its end", Stream: true,
-		Source: map[string]string{"python": itsBridge + "for _ in range(3): b.send(30, {'value': 1})\nwhile True: pass"},
+		Source: map[string]string{"python": itsBridge + "for _ in range(3): b.send(30, {'value': 1})\nwhile True: pass", "wasm": "on"},
 		Ends:   "ok",
 	},
 	{

@@ -43,6 +43,10 @@ type Options struct {
 	// sandbox for each run; 0 means as often as the suites want, 10,000 times in
 	// [Leak].
 	Runs int
+	// Module is the suite's own WebAssembly module, as [BuildModule] makes it, for
+	// engines that run wasm: its first argument names one of its programs, and that
+	// is their source.
+	Module []byte
 	// Bad are further bad programs, of this engine only.
 	Bad []BadProgram
 }
@@ -93,7 +97,7 @@ func (s *suite) languages() []string {
 	if list == nil {
 		list = s.engine.Languages()
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(l string) bool { return l != "python" && l != "javascript" })
+	return slices.DeleteFunc(slices.Clone(list), func(l string) bool { return l != "python" && l != "javascript" && l != "wasm" })
 }
 
 type suite struct {
@@ -106,7 +110,13 @@ func (s *suite) without(key string) bool {
 }
 
 func (s *suite) job(language, source string) engine.Job {
-	name := map[string]string{"python": "main.py", "javascript": "main.js"}[language]
+	name := map[string]string{"python": "main.py", "javascript": "main.js", "wasm": "main.wasm"}[language]
+	if language == "wasm" {
+		return engine.Job{
+			Run: "run-test", Owner: "tester", Sandbox: s.options.Sandbox,
+			Program: bridge.Program{Language: language, Name: name, Module: s.options.Module, Command: strings.Fields(source), Limits: bridge.Limits{Wall: 120_000}},
+		}
+	}
 	return engine.Job{
 		Run: "run-test", Owner: "tester", Sandbox: s.options.Sandbox,
 		Program: bridge.Program{Language: language, Name: name, Source: source, Tools: tools(), Limits: bridge.Limits{Wall: 120_000}},
@@ -177,6 +187,7 @@ func (s *suite) values(t *testing.T, language string) {
 	source := map[string]string{
 		"python":     "back = tools.echo.value(value=given)\nassert type(back) is type(given)\nback",
 		"javascript": "return await tools.echo.value({value: given})",
+		"wasm":       "echo",
 	}[language]
 	j := s.job(language, source)
 	j.Program.Inputs = bridge.Map{{Key: "given", Value: values}}
@@ -206,7 +217,7 @@ func (s *suite) asks(t *testing.T, language string) {
 	if testing.Short() {
 		t.Skip("it takes longer than the program's time")
 	}
-	source := map[string]string{"python": "call_tool('slow:person')", "javascript": "return await call_tool('slow:person')"}[language]
+	source := map[string]string{"python": "call_tool('slow:person')", "javascript": "return await call_tool('slow:person')", "wasm": "call slow:person"}[language]
 	began := time.Now()
 	s.stillWorks(t, language)
 	wall := max(leastTime, 5*time.Since(began)) // enough for this machine, as busy as it is
@@ -219,7 +230,7 @@ func (s *suite) asks(t *testing.T, language string) {
 }
 
 func (s *suite) cancel(t *testing.T, language string) {
-	source := map[string]string{"python": "tools.slow.wait()", "javascript": "await tools.slow.wait()"}[language]
+	source := map[string]string{"python": "tools.slow.wait()", "javascript": "await tools.slow.wait()", "wasm": "call slow:wait"}[language]
 	ctx, cancel := context.WithCancel(t.Context())
 	r := newRoom()
 	go func() {
@@ -243,7 +254,7 @@ func (s *suite) cancel(t *testing.T, language string) {
 
 func (s *suite) stillWorks(t *testing.T, language string) {
 	t.Helper()
-	source := map[string]string{"python": "1 + 1", "javascript": "return 1 + 1"}[language]
+	source := map[string]string{"python": "1 + 1", "javascript": "return 1 + 1", "wasm": "two"}[language]
 	result, err := s.engine.Run(t.Context(), s.job(language, source), newRoom())
 	if err != nil || result.Outcome.Failure != nil || result.Outcome.Value != bridge.Value(int64(2)) {
 		t.Errorf("the next program got %+v, %v", result, err)
@@ -255,10 +266,12 @@ func (s *suite) apart(t *testing.T, language string) {
 	leave := map[string]string{
 		"python":     "import builtins, sys\nbuiltins.leak = 1\nsys.leak = 1\ntools.leak = 1\nleak = 1\nstr",
 		"javascript": "globalThis.leak = 1; Object.prototype.leak = 1; tools.leak = 1; Array.prototype.map = () => 'leak'; Promise.leak = 1",
+		"wasm":       "leave",
 	}[language]
 	look := map[string]string{
 		"python":     "import builtins, sys\n[hasattr(builtins, 'leak'), hasattr(sys, 'leak'), 'leak' in globals(), list(map(int, '12'))]",
 		"javascript": "return [typeof leak !== 'undefined', ({}).leak !== undefined, Promise.leak !== undefined, [1, 2].map(x => x)]",
+		"wasm":       "look",
 	}[language]
 	want := []bridge.Value{false, false, false, []bridge.Value{int64(1), int64(2)}}
 	for range 3 {

@@ -57,6 +57,7 @@ func (s *suite) rounds(n int) int {
 // leak are programs that give the names of what they have found, before they
 // leave the same.
 var leak = map[string]string{
+	"wasm": "leak",
 	"python": `
 import json
 seen = ""

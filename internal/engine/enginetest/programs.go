@@ -47,7 +47,7 @@ func failing(kind bridge.FailureKind, line int, texts ...string) func(*testing.T
 var programs = []program{
 	{
 		key:    "a value comes back",
-		source: map[string]string{"python": "x = 20\nx + 22", "javascript": "const x = 20; return x + 22"},
+		source: map[string]string{"python": "x = 20\nx + 22", "javascript": "const x = 20; return x + 22", "wasm": "add"},
 		value:  int64(42),
 	},
 	{
@@ -78,6 +78,7 @@ var programs = []program{
 		source: map[string]string{
 			"python":     "import asyncio\nawait asyncio.gather(*[tools.slow.meet(count=5) for _ in range(5)])",
 			"javascript": "return await Promise.all([1, 2, 3, 4, 5].map(() => tools.slow.meet({count: 5})))",
+			"wasm":       "meet",
 		},
 		value: []bridge.Value{"met", "met", "met", "met", "met"},
 	},
@@ -94,6 +95,7 @@ var programs = []program{
 		source: map[string]string{
 			"python":     "try:\n    tools.fail.always()\nexcept ToolError as e:\n    got = [e.code, e.phase, e.tool, e.retryable, e.hint]\ngot",
 			"javascript": "try { await tools.fail.always() } catch (e) { return [e.code, e.phase, e.tool, e.retryable, e.hint] }",
+			"wasm":       "caught",
 		},
 		value: []bridge.Value{"upstream_error", "execute", "fail:always", true, "do not call it"},
 	},
@@ -306,7 +308,7 @@ var programs = []program{
 	},
 	{
 		key:    "too much output",
-		source: map[string]string{"python": "while True: print('x' * 1000)", "javascript": "for (;;) console.log('x'.repeat(1000))"},
+		source: map[string]string{"python": "while True: print('x' * 1000)", "javascript": "for (;;) console.log('x'.repeat(1000))", "wasm": "flood"},
 		limits: bridge.Limits{Output: 100_000},
 		code:   toolroom.CodeResourceLimit,
 	},
@@ -324,6 +326,7 @@ var programs = []program{
 		source: map[string]string{
 			"python":     "sum(tools.math.add(a=i, b=1) for i in range(1000))",
 			"javascript": "let n = 0; for (let i = 0; i < 1000; i++) n += await tools.math.add({a: i, b: 1}); return n",
+			"wasm":       "sums 1000",
 		},
 		limits: bridge.Limits{Calls: 1000},
 		value:  int64(500_500),

@@ -62,10 +62,10 @@ const WorkerArg = "__engine-worker"
 
 // Worker is the main of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
-	return worker.Main(ctx, arguments, func(ctx context.Context, cacheDir string) (worker.Service, error) {
+	return worker.Main(ctx, arguments, worker.Open{Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
 		m, err := quickjs.New(ctx, prelude.JavaScript(), wasm.Options{CacheDir: cacheDir})
 		return service{m}, err
-	})
+	}})
 }
 
 // service is a machine whose isolates run what the host sends.

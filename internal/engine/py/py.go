@@ -62,13 +62,13 @@ const WorkerArg = "__python-worker"
 
 // Worker is the main of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
-	return worker.Main(ctx, arguments, func(ctx context.Context, cacheDir string) (worker.Service, error) {
+	return worker.Main(ctx, arguments, worker.Open{Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
 		m, err := cpython.New(ctx, files.PythonFiles(), wasm.Options{CacheDir: cacheDir})
 		if err == nil {
 			err = m.Warm(ctx)
 		}
 		return service{m}, err
-	})
+	}})
 }
 
 // service is a machine whose interpreters run what the host sends.

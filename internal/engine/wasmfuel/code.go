@@ -145,6 +145,13 @@ func (f *body) expression(r *reader) {
 		case opMisc:
 			f.misc(r, start)
 			continue
+		case opGlobalGet, opGlobalSet:
+			// What was no global of the module must not become one that it can set.
+			if index := r.u32(); index == f.fuel && !f.still {
+				r.fail("there is no global %d", index)
+			}
+			f.out = append(f.out, r.bytes[start:r.at]...)
+			continue
 		}
 		skipImmediate(r, op)
 		f.out = append(f.out, r.bytes[start:r.at]...)

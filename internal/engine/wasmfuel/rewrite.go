@@ -137,8 +137,7 @@ func (w *rewriter) section(id int, body []byte) error {
 		w.functionTypes(r)
 		out = body
 	case sectionTable:
-		skipTables(r)
-		out = body
+		out = tables(r)
 	case sectionMemory:
 		skipMemories(r)
 		out = body
@@ -250,15 +249,45 @@ func skipLimits(r *reader) {
 	}
 }
 
-func skipTables(r *reader) {
+// tables bounds what a module's tables may grow to, for they are in the memory
+// of the host.
+func tables(r *reader) []byte {
 	if !r.more() {
-		return
+		return r.bytes
 	}
-	for range r.count() {
-		r.byte()
-		skipLimits(r)
+	n := r.count()
+	if n > maxTables {
+		r.fail("%d tables, at most %d are supported", n, maxTables)
 	}
+	out := appendU32(nil, uint32(n))
+	for range n {
+		out = append(out, r.byte())
+		flag, least, most := r.byte(), r.u32(), uint32(maxTable)
+		switch flag {
+		case 0:
+		case 1:
+			most = min(most, r.u32())
+		default:
+			r.fail("limits of form %d (shared, 64 bits) are not supported", flag)
+		}
+		if least > maxTable {
+			r.fail("a table of %d elements, at most %d are supported", least, maxTable)
+		}
+		if r.err != nil {
+			return nil
+		}
+		out = appendU32(appendU32(append(out, 1), least), most)
+	}
+	return out
 }
+
+// The most that a module may have of tables, and of elements in each. Compilers
+// make one table, with an element for each function that is called by its
+// address.
+const (
+	maxTables = 8
+	maxTable  = 1 << 20
+)
 
 func skipMemories(r *reader) {
 	if !r.more() {

@@ -112,6 +112,44 @@ func TestCodeThatEndsIsLeftAlone(t *testing.T) {
 	}
 }
 
+func TestATableGrowsToItsBoundAndNoFurther(t *testing.T) {
+	t.Parallel()
+	// run gives what table.grow by the number gives; -1 is refused.
+	grow := func(by ...byte) []byte {
+		code := append(append([]byte{0, 0xd0, 0x70, 0x41}, by...), 0xfc, 15, 0, 0x0b)
+		return module(section(1, 1, 0x60, 0, 1, 0x7f), oneFunc, section(4, 1, 0x70, 0, 1), exportRun, section(10, append([]byte{1, byte(len(code))}, code...)...))
+	}
+	for name, c := range map[string]struct {
+		module []byte
+		want   int32
+	}{
+		"within it":   {grow(0x24), 1},
+		"beyond it":   {grow(0x80, 0x80, 0xc0, 0), -1}, // 1 << 20
+		"far past it": {grow(0xff, 0xff, 0xff, 0xff, 0), -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rewritten, err := wasmfuel.Rewrite(c.module)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := wazero.NewRuntime(t.Context())
+			defer r.Close(t.Context())
+			if _, err := r.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().WithFunc(func() {}).Export(wasmfuel.ImportName).Instantiate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			m, err := r.Instantiate(t.Context(), rewritten)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := m.ExportedFunction("run").Call(t.Context())
+			if err != nil || int32(got[0]) != c.want {
+				t.Errorf("it gave %v, %v; want %d", got, err, c.want)
+			}
+		})
+	}
+}
+
 func TestWhatCannotBeMeteredIsRefused(t *testing.T) {
 	t.Parallel()
 	fuelImport := append([]byte{1, byte(len(wasmfuel.ImportModule))}, wasmfuel.ImportModule...)
@@ -136,6 +174,10 @@ func TestWhatCannotBeMeteredIsRefused(t *testing.T) {
 		"a body without an end":   module(noParams, oneFunc, section(10, 1, 2, 0, 0x01)),
 		"a body past its end":     module(noParams, oneFunc, section(10, 1, 3, 0, 0x0b, 0x0b)),
 		"more bodies than types":  module(noParams, oneFunc, section(10, 2, 2, 0, 0x0b, 2, 0, 0x0b)),
+		"a write of the counter":  module(noParams, oneFunc, section(10, 1, 6, 0, 0x42, 1, 0x24, 0, 0x0b)),
+		"a read of the counter":   module(noParams, oneFunc, section(10, 1, 5, 0, 0x23, 0, 0x1a, 0x0b)),
+		"a huge table":            module(section(4, 1, 0x70, 0, 0x81, 0x80, 0x40)),
+		"nine tables":             module(section(4, 9, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1, 0x70, 0, 1)),
 		"a type that is not here": module(noParams, section(3, 1, 9), section(10, 1, 2, 0, 0x0b)),
 	} {
 		t.Run(name, func(t *testing.T) {

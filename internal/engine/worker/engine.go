@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -23,6 +24,8 @@ type Kind struct {
 	Name string
 	// Languages are those of its programs, the first the one of its workers.
 	Languages []string
+	// Stateless means that no sessions are kept.
+	Stateless bool
 	// Version names the interpreter.
 	Version string
 	// Wall and Memory say how these limits are held.
@@ -32,6 +35,10 @@ type Kind struct {
 	MinMemory, MaxMemory int64
 	// Needs is what a machine must have, such as 64 MiB of memory.
 	Needs string
+	// Compile, if set, is the language in which a guest is given a program's module
+	// to compile, before it is given the program without it: that is a part of the
+	// start, and has no part in the program's time.
+	Compile string
 	// Prepare makes a program ready to run: it says why that cannot be, or gives
 	// what adds to the failure of a run that which only the engine knows.
 	Prepare func(*bridge.Program) (blame func(*bridge.Failure), refused *bridge.Failure)
@@ -75,8 +82,14 @@ func (e *Engine) Name() string { return e.kind.Name }
 // Languages are those of its programs.
 func (e *Engine) Languages() []string { return e.kind.Languages }
 
-// Sessions are kept of all its languages; one session may use several.
-func (e *Engine) Sessions() []string { return e.kind.Languages }
+// Sessions are kept of all its languages, or of none; one session may use
+// several.
+func (e *Engine) Sessions() []string {
+	if e.kind.Stateless {
+		return nil
+	}
+	return e.kind.Languages
+}
 
 // held says how limits are held, whatever the isolation around the worker.
 func (e *Engine) held() map[sandbox.Limit]string {
@@ -118,7 +131,7 @@ const untimed = math.MaxInt32
 // Run runs one program.
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
 	p := j.Program
-	p.Limits = p.Limits.WithDefaults()
+	p.Limits, p.Profile = p.Limits.WithDefaults(), string(j.Sandbox.Profile)
 	result := &engine.Result{Engine: e.Name(), Isolation: e.pool.Isolation(), Held: e.held()}
 	if err := e.kind.checkLimits(p.Limits); err != nil {
 		return nil, err
@@ -144,7 +157,17 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	if err != nil {
 		return result, cmp.Or(engine.Stopped(ctx), err)
 	}
-	result.Isolation, result.Start = g.Isolation(), time.Since(started)
+	result.Isolation = g.Isolation()
+	if out, err := e.kind.compile(ctx, g, p); err != nil || out.Failure != nil {
+		e.pool.Release(g, err == nil)
+		if err != nil {
+			return result, err
+		}
+		result.Outcome = *out
+		return result, nil
+	}
+	p.Module = nil
+	result.Start = time.Since(started)
 	running, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	p.Limits.Wall = untimed
@@ -158,6 +181,30 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	}
 	result.Outcome = *out
 	return result, ended(running, out.Failure)
+}
+
+// compileTime bounds the compilation of a module.
+const compileTime = 60 * time.Second
+
+// errCompile is the cause of a context whose end is that of compileTime.
+var errCompile = toolroom.Errorf(toolroom.CodeResourceLimit, "the module was not compiled within %s", compileTime).
+	WithHint("make it smaller: leave out what it does not use, and its debug information")
+
+// compile has a guest compile the program's module, where there is such.
+func (k *Kind) compile(ctx context.Context, g *Guest, p bridge.Program) (*bridge.Outcome, error) {
+	if k.Compile == "" {
+		return &bridge.Outcome{}, nil
+	}
+	bounded, stop := context.WithTimeoutCause(ctx, compileTime, errCompile)
+	defer stop()
+	out, err := g.Run(bounded, bridge.Program{Language: k.Compile, Module: p.Module}, nil)
+	switch {
+	case errors.Is(context.Cause(bounded), errCompile):
+		return nil, errCompile
+	case err != nil:
+		return nil, engine.BrokeOff(ctx, err)
+	}
+	return out, nil
 }
 
 func (k *Kind) checkLimits(l bridge.Limits) error {

@@ -3,4 +3,4 @@ package worker
 import "github.com/toolroom/toolroom/internal/lockdown"
 
 // lock takes from this process what running a program does not need.
-func lock() error { return lockdown.LockSelf(lockdown.Lock{}) }
+func lock(compiles bool) error { return lockdown.LockSelf(lockdown.Lock{Code: compiles}) }

@@ -27,11 +27,18 @@ type Stream interface {
 	SetReadDeadline(at time.Time) error
 }
 
+// Open says what a worker serves.
+type Open struct {
+	// Service opens and compiles all that there is to be, with a folder of
+	// compiled code, empty for none.
+	Service func(ctx context.Context, cacheDir string) (Service, error)
+	// Compiles means that it compiles further code while it serves.
+	Compiles bool
+}
+
 // Main is the main of a worker process that [Self] has started: it serves the
-// bridge on stdin and stdout until the host ends it. Open opens and compiles all
-// that there is to be, with a folder of compiled code, empty for none. It
-// returns the exit code.
-func Main(ctx context.Context, arguments []string, open func(ctx context.Context, cacheDir string) (Service, error)) int {
+// bridge on stdin and stdout until the host ends it. It returns the exit code.
+func Main(ctx context.Context, arguments []string, open Open) int {
 	if len(arguments) > 0 && arguments[0] == lockdown.InitArg {
 		return lockdown.Main()
 	}
@@ -45,7 +52,7 @@ func Main(ctx context.Context, arguments []string, open func(ctx context.Context
 // ballastSize is what counts as in use while a worker starts, in bytes.
 const ballastSize = 16 << 20
 
-func work(ctx context.Context, arguments []string, open func(context.Context, string) (Service, error)) error {
+func work(ctx context.Context, arguments []string, open Open) error {
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	cacheDir := flags.String("cache", "", "folder of compiled code")
 	warm := flags.Bool("warm", false, "fill that folder, and end")
@@ -55,7 +62,7 @@ func work(ctx context.Context, arguments []string, open func(context.Context, st
 	// Nobody touches it, and the collector begins when what is in use has doubled:
 	// else a fifth of the start would be collecting.
 	ballast := make([]byte, ballastSize)
-	service, err := open(ctx, *cacheDir)
+	service, err := open.Service(ctx, *cacheDir)
 	if err != nil {
 		return err
 	}
@@ -71,8 +78,8 @@ func work(ctx context.Context, arguments []string, open func(context.Context, st
 	if err != nil {
 		return fmt.Errorf("open the stream of the worker: %w", err)
 	}
-	// All that has to be opened or compiled is; what follows is a stranger's.
-	if err := lock(); err != nil {
+	// All that has to be opened is; what follows is a stranger's.
+	if err := lock(open.Compiles); err != nil {
 		return fmt.Errorf("lock the worker: %w", err)
 	}
 	return service.Serve(ctx, standard{in})

@@ -19,6 +19,10 @@ import (
 // Self starts workers that are this same binary, and that compile WebAssembly
 // before they serve.
 type Self struct {
+	// Memory bounds all that each of them uses, in bytes, as [Spec] says. It is set
+	// before the first is started.
+	Memory int64
+
 	launcher *Launcher
 	command  []string
 	cacheDir string
@@ -45,7 +49,7 @@ func (s *Self) Start(ctx context.Context) (Place, error) {
 	if err := s.warmUp(ctx); err != nil {
 		return nil, err
 	}
-	spec := Spec{Path: s.command[0], Args: slices.Clone(s.command)}
+	spec := Spec{Path: s.command[0], Args: slices.Clone(s.command), Memory: s.Memory}
 	if s.cacheDir != "" {
 		folder, err := filepath.Abs(s.cacheDir)
 		if err != nil {

@@ -1,0 +1,194 @@
+package module
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/cow"
+	"github.com/toolroom/toolroom/internal/engine/wasi"
+	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
+)
+
+const (
+	// fuel is how many units a module gets at a time, worth some milliseconds.
+	fuel = 400_000
+	// maxCompiled is how many modules a worker keeps compiled.
+	maxCompiled = 4
+	// start is what a command exports to be run.
+	start = "_start"
+)
+
+// machine compiles modules and runs them, one at a time, each time in an
+// instance and a memory of its own.
+type machine struct {
+	runtime  wazero.Runtime
+	compiled []compiled // the last used is last
+}
+
+// compiled is a module in machine code, and what it was made of.
+type compiled struct {
+	hash [sha256.Size]byte
+	code wazero.CompiledModule
+}
+
+func newMachine(ctx context.Context) (*machine, error) {
+	// Each run has its own limit of memory, which sees what is asked for in vain.
+	config := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false)
+	m := &machine{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
+	_, err := m.runtime.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(tick), nil, nil).Export(wasmfuel.ImportName).Instantiate(ctx)
+	if err == nil {
+		err = wasi.Offer(ctx, m.runtime, func(ctx context.Context) wasi.System { return runOf(ctx) })
+	}
+	if err != nil {
+		_ = m.Close() // the first error counts
+		return nil, fmt.Errorf("offer a module its imports: %w", err)
+	}
+	return m, nil
+}
+
+// Close ends the machine.
+func (m *machine) Close() error { return m.runtime.Close(context.Background()) }
+
+// tick is called when fuel is used up: a run that was stopped ends here.
+func tick(ctx context.Context, module api.Module, _ []uint64) {
+	runOf(ctx).tick()
+	module.ExportedGlobal(wasmfuel.Global).(api.MutableGlobal).Set(fuel)
+}
+
+// compile makes a module the last of the compiled ones, of which a few are kept.
+// A failure says what is wrong with it.
+func (m *machine) compile(ctx context.Context, data []byte) *bridge.Failure {
+	hash := sha256.Sum256(data)
+	if at := slices.IndexFunc(m.compiled, func(c compiled) bool { return c.hash == hash }); at >= 0 {
+		c := m.compiled[at]
+		m.compiled = append(slices.Delete(m.compiled, at, at+1), c)
+		return nil
+	}
+	code, err := m.build(ctx, data)
+	if err != nil {
+		return &bridge.Failure{Kind: bridge.FailCheck, Type: typeInvalid, Message: err.Error()}
+	}
+	if len(m.compiled) == maxCompiled {
+		_ = m.compiled[0].code.Close(ctx) // code in memory cannot fail to go
+		m.compiled = slices.Delete(m.compiled, 0, 1)
+	}
+	m.compiled = append(m.compiled, compiled{hash, code})
+	return nil
+}
+
+// typeInvalid is the type of the failure of a module that cannot be run.
+const typeInvalid = "InvalidModule"
+
+func (m *machine) build(ctx context.Context, data []byte) (wazero.CompiledModule, error) {
+	data, err := unpack(data)
+	if err != nil {
+		return nil, err
+	}
+	metered, err := wasmfuel.Rewrite(data)
+	if err != nil {
+		return nil, err
+	}
+	code, err := m.runtime.CompileModule(ctx, metered)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(code); err != nil {
+		_ = code.Close(ctx) // the first error counts
+		return nil, err
+	}
+	return code, nil
+}
+
+// check refuses what cannot be run, with all names that are missing.
+func check(code wazero.CompiledModule) error {
+	var missing []string
+	for _, f := range code.ImportedFunctions() {
+		from, name, _ := f.Import()
+		if !(from == wasi.Module && wasi.Has(f) || from == wasmfuel.ImportModule && name == wasmfuel.ImportName) {
+			missing = append(missing, from+"."+name)
+		}
+	}
+	for _, memory := range code.ImportedMemories() {
+		from, name, _ := memory.Import()
+		missing = append(missing, "the memory "+from+"."+name)
+	}
+	slices.Sort(missing)
+	missing = slices.Compact(missing)
+	if len(missing) > 0 {
+		further := ""
+		if more := len(missing) - maxNamed; more > 0 {
+			missing, further = missing[:maxNamed], fmt.Sprintf(" and %d more", more)
+		}
+		return fmt.Errorf("it imports %s%s, which nothing offers here: a module has the functions of %s, and tools over descriptor 3", strings.Join(missing, ", "), further, wasi.Module)
+	}
+	f, ok := code.ExportedFunctions()[start]
+	switch {
+	case !ok:
+		return fmt.Errorf("it exports no function %s: build it as a command of WASI preview 1 (in Go GOOS=wasip1 GOARCH=wasm, in Rust the target wasm32-wasip1)", start)
+	case len(f.ParamTypes()) > 0 || len(f.ResultTypes()) > 0:
+		return fmt.Errorf("its function %s takes or gives values, that of a command does not", start)
+	case code.ExportedMemories()["memory"] == nil:
+		return errors.New("it exports no memory, as a command of WASI preview 1 does")
+	}
+	return nil
+}
+
+// maxNamed is how many missing imports an error names.
+const maxNamed = 20
+
+// memory is a linear memory that grows no further than its run may.
+type memory struct {
+	*cow.Memory
+	limit   uint64
+	refused bool // the module asked for more
+}
+
+// Reallocate grows the memory; nil when it may not, which the module sees as
+// memory that is used up.
+func (m *memory) Reallocate(size uint64) []byte {
+	if size > m.limit {
+		m.refused = true
+		return nil
+	}
+	return m.Memory.Reallocate(size)
+}
+
+// execute runs the command that was compiled last to its end.
+func (m *machine) execute(ctx context.Context, r *run) (err error) {
+	code := m.compiled[len(m.compiled)-1].code
+	pages, err := cow.NewMemory(MaxMemory, nil)
+	if err != nil {
+		return err
+	}
+	r.memory = &memory{Memory: pages, limit: uint64(r.limit)}
+	handed := false
+	defer func() {
+		// wazero panics where it cannot have the memory that a module begins with.
+		if broken := recover(); broken != nil {
+			err = fmt.Errorf("the module cannot be started: %v", broken)
+		}
+		if !handed {
+			pages.Free()
+		}
+	}()
+	ctx = context.WithValue(ctx, runKey{}, r)
+	building := experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return r.memory }))
+	instance, err := m.runtime.InstantiateModule(building, code, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	if err != nil {
+		return err
+	}
+	handed = true // from here on the instance frees it
+	defer instance.Close(ctx)
+	_, err = instance.ExportedFunction(start).Call(ctx)
+	return err
+}

@@ -1,0 +1,57 @@
+package module_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/enginetest"
+	"github.com/toolroom/toolroom/internal/engine/module"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == module.WorkerArg {
+		os.Exit(module.Worker(context.Background(), os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
+
+func open(t *testing.T) engine.Engine {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return module.New(module.Options{Command: []string{self, module.WorkerArg}})
+}
+
+var build = sync.OnceValues(enginetest.BuildModule)
+
+// suite is the engine as the suites take it.
+func suite(t *testing.T) enginetest.Options {
+	t.Helper()
+	programs, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return enginetest.Options{New: func(t *testing.T) engine.Engine { return open(t) }, Bare: true, Stream: 3, Module: programs}
+}
+
+func TestTheEngineKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, suite(t))
+}
+
+func TestBadCodeEndsInItsWayAndHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	enginetest.Bad(t, suite(t))
+}
+
+func TestNothingLeaksFromOneRunToTheNext(t *testing.T) {
+	t.Parallel()
+	o := suite(t)
+	o.Runs = 300 // each starts a Go runtime of its own
+	enginetest.Leak(t, o)
+}

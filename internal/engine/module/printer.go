@@ -1,0 +1,70 @@
+package module
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/toolroom/toolroom/bridge"
+)
+
+// maxPrinted is how much of what a module prints goes out at once, in bytes.
+const maxPrinted = 32 << 10
+
+// printer gathers what a module prints, which it may do byte by byte, and keeps
+// the order of its two streams.
+type printer struct {
+	tell   func(body bridge.Map) error
+	stream string
+	text   []byte
+}
+
+// write takes text of a stream. A letter that is cut at its end waits for the
+// rest.
+func (p *printer) write(stream string, data []byte) error {
+	if stream != p.stream {
+		if err := p.flush(); err != nil {
+			return err
+		}
+		p.stream = stream
+	}
+	for len(data) > 0 {
+		n := min(len(data), maxPrinted)
+		p.text, data = append(p.text, data[:n]...), data[n:]
+		if len(p.text) < maxPrinted {
+			break
+		}
+		if err := p.send(whole(p.text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush sends all that there is.
+func (p *printer) flush() error {
+	if len(p.text) == 0 {
+		return nil
+	}
+	return p.send(len(p.text))
+}
+
+// send sends so much of the text.
+func (p *printer) send(size int) error {
+	body := bridge.Map{{Key: "stream", Value: p.stream}, {Key: "text", Value: string(bytes.ToValidUTF8(p.text[:size], []byte("\uFFFD")))}}
+	p.text = append(p.text[:0], p.text[size:]...)
+	return p.tell(body)
+}
+
+// whole is the length of a text without a letter that is cut at its end.
+func whole(text []byte) int {
+	for cut := 1; cut < utf8.UTFMax && cut < len(text); cut++ {
+		last := text[len(text)-cut:]
+		if utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return len(text) - cut
+			}
+			break
+		}
+	}
+	return len(text)
+}

@@ -1,0 +1,215 @@
+package module
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/wasi"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// The descriptors of a module.
+const (
+	stdin = iota
+	stdout
+	stderr
+	tools // the bridge
+)
+
+// errStopped ends the execution of a module from within.
+var errStopped = errors.New("stopped")
+
+// run is one run of a module: its [wasi.System].
+type run struct {
+	ctx    context.Context
+	inbox  *wasm.Inbox[[]byte]
+	limit  int64 // of memory, in bytes
+	memory *memory
+
+	arguments []string
+	stdin     *bytes.Reader
+	random    io.Reader
+	clock     clock
+	prints    printer
+	door      *door
+	nonblock  bool
+	err       error // what the host could not be told
+}
+
+// begin makes the run that a job asks for. Tell sends a frame to its host.
+func begin(ctx context.Context, j job, tell func(bridge.Frame) error) *run {
+	p := j.program
+	r := &run{
+		ctx: ctx, inbox: j.inbox, limit: p.Limits.WithDefaults().Memory,
+		arguments: append([]string{p.Name}, p.Command...), stdin: bytes.NewReader(p.Stdin), random: rand.Reader,
+		clock: clock{began: time.Now(), still: p.Profile == string(sandbox.Hardened)},
+	}
+	if len(p.Seed) > 0 {
+		r.random = mathrand.NewChaCha8(sha256.Sum256(p.Seed))
+	}
+	r.prints.tell = func(body bridge.Map) error {
+		return tell(bridge.Frame{Kind: bridge.Print, Token: j.token, Body: body})
+	}
+	r.door = newDoor(j, func(f bridge.Frame) error { return errors.Join(r.prints.flush(), tell(f)) })
+	return r
+}
+
+type runKey struct{}
+
+func runOf(ctx context.Context) *run { return ctx.Value(runKey{}).(*run) }
+
+func (r *run) stopped() bool { return r.inbox.Cancelled() || r.ctx.Err() != nil }
+
+// tick is called, from within the module, every few milliseconds of work.
+func (r *run) tick() {
+	if r.stopped() || r.door.ended {
+		panic(errStopped)
+	}
+	r.must(r.prints.flush())
+}
+
+// must ends the module where the host cannot be told.
+func (r *run) must(err error) {
+	if err != nil {
+		r.err = err
+		panic(errStopped)
+	}
+}
+
+// Arguments implements [wasi.System].
+func (r *run) Arguments() []string { return r.arguments }
+
+// Stream implements [wasi.System].
+func (r *run) Stream(fd uint32) wasi.Stream {
+	switch fd {
+	case stdin:
+		return wasi.Readable
+	case stdout, stderr:
+		return wasi.Writable
+	case tools:
+		return wasi.Readable | wasi.Writable | wasi.Live
+	}
+	return 0
+}
+
+// Blocks implements [wasi.System].
+func (r *run) Blocks() bool { return !r.nonblock }
+
+// SetBlocks implements [wasi.System].
+func (r *run) SetBlocks(blocks bool) { r.nonblock = !blocks }
+
+// Await implements [wasi.System].
+func (r *run) Await(atMost time.Duration) bool {
+	if atMost > 0 {
+		r.must(r.prints.flush())
+	}
+	ready := r.door.await(r.ctx, atMost)
+	if r.stopped() {
+		panic(errStopped)
+	}
+	if !ready {
+		r.clock.pass(atMost)
+	}
+	return ready
+}
+
+// Read implements [wasi.System].
+func (r *run) Read(fd uint32, to []byte) int {
+	if fd == tools {
+		return r.door.read(to)
+	}
+	n, _ := r.stdin.Read(to) // its only error is its end
+	return n
+}
+
+// Write implements [wasi.System].
+func (r *run) Write(fd uint32, data []byte) int {
+	switch {
+	case r.stopped() || r.door.ended:
+		panic(errStopped)
+	case fd == tools:
+		r.must(r.door.write(data))
+	case fd == stdout:
+		r.must(r.prints.write("stdout", data))
+	default:
+		r.must(r.prints.write("stderr", data))
+	}
+	return len(data)
+}
+
+// Sleep implements [wasi.System].
+func (r *run) Sleep(d time.Duration) {
+	if d > 0 {
+		r.must(r.prints.flush())
+		r.inbox.Sleep(r.ctx, d)
+	}
+	if r.stopped() {
+		panic(errStopped)
+	}
+	r.clock.pass(d)
+}
+
+// Now implements [wasi.System].
+func (r *run) Now(id uint32) uint64 { return r.clock.now(id) }
+
+// Random implements [wasi.System].
+func (r *run) Random(to []byte) { _, _ = io.ReadFull(r.random, to) } // neither source ends
+
+// clock is that of a module.
+type clock struct {
+	began time.Time
+	still bool          // it tells nothing of the world
+	shown time.Duration // by a clock that stands still
+}
+
+// epoch is where a clock begins that tells nothing: the year 2000.
+const epoch = 946_684_800 * time.Second
+
+// now is what the clock with this number shows. One that tells nothing goes on
+// with each look at it and with the time that was slept, so that waiting ends.
+func (c *clock) now(id uint32) uint64 {
+	if c.still {
+		c.shown += time.Microsecond
+		return uint64(epoch + c.shown)
+	}
+	if id == 0 {
+		return uint64(time.Now().UnixNano())
+	}
+	return uint64(time.Since(c.began)) + 1 // for some, 0 is no time
+}
+
+func (c *clock) pass(d time.Duration) {
+	if c.still {
+		c.shown += d
+	}
+}
+
+// failure says why a module ended in another way than by itself, from the
+// error of its execution; nil if it did.
+func (r *run) failure(err error) (exit int, f *bridge.Failure) {
+	var ended *wasi.ExitError
+	switch {
+	case errors.Is(r.err, errGarbage):
+		return 0, &bridge.Failure{Kind: bridge.FailProgram, Type: "ProtocolError", Message: r.err.Error()}
+	case errors.As(err, &ended):
+		exit = int(ended.Code)
+	case r.stopped():
+		return 0, &bridge.Failure{Kind: bridge.FailCancelled, Message: "it was cancelled"}
+	case err != nil:
+		f = &bridge.Failure{Kind: bridge.FailProgram, Type: "Trap", Message: fmt.Sprintf("the module broke off: %.2000s", err)}
+	}
+	if r.memory != nil && r.memory.refused && (f != nil || exit != 0) {
+		// It was refused memory, and did not get over it.
+		return exit, &bridge.Failure{Kind: bridge.FailLimit, Limit: "memory", Message: fmt.Sprintf("the module needed more memory than its %d MiB", r.limit>>20)}
+	}
+	return exit, f
+}

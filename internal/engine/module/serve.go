@@ -1,0 +1,129 @@
+package module
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
+	"github.com/toolroom/toolroom/internal/engine/worker"
+)
+
+// Serve is the guest side of a bridge: it says hello, and runs modules, one
+// after the other, until the stream ends.
+func (m service) Serve(ctx context.Context, stream worker.Stream) error {
+	s := &server{machine: m.machine, wire: bridge.NewWire(stream, 0), runs: make(chan job)}
+	s.encoder = bridge.NewWire(&s.encoded, 0)
+	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Name}}
+	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
+		return fmt.Errorf("say hello: %w", err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		s.readErr = s.read()
+		stop() // a module whose host is gone must not go on
+		close(s.runs)
+	}()
+	for j := range s.runs {
+		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	if errors.Is(s.readErr, io.EOF) {
+		return nil
+	}
+	return s.readErr
+}
+
+type server struct {
+	machine *machine
+	wire    *bridge.Wire // to the host
+	runs    chan job
+	readErr error // of the reader, once runs is closed
+
+	encoder *bridge.Wire // belongs, with encoded, to the reader
+	encoded bytes.Buffer
+}
+
+// job is one run.
+type job struct {
+	program bridge.Program
+	token   []byte
+	start   []byte // the frame of its start as the module is told it
+	inbox   *wasm.Inbox[[]byte]
+}
+
+// read sorts the host's frames: a start begins a run, others are for the run
+// under way. It never waits for a module, so that it always sees a cancellation.
+func (s *server) read() error {
+	inbox := wasm.NewInbox[[]byte]()
+	for {
+		f, _, err := s.wire.Read()
+		if err != nil {
+			inbox.Cancel()
+			return err
+		}
+		switch f.Kind {
+		case bridge.Start:
+			j := job{program: bridge.ReadProgram(f.Body), token: f.Token, inbox: wasm.NewInbox[[]byte]()}
+			inbox = j.inbox
+			f.Body = slices.DeleteFunc(f.Body, func(m bridge.Member) bool { return m.Key == "module" || m.Key == "state" })
+			if j.start, err = s.encode(f); err != nil {
+				return err
+			}
+			s.runs <- j
+		case bridge.Cancel:
+			inbox.Cancel()
+		case bridge.Result:
+			frame, err := s.encode(f)
+			if err != nil {
+				return err
+			}
+			inbox.Put(frame)
+		default:
+			return fmt.Errorf("a guest is not sent %s", f.Kind)
+		}
+	}
+}
+
+// encode gives a frame as bytes.
+func (s *server) encode(f bridge.Frame) ([]byte, error) {
+	s.encoded.Reset()
+	err := s.encoder.Write(f)
+	return bytes.Clone(s.encoded.Bytes()), err
+}
+
+// run runs a module, and tells how it ended. An error ends the worker.
+func (s *server) run(ctx context.Context, j job) error {
+	last := func(kind bridge.Kind, body bridge.Map) error {
+		return s.wire.Write(bridge.Frame{Kind: kind, Token: j.token, Body: body})
+	}
+	if j.program.Language == languageCompile {
+		if failure := s.machine.compile(ctx, j.program.Module); failure != nil {
+			return last(bridge.Failed, bridge.FailureBody(failure))
+		}
+		return last(bridge.Done, nil)
+	}
+	r := begin(ctx, j, s.wire.Write)
+	err := s.machine.execute(ctx, r)
+	if r.door.ended {
+		return nil
+	}
+	if r.err != nil && !errors.Is(r.err, errGarbage) {
+		return r.err
+	}
+	exit, failure := r.failure(err)
+	if err := r.prints.flush(); err != nil {
+		return err
+	}
+	tail := bridge.Member{Key: "exit", Value: int64(exit)}
+	if failure != nil {
+		return last(bridge.Failed, append(bridge.FailureBody(failure), tail))
+	}
+	return last(bridge.Done, bridge.Map{{Key: "value"}, tail})
+}

@@ -1,0 +1,180 @@
+// Package wasi offers WebAssembly what it imports of WASI preview 1
+// (wasi_snapshot_preview1) as far as a program has it that has no files, no
+// sockets, no environment and no other processes: streams, a clock, random
+// numbers. Every call of the standard is there; those that lead to what is not
+// refuse it as the standard has it.
+package wasi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// Module is the name of the module that [Offer] instantiates.
+const Module = "wasi_snapshot_preview1"
+
+// System is what is behind the calls of one guest. A method may end the guest
+// by a panic.
+type System interface {
+	// Arguments are those of the program, its name first.
+	Arguments() []string
+	// Stream tells what a descriptor is for; 0 if it is not open.
+	Stream(fd uint32) Stream
+	// Blocks tells whether a read of what is [Live] waits when it finds nothing,
+	// and SetBlocks says so.
+	Blocks() bool
+	SetBlocks(blocks bool)
+	// Await waits for bytes of what is live, or for a time, and tells whether
+	// there are any.
+	Await(atMost time.Duration) bool
+	// Read moves what there is of a descriptor, and tells how much.
+	Read(fd uint32, to []byte) int
+	// Write takes what is written, and tells how much of it.
+	Write(fd uint32, data []byte) int
+	// Sleep waits for a time.
+	Sleep(d time.Duration)
+	// Now is what a clock shows, in nanoseconds: 0 that of the world, 1 one that
+	// nobody sets, 2 and 3 those of the process and of its thread.
+	Now(clock uint32) uint64
+	// Random fills bytes.
+	Random([]byte)
+}
+
+// Stream is what an open descriptor is for.
+type Stream uint8
+
+// The uses of a stream. One descriptor of a system may be live: somebody else
+// sends what is read there, at any time.
+const (
+	Readable Stream = 1 << iota
+	Writable
+	Live
+)
+
+// Ever is how long a guest waits that names no time: its host ends it.
+const Ever = 24 * 365 * time.Hour
+
+// ExitError is how the execution of a guest ends that has ended itself.
+type ExitError struct{ Code uint32 }
+
+func (e *ExitError) Error() string { return fmt.Sprintf("it ended with exit code %d", e.Code) }
+
+// errno is an error number (type errno).
+type errno uint32
+
+// Those that are used here.
+const (
+	success     errno = 0
+	again       errno = 6
+	badFile     errno = 8
+	invalid     errno = 28
+	unsupported errno = 58
+	noSeek      errno = 70
+)
+
+// call is one of the standard's functions.
+type call struct {
+	name   string
+	do     func(*guest) errno
+	params []api.ValueType
+}
+
+// calls are all of them but proc_exit.
+func calls() []call {
+	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
+	always := func(e errno) func(*guest) errno { return func(*guest) errno { return e } }
+	file := always(badFile)
+	return []call{
+		{"args_get", func(g *guest) errno { return g.strings(g.Arguments()) }, words(2)},
+		{"args_sizes_get", func(g *guest) errno { return g.sizes(g.Arguments()) }, words(2)},
+		{"environ_get", func(g *guest) errno { return g.strings(nil) }, words(2)},
+		{"environ_sizes_get", func(g *guest) errno { return g.sizes(nil) }, words(2)},
+		{"clock_res_get", (*guest).resolution, words(2)},
+		{"clock_time_get", (*guest).clock, []api.ValueType{i32, i64, i32}},
+		{"fd_read", (*guest).read, words(4)},
+		{"fd_write", (*guest).write, words(4)},
+		{"fd_fdstat_get", func(g *guest) errno { return g.describe(24, 0) }, words(2)},
+		{"fd_filestat_get", func(g *guest) errno { return g.describe(64, 16) }, words(2)},
+		{"fd_fdstat_set_flags", (*guest).setFlags, words(2)},
+		{"fd_fdstat_set_rights", file, []api.ValueType{i32, i64, i64}},
+		{"fd_seek", always(noSeek), []api.ValueType{i32, i64, i32, i32}},
+		{"fd_tell", always(noSeek), words(2)},
+		{"fd_prestat_get", file, words(2)},
+		{"fd_prestat_dir_name", file, words(3)},
+		{"fd_advise", file, []api.ValueType{i32, i64, i64, i32}},
+		{"fd_allocate", file, []api.ValueType{i32, i64, i64}},
+		{"fd_close", file, words(1)},
+		{"fd_datasync", file, words(1)},
+		{"fd_filestat_set_size", file, []api.ValueType{i32, i64}},
+		{"fd_filestat_set_times", file, []api.ValueType{i32, i64, i64, i32}},
+		{"fd_pread", file, []api.ValueType{i32, i32, i32, i64, i32}},
+		{"fd_pwrite", file, []api.ValueType{i32, i32, i32, i64, i32}},
+		{"fd_readdir", file, []api.ValueType{i32, i32, i32, i64, i32}},
+		{"fd_renumber", file, words(2)},
+		{"fd_sync", file, words(1)},
+		{"path_create_directory", file, words(3)},
+		{"path_filestat_get", file, words(5)},
+		{"path_filestat_set_times", file, []api.ValueType{i32, i32, i32, i32, i64, i64, i32}},
+		{"path_link", file, words(7)},
+		{"path_open", file, []api.ValueType{i32, i32, i32, i32, i32, i64, i64, i32, i32}},
+		{"path_readlink", file, words(6)},
+		{"path_remove_directory", file, words(3)},
+		{"path_rename", file, words(6)},
+		{"path_symlink", file, words(5)},
+		{"path_unlink_file", file, words(3)},
+		{"poll_oneoff", (*guest).poll, words(4)},
+		{"proc_raise", always(unsupported), words(1)},
+		{"sched_yield", always(success), nil},
+		{"random_get", (*guest).random, words(2)},
+		{"sock_accept", always(unsupported), words(3)},
+		{"sock_recv", always(unsupported), words(6)},
+		{"sock_send", always(unsupported), words(5)},
+		{"sock_shutdown", always(unsupported), words(2)},
+	}
+}
+
+func words(n int) []api.ValueType {
+	list := make([]api.ValueType, n)
+	for i := range list {
+		list[i] = api.ValueTypeI32
+	}
+	return list
+}
+
+// Has tells whether the standard has a function, with these types.
+func Has(f api.FunctionDefinition) bool {
+	_, name, _ := f.Import()
+	if name == exit {
+		return slices.Equal(f.ParamTypes(), words(1)) && len(f.ResultTypes()) == 0
+	}
+	return slices.Equal(f.ResultTypes(), words(1)) && slices.ContainsFunc(calls(), func(c call) bool {
+		return c.name == name && slices.Equal(c.params, f.ParamTypes())
+	})
+}
+
+// exit is the function that ends its caller.
+const exit = "proc_exit"
+
+// Offer instantiates WASI in a runtime. Of gives the system of the guest that
+// calls, by the context of that call.
+func Offer(ctx context.Context, r wazero.Runtime, of func(context.Context) System) error {
+	b := r.NewHostModuleBuilder(Module)
+	for _, c := range calls() {
+		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, module api.Module, stack []uint64) {
+			g := &guest{of(ctx), module.Memory(), stack}
+			stack[0] = uint64(c.do(g))
+		}), c.params, words(1)).Export(c.name)
+	}
+	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(_ context.Context, _ api.Module, stack []uint64) {
+		panic(&ExitError{uint32(stack[0])})
+	}), words(1), nil).Export(exit)
+	if _, err := b.Instantiate(ctx); err != nil {
+		return fmt.Errorf("offer WASI: %w", err)
+	}
+	return nil
+}
