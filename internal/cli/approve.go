@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,7 +95,11 @@ func (a *app) listApprovals(ctx context.Context, r *room.Room, asJSON bool) erro
 	}
 	rows := make([][]string, len(pending))
 	for i, p := range pending {
-		rows[i] = []string{p.ID, p.Tool, p.Identity.String(), time.Until(p.Expires).Round(time.Second).String(), p.Reason, string(p.Arguments)}
+		rule := p.Reason
+		if p.People > 1 {
+			rule += fmt.Sprintf(" (%d of %d have approved)", len(p.Votes), p.People)
+		}
+		rows[i] = []string{p.ID, p.Tool, p.Identity.String(), time.Until(p.Expires).Round(time.Second).String(), rule, string(p.Arguments)}
 	}
 	if err := a.screen.table([]string{"APPROVAL", "TOOL", "BY", "LEFT", "RULE", "ARGUMENTS"}, rows); err != nil {
 		return err
