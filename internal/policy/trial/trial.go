@@ -102,7 +102,7 @@ func parse(name string, data []byte) ([]Case, error) {
 		err = loader.Load(&file)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s is not a list of cases under the key cases, each with tool and effect: %w", name, err)
 	}
 	if len(file.Cases) == 0 {
 		return nil, fmt.Errorf("%s has no cases: write them as a list under the key cases", name)
