@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 # One of each: programs, calls both ways, every limit and wall, all ways out,
 # what a killed machine leaves, sandboxes that wait, and machines that differ.
 part='TestTheSuite/^python$/^(a_value_comes_back|a_failed_tool_that_nobody|calls_run_in_parallel|a_thousand_calls|a_large_value|output,_progress|values_round_trip|a_cancelled_program)'
-part="$part|TestTheSuite/^(shell|a_static_binary|exit_codes|a_process_that|memory|pids|disk|cpu|network|root|environment|files_of|negative_limit|nothing_is_left)"
+part="$part|TestTheSuite/^(shell|a_static_binary|exit_codes|a_process_that|memory|pids|disk|cpu|network|egress|root|environment|files_of|negative_limit|nothing_is_left)"
 part="$part|TestAProgramCannot|TestAMachineThat|TestAGuestsEnd|TestAFullDisk|TestAKilledMonitor|TestRestoredMachines|TestMachinesWait"
 [ "${1:-part}" != whole ] || part=.
 

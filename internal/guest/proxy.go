@@ -118,8 +118,11 @@ func readAsked(in *bufio.Reader) (asked, error) {
 		if line == "" {
 			break
 		}
-		name, _, _ := strings.Cut(line, ":")
-		switch strings.ToLower(strings.TrimSpace(name)) {
+		name, _, ok := strings.Cut(line, ":")
+		if !ok || strings.ContainsAny(name, " \t") {
+			return asked{}, errors.New("a line of the request's head is no field")
+		}
+		switch strings.ToLower(name) {
 		case "connection", "proxy-connection", "proxy-authorization", "keep-alive":
 		default:
 			head.WriteString(line + "\r\n")
@@ -137,6 +140,9 @@ func readAsked(in *bufio.Reader) (asked, error) {
 		end = len(where)
 	}
 	address, path := where[:end], where[end:]
+	if strings.Contains(address, "@") {
+		return asked{}, errors.New("the address has a user or password before its host; send credentials in a header")
+	}
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
 // Main is the first process of a machine. It does not return: the machine is
@@ -82,6 +84,9 @@ func prepare() error {
 	}
 	if err := unix.Sethostname([]byte("toolroom")); err != nil {
 		return err
+	}
+	if err := lockdown.LoopbackUp(); err != nil {
+		return fmt.Errorf("bring up the loopback: %w", err)
 	}
 	return mountRoot()
 }

@@ -97,10 +97,6 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	if err != nil {
 		return nil, d.unavailable(err, setupFix)
 	}
-	if len(s.Egress) > 0 && !s.BestEffort {
-		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s sandbox has no network in any profile", d.name).
-			WithHint("leave the list of hosts out, choose docker or kubernetes, or accept best effort")
-	}
 	if s.Limits.Memory == 0 {
 		s.Limits.Memory = defaultMemory
 	}
@@ -115,7 +111,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 		m.kill()
 		return nil, d.unavailable(err, seeDoctor)
 	}
-	return &box{machine: m, isolation: d.isolation(found), held: held(s.Limits)}, nil
+	return &box{machine: m, isolation: d.isolation(found), held: held(s)}, nil
 }
 
 func (d *Driver) unavailable(err error, fix string) error {
@@ -203,11 +199,15 @@ var holds = map[sandbox.Limit]string{
 	sandbox.LimitPIDs:    "cgroup v2 of the machine",
 	sandbox.LimitDisk:    "size of a file system in memory",
 	sandbox.LimitNetwork: "no network device",
+	sandbox.LimitEgress:  sandbox.OverStream,
 }
 
 // held are the limits that this run's machine holds.
-func held(l sandbox.Limits) map[sandbox.Limit]string {
-	m := maps.Clone(holds)
+func held(s sandbox.Spec) map[sandbox.Limit]string {
+	m, l := maps.Clone(holds), s.Limits
+	if len(s.Egress) == 0 {
+		delete(m, sandbox.LimitEgress)
+	}
 	if l.CPU == 0 && l.CPUs == 0 {
 		delete(m, sandbox.LimitCPU)
 	}
