@@ -96,6 +96,24 @@ func TestOutputKeepsItsOrderAndItsStreams(t *testing.T) {
 	}
 }
 
+func TestLettersThatAreWrittenByteByByteStayWhole(t *testing.T) {
+	t.Parallel()
+	_, s := run(t, opened(t), program(t, "bytes"))
+	if diff := cmp.Diff("stdout: "+strings.Repeat("ü€🦜", 5_000), strings.Join(s.pieces, "")); diff != "" {
+		t.Errorf("it printed (-want +got):\n%s", diff)
+	}
+}
+
+func TestAModuleThatWaitsAfterItsLastWordHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	e := opened(t)
+	for range 3 {
+		if result, _ := run(t, e, program(t, "rest")); result.Outcome.Value != bridge.Value(int64(1)) {
+			t.Errorf("it gave %+v", result.Outcome)
+		}
+	}
+}
+
 func TestTheExitCodeIsToldAndInputIsRead(t *testing.T) {
 	t.Parallel()
 	e := opened(t)
