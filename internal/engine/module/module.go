@@ -5,7 +5,9 @@
 package module
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/worker"
@@ -36,6 +38,8 @@ type Options struct {
 	// Init is the command that begins the sandbox of a worker; empty is Command.
 	// A small binary starts sooner.
 	Init []string
+	// CompileTime bounds the compilation of a module, one minute if zero.
+	CompileTime time.Duration
 	// Workers is how many programs run at once, [worker.DefaultSize] if zero.
 	// Further ones wait.
 	Workers int
@@ -46,7 +50,7 @@ func New(o Options) *worker.Engine {
 	self := worker.NewSelf("wasm", o.Command, o.Init, "")
 	self.Memory = maxProcess
 	return worker.NewEngine(worker.Kind{
-		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: languageCompile,
+		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: languageCompile, CompileTime: cmp.Or(o.CompileTime, time.Minute),
 		Wall: "fuel, then kill", Memory: "WebAssembly memory", MaxMemory: MaxMemory, Needs: "32 MiB of memory",
 		Prepare: func(p *bridge.Program) (func(*bridge.Failure), *bridge.Failure) {
 			if len(p.Module) == 0 {

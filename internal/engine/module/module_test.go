@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/enginetest"
@@ -24,7 +25,7 @@ func open(t *testing.T) engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return module.New(module.Options{Command: []string{self, module.WorkerArg}})
+	return module.New(module.Options{Command: []string{self, module.WorkerArg}, CompileTime: 10 * time.Minute})
 }
 
 var build = sync.OnceValues(enginetest.BuildModule)
