@@ -65,6 +65,7 @@ func TestWhatIsNoCommandIsRefusedWithItsReason(t *testing.T) {
 		says   string
 	}{
 		"nothing":                     {nil, "there is no module"},
+		"a huge module":               {make([]byte, 16<<20), "pack it by gzip"},
 		"a text":                      {[]byte("print(1)"), "not a WebAssembly module"},
 		"a component":                 {[]byte("\x00asm\x0d\x00\x01\x00"), "not a WebAssembly module"},
 		"a module that is cut":        {exits(0)[:40], "module"},
