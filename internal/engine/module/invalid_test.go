@@ -2,12 +2,15 @@ package module_test
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/module"
 )
 
 // The modules here are written by hand in the binary format.
@@ -62,6 +65,7 @@ func TestWhatIsNoCommandIsRefusedWithItsReason(t *testing.T) {
 		says   string
 	}{
 		"nothing":                     {nil, "there is no module"},
+		"a huge module":               {make([]byte, 16<<20), "pack it by gzip"},
 		"a text":                      {[]byte("print(1)"), "not a WebAssembly module"},
 		"a component":                 {[]byte("\x00asm\x0d\x00\x01\x00"), "not a WebAssembly module"},
 		"a module that is cut":        {exits(0)[:40], "module"},
@@ -72,7 +76,7 @@ func TestWhatIsNoCommandIsRefusedWithItsReason(t *testing.T) {
 		"the meter's import":          {command("toolroom_fuel", "tick"), "toolroom_fuel"},
 		"a packed thing that is cut":  {packed(t, exits(0))[:20], "unpack"},
 		"a huge table":                {append(bytes.Clone(empty), section(4, []byte{1, 0x70, 0}, leb(1<<30))...), "table"},
-		"code that does not validate": {command(wasi, "proc_exit", 0x6a), "module"},
+		"code that does not validate": {command(wasi, "proc_exit", 0x6a), "i32.add"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -132,5 +136,20 @@ func TestMemoryIsWithinTheLimitFromTheBeginning(t *testing.T) {
 				t.Errorf("it ended with %v, want %q (%+v)", err, c.code, result)
 			}
 		})
+	}
+}
+
+func TestAModuleThatTakesTooLongToCompileIsGivenUp(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := module.New(module.Options{Command: []string{self, module.WorkerArg}, CompileTime: time.Millisecond})
+	t.Cleanup(func() { _ = e.Close() })
+	j := program(t, "two")
+	_, err = e.Run(t.Context(), j, &screen{})
+	if toolroom.CodeOf(err) != toolroom.CodeResourceLimit || !strings.Contains(err.Error(), "not compiled within 1ms") {
+		t.Errorf("it ended with %v", err)
 	}
 }

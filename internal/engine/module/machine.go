@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -98,7 +99,7 @@ func (m *machine) build(ctx context.Context, data []byte) (wazero.CompiledModule
 	if err != nil {
 		return nil, err
 	}
-	code, err := m.runtime.CompileModule(ctx, metered)
+	code, err := m.runtime.CompileModule(experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), metered)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,10 @@
 package module
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/worker"
@@ -23,6 +26,8 @@ const (
 	MaxMemory = 1 << 30
 	// MaxModule is the largest module, in bytes, when it is not packed.
 	MaxModule = 64 << 20
+	// maxSent is the largest that a frame of the bridge has room for, packed or not.
+	maxSent = bridge.DefaultMaxFrame - 64<<10
 	// maxProcess bounds a worker as a whole: a module's memory, and what compiling
 	// takes.
 	maxProcess = MaxMemory + 1<<30
@@ -36,6 +41,8 @@ type Options struct {
 	// Init is the command that begins the sandbox of a worker; empty is Command.
 	// A small binary starts sooner.
 	Init []string
+	// CompileTime bounds the compilation of a module, one minute if zero.
+	CompileTime time.Duration
 	// Workers is how many programs run at once, [worker.DefaultSize] if zero.
 	// Further ones wait.
 	Workers int
@@ -46,13 +53,19 @@ func New(o Options) *worker.Engine {
 	self := worker.NewSelf("wasm", o.Command, o.Init, "")
 	self.Memory = maxProcess
 	return worker.NewEngine(worker.Kind{
-		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: languageCompile,
+		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: languageCompile, CompileTime: cmp.Or(o.CompileTime, time.Minute),
 		Wall: "fuel, then kill", Memory: "WebAssembly memory", MaxMemory: MaxMemory, Needs: "32 MiB of memory",
 		Prepare: func(p *bridge.Program) (func(*bridge.Failure), *bridge.Failure) {
-			if len(p.Module) == 0 {
-				return nil, &bridge.Failure{Kind: bridge.FailCheck, Type: typeInvalid, Message: "there is no module"}
+			refused := &bridge.Failure{Kind: bridge.FailCheck, Type: typeInvalid}
+			switch n := len(p.Module); {
+			case n == 0:
+				refused.Message = "there is no module"
+			case n > maxSent:
+				refused.Message = fmt.Sprintf("the module has %d bytes, at most %d are sent to a worker: pack it by gzip", n, maxSent)
+			default:
+				return func(*bridge.Failure) {}, nil
 			}
-			return func(*bridge.Failure) {}, nil
+			return nil, refused
 		},
 	}, o.Workers, self.Start, nil)
 }

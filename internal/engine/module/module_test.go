@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/enginetest"
@@ -15,16 +16,33 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == module.WorkerArg {
 		os.Exit(module.Worker(context.Background(), os.Args[2:]))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if shared != nil {
+		_ = shared.Close() // the tests are over
+	}
+	os.Exit(code)
 }
 
-func open(t *testing.T) engine.Engine {
+func open(t *testing.T, workers int) engine.Engine {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return module.New(module.Options{Command: []string{self, module.WorkerArg}})
+	return module.New(module.Options{Command: []string{self, module.WorkerArg}, Workers: workers, CompileTime: 10 * time.Minute})
+}
+
+// shared is one engine with one worker for all tests that need none of their own:
+// a module is compiled once.
+var (
+	shared engine.Engine
+	once   sync.Once
+)
+
+func opened(t *testing.T) engine.Engine {
+	t.Helper()
+	once.Do(func() { shared = open(t, 1) })
+	return shared
 }
 
 var build = sync.OnceValues(enginetest.BuildModule)
@@ -32,11 +50,14 @@ var build = sync.OnceValues(enginetest.BuildModule)
 // suite is the engine as the suites take it.
 func suite(t *testing.T) enginetest.Options {
 	t.Helper()
+	if raced {
+		t.Skip("the workers are other processes; the host's side is tried with small modules")
+	}
 	programs, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return enginetest.Options{New: func(t *testing.T) engine.Engine { return open(t) }, Bare: true, Stream: 3, Module: programs}
+	return enginetest.Options{New: func(t *testing.T) engine.Engine { return open(t, 0) }, Bare: true, Stream: 3, Module: programs}
 }
 
 func TestTheEngineKeepsTheContract(t *testing.T) {

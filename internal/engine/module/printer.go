@@ -18,11 +18,10 @@ type printer struct {
 	text   []byte
 }
 
-// write takes text of a stream. A letter that is cut at its end waits for the
-// rest.
+// write takes text of a stream.
 func (p *printer) write(stream string, data []byte) error {
 	if stream != p.stream {
-		if err := p.flush(); err != nil {
+		if err := p.end(); err != nil {
 			return err
 		}
 		p.stream = stream
@@ -33,23 +32,25 @@ func (p *printer) write(stream string, data []byte) error {
 		if len(p.text) < maxPrinted {
 			break
 		}
-		if err := p.send(whole(p.text)); err != nil {
+		if err := p.flush(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// flush sends all that there is.
-func (p *printer) flush() error {
-	if len(p.text) == 0 {
-		return nil
-	}
-	return p.send(len(p.text))
-}
+// flush sends what there is, but for a letter that is cut at its end, which
+// waits for the rest.
+func (p *printer) flush() error { return p.send(whole(p.text)) }
+
+// end sends all that there is.
+func (p *printer) end() error { return p.send(len(p.text)) }
 
 // send sends so much of the text.
 func (p *printer) send(size int) error {
+	if size == 0 {
+		return nil
+	}
 	body := bridge.Map{{Key: "stream", Value: p.stream}, {Key: "text", Value: string(bytes.ToValidUTF8(p.text[:size], []byte("\uFFFD")))}}
 	p.text = append(p.text[:0], p.text[size:]...)
 	return p.tell(body)
@@ -57,7 +58,7 @@ func (p *printer) send(size int) error {
 
 // whole is the length of a text without a letter that is cut at its end.
 func whole(text []byte) int {
-	for cut := 1; cut < utf8.UTFMax && cut < len(text); cut++ {
+	for cut := 1; cut < utf8.UTFMax && cut <= len(text); cut++ {
 		last := text[len(text)-cut:]
 		if utf8.RuneStart(last[0]) {
 			if !utf8.FullRune(last) {

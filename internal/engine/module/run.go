@@ -59,7 +59,7 @@ func begin(ctx context.Context, j job, tell func(bridge.Frame) error) *run {
 	r.prints.tell = func(body bridge.Map) error {
 		return tell(bridge.Frame{Kind: bridge.Print, Token: j.token, Body: body})
 	}
-	r.door = newDoor(j, func(f bridge.Frame) error { return errors.Join(r.prints.flush(), tell(f)) })
+	r.door = newDoor(j, func(f bridge.Frame) error { return errors.Join(r.prints.end(), tell(f)) })
 	return r
 }
 
@@ -69,11 +69,16 @@ func runOf(ctx context.Context) *run { return ctx.Value(runKey{}).(*run) }
 
 func (r *run) stopped() bool { return r.inbox.Cancelled() || r.ctx.Err() != nil }
 
-// tick is called, from within the module, every few milliseconds of work.
-func (r *run) tick() {
+// goOn ends the module where its run is over.
+func (r *run) goOn() {
 	if r.stopped() || r.door.ended {
 		panic(errStopped)
 	}
+}
+
+// tick is called, from within the module, every few milliseconds of work.
+func (r *run) tick() {
+	r.goOn()
 	r.must(r.prints.flush())
 }
 
@@ -109,13 +114,12 @@ func (r *run) SetBlocks(blocks bool) { r.nonblock = !blocks }
 
 // Await implements [wasi.System].
 func (r *run) Await(atMost time.Duration) bool {
+	r.goOn()
 	if atMost > 0 {
 		r.must(r.prints.flush())
 	}
 	ready := r.door.await(r.ctx, atMost)
-	if r.stopped() {
-		panic(errStopped)
-	}
+	r.goOn()
 	if !ready {
 		r.clock.pass(atMost)
 	}
@@ -133,12 +137,11 @@ func (r *run) Read(fd uint32, to []byte) int {
 
 // Write implements [wasi.System].
 func (r *run) Write(fd uint32, data []byte) int {
-	switch {
-	case r.stopped() || r.door.ended:
-		panic(errStopped)
-	case fd == tools:
+	r.goOn()
+	switch fd {
+	case tools:
 		r.must(r.door.write(data))
-	case fd == stdout:
+	case stdout:
 		r.must(r.prints.write("stdout", data))
 	default:
 		r.must(r.prints.write("stderr", data))
@@ -148,12 +151,11 @@ func (r *run) Write(fd uint32, data []byte) int {
 
 // Sleep implements [wasi.System].
 func (r *run) Sleep(d time.Duration) {
+	r.goOn()
 	if d > 0 {
 		r.must(r.prints.flush())
 		r.inbox.Sleep(r.ctx, d)
-	}
-	if r.stopped() {
-		panic(errStopped)
+		r.goOn()
 	}
 	r.clock.pass(d)
 }

@@ -51,13 +51,6 @@ func run(t *testing.T, e engine.Engine, j engine.Job) (*engine.Result, *screen) 
 	return result, s
 }
 
-func opened(t *testing.T) engine.Engine {
-	t.Helper()
-	e := open(t)
-	t.Cleanup(func() { _ = e.Close() })
-	return e
-}
-
 func TestAModuleHasStreamsAndNothingElseOfTheSystem(t *testing.T) {
 	t.Parallel()
 	result, s := run(t, opened(t), program(t, "system"))
@@ -96,6 +89,24 @@ func TestOutputKeepsItsOrderAndItsStreams(t *testing.T) {
 	}
 }
 
+func TestLettersThatAreWrittenByteByByteStayWhole(t *testing.T) {
+	t.Parallel()
+	_, s := run(t, opened(t), program(t, "bytes"))
+	if diff := cmp.Diff("stdout: "+strings.Repeat("ü€🦜", 5_000), strings.Join(s.pieces, "")); diff != "" {
+		t.Errorf("it printed (-want +got):\n%s", diff)
+	}
+}
+
+func TestAModuleThatWaitsAfterItsLastWordHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	e := opened(t)
+	for range 3 {
+		if result, _ := run(t, e, program(t, "rest")); result.Outcome.Value != bridge.Value(int64(1)) {
+			t.Errorf("it gave %+v", result.Outcome)
+		}
+	}
+}
+
 func TestTheExitCodeIsToldAndInputIsRead(t *testing.T) {
 	t.Parallel()
 	e := opened(t)
@@ -120,7 +131,8 @@ func TestRandomNumbersFollowTheSeed(t *testing.T) {
 		return strings.Join(s.pieces, "")
 	}
 	first := draw("a")
-	if draw("a") != first || draw("b") == first || draw("") == draw("") {
+	again, other, free, freeToo := draw("a"), draw("b"), draw(""), draw("")
+	if again != first || other == first || free == freeToo {
 		t.Error("the same seed gives others, another or none the same")
 	}
 }

@@ -61,7 +61,7 @@ type job struct {
 // read sorts the host's frames: a start begins a run, others are for the run
 // under way. It never waits for a module, so that it always sees a cancellation.
 func (s *server) read() error {
-	inbox := wasm.NewInbox[[]byte]()
+	inbox, token := wasm.NewInbox[[]byte](), []byte(nil)
 	for {
 		f, _, err := s.wire.Read()
 		if err != nil {
@@ -71,7 +71,7 @@ func (s *server) read() error {
 		switch f.Kind {
 		case bridge.Start:
 			j := job{program: bridge.ReadProgram(f.Body), token: f.Token, inbox: wasm.NewInbox[[]byte]()}
-			inbox = j.inbox
+			inbox, token = j.inbox, j.token
 			f.Body = slices.DeleteFunc(f.Body, func(m bridge.Member) bool { return m.Key == "module" || m.Key == "state" })
 			if j.start, err = s.encode(f); err != nil {
 				return err
@@ -80,6 +80,9 @@ func (s *server) read() error {
 		case bridge.Cancel:
 			inbox.Cancel()
 		case bridge.Result:
+			if !bytes.Equal(f.Token, token) {
+				continue // of a run that is over
+			}
 			frame, err := s.encode(f)
 			if err != nil {
 				return err
@@ -118,7 +121,7 @@ func (s *server) run(ctx context.Context, j job) error {
 		return r.err
 	}
 	exit, failure := r.failure(err)
-	if err := r.prints.flush(); err != nil {
+	if err := r.prints.end(); err != nil {
 		return err
 	}
 	tail := bridge.Member{Key: "exit", Value: int64(exit)}

@@ -39,6 +39,8 @@ type Kind struct {
 	// to compile, before it is given the program without it: that is a part of the
 	// start, and has no part in the program's time.
 	Compile string
+	// CompileTime bounds that.
+	CompileTime time.Duration
 	// Prepare makes a program ready to run: it says why that cannot be, or gives
 	// what adds to the failure of a run that which only the engine knows.
 	Prepare func(*bridge.Program) (blame func(*bridge.Failure), refused *bridge.Failure)
@@ -183,24 +185,21 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	return result, ended(running, out.Failure)
 }
 
-// compileTime bounds the compilation of a module.
-const compileTime = 60 * time.Second
-
-// errCompile is the cause of a context whose end is that of compileTime.
-var errCompile = toolroom.Errorf(toolroom.CodeResourceLimit, "the module was not compiled within %s", compileTime).
-	WithHint("make it smaller: leave out what it does not use, and its debug information")
+// errCompile is the cause of a context that ends with the time for compiling.
+var errCompile = errors.New("the time for compiling is over")
 
 // compile has a guest compile the program's module, where there is such.
 func (k *Kind) compile(ctx context.Context, g *Guest, p bridge.Program) (*bridge.Outcome, error) {
 	if k.Compile == "" {
 		return &bridge.Outcome{}, nil
 	}
-	bounded, stop := context.WithTimeoutCause(ctx, compileTime, errCompile)
+	bounded, stop := context.WithTimeoutCause(ctx, k.CompileTime, errCompile)
 	defer stop()
 	out, err := g.Run(bounded, bridge.Program{Language: k.Compile, Module: p.Module}, nil)
 	switch {
-	case errors.Is(context.Cause(bounded), errCompile):
-		return nil, errCompile
+	case err != nil && errors.Is(context.Cause(bounded), errCompile):
+		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "the module was not compiled within %s", k.CompileTime).
+			WithHint("make it smaller: leave out what it does not use, and its debug information")
 	case err != nil:
 		return nil, engine.BrokeOff(ctx, err)
 	}

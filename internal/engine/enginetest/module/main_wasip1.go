@@ -69,6 +69,8 @@ var programs = map[string]func(args []string) error{
 	"ids":    ids,
 	"unread": unread,
 	"on":     goesOn,
+	"rest":   restsOn,
+	"bytes":  byBytes,
 }
 
 func spin() {
@@ -119,6 +121,18 @@ func flood([]string) error {
 			return err
 		}
 	}
+}
+
+// byBytes prints letters byte by byte, over some milliseconds.
+func byBytes([]string) error {
+	for range 5_000 {
+		for _, b := range []byte("ü€🦜") {
+			if _, err := os.Stdout.Write([]byte{b}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // inJob gives what a function of the run gives.

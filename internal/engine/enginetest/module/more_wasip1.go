@@ -184,6 +184,17 @@ func unread([]string) error {
 	})
 }
 
+// restsOn waits after its last word, for what never comes.
+func restsOn([]string) error {
+	return tell(func(job *bridge.Job) error {
+		if err := job.Tell(bridge.Done, 0, bridge.Map{{Key: "value", Value: int64(1)}}); err != nil {
+			return err
+		}
+		<-job.Context().Done()
+		return nil
+	})
+}
+
 func goesOn([]string) error {
 	return tell(func(job *bridge.Job) error {
 		for range 3 {
