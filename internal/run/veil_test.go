@@ -123,9 +123,9 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 				b.add(tool("leaky:it"), func(_ context.Context, req *source.Request) (*source.Output, error) { return leak(req, text) })
 				watch := b.Bus.Subscribe(nil)
 				defer watch.Close()
-				var out bytes.Buffer
+				var out, asked bytes.Buffer // the tool asks while the events are read
 				var chunks strings.Builder
-				ctx := run.WithAsker(t.Context(), overheard{&out})
+				ctx := run.WithAsker(t.Context(), overheard{&asked})
 				for e := range b.Stream(ctx, toolroom.Call{Tool: "leaky:it", Arguments: json.RawMessage(`{"key":` + string(quoted(text)) + `}`)}) {
 					fmt.Fprintf(&out, "%s %s %s\n", encode(t, e), chunkText(e), raw(e))
 					chunks.WriteString(chunkText(e))
@@ -146,7 +146,7 @@ func TestNoChannelOfACallLetsASecretOut(t *testing.T) {
 				for _, e := range events {
 					fmt.Fprintf(&out, "%s %s\n", encode(t, e), raw(e))
 				}
-				fmt.Fprintf(&out, "%s\n%s\n%s", chunks.String(), encode(t, b.receipts.last()), kept)
+				fmt.Fprintf(&out, "%s\n%s\n%s\n%s", asked.String(), chunks.String(), encode(t, b.receipts.last()), kept)
 				for _, trace := range traces {
 					if strings.Contains(out.String(), trace) {
 						t.Errorf("%q is left:\n%s", trace, &out)

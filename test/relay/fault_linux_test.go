@@ -16,9 +16,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/room"
 )
 
 // programVariable makes the test binary a server on stdio that fails as the files
@@ -169,30 +166,10 @@ func (p *program) call(id string) {
 // the process holds.
 func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 	p := &program{dir: t.TempDir()}
-	home := t.TempDir()
-	text := fmt.Sprintf("sources: {up: {mcp: {command: %q, env: {%s: %q}}}}\n", os.Args[0], programVariable, p.dir)
-	if err := os.WriteFile(home+"/toolroom.yaml", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r, err := room.Open(t.Context(), room.Options{Home: home, ConfigFile: home + "/toolroom.yaml", Version: "test", Environ: os.Environ()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if err := r.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	var n atomic.Int64
-	// Every other call is of a tool that may not be called twice.
-	do := func(timeout time.Duration) error {
-		n := n.Add(1)
-		tool := []string{"do", "once"}[n%2]
-		return r.Parts().Runner.Run(t.Context(), toolroom.Call{
-			Tool: "up:" + tool, Arguments: json.RawMessage(fmt.Sprintf(`{"n":"%d"}`, n)), IdempotencyKey: fmt.Sprint("key", n), Timeout: timeout,
-		}).Err()
-	}
+	c := callerOf(t, fmt.Sprintf("{command: %q, env: {%s: %q}}", os.Args[0], programVariable, p.dir))
+	defer c.room.Close()
 	for range 2 {
-		if err := do(0); err != nil {
+		if err := c.call(0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +192,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 		if fault == "does not start" {
 			signal(t, current(), syscall.SIGKILL)
 		}
-		go func() { failed <- atOnce(together, func() error { return do(timeout) }) }()
+		go func() { failed <- atOnce(together, func() error { return c.call(timeout) }) }()
 		underWay := func() {
 			for end := time.Now().Add(time.Minute); len(p.noted("calls")) < before+together; runtime.Gosched() {
 				if time.Now().After(end) {
@@ -235,7 +212,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 			signal(t, stopped, syscall.SIGSTOP)
 		case "changes":
 			underWay()
-			untilListed(t, r, "up:more") // while eight calls are under way
+			untilListed(t, c.room, "up:more") // while eight calls are under way
 			p.set(t, "")
 		}
 		failures := <-failed
@@ -243,7 +220,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 		if stopped != 0 {
 			signal(t, stopped, syscall.SIGCONT)
 		}
-		took, tries := untilWell(t, fault, func() error { return errors.Join(do(0), do(0)) }) // both tools
+		took, tries := untilWell(t, fault, func() error { return errors.Join(c.call(0), c.call(0)) }) // both tools
 		t.Logf("%s: %d of %d calls failed, well %s after its end, at try %d", fault, failures, together, took, tries)
 	}
 	times := map[string]int{}
@@ -264,7 +241,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 			t.Fatalf("%d goroutines and %d files before, %d and %d after", goroutines, files, runtime.NumGoroutine(), openFiles(t))
 		}
 	}
-	r.Close()
+	c.room.Close()
 	left := 0
 	for _, pid := range p.noted("processes") {
 		n, _ := strconv.Atoi(pid)
@@ -279,7 +256,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 		t.Errorf("%d processes are left", left)
 	}
 	t.Logf("%d faults, %d calls, %d idempotent ones again; %d goroutines and %d files before, %d and %d after; %d processes, %d left",
-		len(faults), n.Load(), again, goroutines, files, runtime.NumGoroutine(), openFiles(t), len(p.noted("processes")), left)
+		len(faults), c.made.Load(), again, goroutines, files, runtime.NumGoroutine(), openFiles(t), len(p.noted("processes")), left)
 }
 
 func signal(t *testing.T, pid int, s syscall.Signal) {

@@ -90,6 +90,9 @@ func TestAProgramIsFoundInTheHomeFolderAndThenOnThePath(t *testing.T) {
 func TestThePinnedReleaseIsInstalledFromTheIndex(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("TOOLROOM_TEST_PYPI") == "" {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("TOOLROOM_TEST_PYPI is not set")
+		}
 		t.Skip("TOOLROOM_TEST_PYPI is not set")
 	}
 	home := t.TempDir()

@@ -62,10 +62,6 @@ func (quiet) Print(string, string) {}
 // asNobody is this test as the user 65534, in a copy that this user can reach.
 func asNobody(t *testing.T) *exec.Cmd {
 	t.Helper()
-	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, err := os.MkdirTemp("", "toolroom-plain-") // t.TempDir is below a folder of this user's alone
 	if err != nil {
 		t.Fatal(err)
@@ -75,9 +71,7 @@ func asNobody(t *testing.T) *exec.Cmd {
 		t.Fatal(err)
 	}
 	binary := filepath.Join(dir, "process.test")
-	if err := os.WriteFile(binary, self, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	copySelf(t, binary, 0o755)
 	cmd := exec.CommandContext(t.Context(), binary, "-test.v", "-test.run", "^"+t.Name()+"$")
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
