@@ -18,7 +18,8 @@ func TestWhatAProgramAsksOfItsProxyIsReadInOneWay(t *testing.T) {
 		{"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n", asked{address: "example.com:443"}, false},
 		{
 			"GET http://example.com/a?b=c HTTP/1.1\r\nHost: example.com\r\nProxy-Connection: keep-alive\r\nConnection: keep-alive, x\r\nProxy-Authorization: Basic eA==\r\nAccept: */*\r\n\r\nbody",
-			asked{"example.com:80", "GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nAccept: */*\r\nConnection: close\r\n\r\n"}, false,
+			asked{"example.com:80", "GET /a?b=c HTTP/1.1\r\nHost: example.com\r\nAccept: */*\r\nConnection: close\r\n\r\n"},
+			false,
 		},
 		{"POST HTTP://example.com:8080 HTTP/1.0\r\n\r\n", asked{"example.com:8080", "POST / HTTP/1.0\r\nConnection: close\r\n\r\n"}, false},
 		{"GET http://example.com?q=1 HTTP/1.1\n\n", asked{"example.com:80", "GET /?q=1 HTTP/1.1\r\nConnection: close\r\n\r\n"}, false},
