@@ -17,7 +17,7 @@ import (
 	"github.com/toolroom/toolroom/internal/poison"
 )
 
-// cases are attacks in our own words, after public descriptions of their kinds,
+// cases are attacks in our own words, after the public descriptions that they name,
 // honest tools that are easily taken for attacks, and the definitions of real
 // servers: the reference servers and github-mcp-server 1.9.0 (MIT),
 // playwright-mcp 0.0.83 and chrome-devtools-mcp 1.11.0 (Apache-2.0).
@@ -38,8 +38,8 @@ type Case struct {
 	// from.
 	Label string `json:"label"`
 	Class string `json:"class"`
-	// Source is the public description that an attack is made from, in other
-	// words.
+	// Source is the public description of an attack or of its kind, after which
+	// it is made in other words; each attack of the built-in sets has one.
 	Source string          `json:"source,omitempty"`
 	Tool   json.RawMessage `json:"tool"`
 	// Others are tools of other sources.
