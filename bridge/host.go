@@ -328,8 +328,9 @@ func (r *run) line(f Frame) error {
 	if line == nil || err != nil {
 		return err
 	}
+	over := r.lines.count() > maxLines
 	go func() {
-		if r.lines.count() > maxLines {
+		if over {
 			line.refuse(toolroom.Errorf(toolroom.CodeResourceLimit, "a program may have %d connections at once", maxLines))
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -232,14 +233,6 @@ func TestAGuestThatBreaksTheRulesOfLinesEndsItsRun(t *testing.T) {
 			send(1, bridge.Member{Key: "to", Value: "a:1"})
 			send(1, bridge.Member{Key: "taken", Value: int64(1 << 40)})
 		}},
-		{"a thousand lines", func(ctx context.Context, _ string) (net.Conn, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}, func(send frames) {
-			for id := range uint64(1000) {
-				send(id, bridge.Member{Key: "to", Value: "a:1"})
-			}
-		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -252,5 +245,26 @@ func TestAGuestThatBreaksTheRulesOfLinesEndsItsRun(t *testing.T) {
 				t.Errorf("the run ended with %v", err)
 			}
 		})
+	}
+}
+
+func TestOfAThousandLinesNoMoreThan64AreDialled(t *testing.T) {
+	t.Parallel()
+	var dialled atomic.Int64
+	err := connected(t, func(ctx context.Context, _ string) (net.Conn, error) {
+		dialled.Add(1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}, func(w *bridge.Wire, token []byte, _ *bridge.Lines) {
+		for id := range uint64(1000) {
+			_ = w.Write(bridge.Frame{Kind: bridge.Out, ID: id, Token: token, Body: bridge.Map{{Key: "to", Value: "a:1"}}})
+		}
+	})
+	// Where lines are opened faster than they are refused, the run ends.
+	if err != nil && !errors.Is(err, bridge.ErrProtocol) {
+		t.Errorf("the run ended with %v", err)
+	}
+	if n := dialled.Load(); n == 0 || n > 64 {
+		t.Errorf("%d lines were dialled", n)
 	}
 }
