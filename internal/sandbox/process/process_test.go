@@ -141,6 +141,7 @@ func TestASandboxSaysWhatItHolds(t *testing.T) {
 		}
 	}
 	spec.Limits = sandbox.Limits{Memory: 256 << 20, PIDs: 50, CPUs: 1, Disk: 16 << 20}
+	spec.Egress = []string{"example.com:443"}
 	spec.BestEffort = true
 	box, err := d.Start(t.Context(), spec)
 	if err != nil {
