@@ -41,17 +41,15 @@ const jobTTL = 60
 
 // create makes the Pod, or the Job that makes it.
 func (b *box) create(ctx context.Context, p *corev1.Pod) error {
-	return called(ctx, func(ctx context.Context) (err error) {
+	return called(ctx, func(ctx context.Context) error {
 		if !b.job {
-			_, err = b.cluster.CoreV1().Pods(b.cluster.namespace).Create(ctx, p, metav1.CreateOptions{})
-			return err
+			return b.cluster.pods.create(ctx, p, &corev1.Pod{})
 		}
 		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: b.id, Labels: p.Labels}, Spec: batchv1.JobSpec{
 			BackoffLimit: new(int32(0)), TTLSecondsAfterFinished: new(int32(jobTTL)), ActiveDeadlineSeconds: p.Spec.ActiveDeadlineSeconds,
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels}, Spec: p.Spec},
 		}}
-		_, err = b.cluster.BatchV1().Jobs(b.cluster.namespace).Create(ctx, j, metav1.CreateOptions{})
-		return err
+		return b.cluster.jobs.create(ctx, j, &batchv1.Job{})
 	})
 }
 
@@ -169,8 +167,7 @@ func (b *box) Kill(ctx context.Context) error {
 func (b *box) awaitNoJob(ctx context.Context) error {
 	for {
 		err := called(ctx, func(ctx context.Context) error {
-			_, err := b.cluster.BatchV1().Jobs(b.cluster.namespace).Get(ctx, b.id, metav1.GetOptions{})
-			return err
+			return b.cluster.jobs.get(ctx, b.id, &batchv1.Job{})
 		})
 		if err != nil {
 			return ignoreNotFound(err)
@@ -186,9 +183,9 @@ func (b *box) awaitNoJob(ctx context.Context) error {
 func (b *box) delete(ctx context.Context) error {
 	return called(ctx, func(ctx context.Context) error {
 		if b.job {
-			return b.cluster.BatchV1().Jobs(b.cluster.namespace).Delete(ctx, b.id, deletion())
+			return b.cluster.jobs.delete(ctx, b.id)
 		}
-		return b.cluster.CoreV1().Pods(b.cluster.namespace).Delete(ctx, b.id, deletion())
+		return b.cluster.pods.delete(ctx, b.id)
 	})
 }
 

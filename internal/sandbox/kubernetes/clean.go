@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
@@ -35,26 +37,26 @@ func (c *cluster) clean(ctx context.Context, dry bool) ([]sandbox.Leftover, erro
 	ctx, done := context.WithTimeout(ctx, callTimeout)
 	defer done()
 	ours := metav1.ListOptions{LabelSelector: mark.Owner}
-	jobs, err := c.BatchV1().Jobs(c.namespace).List(ctx, ours)
-	if err != nil {
+	var jobs batchv1.JobList
+	if err := c.jobs.list(ctx, ours, &jobs); err != nil {
 		return nil, err
 	}
 	var left []sandbox.Leftover
 	for _, j := range jobs.Items {
 		if mark.Abandoned(j.Labels) {
 			left = append(left, sandbox.Leftover{Kind: "job", Name: j.Name}.Remove(dry, func() error {
-				return ignoreNotFound(c.BatchV1().Jobs(c.namespace).Delete(ctx, j.Name, deletion()))
+				return ignoreNotFound(c.jobs.delete(ctx, j.Name))
 			}))
 		}
 	}
-	pods, err := c.CoreV1().Pods(c.namespace).List(ctx, ours)
-	if err != nil {
+	var pods corev1.PodList
+	if err := c.pods.list(ctx, ours, &pods); err != nil {
 		return left, err
 	}
 	for _, p := range pods.Items {
 		if mark.Abandoned(p.Labels) || ended(&p) && time.Since(p.CreationTimestamp.Time) > endedAge {
 			left = append(left, sandbox.Leftover{Kind: "pod", Name: p.Name}.Remove(dry, func() error {
-				return ignoreNotFound(c.CoreV1().Pods(c.namespace).Delete(ctx, p.Name, deletion()))
+				return ignoreNotFound(c.pods.delete(ctx, p.Name))
 			}))
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
@@ -22,14 +21,10 @@ const again = 200 * time.Millisecond
 // follow calls done with each state of the Pod, nil where there is none, until
 // it says that this is enough.
 func (b *box) follow(ctx context.Context, done func(*corev1.Pod) bool) error {
-	pods := b.cluster.CoreV1().Pods(b.cluster.namespace)
 	selector := metav1.ListOptions{LabelSelector: boxLabel + "=" + b.id}
 	for {
-		var list *corev1.PodList
-		err := called(ctx, func(ctx context.Context) (err error) {
-			list, err = pods.List(ctx, selector)
-			return err
-		})
+		var list corev1.PodList
+		err := called(ctx, func(ctx context.Context) error { return b.cluster.pods.list(ctx, selector, &list) })
 		if err != nil {
 			return err
 		}
@@ -42,7 +37,7 @@ func (b *box) follow(ctx context.Context, done func(*corev1.Pod) bool) error {
 		}
 		from := selector
 		from.ResourceVersion = list.ResourceVersion
-		w, err := pods.Watch(ctx, from)
+		w, err := b.cluster.pods.watch(ctx, from)
 		if err != nil {
 			return err
 		}
@@ -79,10 +74,9 @@ func drain(w watch.Interface, done func(*corev1.Pod) bool) bool {
 // exec runs a command in the container of a Pod until it ends. An end other than
 // zero is an exec.CodeExitError.
 func (c *cluster) exec(ctx context.Context, pod string, command []string, in io.Reader, out, errs io.Writer) error {
-	url := c.CoreV1().RESTClient().Post().Resource("pods").Namespace(c.namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{
-			Container: container, Command: command, Stdin: in != nil, Stdout: true, Stderr: true,
-		}, scheme.ParameterCodec).URL()
+	url := c.pods.part("POST", pod, "exec", &corev1.PodExecOptions{
+		Container: container, Command: command, Stdin: in != nil, Stdout: true, Stderr: true,
+	}).URL()
 	socket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
 	if err != nil {
 		return err

@@ -15,8 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -73,7 +71,7 @@ type Driver struct {
 
 // cluster is a connection to an API server.
 type cluster struct {
-	kubernetes.Interface
+	*api
 	config    *rest.Config
 	namespace string
 	// policyLack says why there is no network policy of ours, if there is none.
@@ -132,11 +130,11 @@ func (d *Driver) dial() (*cluster, error) {
 	config.UserAgent = "toolroom"
 	config.QPS, config.Burst = 100, 200
 	config.WarningHandler = rest.NoWarnings{}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := newAPI(config, d.o.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{Interface: client, config: config, namespace: d.o.Namespace}, nil
+	return &cluster{api: client, config: config, namespace: d.o.Namespace}, nil
 }
 
 // Start makes a Pod, waits until it runs, and starts the guest in it.
@@ -214,12 +212,6 @@ func (d *Driver) isolation(runtime string) string {
 }
 
 func newID() string { return "toolroom-" + strings.ToLower(rand.Text()) }
-
-// deletion is how Pods and Jobs are deleted: at once, and a Job with its Pod.
-func deletion() metav1.DeleteOptions {
-	grace, how := int64(1), metav1.DeletePropagationForeground
-	return metav1.DeleteOptions{GracePeriodSeconds: &grace, PropagationPolicy: &how}
-}
 
 func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {

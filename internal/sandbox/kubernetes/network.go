@@ -25,10 +25,10 @@ func policy() networkingv1.NetworkPolicySpec {
 // no failure: a probe says what holds without it.
 func (c *cluster) ensurePolicy(ctx context.Context) error {
 	return called(ctx, func(ctx context.Context) error {
-		policies := c.NetworkingV1().NetworkPolicies(c.namespace)
-		found, err := policies.Get(ctx, policyName, metav1.GetOptions{})
+		var found networkingv1.NetworkPolicy
+		err := c.policies.get(ctx, policyName, &found)
 		if apierrors.IsNotFound(err) {
-			found, err = policies.Create(ctx, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: policyName}, Spec: policy()}, metav1.CreateOptions{})
+			err = c.policies.create(ctx, &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: policyName}, Spec: policy()}, &found)
 		}
 		switch {
 		case apierrors.IsForbidden(err):

@@ -34,7 +34,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	}
 	var v version.Info
 	err = called(ctx, func(ctx context.Context) error {
-		text, err := c.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+		text, err := c.pods.client.Get().AbsPath("/version").Do(ctx).Raw()
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (b *box) awaitRunning(ctx context.Context) error {
 	}
 	asking, done := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer done()
-	return pending(last, b.cluster.events(asking, b.id, b.pod))
+	return pending(last, b.cluster.warnings(asking, b.id, b.pod))
 }
 
 func running(p *corev1.Pod) bool {
@@ -150,16 +150,16 @@ func pending(p *corev1.Pod, events string) error {
 		WithHint("if the node needs longer, set code.runtimes.kubernetes.start_timeout"))
 }
 
-// events are the last warnings about the objects of these names, the newest first.
-func (c *cluster) events(ctx context.Context, names ...string) string {
+// warnings are the last events about the objects of these names, the newest first.
+func (c *cluster) warnings(ctx context.Context, names ...string) string {
 	var texts []string
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		if name == "" {
 			continue
 		}
-		list, err := c.CoreV1().Events(c.namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name + ",type=Warning"})
-		if err != nil {
+		var list corev1.EventList
+		if err := c.events.list(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name + ",type=Warning"}, &list); err != nil {
 			continue // what is known without them is told
 		}
 		for _, e := range slices.Backward(list.Items) {
@@ -183,7 +183,7 @@ func (b *box) withLog(ctx context.Context, p *corev1.Pod, why error) error {
 	ctx, done := context.WithTimeout(ctx, callTimeout)
 	defer done()
 	for _, name := range []string{container, "toolroom"} {
-		log, err := b.cluster.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: name, TailLines: new(int64(logLines)), LimitBytes: new(int64(4096))}).Stream(ctx)
+		log, err := b.cluster.pods.part("GET", p.Name, "log", &corev1.PodLogOptions{Container: name, TailLines: new(int64(logLines)), LimitBytes: new(int64(4096))}).Stream(ctx)
 		if err != nil {
 			continue // it never ran
 		}

@@ -1,0 +1,129 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// answering is the API of a server that gives one answer to all, and the last
+// request that it got.
+func answering(t *testing.T, status int, answer string) (*api, *string) {
+	var last string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		last = strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Method, r.URL, body))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		io.WriteString(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	a, err := newAPI(&rest.Config{Host: server.URL, QPS: 100, Burst: 200}, "ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, &last
+}
+
+func TestRequestsNameTheirGroupNamespaceAndObject(t *testing.T) {
+	t.Parallel()
+	ours := metav1.ListOptions{LabelSelector: "a=b"}
+	named := metav1.ObjectMeta{Name: "n"}
+	for _, tt := range []struct {
+		want string
+		do   func(context.Context, *api) error
+	}{
+		{`POST /api/v1/namespaces/ns/pods {"kind":"Pod","apiVersion":"v1","metadata":{"name":"n"},"spec":{"containers":null},"status":{}}`, func(ctx context.Context, a *api) error {
+			return a.pods.create(ctx, &corev1.Pod{ObjectMeta: named}, &corev1.Pod{})
+		}},
+		{`GET /api/v1/namespaces/ns/pods?labelSelector=a%3Db`, func(ctx context.Context, a *api) error {
+			return a.pods.list(ctx, ours, &corev1.PodList{})
+		}},
+		{`GET /api/v1/namespaces/ns/pods?labelSelector=a%3Db&watch=true`, func(ctx context.Context, a *api) error {
+			w, err := a.pods.watch(ctx, ours)
+			if err == nil {
+				w.Stop()
+			}
+			return err
+		}},
+		{`DELETE /api/v1/namespaces/ns/pods/n {"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":1,"propagationPolicy":"Foreground"}`, func(ctx context.Context, a *api) error {
+			return a.pods.delete(ctx, "n")
+		}},
+		{`GET /api/v1/namespaces/ns/pods/n/log?container=c&limitBytes=9`, func(ctx context.Context, a *api) error {
+			_, err := a.pods.part("GET", "n", "log", &corev1.PodLogOptions{Container: "c", LimitBytes: new(int64(9))}).DoRaw(ctx)
+			return err
+		}},
+		{`POST /api/v1/namespaces/ns/pods/n/exec?command=a&command=b&container=c&stdin=true&stdout=true`, func(ctx context.Context, a *api) error {
+			_, err := a.pods.part("POST", "n", "exec", &corev1.PodExecOptions{Container: "c", Command: []string{"a", "b"}, Stdin: true, Stdout: true}).DoRaw(ctx)
+			return err
+		}},
+		{`GET /api/v1/namespaces/ns/events?fieldSelector=type%3DWarning`, func(ctx context.Context, a *api) error {
+			return a.events.list(ctx, metav1.ListOptions{FieldSelector: "type=Warning"}, &corev1.EventList{})
+		}},
+		{`GET /apis/batch/v1/namespaces/ns/jobs/n`, func(ctx context.Context, a *api) error {
+			return a.jobs.get(ctx, "n", &batchv1.Job{})
+		}},
+		{`DELETE /apis/batch/v1/namespaces/ns/jobs/n {"kind":"DeleteOptions","apiVersion":"batch/v1","gracePeriodSeconds":1,"propagationPolicy":"Foreground"}`, func(ctx context.Context, a *api) error {
+			return a.jobs.delete(ctx, "n")
+		}},
+		{`POST /apis/networking.k8s.io/v1/namespaces/ns/networkpolicies {"kind":"NetworkPolicy","apiVersion":"networking.k8s.io/v1","metadata":{"name":"n"},"spec":{"podSelector":{}}}`, func(ctx context.Context, a *api) error {
+			return a.policies.create(ctx, &networkingv1.NetworkPolicy{ObjectMeta: named}, &networkingv1.NetworkPolicy{})
+		}},
+	} {
+		t.Run(tt.want, func(t *testing.T) {
+			t.Parallel()
+			a, last := answering(t, http.StatusOK, "{}")
+			if err := tt.do(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, *last); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestAWatchTellsOfPods(t *testing.T) {
+	t.Parallel()
+	a, _ := answering(t, http.StatusOK, `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"one"},"status":{"phase":"Running"}}}
+{"type":"DELETED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"one"}}}
+`)
+	w, err := a.pods.watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	var seen []string
+	drain(w, func(p *corev1.Pod) bool {
+		if p == nil {
+			seen = append(seen, "gone")
+			return true
+		}
+		seen = append(seen, p.Name+" "+string(p.Status.Phase))
+		return false
+	})
+	if diff := cmp.Diff([]string{"one Running", "gone"}, seen); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestARefusalKeepsItsReason(t *testing.T) {
+	t.Parallel()
+	a, _ := answering(t, http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"pods is forbidden: exceeded quota","reason":"Forbidden","code":403}`)
+	err := a.pods.create(t.Context(), &corev1.Pod{}, &corev1.Pod{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+		t.Errorf("got %v, want what the server said", err)
+	}
+}
