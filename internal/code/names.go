@@ -2,13 +2,13 @@ package code
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // view is the tools that a program is told of, by the names that it may use.
@@ -20,14 +20,14 @@ type view struct {
 	unknown bridge.Map
 }
 
-var word = regexp.MustCompile(`[\pL_$][\pL\pN_$]*`)
+var word = pattern.Lazy(`[\pL_$][\pL\pN_$]*`)
 
 // viewFor picks the visible tools whose namespace the program mentions, so that
 // thousands of others cost nothing. The rest stay callable through call_tool
 // and through tools[...].
 func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entry) (view, error) {
 	words := map[string]bool{}
-	for _, w := range word.FindAllString(source, -1) {
+	for _, w := range word().FindAllString(source, -1) {
 		words[w] = true
 	}
 	byPath := map[string][]*catalog.Entry{}
@@ -155,7 +155,7 @@ func reserved(language string) map[string]string {
 	return taken
 }
 
-var pythonImport = regexp.MustCompile(`(?m)^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+([^#\n]+)`)
+var pythonImport = pattern.Lazy(`(?m)^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+([^#\n]+)`)
 
 // imported are the names that a Python program imports.
 func imported(language, source string) map[string]string {
@@ -163,7 +163,7 @@ func imported(language, source string) map[string]string {
 	if language != "python" {
 		return names
 	}
-	for _, m := range pythonImport.FindAllStringSubmatch(source, -1) {
+	for _, m := range pythonImport().FindAllStringSubmatch(source, -1) {
 		for clause := range strings.SplitSeq(strings.Trim(m[1], "() \t\r"), ",") {
 			fields := strings.Fields(clause)
 			if len(fields) == 0 {

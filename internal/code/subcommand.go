@@ -1,18 +1,18 @@
 package code
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/nearest"
+	"github.com/toolroom/toolroom/internal/pattern"
 	"github.com/toolroom/toolroom/source"
 )
 
 // subcommandCall is a call such as git.rev_parse( or cli("git").version(
-var subcommandCall = regexp.MustCompile(`([\pL_$][\pL\pN_$-]*)(?:["'][)\]])?\.([\pL_$][\pL\pN_$]*)\(`)
+var subcommandCall = pattern.Lazy(`([\pL_$][\pL\pN_$-]*)(?:["'][)\]])?\.([\pL_$][\pL\pN_$]*)\(`)
 
 // commandless gives the program that runs a sub-command without a tool, known
 // being its tools: none where the name looks like a slip for one of them.
@@ -39,7 +39,7 @@ func subcommands(text string, byPath map[string][]*catalog.Entry) []*catalog.Ent
 	}
 	var found []*catalog.Entry
 	seen := map[string]bool{}
-	for _, m := range subcommandCall.FindAllStringSubmatch(text, -1) {
+	for _, m := range subcommandCall().FindAllStringSubmatch(text, -1) {
 		namespace := identifier(m[1])
 		known, path := programs[namespace], namespace+"."+m[2]
 		if known == nil || byPath[path] != nil || seen[path] {

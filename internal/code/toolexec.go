@@ -1,22 +1,22 @@
 package code
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // named is a statement of the toolexec form: issue := run("github:create_issue", {title: "Bug"}).
-var named = regexp.MustCompile(`^[ \t]*[A-Za-z_]\w*[ \t]*:=[ \t]*run\(`)
+var named = pattern.Lazy(`^[ \t]*[A-Za-z_]\w*[ \t]*:=[ \t]*run\(`)
 
 // toolexecLine is the line of the first such statement, 0 where there is none.
 // One within brackets or a string may be Python, and is none.
 func toolexecLine(source string) int {
 	depth, line, start := 0, 1, true
 	for at := 0; at < len(source); at++ {
-		if start && depth == 0 && named.MatchString(source[at:]) {
+		if start && depth == 0 && named().MatchString(source[at:]) {
 			return line
 		}
 		start = false

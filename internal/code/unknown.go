@@ -2,7 +2,6 @@ package code
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -10,13 +9,14 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/nearest"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 var (
 	// literalID is an id as it stands in call_tool("github:create_issue", …).
-	literalID = regexp.MustCompile(`\b(call_tool|run)\(\s*(?:"([^"\\\n]+)"|'([^'\\\n]+)')`)
+	literalID = pattern.Lazy(`\b(call_tool|run)\(\s*(?:"([^"\\\n]+)"|'([^'\\\n]+)')`)
 	// rooted is the beginning of tools.github.create_issue.
-	rooted = regexp.MustCompile(`\b(tools|mcp|cli)\.([\pL_][\pL\pN_]*)\.`)
+	rooted = pattern.Lazy(`\b(tools|mcp|cli)\.([\pL_][\pL\pN_]*)\.`)
 )
 
 // maxUnknown is how many mistakes of one program are told of.
@@ -33,13 +33,13 @@ func (h *host) unknown(source string, entries []*catalog.Entry) bridge.Map {
 			}
 		}
 	}
-	for _, m := range literalID.FindAllStringSubmatch(source, -1) {
+	for _, m := range literalID().FindAllStringSubmatch(source, -1) {
 		if h.session != nil && m[1] == "run" {
 			continue // an earlier program may have made it another function
 		}
 		add(m[2]+m[3], func() string { return h.unknownID(m[2]+m[3], entries) })
 	}
-	for _, m := range rooted.FindAllStringSubmatch(source, -1) {
+	for _, m := range rooted().FindAllStringSubmatch(source, -1) {
 		add(m[1]+"."+m[2], func() string { return h.unknownSpace(m[1], m[2], entries) })
 	}
 	return found

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"math"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/pattern"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
@@ -103,10 +103,10 @@ func (c *converter) headers(s server) map[string]string {
 // placeholder is ${VAR}, ${VAR:-default}, ${env:VAR} and ${input:id}. Those that
 // are variables are followed by nothing that a reference could go on with.
 var (
-	placeholder = regexp.MustCompile(`\$\{[^}]*\}`)
-	variable    = regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_]\w*)(:-[^}]*)?\}([^\w./-]|$)`)
+	placeholder = pattern.Lazy(`\$\{[^}]*\}`)
+	variable    = pattern.Lazy(`\$\{(?:env:)?([A-Za-z_]\w*)(:-[^}]*)?\}([^\w./-]|$)`)
 	// bareVariable is $VAR, which Gemini alone replaces.
-	bareVariable = regexp.MustCompile(`\$([A-Za-z_]\w*)`)
+	bareVariable = pattern.Lazy(`\$([A-Za-z_]\w*)`)
 )
 
 // values carries over variables or headers. What seems to be a secret becomes a
@@ -124,14 +124,14 @@ func (c *converter) values(in map[string]string, what string, key func(string) s
 
 func (c *converter) value(what, name, key, value string) string {
 	if c.client.bareVariables {
-		value = bareVariable.ReplaceAllString(value, "$${$1}")
+		value = bareVariable().ReplaceAllString(value, "$${$1}")
 	}
 	if text, ok := c.references(what, value); ok {
 		return text
 	}
 	switch {
-	case placeholder.MatchString(value):
-		return c.later(what, key, "holds "+strings.Join(placeholder.FindAllString(value, -1), " and "))
+	case placeholder().MatchString(value):
+		return c.later(what, key, "holds "+strings.Join(placeholder().FindAllString(value, -1), " and "))
 	case isSecret(name, value):
 		ref := c.ref(key).String()
 		if c.found.Secrets == nil {
@@ -148,10 +148,10 @@ func (c *converter) value(what, name, key, value string) string {
 // there are none, something else is left to replace, or the text around them
 // seems to be a secret itself.
 func (c *converter) references(what, value string) (string, bool) {
-	variables := variable.FindAllStringSubmatch(value, -1)
-	around := variable.ReplaceAllString(value, "$3")
-	text := variable.ReplaceAllString(value, "env://$1$3")
-	if len(variables) == 0 || placeholder.MatchString(around) || secretValue.MatchString(around) ||
+	variables := variable().FindAllStringSubmatch(value, -1)
+	around := variable().ReplaceAllString(value, "$3")
+	text := variable().ReplaceAllString(value, "env://$1$3")
+	if len(variables) == 0 || placeholder().MatchString(around) || secretValue().MatchString(around) ||
 		len(secret.References(text)) != len(variables) {
 		return "", false
 	}
@@ -183,7 +183,7 @@ func (c *converter) ref(key string) secret.Ref {
 // text carries over what cannot be a reference.
 func (c *converter) text(what, value string) string {
 	value = c.replaceKnown(value)
-	if left := placeholder.FindAllString(value, -1); left != nil {
+	if left := placeholder().FindAllString(value, -1); left != nil {
 		c.warn("%s holds %s, which Toolroom does not replace: write the value in its place", what, strings.Join(left, " and "))
 	}
 	return value
@@ -197,7 +197,7 @@ func (c *converter) argument(before []string, value string) string {
 			name = before[n-1]
 		}
 	}
-	if !strings.HasPrefix(rest, "-") && !placeholder.MatchString(rest) && isSecret(name, rest) {
+	if !strings.HasPrefix(rest, "-") && !placeholder().MatchString(rest) && isSecret(name, rest) {
 		c.warn("an argument%s seems to hold a secret, which toolroom.yaml would show; give it in env if the server can take it there", after(name))
 	}
 	return c.text("an argument", value)
@@ -219,15 +219,15 @@ func (c *converter) replaceKnown(text string) string {
 }
 
 var (
-	secretName = regexp.MustCompile(`(?i)(token|secret|passw|passphrase|pwd|credential|cookie|authorization|api[-_]?key|apikey|access[-_]?key|private[-_]?key|[-_]key$|^key$|[-_]pat$|[-_]dsn$|session|bearer)`)
+	secretName = pattern.Lazy(`(?i)(token|secret|passw|passphrase|pwd|credential|cookie|authorization|api[-_]?key|apikey|access[-_]?key|private[-_]?key|[-_]key$|^key$|[-_]pat$|[-_]dsn$|session|bearer)`)
 	// notSecret are names of settings around secrets.
-	notSecret = regexp.MustCompile(`(?i)(file|path|url|dir|name|type|timeout|limit|max.*tokens|tokens?[-_]?(count|limit)|expiry|ttl)$`)
+	notSecret = pattern.Lazy(`(?i)(file|path|url|dir|name|type|timeout|limit|max.*tokens|tokens?[-_]?(count|limit)|expiry|ttl)$`)
 	// secretValue are the forms of well-known tokens, as their makers document
 	// them for scanners: GitHub, GitLab, Slack, OpenAI and Anthropic, Google,
 	// AWS, npm, Stripe, JSON web tokens, private keys and URLs with a password.
-	secretValue = regexp.MustCompile(`^(?i:bearer|basic|token) \S{6,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}|\bxox[abeoprs]-[\w-]{10,}|\bsk-[\w-]{16,}|\bAIza[\w-]{30,}|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bnpm_\w{30,}|\b[sr]k_(live|test)_\w{16,}|\beyJ[\w-]{8,}\.[\w-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]*:[^/\s@]+@`)
+	secretValue = pattern.Lazy(`^(?i:bearer|basic|token) \S{6,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}|\bxox[abeoprs]-[\w-]{10,}|\bsk-[\w-]{16,}|\bAIza[\w-]{30,}|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bnpm_\w{30,}|\b[sr]k_(live|test)_\w{16,}|\beyJ[\w-]{8,}\.[\w-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]*:[^/\s@]+@`)
 	// randomText has no slash, for paths are not secret.
-	randomText = regexp.MustCompile(`^[A-Za-z0-9_+=-]{32,}$`)
+	randomText = pattern.Lazy(`^[A-Za-z0-9_+=-]{32,}$`)
 )
 
 // isSecret guesses. It rather takes a setting for a secret than the reverse:
@@ -236,14 +236,14 @@ func isSecret(name, value string) bool {
 	switch {
 	case value == "" || len(secret.References(value)) > 0:
 		return false
-	case secretValue.MatchString(value):
+	case secretValue().MatchString(value):
 		return true
-	case notSecret.MatchString(name):
+	case notSecret().MatchString(name):
 		return false
-	case secretName.MatchString(name):
+	case secretName().MatchString(name):
 		return true
 	default:
-		return randomText.MatchString(value) && strings.ContainsAny(value, "0123456789") && entropy(value) > 3.5
+		return randomText().MatchString(value) && strings.ContainsAny(value, "0123456789") && entropy(value) > 3.5
 	}
 }
 

@@ -24,7 +24,7 @@ var order = []struct {
 	peers    bool     // packages of this line may import one another
 }{
 	{name: "the nouns", packages: []string{""}},
-	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/listener", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress/...", "internal/oauth"}},
+	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/pattern", "internal/listener", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress/...", "internal/oauth"}},
 	{name: "what operators write", packages: []string{"internal/trusted"}},
 	{name: "private keys", packages: []string{"internal/keyfile"}},
 	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 type trace struct{ says, excerpt string }
@@ -23,7 +25,7 @@ func hidden(text string) []trace {
 		}
 	}
 	for _, p := range concealed {
-		if at := p.pattern.FindStringIndex(text); at != nil {
+		if at := p.pattern().FindStringIndex(text); at != nil {
 			out = append(out, trace{p.says, around(text, at[0], at[1])})
 		}
 	}
@@ -35,13 +37,13 @@ func hidden(text string) []trace {
 
 // concealed are ways to keep printable text out of sight.
 var concealed = []struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	says    string
 }{
-	{regexp.MustCompile(`(?s)<!--.{12,}?-->`), "a comment hides text"},
-	{regexp.MustCompile(`[ \t\x{00a0}]{60,}\S`), "text stands far to the right"},
-	{regexp.MustCompile(`(?:\r?\n[ \t]*){12,}\S`), "text stands far below"},
-	{regexp.MustCompile(`(?i)style\s*=\s*["'][^"']*(?:display\s*:\s*none|font-size\s*:\s*0|color\s*:\s*(?:white|transparent))`), "markup hides text"},
+	{pattern.Lazy(`(?s)<!--.{12,}?-->`), "a comment hides text"},
+	{pattern.Lazy(`[ \t\x{00a0}]{60,}\S`), "text stands far to the right"},
+	{pattern.Lazy(`(?:\r?\n[ \t]*){12,}\S`), "text stands far below"},
+	{pattern.Lazy(`(?i)style\s*=\s*["'][^"']*(?:display\s*:\s*none|font-size\s*:\s*0|color\s*:\s*(?:white|transparent))`), "markup hides text"},
 }
 
 // invisible says what is wrong with a rune at a place, empty when nothing is.
@@ -115,11 +117,11 @@ func unhide(text string) string {
 	}, text)
 }
 
-var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-]{32,}={0,2}`)
+var base64Run = pattern.Lazy(`[A-Za-z0-9+/_-]{32,}={0,2}`)
 
 // encoded gives orders that are hidden in base64.
 func encoded(text string) string {
-	for _, run := range base64Run.FindAllString(text, 8) {
+	for _, run := range base64Run().FindAllString(text, 8) {
 		run = strings.TrimRight(run, "=")
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			decoded, err := encoding.DecodeString(run)

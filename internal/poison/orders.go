@@ -3,7 +3,8 @@ package poison
 import (
 	"regexp"
 	"strings"
-	"sync"
+
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // sign is a pattern of text that orders models about. One strong sign is
@@ -17,22 +18,16 @@ type sign struct {
 // enough is the weight at which text is an order.
 const enough = 3
 
-// lazily compiles an expression when it is first asked for: every command and
-// worker of this binary would wait for it otherwise.
-func lazily(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+func strong(expression, says string) sign {
+	return sign{pattern.Lazy(`(?is)` + expression), enough, says}
 }
 
-func strong(pattern, says string) sign {
-	return sign{lazily(`(?is)` + pattern), enough, says}
+func half(expression, says string) sign {
+	return sign{pattern.Lazy(`(?is)` + expression), 2, says}
 }
 
-func half(pattern, says string) sign {
-	return sign{lazily(`(?is)` + pattern), 2, says}
-}
-
-func weak(pattern, says string) sign {
-	return sign{lazily(`(?is)` + pattern), 1, says}
+func weak(expression, says string) sign {
+	return sign{pattern.Lazy(`(?is)` + expression), 1, says}
 }
 
 const (
@@ -136,10 +131,10 @@ func orders(text string) []trace {
 }
 
 var (
-	sentenceEnd = regexp.MustCompile(`[.!?]\s+|\n`)
-	camel       = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-	toolName    = lazily("(?i)[a-z0-9]+(?:[_.:-][a-z0-9]+)+")
-	directive   = lazily(`(?is)\b(?:must|always|never|do not|don't|should|instead|make sure|be sure|ensure|ha(?:ve|s) to|(?:is|are) to|required|only|override|overridden|replaced?|redirect|bcc|add|also)\b`)
+	sentenceEnd = pattern.Lazy(`[.!?]\s+|\n`)
+	camel       = pattern.Lazy(`([a-z0-9])([A-Z])`)
+	toolName    = pattern.Lazy("(?i)[a-z0-9]+(?:[_.:-][a-z0-9]+)+")
+	directive   = pattern.Lazy(`(?is)\b(?:must|always|never|do not|don't|should|instead|make sure|be sure|ensure|ha(?:ve|s) to|(?:is|are) to|required|only|override|overridden|replaced?|redirect|bcc|add|also)\b`)
 )
 
 // crossTool finds a sentence that gives orders about a tool of another name,
@@ -149,7 +144,7 @@ func (l *linter) crossTool(id, text string) string {
 	if len(l.foreign) == 0 {
 		return ""
 	}
-	for _, sentence := range sentenceEnd.Split(text, -1) {
+	for _, sentence := range sentenceEnd().Split(text, -1) {
 		if !directive().MatchString(sentence) {
 			continue
 		}
@@ -164,11 +159,11 @@ func (l *linter) crossTool(id, text string) string {
 	return ""
 }
 
-var gathering = lazily(`(?i)^(?:conversation(?:_?(?:history|context|log|summary|id_and_history))?|chat_?(?:history|log|transcript)|(?:full|entire|all|previous|prior)_?(?:conversation|messages|context|history|prompt)|message_?history|system_?(?:prompt|message|instructions)|chain_?of_?thought|(?:model|internal|your|hidden)_?(?:reasoning|thoughts|instructions|context|memory)|(?:available|other|all)_?tools(?:_?list)?|tools_?list|prompt_?history|user_?(?:prompt|query)_?(?:verbatim|raw|history)|side_?note|assistant_?(?:context|memory|state)|previous_?(?:tool_?)?(?:results|outputs|calls)|env(?:ironment)?_?(?:vars?|variables|dump)|context_?dump|(?:earlier|past|last|recent)_?(?:messages|turns|prompts)|(?:\w+_)?(?:content|contents|text|value)s?_?(?:of|from)_?(?:\w+_)?(?:ssh|id_rsa|env|credentials?|secrets?|keys?|tokens?)(?:_\w+)?)$`)
+var gathering = pattern.Lazy(`(?i)^(?:conversation(?:_?(?:history|context|log|summary|id_and_history))?|chat_?(?:history|log|transcript)|(?:full|entire|all|previous|prior)_?(?:conversation|messages|context|history|prompt)|message_?history|system_?(?:prompt|message|instructions)|chain_?of_?thought|(?:model|internal|your|hidden)_?(?:reasoning|thoughts|instructions|context|memory)|(?:available|other|all)_?tools(?:_?list)?|tools_?list|prompt_?history|user_?(?:prompt|query)_?(?:verbatim|raw|history)|side_?note|assistant_?(?:context|memory|state)|previous_?(?:tool_?)?(?:results|outputs|calls)|env(?:ironment)?_?(?:vars?|variables|dump)|context_?dump|(?:earlier|past|last|recent)_?(?:messages|turns|prompts)|(?:\w+_)?(?:content|contents|text|value)s?_?(?:of|from)_?(?:\w+_)?(?:ssh|id_rsa|env|credentials?|secrets?|keys?|tokens?)(?:_\w+)?)$`)
 
 // parameter looks at the name of a parameter.
 func (l *linter) parameter(id, where, name string, schema any) {
-	snake := camel.ReplaceAllString(name, "${1}_${2}")
+	snake := camel().ReplaceAllString(name, "${1}_${2}")
 	if !gathering().MatchString(strings.ReplaceAll(snake, "-", "_")) {
 		return
 	}

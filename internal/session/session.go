@@ -5,10 +5,10 @@ package session
 
 import (
 	"fmt"
-	"regexp"
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // Info describes a session.
@@ -29,11 +29,11 @@ type Info struct {
 	Expires time.Time `json:"expires"`
 }
 
-var idForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var idForm = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // checkID refuses names that are none of a session.
 func checkID(id string) error {
-	if idForm.MatchString(id) {
+	if idForm().MatchString(id) {
 		return nil
 	}
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%.80q is no name of a session", id).

@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"sync"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
@@ -19,7 +20,7 @@ import (
 //go:embed answer.html
 var pageText string
 
-var page = template.Must(template.New("answer").Parse(pageText))
+var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("answer").Parse(pageText)) })
 
 // maxForm bounds an answer, in bytes.
 const maxForm = 16 << 10
@@ -96,7 +97,7 @@ func show(w http.ResponseWriter, log *slog.Logger, a *approval.Approval, err err
 		}
 	}
 	w.WriteHeader(status)
-	if err := page.Execute(w, v); err != nil {
+	if err := page().Execute(w, v); err != nil {
 		log.Warn("an approval could not be shown", "error", err)
 	}
 }

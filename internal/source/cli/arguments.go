@@ -143,7 +143,7 @@ func (h *help) find(name string) (f flag, known bool, err error) {
 				WithHint("did you mean %s?", f.name())
 		}
 	}
-	if !flagName.MatchString("--"+name) || strings.ContainsAny(name, "=[ ") {
+	if !flagName().MatchString("--"+name) || strings.ContainsAny(name, "=[ ") {
 		return flag{}, false, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be the name of a flag", name)
 	}
 	if len(name) == 1 {

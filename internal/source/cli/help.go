@@ -1,9 +1,10 @@
 package clisource
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // help is what a program's help text tells.
@@ -60,12 +61,12 @@ const (
 var (
 	// A line of a list of commands: indented, a word, and a description set off
 	// by two spaces or a colon.
-	commandLine = regexp.MustCompile(`^(?: {1,8}|\t)([a-z][a-z0-9_-]*)\*?(?::\s+|\s{2,}|\t)(\S.*)$`)
+	commandLine = pattern.Lazy(`^(?: {1,8}|\t)([a-z][a-z0-9_-]*)\*?(?::\s+|\s{2,}|\t)(\S.*)$`)
 	// A usage that takes a command.
-	takesCommand = regexp.MustCompile(`(?i)<(?:sub)?command>|\[(?:sub)?command\]|\bcommand\b`)
+	takesCommand = pattern.Lazy(`(?i)<(?:sub)?command>|\[(?:sub)?command\]|\bcommand\b`)
 	// A heading over a list of commands.
-	commandHeading = regexp.MustCompile(`(?i)^\S.*commands?\b.*:?\s*$`)
-	gap            = regexp.MustCompile(`\s{2,}|\t`)
+	commandHeading = pattern.Lazy(`(?i)^\S.*commands?\b.*:?\s*$`)
+	gap            = pattern.Lazy(`\s{2,}|\t`)
 )
 
 // parseHelp reads the help of programs in the styles of GNU, git, curl, cobra
@@ -87,18 +88,18 @@ func parseHelp(text string) *help {
 		case trimmed == "":
 		case strings.HasPrefix(lower, "usage:"), strings.HasPrefix(lower, "or:"):
 			usage.WriteString(line + "\n")
-			listing = listing || takesCommand.MatchString(line)
+			listing = listing || takesCommand().MatchString(line)
 		case strings.HasPrefix(trimmed, "-"):
 			if f, ok := parseFlag(trimmed); ok && len(h.flags) < maxFlags && !seen[f.key()] {
 				seen[f.key()] = true
 				h.flags = append(h.flags, f)
 			}
-		case commandHeading.MatchString(line):
+		case commandHeading().MatchString(line):
 			listing = true
-		case len(h.flags) == 0 && usage.Len() > 0 && len(h.commands) == 0 && strings.HasPrefix(line, " ") && takesCommand.MatchString(line):
+		case len(h.flags) == 0 && usage.Len() > 0 && len(h.commands) == 0 && strings.HasPrefix(line, " ") && takesCommand().MatchString(line):
 			listing = true // a usage over several lines
 		default:
-			if m := commandLine.FindStringSubmatch(line); listing && m != nil && len(h.commands) < maxCommands && !seen["command "+m[1]] {
+			if m := commandLine().FindStringSubmatch(line); listing && m != nil && len(h.commands) < maxCommands && !seen["command "+m[1]] {
 				seen["command "+m[1]] = true
 				h.commands = append(h.commands, subcommand{m[1], m[2]})
 			} else if h.about == "" && line[0] != ' ' && line[0] != '\t' {
@@ -120,13 +121,13 @@ func (f flag) key() string {
 // its description.
 func parseFlag(line string) (flag, bool) {
 	spec, text := line, ""
-	if at := gap.FindStringIndex(line); at != nil {
+	if at := gap().FindStringIndex(line); at != nil {
 		spec, text = line[:at[0]], strings.TrimSpace(line[at[1]:])
 		// A second name may be set off like a description.
 		for strings.HasSuffix(spec, ",") && strings.HasPrefix(text, "-") {
 			rest := text
 			text = ""
-			if at := gap.FindStringIndex(rest); at != nil {
+			if at := gap().FindStringIndex(rest); at != nil {
 				rest, text = rest[:at[0]], strings.TrimSpace(rest[at[1]:])
 			}
 			spec += " " + rest
@@ -139,11 +140,11 @@ func parseFlag(line string) (flag, bool) {
 	return f, f.long != "" || f.short != ""
 }
 
-var flagName = regexp.MustCompile(`^--?(\[no-\])?([A-Za-z0-9?#][A-Za-z0-9_.-]*)(.*)$`)
+var flagName = pattern.Lazy(`^--?(\[no-\])?([A-Za-z0-9?#][A-Za-z0-9_.-]*)(.*)$`)
 
 // take reads one name of an option and what stands behind it.
 func (f *flag) take(part string) {
-	m := flagName.FindStringSubmatch(part)
+	m := flagName().FindStringSubmatch(part)
 	if m == nil {
 		return
 	}

@@ -2,20 +2,20 @@ package clisource
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // commandName is what a sub-command can be called.
-var commandName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*([_-][A-Za-z0-9]+)*$`)
+var commandName = pattern.Lazy(`^[A-Za-z][A-Za-z0-9]*([_-][A-Za-z0-9]+)*$`)
 
 // Subcommand runs what the help does not name by the tool of the program
 // itself: git rev-parse is git:git with rev-parse before the other words.
 func (s *Source) Subcommand(name string, arguments json.RawMessage) (string, json.RawMessage, bool) {
-	if !commandName.MatchString(name) {
+	if !commandName().MatchString(name) {
 		return "", nil, false
 	}
 	name = strings.ReplaceAll(name, "_", "-")
@@ -57,7 +57,7 @@ func (s *Source) argv(name string, h *help, a arguments) []string {
 func (a arguments) line() []string { return slices.Concat(a.known, a.others, a.words) }
 
 // leads tells whether the first word may be a sub-command.
-func (a arguments) leads() bool { return len(a.words) > 0 && commandName.MatchString(a.words[0]) }
+func (a arguments) leads() bool { return len(a.words) > 0 && commandName().MatchString(a.words[0]) }
 
 // lineAfterCommand is the line of a program that is called with a sub-command as
 // its first word: flags that the program's help does not name follow that word.
