@@ -79,6 +79,9 @@ const (
 // appendNumber appends the canonical form of a valid JSON number. It reports
 // false if the exponent is out of range.
 func appendNumber(dst, text []byte) ([]byte, bool) {
+	if !bytes.ContainsAny(text, ".eE") && len(text) <= maxZeroTail && text[0] != '-' {
+		return append(dst, text...), true // a whole number as most are
+	}
 	negative := text[0] == '-'
 	if negative {
 		text = text[1:]

@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// clock is a context with a deadline that can be put off.
-type clock struct {
+// Clock is a context with a deadline that can be put off. [WithTimeout] makes
+// one; who has a struct of its own around it calls Start before anything else,
+// and Stop in the end.
+type Clock struct {
 	context.Context // ends when the time is over, and with its parent
-	above           *clock
+	above           *Clock
 	cancel          context.CancelCauseFunc
 	timer           *time.Timer
 	cause           error
@@ -29,17 +31,23 @@ type clockKey struct{}
 // WithTimeout is context.WithTimeoutCause, but for the time that [Hold] takes
 // out. stop ends the context and says how much time that was; it must be called.
 func WithTimeout(parent context.Context, d time.Duration, cause error) (ctx context.Context, stop func() time.Duration) {
-	above, _ := parent.Value(clockKey{}).(*clock)
-	c := &clock{above: above, deadline: time.Now().Add(d), cause: cause}
+	c := &Clock{}
+	c.Start(parent, d, cause)
+	return c, c.Stop
+}
+
+// Start begins the time. It is called once.
+func (c *Clock) Start(parent context.Context, d time.Duration, cause error) {
+	c.above, _ = parent.Value(clockKey{}).(*Clock)
+	c.deadline, c.cause = time.Now().Add(d), cause
 	c.Context, c.cancel = context.WithCancelCause(parent)
 	c.timer = time.AfterFunc(d, c.expire)
-	return c, c.stop
 }
 
 // Hold stops the clocks of all deadlines that this package has put around ctx,
 // until resume is called.
 func Hold(ctx context.Context) (resume func()) {
-	first, _ := ctx.Value(clockKey{}).(*clock)
+	first, _ := ctx.Value(clockKey{}).(*Clock)
 	for c := first; c != nil; c = c.above {
 		c.pause()
 	}
@@ -51,14 +59,14 @@ func Hold(ctx context.Context) (resume func()) {
 }
 
 // Value finds the clock itself, so that clocks within find those without.
-func (c *clock) Value(key any) any {
+func (c *Clock) Value(key any) any {
 	if key == (clockKey{}) {
 		return c
 	}
 	return c.Context.Value(key)
 }
 
-func (c *clock) expire() {
+func (c *Clock) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == 0 && !time.Now().Before(c.deadline) {
@@ -67,7 +75,8 @@ func (c *clock) expire() {
 	}
 }
 
-func (c *clock) stop() time.Duration {
+// Stop ends the context, and says how much time was taken out.
+func (c *Clock) Stop() time.Duration {
 	c.timer.Stop()
 	c.cancel(context.Canceled)
 	c.mu.Lock()
@@ -78,7 +87,7 @@ func (c *clock) stop() time.Duration {
 	return c.waited
 }
 
-func (c *clock) pause() {
+func (c *Clock) pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open++; c.open == 1 {
@@ -87,7 +96,7 @@ func (c *clock) pause() {
 	}
 }
 
-func (c *clock) resume() {
+func (c *Clock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open--; c.open == 0 {
@@ -99,7 +108,7 @@ func (c *clock) resume() {
 }
 
 // Deadline is when the time will be over if nothing more is asked.
-func (c *clock) Deadline() (time.Time, bool) {
+func (c *Clock) Deadline() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if above, ok := c.Context.Deadline(); ok && above.Before(c.deadline) {
@@ -109,7 +118,7 @@ func (c *clock) Deadline() (time.Time, bool) {
 }
 
 // Err tells the end of the time from a cancel.
-func (c *clock) Err() error {
+func (c *Clock) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {

@@ -65,9 +65,9 @@ type Receipt struct {
 	Redacts  []int64 `json:"redacts,omitempty"`
 	Redacted bool    `json:"redacted,omitempty"`
 
-	// Complete fills in what takes time to make, such as hashes. The recorder
-	// calls it once, off the path of the call.
-	Complete func(*Receipt) `json:"-"`
+	// Called are the arguments as they came, where ArgumentsHash is yet to be
+	// made: the recorder does that, off the path of the call.
+	Called json.RawMessage `json:"-"`
 
 	// Refused says that the call was refused for receipts cannot be kept: where
 	// many of them wait, the recorder leaves this one out.

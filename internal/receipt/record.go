@@ -2,8 +2,6 @@ package receipt
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -79,7 +77,7 @@ func encode(r Receipt) (inChain, apart []byte, err error) {
 			return nil, nil, err
 		}
 	}
-	b.Digest = digestOf(apart)
+	b.Digest = Hash(apart)
 	inChain, err = json.Marshal(&b)
 	return inChain, apart, err
 }
@@ -122,10 +120,5 @@ func (k Record) detailFits() bool {
 	if b.Digest == "" {
 		return len(k.Detail) == 0
 	}
-	return digestOf(k.Detail) == b.Digest
-}
-
-func digestOf(detail []byte) string {
-	sum := sha256.Sum256(detail)
-	return hex.EncodeToString(sum[:])
+	return Hash(k.Detail) == b.Digest
 }

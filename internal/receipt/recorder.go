@@ -277,10 +277,7 @@ func (r *Recorder) commit(ctx context.Context) bool {
 	r.mu.Unlock()
 
 	for _, receipt := range group {
-		if receipt.Complete != nil {
-			receipt.Complete(receipt)
-			receipt.Complete = nil
-		}
+		receipt.hashArguments()
 	}
 	err := r.store.AppendReceipts(ctx, group)
 	if err == nil && r.opts.Written != nil {

@@ -61,9 +61,9 @@ func (b *breaker) leave(err error) {
 }
 
 func withBreaker(next executor, l BreakerLimits) executor {
-	var breakers sync.Map // of *breaker, by toolroom.ID
+	var breakers sync.Map // of *breaker, by the canonical id
 	return func(ctx context.Context, x *execution) (*source.Output, error) {
-		id := x.entry.Tool.ID
+		id := x.entry.ID
 		kept, ok := breakers.Load(id)
 		if !ok {
 			kept, _ = breakers.LoadOrStore(id, &breaker{BreakerLimits: l})
@@ -73,7 +73,7 @@ func withBreaker(next executor, l BreakerLimits) executor {
 			wait = max(wait.Round(time.Second), time.Second)
 			e := toolroom.Errorf(toolroom.CodeCircuitOpen, "%s failed %d times in a row and is left alone for now", id, l.Failures)
 			e.Details = map[string]any{"retry_after_seconds": wait.Seconds()}
-			return nil, e.WithHint("try again in %s; see what is wrong: toolroom sources test %s", wait, id.Namespace)
+			return nil, e.WithHint("try again in %s; see what is wrong: toolroom sources test %s", wait, x.entry.Tool.ID.Namespace)
 		}
 		out, err := next(ctx, x)
 		if err != nil && ctx.Err() != nil {

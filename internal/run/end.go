@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/receipt"
 )
 
@@ -105,7 +104,7 @@ func (p *pass) record() {
 		return
 	}
 	// The caller may be gone; its receipt is kept all the same.
-	if err := p.Receipts.Append(context.WithoutCancel(p.ctx), p.receipt()); err != nil {
+	if err := p.Receipts.Append(context.Background(), p.receipt()); err != nil {
 		p.Log.Error("a receipt was not kept", "call", p.call.ID, "error", err)
 	}
 }
@@ -156,17 +155,12 @@ func (p *pass) receipt() *receipt.Receipt {
 		r.Source, r.Labels = p.entry.Tool.Source, append(slices.Clone(p.entry.Tool.Tags), p.result.Labels...)
 	}
 	if len(p.result.Value) > 0 {
-		r.ResultHash = hexSHA256(p.result.Value)
+		r.ResultHash = receipt.Hash(p.result.Value)
 	}
 	if r.ArgumentsHash == "" {
-		arguments := []byte(r.Arguments)
-		if !bytes.Equal(arguments, p.call.Arguments) { // something is masked
-			arguments = bytes.Clone(p.call.Arguments) // the caller may use its own again
-		}
-		r.Complete = func(r *receipt.Receipt) {
-			if canonical, err := jsonx.Canonical(arguments); err == nil {
-				r.ArgumentsHash = hexSHA256(canonical)
-			}
+		r.Called = r.Arguments
+		if !bytes.Equal(r.Called, p.call.Arguments) { // something is masked
+			r.Called = bytes.Clone(p.call.Arguments) // the caller may use its own again
 		}
 	}
 	for _, a := range p.result.Artifacts {

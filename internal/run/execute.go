@@ -7,11 +7,15 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/source"
 )
 
-// execution is one run of a tool inside its decorators.
+// execution is one run of a tool inside its decorators, and the context of what
+// the tool does: it ends with the tool's time, and calls made with it are
+// children of its pass.
 type execution struct {
+	patience.Clock
 	entry   *catalog.Entry
 	request source.Request
 	// pass is the call that this runs for.
@@ -20,6 +24,15 @@ type execution struct {
 	attempts int
 	cached   bool
 	sent     bool // an attempt may have reached the tool
+	output   *source.Output
+	err      error
+}
+
+func (x *execution) Value(key any) any {
+	if key == (passKey{}) {
+		return x.pass
+	}
+	return x.Clock.Value(key)
 }
 
 // executor runs a tool. Decorators wrap one executor in another.

@@ -3,8 +3,6 @@ package run
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
@@ -39,6 +38,7 @@ type pass struct {
 	hash      string
 
 	expected []toolroom.Effect // what the call would do
+	asked    policy.Context // what the decision was about
 	decision policy.Decision
 	least    policy.Isolation // that the tool may run in
 	approval string           // that was used, or the standing one
@@ -313,7 +313,7 @@ func (p *pass) decide() error {
 // policyContext is what this call brings to a decision.
 func (p *pass) policyContext() *policy.Context {
 	calls, bytes := p.budget.Left()
-	return &policy.Context{
+	p.asked = policy.Context{
 		Arguments: p.decodedArguments,
 		Surface:   p.call.Surface,
 		Session:   p.call.Session,
@@ -324,6 +324,7 @@ func (p *pass) policyContext() *policy.Context {
 		Taint:     taint.Labels(p.reach.Marks()),
 		Budget:    policy.Budget{Calls: calls, Bytes: bytes},
 	}
+	return &p.asked
 }
 
 func (p *pass) canonicalArguments() ([]byte, error) {
@@ -341,17 +342,10 @@ func (p *pass) canonicalArguments() ([]byte, error) {
 func (p *pass) argumentsHash() string {
 	if p.hash == "" {
 		if canonical, err := p.canonicalArguments(); err == nil {
-			p.hash = hexSHA256(canonical)
+			p.hash = receipt.Hash(canonical)
 		}
 	}
 	return p.hash
-}
-
-func hexSHA256(data []byte) string {
-	sum := sha256.Sum256(data)
-	var text [2 * sha256.Size]byte
-	hex.Encode(text[:], sum[:])
-	return string(text[:])
 }
 
 func kindOf(v any) string {

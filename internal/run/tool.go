@@ -13,7 +13,6 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/source"
 )
@@ -33,11 +32,6 @@ const maxFailureText = 2000
 // run executes the tool under its deadline. When the deadline passes or the
 // caller goes away, the work itself is ended.
 func (p *pass) run() error {
-	ctx, asker, stop := p.start()
-	defer stop()
-	p.ran = p.Now()
-	p.result.Usage.Queue = p.ran.Sub(p.started) - p.result.Usage.Wait
-
 	x := &execution{
 		entry: p.entry,
 		pass:  p,
@@ -51,7 +45,7 @@ func (p *pass) run() error {
 			Engine:         p.decision.Engine,
 			Meta:           p.call.Meta,
 			Emit:           p.emit,
-			Ask:            asker,
+			Ask:            p.asker(),
 			Again:          p.isJob(),
 		},
 	}
@@ -59,75 +53,77 @@ func (p *pass) run() error {
 		x.request.Budget, x.request.Resume = p.budget, p.resume
 		x.request.Task = p.task(x)
 	}
-	out, stopped := p.attend(ctx, x)
-	ended := ctx.Err()
-	waited := stop()
+	x.Start(p.ctx, p.timeout(), context.DeadlineExceeded)
+	defer x.Stop()
+	p.ran = p.Now()
+	p.result.Usage.Queue = p.ran.Sub(p.started) - p.result.Usage.Wait
+
+	stopped := p.attend(x)
+	ended := x.Err()
+	waited := x.Stop()
 	p.result.Usage.Wait += waited
 	p.result.Usage.Run = p.Now().Sub(p.ran) - waited
-	p.sent = !stopped || x.sent
-	if stopped { // else the tool's goroutine may still write to x
-		p.result.Usage.Attempts, p.result.Usage.Cached = x.attempts, x.cached
+	if !stopped { // the tool's goroutine may still write to x
+		p.sent = true
+		return p.interrupted(ended, nil, false)
 	}
-	if !stopped || out.err != nil && ended != nil {
-		return p.interrupted(ended, out.err, stopped)
+	p.sent = x.sent
+	p.result.Usage.Attempts, p.result.Usage.Cached = x.attempts, x.cached
+	if x.err != nil && ended != nil {
+		return p.interrupted(ended, x.err, true)
 	}
-	p.output = out.output
-	return p.executionError(out.err)
-}
-
-// outcome is what came of running a tool.
-type outcome struct {
-	output *source.Output
-	err    error
+	p.output = x.output
+	return p.executionError(x.err)
 }
 
 // attend runs the tool. One that does not stop when its time is over is left
 // behind, and stopped is false.
-func (p *pass) attend(ctx context.Context, x *execution) (out outcome, stopped bool) {
+func (p *pass) attend(x *execution) (stopped bool) {
 	if s, ok := source.As[source.Stopper](p.entry.Source); ok && s.Stops() {
-		return p.attempt(ctx, x), true
+		p.attempt(x)
+		return true
 	}
-	done := make(chan outcome, 1)
-	go func() { done <- p.attempt(ctx, x) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.attempt(x)
+	}()
 	select {
-	case out = <-done:
-		return out, true
-	case <-ctx.Done():
+	case <-done:
+		return true
+	case <-x.Done():
 		return await(done, p.grace())
 	}
 }
 
 // attempt runs the tool to its end. A panic is a failure of the tool.
-func (p *pass) attempt(ctx context.Context, x *execution) (out outcome) {
+func (p *pass) attempt(x *execution) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.Log.Error("a tool panicked", "tool", p.tool, "call", p.call.ID, "panic", v, "stack", string(debug.Stack()))
-			out = outcome{err: toolroom.Errorf(toolroom.CodeExecutionFailed, "%s panicked: %v", p.tool, v)}
+			x.output, x.err = nil, toolroom.Errorf(toolroom.CodeExecutionFailed, "%s panicked: %v", p.tool, v)
 		}
 	}()
-	out.output, out.err = p.execute(ctx, x)
-	return out
+	x.output, x.err = p.execute(x, x)
 }
 
-// start begins the tool's time, and says whom it can ask. stop ends the time and
-// tells how much of it went by in waiting for answers.
-func (p *pass) start() (ctx context.Context, asker source.Asker, stop func() time.Duration) {
-	ctx, stop = patience.WithTimeout(context.WithValue(p.ctx, passKey{}, p), p.timeout(), context.DeadlineExceeded)
+// asker is whom the tool can ask.
+func (p *pass) asker() source.Asker {
 	asking, ok := p.ctx.Value(askerKey{}).(source.Asker)
 	if !ok {
-		return ctx, source.Nobody{}, stop
+		return source.Nobody{}
 	}
-	return ctx, toolAsker{asking, p.Secrets}, stop
+	return toolAsker{asking, p.Secrets}
 }
 
-func await[T any](done <-chan T, grace time.Duration) (out T, ok bool) {
+func await(done <-chan struct{}, grace time.Duration) bool {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
-	case out = <-done:
-		return out, true
+	case <-done:
+		return true
 	case <-timer.C:
-		return out, false
+		return false
 	}
 }
 
