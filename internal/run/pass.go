@@ -38,7 +38,7 @@ type pass struct {
 	hash      string
 
 	expected []toolroom.Effect // what the call would do
-	asked    policy.Context // what the decision was about
+	asked    policy.Context    // what the decision was about
 	decision policy.Decision
 	least    policy.Isolation // that the tool may run in
 	approval string           // that was used, or the standing one
