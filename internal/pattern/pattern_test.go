@@ -10,8 +10,9 @@ func TestAnExpressionIsCompiledOnceAndNotBeforeItIsUsed(t *testing.T) {
 	t.Parallel()
 	broken := pattern.Lazy("(")
 	words := pattern.Lazy(`\w+`)
-	if words() != words() || words().FindString("- word") != "word" {
-		t.Errorf("got %q of %v", words().FindString("- word"), words())
+	first, again := words(), words()
+	if first != again || first.FindString("- word") != "word" {
+		t.Errorf("got %q of %p, then %p", first.FindString("- word"), first, again)
 	}
 	defer func() {
 		if recover() == nil {
