@@ -110,9 +110,7 @@ func (s *server) begin(h message) (job, error) {
 		return j, err
 	}
 	j.inbox.Listen = func() { s.listen(j.inbox) }
-	if s.out.SetReadDeadline(time.Time{}) == nil { // not every stream can wait for a time only
-		j.inbox.Pull = func(atMost time.Duration) error { return s.pull(j.inbox, atMost) }
-	}
+	j.inbox.Pull = func(atMost time.Duration) error { return s.pull(j.inbox, atMost) }
 	return j, nil
 }
 
@@ -131,10 +129,6 @@ func deal(h message, inbox *wasm.Inbox[quickjs.Frame]) error {
 
 // pull reads one frame for a run that waits.
 func (s *server) pull(inbox *wasm.Inbox[quickjs.Frame], atMost time.Duration) error {
-	if atMost < time.Hour { // beyond that the host cancels
-		_ = s.out.SetReadDeadline(time.Now().Add(atMost)) // it could before
-		defer func() { _ = s.out.SetReadDeadline(time.Time{}) }()
-	}
 	_, err := s.in.Peek(1)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return err

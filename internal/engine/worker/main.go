@@ -74,10 +74,7 @@ func work(ctx context.Context, arguments []string, open Open) error {
 	runtime.GOMAXPROCS(2)
 	runtime.KeepAlive(ballast)
 	debug.FreeOSMemory() // what the compiler needed
-	in, err := polled(os.Stdin)
-	if err != nil {
-		return fmt.Errorf("open the stream of the worker: %w", err)
-	}
+	in := os.Stdin
 	// All that has to be opened is; what follows is a stranger's.
 	if err := lock(open.Compiles); err != nil {
 		return fmt.Errorf("lock the worker: %w", err)
