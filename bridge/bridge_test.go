@@ -147,9 +147,20 @@ func TestAGuestIsRefused(t *testing.T) {
 	}
 }
 
+// bothWays runs a test with a reader of its own on the host's side, and without.
+func bothWays(t *testing.T, test func(*testing.T, bridge.Options)) {
+	t.Helper()
+	for name, direct := range map[string]bool{"a goroutine reads": false, "who runs reads": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, bridge.Options{Direct: direct, Grace: time.Millisecond})
+		})
+	}
+}
+
 // hostile runs a program on a guest that behaves as script says, and returns
 // how the run ended.
-func hostile(t *testing.T, limits bridge.Limits, script func(w *bridge.Wire, start bridge.Frame, raw net.Conn)) (*bridge.Outcome, error) {
+func hostile(t *testing.T, o bridge.Options, limits bridge.Limits, script func(w *bridge.Wire, start bridge.Frame, raw net.Conn)) (*bridge.Outcome, error) {
 	t.Helper()
 	host, guest := pair(t)
 	go func() {
@@ -168,7 +179,7 @@ func hostile(t *testing.T, limits bridge.Limits, script func(w *bridge.Wire, sta
 		}()
 		script(w, start, guest)
 	}()
-	conn, err := bridge.Accept(t.Context(), host, bridge.Options{})
+	conn, err := bridge.Accept(t.Context(), host, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,10 +207,12 @@ func TestABreachOfTheProtocolEndsTheRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := hostile(t, bridge.Limits{}, script)
-			if err == nil || !errors.Is(err, bridge.ErrProtocol) && !errors.Is(err, bridge.ErrGone) {
-				t.Errorf("the run ended with %v, %v", out, err)
-			}
+			bothWays(t, func(t *testing.T, o bridge.Options) {
+				out, err := hostile(t, o, bridge.Limits{}, script)
+				if err == nil || !errors.Is(err, bridge.ErrProtocol) && !errors.Is(err, bridge.ErrGone) {
+					t.Errorf("the run ended with %v, %v", out, err)
+				}
+			})
 		})
 	}
 }
@@ -226,33 +239,94 @@ func TestTheHostHoldsTheLimitsOfAHostileGuest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := hostile(t, c.limits, c.script)
-			var limit *toolroom.Error
-			if !errors.As(err, &limit) || limit.Code != toolroom.CodeResourceLimit || limit.Details["limit"] != c.limit {
-				t.Errorf("the run ended with %v, %v", out, err)
-			}
+			bothWays(t, func(t *testing.T, o bridge.Options) {
+				out, err := hostile(t, o, c.limits, c.script)
+				var limit *toolroom.Error
+				if !errors.As(err, &limit) || limit.Code != toolroom.CodeResourceLimit || limit.Details["limit"] != c.limit {
+					t.Errorf("the run ended with %v, %v", out, err)
+				}
+			})
 		})
 	}
 }
 
 func TestARunThatIgnoresItsCancelEndsAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
-	host, guest := pair(t)
-	go func() {
-		g, err := bridge.Join(guest, bridge.GuestOptions{})
-		if err == nil {
-			_, _ = g.Next(context.Background()) // and never ends it
+	bothWays(t, func(t *testing.T, o bridge.Options) {
+		host, guest := pair(t)
+		go func() {
+			g, err := bridge.Join(guest, bridge.GuestOptions{})
+			if err == nil {
+				_, _ = g.Next(context.Background()) // and never ends it
+			}
+		}()
+		conn, err := bridge.Accept(t.Context(), host, o)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	conn, err := bridge.Accept(t.Context(), host, bridge.Options{Grace: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if out, err := conn.Run(ctx, bridge.Program{}, quiet{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the run ended with %v, %v", out, err)
-	}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if out, err := conn.Run(ctx, bridge.Program{}, quiet{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the run ended with %v, %v", out, err)
+		}
+	})
+}
+
+func TestAGuestThatSaysNoHelloIsGivenUp(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, o bridge.Options) {
+		host, _ := pair(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if _, err := bridge.Accept(ctx, host, o); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the wait ended with %v", err)
+		}
+	})
+}
+
+// What is sent of a run that was cancelled in the moment of its end must not reach
+// the next.
+func TestAGuestThatEndsWhenItIsCancelledRunsTheNextProgram(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, o bridge.Options) {
+		o.Grace = time.Minute
+		host, guest := pair(t)
+		go func() {
+			w := bridge.NewWire(guest, 0)
+			_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
+			for {
+				start, _, err := w.Read()
+				if err != nil {
+					return
+				}
+				answer := bridge.Frame{Kind: bridge.Done, Token: start.Token}
+				if start.Body.Text("source") == "wait" {
+					if next, _, err := w.Read(); err != nil || next.Kind != bridge.Cancel {
+						return
+					}
+					answer = bridge.Frame{Kind: bridge.Failed, Token: start.Token, Body: bridge.Map{{"kind", string(bridge.FailCancelled)}}}
+				}
+				if start.Kind != bridge.Start || w.Write(answer) != nil {
+					return
+				}
+			}
+		}()
+		conn, err := bridge.Accept(t.Context(), host, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			out, err := conn.Run(ctx, bridge.Program{Source: "wait"}, quiet{})
+			cancel()
+			if err != nil || out.Failure == nil || out.Failure.Kind != bridge.FailCancelled {
+				t.Fatalf("the cancelled run ended with %v, %v", out, err)
+			}
+			if out, err = conn.Run(t.Context(), bridge.Program{}, quiet{}); err != nil || out.Failure != nil {
+				t.Fatalf("the run after it ended with %v, %v", out, err)
+			}
+		}
+	})
 }
 
 // A guest that asks and does not read would otherwise hold the host's answers,
@@ -262,28 +336,30 @@ func TestAGuestThatDoesNotReadItsAnswersHoldsNothing(t *testing.T) {
 	for name, last := range map[string]bridge.Kind{"and asks no more": 0, "and is done": bridge.Done} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			host, guest := pair(t) // each write waits for its reader
-			go func() {
-				w := bridge.NewWire(guest, 0)
-				_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
-				start, _, err := w.Read()
-				for id := uint64(1); id <= 20 && err == nil; id++ {
-					err = w.Write(bridge.Frame{Kind: bridge.Call, ID: id, Token: start.Token, Body: bridge.Map{{"tool", "a:b"}}})
+			bothWays(t, func(t *testing.T, o bridge.Options) {
+				host, guest := pair(t) // each write waits for its reader
+				go func() {
+					w := bridge.NewWire(guest, 0)
+					_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
+					start, _, err := w.Read()
+					for id := uint64(1); id <= 20 && err == nil; id++ {
+						err = w.Write(bridge.Frame{Kind: bridge.Call, ID: id, Token: start.Token, Body: bridge.Map{{"tool", "a:b"}}})
+					}
+					if last != 0 {
+						_ = w.Write(bridge.Frame{Kind: last, Token: start.Token})
+					}
+				}()
+				conn, err := bridge.Accept(t.Context(), host, o)
+				if err != nil {
+					t.Fatal(err)
 				}
-				if last != 0 {
-					_ = w.Write(bridge.Frame{Kind: last, Token: start.Token})
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				out, err := conn.Run(ctx, bridge.Program{}, quiet{})
+				if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, bridge.ErrProtocol) {
+					t.Errorf("the run ended with %v, %v", out, err)
 				}
-			}()
-			conn, err := bridge.Accept(t.Context(), host, bridge.Options{Grace: time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			out, err := conn.Run(ctx, bridge.Program{}, quiet{})
-			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, bridge.ErrProtocol) {
-				t.Errorf("the run ended with %v, %v", out, err)
-			}
+			})
 		})
 	}
 }

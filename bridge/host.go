@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -52,6 +53,10 @@ type Options struct {
 	// Grace is how long a cancelled run may take to end by itself, 100 ms if
 	// zero.
 	Grace time.Duration
+	// Direct has whoever calls [Conn.Run] read the stream, so that none has to wake
+	// another for a frame. It is for streams whose Close ends a Read under way;
+	// between runs nobody sees that such a stream has ended.
+	Direct bool
 }
 
 // DefaultGrace is the default of [Options.Grace].
@@ -66,7 +71,7 @@ type Conn struct {
 	grace   time.Duration
 	version int
 	guest   string
-	frames  chan incoming
+	frames  chan incoming // nil when who calls Run reads
 	ended   chan struct{}
 	closed  chan struct{}
 	once    sync.Once
@@ -84,12 +89,16 @@ func Accept(ctx context.Context, stream io.ReadWriteCloser, o Options) (*Conn, e
 	if o.Grace <= 0 {
 		o.Grace = DefaultGrace
 	}
-	c := &Conn{
-		stream: stream, wire: NewWire(stream, o.MaxFrame), grace: o.Grace,
-		frames: make(chan incoming), ended: make(chan struct{}), closed: make(chan struct{}),
+	c := &Conn{stream: stream, wire: NewWire(stream, o.MaxFrame), grace: o.Grace, ended: make(chan struct{}), closed: make(chan struct{})}
+	if !o.Direct {
+		c.frames = make(chan incoming)
+		go c.readAll()
 	}
-	go c.readAll()
-	in, err := c.next(ctx)
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // it can only have ended before
+	in, err := c.next()
+	if !stop() && err != nil {
+		err = context.Cause(ctx)
+	}
 	if err == nil {
 		err = c.greet(in.frame, o.Token)
 	}
@@ -138,11 +147,20 @@ func (c *Conn) Close() error {
 	return err
 }
 
+func (c *Conn) isClosed() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Ended is closed when the guest's stream has ended or broken, also while no
-// program runs.
+// program runs; never of a connection that is [Options.Direct].
 func (c *Conn) Ended() <-chan struct{} { return c.ended }
 
-// readAll is the one reader of the stream, for the life of the connection.
+// readAll reads the stream for the life of the connection.
 func (c *Conn) readAll() {
 	for {
 		f, size, err := c.wire.Read()
@@ -160,18 +178,23 @@ func (c *Conn) readAll() {
 	}
 }
 
-func (c *Conn) next(ctx context.Context) (incoming, error) {
-	select {
-	case in := <-c.frames:
-		if errors.Is(in.err, io.EOF) {
+func (c *Conn) next() (in incoming, err error) {
+	if c.frames == nil {
+		in.frame, in.size, in.err = c.wire.Read()
+		if in.err != nil && c.isClosed() {
 			in.err = ErrGone
 		}
-		return in, in.err
-	case <-ctx.Done():
-		return incoming{}, context.Cause(ctx)
-	case <-c.closed:
-		return incoming{}, ErrGone
+	} else {
+		select {
+		case in = <-c.frames:
+		case <-c.closed:
+			in.err = ErrGone
+		}
 	}
+	if errors.Is(in.err, io.EOF) {
+		in.err = ErrGone
+	}
+	return in, in.err
 }
 
 // ErrGone says that the guest ended its stream before the run was over.
@@ -199,12 +222,17 @@ func (c *Conn) Run(ctx context.Context, p Program, h Host) (*Outcome, error) {
 	r.lines = NewLines(func(id uint64, body Map) error {
 		return c.wire.Write(Frame{Kind: In, ID: id, Token: token, Body: body})
 	})
+	end := r.heed(ctx)
 	out, err := r.listen(ctx)
 	r.lines.Close()
 	stop() // a question that nobody awaits any more must not go on
 	// A guest that does not read its answers would hold who writes them for ever.
 	if err != nil {
 		c.Close()
+	}
+	end()
+	if err == nil && c.isClosed() && ctx.Err() != nil {
+		return nil, context.Cause(ctx) // it answered in the moment in which its time was over
 	}
 	if r.asked > 0 && !r.answered() && err == nil {
 		return nil, broken("the guest did not read the answers to its questions")
@@ -251,31 +279,33 @@ type run struct {
 
 func (r *run) listen(ctx context.Context) (*Outcome, error) {
 	for {
-		in, err := r.conn.next(ctx)
-		if err == nil {
-			out, err := r.take(in)
-			if out != nil || err != nil {
-				return out, err
-			}
-			continue
+		in, err := r.conn.next()
+		if err != nil {
+			return nil, cmp.Or(context.Cause(ctx), err)
 		}
-		if ctx.Err() == nil {
-			return nil, err
+		if out, err := r.take(in); out != nil || err != nil {
+			return out, err
 		}
-		// The cancel frame may block on a guest that reads nothing.
-		go func() {
-			_ = r.conn.wire.Write(Frame{Kind: Cancel, Token: r.token, Body: Map{{"reason", err.Error()}}})
-		}()
-		grace, done := context.WithTimeoutCause(context.WithoutCancel(ctx), r.conn.grace, err)
-		defer done()
-		for {
-			in, err := r.conn.next(grace)
-			if err != nil {
-				return nil, context.Cause(ctx)
-			}
-			if out, err := r.take(in); out != nil || err != nil {
-				return out, err
-			}
+	}
+}
+
+// heed has the guest stop when ctx ends, and closes the connection of one that
+// does not do so in time. The run is over with what it returns, after which
+// nothing of it is sent any more.
+func (r *run) heed(ctx context.Context) (end func()) {
+	over, done := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		timer := time.AfterFunc(r.conn.grace, func() { _ = r.conn.Close() }) // it can only have ended before
+		defer timer.Stop()
+		// To a guest that reads nothing this writes until the connection is closed.
+		_ = r.conn.wire.Write(Frame{Kind: Cancel, Token: r.token, Body: Map{{"reason", context.Cause(ctx).Error()}}})
+		<-over
+	})
+	return func() {
+		close(over)
+		if !stop() {
+			<-done
 		}
 	}
 }

@@ -39,5 +39,6 @@ func (i *Image) open() (note []byte, err error) {
 		return nil, err
 	}
 	i.data, err = unix.Mmap(int(i.file.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
+	i.findHead()
 	return note, err
 }

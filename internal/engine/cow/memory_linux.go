@@ -33,7 +33,7 @@ type Memory struct {
 	size    int    // bytes in use
 	image   *Image
 	pagemap *Pagemap
-	entries []byte // room for the page map of the image
+	entries []byte // room for the page map of the head of the image
 }
 
 // NewMemory reserves address space for at most limit bytes. A nil pagemap
@@ -72,6 +72,30 @@ func (m *Memory) Free() {
 type Image struct {
 	file *os.File
 	data []byte // the file, mapped read-only
+	head int    // bytes after which there is nothing that a usual run writes to
+}
+
+// usual is how much a run usually writes to of the room that an image has, in
+// bytes.
+const usual = 256 << 10
+
+// findHead finds the head: what lies before the largest hole, where the image has
+// its room, and the beginning of that.
+func (i *Image) findHead() {
+	i.head = len(i.data)
+	largest := int64(usual)
+	for at := int64(0); ; {
+		from, err := i.file.Seek(at, unix.SEEK_HOLE)
+		if err != nil || from >= int64(len(i.data)) {
+			break
+		}
+		if at, err = i.file.Seek(from, unix.SEEK_DATA); err != nil { // there is none after it
+			at = int64(len(i.data))
+		}
+		if at-from > largest {
+			largest, i.head = at-from, int(from+usual)
+		}
+	}
 }
 
 // Freeze takes an image of the memory's content.
@@ -101,6 +125,7 @@ func (i *Image) fill(content []byte) error {
 	}
 	var err error
 	i.data, err = unix.Mmap(int(i.file.Fd()), 0, len(content), unix.PROT_READ, unix.MAP_SHARED)
+	i.findHead()
 	return err
 }
 
@@ -127,7 +152,7 @@ func (m *Memory) Adopt(image *Image) error {
 		return fmt.Errorf("map an image: %w", err)
 	}
 	m.image = image
-	m.entries = make([]byte, len(image.data)/os.Getpagesize()*8)
+	m.entries = make([]byte, image.head/os.Getpagesize()*8)
 	return nil
 }
 
@@ -153,12 +178,16 @@ const (
 // Reset puts the memory back to the image it adopted, and returns how many
 // pages had to be copied; -1 when all were dropped instead. After an error the
 // memory must not be used.
+//
+// Written pages of the image's head are copied, since the next run writes to them
+// again and would have to wait for each. Those behind it are dropped: that is less
+// to do than to look where there is nothing.
 func (m *Memory) Reset() (int, error) {
 	if m.size != len(m.image.data) {
 		return 0, ErrGrown
 	}
 	if m.pagemap == nil {
-		return -1, m.drop()
+		return -1, m.drop(0)
 	}
 	page := os.Getpagesize()
 	first := int64(uintptr(unsafe.Pointer(unsafe.SliceData(m.region)))) / int64(page)
@@ -175,11 +204,15 @@ func (m *Memory) Reset() (int, error) {
 		copy(m.region[at:at+page], m.image.data[at:at+page])
 		copied++
 	}
-	return copied, nil
+	return copied, m.drop(m.image.head)
 }
 
-func (m *Memory) drop() error {
-	if err := unix.Madvise(m.region[:m.size], unix.MADV_DONTNEED); err != nil {
+// drop drops what was written to from a byte on.
+func (m *Memory) drop(from int) error {
+	if from == m.size {
+		return nil
+	}
+	if err := unix.Madvise(m.region[from:m.size], unix.MADV_DONTNEED); err != nil {
 		return fmt.Errorf("drop written pages: %w", err)
 	}
 	return nil

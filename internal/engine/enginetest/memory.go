@@ -47,30 +47,11 @@ func (s *suite) memory(b *testing.B, language string) {
 // memoryBelow is what the descendants of a process take, in bytes, where each
 // has its share of what it has in common with others: Pss in proc(5). It is 0
 // where that cannot be read.
-func memoryBelow(pid int) int64 {
-	children := map[int][]int{}
-	entries, _ := os.ReadDir("/proc")
-	for _, e := range entries {
-		child, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat")
-		// The second field is a name in brackets, which may hold anything.
-		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(fields) > 1 {
-			parent, _ := strconv.Atoi(fields[1])
-			children[parent] = append(children[parent], child)
-		}
+func memoryBelow(pid int) (total int64) {
+	for _, p := range below(pid) {
+		total += pss(p.pid)
 	}
-	var sum func(int) int64
-	sum = func(pid int) (total int64) {
-		for _, child := range children[pid] {
-			total += pss(child) + sum(child)
-		}
-		return total
-	}
-	return sum(pid)
+	return total
 }
 
 func pss(pid int) int64 {

@@ -62,7 +62,7 @@ const WorkerArg = "__engine-worker"
 
 // Worker is the main of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
-	return worker.Main(ctx, arguments, worker.Open{Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
+	return worker.Main(ctx, arguments, worker.Open{Waits: true, Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
 		m, err := quickjs.New(ctx, prelude.JavaScript(), wasm.Options{CacheDir: cacheDir})
 		return service{m}, err
 	}})

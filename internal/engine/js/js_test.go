@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/internal/engine/js"
@@ -76,6 +77,35 @@ func TestAttacksFromInsideFail(t *testing.T) {
 func TestBadCodeEndsInItsWayAndHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	enginetest.Bad(t, workers)
+}
+
+func TestWhatAProgramHasUnderWayComesBeforeItsEnd(t *testing.T) {
+	t.Parallel()
+	e := inProcess(t)
+	t.Cleanup(func() { _ = e.Close() })
+	for _, c := range []struct{ source, value string }{
+		{`const box = {}; Promise.resolve().then(() => { box.value = "ran" }); return box`, `{"value":"ran"}`},
+		{`return "at once"`, "at once"},
+		{`return await new Promise((r) => setTimeout(() => r("after a while"), 1))`, "after a while"},
+		{`return Promise.resolve("of another promise")`, "of another promise"},
+	} {
+		p := bridge.Program{Language: "javascript", Source: c.source}
+		r, err := e.Run(t.Context(), engine.Job{Owner: "ann", Program: p}, nil)
+		if err != nil || r.Outcome.Failure != nil {
+			t.Fatal(c.source, err, r)
+		}
+		got, ok := r.Outcome.Value.(string)
+		if !ok {
+			text, err := bridge.ToJSON(r.Outcome.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = string(text)
+		}
+		if got != c.value {
+			t.Errorf("%s gives %s", c.source, got)
+		}
+	}
 }
 
 const (

@@ -55,7 +55,7 @@ func (o offer) find(path string) []byte {
 			part = begins(steps, path, &whole) || part
 		}
 		if whole {
-			text, err := bridge.ToJSON(tool)
+			text, err := bridge.ToJSON(needed(tool))
 			if err != nil {
 				continue // of texts and booleans, which it can always write
 			}
@@ -66,6 +66,12 @@ func (o offer) find(path string) []byte {
 		}
 	}
 	return found
+}
+
+// needed is what the prelude reads of a tool that it has found: reading takes it
+// some microseconds for every hundred bytes.
+func needed(tool bridge.Map) bridge.Map {
+	return slices.DeleteFunc(slices.Clone(tool), func(m bridge.Member) bool { return m.Key == "doc" || m.Key == "globals" })
 }
 
 // begins tells whether steps, joined by points, begin with a path; whole is set

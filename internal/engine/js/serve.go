@@ -7,18 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
-	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
 // Serve is the guest side of a bridge: it says hello, and runs what it is
 // sent, each program in an isolate of its own, until the stream ends.
-func (m service) Serve(ctx context.Context, stream worker.Stream) error {
+func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), in: bufio.NewReaderSize(stream, 64<<10), out: stream, stop: stop}
@@ -48,7 +46,7 @@ type server struct {
 	machine *quickjs.Machine
 	wire    *bridge.Wire
 	in      *bufio.Reader
-	out     worker.Stream
+	out     io.Writer
 	buffer  []byte    // of the frame that goes out
 	stop    func()    // ends what runs
 	heard   chan next // from who listens during a run, nil if nobody does
@@ -110,9 +108,7 @@ func (s *server) begin(h message) (job, error) {
 		return j, err
 	}
 	j.inbox.Listen = func() { s.listen(j.inbox) }
-	if s.out.SetReadDeadline(time.Time{}) == nil { // not every stream can wait for a time only
-		j.inbox.Pull = func(atMost time.Duration) error { return s.pull(j.inbox, atMost) }
-	}
+	j.inbox.Pull = func() error { return s.pull(j.inbox) }
 	return j, nil
 }
 
@@ -130,19 +126,8 @@ func deal(h message, inbox *wasm.Inbox[quickjs.Frame]) error {
 }
 
 // pull reads one frame for a run that waits.
-func (s *server) pull(inbox *wasm.Inbox[quickjs.Frame], atMost time.Duration) error {
-	if atMost < time.Hour { // beyond that the host cancels
-		_ = s.out.SetReadDeadline(time.Now().Add(atMost)) // it could before
-		defer func() { _ = s.out.SetReadDeadline(time.Time{}) }()
-	}
-	_, err := s.in.Peek(1)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return err
-	}
-	var h message
-	if err == nil {
-		h, err = s.next()
-	}
+func (s *server) pull(inbox *wasm.Inbox[quickjs.Frame]) error {
+	h, err := s.next()
 	if err == nil {
 		err = deal(h, inbox)
 	}

@@ -10,12 +10,11 @@ import (
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
-	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
 // Serve is the guest side of a bridge: it says hello, and runs modules, one
 // after the other, until the stream ends.
-func (m service) Serve(ctx context.Context, stream worker.Stream) error {
+func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	s := &server{machine: m.machine, wire: bridge.NewWire(stream, 0), runs: make(chan job)}
 	s.encoder = bridge.NewWire(&s.encoded, 0)
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Name}}

@@ -14,14 +14,13 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/cpython"
 	"github.com/toolroom/toolroom/internal/engine/resume"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
-	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
 // Serve is the guest side of a bridge: it says hello, and lets interpreters
 // speak it, each for one program, until the stream ends. Frames of a run pass
 // as they are, for the host judges them; only those that begin and end a run
 // are looked at.
-func (m service) Serve(ctx context.Context, stream worker.Stream) error {
+func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), out: stream, runs: make(chan job)}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: cpython.Version}}
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {

@@ -233,7 +233,7 @@ func (z *zygote) fork(ctx context.Context) (*child, error) {
 	theirs.Close()
 	ctx, cancel := context.WithTimeout(ctx, forkTimeout)
 	defer cancel()
-	if c.conn, err = bridge.Accept(ctx, ours, bridge.Options{}); err != nil {
+	if c.conn, err = bridge.Accept(ctx, ours, bridge.Options{Direct: true}); err != nil {
 		c.kill()
 		if end, ok := c.wait(deathTimeout); ok && end.Error != "" {
 			err = errors.New(end.Error)

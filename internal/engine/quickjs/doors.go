@@ -101,6 +101,7 @@ var doors = [...]struct {
 	{"encoded", encoded}, // (string): its UTF-8 as Uint8Array
 	{"random", random},   // (): a Uint8Array of [first] random bytes
 	{"tool", tool},       // (string): the JSON of what a path leads to, undefined if nothing
+	{"settled", settled}, // (promise): its value, and [first] set, when it is fulfilled and no job of another waits
 	{"await", await},     // (): waits for a frame, gives its body; [first] is its kind, [second] its id
 }
 
@@ -233,6 +234,18 @@ func tool(ctx context.Context, i *Isolate, argument uint32) uint64 {
 		return 0
 	}
 	return must(i.give(ctx, found, &i.newString))
+}
+
+// fulfilled is QuickJS's word for the state of such a promise.
+const fulfilled = 1
+
+// settled spares a program that waited for nothing the jobs of its own promise.
+func settled(ctx context.Context, i *Isolate, argument uint32) uint64 {
+	if uint32(must(i.pending.do(ctx))) != 0 || int32(must(i.promiseState.do(ctx, uint64(argument)))) != fulfilled {
+		return 0
+	}
+	i.setStatus(wordFirst, 1)
+	return must(i.promiseResult.do(ctx, uint64(argument)))
 }
 
 // random fills data with random bytes: those of the run's seed, if it has one.

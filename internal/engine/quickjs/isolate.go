@@ -19,7 +19,7 @@ type Isolate struct {
 	*wasm.Instance
 	machine *Machine
 
-	call, job, pending, newBytes, newString, utf8, freeUTF8, bytesOf, undefined, limitMemory, isString, malloc, free, freeValue, collect function
+	call, job, pending, newBytes, newString, utf8, freeUTF8, bytesOf, undefined, limitMemory, isString, malloc, free, freeValue, collect, promiseState, promiseResult function
 
 	run *run // nil between runs
 }
@@ -45,6 +45,7 @@ func (m *Machine) open(instance *wasm.Instance) (*Isolate, error) {
 		"qjs_free_cstring": &i.freeUTF8, "JS_GetUint8Array": &i.bytesOf, "qjs_get_undefined": &i.undefined,
 		"qjs_set_memory_limit": &i.limitMemory, "qjs_is_string": &i.isString,
 		"wasm_malloc": &i.malloc, "wasm_free": &i.free, "qjs_free_value": &i.freeValue, "qjs_run_gc": &i.collect,
+		"qjs_promise_state": &i.promiseState, "qjs_promise_result": &i.promiseResult,
 	} {
 		f.Function = i.Module.ExportedFunction(name)
 	}

@@ -10,13 +10,13 @@ import (
 // Inbox holds what waits for the guest of one run. It takes any number of
 // messages, so that whoever fills it always gets to see a cancellation.
 type Inbox[T any] struct {
-	// Pull, if set, fills the inbox on the goroutine of the run, which waits for it:
-	// no other has to be woken. It returns after a message; its error says that none
-	// came in the given time, or none will come.
-	Pull func(atMost time.Duration) error
+	// Pull, if set, fills the inbox on the goroutine of the run, which waits until
+	// there is a message: no other has to be woken. Its error says that none will come.
+	Pull func() error
 	// Listen, if set, is called once, from the goroutine of the run, when that has
-	// computed for some milliseconds, or waits and there is no Pull: from then on
-	// another fills the inbox, and sees cancellations, and Pull is not called any more.
+	// computed for some milliseconds, or waits and there is no Pull, or not longer than
+	// for a time: from then on another fills the inbox, and sees cancellations, and Pull
+	// is not called any more.
 	Listen    func()
 	listening bool // belongs to the goroutine of the run
 
@@ -76,8 +76,8 @@ func (b *Inbox[T]) Take() (message T, ok bool) {
 
 // Wait waits for a message, a cancellation, or the end of a time.
 func (b *Inbox[T]) Wait(ctx context.Context, atMost time.Duration) (message T, ok bool) {
-	if b.Pull != nil && !b.listening {
-		return b.pull(atMost)
+	if b.Pull != nil && !b.listening && atMost > long {
+		return b.pull()
 	}
 	b.Computing()
 	timer := time.NewTimer(atMost)
@@ -96,12 +96,15 @@ func (b *Inbox[T]) Wait(ctx context.Context, atMost time.Duration) (message T, o
 	}
 }
 
-func (b *Inbox[T]) pull(atMost time.Duration) (message T, ok bool) {
-	for until := time.Now().Add(atMost); ; {
+// long is a time that no run has: before that its host cancels it.
+const long = time.Hour
+
+func (b *Inbox[T]) pull() (message T, ok bool) {
+	for {
 		if message, ok = b.Take(); ok || b.Cancelled() {
 			return message, ok
 		}
-		if b.Pull(time.Until(until)) != nil {
+		if b.Pull() != nil {
 			return message, false
 		}
 	}

@@ -35,7 +35,7 @@ const killGrace = 60 * time.Millisecond
 // Accept waits for the hello of what was started at a place, which it ends if
 // none comes.
 func Accept(ctx context.Context, p Place) (*Guest, error) {
-	conn, err := bridge.Accept(ctx, p, bridge.Options{Grace: killGrace})
+	conn, err := bridge.Accept(ctx, p, bridge.Options{Grace: killGrace, Direct: true})
 	if err != nil {
 		p.End()
 		return nil, fmt.Errorf("%w%s", err, p.LastWords())

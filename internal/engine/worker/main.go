@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"time"
 
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
@@ -16,15 +15,8 @@ import (
 // Service is what a worker process does once it has started.
 type Service interface {
 	// Serve serves the bridge until the stream ends.
-	Serve(ctx context.Context, stream Stream) error
+	Serve(ctx context.Context, stream io.ReadWriter) error
 	Close() error
-}
-
-// Stream is that of a bridge. Its reads may end at a time, where SetReadDeadline
-// does not fail.
-type Stream interface {
-	io.ReadWriter
-	SetReadDeadline(at time.Time) error
 }
 
 // Open says what a worker serves.
@@ -34,6 +26,9 @@ type Open struct {
 	Service func(ctx context.Context, cacheDir string) (Service, error)
 	// Compiles means that it compiles further code while it serves.
 	Compiles bool
+	// Waits means that the goroutine that runs a program reads the stream for it:
+	// then a read may hold its thread, and a frame wakes that and nothing else.
+	Waits bool
 }
 
 // Main is the main of a worker process that [Self] has started: it serves the
@@ -74,9 +69,11 @@ func work(ctx context.Context, arguments []string, open Open) error {
 	runtime.GOMAXPROCS(2)
 	runtime.KeepAlive(ballast)
 	debug.FreeOSMemory() // what the compiler needed
-	in, err := polled(os.Stdin)
-	if err != nil {
-		return fmt.Errorf("open the stream of the worker: %w", err)
+	in := os.Stdin
+	if !open.Waits {
+		if in, err = polled(in); err != nil {
+			return fmt.Errorf("open the stream of the worker: %w", err)
+		}
 	}
 	// All that has to be opened is; what follows is a stranger's.
 	if err := lock(open.Compiles); err != nil {

@@ -2,7 +2,7 @@
 // writes, where that loses nothing, or else as CBOR, which is slower here.
 
 const doors = __doors;
-const {send: sendFrame, text: decodeText, encoded: encodeText, random: randomBytes, await: awaitFrame, tool: findTool} = doors;
+const {send: sendFrame, text: decodeText, encoded: encodeText, random: randomBytes, await: awaitFrame, tool: findTool, settled: settledValue} = doors;
 // Words of status: questions out, next timer, two arguments for doors.
 const status = doors.status = new Int32Array(16);
 status[1] = -1;

@@ -77,7 +77,11 @@ function start(program) {
   } catch (e) {
     return end(() => failure("syntax", e));
   }
-  main().then(finish, fault);
+  const promise = main();
+  status[2] = 0;
+  const value = settledValue?.(promise);
+  if (status[2]) finish(value);
+  else promise.then(finish, fault);
 }
 
 function finish(value) {
