@@ -96,7 +96,9 @@ func (r *Room) openCode(ctx context.Context) error {
 		if r.o.Helper != "" {
 			r.engines = append(r.engines, r.openPython(init))
 		}
-		r.addDrivers(process.New(g.Path, g.Args))
+		driver := process.New(g.Path, g.Args)
+		driver.Cache = filepath.Join(r.home, "cache", "process")
+		r.addDrivers(driver)
 	}
 	r.addDrivers(r.machines()...)
 	if r.o.Drivers != nil {

@@ -37,9 +37,10 @@ var interpreters = map[string]interpreter{
 	"python": {
 		programs: []string{"python3", "python"},
 		files:    PythonFiles,
-		// -I alone would also ignore the folder of the script.
+		// -I alone would also ignore the folder of the script; what -S leaves out
+		// the guest adds where a program could tell.
 		args: func(folder string) []string {
-			return []string{"-s", "-E", "-B", "-X", "utf8", filepath.Join(folder, "guest.py")}
+			return []string{"-s", "-E", "-B", "-S", "-X", "utf8", filepath.Join(folder, "main.py")}
 		},
 	},
 	"javascript": {
@@ -93,9 +94,12 @@ func find(language string) string {
 
 // launch starts the interpreter of a language, which waits for its program.
 func (r *run) launch(ctx context.Context, language, path string, env ...string) (*interpreting, error) {
-	lang, folder := interpreters[language], filepath.Join(r.work, ".guest")
-	if err := write(folder, lang.files()); err != nil {
-		return nil, err
+	lang, folder := interpreters[language], os.Getenv(PythonEnv)
+	if language != "python" || folder == "" {
+		folder = filepath.Join(r.work, ".guest")
+		if err := write(folder, lang.files()); err != nil {
+			return nil, err
+		}
 	}
 	ours, theirs, err := socketPair()
 	if err != nil {
