@@ -113,7 +113,7 @@ func (r *Room) openCode(ctx context.Context) error {
 	if r.config.Code.Disabled {
 		return nil
 	}
-	guard, err := egress.New(r.config.Egress.Policy(r.config.Code.Egress))
+	guard, err := programGuard(r.config)
 	if err != nil {
 		return err
 	}
@@ -167,4 +167,9 @@ func codeConfig(c config.Code) code.Config {
 
 func executionLimits(l config.CodeLimits) toolroom.ExecutionLimits {
 	return toolroom.ExecutionLimits{Wall: l.Timeout, CPU: l.CPU, Memory: l.Memory, Output: l.Output, Calls: l.Calls, PIDs: l.PIDs, Disk: l.Disk}
+}
+
+// programGuard judges the connections of programs.
+func programGuard(c *config.Config) (*egress.Guard, error) {
+	return egress.New(c.Egress.Policy(c.Code.Egress))
 }

@@ -35,7 +35,7 @@ func (r *run) command(ctx context.Context) error {
 	}
 	defer calls.Close()
 	cmd := r.newCommand(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = append(append(cmd.Env, r.program.Env...), env...)
 	cmd.Stdin = bytes.NewReader(r.program.Stdin)
 	wait, err := r.begin(cmd)
 	if err != nil {

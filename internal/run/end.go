@@ -169,6 +169,9 @@ func (p *pass) receipt() *receipt.Receipt {
 			}
 		}
 	}
+	if p.result.Execution != nil {
+		r.Connections = p.result.Execution.Refused
+	}
 	for _, a := range p.result.Artifacts {
 		r.Artifacts = append(r.Artifacts, a.Handle)
 	}
