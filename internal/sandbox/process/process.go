@@ -195,7 +195,7 @@ func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
 			Memory: s.Limits.Memory, PIDs: s.Limits.PIDs, CPUs: s.Limits.CPUs, CPUTime: s.Limits.CPU, Disk: s.Limits.Disk,
 		},
 		Network: s.Networked(), Loopback: len(s.Egress) > 0,
-		Minimum: d.minimum, BestEffort: s.BestEffort, Direct: true, // the guest takes in orphans itself
+		Minimum: d.minimum, BestEffort: s.BestEffort,
 	}
 	for _, limit := range s.Unasked {
 		out.Partly = append(out.Partly, string(limit))
