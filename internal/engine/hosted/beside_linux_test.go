@@ -1,7 +1,6 @@
 package hosted_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +17,8 @@ import (
 
 // BenchmarkBesideBwrap takes whole runs of the smallest program under the driver
 // process in turn with the same under bwrap, and with nothing around it. Warm
-// runs have a sandbox of their own that waited.
+// runs have a sandbox of their own that waited. Word is until the first word of
+// the program, without the removal of its sandbox.
 func BenchmarkBesideBwrap(b *testing.B) {
 	guest := filepath.Join(b.TempDir(), "toolroom-guest")
 	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", guest, "github.com/toolroom/toolroom/cmd/toolroom-guest")
@@ -26,71 +26,71 @@ func BenchmarkBesideBwrap(b *testing.B) {
 	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
-	bare := map[string][]string{"python": {"/usr/bin/python3", "-c", "print(1)"}, "shell": {"/bin/sh", "-c", "echo 1"}}
+	d := process.New(guest, nil)
+	d.Cache = b.TempDir()
+	spec := sandbox.Spec{Profile: sandbox.Standard, Guest: guest, Limits: sandbox.Limits{Memory: 256 << 20, PIDs: 64}}
+	cold, warm := hosted.New(d), hosted.NewWarm(d, hosted.Warm{Size: 1})
+	b.Cleanup(func() { cold.Close(); warm.Close() })
+	warm.Warm(spec)
 	walls := []string{
 		"bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",
 		"--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",
 	}
-	source := map[string]string{"python": "print(1)", "shell": "echo 1"}
-	spec := sandbox.Spec{Profile: sandbox.Standard, Guest: guest, Limits: sandbox.Limits{Memory: 256 << 20, PIDs: 64}}
-	d := process.New(guest, nil)
-	d.Cache = b.TempDir()
-	cold, warm := hosted.New(d), hosted.NewWarm(d, hosted.Warm{Size: 1})
-	b.Cleanup(func() { cold.Close(); warm.Close() })
-	warm.Warm(spec)
-	for _, language := range []string{"shell", "python"} {
-		run := func(e *hosted.Engine) error {
-			j := engine.Job{Run: "bench", Sandbox: spec, Program: bridge.Program{Language: language, Name: "main", Source: source[language]}}
-			result, err := e.Run(b.Context(), j, quiet{})
-			if err == nil && result.Outcome.Failure != nil {
-				return result.Outcome.Failure
+	for _, l := range []struct {
+		language, source string
+		bare             []string
+	}{
+		{"shell", "echo 1", []string{"/bin/sh", "-c", "echo 1"}},
+		{"python", "print(1)", []string{"/usr/bin/python3", "-c", "print(1)"}},
+	} {
+		b.Run(l.language, func(b *testing.B) {
+			took := map[string][]time.Duration{}
+			note := func(name string, d time.Duration) { took[name] = append(took[name], d) }
+			command := func(name string, argv ...string) {
+				began := time.Now()
+				if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+					b.Fatalf("%s: %v: %s", name, err, out)
+				}
+				note(name, time.Since(began))
 			}
-			return err
-		}
-		command := func(argv ...string) error { return exec.Command(argv[0], argv[1:]...).Run() }
-		kinds := []struct {
-			name string
-			once func() error
-		}{
-			{"bare", func() error { return command(bare[language]...) }},
-			{"bwrap", func() error { return command(slices.Concat(walls, bare[language])...) }},
-			{"cold", func() error { return run(cold) }},
-			{"warm", func() error { return run(warm) }},
-		}
-		b.Run(language, func(b *testing.B) {
-			took := make([][]time.Duration, len(kinds))
-			used := make([][]time.Duration, len(kinds))
+			program := func(name string, e *hosted.Engine) {
+				h, began := &firstWord{}, time.Now()
+				result, err := e.Run(b.Context(), engine.Job{
+					Run: "bench", Sandbox: spec, Program: bridge.Program{Language: l.language, Name: "main", Source: l.source},
+				}, h)
+				if err != nil || result.Outcome.Failure != nil {
+					b.Fatalf("%s: %v, %+v", name, err, result)
+				}
+				note(name, time.Since(began))
+				note(name+"-word", h.at.Sub(began))
+			}
 			for b.Loop() {
-				for i, k := range kinds {
-					if k.name == "warm" {
-						for warm.Stats()[0].Ready == 0 {
-							time.Sleep(time.Millisecond)
-						}
-						time.Sleep(200 * time.Millisecond) // it prepares itself a moment after its hello
-					}
-					began, before := time.Now(), cpuUsed()
-					if err := k.once(); err != nil {
-						b.Fatal(k.name, err)
-					}
-					took[i] = append(took[i], time.Since(began))
-					used[i] = append(used[i], cpuUsed()-before)
+				for warm.Stats()[0].Ready == 0 {
+					time.Sleep(time.Millisecond)
 				}
+				time.Sleep(300 * time.Millisecond) // a guest prepares itself after its hello
+				command("bare", l.bare...)
+				command("bwrap", slices.Concat(walls, l.bare)...)
+				program("cold", cold)
+				program("warm", warm)
 			}
-			for i, k := range kinds {
-				slices.Sort(took[i])
-				slices.Sort(used[i])
-				for name, at := range map[string]int{"min": 0, "p50": len(took[i]) / 2} {
-					b.ReportMetric(float64(took[i][at].Microseconds())/1000, fmt.Sprintf("%s-%s-ms", k.name, name))
-					b.ReportMetric(float64(used[i][at].Microseconds())/1000, fmt.Sprintf("%s-%s-cpu-ms", k.name, name))
-				}
+			for name, list := range took {
+				slices.Sort(list)
+				b.ReportMetric(list[0].Seconds()*1000, name+"-min-ms")
+				b.ReportMetric(list[len(list)/2].Seconds()*1000, name+"-p50-ms")
 			}
 		})
 	}
 }
 
-func cpuUsed() time.Duration {
-	text, _ := os.ReadFile(os.Getenv("BENCH_CPUACCT"))
-	var n int64
-	fmt.Sscan(string(text), &n)
-	return time.Duration(n)
+// firstWord notes when a program prints first.
+type firstWord struct {
+	bridge.Host
+	at time.Time
+}
+
+func (f *firstWord) Print(string, string) {
+	if f.at.IsZero() {
+		f.at = time.Now()
+	}
 }
