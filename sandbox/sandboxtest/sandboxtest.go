@@ -58,6 +58,7 @@ func Run(t *testing.T, o Options) {
 	s.test("a static binary", s.binary)
 	s.test("exit codes and streams", s.exit)
 	s.test("a process that double-forks ends with its run", s.fork)
+	s.test("orphans that have ended are no processes", s.orphans)
 	s.test("memory", s.memory)
 	s.test("pids", s.pids)
 	s.test("disk", s.disk)
@@ -196,6 +197,19 @@ func (s *suite) exit(t *testing.T) {
 
 func (s *suite) fork(t *testing.T) {
 	out := s.shellRun(t, `(setsid sleep 300 >/dev/null 2>&1 &) ; (sleep 300 >/dev/null 2>&1 &); echo done`, sandbox.Limits{})
+	if out.failed() || out.stdout != "done\n" {
+		t.Errorf("the script ended with %v", out)
+	}
+}
+
+// orphans makes more of them than there may be processes, one after the other:
+// who has ended and is waited for by nobody must not count for ever.
+func (s *suite) orphans(t *testing.T) {
+	limits := sandbox.Limits{PIDs: 64}
+	if _, held := s.engine.Probe(t.Context()).Holds[sandbox.LimitPIDs]; !held {
+		limits = sandbox.Limits{}
+	}
+	out := s.shellRun(t, `i=0; while [ $i -lt 100 ]; do (sh -c ': > ended' &) || exit 1; while [ ! -e ended ]; do :; done; rm ended; i=$((i+1)); done; echo done`, limits)
 	if out.failed() || out.stdout != "done\n" {
 		t.Errorf("the script ended with %v", out)
 	}

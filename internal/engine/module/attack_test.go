@@ -87,16 +87,50 @@ func nested(blocks int) []byte {
 
 // functions are those of WASI preview 1, but proc_exit and sched_yield.
 var functions = []imported{
-	{"args_get", "ii"}, {"args_sizes_get", "ii"}, {"environ_get", "ii"}, {"environ_sizes_get", "ii"},
-	{"clock_res_get", "ii"}, {"clock_time_get", "ili"}, {"random_get", "ii"}, {"poll_oneoff", "iiii"}, {"proc_raise", "i"},
-	{"fd_read", "iiii"}, {"fd_write", "iiii"}, {"fd_fdstat_get", "ii"}, {"fd_filestat_get", "ii"}, {"fd_fdstat_set_flags", "ii"},
-	{"fd_fdstat_set_rights", "ill"}, {"fd_seek", "ilii"}, {"fd_tell", "ii"}, {"fd_prestat_get", "ii"}, {"fd_prestat_dir_name", "iii"},
-	{"fd_advise", "illi"}, {"fd_allocate", "ill"}, {"fd_close", "i"}, {"fd_datasync", "i"}, {"fd_filestat_set_size", "il"},
-	{"fd_filestat_set_times", "illi"}, {"fd_pread", "iiili"}, {"fd_pwrite", "iiili"}, {"fd_readdir", "iiili"}, {"fd_renumber", "ii"}, {"fd_sync", "i"},
-	{"path_create_directory", "iii"}, {"path_filestat_get", "iiiii"}, {"path_filestat_set_times", "iiiilli"}, {"path_link", "iiiiiii"},
-	{"path_open", "iiiiillii"}, {"path_readlink", "iiiiii"}, {"path_remove_directory", "iii"}, {"path_rename", "iiiiii"},
-	{"path_symlink", "iiiii"}, {"path_unlink_file", "iii"},
-	{"sock_accept", "iii"}, {"sock_recv", "iiiiii"}, {"sock_send", "iiiii"}, {"sock_shutdown", "ii"},
+	{"args_get", "ii"},
+	{"args_sizes_get", "ii"},
+	{"environ_get", "ii"},
+	{"environ_sizes_get", "ii"},
+	{"clock_res_get", "ii"},
+	{"clock_time_get", "ili"},
+	{"random_get", "ii"},
+	{"poll_oneoff", "iiii"},
+	{"proc_raise", "i"},
+	{"fd_read", "iiii"},
+	{"fd_write", "iiii"},
+	{"fd_fdstat_get", "ii"},
+	{"fd_filestat_get", "ii"},
+	{"fd_fdstat_set_flags", "ii"},
+	{"fd_fdstat_set_rights", "ill"},
+	{"fd_seek", "ilii"},
+	{"fd_tell", "ii"},
+	{"fd_prestat_get", "ii"},
+	{"fd_prestat_dir_name", "iii"},
+	{"fd_advise", "illi"},
+	{"fd_allocate", "ill"},
+	{"fd_close", "i"},
+	{"fd_datasync", "i"},
+	{"fd_filestat_set_size", "il"},
+	{"fd_filestat_set_times", "illi"},
+	{"fd_pread", "iiili"},
+	{"fd_pwrite", "iiili"},
+	{"fd_readdir", "iiili"},
+	{"fd_renumber", "ii"},
+	{"fd_sync", "i"},
+	{"path_create_directory", "iii"},
+	{"path_filestat_get", "iiiii"},
+	{"path_filestat_set_times", "iiiilli"},
+	{"path_link", "iiiiiii"},
+	{"path_open", "iiiiillii"},
+	{"path_readlink", "iiiiii"},
+	{"path_remove_directory", "iii"},
+	{"path_rename", "iiiiii"},
+	{"path_symlink", "iiiii"},
+	{"path_unlink_file", "iii"},
+	{"sock_accept", "iii"},
+	{"sock_recv", "iiiiii"},
+	{"sock_send", "iiiii"},
+	{"sock_shutdown", "ii"},
 }
 
 func hostile(a attack, wall int64) engine.Job {
@@ -182,10 +216,15 @@ func TestAModuleSeesNothingOfTheRunBefore(t *testing.T) {
 	// It looks at the last byte of its first and of its further pages, and then
 	// fills all of them.
 	look := bytes.Join([][]byte{
-		number(15), {0x40, 0, 0x1a},
-		number(65535), {0x2d, 0, 0}, number(1<<20 - 1), {0x2d, 0, 0, 0x6a},
+		number(15),
+		{0x40, 0, 0x1a},
+		number(65535),
+		{0x2d, 0, 0},
+		number(1<<20 - 1),
+		{0x2d, 0, 0, 0x6a},
 		{0x21, 0}, // the local holds what it saw
-		number(0), number(42), number(1 << 20), {0xfc, 11, 0},
+		number(0), number(42), number(1 << 20),
+		{0xfc, 11, 0},
 		{0x20, 0, 0x10, 0},
 	}, nil)
 	for range 5 {
@@ -202,8 +241,18 @@ func TestAHardenedModuleLearnsNoTimeFromAnyClock(t *testing.T) {
 	for id := range int32(4) {
 		// The time lies at 0; beyond the year 2000, in seconds, it is at most some thousands.
 		code := bytes.Join([][]byte{
-			number(id), {0x42, 0}, number(0), {0x10, 1, 0x1a},
-			number(0), {0x29, 3, 0}, {0x42}, signed(1_000_000_000), {0x80}, {0x42}, signed(946_684_800), {0x7d, 0xa7, 0x10, 0},
+			number(id),
+			{0x42, 0},
+			number(0),
+			{0x10, 1, 0x1a},
+			number(0),
+			{0x29, 3, 0},
+			{0x42},
+			signed(1_000_000_000),
+			{0x80},
+			{0x42},
+			signed(946_684_800),
+			{0x7d, 0xa7, 0x10, 0},
 		}, nil)
 		j := hostile(attack{imported: imported{"clock_time_get", "ili"}, code: code}, 120_000)
 		j.Sandbox.Profile = sandbox.Hardened
