@@ -45,7 +45,7 @@ func Run(t *testing.T, o Options) {
 	if p := s.engine.Probe(t.Context()); p.State != sandbox.Available {
 		t.Fatalf("%s is not available: %s (%s)", s.engine.Name(), p.Reason, p.Fix)
 	}
-	t.Log(row(s.engine.Name(), s.engine.Probe(t.Context())))
+	t.Log(Row(s.engine.Name(), s.engine.Probe(t.Context())))
 	for _, language := range o.Languages {
 		if language == "python" || language == "javascript" {
 			enginetest.Run(t, enginetest.Options{
@@ -78,9 +78,9 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
-// row is what a driver says that it holds here, as a line of the table in
-// docs/runtimes.md.
-func row(name string, p sandbox.Probe) string {
+// Row is what a driver says that it holds here, and [Run] then tries, as a line of
+// the table in docs/runtimes.md; its last cell is the version of what it was tried on.
+func Row(name string, p sandbox.Probe) string {
 	cells := []string{"`" + name + "`", "`" + p.Isolation + "`"}
 	for _, limit := range []sandbox.Limit{
 		sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork,

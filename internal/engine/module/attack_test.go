@@ -29,8 +29,9 @@ type attack struct {
 }
 
 func (a attack) module() []byte {
-	if a.name == "" {
-		a.imported = imported{"sched_yield", ""}
+	called := a.imported
+	if called.name == "" {
+		called.name = "sched_yield"
 	}
 	if len(a.memory) == 0 {
 		a.memory = []byte{0, 1}
@@ -38,7 +39,7 @@ func (a attack) module() []byte {
 	if len(a.table) == 0 {
 		a.table = []byte{0, 1}
 	}
-	types := [][]byte{{3}, {0x60, 0, 0}, {0x60, 1, 0x7f, 0}, {0x60}, leb(len(a.parameters)), []byte(strings.NewReplacer("i", "\x7f", "l", "\x7e").Replace(a.parameters)), {1, 0x7f}}
+	types := [][]byte{{3}, {0x60, 0, 0}, {0x60, 1, 0x7f, 0}, {0x60}, leb(len(called.parameters)), []byte(strings.NewReplacer("i", "\x7f", "l", "\x7e").Replace(called.parameters)), {1, 0x7f}}
 	function := func(code []byte) []byte {
 		body := append(append([]byte{1, 1, 0x7f}, code...), 0x0b) // one local
 		return append(leb(len(body)), body...)
@@ -46,7 +47,7 @@ func (a attack) module() []byte {
 	parts := [][]byte{
 		[]byte("\x00asm\x01\x00\x00\x00"),
 		section(1, types...),
-		section(2, []byte{2}, name(wasi), name("proc_exit"), []byte{0, 1}, name(wasi), name(a.name), []byte{0, 2}),
+		section(2, []byte{2}, name(wasi), name("proc_exit"), []byte{0, 1}, name(wasi), name(called.name), []byte{0, 2}),
 		section(3, []byte{2, 0, 0}),
 		section(4, []byte{1, 0x70}, a.table),
 		section(5, []byte{1}, a.memory),
