@@ -132,6 +132,9 @@ func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 		if i, err = r.launch(ctx, r.program.Language, path, r.program.Env...); err != nil {
 			return err
 		}
+		if r.program.Language != aheadLanguage || len(r.program.Env) > 0 {
+			go r.release()
+		}
 	}
 	defer i.stream.Close()
 	child := bridge.NewWire(i.stream, 0)

@@ -41,16 +41,20 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// take gives the interpreter that was prepared, if it is for this program.
+// take gives the interpreter that was prepared, if it is for this program. If it
+// is not, [run.release] ends it.
 func (r *run) take() *interpreting {
 	if r.program.Language != aheadLanguage || len(r.program.Env) > 0 {
-		go func() {
-			if <-r.prepared; r.ahead != nil {
-				r.ahead.end()
-			}
-		}()
 		return nil
 	}
 	<-r.prepared
 	return r.ahead
+}
+
+// release ends the interpreter that was prepared for another program than the one
+// that has begun by now: not sooner, since that program is waited for.
+func (r *run) release() {
+	if <-r.prepared; r.ahead != nil {
+		r.ahead.end()
+	}
 }
