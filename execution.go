@@ -33,10 +33,24 @@ type Execution struct {
 	// Calls are the tool calls that the program made, in the order in which
 	// they began.
 	Calls []ExecutionCall `json:"calls"`
+	// Refused are the connections that the program asked for and may not make, in
+	// the order in which it asked first.
+	Refused []RefusedConnection `json:"refused_connections,omitempty"`
 	// Session is the one whose variables the program had; empty for none.
 	Session string `json:"session,omitempty"`
 	// Start is how long it took until the program could run.
 	Start time.Duration `json:"start_ns"`
+}
+
+// RefusedConnection is where a program wanted to go and may not, by the hosts that
+// it named or by the config.
+type RefusedConnection struct {
+	// Address is host:port as the program gave it. It is empty in the last of a
+	// long list, which stands for all further ones.
+	Address string `json:"address,omitempty"`
+	Reason  string `json:"reason"`
+	// Times is how often it asked.
+	Times int `json:"times"`
 }
 
 // ExecutionLimits bound a program. Of those that may be left out, zero means that

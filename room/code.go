@@ -96,7 +96,9 @@ func (r *Room) openCode(ctx context.Context) error {
 		if r.o.Helper != "" {
 			r.engines = append(r.engines, r.openPython(init))
 		}
-		r.addDrivers(process.New(g.Path, g.Args))
+		driver := process.New(g.Path, g.Args)
+		driver.Cache = filepath.Join(r.home, "cache", "process")
+		r.addDrivers(driver)
 	}
 	r.addDrivers(r.machines()...)
 	if r.o.Drivers != nil {
@@ -111,7 +113,7 @@ func (r *Room) openCode(ctx context.Context) error {
 	if r.config.Code.Disabled {
 		return nil
 	}
-	guard, err := egress.New(r.config.Egress.Policy(r.config.Code.Egress))
+	guard, err := programGuard(r.config)
 	if err != nil {
 		return err
 	}
@@ -165,4 +167,9 @@ func codeConfig(c config.Code) code.Config {
 
 func executionLimits(l config.CodeLimits) toolroom.ExecutionLimits {
 	return toolroom.ExecutionLimits{Wall: l.Timeout, CPU: l.CPU, Memory: l.Memory, Output: l.Output, Calls: l.Calls, PIDs: l.PIDs, Disk: l.Disk}
+}
+
+// programGuard judges the connections of programs.
+func programGuard(c *config.Config) (*egress.Guard, error) {
+	return egress.New(c.Egress.Policy(c.Code.Egress))
 }

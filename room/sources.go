@@ -149,6 +149,10 @@ func (r *Room) apply(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	guard, err := programGuard(c)
+	if err != nil {
+		return err
+	}
 	built := map[string]*host{}
 	r.mu.Lock()
 	old := r.hosts
@@ -183,6 +187,9 @@ func (r *Room) apply(c *config.Config) error {
 	r.trust.Store(trusted)
 	r.keeper.Configure(r.keeperOptions(c.Secrets))
 	r.policy.current.Store(&inForce{rules, grants})
+	if r.code != nil {
+		r.code.SetEgress(guard)
+	}
 	r.mu.Lock()
 	r.hosts, r.config = built, c
 	started := r.stop != nil

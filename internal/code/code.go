@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -109,6 +110,7 @@ type Service struct {
 	o Options
 	// unasked are limits that have a default which nobody wrote into the config.
 	unasked []sandbox.Limit
+	egress  atomic.Pointer[egress.Guard]
 }
 
 // New makes a Service.
@@ -119,6 +121,7 @@ func New(o Options) *Service {
 	}
 	o.Config = o.Config.withDefaults()
 	s.o = o
+	s.egress.Store(o.Egress)
 	return s
 }
 
@@ -214,7 +217,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 			},
 		},
 		Sandbox: s.spec(r, limits),
-		Dial:    dial,
+		Dial:    h.refused.dial(dial, h.tellRefused),
 	}
 	job.Sandbox.Egress = hosts
 	if held != nil {
@@ -298,7 +301,7 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, result *engine.Result, why string, err error) (*source.Output, error) {
 	x := &toolroom.Execution{
 		Language: job.Program.Language, Engine: result.Engine, Why: why, Isolation: result.Isolation,
-		Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session, Calls: h.journal.Calls(), Start: result.Start,
+		Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session, Calls: h.journal.Calls(), Refused: h.refused.all(), Start: result.Start,
 	}
 	if result.Held != nil {
 		x.Held = map[string]string{}

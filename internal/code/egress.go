@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/egress"
 )
 
@@ -50,13 +51,22 @@ func (r *Request) reaches() []toolroom.Effect {
 	return effects
 }
 
+// SetEgress puts a guard in force for the programs that begin from now on, in
+// place of [Options.Egress].
+func (s *Service) SetEgress(g *egress.Guard) { s.egress.Store(g) }
+
+// tellRefused tells who watches the run that a connection was refused.
+func (h *host) tellRefused(c toolroom.RefusedConnection) {
+	h.Log("warning", "a connection was refused: "+c.Reason, bridge.Map{{Key: "address", Value: strings.ToValidUTF8(c.Address, "\uFFFD")}})
+}
+
 // dial is how a program connects to hosts: to those alone, and of those to what
 // the config lets programs reach. It is nil for a program without any.
 func (s *Service) dial(hosts []string) (func(context.Context, string) (net.Conn, error), error) {
 	if len(hosts) == 0 {
 		return nil, nil
 	}
-	guard, err := s.o.Egress.Within(hosts)
+	guard, err := s.egress.Load().Within(hosts)
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "egress: %w", err)
 	}

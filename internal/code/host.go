@@ -30,6 +30,7 @@ type host struct {
 	toolexec int // as in Request
 
 	stdout, stderr output
+	refused        refused
 
 	journal *journal.Journal
 	head    journal.Head

@@ -1,6 +1,7 @@
 package code
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -33,9 +34,19 @@ func Told(r *toolroom.Result, readOn string) string {
 	if x := r.Execution; x != nil {
 		part("stdout", x.Stdout+more(x.StdoutHidden))
 		part("stderr", x.Stderr+more(x.StderrHidden))
+		part("refused connections", refusals(x.Refused))
 	}
 	if r.Error == nil {
 		part("value", r.Text())
+	}
+	return text.String()
+}
+
+// refusals are lines of what a program could not reach.
+func refusals(list []toolroom.RefusedConnection) string {
+	var text strings.Builder
+	for _, c := range list {
+		fmt.Fprintf(&text, "%s (%d times): %s\n", cmp.Or(c.Address, "others"), c.Times, c.Reason)
 	}
 	return text.String()
 }

@@ -35,9 +35,10 @@ func (r *run) command(ctx context.Context) error {
 	}
 	defer calls.Close()
 	cmd := r.newCommand(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = append(append(cmd.Env, r.program.Env...), env...)
 	cmd.Stdin = bytes.NewReader(r.program.Stdin)
 	wait, err := r.begin(cmd)
+	go r.release()
 	if err != nil {
 		f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("%s cannot be started: %v", argv[0], err)}
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {

@@ -21,8 +21,9 @@ type Options struct {
 	// Work is the folder in which the program runs, and the only one that the
 	// guest writes to; the system's folder for temporary files if empty.
 	Work string
-	// Hold is what [HoldEnv] asks for, and Egress what [EgressEnv] does.
-	Hold, Egress bool
+	// Hold is what [HoldEnv] asks for, Ahead what [AheadEnv] does, and Egress what
+	// [EgressEnv] does.
+	Hold, Ahead, Egress bool
 }
 
 // Serve runs the one program that the host sends over stream, and returns when
@@ -36,7 +37,8 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	host := bridge.NewWire(stream, 0)
-	r := &run{host: host, work: work, waiting: map[uint64]chan<- bridge.Frame{}}
+	r := &run{host: host, work: work, waiting: map[uint64]chan<- bridge.Frame{}, prepared: make(chan struct{})}
+	r.children.adopt()
 	var proxy net.Listener
 	if o.Egress {
 		if proxy, err = r.listenProxy(); err != nil {
@@ -54,7 +56,11 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 		return fmt.Errorf("say hello: %w", err)
 	}
 	begun := make(chan struct{})
-	go rehearse(begun)
+	if o.Ahead && !o.Hold {
+		go r.wait(ctx, begun)
+	} else {
+		close(r.prepared)
+	}
 	start, _, err := host.Read()
 	close(begun)
 	if err != nil {
@@ -89,9 +95,12 @@ type run struct {
 	start   bridge.Frame
 	program bridge.Program
 	work    string
-	ahead   *interpreting // prepared before the program came, or nil
+	ahead   *interpreting // prepared before the program came, or nil; known once prepared is closed
 	env     []string      // of the program, beside the guest's own
 	lines   *bridge.Lines // to the outside, or nil
+
+	prepared chan struct{}
+	children children
 
 	mu      sync.Mutex
 	child   *bridge.Wire // an interpreter that speaks the bridge itself
@@ -148,13 +157,10 @@ func (r *run) ask(ctx context.Context, kind bridge.Kind, body bridge.Map) (bridg
 }
 
 func (r *run) execute(ctx context.Context) error {
-	if r.ahead != nil && (r.ahead.language != r.program.Language || len(r.program.Env) > 0) {
-		r.ahead.end()
-		r.ahead = nil
-	}
+	ahead := r.take()
 	switch r.program.Language {
 	case "python", "javascript":
-		return r.interpret(ctx)
+		return r.interpret(ctx, ahead)
 	case "shell", "command":
 		return r.command(ctx)
 	}

@@ -37,9 +37,10 @@ var interpreters = map[string]interpreter{
 	"python": {
 		programs: []string{"python3", "python"},
 		files:    PythonFiles,
-		// -I alone would also ignore the folder of the script.
+		// -I alone would also ignore the folder of the script; what -S leaves out
+		// the guest adds where a program could tell.
 		args: func(folder string) []string {
-			return []string{"-s", "-E", "-B", "-X", "utf8", filepath.Join(folder, "guest.py")}
+			return []string{"-s", "-E", "-B", "-S", "-X", "utf8", filepath.Join(folder, "main.py")}
 		},
 	},
 	"javascript": {
@@ -68,10 +69,10 @@ const bridgeFD = "3"
 
 // interpreting is an interpreter that runs a program, or waits for one.
 type interpreting struct {
-	language, path string
-	stream         net.Conn
-	kill           func() error
-	wait           func() *os.ProcessState
+	path   string
+	stream net.Conn
+	kill   func() error
+	wait   func() *os.ProcessState
 }
 
 // end ends one that no program is for.
@@ -91,18 +92,22 @@ func find(language string) string {
 	return ""
 }
 
-// launch starts the interpreter of a language, which waits for its program.
+// launch starts the interpreter of a language, which waits for its program. It
+// may be called before that is known.
 func (r *run) launch(ctx context.Context, language, path string, env ...string) (*interpreting, error) {
-	lang, folder := interpreters[language], filepath.Join(r.work, ".guest")
-	if err := write(folder, lang.files()); err != nil {
-		return nil, err
+	lang, folder := interpreters[language], os.Getenv(PythonEnv)
+	if language != "python" || folder == "" {
+		folder = filepath.Join(r.work, ".guest")
+		if err := write(folder, lang.files()); err != nil {
+			return nil, err
+		}
 	}
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, fmt.Errorf("make the stream of the interpreter: %w", err)
 	}
 	cmd := r.newCommand(ctx, path, lang.args(folder)...)
-	cmd.Env = append(append(cmd.Env, "TOOLROOM_BRIDGE_FD="+bridgeFD), env...)
+	cmd.Env = append(append(cmd.Env, env...), "TOOLROOM_BRIDGE_FD="+bridgeFD)
 	cmd.ExtraFiles = []*os.File{theirs}
 	wait, err := r.begin(cmd)
 	theirs.Close()
@@ -110,11 +115,11 @@ func (r *run) launch(ctx context.Context, language, path string, env ...string) 
 		ours.Close()
 		return nil, err
 	}
-	return &interpreting{language, path, ours, cmd.Cancel, wait}, nil
+	return &interpreting{path, ours, cmd.Cancel, wait}, nil
 }
 
-func (r *run) interpret(ctx context.Context) (err error) {
-	i := r.ahead
+// interpret runs the program in i, or in an interpreter that starts now.
+func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 	if i == nil {
 		path := find(r.program.Language)
 		if path == "" {
@@ -124,8 +129,11 @@ func (r *run) interpret(ctx context.Context) (err error) {
 					strings.Join(interpreters[r.program.Language].programs, ", ")),
 			}, 0)
 		}
-		if i, err = r.launch(ctx, r.program.Language, path); err != nil {
+		if i, err = r.launch(ctx, r.program.Language, path, r.program.Env...); err != nil {
 			return err
+		}
+		if r.program.Language != aheadLanguage || len(r.program.Env) > 0 {
+			go r.release()
 		}
 	}
 	defer i.stream.Close()
@@ -208,7 +216,8 @@ func limited(l bridge.Limits, path string, args []string) (string, []string) {
 	return "sh", append([]string{"-c", script + `exec "$@"`, "sh", path}, args...)
 }
 
-// newCommand is a process of the program, in a group of its own.
+// newCommand is a process for the program, in a group of its own and without the
+// program's environment.
 func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec.Cmd {
 	if found, err := exec.LookPath(path); err == nil && os.Getenv(RlimitEnv) != "" {
 		path, args = limited(r.program.Limits, found, args)
@@ -216,7 +225,7 @@ func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = r.work
 	cmd.Env = append(os.Environ(), "HOME="+r.work, "TMPDIR="+r.work, "PYTHONDONTWRITEBYTECODE=1")
-	cmd.Env = append(append(cmd.Env, r.env...), r.program.Env...)
+	cmd.Env = append(cmd.Env, r.env...)
 	cmd.SysProcAttr = childAttributes()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd
@@ -247,7 +256,7 @@ func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 	stderr, err := pipe("stderr")
 	if err == nil {
 		cmd.Stdout, cmd.Stderr = stdout, stderr
-		err = cmd.Start()
+		err = r.children.start(cmd)
 	}
 	for _, w := range writers {
 		w.Close()
@@ -256,7 +265,7 @@ func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 		return nil, err
 	}
 	return func() *os.ProcessState {
-		_ = cmd.Wait() // its state says how it ended
+		r.children.wait(cmd)
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		copying.Wait()
 		return cmd.ProcessState

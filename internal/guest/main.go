@@ -23,6 +23,12 @@ const (
 	// EgressEnv, if not empty, makes the guest serve a proxy to its program, whose
 	// connections the host makes. Only the loopback is there besides.
 	EgressEnv = "TOOLROOM_EGRESS"
+	// PythonEnv, if not empty, is a folder with the guest for Python as [CompilePython]
+	// makes it. Without it the guest writes one for each program.
+	PythonEnv = "TOOLROOM_PYTHON"
+	// AheadEnv, if not empty, says that no program is near: the guest prepares an
+	// interpreter while it waits.
+	AheadEnv = "TOOLROOM_AHEAD"
 	// HoldEnv, if not empty, makes the guest prepare an interpreter, say [Held], and
 	// wait for a byte before its hello. A driver can keep the sandbox as it is then,
 	// and start many from there.

@@ -59,9 +59,10 @@ func Main(args []string) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", TokenEnv, err)
 		return 1
 	}
-	o := Options{Token: token, Work: os.Getenv(WorkEnv), Hold: os.Getenv(HoldEnv) != "", Egress: os.Getenv(EgressEnv) != ""}
+	o := Options{Token: token, Work: os.Getenv(WorkEnv), Hold: os.Getenv(HoldEnv) != "", Ahead: os.Getenv(AheadEnv) != "", Egress: os.Getenv(EgressEnv) != ""}
 	os.Unsetenv(TokenEnv)
 	os.Unsetenv(HoldEnv)
+	os.Unsetenv(AheadEnv)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	if err := Serve(ctx, stream, o); err != nil {

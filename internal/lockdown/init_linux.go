@@ -90,7 +90,6 @@ func (i *initProcess) start() error {
 	if i.child, err = s.fork(); err != nil {
 		return err
 	}
-	dropOwnCapabilities()
 	if err := p.letGo(); err != nil {
 		return err
 	}
@@ -98,6 +97,7 @@ func (i *initProcess) start() error {
 		return err
 	}
 	go i.obey()
+	dropOwnCapabilities() // last, since it waits for each thread: the program runs already
 	return nil
 }
 

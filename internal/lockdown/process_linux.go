@@ -93,8 +93,13 @@ func (p *Process) Kill() {
 const killGrace = 2 * time.Second
 
 func (p *Process) kill() {
-	if p.plan.Namespaces || p.plan.Direct {
-		// With the first process of a namespace the kernel ends all others.
+	if p.plan.Namespaces {
+		// With the first process of a namespace the kernel ends all others, before
+		// it tells of its end; what is in the group is among them.
+		_ = p.cmd.Process.Kill()
+		return
+	}
+	if p.plan.Direct {
 		_ = p.cmd.Process.Kill()
 	} else {
 		// Init hears that nobody listens any more, and ends all it has adopted.

@@ -48,6 +48,9 @@ type Receipt struct {
 	// Expected is what the call would do, as policy saw it.
 	Expected []toolroom.Effect `json:"expected_effects,omitempty"`
 
+	// Connections are those that a program of code mode was refused.
+	Connections []toolroom.RefusedConnection `json:"refused_connections,omitempty"`
+
 	// Rule is the policy rule that decided, Decision its outcome, Layers what
 	// every layer said, and Isolation the least isolation that they asked for;
 	// Approval is the approval that was used.

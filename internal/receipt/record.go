@@ -47,12 +47,13 @@ type detail struct {
 	Arguments     json.RawMessage `json:"arguments,omitempty"`
 	ArgumentsHash string          `json:"arguments_hash,omitempty"`
 	// Expected repeats arguments.
-	Expected   []toolroom.Effect `json:"expected_effects,omitempty"`
-	Preview    string            `json:"preview,omitempty"`
-	ResultHash string            `json:"result_hash,omitempty"`
-	Message    string            `json:"message,omitempty"`
-	Hint       string            `json:"hint,omitempty"`
-	Details    map[string]any    `json:"details,omitempty"`
+	Expected    []toolroom.Effect            `json:"expected_effects,omitempty"`
+	Connections []toolroom.RefusedConnection `json:"refused_connections,omitempty"`
+	Preview     string                       `json:"preview,omitempty"`
+	ResultHash  string                       `json:"result_hash,omitempty"`
+	Message     string                       `json:"message,omitempty"`
+	Hint        string                       `json:"hint,omitempty"`
+	Details     map[string]any               `json:"details,omitempty"`
 }
 
 // encode never fails on what a tool or caller has put into a receipt: a record
@@ -60,14 +61,14 @@ type detail struct {
 // hold up all that follow.
 func encode(r Receipt) (inChain, apart []byte, err error) {
 	d := detail{
-		Salt: rand.Text(), Arguments: r.Arguments, ArgumentsHash: r.ArgumentsHash, Expected: r.Expected, Preview: r.Preview, ResultHash: r.ResultHash,
+		Salt: rand.Text(), Arguments: r.Arguments, ArgumentsHash: r.ArgumentsHash, Expected: r.Expected, Connections: r.Connections, Preview: r.Preview, ResultHash: r.ResultHash,
 	}
 	b := body{Receipt: &r}
 	if r.Error != nil {
 		d.Message, d.Hint, d.Details = r.Error.Message, r.Error.Hint, r.Error.Details
 		b.Error = &toolroom.Error{Code: r.Error.Code, Phase: r.Error.Phase, Tool: r.Error.Tool, Retryable: r.Error.Retryable}
 	}
-	r.Arguments, r.ArgumentsHash, r.Expected, r.Preview, r.ResultHash, r.Error, r.Redacted = nil, "", nil, "", "", nil, false
+	r.Arguments, r.ArgumentsHash, r.Expected, r.Connections, r.Preview, r.ResultHash, r.Error, r.Redacted = nil, "", nil, nil, "", "", nil, false
 	if apart, err = json.Marshal(&d); err != nil {
 		if !json.Valid(d.Arguments) {
 			d.Arguments = json.RawMessage(`"(left out: not valid JSON)"`)
@@ -102,7 +103,7 @@ func (k Record) Receipt() (*Receipt, error) {
 	if err := json.Unmarshal(k.Detail, &d); err != nil {
 		return nil, fmt.Errorf("decode the details of a stored receipt: %w", err)
 	}
-	r.Arguments, r.ArgumentsHash, r.Expected, r.Preview, r.ResultHash = d.Arguments, d.ArgumentsHash, d.Expected, d.Preview, d.ResultHash
+	r.Arguments, r.ArgumentsHash, r.Expected, r.Connections, r.Preview, r.ResultHash = d.Arguments, d.ArgumentsHash, d.Expected, d.Connections, d.Preview, d.ResultHash
 	if r.Error != nil {
 		r.Error.Message, r.Error.Hint, r.Error.Details = d.Message, d.Hint, d.Details
 	}

@@ -163,6 +163,9 @@ func (p *pass) receipt() *receipt.Receipt {
 			r.Called = bytes.Clone(p.call.Arguments) // the caller may use its own again
 		}
 	}
+	if p.result.Execution != nil {
+		r.Connections = p.result.Execution.Refused
+	}
 	for _, a := range p.result.Artifacts {
 		r.Artifacts = append(r.Artifacts, a.Handle)
 	}

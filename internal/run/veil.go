@@ -51,6 +51,10 @@ func (p *pass) maskedExecution(x *toolroom.Execution) *toolroom.Execution {
 	for i := range masked.Calls {
 		masked.Calls[i].Arguments = p.Secrets.Mask(masked.Calls[i].Arguments)
 	}
+	masked.Refused = slices.Clone(x.Refused)
+	for i := range masked.Refused {
+		masked.Refused[i].Address, masked.Refused[i].Reason = p.Secrets.Text(masked.Refused[i].Address), p.Secrets.Text(masked.Refused[i].Reason)
+	}
 	return &masked
 }
 

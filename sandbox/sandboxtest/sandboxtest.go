@@ -45,7 +45,7 @@ func Run(t *testing.T, o Options) {
 	if p := s.engine.Probe(t.Context()); p.State != sandbox.Available {
 		t.Fatalf("%s is not available: %s (%s)", s.engine.Name(), p.Reason, p.Fix)
 	}
-	t.Log(row(s.engine.Name(), s.engine.Probe(t.Context())))
+	t.Log(Row(s.engine.Name(), s.engine.Probe(t.Context())))
 	for _, language := range o.Languages {
 		if language == "python" || language == "javascript" {
 			enginetest.Run(t, enginetest.Options{
@@ -58,6 +58,7 @@ func Run(t *testing.T, o Options) {
 	s.test("a static binary", s.binary)
 	s.test("exit codes and streams", s.exit)
 	s.test("a process that double-forks ends with its run", s.fork)
+	s.test("orphans that have ended are no processes", s.orphans)
 	s.test("memory", s.memory)
 	s.test("pids", s.pids)
 	s.test("disk", s.disk)
@@ -77,9 +78,9 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
-// row is what a driver says that it holds here, as a line of the table in
-// docs/runtimes.md.
-func row(name string, p sandbox.Probe) string {
+// Row is what a driver says that it holds here, and [Run] then tries, as a line of
+// the table in docs/runtimes.md; its last cell is the version of what it was tried on.
+func Row(name string, p sandbox.Probe) string {
 	cells := []string{"`" + name + "`", "`" + p.Isolation + "`"}
 	for _, limit := range []sandbox.Limit{
 		sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork,
@@ -196,6 +197,19 @@ func (s *suite) exit(t *testing.T) {
 
 func (s *suite) fork(t *testing.T) {
 	out := s.shellRun(t, `(setsid sleep 300 >/dev/null 2>&1 &) ; (sleep 300 >/dev/null 2>&1 &); echo done`, sandbox.Limits{})
+	if out.failed() || out.stdout != "done\n" {
+		t.Errorf("the script ended with %v", out)
+	}
+}
+
+// orphans makes more of them than there may be processes, one after the other:
+// who has ended and is waited for by nobody must not count for ever.
+func (s *suite) orphans(t *testing.T) {
+	limits := sandbox.Limits{PIDs: 64}
+	if _, held := s.engine.Probe(t.Context()).Holds[sandbox.LimitPIDs]; !held {
+		limits = sandbox.Limits{}
+	}
+	out := s.shellRun(t, `i=0; while [ $i -lt 100 ]; do (sh -c ': > ended' &) || exit 1; while [ ! -e ended ]; do :; done; rm ended; i=$((i+1)); done; echo done`, limits)
 	if out.failed() || out.stdout != "done\n" {
 		t.Errorf("the script ended with %v", out)
 	}

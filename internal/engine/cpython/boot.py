@@ -130,6 +130,7 @@ def start():
     import guest
     import stream
 
+    guest.preload()
     guest.RESERVE = 16 << 10  # each page of it is a copy, in every run
 
     # What programs use most: imported here, it costs them nothing.

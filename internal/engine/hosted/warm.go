@@ -2,8 +2,10 @@ package hosted
 
 import (
 	"context"
+	"slices"
 	"sync"
 
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -55,6 +57,7 @@ func (e *Engine) ahead(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 	if err := sandbox.Check(e.Name(), e.probe(), spec); err != nil {
 		return nil, err
 	}
+	spec.Env = append(slices.Clone(spec.Env), guest.AheadEnv+"=1")
 	return e.ready(ctx, spec)
 }
 

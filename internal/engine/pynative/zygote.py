@@ -45,6 +45,9 @@ import urllib.parse
 import uuid
 
 import guest
+
+guest.preload()
+
 from stream import DONE, HELLO, Bridge, encode_frame
 
 WORK = "/work"

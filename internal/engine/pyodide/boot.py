@@ -79,6 +79,8 @@ def start(files):
     import guest
     import stream
 
+    guest.preload()
+
     # What programs use most: imported here, it costs them nothing.
     for name in "base64 collections csv dataclasses datetime decimal enum functools hashlib itertools math re statistics string textwrap typing uuid".split():
         __import__(name)

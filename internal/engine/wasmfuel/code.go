@@ -28,6 +28,11 @@ const (
 // maxLocals bounds the locals of one function. It is wazero's bound too.
 const maxLocals = 50_000
 
+// maxNesting bounds blocks within blocks of one function: the time of compiling
+// grows with its square, and is minutes at 200,000. Compilers make some hundreds,
+// and Go, which has one for each place where a function may go on, some thousands.
+const maxNesting = 20_000
+
 func (w *rewriter) code(r *reader) []byte {
 	if r.bytes == nil {
 		return nil
@@ -135,7 +140,9 @@ func (f *body) expression(r *reader) {
 		op := r.byte()
 		switch op {
 		case opBlock, opIf, opLoop:
-			depth++
+			if depth++; depth > maxNesting {
+				r.fail("blocks nest deeper than %d", maxNesting)
+			}
 		case opEnd:
 			depth--
 		case opCall, opRefFunc:

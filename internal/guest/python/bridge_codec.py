@@ -5,14 +5,13 @@ values are the subset of CBOR (RFC 8949) that docs/bridge.md describes. Only
 the standard library is used, and of it only what CPython for WASI has too.
 """
 
-import dataclasses
-import datetime
-import enum
-import math
 import struct
+import sys
 
 MAX_NESTING = 100
 MAX_INTEGER = 1 << 16  # bytes
+INFINITY = float("inf")
+PLAIN = frozenset((int, float, str, bytes, dict, list, tuple))
 
 
 class Handle:
@@ -59,14 +58,14 @@ def _encode(out, v, path, depth):
         out.append(0xF5)
     elif v is False:
         out.append(0xF4)
-    elif isinstance(v, enum.Enum):
+    elif type(v) not in PLAIN and isinstance(v, _type("enum", "Enum")):
         _encode(out, v.value, path, depth + 1)
     elif isinstance(v, int):
         if v.bit_length() > 8 * MAX_INTEGER:
             raise ValueProblem(f"{path} is an integer of more than {MAX_INTEGER >> 10} KiB, which cannot leave the program: give a text in its place")
         _encode_int(out, int(v))
     elif isinstance(v, float):
-        if math.isnan(v) or math.isinf(v):
+        if v != v or v in (INFINITY, -INFINITY):
             raise ValueProblem(f"{path} is {v}, which cannot leave the program: give None in its place")
         out += struct.pack(">Bd", 0xFB, v)
     elif isinstance(v, str):
@@ -91,21 +90,21 @@ def _encode(out, v, path, depth):
         _head(out, 4, len(v))
         for i, item in enumerate(v):
             _encode(out, item, f"{path}[{i}]", depth + 1)
-    elif isinstance(v, datetime.datetime):
+    elif isinstance(v, _type("datetime", "datetime")):
         if v.tzinfo is None:
-            v = v.replace(tzinfo=datetime.timezone.utc)
+            v = v.replace(tzinfo=sys.modules["datetime"].timezone.utc)
         out.append(0xC0)
         _encode(out, v.isoformat().replace("+00:00", "Z"), path, depth + 1)
-    elif isinstance(v, (datetime.date, datetime.time)):
+    elif isinstance(v, (_type("datetime", "date"), _type("datetime", "time"))):
         _encode(out, v.isoformat(), path, depth + 1)
     elif isinstance(v, Handle):
         _head(out, 6, 39)
         _encode(out, {"handle": v.handle, "media_type": v.media_type, "size": v.size}, path, depth + 1)
-    elif dataclasses.is_dataclass(v) and not isinstance(v, type):
-        _encode(out, {f.name: getattr(v, f.name) for f in dataclasses.fields(v)}, path, depth + 1)
+    elif hasattr(type(v), "__dataclass_fields__"):
+        _encode(out, {f.name: getattr(v, f.name) for f in sys.modules["dataclasses"].fields(v)}, path, depth + 1)
     elif callable(getattr(v, "tolist", None)) and type(v).__module__.partition(".")[0] == "numpy":
         _encode(out, v.tolist(), path, depth + 1)
-    elif isinstance(v, _path_type()):
+    elif isinstance(v, _type("pathlib", "PurePath")):
         _encode(out, str(v), path, depth + 1)
     else:
         raise ValueProblem(
@@ -114,10 +113,10 @@ def _encode(out, v, path, depth):
         )
 
 
-def _path_type():
-    import pathlib
-
-    return pathlib.PurePath
+def _type(module, name):
+    """The type of that name, or none: nothing is of a type whose module was never loaded."""
+    found = getattr(sys.modules.get(module), name, None)
+    return found if isinstance(found, type) else ()
 
 
 def _encode_int(out, n):
@@ -178,6 +177,8 @@ def _decode(data, pos):
         return members, pos
     content, pos = _decode(data, pos)
     if n == 0:
+        import datetime
+
         return datetime.datetime.fromisoformat(_trim_fraction(content)), pos
     if n == 2:
         return int.from_bytes(content, "big"), pos

@@ -1,30 +1,8 @@
 """Finds, before anything runs, unknown tools, wrong arguments and forgotten awaits."""
 
-import ast
-import asyncio
-import difflib
+import _ast as ast  # the nodes, without what takes time to load
 
-
-def shape(spec):
-    """The call as its author should write it; a text is one already."""
-    if isinstance(spec, str):
-        return spec
-    parts = [f"{p['name']}=..." for p in spec.get("parameters", []) if p.get("required")]
-    optional = [p["name"] for p in spec.get("parameters", []) if not p.get("required") and p["name"] != "_"]
-    text = f"{'.'.join(['tools', *spec.get('path', [spec['id']])])}({', '.join(parts)})"
-    return text + (f"  # optional: {', '.join(optional[:8])}" if optional else "")
-
-
-def forgotten(what):
-    return f"the answer of a tool is used without await: write `await {what.partition('  #')[0]}`"
-
-
-class CheckFailed(Exception):
-    """The program was refused; the message says what to write instead."""
-
-    def __init__(self, message, line=0, column=0):
-        super().__init__(message)
-        self.line, self.column = line, column
+from tools import CheckFailed, forgotten, nearest, shape
 
 
 def nodes(tree):
@@ -83,6 +61,9 @@ class Check:
             elif kind is ast.alias:
                 self.rebound.add((n.asname or n.name).partition(".")[0])
         if self.program.asynchronous:
+            import asyncio
+
+            self.readers = {"text", "lines", "json", *dir(asyncio.Future)}
             for n in assigned:
                 name = n.targets[0]
                 if name.__class__ is ast.Name and stored.count(name.id) == 1:
@@ -112,7 +93,7 @@ class Check:
         siblings = {p[len(path) - 1]: s for p, s in self.by_path.items() if p[: len(path) - 1] == path[:-1] and len(p) == len(path)}
         if not siblings:
             return
-        near = difflib.get_close_matches(path[-1], siblings, 1)
+        near = nearest(path[-1], siblings)
         text = f"there is no tool {'.'.join(path)}"
         text += f"; did you mean {shape(siblings[near[0]])}?" if near else f"; {'.'.join(path[:-1])} has {', '.join(sorted(siblings)[:20])}"
         raise CheckFailed(text, node.lineno, node.col_offset + 1)
@@ -123,7 +104,8 @@ class Check:
         if len(node.args) > 2 or not isinstance(given, ast.Dict) or not all(isinstance(k, ast.Constant) and isinstance(k.value, str) for k in given.keys):
             return
         keywords = [*node.keywords, *(ast.keyword(k.value, v) for k, v in zip(given.keys, given.values))]
-        self.arguments(ast.copy_location(ast.Call(node.func, [], keywords), node), spec, by_id=True)
+        call = ast.Call(node.func, [], keywords, lineno=node.lineno, col_offset=node.col_offset)
+        self.arguments(call, spec, by_id=True)
 
     def arguments(self, node, spec, by_id=False):
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
@@ -132,7 +114,7 @@ class Check:
         if not spec.get("open"):
             for k in node.keywords:
                 if k.arg not in names:
-                    near = difflib.get_close_matches(k.arg, names, 1)
+                    near = nearest(k.arg, names)
                     text = f"{spec['id']} has no argument {k.arg}" + (f"; did you mean {near[0]}?" if near else "")
                     raise CheckFailed(f"{text} The call is {shape(spec)}", node.lineno, node.col_offset + 1)
         if node.args or by_id:  # what is missing of a call by id is for the tool to judge
@@ -144,8 +126,6 @@ class Check:
 
     # In a program that awaits, an answer that is used at once must be awaited.
 
-    READERS = {"text", "lines", "json", *dir(asyncio.Future)}
-
     def statement(self, node):
         if not isinstance(node.value, ast.Name):
             self.must_await(node.value)
@@ -154,7 +134,7 @@ class Check:
         self.must_await(node.value)
 
     def attribute(self, node):
-        if node.attr not in self.READERS:
+        if node.attr not in self.readers:
             self.must_await(node.value)
 
     def operation(self, node):

@@ -2,27 +2,49 @@
 
 The stream is file descriptor TOOLROOM_BRIDGE_FD (3). The first frame is start,
 which carries the program; this module answers with done or error.
+
+To load what few programs need takes longer than most programs, so that is done
+where it is needed, or before there is a program: see preload.
 """
 
-import ast
-import asyncio
+import _ast as ast  # the nodes alone
 import io
-import json
-import linecache
 import os
 import sys
-import traceback
-import types
-
-try:
-    import resource
-except ImportError:  # not there on WASI
-    resource = None
 
 from bridge_codec import Handle, ValueProblem
-from check import Check, CheckFailed, forgotten, nodes, shape
 from stream import CALL, CHAIN, DESCRIBE, DONE, FAILED, GET, LOG, PROGRESS, PUT, SEARCH, START, Bridge, Output, ToolError
-from tools import Awaited, CommandResult, Commands, Namespace, Tool, bind
+from tools import CheckFailed, CommandResult, Commands, Namespace, Tool, bind, forgotten, shape
+
+loaded = {}
+
+
+def load(name):
+    """A module of the guest's own, which a program cannot take away."""
+    if name not in loaded:
+        loaded[name] = __import__(name)
+    return loaded[name]
+
+
+def preload():
+    """Loads all that programs may come to need of the guest."""
+    for name in ("awaited", "check", "returns"):
+        load(name)
+    for name in ("dataclasses", "datetime", "difflib", "enum", "json", "linecache", "traceback"):
+        __import__(name)
+
+
+class Source:
+    """The text of a program, for those who show its lines."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def get_source(self, _name=None):
+        return self.text
+
+
+SimpleNamespace = type(sys.implementation)
 
 
 class Program:
@@ -46,12 +68,14 @@ class Program:
             if not self.asynchronous:
                 value = self.bridge.ask(kind, body)
                 return convert(value) if convert else value
+            import asyncio
+
             try:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
                 call = shape(what)
                 raise RuntimeError(f"{call} must be awaited inside the event loop: write `await {call}` at the top level or in an async function") from None
-            answer = Awaited(loop, sys._getframe(2).f_lineno, what, convert)
+            answer = load("awaited").Awaited(loop, sys._getframe(2).f_lineno, what, convert)
             self.bridge.ask_async(kind, body, answer)
         except ValueProblem as e:
             call = shape(what).partition("(")[0]
@@ -76,7 +100,7 @@ class Program:
         names.update(
             call_tool=self.call_tool, run=self.call_tool, search_tools=self.search_tools, describe_tool=self.describe_tool,
             run_chain=self.run_chain, progress=self.progress, log=self.log, ToolError=ToolError, Handle=Handle,
-            artifacts=types.SimpleNamespace(put=self.put, get=self.get), results=types.SimpleNamespace(get=self.get_result),
+            artifacts=SimpleNamespace(put=self.put, get=self.get), results=SimpleNamespace(get=self.get_result),
         )  # fmt: skip
         return names
 
@@ -124,6 +148,8 @@ class Program:
                 return whole
 
     async def _read_async(self, handle):
+        import asyncio
+
         whole = b""
         while True:
             part = asyncio.get_running_loop().create_future()
@@ -147,16 +173,17 @@ class Program:
     def run(self, names):
         """Gives the value of the program: of a top-level return, or of its last expression."""
         source = self.start.get("source", "")
-        tree = ast.parse(source, self.name)
+        tree = compile(source, self.name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
         # To walk a tree takes longer than to find that a word is not in the text.
         if "await" in source or "async" in source:
-            self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in nodes(tree))
+            self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in load("check").nodes(tree))
+            load("awaited")  # while the program cannot be in its way
         if self.specs or self.start.get("unknown"):
-            check = Check(self)
+            check = load("check").Check(self)
             if any(root in source for root in check.roots):
                 check.check(tree)
         if "return" in source:
-            tree = ast.fix_missing_locations(TopLevelReturn().visit(tree))
+            tree = load("returns").caught(tree)
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = ast.Expression(tree.body.pop().value)
@@ -166,7 +193,7 @@ class Program:
             value = self._execute(last, names, "eval") if last else None
         except Returned as r:
             value = r.value
-        if isinstance(value, Awaited):
+        if self.under_way and isinstance(value, load("awaited").Awaited):
             value.awaited = False
         for answer in self.under_way:
             if not answer.awaited:
@@ -178,6 +205,8 @@ class Program:
         if not code.co_flags & 0x80:  # CO_COROUTINE: no await at the top level
             return eval(code, names)
         if self.loop is None:
+            import asyncio
+
             self.loop = asyncio.new_event_loop()
         return self.loop.run_until_complete(eval(code, names))
 
@@ -185,6 +214,8 @@ class Program:
 
 
 def read_result(data):
+    import json
+
     try:
         return json.loads(data)
     except ValueError:
@@ -196,20 +227,6 @@ class Returned(BaseException):
         self.value = value
 
 
-class TopLevelReturn(ast.NodeTransformer):
-    """`return x` outside a function ends the program with x."""
-
-    def visit_FunctionDef(self, node):
-        return node
-
-    visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_FunctionDef
-
-    def visit_Return(self, node):
-        value = node.value or ast.Constant(None)
-        call = ast.Call(ast.Name("__toolroom_returned__", ast.Load()), [value], [])
-        return ast.copy_location(ast.Raise(call, None), node)
-
-
 # How a run ended.
 
 
@@ -217,6 +234,8 @@ def failure(error, program):
     """Says why the program failed, in terms of the author's text alone."""
     body = {"kind": "program", "type": type(error).__name__, "message": str(error), "file": program.name}
     if isinstance(error, SyntaxError) and error.filename == program.name:
+        import traceback
+
         body.update(kind="syntax", message=error.msg, line=error.lineno or 0, column=error.offset or 0)
         body["trace"] = "".join(traceback.format_exception_only(type(error), error))
         return body
@@ -234,6 +253,10 @@ def failure(error, program):
         body.update(tool=error.body())
     if isinstance(error, NameError):
         body["message"] += withheld(error, program.start.get("withheld") or {})
+    try:
+        import traceback
+    except ImportError:  # the program has taken it away
+        return body
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == program.name]
     if frames:
         body.update(line=frames[-1].lineno or 0, column=(getattr(frames[-1], "colno", None) or -1) + 1)
@@ -248,7 +271,9 @@ def withheld(error, reasons):
 
 
 def usage():
-    if not resource:
+    try:
+        import resource
+    except ImportError:  # not there on WASI
         return {}
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {"cpu": int((used.ru_utime + used.ru_stime) * 1000), "memory": used.ru_maxrss * 1024}
@@ -260,12 +285,12 @@ RESERVE = 4 << 20
 
 def populate(program, kept):
     """Makes the program's module: a new one, or the one that earlier programs of the session have left."""
-    module, given = kept.get("module") or types.ModuleType("__main__"), kept.get("given") or {}
+    module, given = kept.get("module") or type(sys)("__main__"), kept.get("given") or {}
     names = module.__dict__
     for name in [name for name, value in given.items() if names.get(name) is value]:
         del names[name]
     given = {name: value for name, value in program.namespace().items() if name not in names}
-    given.update(__file__=program.name, __toolroom_returned__=Returned)
+    given.update(__file__=program.name, __loader__=Source(program.start.get("source", "")), __toolroom_returned__=Returned)
     kept.update(module=module, given=given)
     names.update(given)
     names.update(program.start.get("inputs") or {})
@@ -290,7 +315,8 @@ def serve(bridge, prepare=lambda start: None, kept=None):
     bridge.token = token
     prepare(start)
     program = Program(bridge, start)
-    linecache.cache[program.name] = (len(start.get("source", "")), None, start.get("source", "").splitlines(True), program.name)
+    if "linecache" in sys.modules:  # which may remember an earlier program of this name
+        sys.modules["linecache"].cache.pop(program.name, None)
     stdout, stderr = Output(bridge, "stdout"), Output(bridge, "stderr")
     sys.stdout, sys.stderr, sys.stdin = stdout, stderr, io.StringIO((start.get("stdin") or b"").decode("utf-8", "replace"))
     kept = {} if kept is None else kept
@@ -321,15 +347,33 @@ def serve(bridge, prepare=lambda start: None, kept=None):
         bridge.send(FAILED, {**failure(e, program), **end(1)})
 
 
-def apart(_start):
-    """Sets this process apart from others that began as the same one."""
+def settle(source):
+    """Makes up for -S. To find where packages are takes a third of Python's start, and a program that can import nothing cannot tell."""
+    import site
+
+    if any(word in source for word in ("import", "exec", "eval", "compile")):
+        site.main()
+        loaded["site"] = site
+        return
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()
+
+
+def prepare(start):
+    """Completes this process for its program, and sets it apart from others that began as the same one."""
+    if not loaded.get("site"):
+        settle(start.get("source", ""))
     random = sys.modules.get("random")
     if random:
         random.seed()
 
 
-if __name__ == "__main__":
+def begin():
+    """Serves the one program of this process."""
     bridge = Bridge(int(os.environ.pop("TOOLROOM_BRIDGE_FD", "3")))
     if os.environ.pop("TOOLROOM_HOLD", ""):
+        preload()
+        settle("import")
         bridge._write(b"!")  # all that programs need is loaded: this process may be kept as it is, and started many times
-    serve(bridge, apart)
+    serve(bridge, prepare)

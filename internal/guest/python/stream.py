@@ -1,6 +1,5 @@
 """The guest's side of the stream, the errors that come over it, and what the program prints."""
 
-import asyncio
 import io
 import os
 
@@ -115,6 +114,8 @@ class Bridge:
         while self._whole():
             self._deal(*self.read_frame())
         if not self.waiting:
+            import asyncio
+
             asyncio.get_running_loop().remove_reader(self.fd)
 
     def _whole(self):

@@ -1,10 +1,33 @@
 """Tools as a program sees them: callables in namespaces, and what they give back."""
 
-import asyncio
-import difflib
-import json
 
-from check import forgotten, shape
+def shape(spec):
+    """The call as its author should write it; a text is one already."""
+    if isinstance(spec, str):
+        return spec
+    parts = [f"{p['name']}=..." for p in spec.get("parameters", []) if p.get("required")]
+    optional = [p["name"] for p in spec.get("parameters", []) if not p.get("required") and p["name"] != "_"]
+    text = f"{'.'.join(['tools', *spec.get('path', [spec['id']])])}({', '.join(parts)})"
+    return text + (f"  # optional: {', '.join(optional[:8])}" if optional else "")
+
+
+def forgotten(what):
+    return f"the answer of a tool is used without await: write `await {what.partition('  #')[0]}`"
+
+
+def nearest(name, names):
+    """Those of names that name may have been meant for: one, or none."""
+    import difflib
+
+    return difflib.get_close_matches(name, names, 1)
+
+
+class CheckFailed(Exception):
+    """The program was refused; the message says what to write instead."""
+
+    def __init__(self, message, line=0, column=0):
+        super().__init__(message)
+        self.line, self.column = line, column
 
 
 class CommandResult(dict):
@@ -17,64 +40,9 @@ class CommandResult(dict):
         return self.text().splitlines()
 
     def json(self):
+        import json
+
         return json.loads(self.text())
-
-
-class Awaited(asyncio.Future):
-    """The answer of a tool in a program that awaits: it is under way already."""
-
-    awaited = False
-
-    def __init__(self, loop, line, what, convert):
-        super().__init__(loop=loop)
-        self.line, self.what, self.convert = line, what, convert
-
-    def set_result(self, value):
-        super().set_result(self.convert(value) if self.convert else value)
-
-    def set_exception(self, error):
-        super().set_exception(error)
-        self._log_traceback = False  # an answer that nobody awaits is told of otherwise
-
-    # Whoever awaits it, by itself or with others, does one of these.
-
-    def __await__(self):
-        self.awaited = True
-        return super().__await__()
-
-    def add_done_callback(self, *arguments, **context):
-        self.awaited = True
-        super().add_done_callback(*arguments, **context)
-
-    def _later(self, method):
-        self.awaited = True
-
-        async def later():
-            return getattr(await self, method)()
-
-        return later()
-
-    def text(self):
-        return self._later("text")
-
-    def lines(self):
-        return self._later("lines")
-
-    def json(self):
-        return self._later("json")
-
-    def __repr__(self):
-        return f"<the answer of {shape(self.what)}, not awaited>"
-
-    # What only a value has.
-
-    def _no_value(self, *_):
-        raise TypeError(forgotten(shape(self.what)))
-
-    __getitem__ = __contains__ = __len__ = __add__ = __radd__ = __lt__ = __gt__ = _no_value
-
-    def __getattr__(self, name):
-        raise AttributeError(forgotten(shape(self.what)))
 
 
 class Tool:
@@ -110,7 +78,7 @@ class Namespace:
     def _unknown(self, name):
         if not self._path:  # tools.NAMESPACE that the program names only at run time
             return Namespace(self._program, [name], self._kind)
-        near = difflib.get_close_matches(name, self._members, 1)
+        near = nearest(name, self._members)
         raise AttributeError(f"there is no tool {'.'.join([*self._path, name])}" + (f"; did you mean {near[0]}?" if near else ""))
 
     def __dir__(self):

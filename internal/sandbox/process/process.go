@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/guest"
@@ -23,9 +25,16 @@ import (
 
 // Driver starts guests on this machine. Make one with [New].
 type Driver struct {
+	// Cache is a folder of the server's own in which the driver keeps what makes
+	// starts faster; empty is none. It is set before the first start.
+	Cache string
+
 	host lockdown.Host
 	// minimum is what a sandbox has at least.
 	minimum []lockdown.Rung
+
+	compiling sync.Once
+	python    string // the guest for Python, compiled; empty if there is none
 }
 
 // New makes a driver whose sandboxes are begun by the guest's binary, which must
@@ -36,6 +45,20 @@ func New(guestPath string, args []string) *Driver {
 		minimum: []lockdown.Rung{lockdown.Namespaces, lockdown.Offline, lockdown.Seccomp},
 	}
 }
+
+// compile finds the guest for Python, compiled, where there is a Python. Without
+// it programs run all the same, and later.
+func (d *Driver) compile() {
+	d.compiling.Do(func() {
+		if python := find("python3"); d.Cache != "" && python != "" {
+			ctx, cancel := context.WithTimeout(context.Background(), compileTimeout)
+			defer cancel()
+			d.python, _ = guest.CompilePython(ctx, python, d.Cache)
+		}
+	})
+}
+
+const compileTimeout = 30 * time.Second
 
 // path is where programs are looked for inside.
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -98,11 +121,16 @@ func languages() []string {
 	return found
 }
 
-func installed(program string) bool {
-	return slices.ContainsFunc(filepath.SplitList(path), func(dir string) bool {
-		_, err := exec.LookPath(filepath.Join(dir, program))
-		return err == nil
-	})
+func installed(program string) bool { return find(program) != "" }
+
+// find is where a sandbox finds a program, empty if nowhere.
+func find(program string) string {
+	for _, dir := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
+			return found
+		}
+	}
+	return ""
 }
 
 // limitOf is the contract's word for a limit.
@@ -132,6 +160,7 @@ func held(list []lockdown.Held) map[sandbox.Limit]string {
 
 // Start starts the guest in a sandbox of its own.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	d.compile()
 	spec := d.spec(s)
 	b := &box{spec: s}
 	theirs, err := b.open()
@@ -172,14 +201,21 @@ func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
 		out.Partly = append(out.Partly, string(limit))
 	}
 	out.Path = guestPath
+	if d.python != "" {
+		out.Env = append(out.Env, guest.PythonEnv+"="+pythonPath)
+		out.Binds = append(out.Binds, lockdown.Bind{Source: d.python, Target: pythonPath})
+	}
 	if s.Profile == sandbox.Hardened {
 		out.Seccomp = lockdown.Hardened
 	}
 	return out
 }
 
-// guestPath is where the guest's binary is inside.
-const guestPath = "/run/toolroom-guest"
+// Where the guest's binary is inside, and what it needs for Python.
+const (
+	guestPath  = "/run/toolroom-guest"
+	pythonPath = "/run/toolroom-python"
+)
 
 func unavailable(err error) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the process sandbox: %w", err).WithHint("toolroom doctor shows what is missing")

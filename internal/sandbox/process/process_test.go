@@ -51,6 +51,7 @@ func driver(t *testing.T) (*process.Driver, sandbox.Spec) {
 		t.Fatal(err)
 	}
 	d := process.New(self, []string{guest.MainArg})
+	d.Cache = t.TempDir()
 	if p := d.Probe(t.Context()); p.State != sandbox.Available {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("%s: %s (%s)", p.State, p.Reason, p.Fix)
