@@ -257,3 +257,19 @@ func TestWhatAServerSendsReachesTheClientByteForByte(t *testing.T) {
 		}
 	}
 }
+
+// TestAStreamThatEndsWithoutAnAnswerIsNoResultOfTheTool: alone the server gives
+// its client none, and a client's library makes an error of that.
+func TestAStreamThatEndsWithoutAnAnswerIsNoResultOfTheTool(t *testing.T) {
+	t.Parallel()
+	for _, u := range []bool{true, false} {
+		url := serve(t, newUpstream(t, u))
+		for _, version := range []string{modern, legacy} {
+			c := connect(t, url, version)
+			result, failed := c.ask(t, "tools/call", "leaves", `"name":"leaves","arguments":{}`)
+			if !bytes.HasPrefix(failed, []byte(`{"code":-32603,"message":"the MCP server up did not answer`)) {
+				t.Errorf("server modern=%t, client %s: got %s%s", u, version, result, failed)
+			}
+		}
+	}
+}

@@ -94,11 +94,14 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	case "initialize":
 		answer("result", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"serverInfo":{"name":"odd","version":"1"}}`)
 	case "tools/list":
-		answer("result", `{"tools":[`+oddTool+`,{"name":"fails","inputSchema":{"type":"object"}},{"name":"refuses","inputSchema":{"type":"object"}},{"name":"asks","inputSchema":{"type":"object"}}]}`)
+		answer("result", `{"tools":[`+oddTool+`,{"name":"fails","inputSchema":{"type":"object"}},{"name":"refuses","inputSchema":{"type":"object"}},{"name":"asks","inputSchema":{"type":"object"}},{"name":"leaves","inputSchema":{"type":"object"}}]}`)
 	case "tools/call":
 		switch m.Params.Name {
 		case "asks":
 			u.asks(w, m.ID, body)
+		case "leaves":
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "event: close\nretry: 10\n\n")
 		case "fails":
 			answer("result", oddFailure)
 		case "refuses":

@@ -12,7 +12,7 @@ import (
 // Codes of JSON-RPC and MCP errors that this client tells apart or sends.
 const (
 	CodeMethodNotFound     = -32601
-	codeInternal           = -32603
+	CodeInternal           = -32603
 	CodeHeaderMismatch     = -32020
 	codeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022
