@@ -147,8 +147,8 @@ type Request struct {
 	Arguments      json.RawMessage
 	Identity       toolroom.Identity
 	IdempotencyKey string
-	// Meta is as in [toolroom.Call].
-	Meta json.RawMessage
+	// Meta and More are as in [toolroom.Call].
+	Meta, More json.RawMessage
 	// Budget is that of the whole call tree when this call is the first of it,
 	// else nil.
 	Budget *toolroom.Budget

@@ -50,6 +50,7 @@ func (p *pass) run() error {
 			Isolation:      string(p.least),
 			Engine:         p.decision.Engine,
 			Meta:           p.call.Meta,
+			More:           p.call.More,
 			Emit:           p.emit,
 			Ask:            asker,
 			Again:          p.isJob(),

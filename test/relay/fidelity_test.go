@@ -34,11 +34,17 @@ func serve(t *testing.T, u *upstream) string {
 // serveAt is serve in a home, until stop is called.
 func serveAt(t *testing.T, home, upstream string) (url string, stop func()) {
 	t.Helper()
-	config := filepath.Join(home, "toolroom.yaml")
 	text := fmt.Sprintf("sources: {up: {names: plain, mcp: {url: %q}}}\n", upstream)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "toolroom.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return serveHome(t, home)
+}
+
+// serveHome serves what the config in a home says.
+func serveHome(t *testing.T, home string) (url string, stop func()) {
+	t.Helper()
+	config := filepath.Join(home, "toolroom.yaml")
 	r, err := room.Open(t.Context(), room.Options{Home: home, ConfigFile: config, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +88,10 @@ type client struct {
 const modern, legacy = "2026-07-28", "2025-11-25"
 
 // said is what the clients say in _meta.
-const said = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50]}`
+const said = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50]},"io.modelcontextprotocol/odd":"<","q\"é":1.50`
+
+// more is what the clients say in params besides what is known there.
+const more = `"zeta":{"z":9007199254740993,"b":"\u003c<é"},"al\"pha":[1.50,null]`
 
 func connect(t *testing.T, url, version string) *client {
 	t.Helper()

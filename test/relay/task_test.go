@@ -83,12 +83,22 @@ const completed = `"status":"completed","result":` + oddResult
 func (c *client) begin(t *testing.T) string {
 	t.Helper()
 	result, failed := c.ask(t, "tools/call", "slow", `"name":"slow","arguments":{}`)
+	id := taskOf(t, result, failed)
+	if id == "theirs" {
+		t.Fatal("the client got the server's own task")
+	}
+	return id
+}
+
+// taskOf is the id of the task that an answer is.
+func taskOf(t *testing.T, result, failed json.RawMessage) string {
+	t.Helper()
 	var task struct {
 		Type   string `json:"resultType"`
 		ID     string `json:"taskId"`
 		Status string `json:"status"`
 	}
-	if json.Unmarshal(result, &task) != nil || task.Type != "task" || task.ID == "" || task.ID == "theirs" || task.Status != "working" {
+	if json.Unmarshal(result, &task) != nil || task.Type != "task" || task.ID == "" || task.Status != "working" {
 		t.Fatalf("no task came, but %s%s", result, failed)
 	}
 	return task.ID

@@ -164,8 +164,8 @@ func (w *wired) answers(t *testing.T, ids ...string) map[string]string {
 func TestOldWiresRelayByteForByte(t *testing.T) {
 	t.Parallel()
 	const arguments = `{"z":9007199254740993,"a":"\u003c<é"}`
-	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"odd","arguments":` + arguments + `,"_meta":{` + said + `}}}`
-	prompt := `{"jsonrpc":"2.0","id":3,"method":"prompts/get","params":{"name":"ask","_meta":{` + said + `}}}`
+	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"odd","arguments":` + arguments + `,"_meta":{` + said + `},` + more + `}}`
+	prompt := `{"jsonrpc":"2.0","id":3,"method":"prompts/get","params":{"name":"ask","_meta":{` + said + `},` + more + `}}`
 	for name, connect := range map[string]func(*testing.T, *upstream) *wired{"stdio": onStdio, "HTTP+SSE": onSSE} {
 		for _, modern := range []bool{true, false} {
 			for _, batch := range []bool{true, false} {
@@ -187,8 +187,8 @@ func TestOldWiresRelayByteForByte(t *testing.T) {
 						t.Errorf("(-sent +received)\n%s", diff)
 					}
 					for _, method := range []string{"tools/call", "prompts/get"} {
-						if sent := up.last(method); !strings.Contains(sent, said) {
-							t.Errorf("what the client says in _meta of %s did not come: %s", method, sent)
+						if sent := up.last(method); !strings.Contains(sent, said) || !strings.Contains(sent, more) {
+							t.Errorf("what the client says in %s did not come: %s", method, sent)
 						}
 					}
 					if sent := up.last("tools/call"); !strings.Contains(sent, `"arguments":`+arguments) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,11 +77,12 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 		return s.await(ctx, up, c, e.task)
 	}
 	var replies []wire.Field
+	more := besides(c.req.More, e.about...)
 	for range maxRounds {
 		raw, err := up.call(ctx, &wire.Request{
 			Method: e.method,
 			Name:   e.name,
-			Params: append(e.about[:len(e.about):len(e.about)], replies...),
+			Params: slices.Concat(e.about, more, replies),
 			Header: e.header,
 			Meta:   said(c.req.Meta),
 			Owner:  c,
@@ -120,35 +122,42 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s has asked %d times for more before it answers", s.o.Namespace, maxRounds)
 }
 
-// said are the members of a client's _meta that may go on to the server: not the
-// protocol's own, which are between two neighbours, and none with a name that
-// the protocol does not allow.
+// said are the members of a client's _meta that go on to the server: all but those
+// that are between two neighbours.
 func said(meta json.RawMessage) []wire.Field {
-	if len(meta) == 0 {
+	return fieldsWithout(meta, append(wire.MetaNames(), "progressToken"), func(name string) bool { return strings.HasPrefix(name, "toolroom/") })
+}
+
+// besides are the members of a client's request that go on to the server besides
+// those that the request is made of here. A name that a lax reader takes for one
+// of these, in capitals, does not go: policy has read the other.
+func besides(more json.RawMessage, about ...wire.Field) []wire.Field {
+	// The tasks of 2025-11-25 are not followed here.
+	names := []string{"_meta", "name", "arguments", "inputResponses", "requestState", "task"}
+	for _, f := range about {
+		names = append(names, f.Name)
+	}
+	return fieldsWithout(more, names, nil)
+}
+
+// fieldsWithout are the members of an object but for those with these names, in
+// whatever case, and those that drop drops.
+func fieldsWithout(object json.RawMessage, names []string, drop func(name string) bool) []wire.Field {
+	if len(object) == 0 {
 		return nil
 	}
-	members, err := jsonx.Members(meta)
+	members, err := jsonx.Members(object)
 	if err != nil {
 		return nil
 	}
 	var fields []wire.Field
 	for _, m := range members {
-		if isMetaName(m.Name) && m.Name != "progressToken" && !strings.HasPrefix(m.Name, "io.modelcontextprotocol/") && !strings.HasPrefix(m.Name, "toolroom/") {
-			fields = append(fields, wire.Field{Name: m.Name, Value: m.Value})
+		if drop != nil && drop(m.Name) || slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, m.Name) }) {
+			continue
 		}
+		fields = append(fields, wire.Field{Name: m.Name, Value: m.Value})
 	}
 	return fields
-}
-
-// isMetaName reports whether the protocol allows a name in _meta.
-func isMetaName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '/' || c == '-') {
-			return false
-		}
-	}
-	return name != ""
 }
 
 // round is what tells a result from one that asks for more.
