@@ -73,6 +73,12 @@ func (p *pass) run() error {
 		return p.interrupted(ended, out.err, stopped)
 	}
 	p.output = out.output
+	if out.err != nil && out.output != nil { // an error of the protocol, as it was sent
+		p.result.Raw = out.output.Raw
+		if p.Secrets != nil {
+			p.result.Raw = p.Secrets.Mask(p.result.Raw)
+		}
+	}
 	return p.executionError(out.err)
 }
 

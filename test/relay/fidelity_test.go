@@ -82,6 +82,7 @@ type client struct {
 	url, version, session string
 	// can are the members of the client's capabilities, of either era.
 	can  string
+	also string // what the client says in _meta besides
 	next int
 }
 
@@ -114,9 +115,9 @@ func (c *client) open(t *testing.T) {
 func (c *client) ask(t *testing.T, method, name, params string) (result, failed json.RawMessage) {
 	t.Helper()
 	c.next++
-	meta := said
+	meta := said + c.also
 	if c.version == modern {
-		meta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{` + c.can + `},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},` + said
+		meta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{` + c.can + `},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},` + meta
 	}
 	params = strings.TrimSuffix(`"_meta":{`+meta+"},"+params, ",")
 	answer := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, c.next, method, params), method, name)

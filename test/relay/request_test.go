@@ -59,6 +59,23 @@ func TestWhatAClientSendsReachesTheServerByteForByte(t *testing.T) {
 	}
 }
 
+// TestTheAnswerToARepeatedKeyIsTheFirstOneByteForByte: it comes from the store.
+func TestTheAnswerToARepeatedKeyIsTheFirstOneByteForByte(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, true)
+	c := connect(t, serve(t, up), modern)
+	c.also = `,"toolroom/idempotencyKey":"k"`
+	for i := range 2 {
+		result, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":{"i":0}`)
+		if failed != nil || sent(t, result) != oddResult {
+			t.Errorf("answer %d is %s%s", i, result, failed)
+		}
+	}
+	if n := up.times("tools/call"); n != 1 {
+		t.Errorf("the server was called %d times", n)
+	}
+}
+
 // TestWhatAClientSendsSurvivesTheStoreOfATask: a task's call is made from what is
 // stored of it.
 func TestWhatAClientSendsSurvivesTheStoreOfATask(t *testing.T) {

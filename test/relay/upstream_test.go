@@ -19,6 +19,7 @@ type upstream struct {
 
 	mu   sync.Mutex
 	sent map[string]string // the last request's body, by method
+	came map[string]int    // how many requests, by method
 
 	answered chan struct{} // has one for each answer of its client
 }
@@ -39,7 +40,7 @@ const (
 )
 
 func newUpstream(t *testing.T, modern bool) *upstream {
-	u := &upstream{modern: modern, sent: map[string]string{}, answered: make(chan struct{}, 16)}
+	u := &upstream{modern: modern, sent: map[string]string{}, came: map[string]int{}, answered: make(chan struct{}, 16)}
 	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
 	t.Cleanup(u.Close)
 	return u
@@ -49,6 +50,12 @@ func (u *upstream) last(method string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.sent[method]
+}
+
+func (u *upstream) times(method string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.came[method]
 }
 
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
@@ -78,6 +85,7 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	u.mu.Lock()
 	u.sent[m.Method] = string(body)
+	u.came[m.Method]++
 	u.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	answer := func(member, value string) {

@@ -183,7 +183,10 @@ func (ds *dialogues) ask(d *dialogue, x *exchange) (mcp.Result, error) {
 	for key, q := range d.pending {
 		questions[key] = q.Question
 		if q.Sent != nil {
-			questions[key], round = q.Sent, q.Round
+			questions[key] = q.Sent
+		}
+		if q.Round != nil {
+			round = q.Round
 		}
 		if len(d.pending) == 1 {
 			state.Approval = q.approval

@@ -198,9 +198,7 @@ func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawM
 		if err := json.Unmarshal(raw, &q); err != nil {
 			return nil, fmt.Errorf("its question %q cannot be read: %w", key, err)
 		}
-		if result != nil {
-			q.Sent, q.Round = raw, result
-		}
+		q.Sent, q.Round = raw, result
 		questions[key] = q
 	}
 	answers, err := c.put(ctx, questions)
