@@ -26,6 +26,12 @@ type Asker interface {
 	Ask(ctx context.Context, questions map[string]Question) (map[string]json.RawMessage, error)
 }
 
+// Able is implemented by an [Asker] that knows what its client says of itself.
+// Capabilities is that as MCP has it, a JSON object; nil where nothing is said.
+type Able interface {
+	Capabilities() json.RawMessage
+}
+
 // Noter is implemented by an [Asker] whose client may look at what it waits for: a
 // task. Note keeps the newest state of what [Request.Task] was told of, from which
 // it is carried on, too. It is called whenever that has changed.

@@ -20,43 +20,6 @@ import (
 // maxRounds is how often a server may come back with questions in one call.
 const maxRounds = 16
 
-// What a server is told of its client. An older one hears it once for a whole
-// connection: that there are folders is not said, for it would take the folders of
-// one caller for everybody's. Which of the clients shows the pages of apps is known
-// to none; a server keeps them from all where it is not told that one does.
-const (
-	taken    = `"extensions":{"` + taskExtension + `":{},"` + appExtension + `":{"mimeTypes":["text/html;profile=mcp-app"]}}`
-	forAll   = `{"elicitation":{"form":{},"url":{}},"sampling":{},` + taken + `}`
-	elicits  = `"elicitation":{"form":{},"url":{}},`
-	samples  = `"sampling":{},`
-	hasRoots = `"roots":{},`
-)
-
-// appExtension is MCP Apps: tools with a page, which is a resource.
-const appExtension = "io.modelcontextprotocol/ui"
-
-// abilities are what the caller of one call can be asked.
-func abilities(a source.Asker) json.RawMessage {
-	if a.Can(source.MethodRoots) {
-		return json.RawMessage("{" + hasRoots + lasting(a)[1:])
-	}
-	return json.RawMessage(lasting(a))
-}
-
-// lasting are those of them that an older server is told of.
-func lasting(a source.Asker) string {
-	text := "{"
-	for _, can := range []struct{ method, capability string }{
-		{source.MethodElicit, elicits},
-		{source.MethodSample, samples},
-	} {
-		if a != nil && a.Can(can.method) {
-			text += can.capability
-		}
-	}
-	return text + taken + "}"
-}
-
 // errand is what a caller sends a server on: a request that may take several
 // rounds.
 type errand struct {
@@ -78,6 +41,7 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 	}
 	var replies []wire.Field
 	more := besides(c.req.More, e.about...)
+	able := abilitiesOf(c.ask).text(c.ask.Can(source.MethodRoots))
 	for range maxRounds {
 		raw, err := up.call(ctx, &wire.Request{
 			Method: e.method,
@@ -87,7 +51,7 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 			Meta:   said(c.req.Meta),
 			Owner:  c,
 
-			Capabilities: abilities(c.ask),
+			Capabilities: able,
 		})
 		if err != nil {
 			return nil, err

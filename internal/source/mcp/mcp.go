@@ -230,7 +230,7 @@ func (s *Source) linkFor(l *link, up *upstream, a source.Asker) *link {
 	if s.o.Command != "" || l.can != "" || up.session.Server().Modern() {
 		return l
 	}
-	if can := lasting(a); can != forAll {
+	if can := abilitiesOf(a).lasting(); can != forAll {
 		return s.linkOf(party{l.who, can})
 	}
 	return l
