@@ -23,6 +23,8 @@ import (
 type wired struct {
 	send func(message string)
 	next func() []byte
+	// oneMessage says that all answers are to come in one.
+	oneMessage bool
 }
 
 // onStdio starts a room with the upstream, on a pair of pipes.
@@ -154,13 +156,16 @@ func (w *wired) answers(t *testing.T, ids ...string) map[string]string {
 				got[string(m.ID)] = sent(t, m.Result)
 			}
 		}
+		if w.oneMessage && len(got) != len(ids) {
+			t.Fatalf("the answers came one by one: %s", message)
+		}
 	}
 	return got
 }
 
 // TestOldWiresRelayByteForByte tries the wires without a request for each answer:
 // single messages, and the batches of 2025-03-26, whose answers come in one piece
-// or one by one.
+// on stdio, and one by one on the stream of HTTP+SSE.
 func TestOldWiresRelayByteForByte(t *testing.T) {
 	t.Parallel()
 	const arguments = `{"z":9007199254740993,"a":"\u003c<é"}`
@@ -181,6 +186,9 @@ func TestOldWiresRelayByteForByte(t *testing.T) {
 					} else {
 						w.send(call)
 						w.send(prompt)
+					}
+					if batch && name == "stdio" {
+						w.oneMessage = true
 					}
 					got := w.answers(t, "2", "3")
 					if diff := cmp.Diff(map[string]string{"2": oddResult, "3": oddMessages}, got); diff != "" {
