@@ -3,13 +3,17 @@ package mcpsource_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/oauth"
+	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -90,5 +94,34 @@ func TestAModernServerHearsWithEachCallWhatItsClientSays(t *testing.T) {
 		if !strings.Contains(r.body, `"io.modelcontextprotocol/clientCapabilities":`+want+`,`) {
 			t.Errorf("the server did not hear\n%s\nbut\n%s", want, r.body)
 		}
+	}
+}
+
+// TestEachIdentityCompletesOnItsOwnConnection: what a user types goes out with the
+// login of that user.
+func TestEachIdentityCompletesOnItsOwnConnection(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t, false)
+	r.offers.Store(`{"tools":{},"completions":{}}`)
+	var mu sync.Mutex
+	var logins []string
+	s := mcpsource.New(mcpsource.Config{
+		Namespace: "odd", URL: r.URL + "/mcp",
+		Auth: func(who string) *oauth.Client {
+			mu.Lock()
+			defer mu.Unlock()
+			logins = append(logins, who)
+			return oauth.New(oauth.Config{Resource: r.URL + "/mcp"}, &loginStore{}, nil)
+		},
+	})
+	defer s.Close()
+	for i := range 6 {
+		who := toolroom.Identity{Subject: fmt.Sprint("user", i%3)}
+		if _, err := s.Complete(t.Context(), source.Completion{Prompt: "p", Argument: "a", Identity: who}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"user0", "user1", "user2"}, logins); diff != "" || r.starts.Load() != 3 {
+		t.Errorf("%d sessions, with the logins (-want +got)\n%s", r.starts.Load(), diff)
 	}
 }
