@@ -44,7 +44,10 @@ type Call struct {
 	// Meta is what the client of a protocol says besides the arguments (for MCP
 	// members of _meta, a JSON object), for tools behind the same protocol. It
 	// makes no difference to policy, caches and keys.
-	Meta json.RawMessage `json:"-"`
+	Meta json.RawMessage `json:"meta,omitempty"`
+	// More is what the client's request has besides name, arguments and Meta, a
+	// JSON object, for tools behind the same protocol, as Meta is.
+	More json.RawMessage `json:"more,omitempty"`
 
 	// Parent is the call that made this one, and Budget what that call may
 	// still spend. Both are set by the runner for calls from inside a tool.

@@ -26,6 +26,19 @@ type Asker interface {
 	Ask(ctx context.Context, questions map[string]Question) (map[string]json.RawMessage, error)
 }
 
+// Able is implemented by an [Asker] that knows what its client says of itself.
+// Capabilities is that as MCP has it, a JSON object; nil where nothing is said.
+type Able interface {
+	Capabilities() json.RawMessage
+}
+
+// Noter is implemented by an [Asker] whose client may look at what it waits for: a
+// task. Note keeps the newest state of what [Request.Task] was told of, from which
+// it is carried on, too. It is called whenever that has changed.
+type Noter interface {
+	Note(ctx context.Context, state json.RawMessage) error
+}
+
 // Question is one question: a method and its parameters, as MCP has them.
 type Question struct {
 	Method string          `json:"method"`
@@ -33,7 +46,7 @@ type Question struct {
 
 	// Sent is the whole question, and Round the result that it is in, as an MCP
 	// server without sessions sent them: a client of the same era gets what else
-	// they say. Nil where there is none.
+	// they say. Nil where there is none: a task has no round.
 	Sent  json.RawMessage `json:"-"`
 	Round json.RawMessage `json:"-"`
 }

@@ -114,6 +114,9 @@ type Completion struct {
 	// MCP's _meta; nil for nothing.
 	Identity toolroom.Identity
 	Meta     json.RawMessage
+	// Params are those of the request as the client wrote them, nil where it has
+	// none. What they refer to goes by the names that this struct has.
+	Params json.RawMessage
 }
 
 // Completions are suggested values, at most 100 and best first.

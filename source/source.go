@@ -147,8 +147,8 @@ type Request struct {
 	Arguments      json.RawMessage
 	Identity       toolroom.Identity
 	IdempotencyKey string
-	// Meta is as in [toolroom.Call].
-	Meta json.RawMessage
+	// Meta and More are as in [toolroom.Call].
+	Meta, More json.RawMessage
 	// Budget is that of the whole call tree when this call is the first of it,
 	// else nil.
 	Budget *toolroom.Budget
@@ -192,7 +192,8 @@ type Output struct {
 	// was sent or started, by this source's own knowledge and not by its tool's
 	// word.
 	Unsent bool
-	// Raw is the answer byte for byte, where the protocol can be relayed.
+	// Raw is the answer byte for byte, where the protocol can be relayed: beside an
+	// error, the error of the protocol.
 	Raw json.RawMessage
 	// Execution says how a program ran.
 	Execution *toolroom.Execution

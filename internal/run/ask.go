@@ -30,6 +30,26 @@ func (a toolAsker) Ask(ctx context.Context, questions map[string]source.Question
 	return a.Asker.Ask(ctx, a.masked(questions))
 }
 
+// Capabilities implements [source.Able].
+func (a toolAsker) Capabilities() json.RawMessage {
+	if able, ok := a.Asker.(source.Able); ok {
+		return able.Capabilities()
+	}
+	return nil
+}
+
+// Note implements [source.Noter]: where the asker is none, nothing is kept.
+func (a toolAsker) Note(ctx context.Context, state json.RawMessage) error {
+	noter, ok := a.Asker.(source.Noter)
+	if !ok {
+		return nil
+	}
+	if a.secrets != nil {
+		state = a.secrets.Mask(state)
+	}
+	return noter.Note(ctx, state)
+}
+
 func (a toolAsker) masked(questions map[string]source.Question) map[string]source.Question {
 	if a.secrets == nil {
 		return questions

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/source"
 )
@@ -56,11 +57,12 @@ func (p *pass) claimKey() error {
 			return toolroom.Errorf(toolroom.CodeConflict, "the idempotency key %q stands for another call of %s", key, held.Tool).
 				WithHint("use a new key for a new call; repeat a call with the same arguments")
 		case len(held.Result) > 0:
-			var result toolroom.Result
-			if err := json.Unmarshal(held.Result, &result); err != nil {
+			var kept keyResult
+			if err := json.Unmarshal(held.Result, &kept); err != nil {
 				return toolroom.Errorf(toolroom.CodeInternal, "the recorded result of key %q cannot be read: %w", key, err)
 			}
-			p.replayed = &result
+			kept.Result.Raw = kept.Sent
+			p.replayed = &kept.Result
 			return nil
 		}
 		waited, err := p.awaitHolder(held)
@@ -162,13 +164,19 @@ func (p *pass) settleKey(parked bool) {
 		err = p.Keys.ReleaseKey(ctx, identity, p.call.IdempotencyKey, p.call.ID)
 	} else {
 		var encoded []byte
-		if encoded, err = json.Marshal(&p.result); err == nil {
+		if encoded, err = jsonx.Marshal(keyResult{p.result, p.result.Raw}); err == nil {
 			err = p.Keys.FinishKey(ctx, identity, p.call.IdempotencyKey, p.call.ID, encoded)
 		}
 	}
 	if err != nil {
 		p.Log.Error("an idempotency key was not settled", "call", p.call.ID, "error", err)
 	}
+}
+
+// keyResult is a result under an idempotency key, with what its source sent.
+type keyResult struct {
+	toolroom.Result
+	Sent json.RawMessage `json:"sent,omitempty"`
 }
 
 // resumes reports whether the source can go on with this call.

@@ -34,6 +34,9 @@ type QuestionStore interface {
 	JobQuestions(ctx context.Context, id string) ([]JobQuestion, error)
 	// AnswerJob stores answers of open questions and ignores all others.
 	AnswerJob(ctx context.Context, id string, answers map[string]json.RawMessage) error
+	// NoteJob keeps a newer state that a job is carried on from. One that cannot be
+	// carried on, that has ended or has another fence stays as it is.
+	NoteJob(ctx context.Context, id string, fence int64, state json.RawMessage) error
 	// CancelJob notes that a job is to end; one that has ended stays as it is. An
 	// unknown id is not_found.
 	CancelJob(ctx context.Context, id string) error
@@ -104,6 +107,11 @@ func (a *jobAsker) Ask(ctx context.Context, questions map[string]source.Question
 	a.rest()
 	defer a.resume()
 	return a.wait(ctx, keys)
+}
+
+// Note implements [source.Noter].
+func (a *jobAsker) Note(ctx context.Context, state json.RawMessage) error {
+	return a.store.NoteJob(ctx, a.job.ID, a.job.Fence, state)
 }
 
 // keys gives each question a name of its own for the life of the job. A job that

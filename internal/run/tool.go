@@ -44,6 +44,7 @@ func (p *pass) run() error {
 			Isolation:      string(p.least),
 			Engine:         p.decision.Engine,
 			Meta:           p.call.Meta,
+			More:           p.call.More,
 			Emit:           p.emit,
 			Ask:            p.asker(),
 			Again:          p.isJob(),
@@ -73,6 +74,12 @@ func (p *pass) run() error {
 		return p.interrupted(ended, x.err, true)
 	}
 	p.output = x.output
+	if x.err != nil && x.output != nil { // an error of the protocol, as it was sent
+		p.result.Raw = x.output.Raw
+		if p.Secrets != nil {
+			p.result.Raw = p.Secrets.Mask(p.result.Raw)
+		}
+	}
 	return p.executionError(x.err)
 }
 

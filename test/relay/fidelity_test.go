@@ -34,11 +34,17 @@ func serve(t *testing.T, u *upstream) string {
 // serveAt is serve in a home, until stop is called.
 func serveAt(t *testing.T, home, upstream string) (url string, stop func()) {
 	t.Helper()
-	config := filepath.Join(home, "toolroom.yaml")
 	text := fmt.Sprintf("sources: {up: {names: plain, mcp: {url: %q}}}\n", upstream)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "toolroom.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return serveHome(t, home)
+}
+
+// serveHome serves what the config in a home says.
+func serveHome(t *testing.T, home string) (url string, stop func()) {
+	t.Helper()
+	config := filepath.Join(home, "toolroom.yaml")
 	r, err := room.Open(t.Context(), room.Options{Home: home, ConfigFile: config, Version: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -76,13 +82,17 @@ type client struct {
 	url, version, session string
 	// can are the members of the client's capabilities, of either era.
 	can  string
+	also string // what the client says in _meta besides
 	next int
 }
 
 const modern, legacy = "2026-07-28", "2025-11-25"
 
 // said is what the clients say in _meta.
-const said = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50]}`
+const said = `"acme/trace":{"z":9007199254740993,"a":["é\u003c",1.50]},"io.modelcontextprotocol/odd":"<","q\"é":1.50`
+
+// more is what the clients say in params besides what is known there.
+const more = `"zeta":{"z":9007199254740993,"b":"\u003c<é"},"al\"pha":[1.50,null]`
 
 func connect(t *testing.T, url, version string) *client {
 	t.Helper()
@@ -105,9 +115,9 @@ func (c *client) open(t *testing.T) {
 func (c *client) ask(t *testing.T, method, name, params string) (result, failed json.RawMessage) {
 	t.Helper()
 	c.next++
-	meta := said
+	meta := said + c.also
 	if c.version == modern {
-		meta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{` + c.can + `},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},` + said
+		meta = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{` + c.can + `},"io.modelcontextprotocol/clientInfo":{"name":"raw","version":"1"},` + meta
 	}
 	params = strings.TrimSuffix(`"_meta":{`+meta+"},"+params, ",")
 	answer := c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s}}`, c.next, method, params), method, name)
@@ -254,6 +264,22 @@ func TestWhatAServerSendsReachesTheClientByteForByte(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestAStreamThatEndsWithoutAnAnswerIsNoResultOfTheTool: alone the server gives
+// its client none, and a client's library makes an error of that.
+func TestAStreamThatEndsWithoutAnAnswerIsNoResultOfTheTool(t *testing.T) {
+	t.Parallel()
+	for _, u := range []bool{true, false} {
+		url := serve(t, newUpstream(t, u))
+		for _, version := range []string{modern, legacy} {
+			c := connect(t, url, version)
+			result, failed := c.ask(t, "tools/call", "leaves", `"name":"leaves","arguments":{}`)
+			if !bytes.HasPrefix(failed, []byte(`{"code":-32603,"message":"the MCP server up did not answer`)) {
+				t.Errorf("server modern=%t, client %s: got %s%s", u, version, result, failed)
+			}
 		}
 	}
 }

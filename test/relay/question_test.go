@@ -188,8 +188,8 @@ func TestABatchIsRelayedByteForByte(t *testing.T) {
 	c := &client{url: serve(t, up), version: "2025-03-26"}
 	c.open(t)
 	const arguments = `{"z":9007199254740993,"a":"\u003c<é"}`
-	resp := c.send(t, `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"odd","arguments":`+arguments+`,"_meta":{`+said+`}}},`+
-		`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"ask","_meta":{`+said+`}}}]`, "", "")
+	resp := c.send(t, `[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"odd","arguments":`+arguments+`,"_meta":{`+said+`},`+more+`}},`+
+		`{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"ask",`+more+`,"_meta":{`+said+`}}}]`, "", "")
 	defer resp.Body.Close()
 	var answers [][]byte
 	lines := bufio.NewScanner(resp.Body)
@@ -203,8 +203,8 @@ func TestABatchIsRelayedByteForByte(t *testing.T) {
 		t.Fatalf("the answers are %s", answers)
 	}
 	for _, method := range []string{"tools/call", "prompts/get"} {
-		if sent := up.last(method); !strings.Contains(sent, said) {
-			t.Errorf("what the client says in _meta of %s did not come: %s", method, sent)
+		if sent := up.last(method); !strings.Contains(sent, said) || !strings.Contains(sent, more) {
+			t.Errorf("what the client says in %s did not come: %s", method, sent)
 		}
 	}
 	if sent := up.last("tools/call"); !strings.Contains(sent, `"arguments":`+arguments) {

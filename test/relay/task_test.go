@@ -66,7 +66,7 @@ func (u *tasking) serve(w http.ResponseWriter, r *http.Request) {
 	case "tools/list":
 		result = `{"tools":[{"name":"slow","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}]}`
 	case "tools/call":
-		result = `{"resultType":"task","taskId":"theirs","status":"working","pollIntervalMs":1}`
+		result = `{"resultType":"task","taskId":"theirs",` + oddTask + `,"status":"working","pollIntervalMs":1}`
 	case "tasks/get":
 		result = `{"resultType":"complete","taskId":"theirs","pollIntervalMs":1,` + u.status + `}`
 	case "tasks/update":
@@ -77,18 +77,31 @@ func (u *tasking) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
+// oddTask is what the server says of its task that nobody knows.
+const oddTask = `"zeta":{"n":9007199254740993,"t":"<é\u003c"},"_meta":{"x/y":[1.50]}`
+
 const completed = `"status":"completed","result":` + oddResult
 
 // begin calls the tool and gives the id of the task that it answers with.
 func (c *client) begin(t *testing.T) string {
 	t.Helper()
 	result, failed := c.ask(t, "tools/call", "slow", `"name":"slow","arguments":{}`)
+	id := taskOf(t, result, failed)
+	if id == "theirs" {
+		t.Fatal("the client got the server's own task")
+	}
+	return id
+}
+
+// taskOf is the id of the task that an answer is.
+func taskOf(t *testing.T, result, failed json.RawMessage) string {
+	t.Helper()
 	var task struct {
 		Type   string `json:"resultType"`
 		ID     string `json:"taskId"`
 		Status string `json:"status"`
 	}
-	if json.Unmarshal(result, &task) != nil || task.Type != "task" || task.ID == "" || task.ID == "theirs" || task.Status != "working" {
+	if json.Unmarshal(result, &task) != nil || task.Type != "task" || task.ID == "" || task.Status != "working" {
 		t.Fatalf("no task came, but %s%s", result, failed)
 	}
 	return task.ID
@@ -98,6 +111,7 @@ type shownTask struct {
 	Status    string                     `json:"status"`
 	Questions map[string]json.RawMessage `json:"inputRequests"`
 	Result    json.RawMessage            `json:"result"`
+	Error     json.RawMessage            `json:"error"`
 }
 
 // until asks for a task until it has a status.
@@ -131,12 +145,14 @@ func TestATaskOfAServerIsATaskOfItsClient(t *testing.T) {
 
 	id := c.begin(t)
 	c.until(t, id, "working")
-	u.becomes(`"status":"input_required","inputRequests":{"why":{"method":"elicitation/create","params":{"mode":"form","message":"Why?","requestedSchema":{"type":"object","properties":{"why":{"type":"string"}}}}}}`)
-	if asked := c.until(t, id, "input_required").Questions; len(asked) != 1 || !strings.Contains(string(asked["why"]), `"Why?"`) {
+	const why = `{"method":"elicitation/create","odd":[1.50,9007199254740993],"params":{"mode":"form","message":"Why?","zeta":"\u003c","requestedSchema":{"type":"object","properties":{"why":{"type":"string"}}}},"alpha":"<é"}`
+	u.becomes(`"status":"input_required","inputRequests":{"why":` + why + `}`)
+	if asked := c.until(t, id, "input_required").Questions; len(asked) != 1 || string(asked["why"]) != why {
 		t.Fatalf("the task asks %s", asked)
 	}
-	c.ask(t, "tasks/update", id, fmt.Sprintf(`"taskId":%q,"inputResponses":{"why":{"action":"accept","content":{"why":"so"}}}`, id))
-	for n, last := u.count("tasks/update"); n == 0 || !strings.Contains(last, `"content":{"why":"so"}`); n, last = u.count("tasks/update") {
+	const answer = `{"zeta":9007199254740993,"action":"accept","content":{"why":"\u003c<é","odd":1.50},"_meta":{"a/b":1.50}}`
+	c.ask(t, "tasks/update", id, fmt.Sprintf(`"taskId":%q,"inputResponses":{"why":%s}`, id, answer))
+	for n, last := u.count("tasks/update"); n == 0 || !strings.Contains(last, `"why":`+answer); n, last = u.count("tasks/update") {
 		if n > 0 {
 			t.Fatalf("the answer came as %s", last)
 		}
@@ -153,6 +169,47 @@ func TestATaskOfAServerIsATaskOfItsClient(t *testing.T) {
 	c.until(t, id, "cancelled")
 	if n, last := u.count("tasks/cancel"); n != 1 || !strings.Contains(last, `"theirs"`) {
 		t.Errorf("the server was told %d times to cancel: %s", n, last)
+	}
+}
+
+// TestWhatAServerSaysOfItsTaskReachesTheClientByteForByte: its first word and its
+// newest.
+func TestWhatAServerSaysOfItsTaskReachesTheClientByteForByte(t *testing.T) {
+	t.Parallel()
+	u := newTasking(t)
+	url, _ := serveAt(t, t.TempDir(), u.URL)
+	c := &client{url: url, version: modern, can: knowsTasks}
+	result, failed := c.ask(t, "tools/call", "slow", `"name":"slow","arguments":{}`)
+	id := taskOf(t, result, failed)
+	wants := func(result json.RawMessage, wants ...string) bool {
+		for _, want := range wants {
+			if !strings.Contains(string(result), want) {
+				return false
+			}
+		}
+		return !strings.Contains(string(result), "theirs")
+	}
+	if !wants(result, `"zeta":{"n":9007199254740993,"t":"<é\u003c"}`, `"x/y":[1.50]`) {
+		t.Errorf("the task came as %s", result)
+	}
+	u.becomes(`"status":"working","statusMessage":"half <way>","zeta":2.50,"_meta":{"u/v":9007199254740993}`)
+	for {
+		result, failed = c.ask(t, "tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
+		if failed != nil {
+			t.Fatal(string(failed))
+		}
+		if wants(result, `"statusMessage":"half <way>"`, `"zeta":2.50`, `"u/v":9007199254740993`) {
+			break
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatalf("the task still comes as %s", result)
+		}
+	}
+	u.becomes(`"status":"failed","error":` + oddError)
+	if failed := c.until(t, id, "failed").Error; string(failed) != oddError {
+		t.Errorf("the error came as %s", failed)
 	}
 }
 

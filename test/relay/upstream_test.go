@@ -19,6 +19,10 @@ type upstream struct {
 
 	mu   sync.Mutex
 	sent map[string]string // the last request's body, by method
+	came map[string]int    // how many requests, by method
+	from map[string]string // the session of the last, by method
+
+	began map[string]string // the beginning of each session
 
 	answered chan struct{} // has one for each answer of its client
 }
@@ -27,6 +31,7 @@ type upstream struct {
 // numbers that no float holds, and members in no order.
 const (
 	oddTool       = `{"title":"Odd","name":"odd","zeta":{"b":1,"a":[9007199254740993]},"inputSchema":{"type":"object","x-future":{"q":1.50},"properties":{"z":{"type":"integer","default":9007199254740993},"a":{"type":"string","x-unknown":[1]}}},"outputSchema":{"type":"object","x-out":1},"icons":[{"src":"data:,","theme":"odd"}],"annotations":{"readOnlyHint":true,"oddHint":"yes"},"_meta":{"ui":{"resourceUri":"ui://x"},"n":9007199254740993}}`
+	pagesTool     = `{"name":"refresh","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]}}}`
 	oddResult     = `{"zeta":{"z":1,"a":9007199254740993},"_meta":{"z/m":[9007199254740993],"a":1.50},"content":[{"type":"hologram","beam":[1e400,2.50],"n":9007199254740993},{"type":"text","text":"é<&>\u003c","annotations":{"x":1},"later":null},{"type":"resource","resource":{"uri":"x:y","text":"t","odd":{}},"more":1}],"structuredContent":{"n":9007199254740993,"f":1.50,"b":{"z":1,"a":2}},"alpha":[]}`
 	oddFailure    = `{"content":[{"type":"text","text":"it broke","odd":1}],"isError":true,"reason":{"n":9007199254740993}}`
 	oddError      = `{"code":-32050,"message":"not <today>","data":{"z":9007199254740993,"a":[1.50,{}]}}`
@@ -39,7 +44,7 @@ const (
 )
 
 func newUpstream(t *testing.T, modern bool) *upstream {
-	u := &upstream{modern: modern, sent: map[string]string{}, answered: make(chan struct{}, 16)}
+	u := &upstream{modern: modern, sent: map[string]string{}, came: map[string]int{}, from: map[string]string{}, began: map[string]string{}, answered: make(chan struct{}, 16)}
 	u.Server = httptest.NewServer(http.HandlerFunc(u.serve))
 	t.Cleanup(u.Close)
 	return u
@@ -49,6 +54,19 @@ func (u *upstream) last(method string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.sent[method]
+}
+
+// ofSession is the beginning of the session that the last request was made in.
+func (u *upstream) ofSession(method string) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.began[u.from[method]]
+}
+
+func (u *upstream) times(method string) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.came[method]
 }
 
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
@@ -78,6 +96,13 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	u.mu.Lock()
 	u.sent[m.Method] = string(body)
+	u.came[m.Method]++
+	session := r.Header.Get("Mcp-Session-Id")
+	u.from[m.Method] = session
+	if m.Method == "initialize" {
+		session = fmt.Sprint(u.came[m.Method])
+		u.began[session] = string(body)
+	}
 	u.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	answer := func(member, value string) {
@@ -92,13 +117,17 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		answer("result", `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":`+capabilities+`,"ttlMs":0,"cacheScope":"private"}`)
 	case "initialize":
+		w.Header().Set("Mcp-Session-Id", session)
 		answer("result", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"serverInfo":{"name":"odd","version":"1"}}`)
 	case "tools/list":
-		answer("result", `{"tools":[`+oddTool+`,{"name":"fails","inputSchema":{"type":"object"}},{"name":"refuses","inputSchema":{"type":"object"}},{"name":"asks","inputSchema":{"type":"object"}}]}`)
+		answer("result", `{"tools":[`+oddTool+`,{"name":"fails","inputSchema":{"type":"object"}},{"name":"refuses","inputSchema":{"type":"object"}},{"name":"asks","inputSchema":{"type":"object"}},{"name":"leaves","inputSchema":{"type":"object"}},`+pagesTool+`]}`)
 	case "tools/call":
 		switch m.Params.Name {
 		case "asks":
 			u.asks(w, m.ID, body)
+		case "leaves":
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, "event: close\nretry: 10\n\n")
 		case "fails":
 			answer("result", oddFailure)
 		case "refuses":

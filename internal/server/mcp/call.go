@@ -17,7 +17,8 @@ type toolRequest struct {
 	name      string
 	arguments json.RawMessage
 	meta      json.RawMessage
-	key       string // of idempotency
+	more      json.RawMessage // what else the client says
+	key       string          // of idempotency
 	state     string
 	answers   map[string]json.RawMessage
 }
@@ -81,6 +82,7 @@ func (s *Server) run(ctx context.Context, req *toolRequest, tool string, args js
 		Session:        req.session,
 		IdempotencyKey: req.key,
 		Meta:           req.meta,
+		More:           req.more,
 	}
 	if err == nil && e.Tool.Task != "" && x.modern() && s.o.Worker != nil {
 		switch {

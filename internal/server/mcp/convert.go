@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
@@ -19,7 +20,7 @@ import (
 // and so is what a server of the protocol answered with one.
 func answer(r *toolroom.Result, version string) (mcp.Result, error) {
 	if r.Error != nil && isProtocolError(r.Error, version) {
-		return nil, rpcError(r.Error)
+		return nil, sentError(r)
 	}
 	out, whole := relayedAnswer(r, version)
 	if !whole {
@@ -33,6 +34,20 @@ func answer(r *toolroom.Result, version string) (mcp.Result, error) {
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	return out.of(version), nil
+}
+
+// sentError is the error of a result: as the server behind the tool sent it, also
+// where the result has been stored meanwhile.
+func sentError(r *toolroom.Result) error {
+	var sent struct {
+		Code    int64           `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	}
+	if r.Error.Details[source.DetailRPCCode] != nil && json.Unmarshal(r.Raw, &sent) == nil && sent.Code != 0 {
+		return &jsonrpc.Error{Code: sent.Code, Message: sent.Message, Data: sent.Data}
+	}
+	return rpcError(r.Error)
 }
 
 func isProtocolError(e *toolroom.Error, version string) bool {

@@ -35,7 +35,8 @@ type dialogue struct {
 	owner   string
 	request []byte
 	can     map[string]bool
-	tasks   bool // the client takes a task for an answer
+	says    json.RawMessage // the client's capabilities
+	tasks   bool            // the client takes a task for an answer
 	// offered are answers that came with the first request already.
 	offered map[string]json.RawMessage
 	ctx     context.Context
@@ -91,7 +92,7 @@ func (s *Server) converse(x *exchange, work work) (mcp.Result, error) {
 	case !x.modern():
 		return work(run.WithAsker(x.ctx, x), x, self)
 	case !x.takesRounds():
-		return work(x.ctx, x, self) // it answers nothing, and so there is one round
+		return work(run.WithAsker(x.ctx, x), x, self) // it answers nothing, and so there is one round
 	}
 	if x.state == "" {
 		return s.dialogues.serve(s.dialogues.begin(x, work), x)
@@ -118,7 +119,7 @@ func (s *Server) converse(x *exchange, work work) (mcp.Result, error) {
 
 func (ds *dialogues) begin(x *exchange, work work) *dialogue {
 	d := &dialogue{
-		id: strings.ToLower(rand.Text()), owner: x.who.Key(), request: x.request, can: x.can, tasks: x.tasks, offered: x.answers,
+		id: strings.ToLower(rand.Text()), owner: x.who.Key(), request: x.request, can: x.can, says: x.says, tasks: x.tasks, offered: x.answers,
 		asked: make(chan struct{}, 1), done: make(chan struct{}), task: make(chan mcp.Result, 1), pending: map[string]*openQuestion{},
 	}
 	d.ctx, d.end = context.WithCancelCause(context.WithoutCancel(x.ctx))
@@ -183,7 +184,10 @@ func (ds *dialogues) ask(d *dialogue, x *exchange) (mcp.Result, error) {
 	for key, q := range d.pending {
 		questions[key] = q.Question
 		if q.Sent != nil {
-			questions[key], round = q.Sent, q.Round
+			questions[key] = q.Sent
+		}
+		if q.Round != nil {
+			round = q.Round
 		}
 		if len(d.pending) == 1 {
 			state.Approval = q.approval
@@ -266,6 +270,9 @@ func (d *dialogue) signal() {
 
 // Can reports whether the client answers questions of a method.
 func (d *dialogue) Can(method string) bool { return d.can[method] }
+
+// Capabilities are what the client says that it can do.
+func (d *dialogue) Capabilities() json.RawMessage { return d.says }
 
 // Ask opens the questions and waits for the rounds that answer them.
 func (d *dialogue) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {

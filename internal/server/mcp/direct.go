@@ -51,9 +51,13 @@ const quietTime = 2 * time.Second
 
 // parked is what waits for the SDK to call back for a message that we have read.
 type parked struct {
-	meta    json.RawMessage
-	answers map[string]json.RawMessage
-	join    func(context.Context, *mcp.CallToolRequest) (mcp.Result, error) // nil: only meta
+	meta json.RawMessage
+	more json.RawMessage
+	// arguments are those of a prompt.
+	arguments json.RawMessage
+	params    json.RawMessage // nil where the SDK alone has read the message
+	answers   map[string]json.RawMessage
+	join      func(context.Context, *mcp.CallToolRequest) (mcp.Result, error) // nil: only meta
 }
 
 // parking holds what is parked, by name.

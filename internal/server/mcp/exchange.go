@@ -80,6 +80,9 @@ func rawAnswers(answers mcp.InputResponseMap) (map[string]json.RawMessage, error
 // Can reports whether the client answers questions of a method.
 func (x *exchange) Can(method string) bool { return x.can[method] }
 
+// Capabilities are what the client says that it can do.
+func (x *exchange) Capabilities() json.RawMessage { return x.says }
+
 // Ask puts the questions, all at once.
 func (x *exchange) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
 	return x.askFor(ctx, questions, "")

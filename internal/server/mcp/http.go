@@ -208,7 +208,7 @@ func refuse(w http.ResponseWriter, err error) {
 
 // toolRequest is the call that a message asks for.
 func (m *incoming) toolRequest(p peer) *toolRequest {
-	return &toolRequest{peer: p, name: m.name, arguments: m.arguments, meta: m.meta, key: m.key, state: m.state, answers: m.answers}
+	return &toolRequest{peer: p, name: m.name, arguments: m.arguments, meta: m.meta, more: m.besides(), key: m.key, state: m.state, answers: m.answers}
 }
 
 // answerText is a message's answer.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,12 +22,15 @@ type incoming struct {
 	method string
 
 	// Of params:
+	params    json.RawMessage
 	name      string
 	arguments json.RawMessage
 	meta      json.RawMessage
 	state     string
 	answers   map[string]json.RawMessage
 	cancels   json.RawMessage // the requestId of notifications/cancelled
+	// more are the members besides those above, an object without its braces.
+	more []byte
 	// odd says that a part is not of its type: the SDK tells the client.
 	odd bool
 
@@ -86,7 +90,7 @@ func (m *incoming) readParams(r *jsonx.Reader) {
 	r.Enter()
 	m.paramsStart = r.Offset()
 	for r.More() {
-		switch string(r.Text()) {
+		switch name := string(r.Text()); name {
 		case "name":
 			m.name = m.string(r)
 		case "arguments":
@@ -97,13 +101,28 @@ func (m *incoming) readParams(r *jsonx.Reader) {
 			m.state = m.string(r)
 		case "inputResponses":
 			m.readAnswers(r)
-		case "requestId":
-			m.cancels = r.Value()
 		default:
-			r.Skip()
+			value := r.Value()
+			if name == "requestId" {
+				m.cancels = value
+			}
+			if len(m.more) > 0 {
+				m.more = append(m.more, ',')
+			}
+			m.more = append(append(appendText(m.more, name), ':'), value...)
 		}
 	}
 	r.Leave()
+	m.params = m.text[m.paramsStart-1 : r.Offset()]
+}
+
+// besides are the members of params that are not read here nor by the method: what
+// else its client says.
+func (m *incoming) besides() json.RawMessage {
+	if len(m.more) == 0 {
+		return nil
+	}
+	return slices.Concat([]byte{'{'}, m.more, []byte{'}'})
 }
 
 func (m *incoming) readMeta(r *jsonx.Reader) {

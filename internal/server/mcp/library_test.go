@@ -3,6 +3,7 @@ package mcpserver_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,23 @@ func (f *fixture) shelve(namespace string) {
 type completer struct{ source.Source }
 
 func (completer) Complete(_ context.Context, c source.Completion) (source.Completions, error) {
-	return source.Completions{Values: []string{c.Prompt + "/" + c.Argument + "/" + c.Value}}, nil
+	value := c.Prompt + "/" + c.Argument + "/" + c.Value
+	if who := c.Identity.Subject; who != "" {
+		value += " for " + who
+	}
+	return source.Completions{Values: []string{value}}, nil
+}
+
+func TestASourceHearsWhoWantsACompletion(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	f.shelve("docs")
+	for _, who := range []string{"ann", "bob"} {
+		answer := fmt.Sprint(f.post(t, who, "completion/complete", "", `"ref":{"type":"ref/prompt","name":"docs__hello"},"argument":{"name":"n","value":"v"}`, ""))
+		if !strings.Contains(answer, "hello/n/v for "+who) {
+			t.Errorf("%s got %s", who, answer)
+		}
+	}
 }
 
 func TestResourcesAndPromptsOfAllSourcesAreOneList(t *testing.T) {

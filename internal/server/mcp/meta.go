@@ -111,9 +111,10 @@ func (s *Server) searchTools(ctx context.Context, req *toolRequest) (mcp.Result,
 		return failed(req, err), nil
 	}
 	s.o.Ready(ctx)
+	visible := s.visible(s.o.Identity(ctx))
 	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
 		Limit: in.Limit, Namespace: in.Namespace, Form: s.searchForm(),
-		Visible: s.visible(s.o.Identity(ctx)),
+		Visible: func(e *catalog.Entry) bool { return visible(e) && !pagesOnly(e) }, // a model asks
 	}))
 }
 

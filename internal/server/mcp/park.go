@@ -86,10 +86,10 @@ func (s *Server) parkBatch(text []byte, session string) (ready []byte, leave fun
 }
 
 func (s *Server) parkRequest(m *incoming) (ready []byte, leave func()) {
-	if m.odd || m.metaStart == 0 || !m.answerable() {
+	if m.odd || m.paramsStart == 0 || !m.answerable() {
 		return m.text, func() {}
 	}
-	what := parked{meta: m.meta, answers: m.answers}
+	what := parked{meta: m.meta, more: m.besides(), arguments: m.arguments, params: m.params, answers: m.answers}
 	switch m.method {
 	case "tools/call":
 		what.join = func(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {

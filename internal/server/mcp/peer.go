@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -18,6 +19,8 @@ type peer struct {
 	session string
 	// can says which questions the client answers.
 	can map[string]bool
+	// says are its capabilities, as it has them; nil where they are none.
+	says json.RawMessage
 	// tasks says that it knows tasks.
 	tasks bool
 	// progress is its token, nil where it wants to hear of none.
@@ -52,6 +55,9 @@ func peerOf(ctx context.Context, session *mcp.ServerSession, caps *mcp.ClientCap
 func (p *peer) take(caps *mcp.ClientCapabilities) {
 	if caps == nil {
 		return
+	}
+	if p.says == nil {
+		p.says, _ = jsonx.Marshal(caps) // what came as JSON has JSON
 	}
 	p.tasks = knowsTasks(caps)
 	p.can = abilities(caps.Elicitation != nil, caps.Sampling != nil, caps.RootsV2 != nil)
@@ -96,6 +102,7 @@ func modernPeer(m *incoming) (peer, bool) {
 	if json.Unmarshal(m.capabilities, &caps) != nil || json.Unmarshal(m.capabilities, &roots) != nil {
 		return peer{}, false
 	}
+	p.says = m.capabilities
 	p.take(&caps)
 	if roots.Roots != nil {
 		p.can = abilities(p.can[source.MethodElicit], p.can[source.MethodSample], true)

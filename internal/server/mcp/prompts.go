@@ -2,12 +2,12 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/source"
 )
@@ -32,27 +32,29 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (mcp.
 	if !ok {
 		return nil, noPrompt(req.Params.Name)
 	}
-	given, err := json.Marshal(req.Params.Arguments)
-	if err != nil {
-		return nil, err
-	}
-	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
-	x.request = requestDigest("prompts/get", req.Params.Name, given)
 	sent, err := s.sent(req.Params.Meta, req.Params.InputResponses)
 	if err != nil {
 		return nil, err
 	}
+	given := sent.arguments
+	if given == nil && len(req.Params.Arguments) > 0 {
+		if given, err = jsonx.Marshal(req.Params.Arguments); err != nil {
+			return nil, err
+		}
+	}
+	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
+	x.request = requestDigest("prompts/get", req.Params.Name, given)
 	x.state, x.answers = req.Params.RequestState, sent.answers
 	args := map[string]any{"name": prompt.Name}
-	if len(req.Params.Arguments) > 0 {
-		args["arguments"] = req.Params.Arguments
+	if given != nil {
+		args["arguments"] = given
 	}
-	call, err := json.Marshal(args)
+	call, err := jsonx.Marshal(args)
 	if err != nil {
 		return nil, err
 	}
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(prompt.Provider, library.GetTool), call, sent.meta))
+		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(prompt.Provider, library.GetTool), call, sent))
 		if toolroom.CodeOf(result.Err()) == toolroom.CodeNotFound {
 			return nil, noPrompt(req.Params.Name)
 		}
@@ -86,7 +88,7 @@ func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (mcp.Re
 		return nil, err
 	}
 	ask := source.Completion{
-		Argument: req.Params.Argument.Name, Value: req.Params.Argument.Value, Identity: s.o.Identity(ctx), Meta: sent.meta,
+		Argument: req.Params.Argument.Name, Value: req.Params.Argument.Value, Identity: s.o.Identity(ctx), Meta: sent.meta, Params: sent.params,
 	}
 	if req.Params.Context != nil {
 		ask.Known = req.Params.Context.Arguments

@@ -137,7 +137,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 		return nil, err
 	}
 	return s.converse(x, func(ctx context.Context, a asker, live func() *exchange) (mcp.Result, error) {
-		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(provider, library.ReadTool), args, sent.meta))
+		result := s.perform(ctx, a, live, s.libraryCall(x, library.ToolID(provider, library.ReadTool), args, sent))
 		if toolroom.CodeOf(result.Err()) == toolroom.CodeNotFound {
 			return nil, noResource(req.Session, uri)
 		}
@@ -152,9 +152,9 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 
 // libraryCall is the call that reads something of the library: whole, since no
 // model reads it before the client has chosen to.
-func (s *Server) libraryCall(x *exchange, id toolroom.ID, args, meta json.RawMessage) toolroom.Call {
+func (s *Server) libraryCall(x *exchange, id toolroom.ID, args json.RawMessage, sent parked) toolroom.Call {
 	return toolroom.Call{
-		Tool: id.String(), Arguments: args, Identity: x.who, Surface: "mcp", Session: x.session, MaxOutput: -1, Meta: meta,
+		Tool: id.String(), Arguments: args, Identity: x.who, Surface: "mcp", Session: x.session, MaxOutput: -1, Meta: sent.meta, More: sent.more,
 	}
 }
 

@@ -211,15 +211,16 @@ func (s *Server) list(ctx context.Context, next mcp.MethodHandler, method string
 		return nil, err
 	}
 	s.o.Ready(ctx)
-	tools, more, err := s.page(ctx, cursor, speaksVersion(req.Session))
+	tools, more, err := s.page(ctx, cursor, speaksVersion(req.Session), showsPages(req.ClientCapabilities()))
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	return listing(req.Session, result, "tools", tools, more)
 }
 
-// page is a page of the list as JSON, and the cursor of the next.
-func (s *Server) page(ctx context.Context, cursor, version string) (json.RawMessage, string, error) {
+// page is a page of the list as JSON, and the cursor of the next. Tools that are
+// for pages alone are left out where none are shown.
+func (s *Server) page(ctx context.Context, cursor, version string, pages bool) (json.RawMessage, string, error) {
 	defined := s.definitions.now(s.o.Runner.Catalog.Version())
 	who := s.o.Identity(ctx)
 	allowed := s.visible(who)
@@ -227,7 +228,7 @@ func (s *Server) page(ctx context.Context, cursor, version string) (json.RawMess
 		Cursor: cursor,
 		// Many clients read only the first page.
 		Limit:   catalog.MaxPage,
-		Visible: func(e *catalog.Entry) bool { return s.shownDirectly(e) && allowed(e) },
+		Visible: func(e *catalog.Entry) bool { return s.shownDirectly(e) && allowed(e) && (pages || !pagesOnly(e)) },
 	})
 	if err != nil {
 		return nil, "", err

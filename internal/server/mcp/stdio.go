@@ -80,15 +80,16 @@ func (c *stdioClient) read(ctx context.Context, in io.Reader) error {
 }
 
 // messages are those of a line. Those of a batch, where the session's revision has
-// batches, are served and answered one by one: the SDK writes the answers to a
-// batch in another way than they came.
+// batches, are served one by one, and answered together: the SDK writes the answers
+// to a batch in another way than they came.
 func (c *stdioClient) messages(line []byte) [][]byte {
-	switch line = bytes.TrimSpace(line); {
-	case len(line) == 0:
+	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return nil
-	case line[0] == '[' && speaksVersion(c.sdk) == batchRevision:
-		if batch := batchOf(line); batch != nil {
-			return batch
+	}
+	if line[0] == '[' && speaksVersion(c.sdk) <= batchRevision {
+		var messages []json.RawMessage
+		if json.Unmarshal(line, &messages) == nil {
+			return c.out.begin(messages)
 		}
 	}
 	return [][]byte{line}
@@ -186,17 +187,40 @@ func (c *stdioClient) serve(ctx context.Context, m *incoming, p peer, cancel con
 	}
 }
 
-// lineWriter keeps the lines of two writers apart.
+// lineWriter keeps the lines of two writers apart, and the answers to a batch
+// together.
 type lineWriter struct {
 	mu sync.Mutex
 	io.WriteCloser
+	batches batches
 }
 
-// Write writes a line, or several.
+// Write writes a message, which is a line.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.WriteCloser.Write(p)
+	if text := w.batches.take(p); text != nil {
+		if _, err := w.WriteCloser.Write(text); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// begin takes in a batch, and gives the messages that are to be served.
+func (w *lineWriter) begin(messages []json.RawMessage) (serve [][]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(messages) == 0 { // is no batch (JSON-RPC 2.0, 6)
+		_, _ = w.WriteCloser.Write(append(bytes.Clone(invalidRequest), '\n'))
+		return nil
+	}
+	b, serve := w.batches.begin(messages)
+	if text := b.done(); text != nil {
+		// A client that does not read is noticed at its next message.
+		_, _ = w.WriteCloser.Write(text)
+	}
+	return serve
 }
 
 // line writes a message as one line.

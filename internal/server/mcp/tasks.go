@@ -139,14 +139,32 @@ func (s *Server) askAgain(x *exchange, job *run.Job, open map[string]source.Ques
 		return nil, err
 	}
 	return &wireResult{members: members(map[string]any{
-		"resultType": "input_required", "inputRequests": open, "requestState": sealed,
+		"resultType": "input_required", "inputRequests": asSent(open), "requestState": sealed,
 	})}, nil
 }
 
 // created is the answer to a call that is a task now.
 func created(job *run.Job) mcp.Result {
-	out := &wireResult{members: members(taskMembers(job, "working", job.Created))}
+	out := shownTask(job, "working", job.Created)
 	out.members.set("resultType", "task")
+	return out
+}
+
+// shownTask is a task as its client sees it: ours in its id, its state and its
+// times, and with what else the server behind it says of its own.
+func shownTask(job *run.Job, status string, updated time.Time) *wireResult {
+	out := &wireResult{}
+	if job.Resume != nil {
+		if theirs, err := relayed(job.Resume); err == nil {
+			out = theirs
+		}
+	}
+	for name, value := range taskMembers(job, status, updated) {
+		out.members.set(name, value)
+	}
+	for _, name := range []string{"resultType", "result", "error", "inputRequests"} {
+		out.members.drop(name)
+	}
 	return out
 }
 
@@ -212,24 +230,24 @@ func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, versio
 		if len(open) > 0 {
 			status = "input_required"
 		}
-		out := &wireResult{members: members(taskMembers(job, status, job.Created))}
+		out := shownTask(job, status, job.Created)
 		if len(open) > 0 {
-			out.members.set("inputRequests", open)
+			out.members.set("inputRequests", asSent(open))
 		}
 		return out.of(version), nil
 	}
 	if job.Result.Status == toolroom.StatusCancelled {
-		out := &wireResult{members: members(taskMembers(job, "cancelled", job.Finished))}
+		out := shownTask(job, "cancelled", job.Finished)
 		return out.of(version), nil
 	}
 	result, err := answer(job.Result, version)
 	if failed := (*jsonrpc.Error)(nil); errors.As(err, &failed) {
-		out := &wireResult{members: members(taskMembers(job, "failed", job.Finished))}
+		out := shownTask(job, "failed", job.Finished)
 		out.members.set("error", failed)
 		out.members.set("statusMessage", failed.Message)
 		return out.of(version), nil
 	}
-	out := &wireResult{members: members(taskMembers(job, "completed", job.Finished))}
+	out := shownTask(job, "completed", job.Finished)
 	out.members.set("result", result)
 	return out.of(version), nil
 }
@@ -255,6 +273,18 @@ func (s *Server) openQuestions(ctx context.Context, job *run.Job, elicits bool) 
 		}
 	}
 	return open, nil
+}
+
+// asSent are questions as the server behind sent them, where one did.
+func asSent(open map[string]source.Question) map[string]any {
+	questions := make(map[string]any, len(open))
+	for key, q := range open {
+		questions[key] = q
+		if q.Sent != nil {
+			questions[key] = q.Sent
+		}
+	}
+	return questions
 }
 
 // approvalOf is an open approval of a task's call, or of a call that its program

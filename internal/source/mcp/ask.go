@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,43 +19,6 @@ import (
 
 // maxRounds is how often a server may come back with questions in one call.
 const maxRounds = 16
-
-// What a server is told of its client. An older one hears it once for a whole
-// connection: that there are folders is not said, for it would take the folders of
-// one caller for everybody's. Which of the clients shows the pages of apps is known
-// to none; a server keeps them from all where it is not told that one does.
-const (
-	taken    = `"extensions":{"` + taskExtension + `":{},"` + appExtension + `":{"mimeTypes":["text/html;profile=mcp-app"]}}`
-	forAll   = `{"elicitation":{"form":{},"url":{}},"sampling":{},` + taken + `}`
-	elicits  = `"elicitation":{"form":{},"url":{}},`
-	samples  = `"sampling":{},`
-	hasRoots = `"roots":{},`
-)
-
-// appExtension is MCP Apps: tools with a page, which is a resource.
-const appExtension = "io.modelcontextprotocol/ui"
-
-// abilities are what the caller of one call can be asked.
-func abilities(a source.Asker) json.RawMessage {
-	if a.Can(source.MethodRoots) {
-		return json.RawMessage("{" + hasRoots + lasting(a)[1:])
-	}
-	return json.RawMessage(lasting(a))
-}
-
-// lasting are those of them that an older server is told of.
-func lasting(a source.Asker) string {
-	text := "{"
-	for _, can := range []struct{ method, capability string }{
-		{source.MethodElicit, elicits},
-		{source.MethodSample, samples},
-	} {
-		if a != nil && a.Can(can.method) {
-			text += can.capability
-		}
-	}
-	return text + taken + "}"
-}
 
 // errand is what a caller sends a server on: a request that may take several
 // rounds.
@@ -76,16 +40,18 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 		return s.await(ctx, up, c, e.task)
 	}
 	var replies []wire.Field
+	more := besides(c.req.More, e.about...)
+	able := abilitiesOf(c.ask).text(c.ask.Can(source.MethodRoots))
 	for range maxRounds {
 		raw, err := up.call(ctx, &wire.Request{
 			Method: e.method,
 			Name:   e.name,
-			Params: append(e.about[:len(e.about):len(e.about)], replies...),
+			Params: slices.Concat(e.about, more, replies),
 			Header: e.header,
 			Meta:   said(c.req.Meta),
 			Owner:  c,
 
-			Capabilities: abilities(c.ask),
+			Capabilities: able,
 		})
 		if err != nil {
 			return nil, err
@@ -120,35 +86,42 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s has asked %d times for more before it answers", s.o.Namespace, maxRounds)
 }
 
-// said are the members of a client's _meta that may go on to the server: not the
-// protocol's own, which are between two neighbours, and none with a name that
-// the protocol does not allow.
+// said are the members of a client's _meta that go on to the server: all but those
+// that are between two neighbours.
 func said(meta json.RawMessage) []wire.Field {
-	if len(meta) == 0 {
+	return fieldsWithout(meta, append(wire.MetaNames(), "progressToken"), func(name string) bool { return strings.HasPrefix(name, "toolroom/") })
+}
+
+// besides are the members of a client's request that go on to the server besides
+// those that the request is made of here. A name that a lax reader takes for one
+// of these, in capitals, does not go: policy has read the other.
+func besides(more json.RawMessage, about ...wire.Field) []wire.Field {
+	// The tasks of 2025-11-25 are not followed here.
+	names := []string{"_meta", "name", "arguments", "inputResponses", "requestState", "task"}
+	for _, f := range about {
+		names = append(names, f.Name)
+	}
+	return fieldsWithout(more, names, nil)
+}
+
+// fieldsWithout are the members of an object but for those with these names, in
+// whatever case, and those that drop drops.
+func fieldsWithout(object json.RawMessage, names []string, drop func(name string) bool) []wire.Field {
+	if len(object) == 0 {
 		return nil
 	}
-	members, err := jsonx.Members(meta)
+	members, err := jsonx.Members(object)
 	if err != nil {
 		return nil
 	}
 	var fields []wire.Field
 	for _, m := range members {
-		if isMetaName(m.Name) && m.Name != "progressToken" && !strings.HasPrefix(m.Name, "io.modelcontextprotocol/") && !strings.HasPrefix(m.Name, "toolroom/") {
-			fields = append(fields, wire.Field{Name: m.Name, Value: m.Value})
+		if drop != nil && drop(m.Name) || slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, m.Name) }) {
+			continue
 		}
+		fields = append(fields, wire.Field{Name: m.Name, Value: m.Value})
 	}
 	return fields
-}
-
-// isMetaName reports whether the protocol allows a name in _meta.
-func isMetaName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '/' || c == '-') {
-			return false
-		}
-	}
-	return name != ""
 }
 
 // round is what tells a result from one that asks for more.
@@ -189,9 +162,7 @@ func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawM
 		if err := json.Unmarshal(raw, &q); err != nil {
 			return nil, fmt.Errorf("its question %q cannot be read: %w", key, err)
 		}
-		if result != nil {
-			q.Sent, q.Round = raw, result
-		}
+		q.Sent, q.Round = raw, result
 		questions[key] = q
 	}
 	answers, err := c.put(ctx, questions)

@@ -53,6 +53,11 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	if tail := lastLines(up.stderr); tail != "" {
 		e.Details = map[string]any{"stderr": tail}
 	}
+	if errors.Is(err, wire.ErrUnanswered) {
+		// A client of the server itself would have no result either: this is an
+		// error of the protocol, not one that the tool has told.
+		e.Details = map[string]any{source.DetailRPCCode: int64(wire.CodeInternal), source.DetailRPCMessage: e.Message}
+	}
 	return e.WithHint("the next call connects anew; see what is wrong: toolroom sources test %s", namespace)
 }
 

@@ -165,7 +165,7 @@ func TestEachIdentityHasItsOwnConnectionWhereCredentialsDiffer(t *testing.T) {
 		all.Go(func() {
 			_, err := s.Call(t.Context(), &source.Request{
 				Tool: toolroom.ID{Namespace: "odd", Name: "odd"}, Emit: func(toolroom.Event) {},
-				Ask: able{source.MethodElicit, source.MethodSample}, Identity: toolroom.Identity{Subject: fmt.Sprint("user", i%3)},
+				Ask: host{}, Identity: toolroom.Identity{Subject: fmt.Sprint("user", i%3)},
 			})
 			if err != nil {
 				t.Error(err)

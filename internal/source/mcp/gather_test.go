@@ -50,13 +50,13 @@ func TestQuestionsOfOneMomentArePutInOneRound(t *testing.T) {
 	})
 }
 
-func TestOnlyTheClientsOwnMetadataGoesOn(t *testing.T) {
+func TestAllMetadataGoesOnButWhatIsBetweenNeighbours(t *testing.T) {
 	t.Parallel()
 	got := ""
-	for _, f := range said(json.RawMessage(`{"traceparent":"00-1","progressToken":1,"io.modelcontextprotocol/logLevel":"debug","toolroom/idempotencyKey":"k","a\",\"b":1,"acme/x":[1]}`)) {
+	for _, f := range said(json.RawMessage(`{"traceparent":"00-1","progressToken":1,"io.modelcontextprotocol/logLevel":"debug","toolroom/idempotencyKey":"k","ProgressToken":2,"io.modelcontextprotocol/x":1.50,"a\",\"b":1,"acme/x":[1]}`)) {
 		got += f.Name + "=" + string(f.Value) + " "
 	}
-	if want := `traceparent="00-1" acme/x=[1] `; got != want {
+	if want := `traceparent="00-1" io.modelcontextprotocol/x=1.50 a","b=1 acme/x=[1] `; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -25,6 +25,7 @@ type remote struct {
 	*httptest.Server
 	modern    bool
 	how       atomic.Value // string
+	offers    atomic.Value // string: its capabilities
 	mu        sync.Mutex
 	sessions  map[string]bool
 	starts    atomic.Int64 // handshakes
@@ -45,6 +46,7 @@ func (r *remote) told() []string {
 func newRemote(t *testing.T, modern bool) *remote {
 	r := &remote{modern: modern, sessions: map[string]bool{}}
 	r.how.Store("")
+	r.offers.Store(`{"tools":{}}`)
 	r.Server = httptest.NewServer(http.HandlerFunc(r.serve))
 	t.Cleanup(func() {
 		r.CloseClientConnections()
@@ -109,7 +111,7 @@ func (r *remote) serve(w http.ResponseWriter, req *http.Request) {
 		r.able = append(r.able, string(m.Params.Able))
 		r.mu.Unlock()
 		w.Header().Set("Mcp-Session-Id", id)
-		answer(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"odd","version":"1"}}`)
+		answer(`{"protocolVersion":"2025-11-25","capabilities":` + r.offers.Load().(string) + `,"serverInfo":{"name":"odd","version":"1"}}`)
 	case "tools/list":
 		answer(`{"resultType":"complete","ttlMs":60000,"cacheScope":"private","tools":[` + oddTool + `,{"name":"bad","inputSchema":{"properties":{"a":{"type":"object","x-mcp-header":"A"}}}}]}`)
 	case "tools/call":

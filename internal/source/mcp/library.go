@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 	"github.com/toolroom/toolroom/source"
 )
@@ -39,11 +40,16 @@ func (s *Source) ReadResource(ctx context.Context, uri string, req *source.Reque
 // GetPrompt fills a prompt in, as ReadResource reads a resource.
 func (s *Source) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
 	e := &errand{method: "prompts/get", name: name, about: []wire.Field{wire.String("name", name)}}
-	if len(args) > 0 {
-		given, err := json.Marshal(args)
-		if err != nil {
+	// As they were written, where they have come as the arguments of a call.
+	sent, _ := jsonx.Members(req.Arguments)
+	given := member(sent, "arguments")
+	if given == nil && len(args) > 0 {
+		var err error
+		if given, err = jsonx.Marshal(args); err != nil {
 			return nil, err
 		}
+	}
+	if given != nil {
 		e.about = append(e.about, wire.Field{Name: "arguments", Value: given})
 	}
 	return s.carry(ctx, req, e)
@@ -74,6 +80,9 @@ func (s *Source) Complete(ctx context.Context, c source.Completion) (source.Comp
 }
 
 func completion(c source.Completion) ([]wire.Field, error) {
+	if len(c.Params) > 0 {
+		return sentCompletion(c)
+	}
 	ref := map[string]string{"type": "ref/prompt", "name": c.Prompt}
 	if c.Prompt == "" {
 		ref = map[string]string{"type": "ref/resource", "uri": c.Template}
@@ -93,6 +102,28 @@ func completion(c source.Completion) ([]wire.Field, error) {
 			return nil, err
 		}
 		fields = append(fields, wire.Field{Name: name, Value: value})
+	}
+	return fields, nil
+}
+
+// sentCompletion is a completion as its client wrote it, with the name that the
+// prompt has here.
+func sentCompletion(c source.Completion) ([]wire.Field, error) {
+	fields := fieldsWithout(c.Params, []string{"_meta"}, nil)
+	for i, f := range fields {
+		if f.Name != "ref" || c.Prompt == "" {
+			continue
+		}
+		ref, err := jsonx.Members(f.Value)
+		if err != nil {
+			return nil, err
+		}
+		for j, m := range ref {
+			if m.Name == "name" {
+				ref[j].Value = wire.String("name", c.Prompt).Value
+			}
+		}
+		fields[i].Value = object(ref)
 	}
 	return fields, nil
 }

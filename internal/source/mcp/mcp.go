@@ -17,6 +17,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
@@ -126,11 +127,28 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	raw, err := s.carry(ctx, req, e)
 	switch {
 	case err != nil && e.sent: // what became of it nobody knows
-		return nil, err
+		return &source.Output{Failed: true, Raw: sentError(err)}, err
 	case err != nil:
 		return &source.Output{Unsent: true}, err
 	}
 	return readResult(req.Tool, raw)
+}
+
+// sentError is the server's own error behind one of ours, nil where there is none.
+func sentError(err error) json.RawMessage {
+	details := toolroom.AsError(err).Details
+	code, ok := details[source.DetailRPCCode].(int64)
+	if !ok {
+		return nil
+	}
+	sent := wire.Error{Code: code}
+	sent.Message, _ = details[source.DetailRPCMessage].(string)
+	sent.Data, _ = details[source.DetailRPCData].(json.RawMessage)
+	raw, err := jsonx.Marshal(&sent)
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 // Stops says that calls end with their context: whatever they wait for, they wait
@@ -212,7 +230,7 @@ func (s *Source) linkFor(l *link, up *upstream, a source.Asker) *link {
 	if s.o.Command != "" || l.can != "" || up.session.Server().Modern() {
 		return l
 	}
-	if can := lasting(a); can != forAll {
+	if can := abilitiesOf(a).lasting(); can != forAll {
 		return s.linkOf(party{l.who, can})
 	}
 	return l

@@ -166,7 +166,7 @@ func call(ctx context.Context, s *mcpsource.Source, name string, emit func(toolr
 	}
 	return s.Call(ctx, &source.Request{
 		Call: "call_" + name, Tool: toolroom.ID{Namespace: "odd", Name: name},
-		Arguments: json.RawMessage(`{"v":12345678901234567890}`), Emit: emit, Ask: able{source.MethodElicit, source.MethodSample},
+		Arguments: json.RawMessage(`{"v":12345678901234567890}`), Emit: emit, Ask: host{},
 	})
 }
 

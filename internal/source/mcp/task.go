@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 	"github.com/toolroom/toolroom/source"
 )
@@ -58,6 +59,7 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 		}
 	}()
 	answered := map[string]json.RawMessage{}
+	noted := string(raw)
 	for {
 		if t.Message != message {
 			message = t.Message
@@ -94,7 +96,30 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 		if err := json.Unmarshal(raw, t); err != nil {
 			return nil, fmt.Errorf("its task cannot be read: %w", err)
 		}
+		if noter, ok := c.ask.(source.Noter); ok && string(raw) != noted {
+			noted = string(raw)
+			if err := noter.Note(ctx, stateOf(raw, id)); err != nil {
+				return nil, err
+			}
+		}
 	}
+}
+
+// stateOf is what a server says of a task, without its end: that is the call's.
+func stateOf(raw json.RawMessage, id string) json.RawMessage {
+	members, err := jsonx.Members(raw)
+	if err != nil {
+		return nil
+	}
+	kept := []jsonx.Member{{Name: "taskId", Value: wire.String("", id).Value}}
+	for _, m := range members {
+		switch m.Name {
+		case "taskId", "result", "error", "inputRequests":
+		default:
+			kept = append(kept, m)
+		}
+	}
+	return object(kept)
 }
 
 // becomesTask tells the client of a call that its answer is a task, where the

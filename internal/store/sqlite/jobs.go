@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/run"
 )
 
@@ -20,7 +21,7 @@ func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
 	if err != nil {
 		return err
 	}
-	call, err := json.Marshal(j.Call)
+	call, err := jsonx.Marshal(j.Call) // its arguments stay as they were written
 	if err != nil {
 		return fmt.Errorf("queue job %s: %w", j.ID, err)
 	}

@@ -20,8 +20,8 @@ func (s *Store) AskJob(ctx context.Context, id string, fence int64, questions []
 			return toolroom.Errorf(toolroom.CodeConflict, "job %s belongs to another process now", id)
 		}
 		for _, q := range questions {
-			_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO job_questions (job, key, method, params, answer, asked) VALUES (?, ?, ?, ?, '', ?)",
-				id, q.Key, q.Method, string(q.Params), instant(q.Asked))
+			_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO job_questions (job, key, method, params, sent, answer, asked) VALUES (?, ?, ?, ?, ?, '', ?)",
+				id, q.Key, q.Method, string(q.Params), string(q.Sent), instant(q.Asked))
 			if err != nil {
 				return err
 			}
@@ -32,7 +32,7 @@ func (s *Store) AskJob(ctx context.Context, id string, fence int64, questions []
 
 // JobQuestions implements [run.QuestionStore].
 func (s *Store) JobQuestions(ctx context.Context, id string) ([]run.JobQuestion, error) {
-	rows, err := s.reader.QueryContext(ctx, "SELECT key, method, params, answer, asked FROM job_questions WHERE job = ? ORDER BY key", id)
+	rows, err := s.reader.QueryContext(ctx, "SELECT key, method, params, sent, answer, asked FROM job_questions WHERE job = ? ORDER BY key", id)
 	if err != nil {
 		return nil, s.fail(ctx, "read the questions of a job", err)
 	}
@@ -40,7 +40,7 @@ func (s *Store) JobQuestions(ctx context.Context, id string) ([]run.JobQuestion,
 	var questions []run.JobQuestion
 	for rows.Next() {
 		var q run.JobQuestion
-		if err := rows.Scan(&q.Key, &q.Method, rawColumn{&q.Params}, rawColumn{&q.Answer}, timeColumn{&q.Asked}); err != nil {
+		if err := rows.Scan(&q.Key, &q.Method, rawColumn{&q.Params}, rawColumn{&q.Sent}, rawColumn{&q.Answer}, timeColumn{&q.Asked}); err != nil {
 			return nil, s.fail(ctx, "read the questions of a job", err)
 		}
 		questions = append(questions, q)
@@ -59,6 +59,12 @@ func (s *Store) AnswerJob(ctx context.Context, id string, answers map[string]jso
 		}
 		return nil
 	})
+}
+
+// NoteJob implements [run.QuestionStore].
+func (s *Store) NoteJob(ctx context.Context, id string, fence int64, state json.RawMessage) error {
+	_, err := s.writer.ExecContext(ctx, "UPDATE jobs SET resume = ? WHERE id = ? AND fence = ? AND state = 'running' AND resume <> ''", string(state), id, fence)
+	return s.fail(ctx, "note the state of a job", err)
 }
 
 // CancelJob implements [run.QuestionStore].

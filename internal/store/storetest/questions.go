@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -12,7 +13,7 @@ import (
 )
 
 func question(key string) run.JobQuestion {
-	return run.JobQuestion{Key: key, Question: source.Question{Method: source.MethodRoots, Params: json.RawMessage(`{"n":9007199254740993}`)}, Asked: start}
+	return run.JobQuestion{Key: key, Question: source.Question{Method: source.MethodRoots, Params: json.RawMessage(`{"n":9007199254740993}`), Sent: json.RawMessage(`{"odd":1.50}`)}, Asked: start}
 }
 
 var questionTests = []test{
@@ -36,6 +37,23 @@ var questionTests = []test{
 		must(t, err)
 		if diff := cmp.Diff([]run.JobQuestion{answered, question("b")}, got); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
+		}
+	}},
+	{"the state that a job is carried on from becomes newer while the job is one's own", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		job := newJob("job_1", start)
+		job.State, job.Resume, job.Fence, job.Lease = run.JobRunning, json.RawMessage(`{"n":1}`), 1, start.Add(time.Minute)
+		must(t, s.CreateJob(t.Context(), job))
+		must(t, s.NoteJob(t.Context(), "job_1", 1, json.RawMessage(`{"n":9007199254740993}`)))
+		must(t, s.NoteJob(t.Context(), "job_1", 0, json.RawMessage(`{"n":3}`)))
+		if got := string(getJob(t, s, "job_1").Resume); got != `{"n":9007199254740993}` {
+			t.Errorf("the state is %s", got)
+		}
+		// One that cannot be carried on has no state, and gets none.
+		must(t, s.CreateJob(t.Context(), newJob("job_2", start)))
+		must(t, s.NoteJob(t.Context(), "job_2", claimJob(t, s, start).Fence, json.RawMessage(`{"n":4}`)))
+		if got := getJob(t, s, "job_2").Resume; got != nil {
+			t.Errorf("the state is %s", got)
 		}
 	}},
 	{"a job that belongs to another process asks nothing", func(t *testing.T, b Backend) {

@@ -29,6 +29,12 @@ const (
 	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
+// MetaNames are the names in _meta that say something of the sender of a message,
+// or to its receiver alone.
+func MetaNames() []string {
+	return []string{metaVersion, metaClient, metaCapabilities, metaLogLevel, metaServer, metaSubscription}
+}
+
 // logLevel has servers tell everything: what of it is wanted, the client behind
 // the call says.
 const logLevel = "debug"

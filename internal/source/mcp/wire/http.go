@@ -18,6 +18,11 @@ import (
 // session. The request was not carried out: it can be made again on a new one.
 var ErrSessionGone = errors.New("the server has ended the session")
 
+// ErrUnanswered says that the server ended the stream of a request in good order,
+// without an answer and without a way to take it up again. What became of the
+// request nobody knows.
+var ErrUnanswered = errors.New("the server ended the stream before the answer, and named no event to take it up from")
+
 // StatusError is an HTTP status in place of an answer.
 type StatusError struct {
 	Code int
@@ -234,7 +239,11 @@ func (t *httpTransport) follow(ctx context.Context, m *outgoing, body io.ReadClo
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
 				}
-				if last == "" || m.modern() || resumes >= maxResumes {
+				switch {
+				case last != "" && !m.modern() && resumes < maxResumes:
+				case last == "" && errors.Is(err, io.EOF):
+					return nil, ErrUnanswered
+				default:
 					return nil, fmt.Errorf("the stream broke off before the answer: %w", unexpected(err))
 				}
 				break

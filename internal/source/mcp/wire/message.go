@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
@@ -12,7 +14,7 @@ import (
 // Codes of JSON-RPC and MCP errors that this client tells apart or sends.
 const (
 	CodeMethodNotFound     = -32601
-	codeInternal           = -32603
+	CodeInternal           = -32603
 	CodeHeaderMismatch     = -32020
 	codeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022
@@ -48,7 +50,7 @@ type Field struct {
 
 // String is a field with a string as its value.
 func String(name, value string) Field {
-	text, _ := json.Marshal(value) // a string always has JSON
+	text, _ := jsonx.Marshal(value) // a string always has JSON
 	return Field{name, text}
 }
 
@@ -131,9 +133,7 @@ func writeObject(b *bytes.Buffer, fields []Field) error {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteByte('"')
-		b.WriteString(f.Name)
-		b.WriteString(`":`)
+		writeName(b, f.Name)
 		if bytes.IndexByte(f.Value, '\n') < 0 && bytes.IndexByte(f.Value, '\r') < 0 {
 			b.Write(f.Value)
 			continue
@@ -144,6 +144,19 @@ func writeObject(b *bytes.Buffer, fields []Field) error {
 	}
 	b.WriteByte('}')
 	return nil
+}
+
+// writeName writes the name of a member, which may be a client's.
+func writeName(b *bytes.Buffer, name string) {
+	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' || c == utf8.RuneError }) {
+		quoted, _ := jsonx.Marshal(name) // a string always has JSON
+		b.Write(quoted)
+		b.WriteByte(':')
+		return
+	}
+	b.WriteByte('"')
+	b.WriteString(name)
+	b.WriteString(`":`)
 }
 
 // decode reads what came in one piece: a message, or a batch of them, which the

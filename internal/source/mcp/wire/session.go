@@ -372,7 +372,7 @@ func (s *Session) reply(m *message, origin int64) {
 	}
 	var failed *Error
 	if err != nil && !errors.As(err, &failed) {
-		failed = &Error{Code: codeInternal, Message: err.Error()}
+		failed = &Error{Code: CodeInternal, Message: err.Error()}
 	}
 	body, err := encodeAnswer(m.ID, result, failed)
 	if err != nil {

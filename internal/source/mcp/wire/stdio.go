@@ -19,19 +19,17 @@ type Pipes struct {
 
 // Stdio is the transport to a server on stdio.
 func Stdio(p Pipes) Transport {
-	return &stdioTransport{pipes: p, out: make(chan write)}
+	return &stdioTransport{pipes: p, atOnce: atOnce(p.Out), turn: make(chan struct{}, 1), rest: make(chan []byte)}
 }
 
 type stdioTransport struct {
 	pipes Pipes
-	out   chan write
-	s     *Session
-}
-
-// write is a message on its way; sent hears how that went.
-type write struct {
-	body []byte
-	sent chan error
+	// atOnce writes what the pipe takes without waiting.
+	atOnce func([]byte) (int, error)
+	// turn has a token while a message is being written.
+	turn chan struct{}
+	rest chan []byte
+	s    *Session
 }
 
 func (t *stdioTransport) attach(s *Session) {
@@ -55,14 +53,14 @@ func (t *stdioTransport) read() {
 	}
 }
 
-// write is the only writer: a server that has stopped reading holds up this
-// goroutine, not the callers.
+// write writes what the pipe did not take at once: a server that has stopped
+// reading holds up this goroutine, not the callers.
 func (t *stdioTransport) write() {
 	for {
 		select {
-		case w := <-t.out:
-			_, err := t.pipes.Out.Write(append(w.body, '\n'))
-			w.sent <- err
+		case rest := <-t.rest:
+			_, err := t.pipes.Out.Write(rest)
+			<-t.turn
 			if err != nil {
 				t.s.end(err)
 				return
@@ -73,20 +71,30 @@ func (t *stdioTransport) write() {
 	}
 }
 
+// send writes a message from the goroutine of its caller, where the pipe has room:
+// waking another one to do it would cost more than the write.
 func (t *stdioTransport) send(ctx context.Context, m *outgoing) error {
-	w := write{body: m.body, sent: make(chan error, 1)}
 	select {
-	case t.out <- w:
+	case t.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-t.s.Ended():
 		return fmt.Errorf("%w: %w", ErrNotSent, t.s.over())
 	}
-	select {
-	case err := <-w.sent:
+	line := append(m.body, '\n')
+	n, err := t.atOnce(line)
+	switch {
+	case err != nil:
+		<-t.turn
+		t.s.end(err)
 		return err
-	case <-ctx.Done():
-		return ctx.Err()
+	case n == len(line):
+		<-t.turn
+		return nil
+	}
+	select {
+	case t.rest <- line[n:]: // with the turn
+		return nil
 	case <-t.s.Ended():
 		return t.s.over()
 	}

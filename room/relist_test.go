@@ -1,0 +1,69 @@
+package room
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/source"
+)
+
+// gone is a source that cannot be listed until it is back.
+type gone struct {
+	source.Source
+	back  bool
+	tried []time.Time
+}
+
+func (g *gone) Tools(context.Context) ([]toolroom.Tool, error) {
+	g.tried = append(g.tried, time.Now())
+	if g.back {
+		return nil, nil
+	}
+	return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "gone")
+}
+
+func (g *gone) Describe() source.Description { return source.Description{} }
+
+func (g *gone) Close() error { return nil }
+
+func TestASourceThatWasNeverListedIsTriedLessOftenTheLongerItIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &gone{}
+		h := newHost(&host{
+			name: "gone", src: g, catalog: catalog.New(catalog.Options{}), masker: &secret.Masker{}, log: slog.New(slog.DiscardHandler), library: &library.Library{},
+		})
+		defer h.Close()
+		h.keepListed()
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		// A second at first, a twentieth of the time that it has been gone, five
+		// minutes at last; and up to a quarter more.
+		began := g.tried[0]
+		for i, at := range g.tried[1:] {
+			since := g.tried[i].Sub(began)
+			least := min(max(since/20, time.Second), 5*time.Minute)
+			if pause := at.Sub(g.tried[i]); pause < least || pause > least*5/4 {
+				t.Fatalf("try %d came %s after the one before, %s since the first: want %s to %s", i+1, pause, since, least, least*5/4)
+			}
+		}
+		if n := len(g.tried); n < 24*12*4/5 {
+			t.Errorf("it was tried %d times in a day", n)
+		}
+		g.back = true
+		time.Sleep(lastRelist * 5 / 4)
+		synctest.Wait()
+		found := len(g.tried)
+		time.Sleep(time.Hour)
+		if len(g.tried) != found || !h.listed {
+			t.Errorf("it is back and listed: %t, and was tried %d times more", h.listed, len(g.tried)-found)
+		}
+	})
+}
