@@ -18,6 +18,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == lockdown.InitArg {
 		os.Exit(lockdown.Main())
 	}
+	if len(os.Args) > 1 && os.Args[1] == "subprocess" {
+		captured()
+		return
+	}
 	os.Exit(m.Run())
 }
 
