@@ -33,6 +33,7 @@ func Told(r *toolroom.Result, readOn string) string {
 	if x := r.Execution; x != nil {
 		part("stdout", x.Stdout+more(x.StdoutHidden))
 		part("stderr", x.Stderr+more(x.StderrHidden))
+		part("limits", strings.Join(x.Lowered(), "\n"))
 	}
 	if r.Error == nil {
 		part("value", r.Text())
