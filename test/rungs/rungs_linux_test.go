@@ -113,8 +113,9 @@ func on(t *testing.T, what string) *machine {
 
 func (m *machine) toolroom(args ...string) (stdout, stderr string) {
 	m.t.Helper()
+	args = append([]string{"--home", filepath.Join(m.dir, "home"), "--config", filepath.Join(m.dir, "toolroom.yaml")}, args...)
 	cmd := exec.CommandContext(m.t.Context(), m.exe, args...)
-	cmd.Dir, cmd.Env = m.dir, append(os.Environ(), lacks+"="+m.lacks, "TMPDIR=/tmp", "HOME="+m.dir, "TOOLROOM_HOME="+filepath.Join(m.dir, "home"), "TOOLROOM_CONFIG="+filepath.Join(m.dir, "toolroom.yaml"))
+	cmd.Dir, cmd.Env = m.dir, append(os.Environ(), lacks+"="+m.lacks, "TMPDIR=/tmp", "HOME="+m.dir)
 	if m.lacks == "user namespaces" {
 		own := []syscall.SysProcIDMap{{ContainerID: nobody, HostID: nobody, Size: 1}}
 		cmd.SysProcAttr = &syscall.SysProcAttr{
