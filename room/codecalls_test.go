@@ -30,6 +30,16 @@ esac
 
 func programRoom(t *testing.T) *room.Room {
 	t.Helper()
+	r := freshRoom(t)
+	if err := r.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// freshRoom is one whose sources nobody has asked for their tools.
+func freshRoom(t *testing.T) *room.Room {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -51,9 +61,6 @@ func programRoom(t *testing.T) *room.Room {
 	) (int, error) {
 		return in.A + in.B, nil
 	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -149,5 +156,15 @@ func TestAResultTellsTheLimitsThatWereAskedAndThoseThatWereGiven(t *testing.T) {
 	result, err = r.Execute(t.Context(), toolroom.Call{}, room.Program{Language: "javascript", Code: "return 1"})
 	if err != nil || result.Execution.Asked != (toolroom.ExecutionLimits{}) || result.Execution.Limits.Calls != 100 || len(result.Execution.Lowered()) > 0 {
 		t.Errorf("nothing was asked: %v, %+v", err, result.Execution)
+	}
+}
+
+func TestTheFirstProgramThatNamesASourceFindsItsTools(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"cli.box.status()", "cli('box').version()", "tools['box']['status']()", "call_tool('box:status', {})"} {
+		result, err := freshRoom(t).Execute(t.Context(), toolroom.Call{}, room.Program{Language: "javascript", Code: "return (await " + code + ").stdout"})
+		if err != nil || result.Error != nil || !strings.HasPrefix(result.Text(), "did ") {
+			t.Errorf("%s: %v, %+v", code, err, result)
+		}
 	}
 }
