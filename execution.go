@@ -2,6 +2,7 @@ package toolroom
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -16,8 +17,11 @@ type Execution struct {
 	Isolation string `json:"isolation"`
 	// Profile is the one of the sandbox, such as standard.
 	Profile string `json:"profile,omitempty"`
-	// Limits are those that were asked for or are the default; Held says of
-	// each limit of the sandbox how it was held. One that is missing was not.
+	// Asked are the limits that the request named, zero what it did not. Limits
+	// are those that the program had: what was asked or is the default, and no more
+	// than the config and the call's own deadline permit. Held says of each limit
+	// of the sandbox how it was held. One that is missing was not.
+	Asked  ExecutionLimits   `json:"asked,omitzero"`
 	Limits ExecutionLimits   `json:"limits"`
 	Held   map[string]string `json:"held,omitempty"`
 
@@ -57,16 +61,50 @@ type RefusedConnection struct {
 // the program had no limit of its own.
 type ExecutionLimits struct {
 	// Wall is the time that the program may take, without its waiting for people.
-	Wall time.Duration `json:"wall_ns"`
+	Wall time.Duration `json:"wall_ns,omitempty"`
 	CPU  time.Duration `json:"cpu_ns,omitempty"`
+	// CPUs is how many processors the program may use at once.
+	CPUs float64 `json:"cpus,omitempty"`
 	// Memory, Output (stdout and stderr together) and Disk are in bytes.
-	Memory int64 `json:"memory_bytes"`
-	Output int64 `json:"output_bytes"`
+	Memory int64 `json:"memory_bytes,omitempty"`
+	Output int64 `json:"output_bytes,omitempty"`
 	// Calls is how many tools the program may call, and PIDs how many processes
 	// and threads it may have at once.
-	Calls int   `json:"calls"`
+	Calls int   `json:"calls,omitempty"`
 	PIDs  int   `json:"pids,omitempty"`
 	Disk  int64 `json:"disk_bytes,omitempty"`
+}
+
+// Lowered says of each limit that was asked for and not given in full what the
+// program had in its place, such as "memory: 4294967296 bytes asked, 2147483648
+// given".
+func (x *Execution) Lowered() []string {
+	var all []string
+	a, l := x.Asked, x.Limits
+	if a.Wall > l.Wall {
+		all = append(all, fmt.Sprintf("time: %v asked, %v given", a.Wall, l.Wall.Round(time.Millisecond)))
+	}
+	if a.CPU > l.CPU {
+		all = append(all, fmt.Sprintf("CPU time: %v asked, %v given", a.CPU, l.CPU))
+	}
+	if a.CPUs > l.CPUs {
+		all = append(all, fmt.Sprintf("processors: %v asked, %v given", a.CPUs, l.CPUs))
+	}
+	for _, one := range []struct {
+		name, unit   string
+		asked, given int64
+	}{
+		{"memory", " bytes", a.Memory, l.Memory},
+		{"output", " bytes", a.Output, l.Output},
+		{"calls", "", int64(a.Calls), int64(l.Calls)},
+		{"processes", "", int64(a.PIDs), int64(l.PIDs)},
+		{"disk", " bytes", a.Disk, l.Disk},
+	} {
+		if one.asked > one.given {
+			all = append(all, fmt.Sprintf("%s: %d%s asked, %d given", one.name, one.asked, one.unit, one.given))
+		}
+	}
+	return all
 }
 
 // ExecutionCall is one tool call of a program.

@@ -166,7 +166,7 @@ func codeConfig(c config.Code) code.Config {
 }
 
 func executionLimits(l config.CodeLimits) toolroom.ExecutionLimits {
-	return toolroom.ExecutionLimits{Wall: l.Timeout, CPU: l.CPU, Memory: l.Memory, Output: l.Output, Calls: l.Calls, PIDs: l.PIDs, Disk: l.Disk}
+	return toolroom.ExecutionLimits{Wall: l.Timeout, CPU: l.CPU, CPUs: l.CPUs, Memory: l.Memory, Output: l.Output, Calls: l.Calls, PIDs: l.PIDs, Disk: l.Disk}
 }
 
 // programGuard judges the connections of programs.

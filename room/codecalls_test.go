@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/room"
@@ -29,6 +30,16 @@ esac
 
 func programRoom(t *testing.T) *room.Room {
 	t.Helper()
+	r := freshRoom(t)
+	if err := r.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// freshRoom is one whose sources nobody has asked for their tools.
+func freshRoom(t *testing.T) *room.Room {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -50,9 +61,6 @@ func programRoom(t *testing.T) *room.Room {
 	) (int, error) {
 		return in.A + in.B, nil
 	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -123,5 +131,40 @@ func TestAnEngineThatCannotHoldALimitIsPassedOver(t *testing.T) {
 	result, err = r.Execute(t.Context(), toolroom.Call{}, room.Program{Language: "javascript", Code: "return 1", Engine: "js", MemoryBytes: 1536 << 20})
 	if err != nil || result.Error == nil || result.Error.Code != toolroom.CodeLimitNotEnforceable {
 		t.Errorf("%v, %+v", err, result)
+	}
+}
+
+func TestAResultTellsTheLimitsThatWereAskedAndThoseThatWereGiven(t *testing.T) {
+	t.Parallel()
+	r := programRoom(t)
+	result, err := r.Execute(t.Context(), toolroom.Call{}, room.Program{
+		Language: "javascript", Code: "return 1", Profile: "hardened", TimeoutMS: 3_600_000, MemoryBytes: 128 << 20, OutputBytes: 1 << 40, MaxCalls: 7,
+	})
+	if err != nil || result.Error != nil {
+		t.Fatalf("%v, %+v", err, result)
+	}
+	x := result.Execution
+	asked := toolroom.ExecutionLimits{Wall: time.Hour, Memory: 128 << 20, Output: 1 << 40, Calls: 7}
+	given := toolroom.ExecutionLimits{Wall: 10 * time.Minute, Memory: 128 << 20, Output: 64 << 20, Calls: 7}
+	if x.Asked != asked || x.Limits != given || x.Profile != "hardened" || x.Held["memory"] == "" {
+		t.Errorf("asked %+v, given %+v, profile %q, held %v", x.Asked, x.Limits, x.Profile, x.Held)
+	}
+	told := strings.Join(x.Lowered(), "\n")
+	if want := "time: 1h0m0s asked, 10m0s given\noutput: 1099511627776 bytes asked, 67108864 given"; told != want {
+		t.Errorf("it tells\n%s\nwant\n%s", told, want)
+	}
+	result, err = r.Execute(t.Context(), toolroom.Call{}, room.Program{Language: "javascript", Code: "return 1"})
+	if err != nil || result.Execution.Asked != (toolroom.ExecutionLimits{}) || result.Execution.Limits.Calls != 100 || len(result.Execution.Lowered()) > 0 {
+		t.Errorf("nothing was asked: %v, %+v", err, result.Execution)
+	}
+}
+
+func TestTheFirstProgramThatNamesASourceFindsItsTools(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"cli.box.status()", "cli('box').version()", "tools['box']['status']()", "call_tool('box:status', {})"} {
+		result, err := freshRoom(t).Execute(t.Context(), toolroom.Call{}, room.Program{Language: "javascript", Code: "return (await " + code + ").stdout"})
+		if err != nil || result.Error != nil || !strings.HasPrefix(result.Text(), "did ") {
+			t.Errorf("%s: %v, %+v", code, err, result)
+		}
 	}
 }

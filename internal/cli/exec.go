@@ -213,6 +213,9 @@ func (a *app) runProgram(ctx context.Context, r *room.Room, call toolroom.Call, 
 
 // endProgram prints the value of a program, or its error.
 func (a *app) endProgram(result *toolroom.Result, asJSON bool) error {
+	if x := result.Execution; x != nil && !asJSON {
+		a.tellWalls(x)
+	}
 	if asJSON {
 		if err := a.screen.json(result); err != nil {
 			return err
@@ -236,6 +239,17 @@ func (a *app) endProgram(result *toolroom.Result, asJSON bool) error {
 	}
 	a.screen.fail(message, result.Error.Hint)
 	return exitCode(result.Error.Code.Info().Exit)
+}
+
+// tellWalls says on a terminal where a program ran and within which walls, and in
+// any case which limits were not given as asked.
+func (a *app) tellWalls(x *toolroom.Execution) {
+	for _, one := range x.Lowered() {
+		a.screen.say("%s: code.max of the config is the most", one)
+	}
+	if a.screen.errTerminal {
+		a.screen.say("%s, isolation: %s", x.Engine, x.Isolation)
+	}
 }
 
 func (a *app) printChunk(chunk json.RawMessage) error {

@@ -61,7 +61,7 @@ type Config struct {
 	// Host permits the runtime host, which is no sandbox.
 	Host bool
 	// Default is what a program gets that asks for nothing, Max the most that
-	// it may ask for.
+	// it may ask for. Of CPUs, zero is any number.
 	Default, Max toolroom.ExecutionLimits
 	// Parallel is how many tool calls of one program may run at once (10).
 	Parallel int
@@ -90,6 +90,7 @@ func (c Config) withDefaults() Config {
 func orLimits(l, fallback toolroom.ExecutionLimits) toolroom.ExecutionLimits {
 	or(&l.Wall, fallback.Wall)
 	or(&l.CPU, fallback.CPU)
+	or(&l.CPUs, fallback.CPUs)
 	or(&l.Memory, fallback.Memory)
 	or(&l.Output, fallback.Output)
 	or(&l.Calls, fallback.Calls)
@@ -223,7 +224,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State
 	}
-	h.toolexec = r.toolexec
+	h.toolexec, h.asked = r.toolexec, r.asked()
 	first, further, err := s.route(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation), req.Engine})
 	if err != nil {
 		return &source.Output{Unsent: true}, err
@@ -237,7 +238,7 @@ func (s *Service) spec(r *Request, l toolroom.ExecutionLimits) sandbox.Spec {
 	spec := sandbox.Spec{
 		Profile: sandbox.Profile(cmp.Or(r.Profile, string(sandbox.Standard))), Guest: s.o.Guest, Args: s.o.GuestArgs,
 		Image: r.Image, Runtime: below, BestEffort: r.BestEffort,
-		Limits: sandbox.Limits{Wall: l.Wall, CPU: l.CPU, CPUs: r.CPUs, Memory: l.Memory, PIDs: l.PIDs, Disk: l.Disk},
+		Limits: sandbox.Limits{Wall: l.Wall, CPU: l.CPU, CPUs: l.CPUs, Memory: l.Memory, PIDs: l.PIDs, Disk: l.Disk},
 	}
 	if r.MemoryBytes == 0 {
 		spec.Unasked = s.unasked
@@ -301,7 +302,8 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, result *engine.Result, why string, err error) (*source.Output, error) {
 	x := &toolroom.Execution{
 		Language: job.Program.Language, Engine: result.Engine, Why: why, Isolation: result.Isolation,
-		Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session, Calls: h.journal.Calls(), Refused: h.refused.all(), Start: result.Start,
+		Profile: string(job.Sandbox.Profile), Asked: h.asked, Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session,
+		Calls: h.journal.Calls(), Refused: h.refused.all(), Start: result.Start,
 	}
 	if result.Held != nil {
 		x.Held = map[string]string{}

@@ -28,6 +28,7 @@ type host struct {
 	session  *session.Run // nil without one
 	view     view
 	toolexec int // as in Request
+	asked    toolroom.ExecutionLimits
 
 	stdout, stderr output
 	refused        refused

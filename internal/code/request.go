@@ -3,6 +3,7 @@ package code
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -125,18 +126,27 @@ func (r *Request) limits(c Config) (toolroom.ExecutionLimits, error) {
 				WithHint("leave it out, or give 0, for its default")
 		}
 	}
-	asked := toolroom.ExecutionLimits{
-		Wall:   time.Duration(min(r.TimeoutMS, int64(c.Max.Wall/time.Millisecond))) * time.Millisecond,
-		CPU:    time.Duration(min(r.CPUMS, int64(c.Max.CPU/time.Millisecond))) * time.Millisecond,
-		Memory: r.MemoryBytes, Output: r.OutputBytes, Calls: r.MaxCalls, PIDs: r.PIDs, Disk: r.DiskBytes,
+	l := orLimits(r.asked(), c.Default)
+	l.Wall = min(l.Wall, c.Max.Wall)
+	l.CPU = min(l.CPU, c.Max.CPU)
+	if c.Max.CPUs > 0 {
+		l.CPUs = min(l.CPUs, c.Max.CPUs)
 	}
-	l := orLimits(asked, c.Default)
 	l.Memory = min(l.Memory, c.Max.Memory)
 	l.Output = min(l.Output, c.Max.Output)
 	l.Calls = min(l.Calls, c.Max.Calls)
 	l.PIDs = min(l.PIDs, c.Max.PIDs)
 	l.Disk = min(l.Disk, c.Max.Disk)
 	return l, nil
+}
+
+// asked are the limits that the request names.
+func (r *Request) asked() toolroom.ExecutionLimits {
+	const most = int64(math.MaxInt64 / time.Millisecond)
+	return toolroom.ExecutionLimits{
+		Wall: time.Duration(min(r.TimeoutMS, most)) * time.Millisecond, CPU: time.Duration(min(r.CPUMS, most)) * time.Millisecond,
+		CPUs: r.CPUs, Memory: r.MemoryBytes, Output: r.OutputBytes, Calls: r.MaxCalls, PIDs: r.PIDs, Disk: r.DiskBytes,
+	}
 }
 
 // Arguments is the request as the arguments of a call.

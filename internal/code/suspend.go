@@ -52,6 +52,7 @@ func (s *Service) host(ctx context.Context, req *source.Request, r *Request, hel
 	}
 	h.head = journal.Head{Seed: make([]byte, 16), State: stateOf(held)}
 	rand.Read(h.head.Seed) // never fails
+	s.discover(ctx, r.Code)
 	var err error
 	visible := s.o.Catalog.All(s.o.Runner.Visible(req.Identity))
 	if h.view, err = viewFor(r.Language, r.Code, r.inputs, visible); err != nil {

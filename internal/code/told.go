@@ -35,6 +35,7 @@ func Told(r *toolroom.Result, readOn string) string {
 		part("stdout", x.Stdout+more(x.StdoutHidden))
 		part("stderr", x.Stderr+more(x.StderrHidden))
 		part("refused connections", refusals(x.Refused))
+		part("limits", strings.Join(x.Lowered(), "\n"))
 	}
 	if r.Error == nil {
 		part("value", r.Text())

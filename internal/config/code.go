@@ -46,6 +46,7 @@ type CodeSessions struct {
 type CodeLimits struct {
 	Timeout time.Duration `yaml:"timeout,omitempty"`
 	CPU     time.Duration `yaml:"cpu,omitempty"`
+	CPUs    float64       `yaml:"cpus,omitempty"`
 	Memory  int64         `yaml:"memory,omitempty"`
 	Output  int64         `yaml:"output,omitempty"`
 	Calls   int           `yaml:"calls,omitempty"`
@@ -62,6 +63,9 @@ func (c check) code(code Code) {
 			if n < 0 {
 				c.problem(name+"."+key, fmt.Sprintf("%d is negative", n), "leave it out for the default")
 			}
+		}
+		if l.CPUs < 0 {
+			c.problem(name+".cpus", fmt.Sprintf("%v is negative", l.CPUs), "leave it out for any number")
 		}
 	}
 	for key, n := range map[string]int64{

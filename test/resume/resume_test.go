@@ -281,33 +281,33 @@ func (f *fixture) call(id string) record {
 	return r
 }
 
-// programs order, pay with approval, and ship.
-var programs = []struct{ engine, language, code string }{
-	{"js", "javascript", `console.log("begun");
+const (
+	inPython = `import random
+print("begun")
+o = tools.shop.order(what="tea %d" % random.randint(1, 10**9))
+try:
+    paid = tools.shop.pay(what="tea")["receipt"]
+except ToolError as e:
+    paid = e.code
+s = tools.shop.ship(what="tea")
+[paid, s["receipt"]]`
+	inJavaScript = `console.log("begun");
 const lot = Math.floor(Math.random() * 1e9);
 const o = await tools.shop.order({what: "tea " + lot});
 let paid;
 try { paid = (await tools.shop.pay({what: "tea"})).receipt } catch (e) { paid = e.code }
 const s = await tools.shop.ship({what: "tea"});
-return [paid, s.receipt]`},
-	{"py-lite", "python", `import random
-print("begun")
-o = tools.shop.order(what="tea %d" % random.randint(1, 10**9))
-try:
-    paid = tools.shop.pay(what="tea")["receipt"]
-except ToolError as e:
-    paid = e.code
-s = tools.shop.ship(what="tea")
-[paid, s["receipt"]]`},
-	{"py-native", "python", `import random
-print("begun")
-o = tools.shop.order(what="tea %d" % random.randint(1, 10**9))
-try:
-    paid = tools.shop.pay(what="tea")["receipt"]
-except ToolError as e:
-    paid = e.code
-s = tools.shop.ship(what="tea")
-[paid, s["receipt"]]`},
+return [paid, s.receipt]`
+)
+
+// programs order, pay with approval, and ship.
+var programs = []struct{ engine, language, code string }{
+	{"js", "javascript", inJavaScript},
+	{"py-lite", "python", inPython},
+	{"py", "python", inPython},
+	{"py-native", "python", inPython},
+	{"process", "python", inPython},
+	{"process", "javascript", inJavaScript},
 }
 
 func (f *fixture) needs(engine string) {
@@ -330,7 +330,7 @@ func TestAProgramThatWaitsForAPersonSurvivesTheDeathOfTheServer(t *testing.T) {
 			paid    string
 			pays    int
 		}{{"approved", true, "pay tea #1", 1}, {"declined", false, "approval_declined", 0}} {
-			t.Run(p.engine+", "+answer.name, func(t *testing.T) {
+			t.Run(p.engine+", "+p.language+", "+answer.name, func(t *testing.T) {
 				t.Parallel()
 				f := setUp(t)
 				f.needs(p.engine)

@@ -50,8 +50,9 @@ func Attack(t *testing.T, o Options) {
 			t.Run("owners do not meet", func(t *testing.T) { s.owners(t, language) })
 			t.Run("a run that is under way is not reached by another of its owner", func(t *testing.T) { s.neighbours(t, language) })
 			t.Run("each run has random numbers of its own", func(t *testing.T) { s.random(t, language) })
-			if o.Stream > 0 && language == "python" {
-				t.Run("a token of a run that is over is of no use", func(t *testing.T) { s.reuse(t) })
+			if o.Stream > 0 {
+				t.Run("a token of a run that is over is of no use", func(t *testing.T) { s.reuse(t, language) })
+				t.Run("a call after the end is not heard", func(t *testing.T) { s.afterDone(t, language) })
 			}
 		})
 	}
@@ -242,27 +243,5 @@ func (s *suite) random(t *testing.T, language string) {
 			t.Errorf("%v again", result.Outcome.Value)
 		}
 		seen[result.Outcome.Value] = true
-	}
-}
-
-// reuse takes the token of one run into the next.
-func (s *suite) reuse(t *testing.T) {
-	result, err := s.engine.Run(t.Context(), s.job("python", itsBridge+"b.token"), newRoom())
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, ok := result.Outcome.Value.([]byte)
-	if !ok || len(token) == 0 {
-		t.Fatalf("the run did not give its token: %s", describe(result))
-	}
-	j := s.job("python", itsBridge+"b.token = token\nb.ask(10, {'tool': 'echo:value', 'arguments': {'value': 1}})")
-	j.Program.Inputs = bridge.Map{{Key: "token", Value: token}}
-	r := newRoom()
-	result, err = s.engine.Run(t.Context(), j, r)
-	if err == nil && result.Outcome.Failure == nil {
-		t.Errorf("it gave %v", result.Outcome.Value)
-	}
-	if len(r.calls) > 0 {
-		t.Errorf("the host answered %v", r.calls)
 	}
 }

@@ -51,6 +51,35 @@ var programs = []program{
 		value:  int64(42),
 	},
 	{
+		key: "text that cannot leave is an error that says which part",
+		source: map[string]string{
+			"python":     "half = b'\\xed\\xa0\\x80'.decode('utf-8', 'surrogatepass')\n{'rows': [1, half]}",
+			"javascript": "return {rows: [1, 'a\\ud800']}",
+		},
+		failure: failing(bridge.FailValue, 0, "rows[1]", "surrogate"),
+	},
+	{
+		key: "a name that cannot leave is an error that says which part",
+		source: map[string]string{
+			"python":     "half = b'\\xed\\xa0\\x80'.decode('utf-8', 'surrogatepass')\n{'rows': {'a' + half: 1}}",
+			"javascript": "return {rows: {'a\\ud800': 1}}",
+		},
+		failure: failing(bridge.FailValue, 0, "rows", "surrogate"),
+	},
+	{
+		key: "text that cannot be sent to a tool is an error that says which part",
+		source: map[string]string{
+			"python":     "half = b'\\xed\\xa0\\x80'.decode('utf-8', 'surrogatepass')\ntry:\n    tools.echo.value(value=['x', half])\nexcept Exception as e:\n    got = str(e)\n['surrogate' in got, 'value[1]' in got]",
+			"javascript": "try { await tools.echo.value({value: ['x', '\\udc00']}) } catch (e) { return [e.message.includes('surrogate'), e.message.includes('value[1]')] }",
+		},
+		value: []bridge.Value{true, true},
+		after: func(t *testing.T, r *room) {
+			if len(r.calls) > 0 {
+				t.Errorf("the tool was called with something else: %v", r.calls)
+			}
+		},
+	},
+	{
 		key:    "return at the top level",
 		source: map[string]string{"python": "if True:\n    return 'early'\n'late'", "javascript": "if (true) { return 'early' }\nreturn 'late'"},
 		value:  "early",

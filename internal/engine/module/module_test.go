@@ -76,3 +76,8 @@ func TestNothingLeaksFromOneRunToTheNext(t *testing.T) {
 	o.Runs = 300 // each starts a Go runtime of its own
 	enginetest.Leak(t, o)
 }
+
+func TestATokenIsOfNoUseWhenItsRunIsOver(t *testing.T) {
+	t.Parallel()
+	enginetest.Tokens(t, suite(t))
+}

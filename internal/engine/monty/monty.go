@@ -5,11 +5,14 @@ package monty
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
@@ -37,6 +40,10 @@ const Name = "py-lite"
 // Engine is the engine py-lite.
 type Engine struct {
 	pool *worker.Pool[*speaker]
+	// checks are workers that check types and run nothing: those take twenty times
+	// the memory.
+	checks *worker.Pool[*speaker]
+	passed *lru.Cache[[sha256.Size]byte, struct{}] // programs that were checked
 
 	mu     sync.Mutex
 	probed *sandbox.Probe // once it has found a worker
@@ -44,7 +51,9 @@ type Engine struct {
 
 // New makes the engine. Nothing is started before the first run or probe.
 func New(o Options) *Engine {
-	return &Engine{pool: worker.NewPool(Name, o.Workers, newStarter(o))}
+	passed, _ := lru.New[[sha256.Size]byte, struct{}](maxPassed) // fails for a size of zero only
+	start := newStarter(o)
+	return &Engine{pool: worker.NewPool(Name, o.Workers, start), checks: worker.NewPool(Name, o.Workers, start), passed: passed}
 }
 
 // Name is py-lite.
@@ -89,6 +98,7 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 
 // Close ends all workers, those of runs under way included.
 func (e *Engine) Close() error {
+	e.checks.Close()
 	e.pool.Close()
 	return nil
 }
@@ -113,6 +123,9 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 
 	ctx, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
+	if result.Outcome.Failure = e.check(ctx, j.Owner, p, ready); result.Outcome.Failure != nil {
+		return result, nil
+	}
 	started := time.Now()
 	w, err := e.pool.Acquire(ctx, j.Owner)
 	if err != nil {

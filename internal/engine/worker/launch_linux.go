@@ -22,27 +22,35 @@ func NewLauncher(sandbox string, init []string) *Launcher {
 	return &Launcher{sandbox, &lockdown.Host{Init: init}}
 }
 
-// Where a process sees its binary and its folder.
+// Where a process sees its binary and its folder, with namespaces.
 const (
 	insidePath   = "/run/worker"
 	insideFolder = "/run/folder"
 )
 
 func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) error {
+	path, folder := insidePath, insideFolder
+	machine := l.host.Probe(context.Background())
+	if !machine.Find(lockdown.Namespaces).Available {
+		path, folder = s.Path, s.Folder // there are no mounts to show them elsewhere
+	}
 	spec := lockdown.Spec{
-		Path: insidePath, Args: at(insideFolder, s.Args), Env: at(insideFolder, s.Env), Stdin: stdin, Stdout: stdout, Stderr: stderr, Direct: true,
-		Binds: []lockdown.Bind{{Source: s.Path, Target: insidePath}}, Seccomp: s.Seccomp,
+		Path: path, Args: at(folder, s.Args), Env: at(folder, s.Env), Stdin: stdin, Stdout: stdout, Stderr: stderr, Direct: true,
+		Binds: []lockdown.Bind{{Source: s.Path, Target: path}}, Seccomp: s.Seccomp,
 		// What is reached is told with each result, and is for policy to judge.
 		Minimum: []lockdown.Rung{},
 		Limits:  lockdown.Limits{Memory: s.Memory}, BestEffort: true,
 	}
 	if s.Folder != "" {
-		spec.Binds = append(spec.Binds, lockdown.Bind{Source: s.Folder, Target: insideFolder})
+		spec.Binds = append(spec.Binds, lockdown.Bind{Source: s.Folder, Target: folder})
 	}
 	if dynamic(s.Path) {
 		spec.Root = lockdown.Root{Source: "/", Only: []string{"lib", "lib64", "usr"}} // its libraries
 	}
 	process, err := l.host.Start(context.Background(), spec)
+	if f := machine.Find(lockdown.Seccomp); err != nil && !f.Available {
+		return &lockdown.RungError{Finding: f} // no worker does without
+	}
 	if err != nil {
 		return err
 	}

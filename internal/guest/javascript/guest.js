@@ -8,7 +8,7 @@ const path = require("node:path");
 const vm = require("node:vm");
 const {Socket} = require("node:net");
 const {createRequire} = require("node:module");
-const {randomBytes} = require("node:crypto");
+const {randomBytes, createCipheriv, createHash} = require("node:crypto");
 
 const fd = Number(process.env.TOOLROOM_BRIDGE_FD || 3);
 delete process.env.TOOLROOM_BRIDGE_FD;
@@ -110,12 +110,16 @@ function awaitFrame() {
   }
 }
 
+// A run with the same seed draws the same numbers.
+let seeded;
+
 const doors = {
   binary: true, // no JSON: V8 writes CBOR fast enough
   send,
   text: (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset + status[2], status[3] - status[2]).toString("utf8"),
   encoded: (text) => new Uint8Array(Buffer.from(text, "utf8")),
-  random: () => new Uint8Array(randomBytes(status[2])),
+  random: () => new Uint8Array(seeded ? seeded.update(Buffer.alloc(status[2])) : randomBytes(status[2])),
+  seed: (bytes) => { seeded = createCipheriv("aes-256-ctr", createHash("sha256").update(bytes).digest(), Buffer.alloc(16)); },
   await: awaitFrame,
 };
 

@@ -108,9 +108,16 @@ function writeHead(major, n) {
   }
 }
 
+// Half a surrogate pair is no text. What people read shows it as U+FFFD; a value is
+// not changed without a word.
+let shown = false;
 function writeText(s) {
   if (s.length > maxValue) tooLarge();
-  writeData(0x60, encodeText(s.toWellFormed()));
+  if (!s.isWellFormed()) {
+    if (!shown) fail("text with half a surrogate pair, which cannot be sent");
+    s = s.toWellFormed();
+  }
+  writeData(0x60, encodeText(s));
 }
 
 function writeData(major, bytes) {
@@ -264,6 +271,7 @@ function writeObject(v, depth) {
   writeHead(0xa0, count);
   for (let i = 0; i < count; i++) {
     trail[depth] = names[i];
+    level = depth + 1;
     writeText(names[i]);
     writeValue(values[i], depth + 1);
   }

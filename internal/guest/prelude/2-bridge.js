@@ -25,8 +25,11 @@ function tell(kind, body, id = 0) {
   if (!doors.binary && simple(body)) {
     content = writeJSON(body);
     if (content.length > maxValue) tooLarge();
-  } else {
+    if (content.includes("\\ud")) content = undefined; // a name with half a surrogate pair
+  }
+  if (content === undefined) {
     at = 0;
+    shown = kind === kinds.print || kind === kinds.progress || kind === kinds.log || kind === kinds.failed;
     writeValue(body, 0);
     content = buffer;
   }

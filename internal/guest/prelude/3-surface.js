@@ -199,8 +199,7 @@ const surface = {
   },
   artifacts: freeze({
     put(name, content, mediaType) {
-      const data = typeof content === "string" ? content.toWellFormed() : content ?? null;
-      return promised(kinds.put, "artifacts.put", {name, data, media_type: mediaType});
+      return promised(kinds.put, "artifacts.put", {name, data: content ?? null, media_type: mediaType});
     },
     get: async (handle) => (await artifact(handle)).bytes,
   }),

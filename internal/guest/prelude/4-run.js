@@ -57,6 +57,7 @@ function start(program) {
   begun = true;
   session = !!program.session;
   maxCalls = program.calls ?? program.limits.calls;
+  if (program.seed?.length && doors.seed) doors.seed(program.seed); // elsewhere the host begins with it
   if (program.tools) offer(program.tools);
   if (program.names) for (let i = 0; i < program.names.length; i++) introduce(program.names[i]);
   if (program.inputs) for (const name of keysOf(program.inputs)) {

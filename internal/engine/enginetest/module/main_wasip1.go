@@ -71,6 +71,9 @@ var programs = map[string]func(args []string) error{
 	"on":     goesOn,
 	"rest":   restsOn,
 	"bytes":  byBytes,
+	"steal":  steal,
+	"use":    use,
+	"late":   late,
 }
 
 func spin() {

@@ -28,7 +28,9 @@ type Ready struct {
 	lines []string // of the author's text
 	edits []edit
 	// calls are where tools are called, for those that are told of too late.
-	calls []call
+	calls  []call
+	script *script
+	known  *tools
 }
 
 // ToolErrorClass stands for ToolError, since Monty has no classes of exceptions
@@ -48,6 +50,7 @@ func Prepare(p bridge.Program) (*Ready, *bridge.Failure) {
 		return nil, ready.failure(bridge.FailUnsupported, r)
 	}
 	known := newTools(p.Tools, p.Unknown)
+	ready.script, ready.known = s, known
 	ready.calls = s.calls(known)
 	if r := s.check(known, ready.calls, ready.Awaits); r != nil {
 		return nil, ready.failure(bridge.FailCheck, r)

@@ -43,6 +43,9 @@ func TestWhatMontyDoesNotRunIsRefusedBeforeAnythingRuns(t *testing.T) {
 		{"import sys\nsys.exit(1)", "sys.exit"},
 		{"try: pass\nexcept ToolError: pass\nexcept ValueError: pass", "ToolError beside ValueError"},
 		{"await cli.git.status().text()", "await of .text()"},
+		{`x = 1` + "\n" + `['a\ud83d\ude00']`, "half a surrogate pair, in line 2"},
+		{`"\U0000DC00"`, "half a surrogate pair"},
+		{`f'{1} \uD800'`, "half a surrogate pair"},
 	} {
 		_, f := prepare(c.source)
 		if f == nil || f.Kind != bridge.FailUnsupported || !strings.Contains(f.Message, c.says) {
@@ -64,6 +67,7 @@ func TestWhatOnlyLooksLikeItIsNotRefused(t *testing.T) {
 		"class A:\n    def f(self): pass\n@dec\ndef g(): pass",
 		"import os.path, json as j\nfrom datetime import (datetime,\n  timedelta)",
 		"f(dir=1, input=2)",
+		`['\\ud800', r'\ud800', b'\ud800', '\ud7ff', '\u00d8', '\U0001F600', "\ue000", f'{1} \\ud800']` + "\n# '\\ud800'",
 		"x = 0xj\n",
 		"(await cli.git.status()).text()\ncli.git.status",
 	} {

@@ -30,6 +30,28 @@ func set(names string) map[string]bool {
 	return m
 }
 
+// surrogate tells whether a literal has an escape of half a surrogate pair.
+func surrogate(literal string) bool {
+	quote := strings.IndexAny(literal, `"'`)
+	if quote < 0 || strings.ContainsAny(literal[:quote], "rRbB") {
+		return false
+	}
+	for i := quote; i < len(literal)-5; i++ {
+		if literal[i] != '\\' {
+			continue
+		}
+		i++ // whatever is escaped, a backslash too
+		digits, ok := strings.CutPrefix(literal[i:], "u")
+		if !ok {
+			digits, ok = strings.CutPrefix(literal[i:], "U0000")
+		}
+		if ok && len(digits) >= 2 && digits[0]|0x20 == 'd' && strings.IndexByte("89abcdefABCDEF", digits[1]) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // refuse finds what Monty would not run. What its own parser refuses is here so
 // that no worker has to be asked; what would fail only while it runs, so that
 // it does not come so far.
@@ -44,6 +66,8 @@ func (s *script) refuse(p bridge.Program, awaits bool) *problem {
 		}
 		what := ""
 		switch {
+		case t.kind == text && surrogate(t.text), t.kind == template && surrogate(s.line(t.start)):
+			what = "half a surrogate pair" // Monty makes U+FFFD of it
 		case t.kind == template && strings.ContainsAny(t.text[:2], "tT"):
 			what = "a template string"
 		case t.kind == number && strings.HasSuffix(strings.ToLower(t.text), "j") && !strings.HasPrefix(t.text, "0x"):
@@ -70,6 +94,12 @@ func (s *script) refuse(p bridge.Program, awaits bool) *problem {
 		}
 	}
 	return nil
+}
+
+// line is the rest of the line from a byte on.
+func (s *script) line(at int) string {
+	line, _, _ := strings.Cut(s.source[at:], "\n")
+	return line
 }
 
 func (s *script) refuseWord(i int, awaits bool) string {

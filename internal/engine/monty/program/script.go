@@ -12,12 +12,14 @@ type script struct {
 	tokens []token
 	// rebound are the names that the program gives a meaning of its own.
 	rebound map[string]bool
+	// bound is how often it does so.
+	bound map[string]int
 	// pair is the index of the bracket that belongs to the one at an index.
 	pair []int
 }
 
 func newScript(source string) *script {
-	s := &script{source: source, tokens: scan(source), rebound: map[string]bool{}}
+	s := &script{source: source, tokens: scan(source), rebound: map[string]bool{}, bound: map[string]int{}}
 	s.match()
 	s.store()
 	return s
@@ -81,11 +83,11 @@ func (s *script) store() {
 		case t.kind == newline:
 			binders, line = nil, i+1
 		case t.kind == operator && t.text == ":=":
-			s.rebound[s.at(i-1).text] = true
+			s.bind(s.at(i - 1).text)
 		case t.kind == operator && t.depth == 0 && assigns(t.text):
 			for ; line < i; line++ {
 				if after := s.at(line + 1); s.tokens[line].kind == word && !s.at(line-1).is(".") && !after.is("(") && !after.is("[") && !after.is(".") {
-					s.rebound[s.tokens[line].text] = true
+					s.bind(s.tokens[line].text)
 				}
 			}
 		case t.is("for"):
@@ -95,11 +97,16 @@ func (s *script) store() {
 		case t.is("import"), t.is("global"), t.is("nonlocal"):
 			binders = append(binders, binder{})
 		case t.is("as"), t.is("class"):
-			s.rebound[s.at(i+1).text] = true
+			s.bind(s.at(i + 1).text)
 		case t.kind == word && len(binders) > 0 && !s.at(i-1).is(".") && !s.at(i+1).is("."):
-			s.rebound[t.text] = true
+			s.bind(t.text)
 		}
 	}
+}
+
+func (s *script) bind(name string) {
+	s.rebound[name] = true
+	s.bound[name]++
 }
 
 func assigns(op string) bool {

@@ -19,6 +19,7 @@ const (
 	ResolveFutures Kind = 5
 	Complete       Kind = 6
 	Raised         Kind = 7
+	TypingError    Kind = 8
 	DumpResult     Kind = 9
 	Ok             Kind = 10
 	Fatal          Kind = 11
@@ -155,7 +156,7 @@ func (e *Event) read(body []byte) error {
 			e.Error, err = readException(b)
 		case DumpResult:
 			e.State = b
-		case Fatal:
+		case Fatal, TypingError:
 			e.Message = string(b)
 		}
 		return err

@@ -35,10 +35,16 @@ type Session struct {
 	// Duration bounds the time in which the code of one feed runs, in
 	// microseconds, and Memory the heap, in bytes; 0 is no bound.
 	Duration, Memory uint64
+	// Stubs declare what is not the program's own, to a checker of types that sees
+	// each feed before it runs; empty means that none does.
+	Stubs string
 }
 
 // most is no bound of ours: the host counts the calls.
 const most = 1 << 40
+
+// jsonLines is the form in which the checker of types complains.
+const jsonLines = 5
 
 // Configure begins a session. The answer is Ok, or Fatal for a version that the
 // worker does not speak.
@@ -52,6 +58,12 @@ func Configure(s Session) Request {
 		limits = appendUint(limits, 6, s.Duration)
 	}
 	b := appendMessage(nil, 2, limits)
+	if s.Stubs != "" {
+		b = appendText(b, 1, "main.py")
+		b = appendUint(b, 3, 1)
+		b = appendText(b, 4, s.Stubs)
+		b = appendUint(b, 7, jsonLines)
+	}
 	b = appendUint(b, 6, 0) // assert says what its author wrote, and no more
 	b = appendUint(b, 9, uint64(s.Version))
 	return request(1, b)

@@ -1,0 +1,30 @@
+package code
+
+import (
+	"context"
+	"regexp"
+)
+
+// spoken is a namespace as a program names it: tools.github.x, cli("git"),
+// mcp["github"], or the id in call_tool("github:create_issue").
+var spoken = regexp.MustCompile(`\b(?:tools|mcp|cli)(?:\.|\[["']|\(["'])([\pL_][\pL\pN_-]*)|\b(?:call_tool|run)\(\s*["']([\pL_][\pL\pN_-]*):`)
+
+// discover has the sources listed that a program names and whose tools nobody has
+// asked for yet, since a program is told of its tools before it runs. A source
+// that cannot be listed has no tools; a call of one says why.
+func (s *Service) discover(ctx context.Context, text string) {
+	if s.o.Runner.Discover == nil {
+		return
+	}
+	known := map[string]bool{}
+	for namespace := range s.o.Catalog.Namespaces(nil) {
+		known[identifier(namespace)] = true
+	}
+	for _, m := range spoken.FindAllStringSubmatch(text, maxUnknown) {
+		namespace := m[1] + m[2]
+		if id := identifier(namespace); !known[id] {
+			known[id] = true
+			_ = s.o.Runner.Discover(ctx, namespace+":any")
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package enginetest
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom/bridge"
+)
+
+// itsStream is what a program on Node needs to speak for itself: what it writes to
+// its host passes by heard, and said makes a call with a token in hex.
+const itsStream = `const fs = require('fs'), write = fs.writeSync;
+let heard = () => {};
+fs.writeSync = (fd, frame, at) => { const n = write(fd, frame, at); heard(frame); return n };
+const text = (s) => [0x60 + s.length, ...Buffer.from(s)];
+const said = (token) => {
+	const body = [0x84, 10, 99, 0x50, ...Buffer.from(token, 'hex'), 0xa2, ...text('tool'), ...text('echo:value'), ...text('arguments'), 0xa1, ...text('value'), 1];
+	write(STREAM, Buffer.from([0, 0, 0, body.length, ...body]));
+};
+const tokenOf = (frame) => { const at = frame.indexOf(0x50, 6); return frame.subarray(at + 1, at + 17).toString('hex') };
+`
+
+// tokenPrograms are programs with the stream to their host: one gives its own
+// token, in hex; one makes a call with the token that it is given; one tells its
+// end and then makes a call.
+var tokenPrograms = map[string]struct{ steal, use, late string }{
+	"python": {
+		steal: itsBridge + "b.token.hex()",
+		use:   itsBridge + "b.token = bytes.fromhex(token)\nb.ask(10, {'tool': 'echo:value', 'arguments': {'value': 1}})",
+		late:  itsBridge + "b.send(30, {'value': 1})\nb.send(10, {'tool': 'echo:value', 'arguments': {'value': 1}}, 99)\nwhile True: pass",
+	},
+	"javascript": {
+		steal: itsStream + "let mine; heard = (frame) => { mine ??= tokenOf(frame) };\nprint('x');\nreturn mine",
+		use:   itsStream + "said(token);\nawait new Promise((done) => setTimeout(done, 200)); return 'on'",
+		late:  itsStream + "heard = (frame) => { if (frame[5] === 0x18 && frame[6] === 30) said(tokenOf(frame)) };\nreturn 1",
+	},
+	"wasm": {steal: "steal", use: "use", late: "late"},
+}
+
+// Tokens tries, with the real token of a run, to call a tool when the run is over:
+// after its own end, and from the next run. It needs Options.Stream.
+func Tokens(t *testing.T, o Options) {
+	s := begin(t, o)
+	for _, language := range s.languages() {
+		t.Run(language+": a token of a run that is over is of no use", func(t *testing.T) { s.reuse(t, language) })
+		t.Run(language+": a call after the end is not heard", func(t *testing.T) { s.afterDone(t, language) })
+	}
+}
+
+// tokenJob is a run of one of the programs above.
+func (s *suite) tokenJob(t *testing.T, language, source, token string) (*room, bridge.Value, bool) {
+	t.Helper()
+	j := s.job(language, strings.ReplaceAll(source, "STREAM", fmt.Sprint(s.options.Stream)))
+	if token != "" {
+		j.Program.Inputs = bridge.Map{{Key: "token", Value: token}}
+	}
+	if language == "wasm" && token != "" {
+		j.Program.Command = append(j.Program.Command, token)
+	}
+	j.Program.Limits.Wall = 10_000
+	r := newRoom()
+	result, err := s.engine.Run(t.Context(), j, r)
+	if err != nil || result.Outcome.Failure != nil {
+		return r, nil, false
+	}
+	return r, result.Outcome.Value, true
+}
+
+// reuse takes the token of one run into the next.
+func (s *suite) reuse(t *testing.T, language string) {
+	programs := tokenPrograms[language]
+	_, value, _ := s.tokenJob(t, language, programs.steal, "")
+	token, _ := value.(string)
+	if raw, err := hex.DecodeString(token); err != nil || len(raw) != 16 {
+		t.Fatalf("the run did not give its token: %v", value)
+	}
+	r, _, well := s.tokenJob(t, language, programs.use, token)
+	if well {
+		t.Error("a run that broke the protocol ended well")
+	}
+	s.unheard(t, language, r)
+}
+
+// afterDone calls a tool after the end, with the token that was good until then.
+func (s *suite) afterDone(t *testing.T, language string) {
+	for range s.rounds(5) {
+		r, _, _ := s.tokenJob(t, language, tokenPrograms[language].late, "")
+		s.unheard(t, language, r)
+	}
+}
+
+func (s *suite) unheard(t *testing.T, language string, r *room) {
+	t.Helper()
+	s.stillWorks(t, language)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.calls) > 0 {
+		t.Errorf("the host answered %v", r.calls)
+	}
+}

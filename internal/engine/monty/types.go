@@ -1,0 +1,70 @@
+package monty
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/monty/program"
+	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
+)
+
+const (
+	// maxPassed is how many programs are remembered as checked.
+	maxPassed = 1024
+	// checkTime is the most that a check takes of the program's time, of which it
+	// leaves half. One that takes longer is given up: the tools judge their
+	// arguments in any case.
+	checkTime = 5 * time.Second
+	// checkMemory bounds the checker's heap.
+	checkMemory = 256 << 20
+)
+
+// check has Monty's checker of types look at a program that is new, and gives why
+// it is refused. It takes some 20 ms, so that a program is checked once.
+func (e *Engine) check(ctx context.Context, owner string, p bridge.Program, ready *program.Ready) *bridge.Failure {
+	types, ok := ready.Types()
+	if !ok || len(p.State) > 0 { // what names mean there is for the session to know
+		return nil
+	}
+	key := sha256.Sum256([]byte(types.Source + "\x00" + types.Stubs))
+	if e.passed.Contains(key) {
+		return nil
+	}
+	within, stop := context.WithTimeout(ctx, min(checkTime, time.Duration(p.Limits.Wall)*time.Millisecond/2))
+	defer stop()
+	w, err := e.checks.Acquire(within, owner)
+	if err != nil {
+		return nil
+	}
+	complaints, ok := w.complaints(within, types)
+	e.checks.Release(w, ok)
+	if !ok {
+		return nil
+	}
+	failure := ready.Complaints(complaints)
+	if failure == nil {
+		e.passed.Add(key, struct{}{})
+	}
+	return failure
+}
+
+// complaints are those of the checker, ok false if the worker failed. The program
+// does not run, since its first line is always complained of.
+func (s *speaker) complaints(ctx context.Context, types program.Types) (text string, ok bool) {
+	stop := context.AfterFunc(ctx, s.End)
+	defer func() { ok = stop() && ok }()
+	session := protocol.Session{Version: s.version, Memory: checkMemory, Stubs: types.Stubs}
+	if s.conn.Send(protocol.Configure(session), protocol.Feed(types.Source, nil), protocol.Reset()) != nil {
+		return "", false
+	}
+	for _, kind := range []protocol.Kind{protocol.Ok, protocol.TypingError, protocol.Ok} {
+		e, err := s.conn.Receive()
+		if err != nil || e.Kind != kind {
+			return "", false
+		}
+		text += e.Message
+	}
+	return text, true
+}
