@@ -2,12 +2,13 @@ package code
 
 import (
 	"context"
-	"regexp"
+
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // spoken is a namespace as a program names it: tools.github.x, cli("git"),
 // mcp["github"], or the id in call_tool("github:create_issue").
-var spoken = regexp.MustCompile(`\b(?:tools|mcp|cli)(?:\.|\[["']|\(["'])([\pL_][\pL\pN_-]*)|\b(?:call_tool|run)\(\s*["']([\pL_][\pL\pN_-]*):`)
+var spoken = pattern.Lazy(`\b(?:tools|mcp|cli)(?:\.|\[["']|\(["'])([\pL_][\pL\pN_-]*)|\b(?:call_tool|run)\(\s*["']([\pL_][\pL\pN_-]*):`)
 
 // discover has the sources listed that a program names and whose tools nobody has
 // asked for yet, since a program is told of its tools before it runs. A source
@@ -20,7 +21,7 @@ func (s *Service) discover(ctx context.Context, text string) {
 	for namespace := range s.o.Catalog.Namespaces(nil) {
 		known[identifier(namespace)] = true
 	}
-	for _, m := range spoken.FindAllStringSubmatch(text, maxUnknown) {
+	for _, m := range spoken().FindAllStringSubmatch(text, maxUnknown) {
 		namespace := m[1] + m[2]
 		if id := identifier(namespace); !known[id] {
 			known[id] = true

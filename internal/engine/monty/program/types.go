@@ -3,12 +3,12 @@ package program
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/pattern"
 )
 
 // What Monty's type checker finds is judged here: it follows names through a
@@ -43,13 +43,13 @@ func (r *Ready) Types() (t Types, ok bool) {
 	return Types{Source: unchecked + "\n" + r.Source, Stubs: t.Stubs}, t.Stubs != ""
 }
 
-var stubNames = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var stubNames = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // reserved are the keywords of Python, which cannot be declared.
 var reserved = set(` False None True and as assert async await break class continue def del elif else except finally for from global if import in is
 lambda nonlocal not or pass raise return try while with yield self`)
 
-func declarable(name string) bool { return stubNames.MatchString(name) && !reserved[name] }
+func declarable(name string) bool { return stubNames().MatchString(name) && !reserved[name] }
 
 // stubs declares the tools that the program names; it is empty if there are none.
 func (r *Ready) stubs() string {
@@ -197,14 +197,14 @@ func (s *script) tokenAt(line, column int) (int, bool) {
 }
 
 var (
-	ofMethod = regexp.MustCompile("bound method `" + stubPrefix + "([^`]*)`")
-	mismatch = regexp.MustCompile("Expected `([^`]*)`, found `([^`]*)`$")
+	ofMethod = pattern.Lazy("bound method `" + stubPrefix + "([^`]*)`")
+	mismatch = pattern.Lazy("Expected `([^`]*)`, found `([^`]*)`$")
 )
 
 // judge gives what is wrong where the token at i begins, nil if the complaint does
 // not count.
 func (s *script) judge(known *tools, c complaint, i int) *problem {
-	m := ofMethod.FindStringSubmatch(c.Message)
+	m := ofMethod().FindStringSubmatch(c.Message)
 	if m == nil {
 		return s.judgeAnswer(known, c, i)
 	}
@@ -231,7 +231,7 @@ func (s *script) judge(known *tools, c complaint, i int) *problem {
 			return &problem{one.at, tool.ID + " has fewer arguments without a name, or has one of these twice. The call is " + Shape(tool)}
 		}
 	case "invalid-argument-type":
-		types := mismatch.FindStringSubmatch(c.Message)
+		types := mismatch().FindStringSubmatch(c.Message)
 		if types == nil || s.spread(one) {
 			return nil
 		}
