@@ -31,11 +31,15 @@ func PythonFiles() map[string]string {
 }
 
 // CompilePython makes a folder below cache with the guest for the Python at that
-// path, compiled by it, and gives the folder's path. One that is there it takes
-// as it is. To compile takes a Python longer than all else that the guest has it
+// path, compiled by it, and gives the folder's absolute path. One that is there it
+// takes as it is. To compile takes a Python longer than all else that the guest has it
 // do. Whoever runs programs may read the folder, and none but its owner may
 // change it.
 func CompilePython(ctx context.Context, python, cache string) (string, error) {
+	cache, err := filepath.Abs(cache)
+	if err != nil {
+		return "", err
+	}
 	files := PythonFiles()
 	folder, err := compiledFor(python, cache, files)
 	if err != nil {
