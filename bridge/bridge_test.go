@@ -384,3 +384,23 @@ func (quiet) Log(string, string, bridge.Map)    {}
 func (quiet) Get(context.Context, string, int64, int64) ([]byte, bridge.Handle, error) {
 	return nil, bridge.Handle{}, nil
 }
+
+func TestAGuestThatDoesNotEvenReadItsProgramIsLeftWhenTimeIsOver(t *testing.T) {
+	t.Parallel()
+	for _, direct := range []bool{false, true} {
+		here, there := net.Pipe()
+		t.Cleanup(func() { here.Close(); there.Close() })
+		go func() {
+			_ = bridge.NewWire(there, 0).Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
+		}()
+		conn, err := bridge.Accept(t.Context(), here, bridge.Options{Direct: direct})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := conn.Run(ctx, bridge.Program{}, silent{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("direct %t: %v", direct, err)
+		}
+	}
+}

@@ -213,9 +213,6 @@ func (c *Conn) Run(ctx context.Context, p Program, h Host) (*Outcome, error) {
 	p.Limits = p.Limits.WithDefaults()
 	token := make([]byte, 16)
 	_, _ = rand.Read(token) // never fails, says its documentation
-	if err := c.wire.Write(Frame{Kind: Start, Token: token, Body: p.body(c.version)}); err != nil {
-		return nil, fmt.Errorf("send the program: %w", err)
-	}
 	asking, stop := context.WithCancel(ctx)
 	r := &run{conn: c, host: h, limits: p.Limits, token: token, ctx: asking, slots: make(chan struct{}, p.Limits.Parallel)}
 	r.dialer, _ = h.(Dialer)
@@ -223,7 +220,7 @@ func (c *Conn) Run(ctx context.Context, p Program, h Host) (*Outcome, error) {
 		return c.wire.Write(Frame{Kind: In, ID: id, Token: token, Body: body})
 	})
 	end := r.heed(ctx)
-	out, err := r.listen(ctx)
+	out, err := r.exchange(ctx, p)
 	r.lines.Close()
 	stop() // a question that nobody awaits any more must not go on
 	// A guest that does not read its answers would hold who writes them for ever.
@@ -277,7 +274,12 @@ type run struct {
 	broken    atomic.Pointer[error] // a result that could not be sent
 }
 
-func (r *run) listen(ctx context.Context) (*Outcome, error) {
+// exchange sends the program, and takes the frames of the guest until one ends
+// the run.
+func (r *run) exchange(ctx context.Context, p Program) (*Outcome, error) {
+	if err := r.conn.wire.Write(Frame{Kind: Start, Token: r.token, Body: p.body(r.conn.version)}); err != nil {
+		return nil, cmp.Or(context.Cause(ctx), fmt.Errorf("send the program: %w", err))
+	}
 	for {
 		in, err := r.conn.next()
 		if err != nil {

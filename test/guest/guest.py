@@ -58,7 +58,10 @@ def encode(v, path="value", depth=0):
             raise NoValue(f"{path} is {v}, which is no number that JSON has")
         return struct.pack(">Bd", 0xFB, v)
     if isinstance(v, str):
-        text = v.encode()
+        try:
+            text = v.encode()
+        except UnicodeEncodeError:
+            raise NoValue(f"{path} has half a surrogate pair, which no UTF-8 has") from None
         return head(3, len(text)) + text
     if isinstance(v, bytes):
         return head(2, len(v)) + v
@@ -69,7 +72,7 @@ def encode(v, path="value", depth=0):
     if isinstance(v, (list, tuple)):
         return head(4, len(v)) + b"".join(encode(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(v))
     if isinstance(v, dict) and all(isinstance(k, str) for k in v):
-        return head(5, len(v)) + b"".join(encode(k) + encode(item, f"{path}.{k}", depth + 1) for k, item in v.items())
+        return head(5, len(v)) + b"".join(encode(k, path) + encode(item, f"{path}.{k}", depth + 1) for k, item in v.items())
     raise NoValue(f"{path} is a {type(v).__name__}, which cannot leave the program")
 
 

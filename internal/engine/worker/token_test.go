@@ -40,6 +40,24 @@ func (h *heard) Call(_ context.Context, tool string, _ bridge.Map) (bridge.Value
 
 func (*heard) Print(string, string) {}
 
+// connected are the two ends of a stream that takes some bytes before anybody
+// reads them, as those of workers do.
+func connected(t *testing.T) (host, guest net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if guest, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if host, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { host.Close(); guest.Close() })
+	return host, guest
+}
+
 func TestTheTokenOfARunThatIsOverIsOfNoUseToACapturedWorker(t *testing.T) {
 	t.Parallel()
 	question := bridge.Map{{Key: "tool", Value: "late:call"}, {Key: "arguments", Value: bridge.Map{}}}
@@ -70,7 +88,7 @@ func TestTheTokenOfARunThatIsOverIsOfNoUseToACapturedWorker(t *testing.T) {
 			t.Parallel()
 			var places []*captured
 			start := func(context.Context) (worker.Place, error) {
-				host, guest := net.Pipe()
+				host, guest := connected(t)
 				place := &captured{Conn: host}
 				places = append(places, place)
 				go func() {
