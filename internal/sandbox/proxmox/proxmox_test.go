@@ -58,7 +58,8 @@ func runnerMain(listen, secrets string) int {
 	self, args := "/opt/toolroom", []string{guestside.MainArg}
 	err = runner.Serve(ctx, listen, runner.Options{
 		Driver: process.New(self, args), Guest: self, GuestArgs: args, Keys: keys, Plain: true,
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Grace: time.Minute, // on a slow machine a client takes its stream late
+		Log:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}, func(net.Addr) {})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
