@@ -3,6 +3,9 @@ package room
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,13 +20,23 @@ import (
 // gone is a source that cannot be listed until it is back.
 type gone struct {
 	source.Source
-	back  bool
+	back atomic.Bool
+
+	mu    sync.Mutex
 	tried []time.Time
 }
 
+func (g *gone) tries() []time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.tried)
+}
+
 func (g *gone) Tools(context.Context) ([]toolroom.Tool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.tried = append(g.tried, time.Now())
-	if g.back {
+	if g.back.Load() {
 		return nil, nil
 	}
 	return nil, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "gone")
@@ -46,24 +59,28 @@ func TestASourceThatWasNeverListedIsTriedLessOftenTheLongerItIsGone(t *testing.T
 		synctest.Wait()
 		// A second at first, a twentieth of the time that it has been gone, five
 		// minutes at last; and up to a quarter more.
-		began := g.tried[0]
-		for i, at := range g.tried[1:] {
-			since := g.tried[i].Sub(began)
+		tried := g.tries()
+		began := tried[0]
+		for i, at := range tried[1:] {
+			since := tried[i].Sub(began)
 			least := min(max(since/20, time.Second), 5*time.Minute)
-			if pause := at.Sub(g.tried[i]); pause < least || pause > least*5/4 {
+			if pause := at.Sub(tried[i]); pause < least || pause > least*5/4 {
 				t.Fatalf("try %d came %s after the one before, %s since the first: want %s to %s", i+1, pause, since, least, least*5/4)
 			}
 		}
-		if n := len(g.tried); n < 24*12*4/5 {
+		if n := len(tried); n < 24*12*4/5 {
 			t.Errorf("it was tried %d times in a day", n)
 		}
-		g.back = true
+		g.back.Store(true)
 		time.Sleep(lastRelist * 5 / 4)
 		synctest.Wait()
-		found := len(g.tried)
+		found := len(g.tries())
 		time.Sleep(time.Hour)
-		if len(g.tried) != found || !h.listed {
-			t.Errorf("it is back and listed: %t, and was tried %d times more", h.listed, len(g.tried)-found)
+		h.mu.Lock()
+		listed := h.listed
+		h.mu.Unlock()
+		if n := len(g.tries()); n != found || !listed {
+			t.Errorf("it is back and listed: %t, and was tried %d times more", listed, n-found)
 		}
 	})
 }

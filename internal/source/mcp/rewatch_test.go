@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,7 @@ func TestANewConnectionDoesNotWaitLongForWhatIsWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		theirs, ours := io.Pipe()
 		out, in := io.Pipe()
-		asked := 0
+		var asked atomic.Int64
 		go func() {
 			for lines := bufio.NewScanner(theirs); lines.Scan(); {
 				line := lines.Text()
@@ -28,7 +29,7 @@ func TestANewConnectionDoesNotWaitLongForWhatIsWatched(t *testing.T) {
 				id, _, _ = strings.Cut(id, ",")
 				switch {
 				case strings.Contains(line, `"resources/subscribe"`):
-					asked++
+					asked.Add(1)
 				case strings.Contains(line, `"initialize"`):
 					fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true}},"serverInfo":{"name":"slow","version":"1"}}}`+"\n", id)
 				}
@@ -51,7 +52,7 @@ func TestANewConnectionDoesNotWaitLongForWhatIsWatched(t *testing.T) {
 		if took := time.Since(began); took != checkTime {
 			t.Errorf("it waited %s for 20 resources, want %s in all", took, checkTime)
 		}
-		if asked == 0 {
+		if asked.Load() == 0 {
 			t.Error("the server was not asked")
 		}
 	})
