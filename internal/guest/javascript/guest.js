@@ -26,6 +26,9 @@ supply(Uint8Array.prototype, "toHex", function toHex() {
 supply(String.prototype, "toWellFormed", function toWellFormed() {
   return Buffer.from(this, "utf8").toString("utf8");
 });
+supply(String.prototype, "isWellFormed", function isWellFormed() {
+  return this.toWellFormed() === String(this);
+});
 
 // Waiting, where the stream does not block.
 const {wait} = Atomics;
