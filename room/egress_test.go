@@ -32,10 +32,6 @@ func TestAProgramReachesTheHostsThatItNamesWhereConfigAndPolicyLetIt(t *testing.
 	t.Cleanup(s.Close)
 	address := s.Listener.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, tt := range []struct {
 		name, config, skill string
 		egress              []string
@@ -57,18 +53,7 @@ func TestAProgramReachesTheHostsThatItNamesWhereConfigAndPolicyLetIt(t *testing.
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), "toolroom.yaml")
-			if err := os.WriteFile(file, []byte(tt.config), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			r := open(t, room.Options{Home: t.TempDir(), Helper: self, ConfigFile: file})
-			d, err := r.Driver("process")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if p := d.Probe(t.Context()); p.State != sandbox.Available && os.Getenv("CI") != "true" {
-				t.Skip(p.Reason)
-			}
+			r := withProcess(t, tt.config)
 			inputs, err := json.Marshal(map[string]string{"address": "http://" + address + "/"})
 			if err != nil {
 				t.Fatal(err)
@@ -94,4 +79,26 @@ func TestAProgramReachesTheHostsThatItNamesWhereConfigAndPolicyLetIt(t *testing.
 			}
 		})
 	}
+}
+
+// withProcess is a room with a config, in which the process sandbox works.
+func withProcess(t *testing.T, text string) *room.Room {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "toolroom.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, room.Options{Home: t.TempDir(), Helper: self, ConfigFile: file})
+	d, err := r.Driver("process")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := d.Probe(t.Context()); p.State != sandbox.Available && os.Getenv("CI") != "true" {
+		t.Skip(p.Reason)
+	}
+	return r
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,7 +12,6 @@ import (
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/room"
-	"github.com/toolroom/toolroom/sandbox"
 )
 
 // knock asks the proxy for one address twice and for fifty others once, and gives
@@ -38,22 +35,7 @@ func TestConnectionsThatAreRefusedAreInResultReceiptAndEvents(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(s.Close)
 	address := s.Listener.Addr().String()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "toolroom.yaml")
-	if err := os.WriteFile(file, []byte(`{}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := open(t, room.Options{Home: t.TempDir(), Helper: self, ConfigFile: file})
-	d, err := r.Driver("process")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := d.Probe(t.Context()); p.State != sandbox.Available && os.Getenv("CI") != "true" {
-		t.Skip(p.Reason)
-	}
+	r := withProcess(t, `{}`)
 	inputs, err := json.Marshal(map[string]string{"address": "http://" + address + "/"})
 	if err != nil {
 		t.Fatal(err)
