@@ -4,6 +4,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/toolroom/toolroom/internal/proc"
 )
@@ -23,5 +25,28 @@ func TestATailKeepsTheEnd(t *testing.T) {
 	_, _ = io.WriteString(&usual, strings.Repeat("x", 9<<10))
 	if got := len(usual.String()); got != 8<<10 {
 		t.Errorf("it kept %d bytes", got)
+	}
+}
+
+func TestTheLastWordsThatAreOnTheirWayAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		late := proc.Follow(func(to io.Writer) {
+			time.Sleep(time.Millisecond)
+			_, _ = io.WriteString(to, "last words")
+		})
+		if got := late.Last(t.Context()); got != "last words" {
+			t.Errorf("it heard %q", got)
+		}
+		open, end := io.Pipe()
+		held := proc.Follow(func(to io.Writer) { _, _ = io.Copy(to, open) })
+		_, _ = io.WriteString(end, "held open")
+		if got := held.Last(t.Context()); got != "held open" {
+			t.Errorf("of a stream that does not end it heard %q", got)
+		}
+		end.Close()
+	})
+	if got := (*proc.Follower)(nil).Last(t.Context()); got != "" {
+		t.Errorf("nothing said %q", got)
 	}
 }

@@ -32,7 +32,7 @@ type box struct {
 
 	folder string // of the FIFOs
 	io     *cio.DirectIO
-	stderr proc.Tail
+	stderr *proc.Follower
 	ended  chan struct{}
 	code   int
 
@@ -66,7 +66,7 @@ func (b *box) run(ctx context.Context) error {
 	if err := b.watch(ctx, task); err != nil {
 		return err
 	}
-	go io.Copy(&b.stderr, b.io.Stderr)
+	b.stderr = proc.Follow(func(to io.Writer) { _, _ = io.Copy(to, b.io.Stderr) })
 	return task.Start(ctx)
 }
 
@@ -101,7 +101,7 @@ func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
 		return sandbox.Exit{}, context.Cause(ctx)
 	}
 	exit := child.Exit(b.code)
-	exit.Stderr = b.stderr.String()
+	exit.Stderr = b.stderr.Last(ctx)
 	return exit, nil
 }
 

@@ -27,7 +27,7 @@ type box struct {
 
 	conn   net.Conn
 	out    *io.PipeReader
-	stderr proc.Tail
+	stderr *proc.Follower
 }
 
 // attach connects to the guest's streams, before it starts, so that nothing of
@@ -40,11 +40,11 @@ func (b *box) attach(ctx context.Context) error {
 	b.conn = attached.Conn
 	read, write := io.Pipe()
 	b.out = read
-	go func() {
+	b.stderr = proc.Follow(func(to io.Writer) {
 		// The engine sends both outputs on the one connection.
-		_, err := stdcopy.StdCopy(write, &b.stderr, attached.Reader)
+		_, err := stdcopy.StdCopy(write, to, attached.Reader)
 		write.CloseWithError(err) // nil is the end of the stream
-	}()
+	})
 	return nil
 }
 
@@ -77,7 +77,7 @@ func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
 	case err := <-wait.Error:
 		return exit, err
 	}
-	exit.Stderr = b.stderr.String()
+	exit.Stderr = b.stderr.Last(ctx)
 	inspected, err := b.engine.ContainerInspect(ctx, b.id, client.ContainerInspectOptions{})
 	if err == nil && inspected.Container.State != nil {
 		exit.OOM = inspected.Container.State.OOMKilled

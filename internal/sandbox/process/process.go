@@ -240,7 +240,7 @@ type box struct {
 	process *lockdown.Process
 	in, out *os.File
 	spec    sandbox.Spec
-	stderr  proc.Tail
+	stderr  *proc.Follower
 }
 
 // open makes the box's ends of the guest's stdin, stdout and stderr, and returns
@@ -260,10 +260,10 @@ func (b *box) open() (theirs []*os.File, err error) {
 	if err != nil {
 		return theirs, err
 	}
-	go func() { // until nobody has the other end any more
+	b.stderr = proc.Follow(func(to io.Writer) { // until nobody has the other end any more
 		defer read.Close()
-		_, _ = io.Copy(&b.stderr, read)
-	}()
+		_, _ = io.Copy(to, read)
+	})
 	return append(theirs, write), nil
 }
 
@@ -296,7 +296,7 @@ func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
 		return sandbox.Exit{}, context.Cause(ctx)
 	}
 	exit, err := b.process.Wait()
-	out := sandbox.Exit{Code: exit.Code, OOM: exit.Exceeded == "memory", Stderr: b.stderr.String()}
+	out := sandbox.Exit{Code: exit.Code, OOM: exit.Exceeded == "memory", Stderr: b.stderr.Last(ctx)}
 	if exit.Signal != 0 {
 		out.Signal = syscall.Signal(exit.Signal).String()
 	}
