@@ -1,6 +1,9 @@
 # Toolroom. `make help` lists the targets.
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# What takes long is left out: repetitions by the thousand, and programs that every
+# driver runs in the same guest. SUITE=whole has it all.
+SHORT    = $(if $(filter whole,$(SUITE)),,-short)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
 .PHONY: heavy microvm pyodide temporal stores runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
@@ -10,8 +13,8 @@ help: ## list the targets
 build: ## build the binary into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./examples/mcp-folder ./test/conformance
 
-test: ## run the tests; needs Go and nothing else
-	$(GO) test -timeout 30m ./...
+test: ## run the tests; needs Go and nothing else. SUITE=whole repeats by the thousand
+	$(GO) test $(SHORT) -timeout 30m ./...
 
 race: ## run the tests under the race detector (needs a C compiler)
 	$(GO) test -race -timeout 30m ./...
@@ -40,8 +43,8 @@ integration: build ## test against real MCP servers and clients (npm), git and c
 stores: ## test against a real OpenBao (bao in the PATH) and GNOME's keyring
 	CI=true $(GO) test -tags integration -count=1 -timeout 5m ./test/stores/
 
-runtimes: build ## test against real Docker, containerd and gVisor (root); scripts/engines.sh installs them
-	CI=true $(GO) test -tags integration -count=1 -timeout 40m ./test/runtimes/
+runtimes: build ## test against real Docker, containerd and gVisor (root); scripts/engines.sh installs them; SUITE=whole runs all
+	CI=true $(GO) test $(SHORT) -tags integration -count=1 -timeout 40m ./test/runtimes/
 
 temporal: build ## test against a real Temporal server (compiles it: about 11 CPU minutes the first time)
 	cd test/temporal && $(GO) vet . && $(GO) test -count=1 -timeout 15m .
@@ -49,8 +52,8 @@ temporal: build ## test against a real Temporal server (compiles it: about 11 CP
 microvm: ## a part of the suites of drivers in QEMU's machines (root, apt); SUITE=whole runs all
 	CI=true ./scripts/microvm.sh $(SUITE)
 
-heavy: ## all that .ci/run leaves out, one after the other: kubernetes, temporal, pyodide, stores, the whole of microvm
-	@for target in kubernetes temporal pyodide stores microvm; do $(MAKE) $$target SUITE=whole || failed="$$failed $$target"; done; \
+heavy: ## all that .ci/run leaves out, one after the other: kubernetes, temporal, pyodide, stores, fuzz, and suites as a whole
+	@for target in kubernetes temporal pyodide stores fuzz microvm runtimes test; do $(MAKE) $$target SUITE=whole || failed="$$failed $$target"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 kubernetes: ## test against a real Kubernetes node (root; builds it once, 1,150 seconds of CPU)

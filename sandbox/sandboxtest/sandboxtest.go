@@ -39,18 +39,31 @@ type Options struct {
 	Without []string
 }
 
-// Run runs the suite.
+// essentials are the programs of the suite of engines that show what a driver can
+// break: its stream, its end, and its walls. What a guest does is the same in all.
+var essentials = []string{
+	"a value comes back", "a failed tool that nobody catches", "calls run in parallel", "a thousand calls", "a large value",
+	"artifacts go out and come in whole", "output, progress and logs", "values round trip",
+	"a cancelled program is stopped", "runs see nothing of each other",
+}
+
+// Run runs the suite; with -short, of the programs in Python and JavaScript those
+// that show what a driver can break.
 func Run(t *testing.T, o Options) {
 	s := &suite{t: t, o: o, engine: hosted.New(o.New(t))}
 	if p := s.engine.Probe(t.Context()); p.State != sandbox.Available {
 		t.Fatalf("%s is not available: %s (%s)", s.engine.Name(), p.Reason, p.Fix)
 	}
 	t.Log(Row(s.engine.Name(), s.engine.Probe(t.Context())))
+	var only []string
+	if testing.Short() {
+		only = essentials
+	}
 	for _, language := range o.Languages {
 		if language == "python" || language == "javascript" {
 			enginetest.Run(t, enginetest.Options{
 				New: func(t *testing.T) engine.Engine { return hosted.New(o.New(t)) }, Languages: []string{language},
-				Sandbox: s.spec(sandbox.Standard),
+				Sandbox: s.spec(sandbox.Standard), Only: only,
 			})
 		}
 	}

@@ -31,6 +31,8 @@ type Options struct {
 	// Without lists what the engine cannot do by design; each is a subtest's
 	// key, see the table of behaviours. What it holds is said in docs.
 	Without []string
+	// Only names the subtests of [Run] that are wanted, in place of all.
+	Only []string
 	// Memory is the limit of bad programs in bytes, 64 MiB if zero.
 	Memory int64
 	// Stream is the file descriptor at which a program finds the stream to its
@@ -63,13 +65,20 @@ func Run(t *testing.T, o Options) {
 				}
 				t.Run(c.key, func(t *testing.T) { s.check(t, language, source, c) })
 			}
-			t.Run("values round trip", func(t *testing.T) { s.values(t, language) })
-			t.Run("time in which a person is asked does not count", func(t *testing.T) { s.asks(t, language) })
-			t.Run("a cancelled program is stopped", func(t *testing.T) { s.cancel(t, language) })
-			if !s.without("runs see nothing of each other") {
-				t.Run("runs see nothing of each other", func(t *testing.T) { s.apart(t, language) })
+			for _, behaviour := range []struct {
+				key  string
+				test func(*testing.T, string)
+			}{
+				{"values round trip", s.values},
+				{"time in which a person is asked does not count", s.asks},
+				{"a cancelled program is stopped", s.cancel},
+				{"runs see nothing of each other", s.apart},
+				{"sessions", s.sessions},
+			} {
+				if !s.without(behaviour.key) {
+					t.Run(behaviour.key, func(t *testing.T) { behaviour.test(t, language) })
+				}
 			}
-			t.Run("sessions", func(t *testing.T) { s.sessions(t, language) })
 		})
 	}
 }
@@ -106,7 +115,8 @@ type suite struct {
 }
 
 func (s *suite) without(key string) bool {
-	return slices.Contains(s.options.Without, key)
+	only := s.options.Only
+	return slices.Contains(s.options.Without, key) || len(only) > 0 && !slices.Contains(only, key)
 }
 
 func (s *suite) job(language, source string) engine.Job {
@@ -214,9 +224,6 @@ func (s *suite) values(t *testing.T, language string) {
 const leastTime = 4 * time.Second
 
 func (s *suite) asks(t *testing.T, language string) {
-	if testing.Short() {
-		t.Skip("it takes longer than the program's time")
-	}
 	source := map[string]string{"python": "call_tool('slow:person')", "javascript": "return await call_tool('slow:person')", "wasm": "call slow:person"}[language]
 	began := time.Now()
 	s.stillWorks(t, language)
