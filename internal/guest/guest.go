@@ -159,14 +159,14 @@ func (r *run) ask(ctx context.Context, kind bridge.Kind, body bridge.Map) (bridg
 func (r *run) execute(ctx context.Context) error {
 	ahead := r.take()
 	switch r.program.Language {
-	case "python", "javascript":
+	case "python", "javascript", "wasm":
 		return r.interpret(ctx, ahead)
 	case "shell", "command":
 		return r.command(ctx)
 	}
 	return r.fail(&bridge.Failure{
 		Kind:    bridge.FailUnsupported,
-		Message: fmt.Sprintf("the guest runs python, javascript, shell and commands, not %q", r.program.Language),
+		Message: fmt.Sprintf("the guest runs python, javascript, wasm, shell and commands, not %q", r.program.Language),
 	}, 0)
 }
 

@@ -6,13 +6,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	_ "embed" // of guest.js
+	_ "embed" // of guest.cjs
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,34 +23,53 @@ import (
 	"github.com/toolroom/toolroom/internal/guest/prelude"
 )
 
-//go:embed javascript/guest.js
+//go:embed javascript/guest.cjs
 var javascriptGuest string
 
 // interpreter is a language whose runtime speaks the bridge itself, on file
 // descriptor 3.
 type interpreter struct {
-	programs []string // tried in this order
-	files    func() map[string]string
-	args     func(folder string) []string
+	files func() map[string]string
+	// args are those of the program at path, with the files in folder.
+	args func(path, folder string) []string
 }
 
 var interpreters = map[string]interpreter{
 	"python": {
-		programs: []string{"python3", "python"},
-		files:    PythonFiles,
+		files: PythonFiles,
 		// -I alone would also ignore the folder of the script; what -S leaves out
 		// the guest adds where a program could tell.
-		args: func(folder string) []string {
+		args: func(_, folder string) []string {
 			return []string{"-s", "-E", "-B", "-S", "-X", "utf8", filepath.Join(folder, "main.py")}
 		},
 	},
 	"javascript": {
-		programs: []string{"node"},
 		files: func() map[string]string {
-			return map[string]string{"guest.js": javascriptGuest, "prelude.js": prelude.JavaScript()}
+			return map[string]string{"guest.cjs": javascriptGuest, "prelude.js": prelude.JavaScript()}
 		},
-		args: func(folder string) []string { return []string{filepath.Join(folder, "guest.js")} },
+		args: func(path, folder string) []string {
+			script := filepath.Join(folder, "guest.cjs")
+			if filepath.Base(path) == "deno" {
+				return append(denoArgs(), script)
+			}
+			return []string{script}
+		},
 	},
+	"wasm": {
+		files: func() map[string]string { return nil },
+		args:  func(_, _ string) []string { return []string{MainArg, wasmArg} },
+	},
+}
+
+// denoArgs give a program in Deno what one in Node has: all that the sandbox lets
+// through.
+func denoArgs() []string {
+	args := []string{"run", "--allow-all", "--no-prompt", "--no-config", "--no-lock", "--quiet"}
+	if os.Getenv(RlimitEnv) != "" {
+		// What its V8 reserves for machine code counts as data.
+		args = append(args, "--v8-flags=--jitless")
+	}
+	return args
 }
 
 func write(folder string, files map[string]string) error {
@@ -65,7 +85,7 @@ func write(folder string, files map[string]string) error {
 }
 
 // bridgeFD is the descriptor of the stream in an interpreter.
-const bridgeFD = "3"
+const bridgeFD = 3
 
 // interpreting is an interpreter that runs a program, or waits for one.
 type interpreting struct {
@@ -84,7 +104,11 @@ func (i *interpreting) end() {
 
 // find is the path of the interpreter of a language, empty where there is none.
 func find(language string) string {
-	for _, name := range interpreters[language].programs {
+	if language == "wasm" {
+		self, _ := os.Executable() // without one, it is not found
+		return self
+	}
+	for _, name := range programs(language) {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
@@ -106,8 +130,8 @@ func (r *run) launch(ctx context.Context, language, path string, env ...string) 
 	if err != nil {
 		return nil, fmt.Errorf("make the stream of the interpreter: %w", err)
 	}
-	cmd := r.newCommand(ctx, path, lang.args(folder)...)
-	cmd.Env = append(append(cmd.Env, env...), "TOOLROOM_BRIDGE_FD="+bridgeFD)
+	cmd := r.newCommand(ctx, path, lang.args(path, folder)...)
+	cmd.Env = append(append(cmd.Env, env...), "TOOLROOM_BRIDGE_FD="+strconv.Itoa(bridgeFD))
 	cmd.ExtraFiles = []*os.File{theirs}
 	wait, err := r.begin(cmd)
 	theirs.Close()
@@ -126,7 +150,7 @@ func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 			return r.fail(&bridge.Failure{
 				Kind: bridge.FailUnsupported,
 				Message: fmt.Sprintf("this sandbox has no %s (looked for %s)", r.program.Language,
-					strings.Join(interpreters[r.program.Language].programs, ", ")),
+					strings.Join(programs(r.program.Language), ", ")),
 			}, 0)
 		}
 		if i, err = r.launch(ctx, r.program.Language, path, r.program.Env...); err != nil {

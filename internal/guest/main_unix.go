@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 
@@ -31,8 +32,11 @@ func Main(args []string) int {
 	if len(args) > 0 && args[0] == ToolArg {
 		return CallTool(args[1:], os.Stdout, os.Stderr)
 	}
+	if len(args) > 0 && args[0] == wasmArg {
+		return runModule()
+	}
 	if len(args) > 0 && args[0] == pod.LookArg {
-		if err := pod.Look(os.Stdout); err != nil {
+		if err := pod.Look(os.Stdout, Languages(installed)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -70,6 +74,12 @@ func Main(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// installed tells whether the sandbox has a program.
+func installed(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
 }
 
 // confine hides this process from others of its user, and puts on the filter of

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,6 +68,7 @@ func Run(t *testing.T, o Options) {
 			})
 		}
 	}
+	s.test("a WebAssembly module", s.module)
 	s.test("shell", s.shell)
 	s.test("a static binary", s.binary)
 	s.test("exit codes and streams", s.exit)
@@ -102,6 +104,20 @@ func Row(name string, p sandbox.Probe) string {
 	}
 	return "| " + strings.Join(append(cells, p.Version), " | ") + " |"
 }
+
+// module has a module of WebAssembly call tools.
+func (s *suite) module(t *testing.T) {
+	module, err := builtModule()
+	if err != nil {
+		t.Fatal(err)
+	}
+	enginetest.Run(t, enginetest.Options{
+		New: func(t *testing.T) engine.Engine { return hosted.New(s.o.New(t)) }, Languages: []string{"wasm"}, Module: module,
+		Sandbox: s.spec(sandbox.Standard), Only: []string{"values round trip"}, // each run compiles it anew
+	})
+}
+
+var builtModule = sync.OnceValues(enginetest.BuildModule)
 
 type suite struct {
 	t      *testing.T

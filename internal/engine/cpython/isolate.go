@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental/table"
 
+	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasi"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
@@ -59,7 +60,7 @@ var ErrRefused = errors.New("the frame is refused")
 type Port struct {
 	// Inbox has the frames of the bridge for the guest, with their lengths, in
 	// pieces of any size.
-	Inbox *wasm.Inbox[[]byte]
+	Inbox *mailbox.Inbox[[]byte]
 	// Send takes a frame of the guest, without its length. It is called from
 	// the goroutine of the run, and must not keep the frame. Last reports that
 	// the run is over. The guest learns of ErrRefused, and goes on; any other

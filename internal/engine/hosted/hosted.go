@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/engine/module/machine"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
@@ -81,7 +82,7 @@ func (e *Engine) Name() string { return e.driver.Name() }
 // Languages are those that the guest knows to run, and whose interpreters the
 // driver has found.
 func (e *Engine) Languages() []string {
-	known := []string{"python", "javascript", "typescript", "shell", "command"}
+	known := []string{"python", "javascript", "typescript", "shell", "command", "wasm"}
 	found := e.probe().Languages
 	if len(found) == 0 { // an image that cannot be looked into
 		return known
@@ -89,7 +90,7 @@ func (e *Engine) Languages() []string {
 	if slices.Contains(found, "javascript") {
 		found = append(slices.Clone(found), "typescript")
 	}
-	return slices.DeleteFunc(known, func(l string) bool { return l != "command" && !slices.Contains(found, l) })
+	return slices.DeleteFunc(known, func(l string) bool { return l != "command" && l != "wasm" && !slices.Contains(found, l) })
 }
 
 // Probe is the driver's.
@@ -175,6 +176,9 @@ func (o outward) Dial(ctx context.Context, address string) (net.Conn, error) {
 // prepare makes what a guest runs of a program in JavaScript or TypeScript, on
 // this side, so that no guest needs a compiler. Of others there is nil.
 func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) {
+	if p.Language == "wasm" {
+		return nil, machine.Check(p.Module)
+	}
 	if p.Language != "javascript" && p.Language != "typescript" {
 		return nil, nil
 	}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
-	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // Serve is the guest side of a bridge: it says hello, and runs what it is
@@ -24,7 +24,7 @@ func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
-	j, err := s.read(wasm.NewInbox[quickjs.Frame]())
+	j, err := s.read(mailbox.New[quickjs.Frame]())
 	for err == nil {
 		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
 			return err
@@ -60,7 +60,7 @@ type next struct {
 
 // job is one run: what is for the guest, and the token of its frames.
 type job struct {
-	inbox   *wasm.Inbox[quickjs.Frame]
+	inbox   *mailbox.Inbox[quickjs.Frame]
 	token   []byte
 	tools   offer
 	memory  int64
@@ -79,7 +79,7 @@ func (j *job) port(send func(quickjs.Frame) (bool, error)) quickjs.Port {
 // under way. Whoever is about to run a program reads, so that a short one is
 // read, run and answered without waking a second thread; while it runs for
 // longer, or waits, another goroutine goes on reading.
-func (s *server) read(inbox *wasm.Inbox[quickjs.Frame]) (job, error) {
+func (s *server) read(inbox *mailbox.Inbox[quickjs.Frame]) (job, error) {
 	for {
 		h, err := s.next()
 		if err != nil {
@@ -113,7 +113,7 @@ func (s *server) begin(h message) (job, error) {
 }
 
 // deal gives a frame to the run that it is for.
-func deal(h message, inbox *wasm.Inbox[quickjs.Frame]) error {
+func deal(h message, inbox *mailbox.Inbox[quickjs.Frame]) error {
 	switch h.kind {
 	case bridge.Cancel:
 		inbox.Cancel()
@@ -126,7 +126,7 @@ func deal(h message, inbox *wasm.Inbox[quickjs.Frame]) error {
 }
 
 // pull reads one frame for a run that waits.
-func (s *server) pull(inbox *wasm.Inbox[quickjs.Frame]) error {
+func (s *server) pull(inbox *mailbox.Inbox[quickjs.Frame]) error {
 	h, err := s.next()
 	if err == nil {
 		err = deal(h, inbox)
@@ -139,7 +139,7 @@ func (s *server) pull(inbox *wasm.Inbox[quickjs.Frame]) error {
 }
 
 // listen reads during a run.
-func (s *server) listen(inbox *wasm.Inbox[quickjs.Frame]) {
+func (s *server) listen(inbox *mailbox.Inbox[quickjs.Frame]) {
 	heard := make(chan next, 1)
 	s.heard = heard
 	go func() {

@@ -8,29 +8,21 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/module/machine"
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
 // Name is the engine's id, and the language of its programs.
 const Name = "wasm"
 
-// languageCompile is that of a program which is to be compiled, and not run. The
-// one of language [Name] that follows is run.
-const languageCompile = "wasm-compile"
-
 const (
-	// MaxMemory is the largest limit of a module's memory, in bytes.
-	MaxMemory = 1 << 30
-	// MaxModule is the largest module, in bytes, when it is not packed.
-	MaxModule = 64 << 20
-	// maxSent is the largest that a frame of the bridge has room for, packed or not.
-	maxSent = bridge.DefaultMaxFrame - 64<<10
 	// maxProcess bounds a worker as a whole: a module's memory, and what compiling
 	// takes.
-	maxProcess = MaxMemory + 1<<30
+	maxProcess = machine.MaxMemory + 1<<30
 )
 
 // Options say how the engine runs.
@@ -53,19 +45,10 @@ func New(o Options) *worker.Engine {
 	self := worker.NewSelf("wasm", o.Command, o.Init, "")
 	self.Memory = maxProcess
 	return worker.NewEngine(worker.Kind{
-		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: languageCompile, CompileTime: cmp.Or(o.CompileTime, time.Minute),
-		Wall: "fuel, then kill", Memory: "WebAssembly memory", MaxMemory: MaxMemory, Needs: "32 MiB of memory",
+		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: machine.LanguageCompile, CompileTime: cmp.Or(o.CompileTime, time.Minute),
+		Wall: "fuel, then kill", Memory: "WebAssembly memory", MaxMemory: machine.MaxMemory, Needs: "32 MiB of memory",
 		Prepare: func(p *bridge.Program) (func(*bridge.Failure), *bridge.Failure) {
-			refused := &bridge.Failure{Kind: bridge.FailCheck, Type: typeInvalid}
-			switch n := len(p.Module); {
-			case n == 0:
-				refused.Message = "there is no module"
-			case n > maxSent:
-				refused.Message = fmt.Sprintf("the module has %d bytes, at most %d are sent to a worker: pack it by gzip", n, maxSent)
-			default:
-				return func(*bridge.Failure) {}, nil
-			}
-			return nil, refused
+			return func(*bridge.Failure) {}, machine.Check(p.Module)
 		},
 	}, o.Workers, self.Start, nil)
 }
@@ -77,10 +60,18 @@ const WorkerArg = "__module-worker"
 // Worker is the main of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
 	return worker.Main(ctx, arguments, worker.Open{Compiles: true, Service: func(ctx context.Context, _ string) (worker.Service, error) {
-		m, err := newMachine(ctx)
+		m, err := machine.New(ctx)
 		return service{m}, err
 	}})
 }
 
 // service is a machine that runs the modules which the host sends.
-type service struct{ *machine }
+type service struct{ *machine.Machine }
+
+func (s service) Serve(ctx context.Context, stream io.ReadWriter) error {
+	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Name}}
+	if err := bridge.NewWire(stream, 0).Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
+		return fmt.Errorf("say hello: %w", err)
+	}
+	return s.Machine.Serve(ctx, stream)
+}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/cpython"
+	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/resume"
-	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
 // Serve is the guest side of a bridge: it says hello, and lets interpreters
@@ -55,7 +55,7 @@ type server struct {
 
 // job is one run: what is for the guest, and what of its start is for us.
 type job struct {
-	inbox   *wasm.Inbox[[]byte]
+	inbox   *mailbox.Inbox[[]byte]
 	token   []byte
 	memory  int64
 	session string
@@ -66,7 +66,7 @@ type job struct {
 // under way. It never waits for a run, so that it always sees a cancellation.
 func (s *server) read(stream io.Reader) error {
 	in := bufio.NewReaderSize(stream, 64<<10)
-	inbox := wasm.NewInbox[[]byte]()
+	inbox := mailbox.New[[]byte]()
 	for {
 		data, err := readFrame(in)
 		if err != nil {
@@ -79,7 +79,7 @@ func (s *server) read(stream io.Reader) error {
 		}
 		switch kind {
 		case bridge.Start:
-			inbox = wasm.NewInbox[[]byte]()
+			inbox = mailbox.New[[]byte]()
 			j, err := begin(inbox, data[4:])
 			if err != nil {
 				return err
@@ -123,7 +123,7 @@ func kindOf(frame []byte) (bridge.Kind, error) {
 }
 
 // put gives the guest a frame: marshalled, where marshal holds it.
-func put(inbox *wasm.Inbox[[]byte], frame []byte) {
+func put(inbox *mailbox.Inbox[[]byte], frame []byte) {
 	if value, err := bridge.DecodeValue(frame); err == nil {
 		if list, ok := value.([]bridge.Value); ok {
 			putList(inbox, list)
@@ -133,7 +133,7 @@ func put(inbox *wasm.Inbox[[]byte], frame []byte) {
 	inbox.Put(withLength(append(make([]byte, 4), frame...))) // for the guest to judge
 }
 
-func putList(inbox *wasm.Inbox[[]byte], list []bridge.Value) {
+func putList(inbox *mailbox.Inbox[[]byte], list []bridge.Value) {
 	data, err := appendMarshals(appendSize(append(make([]byte, 4), tuple), len(list)), list)
 	if err != nil {
 		data, _ = bridge.AppendValue(make([]byte, 4), list) // of what was read from such bytes
@@ -148,7 +148,7 @@ func withLength(data []byte) []byte {
 }
 
 // begin reads a start frame. A state in it is not for the guest.
-func begin(inbox *wasm.Inbox[[]byte], frame []byte) (job, error) {
+func begin(inbox *mailbox.Inbox[[]byte], frame []byte) (job, error) {
 	value, err := bridge.DecodeValue(frame)
 	list, ok := value.([]bridge.Value)
 	if err != nil || !ok || len(list) != 4 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
@@ -105,7 +106,7 @@ type Frame struct {
 // Port is how a run speaks with its host.
 type Port struct {
 	// Inbox has the frames for the guest; the first is delivered at once.
-	Inbox *wasm.Inbox[Frame]
+	Inbox *mailbox.Inbox[Frame]
 	// Send takes a frame of the guest. It is called from the goroutine of the
 	// run, and must not keep the body. Last reports that the run is over.
 	Send func(Frame) (last bool, err error)

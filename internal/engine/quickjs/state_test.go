@@ -8,7 +8,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/toolroom/toolroom/internal/engine/cow"
+	"github.com/toolroom/toolroom/internal/engine/cow/delta"
 )
 
 func save(t *testing.T, m *Machine, program string) []byte {
@@ -76,11 +76,11 @@ func TestWhatIsNoStateIsRefused(t *testing.T) {
 		"no memory":            pack.EncodeAll([]byte{0, 0, 0, 0}, nil),
 		"all memory":           pack.EncodeAll([]byte{255, 255, 255, 255}, nil),
 		"a block outside":      pack.EncodeAll(append([]byte{200, 0, 0, 0, 255, 255, 255, 255}, block[4:]...), nil),
-		"a bomb":               pack.EncodeAll(make([]byte, 2*cow.MaxDelta), nil),
+		"a bomb":               pack.EncodeAll(make([]byte, 2*delta.Max), nil),
 		"an offset that wraps": pack.EncodeAll(append([]byte{200, 0, 0, 0, 0, 0, 16, 0}, block[4:]...), nil),
 	} {
 		i := isolate(t, m)
-		if err := i.Load(state); !errors.Is(err, cow.ErrDelta) {
+		if err := i.Load(state); !errors.Is(err, delta.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 		i.Release()
@@ -116,7 +116,7 @@ func TestMoreThanAStateMayHoldIsNotSaved(t *testing.T) {
 	if _, end, err := evalWithin(t, i, Port{Memory: 200 << 20}, `globalThis.big = new Uint8Array(70 << 20).fill(7); "done"`); end != Finished || err != nil {
 		t.Fatal(end, err)
 	}
-	var large *cow.TooLargeError
+	var large *delta.TooLargeError
 	if _, err := i.Save(t.Context()); !errors.As(err, &large) {
 		t.Errorf("%v", err)
 	}

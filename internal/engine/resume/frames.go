@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/cow"
+	"github.com/toolroom/toolroom/internal/engine/cow/delta"
 )
 
 // Load puts memory, by load, into what a session's state says. What it gives is
@@ -54,7 +54,7 @@ func Finish(last bridge.Frame, image string, save func() ([]byte, error), send f
 // notKept is the body of the last frame of a run whose state cannot be kept.
 func notKept(err error) bridge.Map {
 	kind := bridge.FailProgram
-	var memory *cow.TooLargeError
+	var memory *delta.TooLargeError
 	var packed TooLargeError
 	var frame *bridge.TooLargeError
 	if errors.As(err, &memory) || errors.As(err, &packed) || errors.As(err, &frame) {

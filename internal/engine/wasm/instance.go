@@ -7,6 +7,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/toolroom/toolroom/internal/engine/cow"
+	"github.com/toolroom/toolroom/internal/engine/cow/delta"
 	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
 )
 
@@ -27,7 +28,7 @@ type Instance struct {
 	Bad bool
 
 	memory *memory
-	packer *cow.Packer
+	packer *delta.Packer
 	image  *cow.Image // nil in the first, which boots
 	stack  api.MutableGlobal
 	fuel   api.MutableGlobal
@@ -118,7 +119,7 @@ func (i *Instance) Save() ([]byte, error) {
 }
 
 // Load makes a fresh isolate what another was when it was saved. It fails with
-// [cow.ErrDelta] for bytes that are no state.
+// [delta.ErrInvalid] for bytes that are no state.
 func (i *Instance) Load(state []byte) error {
 	err := i.packer.Unpack(state, i.Module.Memory())
 	i.Bad = i.Bad || err != nil

@@ -18,6 +18,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/toolroom/toolroom/internal/engine/cow"
+	"github.com/toolroom/toolroom/internal/engine/cow/delta"
 	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
 )
 
@@ -61,7 +62,7 @@ type Machine[I Isolate] struct {
 	cache   wazero.CompilationCache
 	module  wazero.CompiledModule
 	pagemap *cow.Pagemap
-	packer  *cow.Packer
+	packer  *delta.Packer
 	image   *cow.Image
 	stack   uint64 // the stack pointer of the image
 	name    func() string
@@ -73,7 +74,7 @@ type Machine[I Isolate] struct {
 
 // New compiles the engine. ctx bounds that.
 func New[I Isolate](ctx context.Context, e Engine[I], o Options) (*Machine[I], error) {
-	m := &Machine[I]{engine: e, limit: max(o.Idle, 1), packer: cow.NewPacker()}
+	m := &Machine[I]{engine: e, limit: max(o.Idle, 1), packer: delta.NewPacker()}
 	if err := m.compile(ctx, o.CacheDir); err != nil {
 		_ = m.Close() // the first error counts
 		return nil, err

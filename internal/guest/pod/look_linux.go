@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -23,10 +22,10 @@ import (
 // reachTimeout is how long an address may take to answer.
 const reachTimeout = 2 * time.Second
 
-// Look writes the [Facts] to w, as JSON. It puts the standard filter on this
+// Look writes the [Facts] to w, as JSON, with the languages that its caller has found. It puts the standard filter on this
 // process.
-func Look(w io.Writer) error {
-	f := Facts{Processes: processes(), Cgroup: "v1", Languages: languages()}
+func Look(w io.Writer, languages []string) error {
+	f := Facts{Processes: processes(), Cgroup: "v1", Languages: languages}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		f.Cgroup = "v2"
 	}
@@ -148,14 +147,4 @@ func ended() (int, syscall.Errno) {
 		}
 	}
 	return int(pid), err
-}
-
-func languages() []string {
-	var found []string
-	for _, l := range []struct{ name, program string }{{"python", "python3"}, {"javascript", "node"}, {"shell", "sh"}} {
-		if _, err := exec.LookPath(l.program); err == nil {
-			found = append(found, l.name)
-		}
-	}
-	return found
 }

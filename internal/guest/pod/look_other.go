@@ -8,4 +8,6 @@ import (
 )
 
 // Look says that Pods run Linux.
-func Look(io.Writer) error { return errors.New("toolroom-guest look is for Pods, which run Linux") }
+func Look(io.Writer, []string) error {
+	return errors.New("toolroom-guest look is for Pods, which run Linux")
+}

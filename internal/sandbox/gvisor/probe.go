@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -143,7 +144,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		}
 	}
 	p.Holds[sandbox.LimitEgress] = sandbox.OverStream
-	p.Languages = d.languages()
+	p.Languages = guest.Languages(d.installed)
 	return p
 }
 
@@ -153,20 +154,7 @@ func (d *Driver) version(ctx context.Context) string {
 	return line
 }
 
-// languages are those whose interpreter is where the root has its programs.
-func (d *Driver) languages() []string {
-	var found []string
-	for _, l := range []struct {
-		name     string
-		programs []string
-	}{{"python", []string{"python3"}}, {"javascript", []string{"node"}}, {"shell", []string{"sh"}}} {
-		if slices.ContainsFunc(l.programs, d.installed) {
-			found = append(found, l.name)
-		}
-	}
-	return found
-}
-
+// installed tells whether a program is where the root has its programs.
 func (d *Driver) installed(program string) bool {
 	return slices.ContainsFunc([]string{"/usr/local/bin/", "/usr/bin/", "/bin/"}, func(folder string) bool {
 		// A link may mean a place in that root.

@@ -53,14 +53,10 @@ func (d *Driver) Probe(context.Context) sandbox.Probe {
 			sandbox.LimitNetwork: "programs have this machine's network",
 		},
 	}
-	for language, programs := range map[string][]string{"python": {"python3", "python"}, "javascript": {"node"}, "shell": {"sh"}} {
-		for _, name := range programs {
-			if _, err := exec.LookPath(name); err == nil {
-				p.Languages = append(p.Languages, language)
-				break
-			}
-		}
-	}
+	p.Languages = guest.Languages(func(program string) bool {
+		_, err := exec.LookPath(program)
+		return err == nil
+	})
 	return p
 }
 

@@ -76,7 +76,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	}
 	p := sandbox.Probe{
 		State: sandbox.Available, Isolation: d.host.Reaches(lockdown.Spec{}).String(), Version: details(report),
-		Holds: map[sandbox.Limit]string{}, Lacks: map[sandbox.Limit]string{}, Partly: map[sandbox.Limit]string{}, Languages: languages(),
+		Holds: map[sandbox.Limit]string{}, Lacks: map[sandbox.Limit]string{}, Partly: map[sandbox.Limit]string{}, Languages: guest.Languages(installed),
 	}
 	every := lockdown.Limits{Memory: 1, PIDs: 1, CPUs: 1, CPUTime: 1, Disk: 1}
 	for _, h := range d.host.Holds(every) {
@@ -105,20 +105,6 @@ func details(r lockdown.Report) string {
 		}
 	}
 	return strings.Join(all, "; ")
-}
-
-// languages are those whose interpreter is where a sandbox sees it.
-func languages() []string {
-	var found []string
-	for _, l := range []struct {
-		name     string
-		programs []string
-	}{{"python", []string{"python3"}}, {"javascript", []string{"node"}}, {"shell", []string{"sh"}}} {
-		if slices.ContainsFunc(l.programs, installed) {
-			found = append(found, l.name)
-		}
-	}
-	return found
 }
 
 func installed(program string) bool { return find(program) != "" }

@@ -1,4 +1,4 @@
-// Runs one program over the Toolroom bridge, on Node. The stream is file
+// Runs one program over the Toolroom bridge, on Node or Deno. The stream is file
 // descriptor TOOLROOM_BRIDGE_FD (3); the prelude beside this file does the rest,
 // through the doors that are opened for it here.
 "use strict";
@@ -12,6 +12,30 @@ const {randomBytes, createCipheriv, createHash} = require("node:crypto");
 
 const fd = Number(process.env.TOOLROOM_BRIDGE_FD || 3);
 delete process.env.TOOLROOM_BRIDGE_FD;
+
+// Deno has descriptors of its own, and reads others through libc alone.
+const io = typeof Deno === "undefined" ? fs : libc();
+
+function libc() {
+  const {symbols} = Deno.dlopen("libc.so.6", {
+    poll: {parameters: ["buffer", "usize", "i32"], result: "i32"},
+    read: {parameters: ["i32", "buffer", "usize"], result: "isize"},
+    write: {parameters: ["i32", "buffer", "usize"], result: "isize"},
+  });
+  const POLLIN = 1, POLLOUT = 4;
+  // move waits until the stream is ready, and moves what it takes.
+  const move = (operate, events, fd, bytes) => {
+    const entry = new Int16Array(new Int32Array([fd, events]).buffer); // struct pollfd
+    const ready = symbols.poll(entry, 1n, -1) === 1 && entry[3] & events;
+    const n = ready ? Number(operate(fd, bytes, BigInt(bytes.length))) : -1;
+    if (n < 0) throw new Error("the stream is broken");
+    return n;
+  };
+  return {
+    readSync: (fd, bytes) => move(symbols.read, POLLIN, fd, bytes),
+    writeSync: (fd, bytes, at) => move(symbols.write, POLLOUT, fd, bytes.subarray(at)),
+  };
+}
 
 const DONE = 30, FAILED = 31, START = 32;
 
@@ -88,7 +112,7 @@ function send(content) {
     Buffer.alloc(4), Buffer.from([0x84]), head(0, kind), head(0, status[4]), head(0x40, token.length), token, content.subarray(0, status[2]),
   ]);
   frame.writeUInt32BE(frame.length - 4, 0);
-  for (let at = 0; at < frame.length;) whole(() => (at += fs.writeSync(fd, frame, at)));
+  for (let at = 0; at < frame.length;) whole(() => (at += io.writeSync(fd, frame, at)));
   if (kind === DONE || kind === FAILED) {
     ended = true;
     setImmediate(() => process.exit(0));
@@ -105,7 +129,7 @@ function awaitFrame() {
       return frame.body;
     }
     whole(() => {
-      const n = fs.readSync(fd, chunk);
+      const n = io.readSync(fd, chunk);
       if (n === 0) process.exit(1);
       pending = Buffer.concat([pending, chunk.subarray(0, n)]);
       return n;

@@ -1,4 +1,8 @@
-package module
+// Package machine runs WebAssembly modules: commands of WASI preview 1, metered
+// before they are compiled, with streams and nothing else of the system. They call
+// tools over descriptor 3, by the frames of the bridge. It stands between no module
+// and its process: a worker's walls or a sandbox's do.
+package machine
 
 import (
 	"context"
@@ -19,6 +23,17 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
 )
 
+// LanguageCompile is the language of a program which is to be compiled, and not run.
+// One without a module that follows is run by what was compiled last.
+const LanguageCompile = "wasm-compile"
+
+const (
+	// MaxMemory is the largest limit of a module's memory, in bytes.
+	MaxMemory = 1 << 30
+	// MaxModule is the largest module, in bytes, when it is not packed.
+	MaxModule = 64 << 20
+)
+
 const (
 	// fuel is how many units a module gets at a time, worth some milliseconds.
 	fuel = 400_000
@@ -28,9 +43,9 @@ const (
 	start = "_start"
 )
 
-// machine compiles modules and runs them, one at a time, each time in an
+// Machine compiles modules and runs them, one at a time, each time in an
 // instance and a memory of its own.
-type machine struct {
+type Machine struct {
 	runtime  wazero.Runtime
 	compiled []compiled // the last used is last
 }
@@ -41,10 +56,11 @@ type compiled struct {
 	code wazero.CompiledModule
 }
 
-func newMachine(ctx context.Context) (*machine, error) {
+// New makes a machine.
+func New(ctx context.Context) (*Machine, error) {
 	// Each run has its own limit of memory, which sees what is asked for in vain.
 	config := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false)
-	m := &machine{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
+	m := &Machine{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
 	_, err := m.runtime.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(tick), nil, nil).Export(wasmfuel.ImportName).Instantiate(ctx)
 	if err == nil {
@@ -58,7 +74,7 @@ func newMachine(ctx context.Context) (*machine, error) {
 }
 
 // Close ends the machine.
-func (m *machine) Close() error { return m.runtime.Close(context.Background()) }
+func (m *Machine) Close() error { return m.runtime.Close(context.Background()) }
 
 // tick is called when fuel is used up: a run that was stopped ends here.
 func tick(ctx context.Context, module api.Module, _ []uint64) {
@@ -68,7 +84,7 @@ func tick(ctx context.Context, module api.Module, _ []uint64) {
 
 // compile makes a module the last of the compiled ones, of which a few are kept.
 // A failure says what is wrong with it.
-func (m *machine) compile(ctx context.Context, data []byte) *bridge.Failure {
+func (m *Machine) compile(ctx context.Context, data []byte) *bridge.Failure {
 	hash := sha256.Sum256(data)
 	if at := slices.IndexFunc(m.compiled, func(c compiled) bool { return c.hash == hash }); at >= 0 {
 		c := m.compiled[at]
@@ -77,7 +93,7 @@ func (m *machine) compile(ctx context.Context, data []byte) *bridge.Failure {
 	}
 	code, err := m.build(ctx, data)
 	if err != nil {
-		return &bridge.Failure{Kind: bridge.FailCheck, Type: typeInvalid, Message: err.Error()}
+		return &bridge.Failure{Kind: bridge.FailCheck, Type: TypeInvalid, Message: err.Error()}
 	}
 	if len(m.compiled) == maxCompiled {
 		_ = m.compiled[0].code.Close(ctx) // code in memory cannot fail to go
@@ -87,10 +103,27 @@ func (m *machine) compile(ctx context.Context, data []byte) *bridge.Failure {
 	return nil
 }
 
-// typeInvalid is the type of the failure of a module that cannot be run.
-const typeInvalid = "InvalidModule"
+// maxSent is the largest that a frame of the bridge has room for, packed or not.
+const maxSent = bridge.DefaultMaxFrame - 64<<10
 
-func (m *machine) build(ctx context.Context, data []byte) (wazero.CompiledModule, error) {
+// Check refuses, before it is sent, what can be no module.
+func Check(module []byte) *bridge.Failure {
+	refused := &bridge.Failure{Kind: bridge.FailCheck, Type: TypeInvalid}
+	switch n := len(module); {
+	case n == 0:
+		refused.Message = "there is no module"
+	case n > maxSent:
+		refused.Message = fmt.Sprintf("the module has %d bytes, at most %d are sent to where it runs: pack it by gzip", n, maxSent)
+	default:
+		return nil
+	}
+	return refused
+}
+
+// TypeInvalid is the type of the failure of a module that cannot be run.
+const TypeInvalid = "InvalidModule"
+
+func (m *Machine) build(ctx context.Context, data []byte) (wazero.CompiledModule, error) {
 	data, err := unpack(data)
 	if err != nil {
 		return nil, err
@@ -165,7 +198,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 }
 
 // execute runs the command that was compiled last to its end.
-func (m *machine) execute(ctx context.Context, r *run) (err error) {
+func (m *Machine) execute(ctx context.Context, r *run) (err error) {
 	code := m.compiled[len(m.compiled)-1].code
 	pages, err := cow.NewMemory(MaxMemory, nil)
 	if err != nil {

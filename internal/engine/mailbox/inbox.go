@@ -1,4 +1,5 @@
-package wasm
+// Package mailbox has what waits for a guest that runs one program at a time.
+package mailbox
 
 import (
 	"context"
@@ -26,8 +27,8 @@ type Inbox[T any] struct {
 	cancelled atomic.Bool
 }
 
-// NewInbox makes an empty inbox.
-func NewInbox[T any]() *Inbox[T] { return &Inbox[T]{filled: make(chan struct{}, 1)} }
+// New makes an empty inbox.
+func New[T any]() *Inbox[T] { return &Inbox[T]{filled: make(chan struct{}, 1)} }
 
 // Put adds a message, which the inbox owns from then on.
 func (b *Inbox[T]) Put(message T) {

@@ -1,4 +1,5 @@
-package cow
+// Package delta packs what a memory differs from an image.
+package delta
 
 import (
 	"encoding/binary"
@@ -7,20 +8,22 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/toolroom/toolroom/internal/engine/cow"
 )
 
-// MaxDelta is how many bytes a memory may differ from its image and still be
+// Max is how many bytes a memory may differ from its image and still be
 // packed.
-const MaxDelta = 64 << 20
+const Max = 64 << 20
 
-// ErrDelta says that bytes are no packed difference, or one of another image.
-var ErrDelta = errors.New("it is no state of this engine")
+// ErrInvalid says that bytes are no packed difference, or one of another image.
+var ErrInvalid = errors.New("it is no state of this engine")
 
 // TooLargeError says that a memory differs too much from its image.
 type TooLargeError struct{ Bytes int }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("its variables take %d MiB, the most that is kept is %d MiB", (e.Bytes+1<<20-1)>>20, MaxDelta>>20)
+	return fmt.Sprintf("its variables take %d MiB, the most that is kept is %d MiB", (e.Bytes+1<<20-1)>>20, Max>>20)
 }
 
 // block is the unit in which memories are compared.
@@ -30,7 +33,7 @@ const block = 4 << 10
 const blockSize = 4 + block
 
 // maxPacked is the size of the largest difference before it is compressed.
-const maxPacked = 4 + MaxDelta/block*blockSize
+const maxPacked = 4 + Max/block*blockSize
 
 // Packer packs what a memory differs from an image, so that it can be kept
 // and loaded into another. What it needs is made at the first use, since most
@@ -55,7 +58,7 @@ func NewPacker() *Packer {
 // Pack gives what content differs from the image. A [*TooLargeError] says that
 // this is too much.
 func (p *Packer) Pack(content, image []byte) ([]byte, error) {
-	raw := binary.LittleEndian.AppendUint32(nil, uint32(len(content)/PageSize))
+	raw := binary.LittleEndian.AppendUint32(nil, uint32(len(content)/cow.PageSize))
 	var zero [block]byte
 	for at := 0; at < len(content); at += block {
 		before := zero[:]
@@ -87,7 +90,7 @@ type Target interface {
 var ErrNoMemory = errors.New("out of memory")
 
 // Unpack makes a memory that equals the image what was packed. The memory is of
-// no use after an error, which is [ErrDelta] when packed is at fault.
+// no use after an error, which is [ErrInvalid] when packed is at fault.
 func (p *Packer) Unpack(packed []byte, to Target) error {
 	decoder, err := p.decoder()
 	if err != nil {
@@ -95,21 +98,21 @@ func (p *Packer) Unpack(packed []byte, to Target) error {
 	}
 	raw, err := decoder.DecodeAll(packed, nil)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDelta, err)
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if len(raw) < 4 || (len(raw)-4)%blockSize != 0 {
-		return ErrDelta
+		return ErrInvalid
 	}
 	pages := binary.LittleEndian.Uint32(raw)
-	if now := to.Size() / PageSize; pages < now || pages > 1<<16 {
-		return ErrDelta
+	if now := to.Size() / cow.PageSize; pages < now || pages > 1<<16 {
+		return ErrInvalid
 	} else if _, ok := to.Grow(pages - now); !ok {
 		return ErrNoMemory
 	}
 	for rest := raw[4:]; len(rest) > 0; rest = rest[blockSize:] {
 		at := uint64(binary.LittleEndian.Uint32(rest)) * block
 		if at >= uint64(to.Size()) || !to.Write(uint32(at), rest[4:blockSize]) {
-			return ErrDelta
+			return ErrInvalid
 		}
 	}
 	return nil

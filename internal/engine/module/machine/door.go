@@ -1,4 +1,4 @@
-package module
+package machine
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/wasm"
+	"github.com/toolroom/toolroom/internal/engine/mailbox"
 )
 
 // errGarbage is of what a module writes to the bridge that is no frame of a
@@ -22,7 +22,7 @@ var errGarbage = errors.New("the module broke the protocol of the bridge")
 type door struct {
 	start []byte // the frame that the guest is told first
 	token []byte
-	inbox *wasm.Inbox[[]byte]
+	inbox *mailbox.Inbox[[]byte]
 	tell  func(bridge.Frame) error
 
 	written []byte       // by the guest: the beginning of a frame

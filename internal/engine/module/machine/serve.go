@@ -1,4 +1,4 @@
-package module
+package machine
 
 import (
 	"bytes"
@@ -9,18 +9,14 @@ import (
 	"slices"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/wasm"
+	"github.com/toolroom/toolroom/internal/engine/mailbox"
 )
 
-// Serve is the guest side of a bridge: it says hello, and runs modules, one
+// Serve is the guest side of a bridge behind its hello: it runs modules, one
 // after the other, until the stream ends.
-func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
-	s := &server{machine: m.machine, wire: bridge.NewWire(stream, 0), runs: make(chan job)}
+func (m *Machine) Serve(ctx context.Context, stream io.ReadWriter) error {
+	s := &server{machine: m, wire: bridge.NewWire(stream, 0), runs: make(chan job)}
 	s.encoder = bridge.NewWire(&s.encoded, 0)
-	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: Name}}
-	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
-		return fmt.Errorf("say hello: %w", err)
-	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -40,7 +36,7 @@ func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 }
 
 type server struct {
-	machine *machine
+	machine *Machine
 	wire    *bridge.Wire // to the host
 	runs    chan job
 	readErr error // of the reader, once runs is closed
@@ -54,13 +50,13 @@ type job struct {
 	program bridge.Program
 	token   []byte
 	start   []byte // the frame of its start as the module is told it
-	inbox   *wasm.Inbox[[]byte]
+	inbox   *mailbox.Inbox[[]byte]
 }
 
 // read sorts the host's frames: a start begins a run, others are for the run
 // under way. It never waits for a module, so that it always sees a cancellation.
 func (s *server) read() error {
-	inbox, token := wasm.NewInbox[[]byte](), []byte(nil)
+	inbox, token := mailbox.New[[]byte](), []byte(nil)
 	for {
 		f, _, err := s.wire.Read()
 		if err != nil {
@@ -69,7 +65,7 @@ func (s *server) read() error {
 		}
 		switch f.Kind {
 		case bridge.Start:
-			j := job{program: bridge.ReadProgram(f.Body), token: f.Token, inbox: wasm.NewInbox[[]byte]()}
+			j := job{program: bridge.ReadProgram(f.Body), token: f.Token, inbox: mailbox.New[[]byte]()}
 			inbox, token = j.inbox, j.token
 			f.Body = slices.DeleteFunc(f.Body, func(m bridge.Member) bool { return m.Key == "module" || m.Key == "state" })
 			if j.start, err = s.encode(f); err != nil {
@@ -105,10 +101,15 @@ func (s *server) run(ctx context.Context, j job) error {
 	last := func(kind bridge.Kind, body bridge.Map) error {
 		return s.wire.Write(bridge.Frame{Kind: kind, Token: j.token, Body: body})
 	}
-	if j.program.Language == languageCompile {
+	if len(j.program.Module) > 0 {
 		if failure := s.machine.compile(ctx, j.program.Module); failure != nil {
 			return last(bridge.Failed, bridge.FailureBody(failure))
 		}
+	}
+	if len(s.machine.compiled) == 0 {
+		return last(bridge.Failed, bridge.FailureBody(Check(nil)))
+	}
+	if j.program.Language == LanguageCompile {
 		return last(bridge.Done, nil)
 	}
 	r := begin(ctx, j, s.wire.Write)
