@@ -150,6 +150,8 @@ type Exit struct {
 	Signal string // name of the signal that ended it, empty if none did
 	// OOM says that the memory limit ended it.
 	OOM bool
+	// OutOfCPU says that the limit of CPU time did.
+	OutOfCPU bool
 	// Stderr is the end of what the guest wrote to stderr, for diagnosis.
 	Stderr string
 }

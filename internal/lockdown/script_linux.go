@@ -22,6 +22,9 @@ func (p *plan) script() (*script, error) {
 			l.Value += uint64(max(p.threads, threads()))
 		}
 		limit := unix.Rlimit{Cur: l.Value, Max: l.Value}
+		if l.Resource == unix.RLIMIT_CPU {
+			limit.Max++ // SIGXCPU comes first, which says why: at Max it is SIGKILL
+		}
 		s.add(fmt.Sprintf("limit %d", l.Resource), unix.SYS_PRLIMIT64, 0, uintptr(l.Resource), pointer(s, &limit))
 	}
 	p.capabilities(s)

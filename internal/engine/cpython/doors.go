@@ -19,7 +19,7 @@ func (stopError) Error() string { return "stopped" }
 // tick is called when fuel is used up.
 func (i *Isolate) tick() {
 	// After the last frame one filling of fuel is left, to return.
-	if r := i.run; r != nil && (r.finished || r.stopped()) {
+	if r := i.run; r != nil && (r.finished || r.cpu.Look() || r.stopped()) {
 		panic(stopError{})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental/table"
 
+	"github.com/toolroom/toolroom/internal/engine/cputime"
 	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasi"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
@@ -47,6 +48,8 @@ type End int
 const (
 	// Finished: the guest sent its last frame.
 	Finished End = iota
+	// OutOfCPU: the processor time was used up.
+	OutOfCPU
 	// Cancelled: the host asked for it.
 	Cancelled
 	// Crashed: the interpreter failed or ended. The error says how.
@@ -70,6 +73,8 @@ type Port struct {
 	Print func(stream string, text []byte) error
 	// Memory is the limit of the linear memory in bytes, [MaxMemory] if zero.
 	Memory int64
+	// CPU is the limit of the processor time of this process, none if zero.
+	CPU time.Duration
 }
 
 // run is one run of an isolate.
@@ -77,6 +82,7 @@ type run struct {
 	ctx      context.Context
 	port     Port
 	started  time.Time
+	cpu      cputime.Meter
 	piece    []byte // of the inbox: what the guest has not read of it
 	sent     []byte // of a frame that is not whole yet
 	finished bool
@@ -89,7 +95,7 @@ type run struct {
 // An error tells more of an end other than Finished. The isolate must be
 // released after it.
 func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
-	r := &run{ctx: ctx, port: port, started: time.Now()}
+	r := &run{ctx: ctx, port: port, started: time.Now(), cpu: cputime.Start(port.CPU)}
 	i.run = r
 	if port.Memory > 0 {
 		i.LimitMemory(uint64(port.Memory))
@@ -103,6 +109,8 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	case r.err != nil:
 		i.Bad = true
 		return Crashed, r.err
+	case r.cpu.Over():
+		return OutOfCPU, nil
 	case r.stopped():
 		return Cancelled, nil
 	case err == nil:

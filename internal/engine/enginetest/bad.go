@@ -12,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // Bad runs programs that do what no program should. Each must end in an error
@@ -22,10 +23,11 @@ func Bad(t *testing.T, o Options) {
 	s := begin(t, o)
 	for _, language := range s.languages() {
 		t.Run(language, func(t *testing.T) {
+			_, holdsCPU := s.engine.Probe(t.Context()).Holds[sandbox.LimitCPU]
 			heart := s.beat(t, language)
 			for _, c := range slices.Concat(badPrograms, o.Bad) {
 				source, ok := c.Source[language]
-				if !ok || s.without(c.Key) || c.Stream && o.Stream == 0 {
+				if !ok || s.without(c.Key) || c.Stream && o.Stream == 0 || c.Limits.CPU > 0 && !holdsCPU {
 					continue
 				}
 				t.Run(c.Key, func(t *testing.T) {
@@ -49,7 +51,7 @@ type BadProgram struct {
 	// Ends are the ways in which it may end, parted by spaces: codes of the run's
 	// error, kinds of the program's failure, and "ok" for neither.
 	Ends string
-	// Says is in the text of the error.
+	// Says is in the text of the error, in lower case.
 	Says string
 	// Stream means that it needs the stream; STREAM in its source is the number.
 	Stream bool
@@ -93,7 +95,7 @@ func (s *suite) badOnce(t *testing.T, language, source string, c BadProgram) (to
 		l.Output = 1 << 20
 	}
 	if s.options.Sandbox.Guest != "" {
-		j.Sandbox.Limits.Memory, j.Sandbox.Limits.PIDs = l.Memory, 64
+		j.Sandbox.Limits.Memory, j.Sandbox.Limits.PIDs, j.Sandbox.Limits.CPU = l.Memory, 64, time.Duration(l.CPU)*time.Millisecond
 	}
 	began := time.Now()
 	result, err := s.engine.Run(t.Context(), j, newRoom())
@@ -113,7 +115,7 @@ func (s *suite) badOnce(t *testing.T, language, source string, c BadProgram) (to
 	if !slices.Contains(strings.Fields(c.Ends), how) {
 		t.Errorf("it ended as %q: %.300s; want %s", how, text, c.Ends)
 	}
-	if !strings.Contains(text, c.Says) {
+	if !strings.Contains(strings.ToLower(text), c.Says) {
 		t.Errorf("it does not say %q: %.300s", c.Says, text)
 	}
 	return took, how != string(toolroom.CodeTimeout) || took <= time.Duration(l.Wall)*time.Millisecond+Overrun

@@ -18,6 +18,12 @@ var badPrograms = []BadProgram{
 		Ends: "timeout",
 	},
 	{
+		Key:    "more CPU time than it may use",
+		Source: map[string]string{"python": "while True: pass", "javascript": "for (;;) { try { for (;;) {} } catch {} }", "wasm": "spin"},
+		Ends:   "resource_limit limit", Says: "cpu",
+		Limits: bridge.Limits{CPU: 1000},
+	},
+	{
 		Key:    "an endless sleep",
 		Source: map[string]string{"python": "import time\ntime.sleep(1e9)", "javascript": "await new Promise(r => setTimeout(r, 1e9))", "wasm": "sleep"},
 		Ends:   "timeout",

@@ -270,6 +270,8 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error, d 
 	case werr != nil:
 	case exit.OOM:
 		return bridge.OverLimit("memory", "the program used more memory than it may")
+	case exit.OutOfCPU:
+		return bridge.OverLimit("cpu", "the program and what it started used more CPU time than they may")
 	default:
 		message += fmt.Sprintf(" (exit code %d%s) %s", exit.Code, signalled(exit.Signal), exit.Stderr)
 	}

@@ -260,3 +260,22 @@ func TestADriverThatDidNotAnswerIsAskedAgainAfterAWhile(t *testing.T) {
 		}
 	})
 }
+
+func TestCPUTimeOfAllThatAProgramStartsCounts(t *testing.T) {
+	t.Parallel()
+	o := inProcessSandbox(t)
+	e := o.New(t)
+	t.Cleanup(func() { _ = e.Close() })
+	if by := e.Probe(t.Context()).Holds[sandbox.LimitCPU]; !strings.Contains(by, "cgroup") {
+		t.Skipf("here %q counts the time of each process by itself", by)
+	}
+	spec := o.Sandbox
+	spec.Limits.CPU = time.Second
+	result, err := e.Run(t.Context(), engine.Job{
+		Run: "run-cpu", Owner: "tester", Sandbox: spec,
+		Program: bridge.Program{Language: "shell", Source: "for i in 1 2 3; do (while :; do :; done) & done; wait", Limits: bridge.Limits{Wall: 60_000, CPU: 1000}},
+	}, quiet{})
+	if toolroom.CodeOf(err) != toolroom.CodeResourceLimit || !strings.Contains(err.Error(), "CPU time") {
+		t.Errorf("it ended with %+v, %v", result, err)
+	}
+}

@@ -64,7 +64,8 @@ func (m message) start() (job, error) {
 	j.seed, _ = body.Get("seed").([]byte)
 	j.tools, _ = body.Get("tools").([]bridge.Value)
 	limits, _ := body.Get("limits").(bridge.Map)
-	j.memory, j.wall = limits.Int("memory"), time.Duration(limits.Int("wall"))*time.Millisecond
+	j.memory = limits.Int("memory")
+	j.wall, j.cpu = time.Duration(limits.Int("wall"))*time.Millisecond, time.Duration(limits.Int("cpu"))*time.Millisecond
 	body = slices.DeleteFunc(body, func(m bridge.Member) bool { return !read[m.Key] || empty(m.Value) })
 	body = append(body, bridge.Member{Key: "calls", Value: limits.Int("calls")})
 	if names := j.tools.names(body.Text("source")); len(names) > 0 {

@@ -53,6 +53,7 @@ func New(o Options) *worker.Engine {
 		here := &inProcess{cacheDir: o.CacheDir}
 		return worker.NewEngine(kind, o.Workers, here.start, here.close)
 	}
+	kind.CPU = worker.CPUClock()
 	return worker.NewEngine(kind, o.Workers, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start, nil)
 }
 

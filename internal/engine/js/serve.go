@@ -65,6 +65,7 @@ type job struct {
 	tools   offer
 	memory  int64
 	wall    time.Duration
+	cpu     time.Duration
 	seed    []byte // of its random numbers; empty draws them from the system
 	session string // empty means that nothing is to be kept
 	state   []byte // what the session begins from
@@ -72,7 +73,7 @@ type job struct {
 
 // port is how the run speaks, with send for what it says.
 func (j *job) port(send func(quickjs.Frame) (bool, error)) quickjs.Port {
-	return quickjs.Port{Inbox: j.inbox, Send: send, Find: j.tools.find, Memory: j.memory, Wall: j.wall, Seed: j.seed, Keep: j.session != ""}
+	return quickjs.Port{Inbox: j.inbox, Send: send, Find: j.tools.find, Memory: j.memory, Wall: j.wall, CPU: j.cpu, Seed: j.seed, Keep: j.session != ""}
 }
 
 // read sorts the host's frames until one begins a run: others are for the run
@@ -213,6 +214,8 @@ func describe(end quickjs.End, err error) bridge.Map {
 	switch end {
 	case quickjs.TimedOut:
 		return fail(bridge.FailLimit, "wall", "its time was over")
+	case quickjs.OutOfCPU:
+		return fail(bridge.FailLimit, "cpu", "it used all its CPU time")
 	case quickjs.OutOfMemory:
 		return fail(bridge.FailLimit, "memory", "it used more memory than it may")
 	case quickjs.Cancelled:

@@ -46,7 +46,7 @@ func New(o Options) *worker.Engine {
 	self.Memory = maxProcess
 	return worker.NewEngine(worker.Kind{
 		Name: Name, Languages: []string{Name}, Version: "WASI preview 1", Stateless: true, Compile: machine.LanguageCompile, CompileTime: cmp.Or(o.CompileTime, time.Minute),
-		Wall: "fuel, then kill", Memory: "WebAssembly memory", MaxMemory: machine.MaxMemory, Needs: "32 MiB of memory",
+		Wall: "fuel, then kill", CPU: worker.CPUClock(), Memory: "WebAssembly memory", MaxMemory: machine.MaxMemory, Needs: "32 MiB of memory",
 		Prepare: func(p *bridge.Program) (func(*bridge.Failure), *bridge.Failure) {
 			return func(*bridge.Failure) {}, machine.Check(p.Module)
 		},

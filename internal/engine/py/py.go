@@ -38,7 +38,7 @@ type Options struct {
 func New(o Options) *worker.Engine {
 	return worker.NewEngine(worker.Kind{
 		Name: Name, Languages: []string{"python"}, Version: cpython.Version,
-		Wall: "fuel, then kill", Memory: "WebAssembly memory, the interpreter's included",
+		Wall: "fuel, then kill", CPU: worker.CPUClock(), Memory: "WebAssembly memory, the interpreter's included",
 		MinMemory: cpython.MinMemory, MaxMemory: cpython.MaxMemory, Needs: "250 MiB of memory",
 		Prepare: func(*bridge.Program) (func(*bridge.Failure), *bridge.Failure) { return classify, nil },
 	}, o.Workers, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start, nil)

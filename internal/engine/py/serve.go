@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/cpython"
@@ -58,6 +59,7 @@ type job struct {
 	inbox   *mailbox.Inbox[[]byte]
 	token   []byte
 	memory  int64
+	cpu     time.Duration
 	session string
 	state   []byte
 }
@@ -159,7 +161,7 @@ func begin(inbox *mailbox.Inbox[[]byte], frame []byte) (job, error) {
 	j.token, _ = list[2].([]byte)
 	j.state, _ = body.Get("state").([]byte)
 	limits, _ := body.Get("limits").(bridge.Map)
-	j.memory = limits.Int("memory")
+	j.memory, j.cpu = limits.Int("memory"), time.Duration(limits.Int("cpu"))*time.Millisecond
 	list[3] = slices.DeleteFunc(body, func(m bridge.Member) bool { return m.Key == "state" })
 	putList(inbox, list)
 	return j, nil
@@ -176,7 +178,7 @@ func (s *server) run(ctx context.Context, j job) error {
 	}
 	var last []byte // of a run whose state is kept: it goes out with that
 	end, err := isolate.Run(ctx, cpython.Port{
-		Inbox: j.inbox, Memory: j.memory,
+		Inbox: j.inbox, Memory: j.memory, CPU: j.cpu,
 		Send: func(frame []byte) (bool, error) {
 			if len(frame) > 0 && frame[0] == tuple {
 				return s.sendMarshalled(j, frame)
@@ -251,9 +253,12 @@ func (s *server) sendMarshalled(j job, frame []byte) (last bool, err error) {
 
 // describe is the body of the last frame of a run that could not send its own.
 func describe(end cpython.End, err error) bridge.Map {
-	kind, message := bridge.FailProgram, fmt.Sprintf("the interpreter broke off: %.2000s", err)
-	if end == cpython.Cancelled {
-		kind, message = bridge.FailCancelled, "it was cancelled"
+	f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("the interpreter broke off: %.2000s", err)}
+	switch end {
+	case cpython.OutOfCPU:
+		f = &bridge.Failure{Kind: bridge.FailLimit, Limit: "cpu", Message: "it used all its CPU time"}
+	case cpython.Cancelled:
+		f = &bridge.Failure{Kind: bridge.FailCancelled, Message: "it was cancelled"}
 	}
-	return bridge.Map{{Key: "kind", Value: string(kind)}, {Key: "message", Value: message}}
+	return bridge.FailureBody(f)
 }

@@ -52,6 +52,8 @@ func (r *run) why(extra time.Duration) End {
 		return Cancelled
 	case time.Now().After(r.deadline.Add(extra)):
 		return TimedOut
+	case r.cpu.Over():
+		return OutOfCPU
 	}
 	return Finished
 }
@@ -62,13 +64,15 @@ func (i *Isolate) tick() {
 		return // the machine starts
 	}
 	i.run.port.Inbox.Computing()
+	over := i.run.cpu.Over() // before: it was interrupted, and goes on
+	i.run.cpu.Look()
 	if i.run.interrupt == Finished {
 		// QuickJS asks for interrupts itself and unwinds cleanly; this is for
 		// what it does without asking.
-		if end := i.run.why(patience); end != Finished {
+		if end := i.run.why(patience); end != Finished && (end != OutOfCPU || over) {
 			panic(&stopError{end})
 		}
-	} else if time.Now().After(i.run.deadline.Add(patience)) || i.run.interrupt == Cancelled {
+	} else if time.Now().After(i.run.deadline.Add(patience)) || i.run.interrupt == Cancelled || over {
 		panic(&stopError{i.run.interrupt})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/toolroom/toolroom/internal/engine/cputime"
 	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
@@ -87,6 +88,8 @@ const (
 	Finished End = iota
 	// TimedOut: the deadline passed.
 	TimedOut
+	// OutOfCPU: the processor time was used up.
+	OutOfCPU
 	// Cancelled: the host asked for it.
 	Cancelled
 	// OutOfMemory: the engine itself had no memory left.
@@ -114,9 +117,10 @@ type Port struct {
 	// below the path, or nothing. Nil finds none.
 	Find func(path string) []byte
 	// Memory is the limit of the guest's memory in bytes, and at most [MaxMemory],
-	// which it is if zero. Wall is the limit of time, none if zero.
-	Memory int64
-	Wall   time.Duration
+	// which it is if zero. Wall and CPU are the limits of time and of processor time
+	// of this process, none if zero.
+	Memory    int64
+	Wall, CPU time.Duration
 	// Keep says that the isolate will be saved after the run.
 	Keep bool
 	// Seed is what random numbers come from; empty draws from the system.
@@ -128,6 +132,7 @@ type run struct {
 	ctx       context.Context
 	port      Port
 	deadline  time.Time
+	cpu       cputime.Meter
 	interrupt End // why the guest was interrupted
 	finished  bool
 	seeded    *rand.ChaCha8 // nil draws from the system
@@ -147,7 +152,7 @@ const ever = 24 * 365 * time.Hour
 // An error tells more of an end other than Finished. The isolate must be
 // released after it.
 func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
-	r := &run{ctx: ctx, port: port, deadline: time.Now().Add(cmp.Or(port.Wall, ever))}
+	r := &run{ctx: ctx, port: port, deadline: time.Now().Add(cmp.Or(port.Wall, ever)), cpu: cputime.Start(port.CPU)}
 	if len(port.Seed) > 0 {
 		r.seeded = rand.NewChaCha8(sha256.Sum256(port.Seed))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/cputime"
 	"github.com/toolroom/toolroom/internal/engine/resume"
 	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
@@ -28,8 +29,9 @@ type Kind struct {
 	Stateless bool
 	// Version names the interpreter.
 	Version string
-	// Wall and Memory say how these limits are held.
-	Wall, Memory string
+	// Wall, CPU and Memory say how these limits are held; an empty CPU means that it
+	// is not.
+	Wall, CPU, Memory string
 	// MinMemory and MaxMemory are between what the limit of memory may be, in
 	// bytes.
 	MinMemory, MaxMemory int64
@@ -53,6 +55,15 @@ type Engine struct {
 	kind  Kind
 	pool  *Pool[*Guest]
 	after func() error
+}
+
+// CPUClock is how a guest in a process of its own holds CPU time; empty where it
+// cannot.
+func CPUClock() string {
+	if cputime.Supported {
+		return "the worker's clock, looked at by fuel"
+	}
+	return ""
 }
 
 // NewEngine makes an engine with guests at the places that start starts, at most
@@ -95,13 +106,17 @@ func (e *Engine) Sessions() []string {
 
 // held says how limits are held, whatever the isolation around the worker.
 func (e *Engine) held() map[sandbox.Limit]string {
-	return map[sandbox.Limit]string{
+	m := map[sandbox.Limit]string{
 		sandbox.LimitWall:    e.kind.Wall,
 		sandbox.LimitMemory:  e.kind.Memory,
 		sandbox.LimitPIDs:    "no processes inside",
 		sandbox.LimitDisk:    "no files inside",
 		sandbox.LimitNetwork: "no sockets inside",
 	}
+	if e.kind.CPU != "" {
+		m[sandbox.LimitCPU] = e.kind.CPU
+	}
+	return m
 }
 
 // Probe starts the first worker, and keeps it for the first run.
@@ -110,11 +125,11 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "see the error; the engine needs an amd64 or arm64 machine and about " + e.kind.Needs}
 	}
-	return sandbox.Probe{
-		State: sandbox.Available, Version: e.kind.Version, Isolation: isolation, Holds: e.held(),
-		Lacks:     map[sandbox.Limit]string{sandbox.LimitCPU: "only wall time is counted"},
-		Languages: e.Languages(),
+	p := sandbox.Probe{State: sandbox.Available, Version: e.kind.Version, Isolation: isolation, Holds: e.held(), Languages: e.Languages()}
+	if e.kind.CPU == "" {
+		p.Lacks = map[sandbox.Limit]string{sandbox.LimitCPU: "only wall time is counted"}
 	}
+	return p
 }
 
 // Close ends all workers, those of runs under way included.
@@ -220,7 +235,7 @@ func (k *Kind) checkLimits(l bridge.Limits) error {
 	case l.Memory < k.MinMemory:
 		return cannot("needs at least %d MiB of memory, its interpreter included; %d were asked for", k.MinMemory>>20, l.Memory>>20).
 			WithHint("ask for more, or choose another engine")
-	case l.CPU > 0:
+	case l.CPU > 0 && k.CPU == "":
 		return cannot("counts wall time only, not CPU time").
 			WithHint("limit the wall time, or choose another engine")
 	}

@@ -282,7 +282,7 @@ func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
 		return sandbox.Exit{}, context.Cause(ctx)
 	}
 	exit, err := b.process.Wait()
-	out := sandbox.Exit{Code: exit.Code, OOM: exit.Exceeded == "memory", Stderr: b.stderr.Last(ctx)}
+	out := sandbox.Exit{Code: exit.Code, OOM: exit.Exceeded == "memory", OutOfCPU: exit.Exceeded == "cpu_time", Stderr: b.stderr.Last(ctx)}
 	if exit.Signal != 0 {
 		out.Signal = syscall.Signal(exit.Signal).String()
 	}

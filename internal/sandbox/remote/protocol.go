@@ -69,6 +69,7 @@ type End struct {
 	Code       int           `json:"code"`
 	Signal     string        `json:"signal,omitempty"`
 	OOM        bool          `json:"oom,omitempty"`
+	OutOfCPU   bool          `json:"out_of_cpu,omitempty"`
 	Stderr     string        `json:"stderr,omitempty"`
 	CPU        time.Duration `json:"cpu,omitempty"`         // nanoseconds
 	PeakMemory int64         `json:"peak_memory,omitempty"` // bytes
@@ -76,7 +77,7 @@ type End struct {
 
 // Exit is the part of e that tells how it ended.
 func (e End) Exit() sandbox.Exit {
-	return sandbox.Exit{Code: e.Code, Signal: e.Signal, OOM: e.OOM, Stderr: e.Stderr}
+	return sandbox.Exit{Code: e.Code, Signal: e.Signal, OOM: e.OOM, OutOfCPU: e.OutOfCPU, Stderr: e.Stderr}
 }
 
 // Usage is the part of e that tells what was used.

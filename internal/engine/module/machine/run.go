@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/cputime"
 	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/wasi"
 	"github.com/toolroom/toolroom/sandbox"
@@ -34,6 +35,7 @@ type run struct {
 	inbox  *mailbox.Inbox[[]byte]
 	limit  int64 // of memory, in bytes
 	memory *memory
+	cpu    cputime.Meter
 
 	arguments []string
 	stdin     *bytes.Reader
@@ -53,6 +55,7 @@ func begin(ctx context.Context, j job, tell func(bridge.Frame) error) *run {
 		arguments: append([]string{p.Name}, p.Command...), stdin: bytes.NewReader(p.Stdin), random: rand.Reader,
 		clock: clock{began: time.Now(), still: p.Profile == string(sandbox.Hardened)},
 	}
+	r.cpu = cputime.Start(time.Duration(p.Limits.CPU) * time.Millisecond)
 	if len(p.Seed) > 0 {
 		r.random = mathrand.NewChaCha8(sha256.Sum256(p.Seed))
 	}
@@ -79,6 +82,9 @@ func (r *run) goOn() {
 // tick is called, from within the module, every few milliseconds of work.
 func (r *run) tick() {
 	r.goOn()
+	if r.cpu.Look() {
+		panic(errStopped)
+	}
 	r.must(r.prints.flush())
 }
 
@@ -204,6 +210,8 @@ func (r *run) failure(err error) (exit int, f *bridge.Failure) {
 		return 0, &bridge.Failure{Kind: bridge.FailProgram, Type: "ProtocolError", Message: r.err.Error()}
 	case errors.As(err, &ended):
 		exit = int(ended.Code)
+	case r.cpu.Over():
+		return 0, &bridge.Failure{Kind: bridge.FailLimit, Limit: "cpu", Message: "the module used all its CPU time"}
 	case r.stopped():
 		return 0, &bridge.Failure{Kind: bridge.FailCancelled, Message: "it was cancelled"}
 	case err != nil:

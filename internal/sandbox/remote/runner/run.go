@@ -226,7 +226,7 @@ func (u *run) kill() error {
 
 func endOf(exit sandbox.Exit, used sandbox.Usage) remote.End {
 	return remote.End{
-		Code: exit.Code, Signal: exit.Signal, OOM: exit.OOM, Stderr: exit.Stderr, CPU: used.CPU, PeakMemory: used.PeakMemory,
+		Code: exit.Code, Signal: exit.Signal, OOM: exit.OOM, OutOfCPU: exit.OutOfCPU, Stderr: exit.Stderr, CPU: used.CPU, PeakMemory: used.PeakMemory,
 	}
 }
 

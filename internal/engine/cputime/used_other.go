@@ -1,0 +1,10 @@
+//go:build !linux
+
+package cputime
+
+import "time"
+
+// Supported tells whether there is a clock.
+const Supported = false
+
+func used() time.Duration { return 0 }
