@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/sandbox"
 )
 
 // Stopped says why a run whose context has ended was stopped; nil while it lives.
@@ -59,6 +60,16 @@ func CheckLimits(l bridge.Limits) error {
 	if l.Wall < 0 || l.CPU < 0 || l.Memory < 0 || l.Output < 0 || l.Calls < 0 || l.Parallel < 0 || l.Bytes < 0 {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "a limit of a program cannot be negative").
 			WithHint("leave a limit out, or give 0, for its default")
+	}
+	return nil
+}
+
+// CheckProcessors refuses a number of processors, for an engine that counts CPU time
+// and no more.
+func CheckProcessors(name string, s sandbox.Spec) error {
+	if s.Limits.CPUs > 0 && !s.BestEffort {
+		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s engine cannot hold a number of processors", name).
+			WithHint("limit the CPU time, or name a sandbox such as process")
 	}
 	return nil
 }

@@ -74,6 +74,7 @@ func Run(t *testing.T, o Options) {
 				{"a cancelled program is stopped", s.cancel},
 				{"runs see nothing of each other", s.apart},
 				{"sessions", s.sessions},
+				{"half a processor is held, or refused", s.half},
 			} {
 				if !s.without(behaviour.key) {
 					t.Run(behaviour.key, func(t *testing.T) { behaviour.test(t, language) })
@@ -292,5 +293,18 @@ func (s *suite) apart(t *testing.T, language string) {
 		if diff := cmp.Diff(want, result.Outcome.Value); diff != "" {
 			t.Errorf("a later run sees an earlier one (-want +got):\n%s", diff)
 		}
+	}
+}
+
+// half asks for half a processor, which no engine may take and not hold.
+func (s *suite) half(t *testing.T, language string) {
+	if s.options.Sandbox.Guest != "" {
+		return // its driver is asked, and tried by its own suite
+	}
+	j := s.job(language, map[string]string{"python": "1", "javascript": "1", "wasm": "seven"}[language])
+	j.Sandbox.Limits.CPUs = 0.5
+	result, err := s.engine.Run(t.Context(), j, newRoom())
+	if toolroom.CodeOf(err) != toolroom.CodeLimitNotEnforceable && (err != nil || result.Outcome.Failure == nil) {
+		t.Errorf("it ran all the same: %+v, %v", result, err)
 	}
 }

@@ -4,6 +4,7 @@
 package monty
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -108,7 +109,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	p := j.Program
 	p.Limits = p.Limits.WithDefaults()
 	result := &engine.Result{Engine: Name, Isolation: e.pool.Isolation(), Held: held()}
-	if err := engine.CheckLimits(p.Limits); err != nil {
+	if err := cmp.Or(engine.CheckLimits(p.Limits), engine.CheckProcessors(Name, j.Sandbox)); err != nil {
 		return nil, err
 	}
 	if p.Language != "python" {

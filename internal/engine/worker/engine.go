@@ -150,7 +150,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	p := j.Program
 	p.Limits, p.Profile = p.Limits.WithDefaults(), string(j.Sandbox.Profile)
 	result := &engine.Result{Engine: e.Name(), Isolation: e.pool.Isolation(), Held: e.held()}
-	if err := e.kind.checkLimits(p.Limits); err != nil {
+	if err := cmp.Or(e.kind.checkLimits(p.Limits), engine.CheckProcessors(e.Name(), j.Sandbox)); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(e.kind.Languages, p.Language) {
