@@ -26,6 +26,8 @@ const (
 	oddRoundMeta = `"i/j":{"z":1.50,"a":9007199254740993}`
 	// The token stands where it stands in the text: first.
 	oddProgress = `"progress":1.50,"total":9007199254740993,"message":"<é","zeta":{"n":9007199254740993},"_meta":{"e/f":1.50}}`
+	oddNotice   = `"method":"notifications/acme/odd","params":{"zeta":9007199254740993,"a":["<é\u003c",1.50],"_meta":{"m/n":1.50}}}`
+	bareNotice  = `{"jsonrpc":"2.0","method":"acme/bare"}`
 	oddLine     = `{"zeta":1.50,"level":"warning","logger":"odd","data":{"n":9007199254740993,"t":"<"},"_meta":{"g/h":2.50}}`
 )
 
@@ -49,6 +51,8 @@ func (u *upstream) asks(w http.ResponseWriter, id json.RawMessage, body []byte) 
 	}
 	say(`{"jsonrpc":"2.0","method":"notifications/message","params":%s}`, oddLine)
 	say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,%s}`, m.Params.Meta.ProgressToken, oddProgress)
+	say(`{"jsonrpc":"2.0",%s`, oddNotice)
+	say(`%s`, bareNotice)
 	if !u.modern {
 		say(`{"jsonrpc":"2.0","id":"form","method":"elicitation/create","params":%s}`, oddForm)
 		say(`{"jsonrpc":"2.0","id":"model","method":"sampling/createMessage","params":%s}`, oddSampling)
@@ -155,7 +159,8 @@ func TestWhatIsAskedAndToldInMidCallIsRelayedByteForByte(t *testing.T) {
 				all := string(bytes.Join(rawBytes(heard), []byte("\n")))
 				wanted := map[string]string{
 					"the form": `"params":` + oddForm, "the sampling": `"params":` + oddSampling,
-					"the log line": `"params":` + oddLine, "the progress": `"params":{"progressToken":"tok",` + oddProgress,
+					"the log line": `"params":` + oddLine, "the notification that nobody knows": `{"jsonrpc":"2.0",` + oddNotice, "the one that says nothing": bareNotice,
+					"the progress": `"params":{"progressToken":"tok",` + oddProgress,
 				}
 				if u && version == modern {
 					wanted["the question"], wanted["the round"], wanted["the round's metadata"] = `"form":`+oddQuestion, `"zeta":`+oddRound, oddRoundMeta

@@ -145,7 +145,7 @@ func (ds *dialogues) find(id string) *dialogue {
 func (ds *dialogues) serve(d *dialogue, x *exchange) (mcp.Result, error) {
 	d.live.Store(x)
 	defer d.live.Store(nil)
-	left := context.AfterFunc(x.ctx, d.cancel)
+	left := context.AfterFunc(x.ctx, func() { d.end(context.Cause(x.ctx)) })
 	defer left()
 	for {
 		select {
@@ -307,6 +307,10 @@ func (d *dialogue) askFor(ctx context.Context, questions map[string]source.Quest
 	for _, key := range slices.Sorted(maps.Keys(opened)) {
 		select {
 		case answers[key] = <-opened[key].answer:
+		case <-opened[key].Withdrawn():
+			d.mu.Lock()
+			delete(d.pending, key)
+			d.mu.Unlock()
 		case <-ctx.Done():
 			d.mu.Lock()
 			defer d.mu.Unlock()

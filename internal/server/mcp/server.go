@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -82,6 +83,12 @@ type Server struct {
 	watched   watched
 	// parked are the messages that the SDK has and we have read.
 	parking parking
+	// standIns are what the SDK sends for us that it has no words for.
+	standIns standIns
+	notices  notices
+	visits   visits
+	// wires has who is behind the sessions without an id, by *mcp.ServerSession.
+	wires sync.Map
 	// replies are what older clients answer.
 	replies     replies
 	meta        map[string]metaTool
@@ -111,7 +118,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		o: o, sessions: newSessions(), schemas: schema.NewCache(0, schema.Limits{}),
+		o: o, sessions: newSessions(), standIns: newStandIns(), visits: newVisits(), schemas: schema.NewCache(0, schema.Limits{}),
 		dialogues: dialogues{sealer: sealer, open: map[string]*dialogue{}},
 	}
 	s.meta = s.metaTools()
@@ -151,7 +158,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.openDoors()
-	s.server.AddReceivingMiddleware(s.lead)
+	s.server.AddReceivingMiddleware(s.failing, s.lead)
 	s.server.AddSendingMiddleware(s.exactly)
 	return s, nil
 }
@@ -160,6 +167,17 @@ func New(o Options) (*Server, error) {
 func (s *Server) Close() {
 	for _, cancel := range s.cancels {
 		cancel()
+	}
+}
+
+// failing is the middleware that has errors say all that who they are from has said.
+func (s *Server) failing(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, req)
+		if err != nil {
+			return nil, s.standIns.failure(err)
+		}
+		return result, nil
 	}
 }
 
@@ -296,7 +314,11 @@ func rpcError(e *toolroom.Error) error {
 	if code, ok := e.Details[source.DetailRPCCode].(int64); ok {
 		message, _ := e.Details[source.DetailRPCMessage].(string)
 		data, _ := e.Details[source.DetailRPCData].(json.RawMessage)
-		return &jsonrpc.Error{Code: code, Message: message, Data: data}
+		failure := &jsonrpc.Error{Code: code, Message: message, Data: data}
+		if sent, ok := e.Details[source.DetailRPCSent].(json.RawMessage); ok {
+			return &sentFailure{failure, sent}
+		}
+		return failure
 	}
 	if missing, ok := e.Details[source.DetailCapabilities]; ok {
 		data, err := json.Marshal(map[string]any{source.DetailCapabilities: missing})

@@ -14,6 +14,7 @@ type sseSession struct {
 	owner     string
 	transport *mcp.SSEServerTransport
 	sent      leaves
+	known     session
 }
 
 // SSE is the endpoint for clients of 2024-11-05 that know no other: they listen
@@ -26,7 +27,7 @@ func (s *Server) SSE() http.Handler {
 		switch r.Method {
 		case http.MethodGet:
 			id := rand.Text()
-			keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				w.Header().Set("Cache-Control", "no-cache, no-transform")
 				session := &sseSession{owner: who, transport: &mcp.SSEServerTransport{
@@ -69,7 +70,8 @@ func (s *Server) SSE() http.Handler {
 			answer := &postAnswer{ResponseWriter: w}
 			for _, message := range batch {
 				m, _ := readIncoming(message)
-				text, leave := s.park(m, message, "") // the SDK names no session of this kind
+				session.known.hear(m)
+				text, leave := s.park(m, message, "", &session.known) // the SDK names no session of this kind
 				session.sent.add(leave)
 				rebody(r, text)
 				session.transport.ServeHTTP(answer, r)
@@ -103,6 +105,8 @@ func (s *Server) serveSSE(r *http.Request, t *mcp.SSEServerTransport) {
 		s.o.Log.Warn("a stream was not opened", "error", err)
 		return
 	}
+	s.wires.Store(session, s.o.Identity(r.Context()))
+	defer s.wires.Delete(session)
 	<-r.Context().Done()
 	// The client has gone: what cannot be told to it is no failure.
 	_ = session.Close()

@@ -162,7 +162,7 @@ func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawM
 		if err := json.Unmarshal(raw, &q); err != nil {
 			return nil, fmt.Errorf("its question %q cannot be read: %w", key, err)
 		}
-		q.Sent, q.Round = raw, result
+		q.Sent, q.Round, q.Source = raw, result, s.o.Namespace
 		questions[key] = q
 	}
 	answers, err := c.put(ctx, questions)
@@ -258,10 +258,10 @@ func (s *Source) asked(ctx context.Context, owner any, method string, params jso
 		c.missed.Store(&method)
 		return nil, source.Unanswerable(method)
 	}
-	q := source.Question{Method: method, Params: params}
+	q := source.Question{Method: method, Params: params, Source: s.o.Namespace, Until: ctx}
 	answer, err := c.gather(ctx, q)
 	if refusal := (*source.Refusal)(nil); errors.As(err, &refusal) {
-		return nil, &wire.Error{Code: refusal.Code, Message: refusal.Message, Data: refusal.Data}
+		return nil, &wire.Error{Code: refusal.Code, Message: refusal.Message, Data: refusal.Data, Sent: refusal.Sent}
 	}
 	if err != nil {
 		return nil, err
