@@ -58,6 +58,10 @@ type Question struct {
 	// Until, where it is not nil, ends when the question is withdrawn, of which the
 	// cause says why. It then needs no answer, and Ask gives none.
 	Until context.Context `json:"-"`
+	// Progress, where it is not nil, hears how far the client has come with the
+	// answer: the parameters of its notifications/progress, as MCP has them. It must
+	// not block.
+	Progress func(said json.RawMessage) `json:"-"`
 }
 
 // Withdrawn is closed when the question needs no answer any more; nil is never.

@@ -49,7 +49,7 @@ func (u *hanging) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if m.ID == nil || m.Method == "" {
 		switch {
-		case m.Method == "notifications/cancelled":
+		case m.Method == "notifications/cancelled" || m.Method == "notifications/progress":
 			u.said <- string(m.Params)
 		case m.Error != nil:
 			u.refusal <- string(m.Error)
@@ -88,7 +88,7 @@ func (u *hanging) asks(w http.ResponseWriter, id json.RawMessage) {
 		fmt.Fprintf(w, "data: "+format+"\n\n", args...)
 		w.(http.Flusher).Flush()
 	}
-	say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","properties":{}}}}`)
+	say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"mode":"form","message":"Who?","requestedSchema":{"type":"object","properties":{}},"_meta":{"progressToken":"p"}}}`)
 	select {
 	case <-u.withdraw:
 		say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{%s,"requestId":"q"}}`, whyCancelled)
@@ -189,5 +189,24 @@ func TestTheErrorOfAClientThatDoesNotAnswerReachesTheServer(t *testing.T) {
 	c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, oddRefusal), "", "")
 	if got := <-up.said; got != oddRefusal {
 		t.Errorf("the server hears\n%s\nnot\n%s", got, oddRefusal)
+	}
+}
+
+// TestHowFarAClientIsWithItsAnswerReachesTheServerThatAsked, as long as it asks, and
+// no other.
+func TestHowFarAClientIsWithItsAnswerReachesTheServerThatAsked(t *testing.T) {
+	t.Parallel()
+	const progress = `{"zeta":9007199254740993,"progressToken":"p","progress":1.50,"message":"<é\u003c"}`
+	up := newHanging(t)
+	c, id, _ := asksOf(t, up)
+	for _, said := range []string{`{"progressToken":"q","progress":1}`, progress} {
+		c.post(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":`+said+`}`, "", "")
+	}
+	if got := <-up.said; got != progress {
+		t.Errorf("the server hears\n%s\nnot\n%s", got, progress)
+	}
+	c.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":%s}`, id, oddRefusal), "", "")
+	if got := <-up.said; got != oddRefusal {
+		t.Errorf("then it hears\n%s", got)
 	}
 }

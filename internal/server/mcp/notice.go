@@ -75,16 +75,16 @@ func (s *Server) tell(n library.Notice) {
 	}
 	allowed := map[string]bool{}
 	for session := range s.server.Sessions() {
-		who, ok := s.callerOf(session)
-		if !ok || speaksVersion(session) >= firstModern || !n.Everybody && n.To != who.Key() {
+		known, about := s.known(session), session.InitializeParams()
+		if known == nil || about == nil || about.ProtocolVersion >= firstModern || !n.Everybody && n.To != known.who.Key() {
 			continue
 		}
-		may, known := allowed[who.Key()]
-		if !known {
-			may = s.mayUse(who, n.Provider)
-			allowed[who.Key()] = may
+		may, asked := allowed[known.who.Key()]
+		if !asked {
+			may = s.mayUse(known.who, n.Provider)
+			allowed[known.who.Key()] = may
 		}
-		p := peerOf(context.Background(), session, session.InitializeParams().Capabilities, nil)
+		p := peerOf(context.Background(), session, about.Capabilities, nil)
 		if may && (n.For == nil || n.For(&exchange{peer: p})) {
 			s.say(session, n.Notice.Notice)
 		}
@@ -118,18 +118,6 @@ func (s *Server) say(session *mcp.ServerSession, n toolroom.Notice) {
 // notify sends a notification that the SDK need not know.
 func (s *Server) notify(ctx context.Context, session *mcp.ServerSession, n toolroom.Notice) error {
 	return session.NotifyProgress(withVerbatim(ctx, s.standIns.notification(n.Method, n.Params)), &mcp.ProgressNotificationParams{})
-}
-
-// callerOf is whose session it is.
-func (s *Server) callerOf(session *mcp.ServerSession) (toolroom.Identity, bool) {
-	if known, ok := s.sessions.byID.Peek(session.ID()); ok {
-		return known.who, known.peer.Load() != nil
-	}
-	who, ok := s.wires.Load(session)
-	if !ok || session.InitializeParams() == nil {
-		return toolroom.Identity{}, false
-	}
-	return who.(toolroom.Identity), true
 }
 
 // maxVisits is how many questions with a URL are remembered whose end nobody has

@@ -87,7 +87,7 @@ type Server struct {
 	standIns standIns
 	notices  notices
 	visits   visits
-	// wires has who is behind the sessions without an id, by *mcp.ServerSession.
+	// wires has the *session of those without an id, by *mcp.ServerSession.
 	wires sync.Map
 	// replies are what older clients answer.
 	replies     replies

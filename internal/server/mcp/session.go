@@ -38,9 +38,10 @@ type session struct {
 	seen atomic.Int64         // when the SDK last saw a request, in Unix nanoseconds
 	peer atomic.Pointer[peer] // nil until the client is initialized
 
-	mu    sync.Mutex
-	calls map[string]context.CancelCauseFunc // served without the SDK, by request id
-	ended bool
+	mu        sync.Mutex
+	questions map[string][]func(json.RawMessage) // that are open, by their progress token
+	calls     map[string]context.CancelCauseFunc // served without the SDK, by request id
+	ended     bool
 }
 
 func newSessions() sessions {
@@ -125,11 +126,77 @@ func (s *session) end() {
 	}
 }
 
-// hear takes note of what a client says of its calls.
+// hear takes note of what a client says of its calls, and of its answers.
 func (s *session) hear(m *incoming) {
-	if m != nil && m.method == "notifications/cancelled" {
+	switch {
+	case m == nil:
+	case m.method == "notifications/cancelled":
 		s.cancel(m.cancels, m.params)
+	case m.method == "notifications/progress":
+		s.progress(m.params)
 	}
+}
+
+// follow has a question hear how far its answer is, until forget is called.
+func (s *session) follow(q source.Question) (forget func()) {
+	token := progressToken(q.Params)
+	if s == nil || q.Progress == nil || token == "" {
+		return func() {}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.questions == nil {
+		s.questions = map[string][]func(json.RawMessage){}
+	}
+	s.questions[token] = append(s.questions[token], q.Progress)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		// Where two share a token neither has heard of it any more.
+		if delete(s.questions, token); len(s.questions) == 0 {
+			s.questions = nil
+		}
+	}
+}
+
+// progress passes on how far an answer is. Where two questions have the same token
+// it may be either's, and neither hears of it.
+func (s *session) progress(said json.RawMessage) {
+	var p struct {
+		Token json.RawMessage `json:"progressToken"`
+	}
+	if json.Unmarshal(said, &p) != nil {
+		return
+	}
+	s.mu.Lock()
+	open := s.questions[string(p.Token)]
+	s.mu.Unlock()
+	if len(open) == 1 {
+		open[0](said)
+	}
+}
+
+// progressToken is that of a question, as it is written; empty for none.
+func progressToken(params json.RawMessage) string {
+	var p struct {
+		Meta struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return ""
+	}
+	return string(p.Meta.Token)
+}
+
+// known is what is known of a session, nil for nothing.
+func (s *Server) known(of *mcp.ServerSession) *session {
+	if known, ok := s.sessions.byID.Peek(of.ID()); ok {
+		return known
+	}
+	known, _ := s.wires.Load(of)
+	wire, _ := known.(*session)
+	return wire
 }
 
 // inSession has the SDK serve a request of the older protocol, in a session of

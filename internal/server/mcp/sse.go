@@ -11,7 +11,6 @@ import (
 
 // sseSession is a client of the two endpoints of 2024-11-05.
 type sseSession struct {
-	owner     string
 	transport *mcp.SSEServerTransport
 	sent      leaves
 	known     session
@@ -23,33 +22,33 @@ func (s *Server) SSE() http.Handler {
 	var mu sync.Mutex
 	sessions := map[string]*sseSession{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := s.o.Identity(r.Context()).Key()
+		who := s.o.Identity(r.Context())
 		switch r.Method {
 		case http.MethodGet:
 			id := rand.Text()
 			s.keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				w.Header().Set("Cache-Control", "no-cache, no-transform")
-				session := &sseSession{owner: who, transport: &mcp.SSEServerTransport{
+				client := &sseSession{known: session{who: who}, transport: &mcp.SSEServerTransport{
 					Endpoint: r.URL.Path + "?session=" + id, Response: w, MaxRequestBodyBytes: maxBody,
 				}}
 				mu.Lock()
-				sessions[id] = session
+				sessions[id] = client
 				mu.Unlock()
 				defer func() {
-					session.sent.leave()
+					client.sent.leave()
 					mu.Lock()
 					defer mu.Unlock()
 					delete(sessions, id)
 				}()
-				s.serveSSE(r, session.transport)
+				s.serveSSE(r, client)
 			}), w, r, keepAlivePeriod)
 		case http.MethodPost:
 			mu.Lock()
 			session := sessions[r.URL.Query().Get("session")]
 			mu.Unlock()
 			// Whoever has seen the address is not yet its owner.
-			if session == nil || session.owner != who {
+			if session == nil || session.known.who.Key() != who.Key() {
 				http.Error(w, "there is no such session; open the stream again", http.StatusNotFound)
 				return
 			}
@@ -99,13 +98,13 @@ func (a *postAnswer) WriteHeader(status int) {
 }
 
 // serveSSE serves a stream until its client leaves.
-func (s *Server) serveSSE(r *http.Request, t *mcp.SSEServerTransport) {
-	session, err := s.server.Connect(r.Context(), t, nil)
+func (s *Server) serveSSE(r *http.Request, client *sseSession) {
+	session, err := s.server.Connect(r.Context(), client.transport, nil)
 	if err != nil {
 		s.o.Log.Warn("a stream was not opened", "error", err)
 		return
 	}
-	s.wires.Store(session, s.o.Identity(r.Context()))
+	s.wires.Store(session, &client.known)
 	defer s.wires.Delete(session)
 	<-r.Context().Done()
 	// The client has gone: what cannot be told to it is no failure.

@@ -25,7 +25,8 @@ func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 		return err
 	}
 	c.sdk = sdk
-	s.wires.Store(sdk, s.o.Identity(ctx))
+	c.known.who = s.o.Identity(ctx)
+	s.wires.Store(sdk, &c.known)
 	defer s.wires.Delete(sdk)
 	read := make(chan struct{})
 	go func() {

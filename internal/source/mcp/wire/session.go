@@ -40,7 +40,16 @@ type Handler struct {
 	// block.
 	Notified func(owner any, method string, params json.RawMessage)
 	// Asked answers a request of the server; nil answers none.
-	Asked func(ctx context.Context, owner any, method string, params json.RawMessage) (json.RawMessage, error)
+	Asked func(ctx context.Context, owner any, q Question) (json.RawMessage, error)
+}
+
+// Question is a request of the server.
+type Question struct {
+	Method string
+	Params json.RawMessage
+	// Progress tells the server how far the answer is, with the parameters of
+	// notifications/progress.
+	Progress func(said json.RawMessage)
 }
 
 func (h *Handler) notified(owner any, method string, params json.RawMessage) {
@@ -306,6 +315,24 @@ func reason(cause error) []Field {
 	return fields
 }
 
+// progress tells the server how far its question is.
+func (s *Session) progress(said json.RawMessage) {
+	members, err := jsonx.Members(said)
+	if err != nil {
+		return
+	}
+	fields := make([]Field, len(members))
+	for i, m := range members {
+		fields[i] = Field(m)
+	}
+	s.spawn(func() {
+		ctx, cancel := context.WithTimeout(s.open, farewell)
+		defer cancel()
+		// A server that cannot be told any more has ended the session.
+		_ = s.Notify(ctx, "notifications/progress", fields...)
+	})
+}
+
 // receive takes in what came in one piece. Origin is the number of the request
 // on whose stream it came, zero where there is none.
 func (s *Session) receive(raw []byte, origin int64) error {
@@ -426,7 +453,7 @@ func (s *Session) reply(ctx context.Context, m *message, origin int64) {
 	case m.Method == "ping":
 		result, err = json.RawMessage("{}"), nil
 	case s.handler.Asked != nil:
-		result, err = s.handler.Asked(ctx, s.owner(m, origin), m.Method, m.Params)
+		result, err = s.handler.Asked(ctx, s.owner(m, origin), Question{Method: m.Method, Params: m.Params, Progress: s.progress})
 	}
 	if ctx.Err() != nil {
 		return
