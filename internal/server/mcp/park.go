@@ -45,22 +45,6 @@ func (s *Server) park(m *incoming, text []byte, session string, known *session) 
 // batchRevision is the only revision that has batches.
 const batchRevision = "2025-03-26"
 
-// batchOf are the messages of a batch, nil for what is none.
-func batchOf(text []byte) [][]byte {
-	var batch []json.RawMessage
-	if json.Unmarshal(text, &batch) != nil {
-		return nil
-	}
-	all := make([][]byte, 0, len(batch))
-	for _, one := range batch {
-		if !isObject(one) {
-			return nil
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
 // parkBatch readies the messages of a batch, which clients of 2025-03-26 send.
 func (s *Server) parkBatch(text []byte, session string, known *session) (ready []byte, leave func()) {
 	var batch []json.RawMessage

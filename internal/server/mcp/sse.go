@@ -12,6 +12,7 @@ import (
 // sseSession is a client of the two endpoints of 2024-11-05.
 type sseSession struct {
 	transport *mcp.SSEServerTransport
+	stream    *batchWriter
 	sent      leaves
 	known     session
 }
@@ -29,14 +30,16 @@ func (s *Server) SSE() http.Handler {
 			s.keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				w.Header().Set("Cache-Control", "no-cache, no-transform")
-				client := &sseSession{known: session{who: who}, transport: &mcp.SSEServerTransport{
-					Endpoint: r.URL.Path + "?session=" + id, Response: w, MaxRequestBodyBytes: maxBody,
+				stream := &batchWriter{ResponseWriter: w, standIns: s.standIns}
+				client := &sseSession{known: session{who: who}, stream: stream, transport: &mcp.SSEServerTransport{
+					Endpoint: r.URL.Path + "?session=" + id, Response: stream, MaxRequestBodyBytes: maxBody,
 				}}
 				mu.Lock()
 				sessions[id] = client
 				mu.Unlock()
 				defer func() {
 					client.sent.leave()
+					stream.end()
 					mu.Lock()
 					defer mu.Unlock()
 					delete(sessions, id)
@@ -62,18 +65,23 @@ func (s *Server) SSE() http.Handler {
 				refuse(w, err)
 				return
 			}
-			batch := batchOf(body)
-			if len(batch) == 0 {
-				batch = [][]byte{body}
+			posted, err := session.stream.messages(body)
+			if err != nil || len(posted) == 0 {
+				w.WriteHeader(http.StatusAccepted) // what there is to say goes to the stream, if that is there
+				return
 			}
 			answer := &postAnswer{ResponseWriter: w}
-			for _, message := range batch {
+			for _, message := range posted {
 				m, _ := readIncoming(message)
 				session.known.hear(m)
 				text, leave := s.park(m, message, "", &session.known) // the SDK names no session of this kind
 				session.sent.add(leave)
 				rebody(r, text)
+				answer.status = 0
 				session.transport.ServeHTTP(answer, r)
+				if answer.status >= http.StatusBadRequest {
+					session.stream.refused(message)
+				}
 			}
 		default:
 			w.Header().Set("Allow", "GET, POST")
@@ -86,11 +94,13 @@ func (s *Server) SSE() http.Handler {
 // SDK of these sessions takes one at a time.
 type postAnswer struct {
 	http.ResponseWriter
-	said bool
+	said   bool
+	status int // of the answer to this message
 }
 
 // WriteHeader writes the status of the first answer.
 func (a *postAnswer) WriteHeader(status int) {
+	a.status = status
 	if !a.said {
 		a.said = true
 		a.ResponseWriter.WriteHeader(status)
