@@ -70,8 +70,9 @@ type openQuestion struct {
 // dialogues are the calls that wait for answers.
 type dialogues struct {
 	sealer
-	mu   sync.Mutex
-	open map[string]*dialogue
+	replica string // where they wait
+	mu      sync.Mutex
+	open    map[string]*dialogue
 }
 
 // work is what a request asks for. What happens meanwhile is told to the request
@@ -179,6 +180,7 @@ func (ds *dialogues) ask(d *dialogue, x *exchange) (mcp.Result, error) {
 	d.turn++
 	state := requestState{
 		Dialogue: d.id, Turn: d.turn, Owner: d.owner, Request: d.request, Expires: time.Now().Add(answerWait),
+		Replica: ds.replica,
 	}
 	questions, round := map[string]any{}, json.RawMessage("{}")
 	for key, q := range d.pending {

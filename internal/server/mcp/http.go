@@ -59,6 +59,13 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if other := e.s.elsewhere(r, m); other != nil {
+		if body != nil {
+			rebody(r, body)
+		}
+		other.ServeHTTP(w, r)
+		return
+	}
 	if body != nil && e.s.stepUp(w, r, body) {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -39,6 +40,11 @@ type Options struct {
 	// StateKeySize bytes; servers that answer for one another share it. Empty is
 	// a key of this server's own.
 	StateKey []byte
+	// Replica names this server among those that clients may reach under the same
+	// address, and Neighbour hands requests on to another one, nil where there is
+	// none of this name. Empty and nil stand alone.
+	Replica   string
+	Neighbour func(replica string) http.Handler
 	// PollAfter closes the stream of a call that has run for so long and has the
 	// client come back for the rest (SEP-1699, clients of 2025-11-25): for
 	// networks that cut long answers. Zero never does.
@@ -119,7 +125,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		o: o, sessions: newSessions(), standIns: newStandIns(), visits: newVisits(), schemas: schema.NewCache(0, schema.Limits{}),
-		dialogues: dialogues{sealer: sealer, open: map[string]*dialogue{}},
+		dialogues: dialogues{sealer: sealer, replica: o.Replica, open: map[string]*dialogue{}},
 	}
 	s.meta = s.metaTools()
 	capabilities := &mcp.ServerCapabilities{
@@ -139,6 +145,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.server = mcp.NewServer(self, &mcp.ServerOptions{
+		GetSessionID:       s.sessionID,
 		Instructions:       s.instructions(),
 		Capabilities:       capabilities,
 		SubscribeHandler:   s.subscribe,
