@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,5 +117,36 @@ func TestOnlyServersOfAHomeHandRequestsOn(t *testing.T) {
 		if resp.StatusCode != http.StatusForbidden {
 			t.Errorf("with the proof %q it is answered %s: %s", proof, resp.Status, body)
 		}
+	}
+}
+
+// TestAnAddressThatIsAnotherProgramsNowIsSentNothing: a server that was killed left
+// its file behind, and somebody listens where it did.
+func TestAnAddressThatIsAnotherProgramsNowIsSentNothing(t *testing.T) {
+	t.Parallel()
+	got := make(chan http.Header, 8)
+	foreign := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
+	defer foreign.Close()
+	home := t.TempDir()
+	url, _ := serveAt(t, home, newUpstream(t, true).URL)
+	left := filepath.Join(home, "replicas", "abcdefghijkl")
+	if err := os.WriteFile(left, []byte(strings.TrimPrefix(foreign.URL, "http://")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &client{url: url, version: legacy, session: "abcdefghijkl.X"}
+	resp := c.send(t, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "ping", "")
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusNotFound {
+		t.Errorf("the session is answered with %s", resp.Status)
+	}
+	foreign.Close()
+	close(got)
+	for header := range got {
+		if header.Get("Mcp-Session-Id") != "" || header.Get("Toolroom-Replica") != "" || header.Get("Content-Type") != "" {
+			t.Errorf("the program was sent %v", header)
+		}
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Error("the file is still there")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -21,21 +22,24 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
 // Headers of a request that is handed on: the proof that a server of the home does
-// so, and where the request came from and to.
+// so, and where the request came from and to. Before that a server shows who it is,
+// by what it answers to a challenge.
 const (
-	proofHeader  = "Toolroom-Replica"
-	remoteHeader = "Toolroom-Remote"
-	localHeader  = "Toolroom-Local"
+	proofHeader     = "Toolroom-Replica"
+	remoteHeader    = "Toolroom-Remote"
+	localHeader     = "Toolroom-Local"
+	challengeHeader = "Toolroom-Challenge"
 )
 
-// dialTime is how long another server on this machine has to take a connection.
-const dialTime = time.Second
+// answerTime is how long another server on this machine has to say who it is.
+const answerTime = 5 * time.Second
 
 // Replica is one server of a home. Its methods may be called concurrently.
 type Replica struct {
@@ -43,7 +47,7 @@ type Replica struct {
 	ID string
 
 	dir      string
-	proof    string
+	key      []byte
 	listener net.Listener
 	server   *http.Server
 	others   *http.Transport
@@ -61,11 +65,7 @@ func Open(home string, key []byte) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte("replica"))
-	r := &Replica{
-		ID: strings.ToLower(rand.Text()[:12]), dir: dir, proof: hex.EncodeToString(mac.Sum(nil)), listener: listener, others: &http.Transport{},
-	}
+	r := &Replica{ID: strings.ToLower(rand.Text()[:12]), dir: dir, key: key, listener: listener, others: &http.Transport{}}
 	if err := atomicfile.Write(filepath.Join(dir, r.ID), []byte(listener.Addr().String()), 0o600); err != nil {
 		listener.Close()
 		return nil, err
@@ -98,11 +98,23 @@ func (r *Replica) Close() error {
 	return err
 }
 
+// proof shows that a server of the home says something. Its parts have no spaces.
+func (r *Replica) proof(parts ...string) string {
+	mac := hmac.New(sha256.New, r.key)
+	mac.Write([]byte("replica " + strings.Join(parts, " ")))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
 func (r *Replica) handedOn(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if challenge := req.Header.Get(challengeHeader); challenge != "" {
+			// A client that does not read the answer has gone.
+			_, _ = io.WriteString(w, r.proof("is", r.ID, strings.ReplaceAll(challenge, " ", "")))
+			return
+		}
 		remote, remoteErr := netip.ParseAddrPort(req.Header.Get(remoteHeader))
 		local, localErr := netip.ParseAddrPort(req.Header.Get(localHeader))
-		if !hmac.Equal([]byte(req.Header.Get(proofHeader)), []byte(r.proof)) || remoteErr != nil || localErr != nil {
+		if !hmac.Equal([]byte(req.Header.Get(proofHeader)), []byte(r.proof("hands", "to", r.ID))) || remoteErr != nil || localErr != nil {
 			http.Error(w, "this address is for the other servers of the home", http.StatusForbidden)
 			return
 		}
@@ -127,12 +139,13 @@ func (r *Replica) Of(id string) http.Handler {
 	if err != nil {
 		return nil
 	}
-	probe, err := net.DialTimeout("tcp", string(address), dialTime)
-	if err != nil {
-		os.Remove(path) // it was killed
+	switch is, err := r.is(string(address), id); {
+	case errors.Is(err, syscall.ECONNREFUSED), err == nil && !is:
+		os.Remove(path) // it was killed, and its address may be another program's
+		return nil
+	case err != nil:
 		return nil
 	}
-	probe.Close()
 	return &httputil.ReverseProxy{
 		Transport: r.others, FlushInterval: -1,
 		Rewrite: func(p *httputil.ProxyRequest) {
@@ -143,9 +156,31 @@ func (r *Replica) Of(id string) http.Handler {
 					p.Out.Header[name] = values // they say that a proxy stands before us
 				}
 			}
-			p.Out.Header.Set(proofHeader, r.proof)
+			p.Out.Header.Del(challengeHeader)
+			p.Out.Header.Set(proofHeader, r.proof("hands", "to", id))
 			p.Out.Header.Set(remoteHeader, p.In.RemoteAddr)
 			p.Out.Header.Set(localHeader, fmt.Sprint(p.In.Context().Value(http.LocalAddrContextKey)))
 		},
 	}
+}
+
+// is reports whether the server at an address is the one with an id: what clients
+// send is for no other program.
+func (r *Replica) is(address, id string) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
+	if err != nil {
+		return false, nil // no address at all
+	}
+	challenge := rand.Text()
+	req.Header.Set(challengeHeader, challenge)
+	resp, err := r.others.RoundTrip(req)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	want := r.proof("is", id, challenge)
+	got, err := io.ReadAll(io.LimitReader(resp.Body, int64(len(want))+1))
+	return hmac.Equal(got, []byte(want)), err
 }
