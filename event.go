@@ -15,6 +15,7 @@ const (
 	EventProgress EventKind = "progress"
 	EventChunk    EventKind = "chunk"
 	EventLog      EventKind = "log"
+	EventNotice   EventKind = "notice"
 	EventApproval EventKind = "approval"
 	EventDone     EventKind = "done"
 	EventError    EventKind = "error"
@@ -39,6 +40,7 @@ type Event struct {
 	// Chunk is a piece of what the tool gives while it runs, as JSON.
 	Chunk    json.RawMessage `json:"chunk,omitempty"`
 	Log      *Log            `json:"log,omitempty"`
+	Notice   *Notice         `json:"notice,omitempty"`
 	Approval *ApprovalNotice `json:"approval,omitempty"`
 	// Result is set by done and by error.
 	Result *Result `json:"result,omitempty"`
@@ -69,6 +71,14 @@ type Log struct {
 	// Raw is the line as its source sent it (for MCP the parameters of
 	// notifications/message), where the protocol can be relayed.
 	Raw json.RawMessage `json:"-"`
+}
+
+// Notice is what a source told in the words of its own protocol, which mean nothing
+// here: for MCP a notification with a method that the protocol does not know.
+type Notice struct {
+	Method string `json:"method"`
+	// Params are as the source sent them, nil for none.
+	Params json.RawMessage `json:"params,omitempty"`
 }
 
 // ApprovalNotice tells that a call waits for a person, or no longer does.

@@ -2,6 +2,7 @@ package room
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"math/rand/v2"
@@ -86,7 +87,10 @@ func (l *listing) over() bool {
 func newHost(h *host) *host {
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	if w, ok := source.As[source.Watcher](h.src); ok {
-		w.Watch(func(uri string) { h.library.Updated(h.name, uri) })
+		w.Watch(func(uri string, said json.RawMessage) { h.library.Updated(h.name, uri, said) })
+	}
+	if n, ok := source.As[source.Noticer](h.src); ok {
+		n.Notices(func(n source.Notice) { h.library.Notice(h.name, n) })
 	}
 	if n, ok := h.src.(source.Notifier); ok {
 		n.Notify(func() { h.start(true) })

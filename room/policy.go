@@ -194,7 +194,7 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 func (r *Room) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, who toolroom.Identity, arguments json.RawMessage) error {
 	question := approval.Approval{Tool: tool.ID.String(), Identity: who}
 	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
-		question.Digest = approval.Digest(tool.ID, canonical, who)
+		question.Digest = approval.Digest(tool.ID, canonical, nil, who)
 	}
 	grant, err := r.desk.Granted(ctx, question)
 	if err != nil || grant == nil {

@@ -23,6 +23,8 @@ type Asker interface {
 	//
 	// A question that the client cannot be asked is an error with code
 	// unsupported, before any is put; see [Unanswerable].
+	//
+	// A question that is withdrawn meanwhile has no answer.
 	Ask(ctx context.Context, questions map[string]Question) (map[string]json.RawMessage, error)
 }
 
@@ -49,6 +51,25 @@ type Question struct {
 	// they say. Nil where there is none: a task has no round.
 	Sent  json.RawMessage `json:"-"`
 	Round json.RawMessage `json:"-"`
+
+	// Source is the namespace of the source that asks; empty is none.
+	Source string `json:"-"`
+
+	// Until, where it is not nil, ends when the question is withdrawn, of which the
+	// cause says why. It then needs no answer, and Ask gives none.
+	Until context.Context `json:"-"`
+	// Progress, where it is not nil, hears how far the client has come with the
+	// answer: the parameters of its notifications/progress, as MCP has them. It must
+	// not block.
+	Progress func(said json.RawMessage) `json:"-"`
+}
+
+// Withdrawn is closed when the question needs no answer any more; nil is never.
+func (q *Question) Withdrawn() <-chan struct{} {
+	if q.Until == nil {
+		return nil
+	}
+	return q.Until.Done()
 }
 
 // The methods of questions.
@@ -100,6 +121,8 @@ const (
 	DetailRPCCode    = "rpc_code"
 	DetailRPCMessage = "rpc_message"
 	DetailRPCData    = "rpc_data"
+	// DetailRPCSent is the whole error ([json.RawMessage]), where it says more.
+	DetailRPCSent = "rpc_sent"
 )
 
 // Unanswerable is the error of a call that needs an answer which the client
@@ -128,6 +151,8 @@ type Refusal struct {
 	Code    int64
 	Message string
 	Data    json.RawMessage
+	// Sent is the whole error as the client wrote it, nil where it is not known.
+	Sent json.RawMessage
 }
 
 // Error is the message with its code.

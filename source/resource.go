@@ -28,8 +28,9 @@ type Resources interface {
 // Watcher is implemented by sources that tell when a resource changes.
 type Watcher interface {
 	// Watch sets the function that the source calls with the URI of a resource
-	// that has changed. It is called at most once, before any other method.
-	Watch(changed func(uri string))
+	// that has changed, and with what it says of the change, as MCP has it; nil for
+	// no more than the URI. It is called at most once, before any other method.
+	Watch(changed func(uri string, said json.RawMessage))
 	// Subscribe asks to hear of one resource, and Unsubscribe to hear no more.
 	Subscribe(ctx context.Context, uri string) error
 	Unsubscribe(ctx context.Context, uri string) error

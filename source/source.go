@@ -91,6 +91,28 @@ type Refiner interface {
 // process will carry on with [Request.Resume]: what was begun must go on.
 var ErrLeft = errors.New("another process carries this on")
 
+// Cancelled is the cause ([context.Cause]) of the end of a call that its client has
+// cancelled, or of a question that its server has withdrawn, with a message that
+// says so.
+type Cancelled struct {
+	// Said are the parameters of MCP's notifications/cancelled, as they were sent.
+	Said json.RawMessage
+}
+
+// Error is the reason that was given.
+func (c *Cancelled) Error() string {
+	var said struct {
+		Reason string `json:"reason"`
+	}
+	if json.Unmarshal(c.Said, &said) != nil || said.Reason == "" {
+		return context.Canceled.Error()
+	}
+	return said.Reason
+}
+
+// Is makes it a [context.Canceled].
+func (c *Cancelled) Is(target error) bool { return target == context.Canceled }
+
 // ErrNotRefined is returned by a Refiner that has no more to tell.
 var ErrNotRefined = errors.New("there is no more to know of this tool")
 
@@ -152,7 +174,7 @@ type Request struct {
 	// Budget is that of the whole call tree when this call is the first of it,
 	// else nil.
 	Budget *toolroom.Budget
-	// Emit sends progress, chunk and log events while the tool runs. It fills
+	// Emit sends progress, chunk, log and notice events while the tool runs. It fills
 	// in call, tool and time, may block for backpressure, and does nothing
 	// after the call has ended. It is never nil.
 	Emit func(toolroom.Event)

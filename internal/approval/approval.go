@@ -29,7 +29,7 @@ type Approval struct {
 	ID   string `json:"id"`
 	Call string `json:"call"`
 	// Digest binds the answer to the call: the SHA-256, in hex, over tool id,
-	// version, canonical arguments and identity.
+	// version, canonical arguments, what else goes to the tool, and identity.
 	Digest    string            `json:"digest"`
 	Tool      string            `json:"tool"`
 	Arguments json.RawMessage   `json:"arguments"`

@@ -261,11 +261,11 @@ func TestDigestTellsCallsApart(t *testing.T) {
 	t.Parallel()
 	ann := toolroom.Identity{Subject: "ann", Groups: []string{"dev", "ops"}}
 	write := toolroom.MustParseID("file:write")
-	base := Digest(write, []byte(`{"a":1}`), ann)
+	base := Digest(write, []byte(`{"a":1}`), nil, ann)
 
 	regrouped := ann
 	regrouped.Groups = []string{"ops", "dev"}
-	if got := Digest(write, []byte(`{"a":1}`), regrouped); got != base {
+	if got := Digest(write, []byte(`{"a":1}`), nil, regrouped); got != base {
 		t.Error("the order of groups changes the digest")
 	}
 	if len(base) != 64 {
@@ -273,14 +273,15 @@ func TestDigestTellsCallsApart(t *testing.T) {
 	}
 
 	for name, got := range map[string]string{
-		"tool":      Digest(toolroom.MustParseID("file:read"), []byte(`{"a":1}`), ann),
-		"version":   Digest(toolroom.MustParseID("file:write@2"), []byte(`{"a":1}`), ann),
-		"arguments": Digest(write, []byte(`{"a":2}`), ann),
-		"subject":   Digest(write, []byte(`{"a":1}`), toolroom.Identity{Subject: "bob", Groups: ann.Groups}),
-		"agent":     Digest(write, []byte(`{"a":1}`), toolroom.Identity{Subject: "ann", Agent: "x", Groups: ann.Groups}),
-		"provider":  Digest(write, []byte(`{"a":1}`), toolroom.Identity{Subject: "ann", Provider: "x", Groups: ann.Groups}),
-		"skill":     Digest(write, []byte(`{"a":1}`), toolroom.Identity{Subject: "ann", Skill: "x", Groups: ann.Groups}),
-		"groups":    Digest(write, []byte(`{"a":1}`), toolroom.Identity{Subject: "ann", Groups: []string{"dev"}}),
+		"tool":      Digest(toolroom.MustParseID("file:read"), []byte(`{"a":1}`), nil, ann),
+		"version":   Digest(toolroom.MustParseID("file:write@2"), []byte(`{"a":1}`), nil, ann),
+		"arguments": Digest(write, []byte(`{"a":2}`), nil, ann),
+		"more":      Digest(write, []byte(`{"a":1}`), []byte(`{"b":1}`), ann),
+		"subject":   Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "bob", Groups: ann.Groups}),
+		"agent":     Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "ann", Agent: "x", Groups: ann.Groups}),
+		"provider":  Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "ann", Provider: "x", Groups: ann.Groups}),
+		"skill":     Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "ann", Skill: "x", Groups: ann.Groups}),
+		"groups":    Digest(write, []byte(`{"a":1}`), nil, toolroom.Identity{Subject: "ann", Groups: []string{"dev"}}),
 	} {
 		if got == base {
 			t.Errorf("another %s gives the same digest", name)

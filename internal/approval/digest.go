@@ -10,10 +10,14 @@ import (
 )
 
 // Digest names one exact call: the SHA-256, in hex, over tool id and version,
-// canonical arguments and everything about who calls. The order of groups does
-// not matter.
-func Digest(tool toolroom.ID, canonicalArgs []byte, identity toolroom.Identity) string {
-	return digest(append([]string{"toolroom approval 1", tool.String(), string(canonicalArgs)}, partsOf(identity)...))
+// canonical arguments, what else the call takes along to the tool, nil for nothing,
+// and everything about who calls. The order of groups does not matter.
+func Digest(tool toolroom.ID, canonicalArgs, more []byte, identity toolroom.Identity) string {
+	parts := []string{"toolroom approval 1", tool.String(), string(canonicalArgs)}
+	if len(more) > 0 {
+		parts = []string{"toolroom approval 1 with more", tool.String(), string(canonicalArgs), string(more)}
+	}
+	return digest(append(parts, partsOf(identity)...))
 }
 
 // Caller names everything about who calls, as a SHA-256 in hex.

@@ -6,6 +6,7 @@ package library
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
@@ -67,11 +68,24 @@ type Library struct {
 	mu       sync.RWMutex
 	offers   map[string]Offer
 	watchers listener.List[Change]
-	readers  listener.List[update]
+	readers  listener.List[Update]
+	hearers  listener.List[Notice]
 }
 
-// update is a resource that has changed.
-type update struct{ provider, uri string }
+// Update is a resource that has changed.
+type Update struct {
+	Provider string
+	// URI is the resource's own, Shown the one that it is shown under.
+	URI, Shown string
+	// Said is what its source says of the change, as MCP has it; nil for nothing.
+	Said json.RawMessage
+}
+
+// Notice is what a provider told its clients outside of calls.
+type Notice struct {
+	source.Notice
+	Provider string
+}
 
 // Set makes o the whole offer of a provider.
 func (l *Library) Set(provider string, o Offer) {
@@ -110,15 +124,19 @@ func (l *Library) tell(before, after Offer) {
 func (l *Library) Subscribe(f func(Change)) (cancel func()) { return l.watchers.Add(f) }
 
 // Updated tells the watchers of updates that a resource has changed.
-func (l *Library) Updated(provider, uri string) {
-	l.readers.Tell(update{provider, uri})
+func (l *Library) Updated(provider, uri string, said json.RawMessage) {
+	l.readers.Tell(Update{provider, uri, l.shownURI(provider, uri), said})
 }
 
-// OnUpdate calls f with each resource that has changed, under its shown URI,
-// until cancel is called. f must not block.
-func (l *Library) OnUpdate(f func(shown string)) (cancel func()) {
-	return l.readers.Add(func(u update) { f(l.shownURI(u.provider, u.uri)) })
-}
+// OnUpdate calls f with each resource that has changed, until cancel is called. f
+// must not block.
+func (l *Library) OnUpdate(f func(Update)) (cancel func()) { return l.readers.Add(f) }
+
+// Notice tells the listeners what a provider told its clients.
+func (l *Library) Notice(provider string, n source.Notice) { l.hearers.Tell(Notice{n, provider}) }
+
+// OnNotice calls f with each notice, until cancel is called. f must not block.
+func (l *Library) OnNotice(f func(Notice)) (cancel func()) { return l.hearers.Add(f) }
 
 // Resources lists the resources of the providers that visible accepts, in the
 // order of providers and then as each source has them.

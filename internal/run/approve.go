@@ -63,12 +63,24 @@ func (p *pass) question() (approval.Approval, error) {
 	}
 	return approval.Approval{
 		Call:     p.call.ID,
-		Digest:   approval.Digest(p.entry.Tool.ID, canonical, p.call.Identity),
+		Digest:   approval.Digest(p.entry.Tool.ID, canonical, p.more(), p.call.Identity),
 		Tool:     p.tool,
 		Identity: p.call.Identity,
 		Session:  p.call.Session,
 		Reason:   p.decision.Rule + p.because(),
 	}, nil
+}
+
+// maxShownMore is how much of what a call takes along a person is shown.
+const maxShownMore = 16 << 10
+
+// more is what a call has besides its arguments that its tool may obey, nil for
+// nothing: only the servers of a protocol are sent it.
+func (p *pass) more() []byte {
+	if p.entry.Tool.Source != toolroom.SourceMCP {
+		return nil
+	}
+	return p.call.More
 }
 
 // ask is the approval that decides about this call: the one that the caller
@@ -87,6 +99,11 @@ func (p *pass) ask(question approval.Approval) (*approval.Approval, error) {
 		question.Effects = append(question.Effects, p.Secrets.Text(sentence))
 	}
 	question.Effects = append(question.Effects, p.shownEffects()...)
+	if more := p.more(); len(more) > maxShownMore {
+		question.Effects = append(question.Effects, fmt.Sprintf("takes along, besides the arguments, %d bytes that are too many to show", len(more)))
+	} else if len(more) > 0 {
+		question.Effects = append(question.Effects, "takes along, besides the arguments, "+p.Secrets.Text(string(more)))
+	}
 	question.Diff = p.Secrets.Text(foreseen.Diff)
 	return p.Desk.Request(p.ctx, question)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -129,5 +130,46 @@ func TestAnArgumentThatAModelFillsInIsNoConsent(t *testing.T) {
 		if r.Error == nil || r.Error.Code != toolroom.CodeApprovalRequired || calls.Load() != 0 {
 			t.Errorf("%s: %s %v", args, r.Status, r.Error)
 		}
+	}
+}
+
+// TestWhatACallTakesAlongIsApprovedWithIt: a server behind the tool may obey a member
+// that is none of the arguments, and who was allowed one call swaps it.
+func TestWhatACallTakesAlongIsApprovedWithIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, confirmAll(t, openStore(t, filepath.Join(t.TempDir(), "db"))))
+	var calls atomic.Int64
+	remote := tool("rm:it")
+	remote.Source = toolroom.SourceMCP
+	b.add(remote, counting(&calls))
+	call := toolroom.Call{Tool: "rm:it", More: json.RawMessage(`{"target":"a scratch file"}`), NoWait: true}
+	asked := func(call toolroom.Call) *approval.Approval {
+		t.Helper()
+		id, _ := b.Run(t.Context(), call).Error.Details["approval"].(string)
+		a, err := b.Desk.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	first := asked(call)
+	if shown := strings.Join(first.Effects, "\n"); !strings.Contains(shown, `{"target":"a scratch file"}`) {
+		t.Errorf("the person is shown %q", shown)
+	}
+	if _, err := b.Desk.Answer(t.Context(), first.ID, approval.Answer{Approve: true, Scope: approval.ThisCall}); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []string{`{"target":"everything"}`, ``, `{"target":"a scratch file","target2":1}`} {
+		swapped := call
+		swapped.More, swapped.Approval = json.RawMessage(more), first.ID
+		if second := asked(swapped); second.ID == first.ID {
+			t.Errorf("the answer to %s counts for %s", call.More, more)
+		}
+	}
+	if calls.Load() != 0 {
+		t.Errorf("it ran %d times", calls.Load())
+	}
+	if r := b.Run(t.Context(), call); !r.OK() || calls.Load() != 1 {
+		t.Errorf("what was approved did not run: %v", r.Error)
 	}
 }

@@ -36,8 +36,8 @@ func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 		return next
 	}
 	type cacheKey struct {
-		id                    toolroom.ID
-		provider, owner, hash string
+		id                          toolroom.ID
+		provider, owner, hash, more string
 	}
 	type remembered struct {
 		output  *source.Output
@@ -51,7 +51,7 @@ func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 		if !x.entry.Tool.Hints.IsReadOnly() || !policy.AnyMatches(patterns, &x.entry.Tool) {
 			return next(ctx, x)
 		}
-		key := cacheKey{x.entry.Tool.ID, x.entry.Provider, x.request.Identity.Key(), x.pass.argumentsHash()}
+		key := cacheKey{x.entry.Tool.ID, x.entry.Provider, x.request.Identity.Key(), x.pass.argumentsHash(), string(x.request.More)}
 		if r, ok := results.Get(key); ok && now().Before(r.expires) {
 			x.cached = true
 			return r.output, nil

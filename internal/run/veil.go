@@ -75,6 +75,11 @@ func (p *pass) maskEvent(e *toolroom.Event) {
 		progress.Message, progress.Raw = p.Secrets.Text(progress.Message), p.Secrets.Mask(progress.Raw)
 		e.Progress = &progress
 	}
+	if e.Notice != nil {
+		notice := *e.Notice
+		notice.Params = p.Secrets.Mask(notice.Params)
+		e.Notice = &notice
+	}
 	if e.Approval != nil {
 		notice := *e.Approval
 		notice.Reason = p.Secrets.Text(notice.Reason)

@@ -23,6 +23,7 @@ import (
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
+	"github.com/toolroom/toolroom/internal/server/replica"
 	"github.com/toolroom/toolroom/internal/token"
 	"github.com/toolroom/toolroom/room"
 )
@@ -59,7 +60,13 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	if err != nil {
 		return listenError(o.Listen, err)
 	}
-	handler, closeHandler, err := newHandler(r, c, o)
+	self, err := openReplica(r)
+	if err != nil {
+		listener.Close()
+		return err
+	}
+	defer self.Close()
+	handler, closeHandler, err := newHandler(r, c, o, self)
 	if err != nil {
 		listener.Close()
 		return err
@@ -76,6 +83,13 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
+	neighbours := auth.Server("", nil)
+	neighbours.BaseContext = srv.BaseContext
+	self.Start(neighbours, srv.Handler, func(err error) {
+		if o.Log != nil {
+			o.Log.Warn("other servers of this home cannot hand requests on to this one", "error", err)
+		}
+	})
 	if o.Started != nil {
 		o.Started(listener.Addr())
 	}
@@ -99,6 +113,15 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	return nil
 }
 
+// openReplica makes a server known to the others of its home.
+func openReplica(r *room.Room) (*replica.Replica, error) {
+	key, err := r.StateKey()
+	if err != nil {
+		return nil, err
+	}
+	return replica.Open(r.Home(), key)
+}
+
 func serveOn(srv *http.Server, l net.Listener, tls config.TLS) error {
 	var err error
 	if tls.Cert != "" {
@@ -114,7 +137,7 @@ func serveOn(srv *http.Server, l net.Listener, tls config.TLS) error {
 
 // ServeStdio serves MCP to one client on a pair of streams.
 func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.WriteCloser, o Options) error {
-	s, err := newMCP(r, r.Config(), o, func(context.Context) toolroom.Identity { return o.Client }, nil)
+	s, err := newMCP(r, r.Config(), o, func(context.Context) toolroom.Identity { return o.Client }, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -125,12 +148,12 @@ func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.Writ
 	return s.Stdio(ctx, in, out)
 }
 
-func newHandler(r *room.Room, c *config.Config, o Options) (http.Handler, func(), error) {
+func newHandler(r *room.Room, c *config.Config, o Options, self *replica.Replica) (http.Handler, func(), error) {
 	resource, err := newResource(c.Server)
 	if err != nil {
 		return nil, nil, err
 	}
-	mcp, err := newMCP(r, c, o, auth.Identity, resource)
+	mcp, err := newMCP(r, c, o, auth.Identity, resource, self)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -211,7 +234,7 @@ func warmPools(r *room.Room) func() []api.WarmPool {
 	}
 }
 
-func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource) (*mcpserver.Server, error) {
+func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context) toolroom.Identity, protected *resource, self *replica.Replica) (*mcpserver.Server, error) {
 	expose, err := exposure(c.Expose)
 	if err != nil {
 		return nil, err
@@ -225,7 +248,13 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 	if protected != nil {
 		scopes = mcpserver.Scopes{Lacking: protected.lacking, Refuse: protected.Refuse}
 	}
+	var name string
+	var neighbour func(string) http.Handler
+	if self != nil {
+		name, neighbour = self.ID, self.Of
+	}
 	return mcpserver.New(mcpserver.Options{
+		Replica: name, Neighbour: neighbour,
 		Scopes: scopes, StateKey: key,
 		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk, Library: parts.Library, Worker: parts.Worker,
 		Expose: expose, Identity: who, Version: o.Version, Log: o.Log,

@@ -117,9 +117,9 @@ func (cfg *Config) request(t *testing.T, c Call) *source.Request {
 		Arguments: []byte(arguments),
 		Emit: func(e toolroom.Event) {
 			switch e.Kind {
-			case toolroom.EventProgress, toolroom.EventChunk, toolroom.EventLog:
+			case toolroom.EventProgress, toolroom.EventChunk, toolroom.EventLog, toolroom.EventNotice:
 			default:
-				t.Errorf("a source emitted %q; it may emit progress, chunk and log", e.Kind)
+				t.Errorf("a source emitted %q; it may emit progress, chunk, log and notice", e.Kind)
 			}
 		},
 	}

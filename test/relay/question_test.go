@@ -20,12 +20,16 @@ const (
 	oddSampling = `{"maxTokens":9007199254740993,"messages":[{"role":"user","content":{"type":"hologram","n":1.50},"odd":[]}],"zeta":"<"}`
 	oddFilled   = `{"zeta":[1.50,9007199254740993],"action":"accept","content":{"n":9007199254740993,"s":"<é"},"_meta":{"c/d":"\u003c"}}`
 	oddSample   = `{"role":"assistant","model":"m","content":{"type":"hologram","n":9007199254740993},"stopReason":"odd","zeta":1.50}`
+	oddFolders  = `{"zeta":1.50,"roots":[{"odd":9007199254740993,"uri":"file:///a","name":"<é\u003c","_meta":{"o/p":1.50}}],"_meta":{"q/r":[9007199254740993]}}`
+	oddWhere    = `{"zeta":"<\u003c","_meta":{"s/t":1.50}}`
 	// What is said with the questions of a round.
 	oddQuestion  = `{"method":"elicitation/create","odd":[1.50,9007199254740993],"params":` + oddForm + `,"alpha":"<"}`
 	oddRound     = `{"n":9007199254740993,"b":1.50,"a":"<é"}`
 	oddRoundMeta = `"i/j":{"z":1.50,"a":9007199254740993}`
 	// The token stands where it stands in the text: first.
 	oddProgress = `"progress":1.50,"total":9007199254740993,"message":"<é","zeta":{"n":9007199254740993},"_meta":{"e/f":1.50}}`
+	oddNotice   = `"method":"notifications/acme/odd","params":{"zeta":9007199254740993,"a":["<é\u003c",1.50],"_meta":{"m/n":1.50}}}`
+	bareNotice  = `{"jsonrpc":"2.0","method":"acme/bare"}`
 	oddLine     = `{"zeta":1.50,"level":"warning","logger":"odd","data":{"n":9007199254740993,"t":"<"},"_meta":{"g/h":2.50}}`
 )
 
@@ -49,19 +53,23 @@ func (u *upstream) asks(w http.ResponseWriter, id json.RawMessage, body []byte) 
 	}
 	say(`{"jsonrpc":"2.0","method":"notifications/message","params":%s}`, oddLine)
 	say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,%s}`, m.Params.Meta.ProgressToken, oddProgress)
+	say(`{"jsonrpc":"2.0",%s`, oddNotice)
+	say(`%s`, bareNotice)
 	if !u.modern {
 		say(`{"jsonrpc":"2.0","id":"form","method":"elicitation/create","params":%s}`, oddForm)
 		say(`{"jsonrpc":"2.0","id":"model","method":"sampling/createMessage","params":%s}`, oddSampling)
-		for range 2 {
+		say(`{"jsonrpc":"2.0","id":"folders","method":"roots/list","params":%s}`, oddWhere)
+		for range 3 {
 			<-u.answered
 		}
 	} else if m.Params.InputResponses == nil {
-		say(`{"jsonrpc":"2.0","id":%s,"result":{"zeta":%s,"resultType":"input_required","inputRequests":{"form":%s,"model":{"method":"sampling/createMessage","params":%s}},"_meta":{%s}}}`,
-			id, oddRound, oddQuestion, oddSampling, oddRoundMeta)
+		say(`{"jsonrpc":"2.0","id":%s,"result":{"zeta":%s,"resultType":"input_required","inputRequests":{"form":%s,"model":{"method":"sampling/createMessage","params":%s},"folders":{"method":"roots/list","params":%s}},"_meta":{%s}}}`,
+			id, oddRound, oddQuestion, oddSampling, oddWhere, oddRoundMeta)
 		return
 	} else {
 		u.note("form", m.Params.InputResponses["form"])
 		u.note("model", m.Params.InputResponses["model"])
+		u.note("folders", m.Params.InputResponses["folders"])
 	}
 	say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, oddResult)
 }
@@ -76,7 +84,7 @@ func (u *upstream) note(what string, said []byte) {
 // gives all messages that the client got.
 func (c *client) talk(t *testing.T) (heard []json.RawMessage) {
 	t.Helper()
-	answer := map[string]string{"elicitation/create": oddFilled, "sampling/createMessage": oddSample}
+	answer := map[string]string{"elicitation/create": oddFilled, "sampling/createMessage": oddSample, "roots/list": oddFolders}
 	replies := ""
 	for round := 1; round <= 3; round++ {
 		c.next++
@@ -146,7 +154,7 @@ func TestWhatIsAskedAndToldInMidCallIsRelayedByteForByte(t *testing.T) {
 		url := serve(t, up)
 		for _, version := range []string{modern, legacy} {
 			t.Run(fmt.Sprintf("server modern=%t, client %s", u, version), func(t *testing.T) {
-				c := &client{url: url, version: version, can: `"elicitation":{},"sampling":{}`}
+				c := &client{url: url, version: version, can: `"elicitation":{},"sampling":{},"roots":{}`}
 				c.open(t)
 				if version == legacy {
 					c.ask(t, "logging/setLevel", "", `"level":"debug"`)
@@ -154,8 +162,9 @@ func TestWhatIsAskedAndToldInMidCallIsRelayedByteForByte(t *testing.T) {
 				heard := c.talk(t)
 				all := string(bytes.Join(rawBytes(heard), []byte("\n")))
 				wanted := map[string]string{
-					"the form": `"params":` + oddForm, "the sampling": `"params":` + oddSampling,
-					"the log line": `"params":` + oddLine, "the progress": `"params":{"progressToken":"tok",` + oddProgress,
+					"the form": `"params":` + oddForm, "the sampling": `"params":` + oddSampling, "where": `"params":` + oddWhere,
+					"the log line": `"params":` + oddLine, "the notification that nobody knows": `{"jsonrpc":"2.0",` + oddNotice, "the one that says nothing": bareNotice,
+					"the progress": `"params":{"progressToken":"tok",` + oddProgress,
 				}
 				if u && version == modern {
 					wanted["the question"], wanted["the round"], wanted["the round's metadata"] = `"form":`+oddQuestion, `"zeta":`+oddRound, oddRoundMeta
@@ -165,7 +174,7 @@ func TestWhatIsAskedAndToldInMidCallIsRelayedByteForByte(t *testing.T) {
 						t.Errorf("%s is not\n%s\nin\n%s", what, want, all)
 					}
 				}
-				if diff := cmp.Diff(map[string]string{"form": oddFilled, "model": oddSample}, map[string]string{"form": up.last("form"), "model": up.last("model")}); diff != "" {
+				if diff := cmp.Diff(map[string]string{"form": oddFilled, "model": oddSample, "folders": oddFolders}, map[string]string{"form": up.last("form"), "model": up.last("model"), "folders": up.last("folders")}); diff != "" {
 					t.Errorf("the answers (-given +received)\n%s", diff)
 				}
 			})

@@ -34,7 +34,7 @@ const (
 	pagesTool     = `{"name":"refresh","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]}}}`
 	oddResult     = `{"zeta":{"z":1,"a":9007199254740993},"_meta":{"z/m":[9007199254740993],"a":1.50},"content":[{"type":"hologram","beam":[1e400,2.50],"n":9007199254740993},{"type":"text","text":"é<&>\u003c","annotations":{"x":1},"later":null},{"type":"resource","resource":{"uri":"x:y","text":"t","odd":{}},"more":1}],"structuredContent":{"n":9007199254740993,"f":1.50,"b":{"z":1,"a":2}},"alpha":[]}`
 	oddFailure    = `{"content":[{"type":"text","text":"it broke","odd":1}],"isError":true,"reason":{"n":9007199254740993}}`
-	oddError      = `{"code":-32050,"message":"not <today>","data":{"z":9007199254740993,"a":[1.50,{}]}}`
+	oddError      = `{"code":-32050,"message":"not <today>","data":{"z":9007199254740993,"a":[1.50,{}]},"zeta":{"n":9007199254740993,"t":"<é\u003c"}}`
 	oddResource   = `{"uri":"odd:1","odd":{"n":9007199254740993},"name":"one","icons":[],"_meta":{"k":1.50}}`
 	oddTemplate   = `{"uriTemplate":"odd:{n}","later":[1.50],"name":"any"}`
 	oddContents   = `{"contents":[{"uri":"odd:1","text":"é","odd":{"n":9007199254740993}}],"_meta":{"b":1.50,"a":"x"},"zeta":1,"alpha":2.50}`

@@ -164,8 +164,7 @@ func (w *wired) answers(t *testing.T, ids ...string) map[string]string {
 }
 
 // TestOldWiresRelayByteForByte tries the wires without a request for each answer:
-// single messages, and the batches of 2025-03-26, whose answers come in one piece
-// on stdio, and one by one on the stream of HTTP+SSE.
+// single messages, and the batches of 2025-03-26, whose answers come in one piece.
 func TestOldWiresRelayByteForByte(t *testing.T) {
 	t.Parallel()
 	const arguments = `{"z":9007199254740993,"a":"\u003c<é"}`
@@ -187,7 +186,7 @@ func TestOldWiresRelayByteForByte(t *testing.T) {
 						w.send(call)
 						w.send(prompt)
 					}
-					if batch && name == "stdio" {
+					if batch {
 						w.oneMessage = true
 					}
 					got := w.answers(t, "2", "3")
@@ -205,5 +204,36 @@ func TestOldWiresRelayByteForByte(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestABatchWithWhatIsNoRequestIsAnsweredWhole: what cannot be served does not hold
+// up the rest.
+func TestABatchWithWhatIsNoRequestIsAnsweredWhole(t *testing.T) {
+	t.Parallel()
+	for name, connect := range map[string]func(*testing.T, *upstream) *wired{"stdio": onStdio, "HTTP+SSE": onSSE} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := connect(t, newUpstream(t, true))
+			w.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"raw","version":"1"}}}`)
+			w.answers(t, "1")
+			w.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			// The status of a POST is that of the first.
+			w.send(`[{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"odd","arguments":{}}},5,{"jsonrpc":"2.0","id":"x","method":"no/such"}]`)
+			var all []struct {
+				ID    json.RawMessage `json:"id"`
+				Error *struct {
+					Code int `json:"code"`
+				} `json:"error"`
+			}
+			if message := w.next(); json.Unmarshal(message, &all) != nil || len(all) != 3 {
+				t.Fatalf("the answer is %s", message)
+			}
+			for _, one := range all {
+				if (one.Error == nil) != (string(one.ID) == "2") {
+					t.Errorf("%s is answered with %+v", one.ID, one.Error)
+				}
+			}
+		})
 	}
 }

@@ -95,7 +95,7 @@ type bodyInput struct {
 func (s *Server) routeCalls() {
 	responses := func() map[string]*huma.Response {
 		ok := jsonResponse[toolroom.Result](s, "The tool did its work")
-		ok.Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "called, progress, chunk, log and approval, then exactly one done or error, each with an event object as data"}}
+		ok.Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "called, progress, chunk, log, notice and approval, then exactly one done or error, each with an event object as data"}}
 		return map[string]*huma.Response{
 			"200": ok,
 			"202": jsonResponse[Accepted](s, "The call is durable and will run; see Location"),

@@ -21,7 +21,7 @@ const endPoll = time.Second
 type eventsInput struct {
 	Exchange
 	Tool string   `query:"tool" doc:"canonical id"`
-	Kind []string `query:"kind" enum:"called,progress,chunk,log,approval,done,error"`
+	Kind []string `query:"kind" enum:"called,progress,chunk,log,notice,approval,done,error"`
 }
 
 type callEventsInput struct {

@@ -17,7 +17,7 @@ const questionKey = "approval"
 // perform runs a call. When a person must approve and the client can ask one, it
 // does; an answer that is given elsewhere meanwhile counts as well.
 func (s *Server) perform(ctx context.Context, a asker, live func() *exchange, call toolroom.Call) *toolroom.Result {
-	ctx = withNotifications(ctx, live)
+	ctx = s.withNotifications(ctx, live)
 	asks := s.asksCaller(a, call)
 	call.NoWait = asks || s.takesTask(a, call)
 	for {

@@ -69,7 +69,7 @@ func (s *Server) run(ctx context.Context, req *toolRequest, tool string, args js
 	if err == nil && policy.AnyMatches(s.o.Expose.Hidden, &e.Tool) {
 		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", tool))
 	}
-	x := &exchange{peer: req.peer, ctx: ctx, who: s.o.Identity(ctx), state: req.state, answers: req.answers, replies: &s.replies}
+	x := &exchange{peer: req.peer, ctx: ctx, who: s.o.Identity(ctx), state: req.state, answers: req.answers, server: s}
 	x.tasks = x.tasks && s.o.Worker != nil
 	if x.takesRounds() {
 		x.request = requestDigest("tools/call", req.name, req.arguments)

@@ -45,7 +45,7 @@ func sentError(r *toolroom.Result) error {
 		Data    json.RawMessage `json:"data"`
 	}
 	if r.Error.Details[source.DetailRPCCode] != nil && json.Unmarshal(r.Raw, &sent) == nil && sent.Code != 0 {
-		return &jsonrpc.Error{Code: sent.Code, Message: sent.Message, Data: sent.Data}
+		return &sentFailure{&jsonrpc.Error{Code: sent.Code, Message: sent.Message, Data: sent.Data}, r.Raw}
 	}
 	return rpcError(r.Error)
 }
@@ -146,7 +146,7 @@ func errorText(e *toolroom.Error) string {
 // withNotifications sends what happens in a call to the client: progress where
 // it gave a token, log lines where it asked for them. Between two rounds there is
 // nobody to tell.
-func withNotifications(ctx context.Context, live func() *exchange) context.Context {
+func (s *Server) withNotifications(ctx context.Context, live func() *exchange) context.Context {
 	// Progress must grow with each notification; what a tool prints makes it grow
 	// so little that its own figures, which follow, are still the larger ones.
 	const step = 1.0 / 1024
@@ -181,6 +181,12 @@ func withNotifications(ctx context.Context, live func() *exchange) context.Conte
 		case toolroom.EventApproval:
 			steps += step
 			progress(steps, 0, fmt.Sprintf("approval %s is %s: %s", e.Approval.ID, e.Approval.State, e.Approval.Reason), nil)
+		case toolroom.EventNotice:
+			if x := live(); x != nil {
+				if v, ok := x.speak(); ok {
+					_ = s.notify(v.ctx, v.session, *e.Notice)
+				}
+			}
 		case toolroom.EventLog:
 			x := live()
 			if x == nil || !x.logs {

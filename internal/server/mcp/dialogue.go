@@ -70,8 +70,9 @@ type openQuestion struct {
 // dialogues are the calls that wait for answers.
 type dialogues struct {
 	sealer
-	mu   sync.Mutex
-	open map[string]*dialogue
+	replica string // where they wait
+	mu      sync.Mutex
+	open    map[string]*dialogue
 }
 
 // work is what a request asks for. What happens meanwhile is told to the request
@@ -145,7 +146,7 @@ func (ds *dialogues) find(id string) *dialogue {
 func (ds *dialogues) serve(d *dialogue, x *exchange) (mcp.Result, error) {
 	d.live.Store(x)
 	defer d.live.Store(nil)
-	left := context.AfterFunc(x.ctx, d.cancel)
+	left := context.AfterFunc(x.ctx, func() { d.end(context.Cause(x.ctx)) })
 	defer left()
 	for {
 		select {
@@ -179,6 +180,7 @@ func (ds *dialogues) ask(d *dialogue, x *exchange) (mcp.Result, error) {
 	d.turn++
 	state := requestState{
 		Dialogue: d.id, Turn: d.turn, Owner: d.owner, Request: d.request, Expires: time.Now().Add(answerWait),
+		Replica: ds.replica,
 	}
 	questions, round := map[string]any{}, json.RawMessage("{}")
 	for key, q := range d.pending {
@@ -307,6 +309,10 @@ func (d *dialogue) askFor(ctx context.Context, questions map[string]source.Quest
 	for _, key := range slices.Sorted(maps.Keys(opened)) {
 		select {
 		case answers[key] = <-opened[key].answer:
+		case <-opened[key].Withdrawn():
+			d.mu.Lock()
+			delete(d.pending, key)
+			d.mu.Unlock()
 		case <-ctx.Done():
 			d.mu.Lock()
 			defer d.mu.Unlock()

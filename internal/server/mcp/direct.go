@@ -57,7 +57,22 @@ type parked struct {
 	arguments json.RawMessage
 	params    json.RawMessage // nil where the SDK alone has read the message
 	answers   map[string]json.RawMessage
+	id        json.RawMessage
+	known     *session                                                        // nil for none
 	join      func(context.Context, *mcp.CallToolRequest) (mcp.Result, error) // nil: only meta
+}
+
+// within is the context of a message: its client can end it, and say why, before
+// the SDK hears of it.
+func (p *parked) within(ctx context.Context) (of context.Context, leave func()) {
+	of, cancel := context.WithCancelCause(ctx)
+	if p.known == nil || !p.known.enter(p.id, cancel) {
+		return of, func() { cancel(nil) }
+	}
+	return of, func() {
+		p.known.leave(p.id)
+		cancel(nil)
+	}
 }
 
 // parking holds what is parked, by name.

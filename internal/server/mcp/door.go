@@ -39,6 +39,7 @@ func (s *Server) openDoors() {
 			}
 		}),
 		s.o.Library.OnUpdate(s.resourceUpdated),
+		s.o.Library.OnNotice(s.noticed),
 	)
 }
 
@@ -57,11 +58,21 @@ func (s *Server) promptsChanged() {
 // notifyTimeout bounds how long clients that do not read hold up the news.
 const notifyTimeout = 10 * time.Second
 
-func (s *Server) resourceUpdated(uri string) {
+func (s *Server) resourceUpdated(u library.Update) {
+	params := &mcp.ResourceUpdatedNotificationParams{URI: u.Shown}
+	if said := u.Said; said != nil {
+		if u.Shown != u.URI {
+			said = withMember(said, "uri", u.Shown)
+		}
+		if s.o.Runner.Secrets != nil {
+			said = s.o.Runner.Secrets.Mask(said)
+		}
+		params.Meta = mcp.Meta{updateKey: said}
+	}
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 		defer cancel()
 		// A client that cannot be told has gone.
-		_ = s.server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+		_ = s.server.ResourceUpdated(ctx, params)
 	}()
 }

@@ -26,13 +26,13 @@ type exchange struct {
 	// state and answers are what a later round brings along.
 	state   string
 	answers map[string]json.RawMessage
-	// replies are where its answers to the questions of the call lie.
-	replies *replies
+	// server is where its answers to the questions of the call lie.
+	server *Server
 }
 
 // exchange is a request that the SDK has read.
 func (s *Server) exchange(ctx context.Context, session *mcp.ServerSession, caps *mcp.ClientCapabilities, progress any) *exchange {
-	return &exchange{peer: peerOf(ctx, session, caps, progress), ctx: ctx, who: s.o.Identity(ctx), replies: &s.replies}
+	return &exchange{peer: peerOf(ctx, session, caps, progress), ctx: ctx, who: s.o.Identity(ctx), server: s}
 }
 
 // takesRounds reports whether the request may be answered with questions or a
@@ -127,11 +127,15 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 	}
 	// What is asked belongs to the request, and ends with the call.
 	call := ctx
-	ctx, cancel := context.WithCancel(v.ctx)
-	defer cancel()
-	defer context.AfterFunc(call, cancel)()
-	defer x.replies.expect(v.session.ID())()
-	ctx = withVerbatim(ctx, question(q.Params))
+	ctx, cancel := context.WithCancelCause(v.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(call, func() { cancel(context.Cause(call)) })()
+	if q.Until != nil {
+		defer context.AfterFunc(q.Until, func() { cancel(context.Cause(q.Until)) })()
+	}
+	defer x.server.replies.expect(v.session.ID())()
+	defer x.server.known(v.session).follow(q)()
+	ctx = withVerbatim(&asking{ctx, x.server.standIns}, question(q.Params))
 	var answer mcp.Result
 	var err error
 	switch q.Method {
@@ -142,6 +146,7 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 		if err := json.Unmarshal(question(q.Params), &mode); err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the parameters of %s cannot be read: %w", q.Method, err)
 		}
+		x.server.visits.put(q, v.session)
 		answer, err = v.session.Elicit(ctx, &mcp.ElicitParams{Mode: mode.Mode})
 	case source.MethodSample:
 		answer, err = v.session.CreateMessageWithTools(ctx, nil)
@@ -154,9 +159,12 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 		if call.Err() != nil {
 			return nil, call.Err()
 		}
-		return nil, unanswered(q.Method, err)
+		if q.Until != nil && q.Until.Err() != nil {
+			return nil, nil
+		}
+		return nil, x.server.unanswered(q.Method, v.session.ID(), err)
 	}
-	raw, err := x.replies.take(v.session.ID(), answer)
+	raw, err := x.server.replies.take(v.session.ID(), answer)
 	if err != nil {
 		return nil, err
 	}
@@ -175,9 +183,9 @@ func question(params json.RawMessage) json.RawMessage {
 }
 
 // unanswered is the error of a client that does not answer; what asks hears why.
-func unanswered(method string, err error) error {
+func (s *Server) unanswered(method, session string, err error) error {
 	if rpc := (*jsonrpc.Error)(nil); errors.As(err, &rpc) {
-		err = &source.Refusal{Code: rpc.Code, Message: rpc.Message, Data: rpc.Data}
+		err = s.replies.refusal(session, rpc)
 	}
 	return toolroom.Errorf(toolroom.CodeUpstreamError, "the client did not answer %s: %w", method, err)
 }

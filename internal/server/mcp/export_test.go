@@ -1,4 +1,4 @@
 package mcpserver
 
 // KeepAlive is keepAlive, for tests.
-var KeepAlive = keepAlive
+var KeepAlive = (&Server{}).keepAlive

@@ -59,6 +59,13 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if other := e.s.elsewhere(r, m); other != nil {
+		if body != nil {
+			rebody(r, body)
+		}
+		other.ServeHTTP(w, r)
+		return
+	}
 	if body != nil && e.s.stepUp(w, r, body) {
 		return
 	}
@@ -68,11 +75,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if modern {
-		keepAlive(e.s.parked(e.modern, m, body), w, r, keepAlivePeriod)
+		e.s.keepAlive(e.s.parked(e.modern, m, body), w, r, keepAlivePeriod)
 		return
 	}
 	next := e.s.parked(e.legacy, m, body)
-	keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.s.inSession(next, m, w, r) }), w, r, keepAlivePeriod)
+	e.s.keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.s.inSession(next, m, w, r) }), w, r, keepAlivePeriod)
 }
 
 // readBody reads a request's body, bounded.
@@ -142,7 +149,7 @@ func (e *endpoint) directly(w http.ResponseWriter, r *http.Request, m *incoming)
 	defer cancel()
 	e.answer(ctx, w, m, p, &direct{s: e.s, cancel: cancel, meta: m.meta, give: func(name string) {
 		rebody(r, m.named(name))
-		keepAlive(e.modern, w, r, keepAlivePeriod)
+		e.s.keepAlive(e.modern, w, r, keepAlivePeriod)
 	}})
 	return true
 }
@@ -156,16 +163,16 @@ func (e *endpoint) inSession(w http.ResponseWriter, r *http.Request, m *incoming
 		return false
 	}
 	p.progress = progressOf(m)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
 	if !session.enter(m.id, cancel) {
 		return false
 	}
 	defer session.leave(m.id)
 	w.Header().Set(sessionHeader, id)
-	e.answer(ctx, w, m, p, &direct{s: e.s, cancel: cancel, meta: m.meta, give: func(name string) {
+	e.answer(ctx, w, m, p, &direct{s: e.s, cancel: func() { cancel(nil) }, meta: m.meta, give: func(name string) {
 		rebody(r, m.named(name))
-		keepAlive(e.legacy, w, r, keepAlivePeriod)
+		e.s.keepAlive(e.legacy, w, r, keepAlivePeriod)
 	}})
 	return true
 }

@@ -113,7 +113,7 @@ func (m *incoming) readParams(r *jsonx.Reader) {
 		}
 	}
 	r.Leave()
-	m.params = m.text[m.paramsStart-1 : r.Offset()]
+	m.params = m.since(r, m.paramsStart)
 }
 
 // besides are the members of params that are not read here nor by the method: what
@@ -152,7 +152,16 @@ func (m *incoming) readMeta(r *jsonx.Reader) {
 		}
 	}
 	r.Leave()
-	m.meta = m.text[m.metaStart-1 : r.Offset()]
+	m.meta = m.since(r, m.metaStart)
+}
+
+// since is the text of the object that was entered at start and has just been left;
+// nil where the message is broken, which its reader says at the end.
+func (m *incoming) since(r *jsonx.Reader, start int) json.RawMessage {
+	if start == 0 || r.Offset() == 0 {
+		return nil
+	}
+	return m.text[start-1 : r.Offset()]
 }
 
 func (m *incoming) readAnswers(r *jsonx.Reader) {
@@ -169,7 +178,7 @@ func (m *incoming) readAnswers(r *jsonx.Reader) {
 		m.answers[key] = r.Value()
 	}
 	r.Leave()
-	m.answersEnd = r.Offset() - 1
+	m.answersEnd = r.Offset() - 1 // of a broken message nobody asks
 }
 
 func (m *incoming) string(r *jsonx.Reader) string {

@@ -13,8 +13,8 @@ const keepAlivePeriod = 15 * time.Second
 
 // keepAlive serves a request whose answer may be a stream, and writes a comment
 // into the stream when nothing else is written.
-func keepAlive(next http.Handler, w http.ResponseWriter, r *http.Request, period time.Duration) {
-	stream := &aliveWriter{ResponseWriter: w, period: period}
+func (s *Server) keepAlive(next http.Handler, w http.ResponseWriter, r *http.Request, period time.Duration) {
+	stream := &aliveWriter{ResponseWriter: w, period: period, standIns: s.standIns}
 	defer stream.end()
 	next.ServeHTTP(stream, r)
 }
@@ -24,6 +24,8 @@ func keepAlive(next http.Handler, w http.ResponseWriter, r *http.Request, period
 type aliveWriter struct {
 	http.ResponseWriter
 	period time.Duration
+	// standIns are what parts may have in them.
+	standIns standIns
 
 	mu     sync.Mutex
 	timer  *time.Timer // set once the answer is a stream
@@ -39,7 +41,10 @@ func (a *aliveWriter) Write(p []byte) (int, error) {
 	if len(p) > 0 {
 		a.within = p[len(p)-1] != '\n'
 	}
-	return a.ResponseWriter.Write(p)
+	if _, err := a.ResponseWriter.Write(a.standIns.plain(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // WriteHeader begins the answer.

@@ -14,7 +14,9 @@ import (
 func (s *Server) parked(next http.Handler, m *incoming, body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if body != nil {
-			text, leave := s.park(m, body, r.Header.Get(sessionHeader))
+			id := r.Header.Get(sessionHeader)
+			known, _ := s.sessions.byID.Peek(id)
+			text, leave := s.park(m, body, id, known)
 			defer leave()
 			rebody(r, text)
 		}
@@ -24,10 +26,11 @@ func (s *Server) parked(next http.Handler, m *incoming, body []byte) http.Handle
 
 // park readies what a client sent for the SDK: what that cannot read byte for
 // byte is kept for when it calls back. m is the message, nil where there is not
-// exactly one. leave must be called when the SDK is done.
-func (s *Server) park(m *incoming, text []byte, session string) (ready []byte, leave func()) {
+// exactly one. known is the client's session, by the id that the SDK has for it; nil
+// for none. leave must be called when the SDK is done.
+func (s *Server) park(m *incoming, text []byte, session string, known *session) (ready []byte, leave func()) {
 	if m != nil {
-		return s.parkRequest(m)
+		return s.parkRequest(m, known)
 	}
 	nothing := func() {}
 	if reply, ok := s.replies.park(session, text); ok {
@@ -36,30 +39,14 @@ func (s *Server) park(m *incoming, text []byte, session string) (ready []byte, l
 	if text = bytes.TrimLeft(text, " \t\r\n"); len(text) == 0 || text[0] != '[' {
 		return text, nothing
 	}
-	return s.parkBatch(text, session)
+	return s.parkBatch(text, session, known)
 }
 
 // batchRevision is the only revision that has batches.
 const batchRevision = "2025-03-26"
 
-// batchOf are the messages of a batch, nil for what is none.
-func batchOf(text []byte) [][]byte {
-	var batch []json.RawMessage
-	if json.Unmarshal(text, &batch) != nil {
-		return nil
-	}
-	all := make([][]byte, 0, len(batch))
-	for _, one := range batch {
-		if !isObject(one) {
-			return nil
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
 // parkBatch readies the messages of a batch, which clients of 2025-03-26 send.
-func (s *Server) parkBatch(text []byte, session string) (ready []byte, leave func()) {
+func (s *Server) parkBatch(text []byte, session string, known *session) (ready []byte, leave func()) {
 	var batch []json.RawMessage
 	if json.Unmarshal(text, &batch) != nil {
 		return text, func() {}
@@ -73,7 +60,7 @@ func (s *Server) parkBatch(text []byte, session string) (ready []byte, leave fun
 		// A batch in a batch is the SDK's to refuse.
 		if m, ok := readIncoming(one); ok || isObject(one) {
 			var left func()
-			one, left = s.park(m, one, session)
+			one, left = s.park(m, one, session, known)
 			leaves = append(leaves, left)
 		}
 		ready = append(ready, one...)
@@ -85,14 +72,16 @@ func (s *Server) parkBatch(text []byte, session string) (ready []byte, leave fun
 	}
 }
 
-func (s *Server) parkRequest(m *incoming) (ready []byte, leave func()) {
+func (s *Server) parkRequest(m *incoming, known *session) (ready []byte, leave func()) {
 	if m.odd || m.paramsStart == 0 || !m.answerable() {
 		return m.text, func() {}
 	}
-	what := parked{meta: m.meta, more: m.besides(), arguments: m.arguments, params: m.params, answers: m.answers}
+	what := parked{meta: m.meta, more: m.besides(), arguments: m.arguments, params: m.params, answers: m.answers, id: m.id, known: known}
 	switch m.method {
 	case "tools/call":
 		what.join = func(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+			ctx, leave := what.within(ctx)
+			defer leave()
 			p := peerOf(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
 			return s.call(ctx, m.toolRequest(p))
 		}

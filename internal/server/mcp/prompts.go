@@ -42,6 +42,8 @@ func (s *Server) getPrompt(ctx context.Context, req *mcp.GetPromptRequest) (mcp.
 			return nil, err
 		}
 	}
+	ctx, leave := sent.within(ctx)
+	defer leave()
 	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
 	x.request = requestDigest("prompts/get", req.Params.Name, given)
 	x.state, x.answers = req.Params.RequestState, sent.answers

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/source"
 )
 
 // replies are the answers of older clients to what they are asked, on their way
@@ -55,7 +57,7 @@ func (rs *replies) expect(session string) (forget func()) {
 // reads in its place: one that fits each question. It is false for what is no
 // answer, and for one that nobody waits for.
 func (rs *replies) park(session string, text []byte) ([]byte, bool) {
-	id, result, ok := readReply(text)
+	id, result, failure, ok := readReply(text)
 	if !ok {
 		return nil, false
 	}
@@ -66,6 +68,10 @@ func (rs *replies) park(session string, text []byte) ([]byte, bool) {
 		return nil, false
 	}
 	name := parkedName()
+	if failure != nil {
+		h.raw[name] = failure
+		return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"error":{"code":-32603,"message":"","data":{"` + parkedKey + `":"` + name + `"}}}`), true
+	}
 	h.raw[name] = result
 	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"_meta":{"` + parkedKey + `":"` + name + `"},` +
 		`"action":"accept","content":{"type":"text","text":""},"role":"assistant","model":"","roots":[]}}`), true
@@ -74,26 +80,47 @@ func (rs *replies) park(session string, text []byte) ([]byte, bool) {
 // take gives the answer that a result of the SDK stands for. One that did not
 // come this way is written anew.
 func (rs *replies) take(session string, result mcp.Result) (json.RawMessage, error) {
-	name, ok := result.GetMeta()[parkedKey].(string)
-	if !ok {
-		return jsonx.Marshal(result)
-	}
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	if h := rs.sessions[session]; h != nil {
-		if raw, ok := h.raw[name]; ok {
-			delete(h.raw, name)
+	if name, ok := result.GetMeta()[parkedKey].(string); ok {
+		if raw := rs.named(session, name); raw != nil {
 			return raw, nil
 		}
 	}
 	return jsonx.Marshal(result)
 }
 
-// readReply reads the id and the result of a message that answers a request.
-func readReply(text []byte) (id, result json.RawMessage, ok bool) {
+// refusal gives the error that one of the SDK stands for.
+func (rs *replies) refusal(session string, rpc *jsonrpc.Error) *source.Refusal {
+	var data map[string]string
+	if json.Unmarshal(rpc.Data, &data) == nil {
+		if raw := rs.named(session, data[parkedKey]); raw != nil {
+			sent := jsonrpc.Error{}
+			// It has been read before it was kept.
+			_ = json.Unmarshal(raw, &sent)
+			return &source.Refusal{Code: sent.Code, Message: sent.Message, Data: sent.Data, Sent: raw}
+		}
+	}
+	return &source.Refusal{Code: rpc.Code, Message: rpc.Message, Data: rpc.Data}
+}
+
+// named gives what lies here under a name, once; nil for nothing.
+func (rs *replies) named(session, name string) json.RawMessage {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	h := rs.sessions[session]
+	if h == nil {
+		return nil
+	}
+	raw := h.raw[name]
+	delete(h.raw, name)
+	return raw
+}
+
+// readReply reads the id of a message that answers a request, and its result or
+// error.
+func readReply(text []byte) (id, result, failure json.RawMessage, ok bool) {
 	members, err := jsonx.Members(text)
 	if err != nil {
-		return nil, nil, false
+		return nil, nil, nil, false
 	}
 	for _, m := range members {
 		switch m.Name {
@@ -101,9 +128,14 @@ func readReply(text []byte) (id, result json.RawMessage, ok bool) {
 			id = m.Value
 		case "result":
 			result = m.Value
-		case "method", "error":
-			return nil, nil, false
+		case "error":
+			failure = m.Value
+		case "method":
+			return nil, nil, nil, false
 		}
 	}
-	return id, result, len(id) > 0 && isObject(result)
+	if failure != nil {
+		return id, nil, failure, len(id) > 0 && result == nil && json.Unmarshal(failure, &jsonrpc.Error{}) == nil
+	}
+	return id, result, nil, len(id) > 0 && isObject(result)
 }

@@ -125,12 +125,14 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	if !ok {
 		return nil, noResource(req.Session, uri)
 	}
-	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
-	x.request = requestDigest("resources/read", uri, nil)
 	sent, err := s.sent(req.Params.Meta, req.Params.InputResponses)
 	if err != nil {
 		return nil, err
 	}
+	ctx, leave := sent.within(ctx)
+	defer leave()
+	x := s.exchange(ctx, req.Session, req.ClientCapabilities(), req.Params.GetProgressToken())
+	x.request = requestDigest("resources/read", uri, nil)
 	x.state, x.answers = req.Params.RequestState, sent.answers
 	args, err := json.Marshal(map[string]string{"uri": own})
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -38,6 +40,11 @@ type Options struct {
 	// StateKeySize bytes; servers that answer for one another share it. Empty is
 	// a key of this server's own.
 	StateKey []byte
+	// Replica names this server among those that clients may reach under the same
+	// address, and Neighbour hands requests on to another one, nil where there is
+	// none of this name. Empty and nil stand alone.
+	Replica   string
+	Neighbour func(replica string) http.Handler
 	// PollAfter closes the stream of a call that has run for so long and has the
 	// client come back for the rest (SEP-1699, clients of 2025-11-25): for
 	// networks that cut long answers. Zero never does.
@@ -82,6 +89,12 @@ type Server struct {
 	watched   watched
 	// parked are the messages that the SDK has and we have read.
 	parking parking
+	// standIns are what the SDK sends for us that it has no words for.
+	standIns standIns
+	notices  notices
+	visits   visits
+	// wires has the *session of those without an id, by *mcp.ServerSession.
+	wires sync.Map
 	// replies are what older clients answer.
 	replies     replies
 	meta        map[string]metaTool
@@ -111,8 +124,8 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		o: o, sessions: newSessions(), schemas: schema.NewCache(0, schema.Limits{}),
-		dialogues: dialogues{sealer: sealer, open: map[string]*dialogue{}},
+		o: o, sessions: newSessions(), standIns: newStandIns(), visits: newVisits(), schemas: schema.NewCache(0, schema.Limits{}),
+		dialogues: dialogues{sealer: sealer, replica: o.Replica, open: map[string]*dialogue{}},
 	}
 	s.meta = s.metaTools()
 	capabilities := &mcp.ServerCapabilities{
@@ -132,6 +145,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.server = mcp.NewServer(self, &mcp.ServerOptions{
+		GetSessionID:       s.sessionID,
 		Instructions:       s.instructions(),
 		Capabilities:       capabilities,
 		SubscribeHandler:   s.subscribe,
@@ -151,7 +165,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.openDoors()
-	s.server.AddReceivingMiddleware(s.lead)
+	s.server.AddReceivingMiddleware(s.failing, s.lead)
 	s.server.AddSendingMiddleware(s.exactly)
 	return s, nil
 }
@@ -160,6 +174,17 @@ func New(o Options) (*Server, error) {
 func (s *Server) Close() {
 	for _, cancel := range s.cancels {
 		cancel()
+	}
+}
+
+// failing is the middleware that has errors say all that who they are from has said.
+func (s *Server) failing(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		result, err := next(ctx, method, req)
+		if err != nil {
+			return nil, s.standIns.failure(err)
+		}
+		return result, nil
 	}
 }
 
@@ -296,7 +321,11 @@ func rpcError(e *toolroom.Error) error {
 	if code, ok := e.Details[source.DetailRPCCode].(int64); ok {
 		message, _ := e.Details[source.DetailRPCMessage].(string)
 		data, _ := e.Details[source.DetailRPCData].(json.RawMessage)
-		return &jsonrpc.Error{Code: code, Message: message, Data: data}
+		failure := &jsonrpc.Error{Code: code, Message: message, Data: data}
+		if sent, ok := e.Details[source.DetailRPCSent].(json.RawMessage); ok {
+			return &sentFailure{failure, sent}
+		}
+		return failure
 	}
 	if missing, ok := e.Details[source.DetailCapabilities]; ok {
 		data, err := json.Marshal(map[string]any{source.DetailCapabilities: missing})

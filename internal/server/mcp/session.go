@@ -10,6 +10,9 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
 )
 
 const (
@@ -31,13 +34,14 @@ type sessions struct {
 
 // session is what is known of a session besides what the SDK knows.
 type session struct {
-	owner string
-	seen  atomic.Int64         // when the SDK last saw a request, in Unix nanoseconds
-	peer  atomic.Pointer[peer] // nil until the client is initialized
+	who  toolroom.Identity
+	seen atomic.Int64         // when the SDK last saw a request, in Unix nanoseconds
+	peer atomic.Pointer[peer] // nil until the client is initialized
 
-	mu    sync.Mutex
-	calls map[string]context.CancelFunc // served without the SDK, by request id
-	ended bool
+	mu        sync.Mutex
+	questions map[string][]func(json.RawMessage) // that are open, by their progress token
+	calls     map[string]context.CancelCauseFunc // served without the SDK, by request id
+	ended     bool
 }
 
 func newSessions() sessions {
@@ -69,7 +73,7 @@ func (s *session) begin(of *mcp.ServerSession) {
 // client.
 func (ss *sessions) direct(id, owner, version string) (*session, peer, bool) {
 	known, ok := ss.byID.Get(id)
-	if !ok || known.owner != owner || time.Since(time.Unix(0, known.seen.Load())) > seenEvery {
+	if !ok || known.who.Key() != owner || time.Since(time.Unix(0, known.seen.Load())) > seenEvery {
 		return nil, peer{}, false
 	}
 	p := known.peer.Load()
@@ -81,14 +85,14 @@ func (ss *sessions) direct(id, owner, version string) (*session, peer, bool) {
 
 // enter notes a call, so that its client can cancel it. It is false where the id
 // is in use, or the session has ended.
-func (s *session) enter(id json.RawMessage, cancel context.CancelFunc) bool {
+func (s *session) enter(id json.RawMessage, cancel context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, taken := s.calls[string(id)]; taken || s.ended {
 		return false
 	}
 	if s.calls == nil {
-		s.calls = map[string]context.CancelFunc{}
+		s.calls = map[string]context.CancelCauseFunc{}
 	}
 	s.calls[string(id)] = cancel
 	return true
@@ -103,12 +107,12 @@ func (s *session) leave(id json.RawMessage) {
 	}
 }
 
-// cancel ends a call.
-func (s *session) cancel(id json.RawMessage) {
+// cancel ends a call, of which its client has said why.
+func (s *session) cancel(id, said json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if cancel := s.calls[string(id)]; cancel != nil {
-		cancel()
+		cancel(&source.Cancelled{Said: said})
 	}
 }
 
@@ -118,25 +122,91 @@ func (s *session) end() {
 	defer s.mu.Unlock()
 	s.ended = true
 	for _, cancel := range s.calls {
-		cancel()
+		cancel(nil)
 	}
 }
 
-// hear takes note of what a client says of its calls.
+// hear takes note of what a client says of its calls, and of its answers.
 func (s *session) hear(m *incoming) {
-	if m != nil && m.method == "notifications/cancelled" {
-		s.cancel(m.cancels)
+	switch {
+	case m == nil:
+	case m.method == "notifications/cancelled":
+		s.cancel(m.cancels, m.params)
+	case m.method == "notifications/progress":
+		s.progress(m.params)
 	}
+}
+
+// follow has a question hear how far its answer is, until forget is called.
+func (s *session) follow(q source.Question) (forget func()) {
+	token := progressToken(q.Params)
+	if s == nil || q.Progress == nil || token == "" {
+		return func() {}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.questions == nil {
+		s.questions = map[string][]func(json.RawMessage){}
+	}
+	s.questions[token] = append(s.questions[token], q.Progress)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		// Where two share a token neither has heard of it any more.
+		if delete(s.questions, token); len(s.questions) == 0 {
+			s.questions = nil
+		}
+	}
+}
+
+// progress passes on how far an answer is. Where two questions have the same token
+// it may be either's, and neither hears of it.
+func (s *session) progress(said json.RawMessage) {
+	var p struct {
+		Token json.RawMessage `json:"progressToken"`
+	}
+	if json.Unmarshal(said, &p) != nil {
+		return
+	}
+	s.mu.Lock()
+	open := s.questions[string(p.Token)]
+	s.mu.Unlock()
+	if len(open) == 1 {
+		open[0](said)
+	}
+}
+
+// progressToken is that of a question, as it is written; empty for none.
+func progressToken(params json.RawMessage) string {
+	var p struct {
+		Meta struct {
+			Token json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return ""
+	}
+	return string(p.Meta.Token)
+}
+
+// known is what is known of a session, nil for nothing.
+func (s *Server) known(of *mcp.ServerSession) *session {
+	if known, ok := s.sessions.byID.Peek(of.ID()); ok {
+		return known
+	}
+	known, _ := s.wires.Load(of)
+	wire, _ := known.(*session)
+	return wire
 }
 
 // inSession has the SDK serve a request of the older protocol, in a session of
 // the caller's own or to begin one.
 func (s *Server) inSession(next http.Handler, m *incoming, w http.ResponseWriter, r *http.Request) {
-	who := s.o.Identity(r.Context()).Key()
+	who := s.o.Identity(r.Context())
 	id := r.Header.Get(sessionHeader)
 	known, ok := s.sessions.byID.Get(id)
 	if id != "" {
-		if !ok || known.owner != who {
+		if !ok || known.who.Key() != who.Key() {
 			// As for a session that has ended: the client begins a new one.
 			http.Error(w, "there is no such session; initialize again", http.StatusNotFound)
 			return
@@ -148,7 +218,7 @@ func (s *Server) inSession(next http.Handler, m *incoming, w http.ResponseWriter
 	}
 	next.ServeHTTP(&sessionWriter{ResponseWriter: w, begun: func(begun string) {
 		if begun != id {
-			fresh := &session{owner: who}
+			fresh := &session{who: who}
 			fresh.seen.Store(time.Now().UnixNano())
 			s.sessions.byID.Add(begun, fresh)
 		}

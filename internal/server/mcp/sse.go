@@ -11,9 +11,10 @@ import (
 
 // sseSession is a client of the two endpoints of 2024-11-05.
 type sseSession struct {
-	owner     string
 	transport *mcp.SSEServerTransport
+	stream    *batchWriter
 	sent      leaves
+	known     session
 }
 
 // SSE is the endpoint for clients of 2024-11-05 that know no other: they listen
@@ -22,33 +23,35 @@ func (s *Server) SSE() http.Handler {
 	var mu sync.Mutex
 	sessions := map[string]*sseSession{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := s.o.Identity(r.Context()).Key()
+		who := s.o.Identity(r.Context())
 		switch r.Method {
 		case http.MethodGet:
 			id := rand.Text()
-			keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream")
 				w.Header().Set("Cache-Control", "no-cache, no-transform")
-				session := &sseSession{owner: who, transport: &mcp.SSEServerTransport{
-					Endpoint: r.URL.Path + "?session=" + id, Response: w, MaxRequestBodyBytes: maxBody,
+				stream := &batchWriter{ResponseWriter: w, standIns: s.standIns}
+				client := &sseSession{known: session{who: who}, stream: stream, transport: &mcp.SSEServerTransport{
+					Endpoint: r.URL.Path + "?session=" + id, Response: stream, MaxRequestBodyBytes: maxBody,
 				}}
 				mu.Lock()
-				sessions[id] = session
+				sessions[id] = client
 				mu.Unlock()
 				defer func() {
-					session.sent.leave()
+					client.sent.leave()
+					stream.end()
 					mu.Lock()
 					defer mu.Unlock()
 					delete(sessions, id)
 				}()
-				s.serveSSE(r, session.transport)
+				s.serveSSE(r, client)
 			}), w, r, keepAlivePeriod)
 		case http.MethodPost:
 			mu.Lock()
 			session := sessions[r.URL.Query().Get("session")]
 			mu.Unlock()
 			// Whoever has seen the address is not yet its owner.
-			if session == nil || session.owner != who {
+			if session == nil || session.known.who.Key() != who.Key() {
 				http.Error(w, "there is no such session; open the stream again", http.StatusNotFound)
 				return
 			}
@@ -62,17 +65,23 @@ func (s *Server) SSE() http.Handler {
 				refuse(w, err)
 				return
 			}
-			batch := batchOf(body)
-			if len(batch) == 0 {
-				batch = [][]byte{body}
+			posted, err := session.stream.messages(body)
+			if err != nil || len(posted) == 0 {
+				w.WriteHeader(http.StatusAccepted) // what there is to say goes to the stream, if that is there
+				return
 			}
 			answer := &postAnswer{ResponseWriter: w}
-			for _, message := range batch {
+			for _, message := range posted {
 				m, _ := readIncoming(message)
-				text, leave := s.park(m, message, "") // the SDK names no session of this kind
+				session.known.hear(m)
+				text, leave := s.park(m, message, "", &session.known) // the SDK names no session of this kind
 				session.sent.add(leave)
 				rebody(r, text)
+				answer.status = 0
 				session.transport.ServeHTTP(answer, r)
+				if answer.status >= http.StatusBadRequest {
+					session.stream.refused(message)
+				}
 			}
 		default:
 			w.Header().Set("Allow", "GET, POST")
@@ -85,11 +94,13 @@ func (s *Server) SSE() http.Handler {
 // SDK of these sessions takes one at a time.
 type postAnswer struct {
 	http.ResponseWriter
-	said bool
+	said   bool
+	status int // of the answer to this message
 }
 
 // WriteHeader writes the status of the first answer.
 func (a *postAnswer) WriteHeader(status int) {
+	a.status = status
 	if !a.said {
 		a.said = true
 		a.ResponseWriter.WriteHeader(status)
@@ -97,12 +108,14 @@ func (a *postAnswer) WriteHeader(status int) {
 }
 
 // serveSSE serves a stream until its client leaves.
-func (s *Server) serveSSE(r *http.Request, t *mcp.SSEServerTransport) {
-	session, err := s.server.Connect(r.Context(), t, nil)
+func (s *Server) serveSSE(r *http.Request, client *sseSession) {
+	session, err := s.server.Connect(r.Context(), client.transport, nil)
 	if err != nil {
 		s.o.Log.Warn("a stream was not opened", "error", err)
 		return
 	}
+	s.wires.Store(session, &client.known)
+	defer s.wires.Delete(session)
 	<-r.Context().Done()
 	// The client has gone: what cannot be told to it is no failure.
 	_ = session.Close()

@@ -20,6 +20,8 @@ type requestState struct {
 	// Dialogue is the call that waits for answers, and Turn which of its rounds.
 	Dialogue string `json:"d"`
 	Turn     int    `json:"t"`
+	// Replica is the server that the call waits in.
+	Replica string `json:"p,omitempty"`
 	// Approval is the question to a person, where that is all that was asked: it
 	// is durable, and its answer counts even when the call waits no longer.
 	Approval string    `json:"a,omitempty"`
@@ -60,6 +62,21 @@ func (s sealer) seal(state requestState) (string, error) {
 // open gives the state behind a text that this server sealed for this caller and
 // this very request, and that has not expired.
 func (s sealer) open(text, owner string, request []byte, now time.Time) (requestState, error) {
+	state, err := s.read(text)
+	if err != nil {
+		return state, err
+	}
+	switch {
+	case state.Owner != owner, string(state.Request) != string(request):
+		return state, badState("it is of another request")
+	case now.After(state.Expires):
+		return state, badState("it has expired")
+	}
+	return state, nil
+}
+
+// read gives what stands in a text that this server sealed.
+func (s sealer) read(text string) (requestState, error) {
 	var state requestState
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
@@ -69,13 +86,16 @@ func (s sealer) open(text, owner string, request []byte, now time.Time) (request
 	if err != nil || json.Unmarshal(plain, &state) != nil {
 		return state, badState("it is not of this server, or it was changed")
 	}
-	switch {
-	case state.Owner != owner, string(state.Request) != string(request):
-		return state, badState("it is of another request")
-	case now.After(state.Expires):
-		return state, badState("it has expired")
-	}
 	return state, nil
+}
+
+// replica is the server that a state is of, empty for none.
+func (s sealer) replica(text string) string {
+	state, err := s.read(text)
+	if err != nil {
+		return ""
+	}
+	return state.Replica
 }
 
 func badState(why string) error {

@@ -19,12 +19,15 @@ func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	toSDK, lines := io.Pipe()
-	c := &stdioClient{s: s, lines: lines, out: &lineWriter{WriteCloser: out}, ended: ctx.Done()}
+	c := &stdioClient{s: s, lines: lines, out: &lineWriter{WriteCloser: out, standIns: s.standIns}, ended: ctx.Done()}
 	sdk, err := s.server.Connect(ctx, &mcp.IOTransport{Reader: toSDK, Writer: c.out, MaxLineLength: maxBody}, nil)
 	if err != nil {
 		return err
 	}
 	c.sdk = sdk
+	c.known.who = s.o.Identity(ctx)
+	s.wires.Store(sdk, &c.known)
+	defer s.wires.Delete(sdk)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -98,7 +101,7 @@ func (c *stdioClient) messages(line []byte) [][]byte {
 // ready readies a line for the SDK.
 func (c *stdioClient) ready(line []byte) []byte {
 	m, _ := readIncoming(line)
-	text, leave := c.s.park(m, line, c.sdk.ID())
+	text, leave := c.s.park(m, line, c.sdk.ID(), &c.known)
 	c.sent.add(leave)
 	return text
 }
@@ -132,15 +135,15 @@ func (c *stdioClient) take(ctx context.Context, line []byte) bool {
 	if !ok {
 		return false
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	if !c.known.enter(m.id, cancel) {
-		cancel()
+		cancel(nil)
 		return false
 	}
 	c.calls.Go(func() {
-		defer cancel()
+		defer cancel(nil)
 		defer c.known.leave(m.id)
-		c.serve(ctx, m, p, cancel)
+		c.serve(ctx, m, p, func() { cancel(nil) })
 	})
 	return true
 }
@@ -192,14 +195,15 @@ func (c *stdioClient) serve(ctx context.Context, m *incoming, p peer, cancel con
 type lineWriter struct {
 	mu sync.Mutex
 	io.WriteCloser
-	batches batches
+	standIns standIns // what lines may have in them
+	batches  batches
 }
 
 // Write writes a message, which is a line.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if text := w.batches.take(p); text != nil {
+	if text := w.batches.take(w.standIns.plain(p)); text != nil {
 		if _, err := w.WriteCloser.Write(text); err != nil {
 			return 0, err
 		}

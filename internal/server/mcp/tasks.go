@@ -244,6 +244,9 @@ func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, versio
 	if failed := (*jsonrpc.Error)(nil); errors.As(err, &failed) {
 		out := shownTask(job, "failed", job.Finished)
 		out.members.set("error", failed)
+		if more := (*sentFailure)(nil); errors.As(err, &more) {
+			out.members.set("error", more.sent)
+		}
 		out.members.set("statusMessage", failed.Message)
 		return out.of(version), nil
 	}

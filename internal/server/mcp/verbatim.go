@@ -38,9 +38,41 @@ func (s *Server) exactly(next mcp.MethodHandler) mcp.MethodHandler {
 		session, server := req.GetSession().(*mcp.ServerSession)
 		if ok && server {
 			req = &mcp.ServerRequest[*verbatim]{Session: session, Params: said}
+		} else if update := updateOf(req); update != nil && server {
+			req = &mcp.ServerRequest[*verbatim]{Session: session, Params: update}
 		}
 		return next(ctx, method, req)
 	}
+}
+
+// updateKey is where the metadata of a resource's update has what its source said of
+// it, for each client to hear with its own metadata.
+const updateKey = "toolroom/update"
+
+// updateOf is a resource's update as its source has it, nil for any other request.
+func updateOf(req mcp.Request) *verbatim {
+	params, ok := req.GetParams().(*mcp.ResourceUpdatedNotificationParams)
+	if !ok {
+		return nil
+	}
+	said, ok := params.Meta[updateKey].(json.RawMessage)
+	if !ok {
+		return nil
+	}
+	update, err := readObject(said)
+	if err != nil {
+		return nil
+	}
+	if subscription, ok := params.Meta[mcp.MetaKeySubscriptionID]; ok {
+		meta, _ := readObject(update.raw("_meta")) // none is as good as an empty one
+		meta.set(mcp.MetaKeySubscriptionID, subscription)
+		update.set("_meta", meta)
+	}
+	text, err := jsonx.Marshal(update)
+	if err != nil {
+		return nil
+	}
+	return &verbatim{text: text}
 }
 
 // withMember is an object with another value for one of its members, which it has

@@ -162,7 +162,7 @@ func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawM
 		if err := json.Unmarshal(raw, &q); err != nil {
 			return nil, fmt.Errorf("its question %q cannot be read: %w", key, err)
 		}
-		q.Sent, q.Round = raw, result
+		q.Sent, q.Round, q.Source = raw, result, s.o.Namespace
 		questions[key] = q
 	}
 	answers, err := c.put(ctx, questions)
@@ -246,7 +246,8 @@ func object(members []jsonx.Member) json.RawMessage {
 // asked answers a question that a server of an older revision sends as a
 // request of its own. Where it does not say which call it belongs to and more
 // than one runs, nobody is asked: it may show what is another caller's.
-func (s *Source) asked(ctx context.Context, owner any, method string, params json.RawMessage) (json.RawMessage, error) {
+func (s *Source) asked(ctx context.Context, owner any, asked wire.Question) (json.RawMessage, error) {
+	method := asked.Method
 	c, _ := owner.(*call)
 	if c == nil && method != source.MethodRoots {
 		c = s.calls.only()
@@ -258,10 +259,10 @@ func (s *Source) asked(ctx context.Context, owner any, method string, params jso
 		c.missed.Store(&method)
 		return nil, source.Unanswerable(method)
 	}
-	q := source.Question{Method: method, Params: params}
+	q := source.Question{Method: method, Params: asked.Params, Source: s.o.Namespace, Until: ctx, Progress: asked.Progress}
 	answer, err := c.gather(ctx, q)
 	if refusal := (*source.Refusal)(nil); errors.As(err, &refusal) {
-		return nil, &wire.Error{Code: refusal.Code, Message: refusal.Message, Data: refusal.Data}
+		return nil, &wire.Error{Code: refusal.Code, Message: refusal.Message, Data: refusal.Data, Sent: refusal.Sent}
 	}
 	if err != nil {
 		return nil, err

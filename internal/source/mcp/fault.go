@@ -42,6 +42,9 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 		if len(rpc.Data) > 0 {
 			e.Details[source.DetailRPCData] = json.RawMessage(rpc.Data)
 		}
+		if rpc.More() {
+			e.Details[source.DetailRPCSent] = rpc.Sent
+		}
 		if missing := rpc.Missing(); missing != nil {
 			e.Code = toolroom.CodeUnsupported
 			e.Details[source.DetailCapabilities] = missing

@@ -1,12 +1,16 @@
 package mcpsource
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -141,8 +145,15 @@ func (cs *calls) only() *call {
 	return nil
 }
 
-// heard takes in a notification.
-func (s *Source) heard(owner any, method string, raw json.RawMessage) {
+// several reports whether more than one call runs.
+func (cs *calls) several() bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.all) > 1
+}
+
+// heard takes in a notification that came on a connection.
+func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
 	c, _ := owner.(*call)
 	switch method {
 	case "notifications/tools/list_changed", "notifications/resources/list_changed", "notifications/prompts/list_changed":
@@ -152,7 +163,7 @@ func (s *Source) heard(owner any, method string, raw json.RawMessage) {
 			URI string `json:"uri"`
 		}
 		if json.Unmarshal(raw, &p) == nil {
-			s.watches.tell(p.URI)
+			s.watches.tell(p.URI, unsubscribed(raw))
 		}
 	case "notifications/progress":
 		var p struct {
@@ -171,10 +182,68 @@ func (s *Source) heard(owner any, method string, raw json.RawMessage) {
 		if c == nil {
 			c = s.calls.only()
 		}
-		if c != nil && json.Unmarshal(raw, &p) == nil {
+		if c == nil {
+			s.notice(l, method, raw)
+		} else if json.Unmarshal(raw, &p) == nil {
 			c.tell(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level(p.Level), Message: text(p.Data), Data: p.Data, Raw: raw}})
 		}
+	case completeMethod:
+		// It names its question, and may come after the call.
+		s.notice(l, method, raw)
+	default:
+		if c == nil {
+			c = s.calls.only()
+		}
+		if c == nil {
+			s.notice(l, method, raw)
+		} else {
+			c.tell(toolroom.Event{Kind: toolroom.EventNotice, Notice: &toolroom.Notice{Method: method, Params: raw}})
+		}
 	}
+}
+
+// completeMethod says that a user is done with what a question with a URL asked.
+const completeMethod = "notifications/elicitation/complete"
+
+// notice tells the clients of a connection what belongs to no call. While several
+// calls run on the connection of all callers nobody hears it: it may be of a call of
+// one, and not for the others.
+func (s *Source) notice(l *link, method string, params json.RawMessage) {
+	everybody := l.who == ""
+	if s.noticed == nil || everybody && method != completeMethod && s.calls.several() {
+		return
+	}
+	s.noticed(source.Notice{
+		Notice: toolroom.Notice{Method: method, Params: unsubscribed(params)}, To: l.who, Everybody: everybody, For: l.serves,
+	})
+}
+
+// unsubscribed are the params of a notification without the name of the stream that
+// it came on, which is between the server and us.
+func unsubscribed(params json.RawMessage) json.RawMessage {
+	if !bytes.Contains(params, []byte(wire.MetaSubscription)) {
+		return params
+	}
+	members, err := jsonx.Members(params)
+	if err != nil {
+		return params
+	}
+	for i, m := range members {
+		if m.Name != "_meta" {
+			continue
+		}
+		meta, err := jsonx.Members(m.Value)
+		if err != nil {
+			return params
+		}
+		meta = slices.DeleteFunc(meta, func(m jsonx.Member) bool { return m.Name == wire.MetaSubscription })
+		if len(meta) == 0 {
+			return object(slices.Delete(members, i, i+1))
+		}
+		members[i].Value = object(meta)
+		return object(members)
+	}
+	return params
 }
 
 // level maps MCP's log levels, those of syslog, to Toolroom's.

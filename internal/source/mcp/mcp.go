@@ -66,6 +66,7 @@ type Source struct {
 	o       Config
 	client  *http.Client // of an endpoint
 	changed func()
+	noticed func(source.Notice) // nil where nobody listens
 	calls   calls
 	tools   known
 	watches watches
@@ -99,6 +100,9 @@ func New(o Config) *Source {
 
 // Notify sets the function that hears of changed tools.
 func (s *Source) Notify(changed func()) { s.changed = changed }
+
+// Notices sets the function that hears what the server tells outside of calls.
+func (s *Source) Notices(heard func(source.Notice)) { s.noticed = heard }
 
 // Describe says what the server is and how it is.
 func (s *Source) Describe() source.Description { return s.main().describe() }
@@ -137,6 +141,9 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 // sentError is the server's own error behind one of ours, nil where there is none.
 func sentError(err error) json.RawMessage {
 	details := toolroom.AsError(err).Details
+	if sent, ok := details[source.DetailRPCSent].(json.RawMessage); ok {
+		return sent
+	}
 	code, ok := details[source.DetailRPCCode].(int64)
 	if !ok {
 		return nil
@@ -234,6 +241,16 @@ func (s *Source) linkFor(l *link, up *upstream, a source.Asker) *link {
 		return s.linkOf(party{l.who, can})
 	}
 	return l
+}
+
+// serves reports whether calls of a client that can be asked as a says are made on
+// this connection.
+func (l *link) serves(a source.Asker) bool {
+	can := abilitiesOf(a).lasting()
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	_, own := l.s.links[party{l.who, can}]
+	return l.can == can || l.can == "" && !own
 }
 
 func (s *Source) linkOf(p party) *link {

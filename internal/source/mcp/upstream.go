@@ -58,7 +58,10 @@ func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 		return up, err
 	}
 	up.session, err = wire.Open(ctx, transport, wire.Options{
-		Handler:      wire.Handler{Notified: s.heard, Asked: s.asked},
+		Handler: wire.Handler{
+			Notified: func(owner any, method string, params json.RawMessage) { s.heard(l, owner, method, params) },
+			Asked:    s.asked,
+		},
 		Name:         "toolroom",
 		Version:      s.o.Version,
 		Capabilities: json.RawMessage(cmp.Or(l.can, forAll)),

@@ -2,6 +2,7 @@ package mcpsource
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -14,7 +15,7 @@ import (
 // connections: each new one is told of them.
 type watches struct {
 	mu      sync.Mutex
-	updated func(uri string)
+	updated func(uri string, said json.RawMessage)
 	uris    map[string]bool
 }
 
@@ -37,17 +38,17 @@ func (w *watches) put(uri string, wanted bool) {
 	}
 }
 
-func (w *watches) tell(uri string) {
+func (w *watches) tell(uri string, said json.RawMessage) {
 	w.mu.Lock()
 	updated := w.updated
 	w.mu.Unlock()
 	if updated != nil && uri != "" {
-		updated(uri)
+		updated(uri, said)
 	}
 }
 
 // Watch sets the function that hears of changed resources.
-func (s *Source) Watch(updated func(uri string)) {
+func (s *Source) Watch(updated func(uri string, said json.RawMessage)) {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	s.watches.updated = updated

@@ -26,13 +26,13 @@ const (
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	metaLogLevel     = "io.modelcontextprotocol/logLevel"
 	metaServer       = "io.modelcontextprotocol/serverInfo"
-	metaSubscription = "io.modelcontextprotocol/subscriptionId"
+	MetaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
 // MetaNames are the names in _meta that say something of the sender of a message,
 // or to its receiver alone.
 func MetaNames() []string {
-	return []string{metaVersion, metaClient, metaCapabilities, metaLogLevel, metaServer, metaSubscription}
+	return []string{metaVersion, metaClient, metaCapabilities, metaLogLevel, metaServer, MetaSubscription}
 }
 
 // logLevel has servers tell everything: what of it is wanted, the client behind

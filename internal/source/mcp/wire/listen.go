@@ -129,7 +129,7 @@ func (s *Session) acknowledged(params json.RawMessage, origin int64) {
 		Meta map[string]json.RawMessage `json:"_meta"`
 	}
 	if json.Unmarshal(params, &p) == nil {
-		if id, err := strconv.ParseInt(string(p.Meta[metaSubscription]), 10, 64); err == nil {
+		if id, err := strconv.ParseInt(string(p.Meta[MetaSubscription]), 10, 64); err == nil {
 			origin = id
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -25,10 +26,28 @@ type Error struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
+	// Sent is the whole error as it was sent, or is to be sent; nil is the above.
+	Sent json.RawMessage `json:"-"`
+}
+
+// UnmarshalJSON reads an error and keeps it as it was sent.
+func (e *Error) UnmarshalJSON(text []byte) error {
+	type members Error
+	if err := json.Unmarshal(text, (*members)(e)); err != nil {
+		return err
+	}
+	e.Sent = bytes.Clone(text)
+	return nil
 }
 
 // Error is the message with its code.
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
+
+// More reports whether it has members besides the three that errors have.
+func (e *Error) More() bool {
+	members, _ := jsonx.Members(e.Sent)
+	return slices.ContainsFunc(members, func(m jsonx.Member) bool { return m.Name != "code" && m.Name != "message" && m.Name != "data" })
+}
 
 // Missing is what the client must be able to do for a request to be served,
 // where that is what the error says; nil for any other.
@@ -105,9 +124,12 @@ func encode(id int64, method string, fields []Field) ([]byte, error) {
 func encodeAnswer(id, result json.RawMessage, failed *Error) ([]byte, error) {
 	fields := []Field{{"jsonrpc", json.RawMessage(`"2.0"`)}, {"id", id}}
 	if failed != nil {
-		text, err := jsonx.Marshal(failed)
-		if err != nil {
-			return nil, err
+		text := failed.Sent
+		if text == nil {
+			var err error
+			if text, err = jsonx.Marshal(failed); err != nil {
+				return nil, err
+			}
 		}
 		fields = append(fields, Field{"error", text})
 	} else {
@@ -164,9 +186,18 @@ func writeName(b *bytes.Buffer, name string) {
 func decode(raw []byte) ([]message, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) > 0 && raw[0] == '[' {
-		var batch []message
-		err := json.Unmarshal(raw, &batch)
-		return batch, err
+		var batch []json.RawMessage
+		if err := json.Unmarshal(raw, &batch); err != nil {
+			return nil, err
+		}
+		messages := make([]message, len(batch))
+		for i, one := range batch {
+			var err error
+			if messages[i], err = decodeOne(one); err != nil {
+				return nil, err
+			}
+		}
+		return messages, nil
 	}
 	m, err := decodeOne(raw)
 	return []message{m}, err

@@ -14,6 +14,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/source"
 )
 
 // Transport carries messages to a server. [Stdio] and [HTTP] make one; what
@@ -37,7 +40,16 @@ type Handler struct {
 	// block.
 	Notified func(owner any, method string, params json.RawMessage)
 	// Asked answers a request of the server; nil answers none.
-	Asked func(ctx context.Context, owner any, method string, params json.RawMessage) (json.RawMessage, error)
+	Asked func(ctx context.Context, owner any, q Question) (json.RawMessage, error)
+}
+
+// Question is a request of the server.
+type Question struct {
+	Method string
+	Params json.RawMessage
+	// Progress tells the server how far the answer is, with the parameters of
+	// notifications/progress.
+	Progress func(said json.RawMessage)
 }
 
 func (h *Handler) notified(owner any, method string, params json.RawMessage) {
@@ -90,10 +102,11 @@ type Session struct {
 	finish context.CancelCauseFunc
 	work   sync.WaitGroup // streams, questions being answered, farewells
 
-	mu      sync.Mutex
-	pending map[int64]*pending
-	closed  bool
-	unwatch context.CancelFunc // ends the stream of the watched resources
+	mu        sync.Mutex
+	pending   map[int64]*pending
+	questions map[string]context.CancelCauseFunc // of the server, by their ids as it writes them
+	closed    bool
+	unwatch   context.CancelFunc // ends the stream of the watched resources
 }
 
 type pending struct {
@@ -110,7 +123,7 @@ type answer struct {
 }
 
 func newSession(t Transport, h Handler) *Session {
-	s := &Session{transport: t, handler: h, pending: map[int64]*pending{}}
+	s := &Session{transport: t, handler: h, pending: map[int64]*pending{}, questions: map[string]context.CancelCauseFunc{}}
 	s.server.Store(&Server{})
 	s.open, s.finish = context.WithCancelCause(context.Background())
 	t.attach(s)
@@ -276,11 +289,47 @@ func (s *Session) cancelled(ctx context.Context, id int64) {
 	if _, overHTTP := s.transport.(*httpTransport); overHTTP && server.Modern() || server.Version == "" {
 		return
 	}
+	why := reason(context.Cause(ctx))
 	s.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
 		defer context.AfterFunc(s.open, cancel)()
-		_ = s.Notify(ctx, "notifications/cancelled", Field{"requestId", strconv.AppendInt(nil, id, 10)}, String("reason", "the caller has cancelled the call"))
+		_ = s.Notify(ctx, "notifications/cancelled", append([]Field{{"requestId", strconv.AppendInt(nil, id, 10)}}, why...)...)
+	})
+}
+
+// reason is what a server is told of the end of a request: what the client said,
+// where it was the client.
+func reason(cause error) []Field {
+	said := (*source.Cancelled)(nil)
+	if !errors.As(cause, &said) {
+		return []Field{String("reason", "the caller has cancelled the call")}
+	}
+	members, _ := jsonx.Members(said.Said) // what came as JSON
+	var fields []Field
+	for _, m := range members {
+		if m.Name != "requestId" {
+			fields = append(fields, Field{m.Name, m.Value})
+		}
+	}
+	return fields
+}
+
+// progress tells the server how far its question is.
+func (s *Session) progress(said json.RawMessage) {
+	members, err := jsonx.Members(said)
+	if err != nil {
+		return
+	}
+	fields := make([]Field, len(members))
+	for i, m := range members {
+		fields[i] = Field(m)
+	}
+	s.spawn(func() {
+		ctx, cancel := context.WithTimeout(s.open, farewell)
+		defer cancel()
+		// A server that cannot be told any more has ended the session.
+		_ = s.Notify(ctx, "notifications/progress", fields...)
 	})
 }
 
@@ -307,13 +356,48 @@ func (s *Session) take(m *message, origin int64) {
 		}
 	case m.Method == "":
 	case len(m.ID) == 0 || string(m.ID) == "null":
-		if m.Method == "notifications/subscriptions/acknowledged" {
+		switch m.Method {
+		case "notifications/subscriptions/acknowledged":
 			s.acknowledged(m.Params, origin)
+			return
+		case "notifications/cancelled":
+			s.withdrawn(m.Params)
 			return
 		}
 		s.handler.notified(s.owner(m, origin), m.Method, m.Params)
 	default:
-		s.spawn(func() { s.reply(m, origin) })
+		ctx, cancel := context.WithCancelCause(s.open)
+		s.question(string(m.ID), cancel)
+		if !s.spawn(func() { s.reply(ctx, m, origin) }) {
+			cancel(nil)
+		}
+	}
+}
+
+// question keeps how a question of the server is withdrawn, or forgets it with nil.
+func (s *Session) question(id string, withdraw context.CancelCauseFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if withdraw == nil {
+		delete(s.questions, id)
+	} else {
+		s.questions[id] = withdraw
+	}
+}
+
+// withdrawn ends a question that the server wants no answer to any more.
+func (s *Session) withdrawn(params json.RawMessage) {
+	var p struct {
+		ID json.RawMessage `json:"requestId"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	s.mu.Lock()
+	withdraw := s.questions[string(p.ID)]
+	s.mu.Unlock()
+	if withdraw != nil {
+		withdraw(&source.Cancelled{Said: params})
 	}
 }
 
@@ -360,15 +444,19 @@ func (s *Session) owner(m *message, origin int64) any {
 	return nil
 }
 
-// reply answers a request of the server.
-func (s *Session) reply(m *message, origin int64) {
+// reply answers a request of the server, unless ctx ends: the server has withdrawn it.
+func (s *Session) reply(ctx context.Context, m *message, origin int64) {
+	defer s.question(string(m.ID), nil)
 	var result json.RawMessage
 	err := error(&Error{Code: CodeMethodNotFound, Message: "this client does not answer " + m.Method})
 	switch {
 	case m.Method == "ping":
 		result, err = json.RawMessage("{}"), nil
 	case s.handler.Asked != nil:
-		result, err = s.handler.Asked(s.open, s.owner(m, origin), m.Method, m.Params)
+		result, err = s.handler.Asked(ctx, s.owner(m, origin), Question{Method: m.Method, Params: m.Params, Progress: s.progress})
+	}
+	if ctx.Err() != nil {
+		return
 	}
 	var failed *Error
 	if err != nil && !errors.As(err, &failed) {

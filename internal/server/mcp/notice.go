@@ -1,0 +1,167 @@
+//lint:file-ignore SA1019 clients from before 2026-07-28 know log lines
+
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/source"
+)
+
+// What servers tell outside of calls goes to older clients alone: modern ones hear
+// what they have asked for, and there is no way to ask for what nobody knows.
+const (
+	logMethod      = "notifications/message"
+	completeMethod = "notifications/elicitation/complete"
+)
+
+// maxNotices is how many wait to be told; what comes beyond is dropped.
+const maxNotices = 256
+
+// notices are told one after the other, without holding up who tells them.
+type notices struct {
+	mu      sync.Mutex
+	waiting []library.Notice
+	telling bool
+}
+
+// noticed takes in what a server told.
+func (s *Server) noticed(n library.Notice) {
+	s.notices.mu.Lock()
+	defer s.notices.mu.Unlock()
+	if len(s.notices.waiting) < maxNotices {
+		s.notices.waiting = append(s.notices.waiting, n)
+	}
+	if !s.notices.telling {
+		s.notices.telling = true
+		go s.tellNotices()
+	}
+}
+
+func (s *Server) tellNotices() {
+	for {
+		s.notices.mu.Lock()
+		waiting := s.notices.waiting
+		s.notices.waiting = nil
+		s.notices.telling = len(waiting) > 0
+		s.notices.mu.Unlock()
+		if len(waiting) == 0 {
+			return
+		}
+		for _, n := range waiting {
+			s.tell(n)
+		}
+	}
+}
+
+// tell tells a notice to the clients that it is for.
+func (s *Server) tell(n library.Notice) {
+	if s.o.Runner.Secrets != nil {
+		n.Params = s.o.Runner.Secrets.Mask(n.Params)
+	}
+	if n.Method == completeMethod {
+		if session, ok := s.visits.take(n.Provider, n.Params); ok {
+			s.say(session, n.Notice.Notice)
+		}
+		return
+	}
+	allowed := map[string]bool{}
+	for session := range s.server.Sessions() {
+		known, about := s.known(session), session.InitializeParams()
+		if known == nil || about == nil || about.ProtocolVersion >= firstModern || !n.Everybody && n.To != known.who.Key() {
+			continue
+		}
+		may, asked := allowed[known.who.Key()]
+		if !asked {
+			may = s.mayUse(known.who, n.Provider)
+			allowed[known.who.Key()] = may
+		}
+		p := peerOf(context.Background(), session, about.Capabilities, nil)
+		if may && (n.For == nil || n.For(&exchange{peer: p})) {
+			s.say(session, n.Notice.Notice)
+		}
+	}
+}
+
+// mayUse reports whether a caller may call anything of a source.
+func (s *Server) mayUse(who toolroom.Identity, provider string) bool {
+	visible := s.visible(who)
+	return len(s.o.Runner.Catalog.All(func(e *catalog.Entry) bool { return e.Tool.ID.Namespace == provider && visible(e) })) > 0
+}
+
+// say sends one client of an older revision a notification that belongs to no
+// request.
+func (s *Server) say(session *mcp.ServerSession, n toolroom.Notice) {
+	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+	defer cancel()
+	// A client that cannot be told has gone.
+	if n.Method != logMethod {
+		_ = s.notify(ctx, session, n)
+		return
+	}
+	var line struct {
+		Level mcp.LoggingLevel `json:"level"`
+	}
+	if json.Unmarshal(n.Params, &line) == nil {
+		_ = session.Log(withVerbatim(ctx, n.Params), &mcp.LoggingMessageParams{Level: line.Level})
+	}
+}
+
+// notify sends a notification that the SDK need not know.
+func (s *Server) notify(ctx context.Context, session *mcp.ServerSession, n toolroom.Notice) error {
+	return session.NotifyProgress(withVerbatim(ctx, s.standIns.notification(n.Method, n.Params)), &mcp.ProgressNotificationParams{})
+}
+
+// maxVisits is how many questions with a URL are remembered whose end nobody has
+// told.
+const maxVisits = 1000
+
+// visits are the pages that users of older clients were sent to, whose server tells
+// when a user is done there: that client is to hear it, and no other.
+type visits struct {
+	bySource *lru.Cache[visit, *mcp.ServerSession]
+}
+
+// visit is one such question: its id is its source's own.
+type visit struct{ source, id string }
+
+func newVisits() visits {
+	bySource, err := lru.New[visit, *mcp.ServerSession](maxVisits)
+	if err != nil { // only a size below one is an error
+		panic(err)
+	}
+	return visits{bySource}
+}
+
+func visitID(params json.RawMessage) string {
+	var p struct {
+		ID string `json:"elicitationId"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return ""
+	}
+	return p.ID
+}
+
+// put remembers who is asked a question.
+func (v visits) put(q source.Question, session *mcp.ServerSession) {
+	if id := visitID(q.Params); id != "" {
+		v.bySource.Add(visit{q.Source, id}, session)
+	}
+}
+
+// take gives who was asked the question that a notice is about, once.
+func (v visits) take(provider string, params json.RawMessage) (*mcp.ServerSession, bool) {
+	key := visit{provider, visitID(params)}
+	session, ok := v.bySource.Get(key)
+	v.bySource.Remove(key)
+	return session, ok
+}
