@@ -218,6 +218,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 			},
 		},
 		Sandbox: s.spec(r, limits),
+		Declare: func(awaits bool) string { return h.view.declare(r.Code, awaits) },
 		Dial:    h.refused.dial(dial, h.tellRefused),
 	}
 	job.Sandbox.Egress = hosts
