@@ -50,8 +50,12 @@ func (r *Room) Execute(ctx context.Context, as toolroom.Call, p Program) (*toolr
 }
 
 // ExecuteCall is the call by which a program runs, for Stream and Submit. The
-// caller's timeout is the program's, where that has none of its own.
+// caller's timeout is the program's, where that has none of its own. Languages
+// may be written short: js, ts, py, sh.
 func (r *Room) ExecuteCall(as toolroom.Call, p Program) (toolroom.Call, error) {
+	if language, ok := code.Language(p.Language); ok {
+		p.Language = language
+	}
 	if p.TimeoutMS == 0 {
 		p.TimeoutMS = as.Timeout.Milliseconds()
 	}

@@ -168,3 +168,17 @@ func TestTheFirstProgramThatNamesASourceFindsItsTools(t *testing.T) {
 		}
 	}
 }
+
+func TestALanguageMayBeWrittenShort(t *testing.T) {
+	t.Parallel()
+	r := programRoom(t)
+	for short, code := range map[string]string{"js": "return 1 + 1", "ts": "const n: number = 2; return n"} {
+		got, err := r.Execute(t.Context(), toolroom.Call{}, room.Program{Language: short, Code: code})
+		if err != nil || string(got.Value) != "2" {
+			t.Errorf("%s: %s, %v %v", short, got.Value, got.Error, err)
+		}
+	}
+	if got, err := r.Execute(t.Context(), toolroom.Call{}, room.Program{Language: "cobol", Code: "STOP RUN."}); err != nil || got.Error == nil || got.Error.Code != toolroom.CodeInvalidArguments {
+		t.Errorf("cobol: %+v %v", got, err)
+	}
+}

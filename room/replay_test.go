@@ -78,3 +78,42 @@ func TestAProgramThatIsRefusedLateGoesOnElsewhereWithoutRepeatingACall(t *testin
 		}
 	}
 }
+
+func TestPythonIsCheckedWithTheTypesOfTheToolsBeforeAnyIsCalled(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, room.Options{Home: homeWithMonty(t), Helper: self})
+	var calls atomic.Int64
+	type step struct {
+		By   int64    `json:"by"`
+		Tags []string `json:"tags,omitempty"`
+	}
+	if err := room.Register(r, "count:up", "Counts.", func(context.Context, step) (int64, error) { return calls.Add(1), nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ code, says string }{
+		{"n = '2'\ntools.count.up(by=1)\ntools.count.up(by=n)", "count:up takes int here"},
+		{"tools.count.up(by=1, tags={'a': 1})", "count:up takes list[str]"},
+		{"r = tools.count.up(by=1)\nasync def f(): return r[0]\nawait f()", "without await"},
+	} {
+		for _, before := range []string{"", "x = 1"} {
+			p := room.Program{Language: "python", Code: c.code}
+			if before != "" {
+				p.Session = "work"
+				if result, err := r.Execute(t.Context(), toolroom.Call{}, room.Program{Language: "python", Code: before, Session: p.Session}); err != nil || !result.OK() {
+					t.Fatalf("%v %+v", err, result)
+				}
+			}
+			result, err := r.Execute(t.Context(), toolroom.Call{}, p)
+			if err != nil || result.Error == nil || !strings.Contains(result.Error.Message, c.says) {
+				t.Errorf("%s\nafter %q: %v, %v", c.code, before, err, result.Error)
+			}
+		}
+	}
+	if n := calls.Load(); n != 0 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}

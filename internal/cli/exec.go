@@ -12,17 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/code"
 	"github.com/toolroom/toolroom/room"
 )
-
-// languages are what -l takes, with the language that each means.
-var languages = map[string]string{
-	"python": "python", "py": "python",
-	"javascript": "javascript", "js": "javascript",
-	"typescript": "typescript", "ts": "typescript",
-	"shell": "shell", "sh": "shell", "bash": "shell",
-	"command": "command", "wasm": "wasm",
-}
 
 func (a *app) execCommand() *cobra.Command {
 	var who caller
@@ -122,7 +114,7 @@ func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
 		name = strings.TrimPrefix(filepath.Ext(o.file), ".")
 	}
 	var ok bool
-	if p.Language, ok = languages[name]; !ok {
+	if p.Language, ok = code.Language(name); !ok {
 		return nil, usage("toolroom exec --help", "which language? -l takes python, js, ts, shell, command or wasm, not %q", name)
 	}
 	switch p.Language {

@@ -33,8 +33,8 @@ pattern is a namespace, or an id in which * stands for anything.`,
 			return a.screen.text(text)
 		}),
 	}
-	c.Flags().StringVarP(&language, "lang", "l", "ts", "ts or python")
-	completeWords(c, "lang", "ts", "python")
+	c.Flags().StringVarP(&language, "lang", "l", "ts", "ts, python, or python-await for programs that await")
+	completeWords(c, "lang", "ts", "python", "python-await")
 	who.identityFlags(c)
 	return c
 }

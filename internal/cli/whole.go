@@ -1,12 +1,16 @@
 package cli
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/toolroom/toolroom/internal/code"
+)
 
 // whole tells whether a text that is typed line by line is a whole program, or
 // goes on. It need not be exact: a program that is none is refused with its
 // place.
 func whole(language, text string) bool {
-	if languages[language] == "python" {
+	if full, _ := code.Language(language); full == "python" {
 		return pythonWhole(text)
 	}
 	return closed(text)

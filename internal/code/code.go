@@ -218,6 +218,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 			},
 		},
 		Sandbox: s.spec(r, limits),
+		Declare: func(awaits bool) string { return h.view.declare(r.Code, awaits) },
 		Dial:    h.refused.dial(dial, h.tellRefused),
 	}
 	job.Sandbox.Egress = hosts
@@ -283,6 +284,9 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 				c = next
 				continue
 			}
+			if further.named {
+				h.instead = s.instead(c.engine.Name(), job.Program)
+			}
 		}
 		why := c.why
 		if len(refusals) > 0 {
@@ -333,6 +337,7 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 		return out, kept
 	case f != nil:
 		e := failed(f)
+		e.Hint = cmp.Or(e.Hint, h.instead)
 		if h.toolexec > 0 && f.Kind == bridge.FailSyntax {
 			e.Hint = fmt.Sprintf("name := run(…) in line %d made it JavaScript: in Python write name = run(…)", h.toolexec)
 		}

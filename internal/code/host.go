@@ -27,7 +27,8 @@ type host struct {
 	language string
 	session  *session.Run // nil without one
 	view     view
-	toolexec int // as in Request
+	toolexec int    // as in Request
+	instead  string // what to do where the engine cannot run the program
 	asked    toolroom.ExecutionLimits
 
 	stdout, stderr output

@@ -18,6 +18,8 @@ type view struct {
 	withheld bridge.Map
 	// unknown are ids and namespaces in the text that no tool has.
 	unknown bridge.Map
+	// entries are those of tools, in their order.
+	entries []*catalog.Entry
 }
 
 var word = pattern.Lazy(`[\pL_$][\pL\pN_$]*`)
@@ -83,7 +85,7 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 		case !collides:
 			tool.Globals = append(tool.Globals, []string{ns, name})
 		}
-		v.tools = append(v.tools, tool)
+		v.tools, v.entries = append(v.tools, tool), append(v.entries, byPath[path][0])
 	}
 	return v, nil
 }

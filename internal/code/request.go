@@ -39,6 +39,22 @@ const inputSchema = `{
   "additionalProperties": false
 }`
 
+// languages are what people write for the languages of the schema.
+var languages = map[string]string{
+	"python": "python", "py": "python",
+	"javascript": "javascript", "js": "javascript",
+	"typescript": "typescript", "ts": "typescript",
+	"shell": "shell", "sh": "shell", "bash": "shell",
+	"command": "command", "wasm": "wasm",
+}
+
+// Language is the language that a name means, such as python for py; ok is false
+// where it means none.
+func Language(name string) (language string, ok bool) {
+	language, ok = languages[name]
+	return language, ok
+}
+
 // Request is the arguments of code:execute.
 type Request struct {
 	Language string   `json:"language"`

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/nearest"
 	"github.com/toolroom/toolroom/internal/policy"
@@ -71,6 +72,7 @@ type route struct {
 	stateful bool
 	need     need
 	rest     []engine.Engine
+	named    bool // the request names the engine, or its session has one
 
 	missing   []string // why engines were passed over
 	stateless []string // engines that keep no sessions
@@ -91,7 +93,7 @@ func (s *Service) route(ctx context.Context, r *Request, n need) (candidate, *ro
 	}
 	if name != "" && name != "auto" {
 		c, err := s.named(ctx, r, name, n)
-		return c, &route{}, err
+		return c, &route{named: true}, err
 	}
 	t := &route{service: s, language: r.Language, stateful: r.Session != "", need: n, rest: s.o.Engines}
 	if c, ok := t.next(ctx); ok {
@@ -170,6 +172,25 @@ func (t *route) none() error {
 	}
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can run %s: %s", t.language, strings.Join(t.missing, "; "))
 	return e.WithHint("toolroom doctor shows what is missing and how to get it; without a sandbox code runs only with --runtime host, where the config allows it")
+}
+
+// instead says what to do with a program that the one engine which may run it
+// cannot run.
+func (s *Service) instead(name string, p bridge.Program) string {
+	var others []string
+	for _, e := range s.o.Engines {
+		runs := slices.Contains(e.Languages(), p.Language) && (p.Session == "" || keepsSessions(e, p.Language))
+		if runs && e.Name() != name && e.Name() != hostRuntime {
+			others = append(others, e.Name())
+		}
+	}
+	switch {
+	case len(others) == 0:
+		return ""
+	case p.Session != "":
+		return fmt.Sprintf("a session stays with the engine that began it: begin another one with engine %s", strings.Join(others, " or "))
+	}
+	return fmt.Sprintf("leave the engine out, and one that can is chosen, or ask for %s", strings.Join(others, ", "))
 }
 
 func (s *Service) named(ctx context.Context, r *Request, name string, n need) (candidate, error) {

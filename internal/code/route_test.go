@@ -99,6 +99,28 @@ func TestWhatAProgramWouldRunInIsKnownBeforeItRuns(t *testing.T) {
 	}
 }
 
+// keeper is an engine that keeps sessions.
+type keeper struct{ walls }
+
+func (keeper) Sessions() []string { return []string{"python"} }
+
+func TestAProgramThatItsEngineCannotRunIsToldOfOthers(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Engines: []engine.Engine{keeper{walls{name: "small"}}, walls{name: "process"}, keeper{walls{name: "whole"}}, walls{name: "host"}}})
+	for _, c := range []struct {
+		program bridge.Program
+		want    string
+	}{
+		{bridge.Program{Language: "python"}, "leave the engine out, and one that can is chosen, or ask for process, whole"},
+		{bridge.Program{Language: "python", Session: "work"}, "a session stays with the engine that began it: begin another one with engine whole"},
+		{bridge.Program{Language: "shell"}, ""},
+	} {
+		if got := s.instead("small", c.program); got != c.want {
+			t.Errorf("%+v: %q", c.program, got)
+		}
+	}
+}
+
 func TestAnEngineThatPolicyNamesIsTheOnlyOne(t *testing.T) {
 	t.Parallel()
 	s := New(Options{Engines: []engine.Engine{walls{"process", "ns+net"}, walls{"runsc", "gvisor(systrap)"}}})

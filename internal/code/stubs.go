@@ -1,28 +1,30 @@
 package code
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code/stub"
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// Stubs declares tools in typescript or python, as programs have them. With
+// Stubs declares tools in typescript or python, as programs have them;
+// python-await is for programs that await. With
 // patterns, in which * stands for anything, only those whose id fits one; a
 // pattern that fits none is not_found.
 func Stubs(language string, entries []*catalog.Entry, patterns []string) (string, error) {
-	render, ok := map[string]func([]stub.Tool) string{
-		"": stub.TypeScript, "ts": stub.TypeScript, "typescript": stub.TypeScript, "py": stub.Python, "python": stub.Python,
-	}[language]
-	if !ok {
-		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "there are no stubs in %q", language).WithHint("take ts or python")
+	render, taken := stub.TypeScript, reserved("javascript")
+	switch language {
+	case "", "ts", "typescript":
+	case "py", "python", "python-await":
+		render, taken = func(tools []stub.Tool) string { return stub.Python(tools, language == "python-await") }, reserved("python")
+	default:
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "there are no stubs in %q", language).WithHint("take ts, python, or python-await for programs that await")
 	}
 	fits := make([]bool, len(patterns))
 	byPath := map[string][]stub.Tool{}
-	taken := reserved("javascript")
-	if language == "py" || language == "python" {
-		taken = reserved("python")
-	}
 	for _, e := range entries {
 		wanted := len(patterns) == 0
 		for i, pattern := range patterns {
@@ -33,10 +35,7 @@ func Stubs(language string, entries []*catalog.Entry, patterns []string) (string
 		if !wanted || e.ID == Tool {
 			continue
 		}
-		t := stub.Tool{
-			ID: e.ID, Namespace: identifier(e.Tool.ID.Namespace), Name: identifier(e.Tool.ID.Name), Command: e.Tool.Source == toolroom.SourceCLI, Server: e.Tool.Source == toolroom.SourceMCP,
-			Doc: e.Tool.Description, Input: e.Tool.InputSchema, Output: e.Tool.OutputSchema,
-		}
+		t := declared(e)
 		_, collides := taken[t.Namespace]
 		t.Global = !collides
 		byPath[t.Namespace+"."+t.Name] = append(byPath[t.Namespace+"."+t.Name], t)
@@ -55,4 +54,24 @@ func Stubs(language string, entries []*catalog.Entry, patterns []string) (string
 		tools = append(tools, same[0])
 	}
 	return render(tools), nil
+}
+
+// declared is a tool as it is declared, but for Global.
+func declared(e *catalog.Entry) stub.Tool {
+	return stub.Tool{
+		ID: e.ID, Namespace: identifier(e.Tool.ID.Namespace), Name: identifier(e.Tool.ID.Name), Command: e.Tool.Source == toolroom.SourceCLI, Server: e.Tool.Source == toolroom.SourceMCP,
+		Doc: e.Tool.Description, Input: e.Tool.InputSchema, Output: e.Tool.OutputSchema,
+	}
+}
+
+// declare writes down in Python the tools of the view that a program names.
+func (v *view) declare(source string, awaits bool) string {
+	var tools []stub.Tool
+	for i, e := range v.entries {
+		if t := declared(e); strings.Contains(source, t.Name) {
+			t.Global = slices.ContainsFunc(v.tools[i].Globals, func(path []string) bool { return len(path) == 2 })
+			tools = append(tools, t)
+		}
+	}
+	return stub.Python(tools, awaits)
 }

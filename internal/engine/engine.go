@@ -59,6 +59,10 @@ type Job struct {
 	Program bridge.Program
 	// Sandbox is what a guest runs under; our own engines have theirs fixed.
 	Sandbox sandbox.Spec
+	// Declare writes down the tools of Program.Tools in the program's language, for
+	// programs that await or that do not, for an engine that checks types before the
+	// program runs; nil where there is nothing to check with.
+	Declare func(awaits bool) string
 	// Dial makes the connections of a program whose Sandbox.Egress is not empty, and
 	// judges them; nil makes none.
 	Dial func(ctx context.Context, address string) (net.Conn, error)

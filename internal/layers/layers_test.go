@@ -27,7 +27,7 @@ var order = []struct {
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/pattern", "internal/listener", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress/...", "internal/oauth"}},
 	{name: "what operators write", packages: []string{"internal/trusted"}},
 	{name: "private keys", packages: []string{"internal/keyfile"}},
-	{name: "the bridge", packages: []string{"bridge/..."}, peers: true},
+	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},
 	{name: "where code runs", packages: []string{"sandbox"}},
 	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest/...", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/...", "internal/image", "internal/fence"}, peers: true},
 	{name: "effects", packages: []string{"internal/effects/..."}, peers: true},

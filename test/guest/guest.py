@@ -342,6 +342,7 @@ class Program:
         message = str(e)
         if isinstance(e, NameError):
             message = self.withheld.get(getattr(e, "name", None), message)
+        message, trace = (t[:100_000].encode(errors="replace").decode() for t in (message, trace))  # an error is always told
         body = {"kind": "program", "type": type(e).__name__, "message": message, "line": frames[-1].lineno if frames else 0, "trace": trace + f"{type(e).__name__}: {message}"}
         return body | ({"tool": e.error} if isinstance(e, ToolError) else {})
 

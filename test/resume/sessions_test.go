@@ -53,6 +53,12 @@ func TestASessionIsTheSameOnEverySurfaceAndInTheNextServer(t *testing.T) {
 				t.Errorf("the program that fails: %+v", r.Error)
 			}
 			f.wantValue(f.execute("work", s.engine, s.count), "1") // a failed run keeps its state
+			if s.engine == "py-lite" {                             // what it lacks, another engine has: in another session
+				r := f.execute("work", s.engine, "class Rows(list):\n    pass")
+				if r.Error == nil || r.Error.Code != toolroom.CodeUnsupported || !strings.Contains(r.Error.Hint, "with engine py") {
+					t.Errorf("what the engine cannot run: %+v", r.Error)
+				}
+			}
 			if r := f.execute("work", s.engine, s.spin, "timeout_ms", 700); r.Error == nil {
 				t.Error("the program that does not end ended")
 			}

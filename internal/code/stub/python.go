@@ -13,9 +13,18 @@ import (
 //go:embed surface.py
 var surfacePython string
 
-// Python is a module of stubs of tools and of what programs have beside them.
-func Python(tools []Tool) string {
-	p := &python{}
+// PythonAnswer is the type of the answer of a call in a program that awaits.
+const PythonAnswer = "Answer"
+
+// PythonPath is the path below tools of what the type checker calls by the class
+// of a namespace in [Python] and a method, such as github.delete for _github.delete.
+func PythonPath(method string) string { return strings.TrimPrefix(method, "_") }
+
+// Python is a module of stubs of tools and of what programs have beside them: of
+// programs that get values at once or, if awaits is set, of those that await. It
+// is what people read and what programs are checked with.
+func Python(tools []Tool, awaits bool) string {
+	p := &python{awaits: awaits}
 	var spacesText strings.Builder
 	groups := spaces(tools)
 	for _, group := range groups {
@@ -25,18 +34,18 @@ func Python(tools []Tool) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString(surfacePython)
+	b.WriteString(p.surface())
 	b.WriteString(p.types.String())
 	b.WriteString(spacesText.String())
-	b.WriteString("\nclass _tools:\n    def __getitem__(self, namespace: str) -> Any: ...\n")
+	b.WriteString("\nclass _Tools:\n    def __getitem__(self, namespace: str) -> Any: ...\n")
 	for _, group := range groups {
 		if !isKeyword(group[0].Namespace) {
 			fmt.Fprintf(&b, "    %s: _%[1]s\n", group[0].Namespace)
 		}
 	}
-	b.WriteString("\ntools: _tools\n")
+	b.WriteString("\ntools: _Tools\n")
 	for _, root := range roots {
-		fmt.Fprintf(&b, "\n\nclass _%s:\n", root.name)
+		fmt.Fprintf(&b, "\n\nclass %s:\n", root.class)
 		if root.name == "cli" {
 			b.WriteString("    def __call__(self, program: str) -> Any: ...\n")
 		}
@@ -46,7 +55,7 @@ func Python(tools []Tool) string {
 				fmt.Fprintf(&b, "    %s: _%[1]s\n", group[0].Namespace)
 			}
 		}
-		fmt.Fprintf(&b, "\n%s: _%[1]s\n", root.name)
+		fmt.Fprintf(&b, "\n%s: %s\n", root.name, root.class)
 	}
 	for _, group := range groups {
 		if group[0].Global && !isKeyword(group[0].Namespace) {
@@ -57,7 +66,30 @@ func Python(tools []Tool) string {
 }
 
 // python gathers the types that have to have a name.
-type python struct{ types strings.Builder }
+type python struct {
+	types  strings.Builder
+	awaits bool
+}
+
+// surface is what programs have beside tools. What asks the room is answered as
+// tools are.
+func (p *python) surface() string {
+	if !p.awaits {
+		return strings.ReplaceAll(strings.ReplaceAll(surfacePython, "«", ""), "»", "")
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(surfacePython, "«", PythonAnswer+"["), "»", "]") + answerPython
+}
+
+const answerPython = `
+
+_T = TypeVar("_T", covariant=True)
+
+
+class ` + PythonAnswer + `(Generic[_T]):
+    """The answer of a call: await it."""
+
+    def __await__(self) -> Generator[Any, Any, _T]: ...
+`
 
 var pythonName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
@@ -76,7 +108,10 @@ func (p *python) tool(b *strings.Builder, t Tool) {
 	if !t.Command {
 		result = p.kind(read(t.Output), name+"_result")
 	}
-	fmt.Fprintf(b, "    @staticmethod\n    def %s(%s) -> %s:\n", t.Name, p.parameters(t, name), result)
+	if p.awaits {
+		result = PythonAnswer + "[" + result + "]"
+	}
+	fmt.Fprintf(b, "    def %s(self, %s) -> %s:\n", t.Name, p.parameters(t, name), result)
 	lines := doc(t)
 	switch len(lines) {
 	case 0:
@@ -99,16 +134,16 @@ func (p *python) tool(b *strings.Builder, t Tool) {
 
 func (p *python) parameters(t Tool, name string) string {
 	if t.Command {
-		return "*words: str | int | float, **options: Any"
+		return "*words: Any, **options: Any"
 	}
 	input := read(t.Input)
 	if len(input.fields) == 0 {
-		return "**values: Any"
+		return "*words: Any, **values: Any"
 	}
 	var required, optional []string
 	for _, f := range input.fields {
-		if !pythonName.MatchString(f.name) || isKeyword(f.name) {
-			return "values: " + p.kind(input, name+"_values")
+		if !pythonName.MatchString(f.name) || isKeyword(f.name) || f.name == "self" {
+			return "values: " + p.kind(input, name+"_values") + " | Any = ..., *words: Any, **more: Any" // in order, or by name where Python can
 		}
 		text := f.name + ": " + p.kind(f.kind, name+"_"+f.name)
 		if f.required {

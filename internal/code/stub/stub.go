@@ -45,11 +45,11 @@ func spaces(tools []Tool) [][]Tool {
 // roots are the names beside tools that have the namespaces of one kind, with
 // which those are.
 var roots = []struct {
-	name string
-	has  func(Tool) bool
+	name, class string // class in Python
+	has         func(Tool) bool
 }{
-	{"mcp", func(t Tool) bool { return t.Server }},
-	{"cli", func(t Tool) bool { return t.Command }},
+	{"mcp", "_Mcp", func(t Tool) bool { return t.Server }},
+	{"cli", "_Cli", func(t Tool) bool { return t.Command }},
 }
 
 // doc is the documentation of a tool as lines, with its id where a program

@@ -74,8 +74,9 @@ func parsesAsTypeScript(t *testing.T, text string) {
 
 func TestToolsAreDeclaredInPython(t *testing.T) {
 	t.Parallel()
-	text := stub.Python(tools)
+	text, awaiting := stub.Python(tools, false), stub.Python(tools, true)
 	golden(t, "testdata/tools.py", text)
+	golden(t, "testdata/awaits.py", awaiting)
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
@@ -83,7 +84,7 @@ func TestToolsAreDeclaredInPython(t *testing.T) {
 		}
 		t.Skip("python3 is missing")
 	}
-	for _, text := range []string{text, stub.Python(nil)} {
+	for _, text := range []string{text, awaiting, stub.Python(nil, false)} {
 		cmd := exec.CommandContext(t.Context(), python, "-c", "import ast, sys; ast.parse(sys.stdin.read())")
 		cmd.Stdin = strings.NewReader(text)
 		if said, err := cmd.CombinedOutput(); err != nil {
@@ -99,7 +100,7 @@ func TestASchemaThatGrowsWithoutEndIsCut(t *testing.T) {
 		properties = append(properties, fmt.Sprintf(`"p%d": {"$ref": "#"}`, i))
 	}
 	one := []stub.Tool{{ID: "a:b", Namespace: "a", Name: "b", Input: json.RawMessage(`{"type": "object", "properties": {` + strings.Join(properties, ",") + `}}`)}}
-	for _, text := range []string{stub.TypeScript(one), stub.Python(one)} {
+	for _, text := range []string{stub.TypeScript(one), stub.Python(one, false)} {
 		if len(text) > 10<<20 {
 			t.Errorf("the declarations have %d bytes", len(text))
 		}
@@ -115,6 +116,6 @@ func FuzzAnySchemaGivesDeclarationsThatParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, schema, doc string) {
 		one := []stub.Tool{{ID: "a:b", Namespace: "a", Name: "b", Global: true, Doc: doc, Input: json.RawMessage(schema), Output: json.RawMessage(schema)}}
 		parsesAsTypeScript(t, stub.TypeScript(one))
-		stub.Python(one)
+		stub.Python(one, true)
 	})
 }

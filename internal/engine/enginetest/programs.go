@@ -147,6 +147,33 @@ var programs = []program{
 		},
 	},
 	{
+		key: "an error whose text cannot leave is told all the same",
+		source: map[string]string{
+			"python":     "half = b'\\xed\\xa0\\x80'.decode('utf-8', 'surrogatepass')\nraise ValueError('it failed ' + half)",
+			"javascript": "\nthrow new Error('it failed \\ud800')",
+		},
+		failure: failing(bridge.FailProgram, 2, "it failed"),
+	},
+	{
+		key: "an error that is too long for a frame is told in part",
+		source: map[string]string{
+			"python":     "\nraise ValueError('it failed' + 'x' * 17_000_000)",
+			"javascript": "\nthrow new Error('it failed' + 'x'.repeat(17_000_000))",
+		},
+		failure: func(t *testing.T, f *bridge.Failure) {
+			f.Message = f.Message[:min(len(f.Message), 100)] // for what is shown here
+			failing(bridge.FailProgram, 2, "it failed")(t, f)
+		},
+	},
+	{
+		key: "a tool's error into which the program puts something else is told all the same",
+		source: map[string]string{
+			"python":     "try:\n    tools.fail.always()\nexcept ToolError as e:\n    e.details = {'a': print, b'\\xff': 1}\n    raise",
+			"javascript": "try { await tools.fail.always() }\ncatch (e) { e.details = {a: () => 1, b: '\\ud800'}; throw e }",
+		},
+		failure: failing(bridge.FailProgram, 0, "it always fails"),
+	},
+	{
 		key: "the traceback shows the author's code only",
 		source: map[string]string{
 			"python":     "def inner(x):\n    return 1 / x\n\ninner(0)",

@@ -30,3 +30,15 @@ func TestRunsWithOneSeedDrawTheSameRandomNumbers(t *testing.T) {
 		t.Errorf("without a seed two runs draw %v", a)
 	}
 }
+
+func TestAsManyRandomBytesAsWebCryptoGivesComeAtOnce(t *testing.T) {
+	t.Parallel()
+	e := js.New(js.Options{})
+	t.Cleanup(func() { _ = e.Close() })
+	p := bridge.Program{Language: "javascript", Source: `const of = n => crypto.getRandomValues(new Uint8Array(n)).slice(-64).some(b => b);
+try { of(65537) } catch (e) { return [e.message, of(65536)].join() }`}
+	r, err := e.Run(t.Context(), engine.Job{Owner: "ann", Program: p}, nil)
+	if err != nil || r.Outcome.Value != "at most 65536 bytes of random values at once,true" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -116,7 +116,11 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		result.Outcome.Failure = &bridge.Failure{Kind: bridge.FailUnsupported, Message: fmt.Sprintf("it runs python, not %q", p.Language)}
 		return result, nil
 	}
-	ready, failure := program.Prepare(p)
+	before, err := readState(p.State)
+	if err != nil {
+		return result, err
+	}
+	ready, failure := program.Prepare(p, before.Bound)
 	if failure != nil {
 		result.Outcome.Failure = failure
 		return result, nil
@@ -124,7 +128,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 
 	ctx, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
-	if result.Outcome.Failure = e.check(ctx, j.Owner, p, ready); result.Outcome.Failure != nil {
+	if result.Outcome.Failure = e.check(ctx, j, p, before, ready); result.Outcome.Failure != nil {
 		return result, nil
 	}
 	started := time.Now()
@@ -133,7 +137,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		return result, engine.BrokeOff(ctx, err)
 	}
 	result.Isolation, result.Start = w.Isolation(), time.Since(started)
-	r := newRun(ctx, w, p, ready, h)
+	r := newRun(ctx, w, p, before, ready, h)
 	out, well, err := r.run()
 	e.pool.Release(w, well)
 	if out != nil {

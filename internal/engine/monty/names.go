@@ -3,6 +3,7 @@ package monty
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -89,16 +90,17 @@ var functions = map[string]bool{
 type store string
 
 // roots are the global names that the program mentions, as inputs; what is not
-// among them is looked up when it is met.
-func (n *names) roots() bridge.Map {
+// among them is looked up when it is met. What a session's programs have bound is
+// theirs.
+func (n *names) roots(bound []string) bridge.Map {
 	var m bridge.Map
 	for name, s := range n.root.children {
-		if s.tool == nil && strings.Contains(n.ready.Source, name) {
+		if s.tool == nil && !slices.Contains(bound, name) && strings.Contains(n.ready.Source, name) {
 			m = append(m, bridge.Member{Key: name, Value: n.object(s)})
 		}
 	}
 	for _, name := range []string{"artifacts", "results"} {
-		if strings.Contains(n.ready.Source, name) {
+		if !slices.Contains(bound, name) && strings.Contains(n.ready.Source, name) {
 			m = append(m, bridge.Member{Key: name, Value: protocol.Instance{ID: n.keep(store(name)), Class: name}})
 		}
 	}

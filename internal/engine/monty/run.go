@@ -24,6 +24,8 @@ type run struct {
 	ready *program.Ready
 	h     bridge.Host
 
+	before state // of the session
+
 	names   *names
 	raised  []raised // errors of tools
 	asked   int
@@ -43,9 +45,9 @@ type settled struct {
 	give func() protocol.Answer
 }
 
-func newRun(ctx context.Context, w *speaker, p bridge.Program, ready *program.Ready, h bridge.Host) *run {
+func newRun(ctx context.Context, w *speaker, p bridge.Program, before state, ready *program.Ready, h bridge.Host) *run {
 	r := &run{
-		w: w, p: p, ready: ready, h: h, names: newNames(p, ready),
+		w: w, p: p, before: before, ready: ready, h: h, names: newNames(p, ready),
 		futures: map[uint32]bool{}, settled: make(chan settled, 16), slots: make(chan struct{}, p.Limits.Parallel),
 	}
 	r.ctx, r.over = context.WithCancel(ctx)
@@ -105,12 +107,11 @@ func (r *run) begin() (list []protocol.Request, answers int, err error) {
 	session := protocol.Session{Version: r.w.version, Memory: uint64(r.p.Limits.Memory), Duration: uint64(r.p.Limits.CPU) * 1000}
 	list = append(list, protocol.Configure(session))
 	if len(r.p.State) > 0 {
-		before, err := readState(r.p.State, r.w.version)
-		if err != nil {
+		if err := r.before.fits(r.w.version); err != nil {
 			return nil, 0, err
 		}
-		r.names.restore(before.Names)
-		list = append(list, protocol.Load(before.dump))
+		r.names.restore(r.before.Names)
+		list = append(list, protocol.Load(r.before.dump))
 	}
 	// The state holds the state of random, which would draw the same again.
 	if len(r.p.State) > 0 || len(r.p.Seed) > 0 && strings.Contains(r.p.Source, "random") {
@@ -119,7 +120,7 @@ func (r *run) begin() (list []protocol.Request, answers int, err error) {
 		seed := fmt.Sprintf("import random as toolroom_random\ntoolroom_random.seed(%d)\nNone", binary.NativeEndian.Uint64(number)>>1)
 		list = append(list, protocol.Feed(seed, nil))
 	}
-	inputs := slices.Concat(r.names.roots(), r.p.Inputs)
+	inputs := slices.Concat(r.names.roots(r.before.Bound), r.p.Inputs)
 	return append(list, protocol.Feed(r.ready.Source, inputs)), len(list), nil
 }
 

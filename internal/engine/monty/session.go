@@ -15,7 +15,10 @@ type state struct {
 	Engine   string
 	Protocol uint32
 	Names    []kept `json:",omitempty"`
-	dump     []byte
+	// Bound are the names that programs have bound, as in [program.Ready]; nil in a
+	// state that was kept before there were any.
+	Bound []string
+	dump  []byte
 }
 
 // dump asks for the state of the session.
@@ -30,27 +33,37 @@ func (r *run) dump() ([]byte, error) {
 	if e.Kind != protocol.DumpResult {
 		return nil, fmt.Errorf("the worker answered a dump with an event of kind %d", e.Kind)
 	}
-	head, err := json.Marshal(state{Engine: Name, Protocol: r.w.version, Names: r.names.kept()})
+	head, err := json.Marshal(state{Engine: Name, Protocol: r.w.version, Names: r.names.kept(), Bound: r.ready.Bound()})
 	if err != nil {
 		return nil, err
 	}
 	return append(append(head, '\n'), e.State...), nil
 }
 
-// readState reads the state of a session that this worker can go on from.
-func readState(text []byte, version uint32) (state, error) {
-	var s state
+// readState reads the state of a session; that of one which begins is empty.
+func readState(text []byte) (state, error) {
+	s := state{Bound: []string{}}
+	if len(text) == 0 {
+		return s, nil
+	}
+	s.Bound = nil
 	head, dump, found := bytes.Cut(text, []byte("\n"))
 	if !found || json.Unmarshal(head, &s) != nil || s.Engine != Name {
 		return s, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is not one of the engine %s", Name).
 			WithHint("begin a new session")
 	}
-	if s.Protocol != version {
-		return s, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is of version %d of Monty's protocol, and the worker speaks %d", s.Protocol, version).
-			WithHint("begin a new session")
-	}
 	s.dump = dump
 	return s, nil
+}
+
+// fits tells whether a worker that speaks a version of the protocol can go on from
+// the state.
+func (s state) fits(version uint32) error {
+	if s.Protocol != version {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is of version %d of Monty's protocol, and the worker speaks %d", s.Protocol, version).
+			WithHint("begin a new session")
+	}
+	return nil
 }
 
 // Sessions is python.

@@ -3,9 +3,12 @@ package monty
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/monty/program"
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
 )
@@ -23,24 +26,28 @@ const (
 
 // check has Monty's checker of types look at a program that is new, and gives why
 // it is refused. It takes some 20 ms, so that a program is checked once.
-func (e *Engine) check(ctx context.Context, owner string, p bridge.Program, ready *program.Ready) *bridge.Failure {
-	types, ok := ready.Types()
-	if !ok || len(p.State) > 0 { // what names mean there is for the session to know
+func (e *Engine) check(ctx context.Context, j engine.Job, p bridge.Program, before state, ready *program.Ready) *bridge.Failure {
+	if j.Declare == nil || before.Bound == nil {
 		return nil
 	}
-	key := sha256.Sum256([]byte(types.Source + "\x00" + types.Stubs))
+	key := keyOf(p, ready)
 	if e.passed.Contains(key) {
+		return nil
+	}
+	types, ok := ready.Types(j.Declare)
+	if !ok {
 		return nil
 	}
 	within, stop := context.WithTimeout(ctx, min(checkTime, time.Duration(p.Limits.Wall)*time.Millisecond/2))
 	defer stop()
-	w, err := e.checks.Acquire(within, owner)
+	w, err := e.checks.Acquire(within, j.Owner)
 	if err != nil {
 		return nil
 	}
 	complaints, ok := w.complaints(within, types)
 	e.checks.Release(w, ok)
-	if !ok {
+	if !ok { // nor would it be done in time when it is run again
+		e.passed.Add(key, struct{}{})
 		return nil
 	}
 	failure := ready.Complaints(complaints)
@@ -48,6 +55,20 @@ func (e *Engine) check(ctx context.Context, owner string, p bridge.Program, read
 		e.passed.Add(key, struct{}{})
 	}
 	return failure
+}
+
+// keyOf tells programs apart, with the tools that they were told of and the names
+// of their session.
+func keyOf(p bridge.Program, ready *program.Ready) (key [sha256.Size]byte) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q", ready.Source, ready.Bound())
+	for _, t := range p.Tools {
+		if strings.Contains(p.Source, t.Path[len(t.Path)-1]) {
+			fmt.Fprint(h, t.ID, t.Kind, t.Globals, t.Parameters, t.Open)
+		}
+	}
+	h.Sum(key[:0])
+	return key
 }
 
 // complaints are those of the checker, ok false if the worker failed. The program

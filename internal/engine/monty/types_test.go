@@ -2,10 +2,12 @@ package monty_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/code/stub"
 	"github.com/toolroom/toolroom/internal/engine"
 )
 
@@ -28,14 +30,41 @@ var issues = []bridge.Tool{
 	{ID: "git:status", Path: []string{"git", "status"}, Kind: "cli", Globals: [][]string{{"cli", "git", "status"}}, Parameters: []bridge.Parameter{{Name: "short", Type: "boolean"}, {Name: "_"}}, Open: true},
 }
 
+// declareIssues declares the tools of issues, with more in their schemas than a
+// program is told of.
+func declareIssues(awaits bool) string {
+	return stub.Python([]stub.Tool{
+		{
+			ID: "github:create_issue", Namespace: "github", Name: "create_issue", Global: true, Server: true,
+			Input: json.RawMessage(`{"required": ["title"], "properties": {"title": {"type": "string"}, "count": {"type": "integer"},
+				"labels": {"type": "array", "items": {"type": "string"}}, "options": {"type": "object", "properties": {"draft": {"type": "boolean"}}}}}`),
+			Output: json.RawMessage(`{"type": "object", "required": ["number"], "properties": {"number": {"type": "integer"}, "labels": {"type": "array", "items": {"type": "string"}}}}`),
+		},
+		{ID: "git:status", Namespace: "git", Name: "status", Command: true},
+	}, awaits)
+}
+
 func runIssues(t *testing.T, e engine.Engine, source string) (*engine.Result, int) {
 	t.Helper()
-	calls := 0
 	j := job(source, bridge.Limits{})
-	j.Program.Tools = issues
+	return runJob(t, e, j)
+}
+
+// runIn runs a program in a session, from its state.
+func runIn(t *testing.T, e engine.Engine, state []byte, source string) (*engine.Result, int) {
+	t.Helper()
+	j := job(source, bridge.Limits{})
+	j.Program.Session, j.Program.State = "work", state
+	return runJob(t, e, j)
+}
+
+func runJob(t *testing.T, e engine.Engine, j engine.Job) (*engine.Result, int) {
+	t.Helper()
+	calls := 0
+	j.Program.Tools, j.Declare = issues, declareIssues
 	result, err := e.Run(t.Context(), j, counting{calls: &calls})
 	if err != nil {
-		t.Fatalf("%s\nended with %v", source, err)
+		t.Fatalf("%s\nended with %v", j.Program.Source, err)
 	}
 	return result, calls
 }
@@ -59,6 +88,7 @@ func TestCallsThatTheTypeCheckerFindsWrongAreRefusedBeforeAnyToolIsCalled(t *tes
 		{"a name twice", "tools.github.create_issue('a', title='b')", "has one of these twice", 1},
 		{"an answer that is used without await, in a function", "r = tools.github.create_issue(title='a')\nasync def f():\n    for x in r: pass\nawait f()", "without await", 3},
 		{"an answer of another name that is used without await", "make = tools.github.create_issue\nr = make(title='a')\nprint(r['number'])\nawait make(title='b')", "without await", 3},
+		{"a map whose members are known", "tools.github.create_issue(title='a', options=5)", "takes dict here, and gets Literal[5]", 1},
 		{"an answer that is an argument without await", "r = tools.github.create_issue(title='a')\nawait tools.github.create_issue(title=r)", "without await", 2},
 	} {
 		result, calls := runIssues(t, e, c.source)
@@ -105,5 +135,56 @@ func TestWhatTheTypeCheckerDislikesAndRunsWellRuns(t *testing.T) {
 		if result, _ := runIssues(t, e, source); result.Outcome.Failure != nil {
 			t.Errorf("%s:\n%s\nended with %v", name, source, result.Outcome.Failure)
 		}
+	}
+}
+
+// A session's programs may have given any name another meaning.
+func TestTheTypeCheckerLooksAtProgramsOfASessionThatGoesOn(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	t.Cleanup(func() { _ = e.Close() })
+	for _, c := range []struct{ name, before, source, refused string }{
+		{"a wrong name by another name of the tool", "x = 1", "make = tools.github.create_issue\nmake(titel='x')", "no argument titel"},
+		{"a number where text is needed", "rows = [1]", "n = 5\ntools.github.create_issue(title=n)", "takes str"},
+		{"a value of an earlier program", "title = 'a'", "tools.github.create_issue(title=title)", ""},
+		{"a name of a tool that was bound", "github = {'create_issue': lambda **k: 3}", "github['create_issue'](titel=5)", ""},
+		{"a name that was bound to something else", "make = lambda **k: 3", "def go(): return make(titel=5)\ngo()\nmake = tools.github.create_issue", ""},
+		{"a builtin of its own", "def len(x): return 'abc'", "tools.github.create_issue(title=len((1, 2)))", ""},
+		{"a function that Monty lacks", "def vars(x): return x", "vars(3)", ""},
+		{"a parameter of an earlier function", "def f(tools): return tools\nf(1)", "tools['github']['create_issue'](title=5)", "takes str"},
+	} {
+		first, _ := runIn(t, e, nil, c.before)
+		result, calls := runIn(t, e, first.Outcome.State, c.source)
+		switch f := result.Outcome.Failure; {
+		case c.refused == "" && f != nil:
+			t.Errorf("%s: %v", c.name, f)
+		case c.refused != "" && (f == nil || !strings.Contains(f.Message, c.refused) || calls > 0):
+			t.Errorf("%s: %d calls, and %v", c.name, calls, f)
+		}
+	}
+}
+
+func TestAVariableOfASessionIsNotReplacedByTheToolsOfItsName(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	t.Cleanup(func() { _ = e.Close() })
+	first, _ := runIn(t, e, nil, "github = {'a': 1}\nartifacts = 2\ndef f(cli): return cli")
+	second, _ := runIn(t, e, first.Outcome.State, "cli.git.status('x')\n[github['a'], artifacts, tools.github.create_issue(title='x')['number']]")
+	third, _ := runIn(t, e, second.Outcome.State, "[github['a'], artifacts, tools.github.create_issue(title='x')['number']]")
+	for _, result := range []*engine.Result{second, third} {
+		if got, err := bridge.ToJSON(result.Outcome.Value); err != nil || string(got) != "[1,2,7]" {
+			t.Errorf("%s, %v, %v", got, err, result.Outcome.Failure)
+		}
+	}
+}
+
+func TestALargeProgramIsTypeChecked(t *testing.T) {
+	t.Parallel()
+	e := open(t)
+	t.Cleanup(func() { _ = e.Close() })
+	source := strings.Repeat("# It is long.\nrows = [{'title': 'a'} for n in range(10)]\n", 3000) + "n = 5\ntools.github.create_issue(title=n)"
+	result, calls := runIssues(t, e, source)
+	if f := result.Outcome.Failure; f == nil || f.Kind != bridge.FailCheck || f.Line != 6002 || calls != 0 {
+		t.Errorf("%d bytes: %d calls, and %v", len(source), calls, f)
 	}
 }

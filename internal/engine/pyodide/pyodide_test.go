@@ -103,3 +103,5 @@ got`
 		}
 	}
 }
+
+func TestATokenIsOfNoUseWhenItsRunIsOver(t *testing.T) { enginetest.Tokens(t, suite) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -261,9 +260,12 @@ func (i *Isolate) random(data []byte) {
 	_, _ = rand.Read(data) // neither does this
 }
 
+// maxRandom is how many random bytes a program gets at once, as in Web Crypto.
+const maxRandom = 1 << 16
+
 func random(ctx context.Context, i *Isolate, _ uint32) uint64 {
 	n := i.status(wordFirst)
-	if n < 0 || n > math.MaxUint16 {
+	if n < 0 || n > maxRandom {
 		return 0
 	}
 	data := make([]byte, n)

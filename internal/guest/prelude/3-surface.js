@@ -300,7 +300,7 @@ function someRandom(n) {
 
 surface.crypto = freeze({
   getRandomValues(array) {
-    if (array.byteLength > 65535) throw new RangeError("at most 65535 bytes of random values at once");
+    if (array.byteLength > 65536) throw new RangeError("at most 65536 bytes of random values at once");
     new Bytes(array.buffer, array.byteOffset, array.byteLength).set(someRandom(array.byteLength));
     return array;
   },

@@ -125,7 +125,15 @@ function end(describe) {
     body = {kind: "program", type: "Error", message: "an error that cannot be read was thrown"};
   }
   if (session) body.variables = variables();
-  tell(kinds.failed, body);
+  try {
+    tell(kinds.failed, body);
+  } catch { // it is too long, or the program has put something else into the error of a tool
+    delete body.tool;
+    body.trace = "";
+    body.type = body.type.slice(0, 1000);
+    body.message = body.message.slice(0, 100_000);
+    tell(kinds.failed, body);
+  }
 }
 
 // failure describes an error. Positions are those of the text that ran; the

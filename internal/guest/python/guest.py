@@ -12,7 +12,7 @@ import io
 import os
 import sys
 
-from bridge_codec import Handle, ValueProblem
+from bridge_codec import Handle, ValueProblem, encode_frame
 from stream import CALL, CHAIN, DESCRIBE, DONE, FAILED, GET, LOG, PROGRESS, PUT, SEARCH, START, Bridge, Output, ToolError
 from tools import CheckFailed, CommandResult, Commands, Namespace, Tool, bind, forgotten, shape
 
@@ -79,7 +79,7 @@ class Program:
             self.bridge.ask_async(kind, body, answer)
         except ValueProblem as e:
             call = shape(what).partition("(")[0]
-            raise TypeError(f"the arguments of {call} cannot be sent: {str(e).partition('.')[2]}") from None
+            raise TypeError(f"the arguments of {call} cannot be sent: {str(e).removeprefix('arguments.')}") from None
         self.under_way.append(answer)
         return answer
 
@@ -230,9 +230,36 @@ class Returned(BaseException):
 # How a run ended.
 
 
+def told(error, program):
+    """Says why the program failed, in text that can be sent whatever the author's classes say of themselves."""
+    body = failure(error, program)
+    for name in ("type", "message", "trace"):
+        if name in body:
+            body[name] = sendable(body[name])
+    if "tool" in body:
+        try:
+            encode_frame(FAILED, 0, b"", body)
+        except Exception:  # the program has put something else into the members of a tool's error
+            del body["tool"]
+    return body
+
+
+SHOWN = 1 << 20  # characters of a text in a failure
+
+
+def sendable(text):
+    return text[:SHOWN].encode("utf-8", "replace").decode("utf-8")
+
+
+def said(error):
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"  # as in Python's tracebacks
+
+
 def failure(error, program):
-    """Says why the program failed, in terms of the author's text alone."""
-    body = {"kind": "program", "type": type(error).__name__, "message": str(error), "file": program.name}
+    body = {"kind": "program", "type": type(error).__name__, "message": said(error), "file": program.name}
     if isinstance(error, SyntaxError) and error.filename == program.name:
         import traceback
 
@@ -266,7 +293,7 @@ def failure(error, program):
 
 
 def withheld(error, reasons):
-    name = getattr(error, "name", None) or str(error).partition("'")[2].partition("'")[0]
+    name = getattr(error, "name", None) or said(error).partition("'")[2].partition("'")[0]
     return f". {reasons[name]}" if name in reasons else ""
 
 
@@ -344,7 +371,7 @@ def serve(bridge, prepare=lambda start: None, kept=None):
         bridge.send(DONE, {"value": None, **end(e.code if isinstance(e.code, int) else int(e.code is not None))})
     except BaseException as e:
         del reserve
-        bridge.send(FAILED, {**failure(e, program), **end(1)})
+        bridge.send(FAILED, {**told(e, program), **end(1)})
 
 
 def settle(source):

@@ -13,7 +13,7 @@ import (
 
 type stubsInput struct {
 	Exchange
-	Language string   `query:"language" enum:"ts,python" default:"ts"`
+	Language string   `query:"language" enum:"ts,python,python-await" default:"ts"`
 	Pattern  []string `query:"pattern,explode" doc:"a namespace, or an id in which * stands for anything; may be given again"`
 }
 

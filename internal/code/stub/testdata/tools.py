@@ -1,5 +1,5 @@
 # What programs of Toolroom's code mode can call. Made by: toolroom stubs -l python
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Generator, Generic, Literal, NotRequired, TypedDict, TypeVar
 
 
 class ToolError(Exception):
@@ -21,8 +21,8 @@ class Command(dict[str, Any]):
     def json(self) -> Any: ...
 
 
-def call_tool(id: Any, values: dict[str, Any] = ...) -> Any: ...
-def run(id: str, **values: Any) -> Any: ...
+def call_tool(id: Any, values: dict[str, Any] = ..., **more: Any) -> Any: ...
+def run(id: Any, values: dict[str, Any] = ..., **more: Any) -> Any: ...
 def run_chain(steps: list[Any]) -> Any: ...
 def search_tools(query: str, limit: int = ...) -> list[dict[str, Any]]: ...
 def describe_tool(id: Any, level: Literal["summary", "schema", "full"] = ...) -> dict[str, Any]: ...
@@ -30,20 +30,25 @@ def progress(done: float, total: float = ..., message: str = ...) -> None: ...
 def log(message: str, level: Literal["debug", "info", "warning", "error"] = ..., **fields: Any) -> None: ...
 
 
-class _artifacts:
-    @staticmethod
-    def put(name: str, data: Any, media_type: str = ...) -> Any: ...
-    @staticmethod
-    def get(handle: Any) -> bytes: ...
+class Handle:
+    """An artifact that is kept outside."""
+
+    handle: str
+    media_type: str
+    size: int
 
 
-class _results:
-    @staticmethod
-    def get(handle: Any) -> Any: ...
+class _Artifacts:
+    def put(self, name: str, data: Any, media_type: str = ...) -> Handle: ...
+    def get(self, handle: Any) -> bytes: ...
 
 
-artifacts: _artifacts
-results: _results
+class _Results:
+    def get(self, handle: Any) -> Any: ...
+
+
+artifacts: _Artifacts
+results: _Results
 
 _github_create_issue_result = TypedDict("_github_create_issue_result", {
     "number": int,
@@ -72,62 +77,57 @@ _my_files_read_all_values = TypedDict("_my_files_read_all_values", {
 })
 
 class _git:
-    @staticmethod
-    def status(*words: str | int | float, **options: Any) -> Command:
+    def status(self, *words: Any, **options: Any) -> Command:
         """Show the state."""
 
 
 class _github:
-    @staticmethod
-    def create_issue(title: str, labels: list[str] = ..., state: Literal["open", "closed", None, True, 1] = ..., ratio: Literal["all"] | float = ..., who: _github_create_issue_who = ...) -> _github_create_issue_result:
+    def create_issue(self, title: str, labels: list[str] = ..., state: Literal["open", "closed", None, True, 1] = ..., ratio: Literal["all"] | float = ..., who: _github_create_issue_who = ...) -> _github_create_issue_result:
         """Create an issue.
 
         It */ ends \"\"\" nothing \\.
         """
 
-    @staticmethod
-    def delete(**values: Any) -> Any:
+    def delete(self, *words: Any, **values: Any) -> Any:
         ...
 
     # import is a keyword: tools["github"]["import"](...)
     pass
 
 class _my_files:
-    @staticmethod
-    def read_all(values: _my_files_read_all_values) -> dict[str, bool | dict[str, Any]]:
+    def read_all(self, values: _my_files_read_all_values | Any = ..., *words: Any, **more: Any) -> dict[str, bool | dict[str, Any]]:
         """Read.
         Tool my-files:read.all.
         """
 
 
 class _odd:
-    @staticmethod
-    def schema(**values: Any) -> Any:
+    def schema(self, *words: Any, **values: Any) -> Any:
         ...
 
 
-class _tools:
+class _Tools:
     def __getitem__(self, namespace: str) -> Any: ...
     git: _git
     github: _github
     my_files: _my_files
     odd: _odd
 
-tools: _tools
+tools: _Tools
 
 
-class _mcp:
+class _Mcp:
     def __getitem__(self, namespace: str) -> Any: ...
     github: _github
 
-mcp: _mcp
+mcp: _Mcp
 
 
-class _cli:
+class _Cli:
     def __call__(self, program: str) -> Any: ...
     def __getitem__(self, namespace: str) -> Any: ...
     git: _git
 
-cli: _cli
+cli: _Cli
 git: _git
 github: _github

@@ -5,6 +5,8 @@
 package program
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -31,6 +33,8 @@ type Ready struct {
 	calls  []call
 	script *script
 	known  *tools
+	// earlier are names that programs before this one of the session have bound.
+	earlier []string
 }
 
 // ToolErrorClass stands for ToolError, since Monty has no classes of exceptions
@@ -40,10 +44,14 @@ const ToolErrorClass = "NotADirectoryError"
 // ErrorDetails is the function that gives the details of a caught error.
 const ErrorDetails = "toolroom_error_details"
 
-// Prepare makes a program ready, or says why it is refused.
-func Prepare(p bridge.Program) (*Ready, *bridge.Failure) {
+// Prepare makes a program ready, or says why it is refused. Earlier are the names
+// that [Ready.Bound] gave of the program before it in its session.
+func Prepare(p bridge.Program, earlier []string) (*Ready, *bridge.Failure) {
 	s := newScript(p.Source)
-	ready := &Ready{name: p.Name, lines: strings.Split(p.Source, "\n"), Spelled: map[string]string{}}
+	for _, name := range earlier {
+		s.bind(name)
+	}
+	ready := &Ready{name: p.Name, earlier: earlier, lines: strings.Split(p.Source, "\n"), Spelled: map[string]string{}}
 	ready.Awaits = s.mentions("await") || s.mentions("async")
 	ready.Catches = s.mentions("ToolError")
 	if r := s.refuse(p, ready.Awaits); r != nil {
@@ -58,6 +66,13 @@ func Prepare(p bridge.Program) (*Ready, *bridge.Failure) {
 	ready.edits = s.rewrite(known, ready.Spelled)
 	ready.Source = apply(p.Source, ready.edits)
 	return ready, nil
+}
+
+// Bound are the names that the program binds for the programs after it in its
+// session, and those that were bound before it, in order. It rather names one too
+// many.
+func (r *Ready) Bound() []string {
+	return slices.Sorted(maps.Keys(r.script.global))
 }
 
 // problem is why a program is refused, and where.

@@ -16,7 +16,7 @@ var tools = []bridge.Tool{
 }
 
 func prepare(source string) (*program.Ready, *bridge.Failure) {
-	return program.Prepare(bridge.Program{Name: "main.py", Source: source, Tools: tools})
+	return program.Prepare(bridge.Program{Name: "main.py", Source: source, Tools: tools}, nil)
 }
 
 func TestWhatMontyDoesNotRunIsRefusedBeforeAnythingRuns(t *testing.T) {

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"math"
 	"slices"
 	"strings"
 )
@@ -14,12 +15,14 @@ type script struct {
 	rebound map[string]bool
 	// bound is how often it does so.
 	bound map[string]int
+	// global are those of them that may be variables of the whole program.
+	global map[string]bool
 	// pair is the index of the bracket that belongs to the one at an index.
 	pair []int
 }
 
 func newScript(source string) *script {
-	s := &script{source: source, tokens: scan(source), rebound: map[string]bool{}, bound: map[string]int{}}
+	s := &script{source: source, tokens: scan(source), rebound: map[string]bool{}, bound: map[string]int{}, global: map[string]bool{}}
 	s.match()
 	s.store()
 	return s
@@ -68,7 +71,11 @@ func (s *script) free(i int) bool {
 type binder struct {
 	end   string
 	depth int // of its end; -1 is any
+	local int // names this deep in brackets are of a function or comprehension
 }
+
+// outer is deeper than any name: all names of a clause may be global.
+const outer = math.MaxInt
 
 // store notes the names that the program binds. It rather notes one too many:
 // what is bound is not checked.
@@ -91,21 +98,32 @@ func (s *script) store() {
 				}
 			}
 		case t.is("for"):
-			binders = append(binders, binder{"in", -1})
-		case t.is("lambda"), t.is("def"):
-			binders = append(binders, binder{":", t.depth})
+			local := outer
+			if t.depth > 0 {
+				local = 0
+			}
+			binders = append(binders, binder{"in", -1, local})
+		case t.is("lambda"):
+			binders = append(binders, binder{":", t.depth, 0})
+		case t.is("def"):
+			binders = append(binders, binder{":", t.depth, t.depth + 1})
 		case t.is("import"), t.is("global"), t.is("nonlocal"):
-			binders = append(binders, binder{})
+			binders = append(binders, binder{local: outer})
 		case t.is("as"), t.is("class"):
 			s.bind(s.at(i + 1).text)
 		case t.kind == word && len(binders) > 0 && !s.at(i-1).is(".") && !s.at(i+1).is("."):
-			s.bind(t.text)
+			s.rebound[t.text] = true
+			s.bound[t.text]++
+			if t.depth < binders[len(binders)-1].local {
+				s.global[t.text] = true
+			}
 		}
 	}
 }
 
+// bind notes a name that may be global.
 func (s *script) bind(name string) {
-	s.rebound[name] = true
+	s.rebound[name], s.global[name] = true, true
 	s.bound[name]++
 }
 

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/code/stub"
 	"github.com/toolroom/toolroom/internal/pattern"
 )
 
@@ -16,17 +17,18 @@ import (
 // runs well. Of that only what is wrong with a call of a tool counts, and only
 // where no other value can be meant: a name that is bound once, a literal.
 
-// names in the stubs. A program that writes them is not checked.
-const (
-	stubPrefix = "toolroom_stub_"
-	stubAnswer = stubPrefix + "answer"
-	// unchecked is a name that nothing defines: its line is always complained of,
-	// so that a program which is only to be checked is never run.
-	unchecked = stubPrefix + "never"
-)
+// unchecked is a name that nothing defines: its line is always complained of, so
+// that a program which is only to be checked is never run.
+const unchecked = "toolroom_stub_never"
 
-// maxChecked is how large a program that is type-checked may be, in bytes.
-const maxChecked = 64 << 10
+// answer is how the type checker names the type of an answer that is not awaited
+// yet, up to that of its value.
+const answer = stub.PythonAnswer + "["
+
+// maxChecked is how large a program that is type-checked may be, in bytes. A dense
+// one of this size takes the checker 3 s, one of a megabyte 11: longer than a
+// check may.
+const maxChecked = 256 << 10
 
 // maxComplaints is how many complaints are judged.
 const maxComplaints = 200
@@ -34,120 +36,31 @@ const maxComplaints = 200
 // Types is a program as the type checker gets it.
 type Types struct{ Source, Stubs string }
 
-// Types gives what to check, ok false where there is nothing to find.
-func (r *Ready) Types() (t Types, ok bool) {
-	if len(r.Source) > maxChecked || strings.Contains(r.Source, stubPrefix) {
+// Types gives what to check with the declarations of the tools that declare
+// writes down, ok false where there is nothing to find. What programs before
+// this one have bound may be anything.
+func (r *Ready) Types(declare func(awaits bool) string) (t Types, ok bool) {
+	if !r.namesTools() || len(r.Source) > maxChecked || strings.Contains(r.Source, unchecked) {
 		return t, false
 	}
-	t.Stubs = r.stubs()
-	return Types{Source: unchecked + "\n" + r.Source, Stubs: t.Stubs}, t.Stubs != ""
+	var b strings.Builder
+	b.WriteString(declare(r.Awaits))
+	for _, name := range r.earlier {
+		if !r.known.roots[name] {
+			b.WriteString(name + ": Any\n")
+		}
+	}
+	return Types{Source: unchecked + "\n" + r.Source, Stubs: b.String()}, true
 }
 
-var stubNames = pattern.Lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// reserved are the keywords of Python, which cannot be declared.
-var reserved = set(` False None True and as assert async await break class continue def del elif else except finally for from global if import in is
-lambda nonlocal not or pass raise return try while with yield self`)
-
-func declarable(name string) bool { return stubNames().MatchString(name) && !reserved[name] }
-
-// stubs declares the tools that the program names; it is empty if there are none.
-func (r *Ready) stubs() string {
-	answer := "Any"
-	if r.Awaits {
-		answer = stubAnswer
-	}
-	spaces := map[string][]string{} // path of a namespace → declarations
+// namesTools tells whether the program names a tool below a namespace.
+func (r *Ready) namesTools() bool {
 	for _, t := range r.known.ids {
-		last := t.Path[len(t.Path)-1]
-		if !declarable(last) || !strings.Contains(r.Source, last) {
-			continue
-		}
-		method := fmt.Sprintf("    def %s(self%s) -> %s: ...\n", last, signature(t), answer)
-		for _, path := range append([][]string{append([]string{"tools"}, t.Path...)}, t.Globals...) {
-			if above := path[:len(path)-1]; !slices.ContainsFunc(above, func(part string) bool { return !declarable(part) || !strings.Contains(r.Source, part) }) {
-				key := strings.Join(above, ".")
-				spaces[key] = append(spaces[key], method)
-			}
+		if strings.Contains(r.Source, t.Path[len(t.Path)-1]) {
+			return true
 		}
 	}
-	if len(spaces) == 0 {
-		return ""
-	}
-	members := map[string][]string{} // path of a namespace → namespaces in it
-	for path := range spaces {
-		for {
-			above, name := cutLast(path)
-			if slices.Contains(members[above], name) {
-				break
-			}
-			members[above] = append(members[above], name)
-			if path = above; path == "" {
-				break
-			}
-		}
-	}
-	var b strings.Builder
-	b.WriteString("from typing import Any, Generator\nclass " + stubAnswer + ":\n    def __await__(self) -> Generator[Any, Any, Any]: ...\n")
-	declare(&b, "", spaces, members)
-	return b.String()
-}
-
-func cutLast(path string) (above, name string) {
-	i := strings.LastIndexByte(path, '.')
-	return path[:max(i, 0)], path[i+1:]
-}
-
-// declare writes the classes of the namespaces below a path, and its variables.
-func declare(b *strings.Builder, path string, spaces, members map[string][]string) {
-	slices.Sort(members[path])
-	for _, name := range members[path] {
-		declare(b, strings.TrimPrefix(path+"."+name, "."), spaces, members)
-	}
-	indent := ""
-	if path != "" {
-		fmt.Fprintf(b, "class %s:\n", stubClass(path))
-		indent = "    "
-	}
-	for _, name := range members[path] {
-		fmt.Fprintf(b, "%s%s: %s\n", indent, name, stubClass(strings.TrimPrefix(path+"."+name, ".")))
-	}
-	slices.Sort(spaces[path])
-	b.WriteString(strings.Join(spaces[path], ""))
-}
-
-func stubClass(path string) string { return stubPrefix + strings.ReplaceAll(path, ".", "__") }
-
-var stubTypes = map[string]string{
-	"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "array": "list", "object": "dict",
-}
-
-// signature is the parameters of a tool behind self.
-func signature(t *bridge.Tool) string {
-	var b strings.Builder
-	if t.Kind == "cli" {
-		b.WriteString(", *_: Any")
-	}
-	for _, p := range t.Parameters {
-		if p.Name == "_" {
-			continue
-		}
-		if !declarable(p.Name) {
-			return ", *_: Any, **more: Any"
-		}
-		kind := stubTypes[p.Type]
-		if kind == "" {
-			kind = "Any"
-		}
-		fmt.Fprintf(&b, ", %s: %s", p.Name, kind)
-		if !p.Required {
-			b.WriteString(" = ...")
-		}
-	}
-	if t.Open {
-		b.WriteString(", **toolroom_more: Any")
-	}
-	return b.String()
+	return false
 }
 
 // complaint is one of the type checker, as it writes them in lines of JSON.
@@ -197,7 +110,7 @@ func (s *script) tokenAt(line, column int) (int, bool) {
 }
 
 var (
-	ofMethod = pattern.Lazy("bound method `" + stubPrefix + "([^`]*)`")
+	ofMethod = pattern.Lazy("bound method `([^`]*)`")
 	mismatch = pattern.Lazy("Expected `([^`]*)`, found `([^`]*)`$")
 )
 
@@ -208,7 +121,7 @@ func (s *script) judge(known *tools, c complaint, i int) *problem {
 	if m == nil {
 		return s.judgeAnswer(known, c, i)
 	}
-	tool := known.paths[strings.ReplaceAll(strings.ReplaceAll(m[1], "__", "."), stubPrefix, "")]
+	tool := known.paths["tools."+stub.PythonPath(m[1])]
 	begin := i
 	if c.Code != "missing-argument" {
 		begin = s.callee(i)
@@ -239,12 +152,12 @@ func (s *script) judge(known *tools, c complaint, i int) *problem {
 		if s.at(i + 1).is("=") {
 			value += 2
 		}
-		if types[2] == stubAnswer {
+		if strings.HasPrefix(types[2], answer) {
 			return s.forgotten(known, value)
 		}
 		alone := value == open+1 && s.at(value).is("{") // all arguments as one dict
 		if !alone && (literal(s.at(value)) || strings.HasPrefix(types[2], "Literal[")) && disjoint(types[1], types[2]) {
-			return &problem{s.tokens[i].start, fmt.Sprintf("%s takes %s here, and gets %s. The call is %s", tool.ID, types[1], types[2], Shape(tool))}
+			return &problem{s.tokens[i].start, fmt.Sprintf("%s takes %s here, and gets %s. The call is %s", tool.ID, readable(types[1]), types[2], Shape(tool))}
 		}
 	}
 	return nil
@@ -252,7 +165,7 @@ func (s *script) judge(known *tools, c complaint, i int) *problem {
 
 // judgeAnswer refuses the use, as of a value, of an answer that was not awaited.
 func (s *script) judgeAnswer(known *tools, c complaint, i int) *problem {
-	if !strings.Contains(c.Message, "bject of type `"+stubAnswer+"`") {
+	if !strings.Contains(c.Message, "bject of type `"+answer) {
 		return nil
 	}
 	switch c.Code {
@@ -351,7 +264,13 @@ func literal(t token) bool {
 // expected, as the type checker writes them. Of types that it does not know it
 // says no.
 func disjoint(expected, found string) bool {
-	want := kindOf(expected)
+	var wanted []string
+	for one := range strings.SplitSeq(expected, " | ") {
+		wanted = append(wanted, kindOf(one))
+	}
+	if slices.Contains(wanted, "") {
+		return false
+	}
 	for one := range strings.SplitSeq(found, " | ") {
 		list := []string{one}
 		if inner, ok := strings.CutPrefix(one, "Literal["); ok {
@@ -359,7 +278,7 @@ func disjoint(expected, found string) bool {
 		}
 		for _, item := range list {
 			kind := kindOf(item)
-			if want == "" || kind == "" || kind == want || numeric(kind) && numeric(want) {
+			if kind == "" || slices.Contains(wanted, kind) || numeric(kind) && slices.ContainsFunc(wanted, numeric) {
 				return false
 			}
 		}
@@ -367,11 +286,26 @@ func disjoint(expected, found string) bool {
 	return true
 }
 
+// readable is a type as its author may know it: the names of ours are dicts.
+func readable(expected string) string {
+	parts := strings.Split(expected, " | ")
+	for i, one := range parts {
+		if strings.HasPrefix(one, "_") {
+			parts[i] = "dict"
+		}
+	}
+	return strings.Join(parts, " | ")
+}
+
 func numeric(kind string) bool { return kind == "int" || kind == "float" }
 
 func kindOf(name string) string {
 	name, _, _ = strings.Cut(name, "[")
 	switch name = strings.TrimSuffix(name, "*"); {
+	case name == "None":
+		return name
+	case strings.HasPrefix(name, "_"): // a TypedDict, which has a name of ours
+		return "dict"
 	case name == "tuple" || name == "set" || name == "frozenset":
 		return "list"
 	case slices.Contains([]string{"str", "int", "float", "bool", "list", "dict"}, name):
