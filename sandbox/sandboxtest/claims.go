@@ -27,13 +27,13 @@ func Row(name string, p sandbox.Probe) string {
 		}
 		cells = append(cells, cell)
 	}
-	return alike.ReplaceAllStringFunc("| "+strings.Join(cells, " | ")+" |", func(word string) string { return same[word] })
+	return alike.ReplaceAllStringFunc("| "+strings.Join(cells, " | ")+" |", func(word string) string { return cmp.Or(same[word], "so many processes") })
 }
 
 // Machines have cgroups of one version or the other, and processors that VMs run
 // on or that are emulated; what is held is the same.
 var (
-	alike = regexp.MustCompile(`cgroup v[12]|microvm\+kvm|gvisor\(kvm\)`)
+	alike = regexp.MustCompile(`cgroup v[12]|microvm\+kvm|gvisor\(kvm\)|\d+ processes`)
 	same  = map[string]string{
 		"cgroup v1": "cgroup", "cgroup v2": "cgroup", "microvm+kvm": "microvm+tcg", "gvisor(kvm)": "gvisor(systrap)",
 	}
