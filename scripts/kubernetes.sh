@@ -14,6 +14,7 @@ cd "$(dirname "$0")/.."
 
 version=v1.36.3
 containerd=v2.4.2
+runsc=v0.0.0-20260527191743-a81fd9dd382e # as in engines.sh
 bin=${XDG_CACHE_HOME:-$HOME/.cache}/toolroom/kubernetes-$version
 api=https://127.0.0.1:16443
 
@@ -35,6 +36,8 @@ install() {
     [ -x "$bin/$program" ] || CGO_ENABLED=0 GOBIN=$bin nice -n 10 go install -tags no_btrfs \
       "github.com/containerd/containerd/v2/cmd/$program@$containerd"
   done
+  command -v runsc >/dev/null || [ -x "$bin/runsc" ] ||
+    CGO_ENABLED=0 GOBIN=$bin nice -n 10 go install -ldflags "-s -w" "gvisor.dev/gvisor/runsc@$runsc"
 }
 
 # until_ready WHAT COMMAND...: for a minute and a half at most.
@@ -115,6 +118,10 @@ state = "$dir/containerd-state"
   runtime_type = "io.containerd.runc.v2"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
   BinaryName = "$(command -v runc)"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runsc]
+  runtime_type = "io.containerd.runc.v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runsc.options]
+  BinaryName = "$(PATH=$bin:$PATH command -v runsc)"
 END
   cat >"$dir/kubelet.yaml" <<END
 apiVersion: kubelet.config.k8s.io/v1beta1
