@@ -11,8 +11,8 @@ import (
 // Check tells whether a driver that probed as p can run s as asked. A limit
 // that it cannot hold is an error with code limit_not_enforceable, before
 // anything has run, unless s accepts best effort, or the driver holds a part of
-// what nobody asked for. A negative limit is
-// invalid_arguments; a driver that is not available is sandbox_unavailable.
+// what nobody asked for. A negative limit, and an image or a runtime where the
+// driver has no choice of them, are invalid_arguments; a driver that is not available is sandbox_unavailable.
 func Check(driver string, p Probe, s Spec) error {
 	if p.State != Available {
 		return unavailable(driver, p)
@@ -20,6 +20,14 @@ func Check(driver string, p Probe, s Spec) error {
 	if l := s.Limits; l.Wall < 0 || l.CPU < 0 || l.CPUs < 0 || l.Memory < 0 || l.PIDs < 0 || l.Disk < 0 {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "a limit cannot be negative: %+v", l).
 			WithHint("leave a limit out, or give 0, for its default")
+	}
+	if s.Runtime != "" && p.Runtimes == nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s has no runtimes below it: there is no %s/%s", driver, driver, s.Runtime).
+			WithHint("name %s alone, or docker/RUNTIME or containerd/RUNTIME", driver)
+	}
+	if s.Image != "" && !p.Images {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s takes no image from a run, and this one names %s", driver, s.Image).
+			WithHint("leave the image out, or choose docker, containerd or kubernetes")
 	}
 	asked := s.Limits.Asked()
 	if !s.Networked() {

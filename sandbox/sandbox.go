@@ -183,7 +183,8 @@ type Probe struct {
 	// Isolation is what [Sandbox.Isolation] would say.
 	Isolation string `json:"isolation,omitempty"`
 	// Runtimes says the same of each runtime that a run may choose by
-	// [Spec.Runtime], where there is a choice.
+	// [Spec.Runtime]; nil is that a run may choose none, and an empty map that it is
+	// not known which there are.
 	Runtimes map[string]string `json:"runtimes,omitempty"`
 	// Holds says for each limit how it would be held here; Lacks why one would
 	// not be.
@@ -191,6 +192,8 @@ type Probe struct {
 	Lacks map[Limit]string `json:"lacks,omitempty"`
 	// Partly says of limits in Lacks which part of them is held all the same.
 	Partly map[Limit]string `json:"partly,omitempty"`
+	// Images is that a run may have an image of its own, as [Spec.Image].
+	Images bool `json:"images,omitempty"`
 	// Languages that the driver's default image can run, where known.
 	Languages []string `json:"languages,omitempty"`
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom/internal/nearest"
@@ -67,6 +69,10 @@ them, runs them, and keeps a receipt of every call.`,
 // prepare checks the global flags once they have been read.
 func (a *app) prepare() error {
 	a.screen.color = !a.noColor && a.screen.outTerminal
+	// Programs that are started elsewhere, pip for one, get paths below it.
+	if a.home != "" && !filepath.IsAbs(a.home) {
+		a.home = filepath.Join(a.Dir, a.home)
+	}
 	if a.logLevel == "" {
 		return nil
 	}

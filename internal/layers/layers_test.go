@@ -25,6 +25,7 @@ var order = []struct {
 }{
 	{name: "the nouns", packages: []string{""}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/pattern", "internal/listener", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress/...", "internal/oauth"}},
+	{name: "what a file remembers", packages: []string{"internal/trial"}},
 	{name: "what operators write", packages: []string{"internal/trusted"}},
 	{name: "private keys", packages: []string{"internal/keyfile"}},
 	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},

@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toolroom/toolroom/internal/trial"
 )
 
 // Host starts programs on this machine. Its zero value works; it must not be
@@ -25,9 +27,14 @@ type Host struct {
 	// binary and arguments that lead it to [Main]. By default it is this binary
 	// with [InitArg]; a small one starts sooner.
 	Init []string
+	// Trial is where the host remembers, for the processes after this one, that a
+	// sandbox was built here. A start that then fails has it built anew, and is
+	// tried once more. It is set before the first use.
+	Trial trial.Record
 
-	once  sync.Once
-	found machine
+	mu       sync.Mutex
+	found    *machine
+	recalled bool // what was found is of an earlier process
 }
 
 // machine is what the probe found.
@@ -42,6 +49,15 @@ type machine struct {
 // Spec.Minimum, and with [*LimitError] when a limit cannot be held as
 // asked and BestEffort is not set.
 func (h *Host) Start(ctx context.Context, s Spec) (*Process, error) {
+	p, err := h.start(ctx, s)
+	var limit *LimitError
+	if err != nil && !errors.As(err, &limit) && h.forget() {
+		return h.start(ctx, s)
+	}
+	return p, err
+}
+
+func (h *Host) start(ctx context.Context, s Spec) (*Process, error) {
 	asked := s.Limits
 	s = s.withDefaults()
 	if err := s.validate(); err != nil {

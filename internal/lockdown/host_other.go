@@ -7,12 +7,16 @@ import (
 	"errors"
 	"runtime"
 	"syscall"
+
+	"github.com/toolroom/toolroom/internal/trial"
 )
 
 // Host starts programs on this machine; there is isolation on Linux only.
 type Host struct {
 	// Init is the command that becomes the init of a sandbox.
 	Init []string
+	// Trial is where it remembers what was tried, which is nothing here.
+	Trial trial.Record
 }
 
 // Probe says that nothing is available.

@@ -10,12 +10,13 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Probe says what this machine can do. It tries each rung for real, once; later
-// calls answer from memory.
+// calls answer from memory, and those of later processes from [Host.Trial].
 func (h *Host) Probe(context.Context) Report {
 	return h.machine().report
 }
@@ -33,15 +34,32 @@ func (h *Host) Reaches(s Spec) Rungs {
 }
 
 func (h *Host) machine() machine {
-	h.once.Do(func() { h.found = h.probe() })
-	return h.found
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.found == nil {
+		m := h.probe()
+		h.found = &m
+	}
+	return *h.found
+}
+
+// forget has the machine probed anew, if that was another process's finding.
+func (h *Host) forget() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.recalled {
+		return false
+	}
+	h.found, h.recalled = nil, false
+	h.Trial.Forget()
+	return true
 }
 
 func (h *Host) probe() machine {
 	var m machine
 	var landlock Finding
 	landlock, m.landlock = probeLandlock()
-	namespaces := h.probeStart(Finding{Rung: Namespaces, Detail: "user, mount, pid, net, ipc, uts, cgroup"}, true, m.landlock)
+	namespaces := h.probeNamespaces(m.landlock)
 	seccomp := Finding{Rung: Seccomp, Available: namespaces.Available, Detail: "filter"}
 	if !namespaces.Available {
 		seccomp = h.probeStart(seccomp, false, m.landlock)
@@ -54,6 +72,22 @@ func (h *Host) probe() machine {
 	cgroup, m.cgroups = probeCgroups()
 	m.report = Report{namespaces, offline, landlock, seccomp, cgroup}
 	return m
+}
+
+// probeNamespaces builds a sandbox in namespaces, or recalls that one was built. That
+// none could be is never recalled: it may have been mended.
+func (h *Host) probeNamespaces(landlock int) Finding {
+	f := Finding{Rung: Namespaces, Detail: "user, mount, pid, net, ipc, uts, cgroup"}
+	record := h.Trial
+	record.Of, record.Binaries = append([]string{"namespaces"}, h.Init...), h.Init[:min(1, len(h.Init))]
+	if detail, ok := record.Recall(time.Now()); ok {
+		f.Available, f.Detail, h.recalled = true, detail, true
+		return f
+	}
+	if f = h.probeStart(f, true, landlock); f.Available {
+		record.Keep(time.Now(), f.Detail)
+	}
+	return f
 }
 
 func probeLandlock() (Finding, int) {

@@ -139,7 +139,7 @@ func (s *suite) egress(t *testing.T) {
 			Program: bridge.Program{Language: "python", Name: "main.py", Source: fmt.Sprintf("import json\ntodo = json.loads(%q)\n%s", text, outProgram)},
 			Sandbox: spec, Dial: guard.Tunnel,
 		})
-		if _, holds := s.engine.Probe(t.Context()).Holds[sandbox.LimitEgress]; !holds {
+		if !s.o.holdsEgress() {
 			if toolroom.CodeOf(out.err) != toolroom.CodeLimitNotEnforceable && !s.lacksNetwork() {
 				t.Errorf("%s: the driver does not hold a list of hosts, but ran: %v", profile, out)
 			}

@@ -3,7 +3,6 @@
 package sandboxtest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -35,6 +34,9 @@ type Options struct {
 	// Leftovers lists what the driver has left on this machine: processes,
 	// containers, mounts, cgroups, files. It is asked when all runs are over.
 	Leftovers func(t *testing.T) []string
+	// Lacks are the limits that the driver does not hold, by what it is. That it
+	// says that it holds all others is asserted.
+	Lacks []sandbox.Limit
 	// Without names the subtests that the driver cannot pass by what it is; its
 	// Probe must say so under Lacks. The host driver is such a one.
 	Without []string
@@ -56,6 +58,7 @@ func Run(t *testing.T, o Options) {
 		t.Fatalf("%s is not available: %s (%s)", s.engine.Name(), p.Reason, p.Fix)
 	}
 	t.Log(Row(s.engine.Name(), s.engine.Probe(t.Context())))
+	s.test("it says what it holds", s.claims)
 	var only []string
 	if testing.Short() {
 		only = essentials
@@ -91,18 +94,6 @@ func Run(t *testing.T, o Options) {
 			}
 		})
 	}
-}
-
-// Row is what a driver says that it holds here, and [Run] then tries, as a line of
-// the table in docs/runtimes.md; its last cell is the version of what it was tried on.
-func Row(name string, p sandbox.Probe) string {
-	cells := []string{"`" + name + "`", "`" + p.Isolation + "`"}
-	for _, limit := range []sandbox.Limit{
-		sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork,
-	} {
-		cells = append(cells, cmp.Or(p.Holds[limit], p.Partly[limit], "no: "+p.Lacks[limit]))
-	}
-	return "| " + strings.Join(append(cells, p.Version), " | ") + " |"
 }
 
 // module has a module of WebAssembly call tools.

@@ -33,7 +33,9 @@ func TestKubernetesPassesTheSuite(t *testing.T) {
 			o := namespace(t)
 			o.Job = job
 			d := kubernetes.New(o)
+			sandboxtest.Documented(t, "../../docs/runtimes.md", "kubernetes", d.Probe(t.Context()))
 			sandboxtest.Run(t, sandboxtest.Options{
+				Lacks:     []sandbox.Limit{sandbox.LimitEgress},
 				New:       func(*testing.T) sandbox.Driver { return d },
 				Guest:     node.guest,
 				Languages: []string{"python", "shell"},

@@ -77,7 +77,7 @@ func TestDockerPassesTheSuite(t *testing.T) {
 				own = possible(own, inDockerWithGVisor)
 			}
 			d, host := dockerDriver(t, docker.Options{Runtime: runtime})
-			passes(t, sandboxtest.Options{
+			passes(t, "docker/"+runtime, sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
 				Guest:     made.guest,
 				Languages: []string{"python", "javascript", "shell"},

@@ -30,7 +30,7 @@ func TestGVisorPassesTheSuite(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			work := folder(t)
 			d := gvisor.New(gvisor.Options{Work: work, Root: tt.root, Restore: tt.restore})
-			passes(t, sandboxtest.Options{
+			passes(t, "gvisor", sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
 				Guest:     made.guest,
 				Languages: tt.languages,

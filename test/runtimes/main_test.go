@@ -55,9 +55,10 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// passes runs the suites of a driver.
-func passes(t *testing.T, o sandboxtest.Options, possible map[string]string) {
+// passes runs the suites of a driver, which has a line of the table of the docs.
+func passes(t *testing.T, line string, o sandboxtest.Options, possible map[string]string) {
 	t.Helper()
+	sandboxtest.Documented(t, "../../docs/runtimes.md", line, o.New(t).Probe(t.Context()))
 	sandboxtest.Escape(t, o, possible)
 	sandboxtest.Run(t, o)
 	t.Run("a guest that breaks the rules", func(t *testing.T) { sandboxtest.Rogue(t, o) })

@@ -39,7 +39,7 @@ func podmanEngine(t testing.TB) string {
 func TestPodmanPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	d, host := dockerDriver(t, docker.Options{Host: podmanEngine(t)})
-	passes(t, sandboxtest.Options{
+	passes(t, "docker (Podman)", sandboxtest.Options{
 		New:       func(*testing.T) sandbox.Driver { return d },
 		Guest:     made.guest,
 		Languages: []string{"python", "javascript", "shell"},

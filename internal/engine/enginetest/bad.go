@@ -66,14 +66,17 @@ const (
 func (s *suite) bad(t *testing.T, language, source string, c BadProgram) {
 	t.Helper()
 	// How late a program ends is the machine's doing too, which is why it may be
-	// tried again; an engine that is late by itself is so each time.
+	// tried again, on a busy one for a minute; an engine that is late by itself is
+	// so each time.
 	const tries = 4
+	began := time.Now()
 	for try := 1; ; try++ {
 		took, ok := s.badOnce(t, language, source, c)
-		if ok || try == tries {
-			if !ok {
-				t.Errorf("it ran for %s, its time is %s", took, shortWall*time.Millisecond)
-			}
+		if ok {
+			return
+		}
+		if try >= tries && time.Since(began) > time.Minute {
+			t.Errorf("it ran for %s, its time is %s", took, shortWall*time.Millisecond)
 			return
 		}
 	}

@@ -64,7 +64,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), Runtimes: d.runtimes(), Holds: held(sandbox.Spec{})}
+	p := sandbox.Probe{State: sandbox.Available, Version: v.Version, Isolation: isolation(d.o.Runtime, sandbox.Standard), Images: true, Runtimes: d.runtimes(), Holds: held(sandbox.Spec{})}
 	if hasLoopback(d.o.Runtime) {
 		p.Holds[sandbox.LimitEgress] = sandbox.OverStream
 	}

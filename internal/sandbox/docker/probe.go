@@ -116,7 +116,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: e.facts.version, Isolation: e.facts.isolation(d.o.Runtime, sandbox.Standard), Holds: e.facts.holds, Lacks: e.facts.lacks, Runtimes: map[string]string{}}
+	p := sandbox.Probe{State: sandbox.Available, Version: e.facts.version, Isolation: e.facts.isolation(d.o.Runtime, sandbox.Standard), Holds: e.facts.holds, Lacks: e.facts.lacks, Images: true, Runtimes: map[string]string{}}
 	for _, r := range e.facts.runtimes {
 		p.Runtimes[r] = e.facts.isolation(r, sandbox.Standard)
 	}

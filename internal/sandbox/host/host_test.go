@@ -49,6 +49,7 @@ func options(t *testing.T) sandboxtest.Options {
 			}
 			return left
 		},
+		Lacks: []sandbox.Limit{sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork, sandbox.LimitEgress},
 		// It is no sandbox: it has this machine's network, user and files.
 		Without: []string{"network", "root", "environment", "files of another run", "a process that double-forks ends with its run"},
 	}
@@ -56,7 +57,9 @@ func options(t *testing.T) sandboxtest.Options {
 
 func TestTheHostHoldsWhatItSays(t *testing.T) {
 	t.Parallel()
-	sandboxtest.Run(t, options(t))
+	o := options(t)
+	sandboxtest.Documented(t, "../../../docs/runtimes.md", "host", o.New(t).Probe(t.Context()))
+	sandboxtest.Run(t, o)
 }
 
 func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {

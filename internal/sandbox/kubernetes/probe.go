@@ -53,7 +53,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	c.facts = f
 	d.mu.Unlock()
 	return sandbox.Probe{
-		State: sandbox.Available, Version: v.GitVersion, Isolation: d.isolation(""),
+		State: sandbox.Available, Version: v.GitVersion, Isolation: d.isolation(""), Images: true, Runtimes: map[string]string{},
 		Holds: maps.Clone(f.holds), Lacks: maps.Clone(f.lacks), Languages: f.languages,
 	}
 }

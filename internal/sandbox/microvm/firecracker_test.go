@@ -20,6 +20,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
 
 // The test's own binary is the double of Firecracker.
@@ -123,9 +124,7 @@ func TestProgramsRunInMachinesOfFirecracker(t *testing.T) {
 func TestFirecrackersFaultIsTold(t *testing.T) {
 	t.Parallel()
 	d, guest := onDouble(t, true)
-	if p := d.Probe(t.Context()); p.State != sandbox.Available {
-		t.Fatalf("%+v", p)
-	}
+	sandboxtest.Documented(t, "../../../docs/runtimes.md", "firecracker", d.Probe(t.Context()))
 	if err := os.Remove(filepath.Join(d.o.Folder, kernelFile)); err != nil {
 		t.Fatal(err)
 	}

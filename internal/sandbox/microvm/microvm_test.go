@@ -59,6 +59,7 @@ func newDriver(tb testing.TB, folder string) *microvm.Driver {
 func TestTheSuite(t *testing.T) {
 	d := newDriver(t, image(t))
 	path, _ := guest()
+	sandboxtest.Documented(t, "../../../docs/runtimes.md", "microvm", d.Probe(t.Context()))
 	sandboxtest.Run(t, sandboxtest.Options{
 		New:       func(*testing.T) sandbox.Driver { return d },
 		Guest:     path,

@@ -33,8 +33,8 @@ type Driver struct {
 	// minimum is what a sandbox has at least.
 	minimum []lockdown.Rung
 
-	compiling sync.Once
-	python    string // the guest for Python, compiled; empty if there is none
+	remembering, compiling sync.Once
+	python                 string // the guest for Python, compiled; empty if there is none
 }
 
 // New makes a driver whose sandboxes are begun by the guest's binary, which must
@@ -58,6 +58,15 @@ func (d *Driver) compile() {
 	})
 }
 
+// remember tells the host where it may look up a trial of an earlier process.
+func (d *Driver) remember() {
+	d.remembering.Do(func() {
+		if d.Cache != "" {
+			d.host.Trial.Path = filepath.Join(d.Cache, "trial.json")
+		}
+	})
+}
+
 const compileTimeout = 30 * time.Second
 
 // path is where programs are looked for inside.
@@ -68,6 +77,7 @@ func (d *Driver) Name() string { return "process" }
 
 // Probe starts a sandbox and reports what it reached.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
+	d.remember()
 	report := d.host.Probe(ctx)
 	for _, rung := range d.minimum {
 		if f := report.Find(rung); !f.Available {
@@ -147,6 +157,7 @@ func held(list []lockdown.Held) map[sandbox.Limit]string {
 // Start starts the guest in a sandbox of its own.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
 	d.compile()
+	d.remember()
 	spec := d.spec(s)
 	b := &box{spec: s}
 	theirs, err := b.open()

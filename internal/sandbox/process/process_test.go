@@ -63,6 +63,7 @@ func driver(t *testing.T) (*process.Driver, sandbox.Spec) {
 
 func TestTheSuite(t *testing.T) {
 	d, spec := driver(t)
+	sandboxtest.Documented(t, "../../../docs/runtimes.md", "process", d.Probe(t.Context()))
 	sandboxtest.Run(t, sandboxtest.Options{
 		New:       func(*testing.T) sandbox.Driver { return d },
 		Guest:     spec.Guest,

@@ -22,6 +22,7 @@ func TestPythonIsWhole(t *testing.T) {
 		"it ends by exit, which is of the module site":   {"exit(3)", 3},
 		"it finds the system's packages":                 {"import sys, site\nsys.exit(0 if set(site.getsitepackages()) & set(sys.path) else 1)", 0},
 		"a text that is run finds them too":              {"names = {}\nexec(text, names)\nexit(0 if names['found'] else 1)", 0},
+		"what it loads by a detour looks there too":      {"names = __builtins__ if isinstance(__builtins__, dict) else vars(__builtins__)\nload = names['__imp' + 'ort__']\ntry:\n    load('no_such_module')\n    exit(2)\nexcept ModuleNotFoundError:\n    exit(0 if set(load('site').getsitepackages()) & set(load('sys').path) else 1)", 0},
 		"its own traceback has the lines of the program": {"import traceback\ntry:\n    1 / 0\nexcept Exception:\n    text = traceback.format_exc()\nexit(0 if '1 / 0' in text else 1)", 0},
 		"it can await":                           {"import asyncio\nexit(await asyncio.sleep(0, 4))", 4},
 		"dates, enums and data classes leave it": {"import dataclasses, datetime, enum\nclass E(enum.IntEnum):\n    A = 5\n@dataclasses.dataclass\nclass D:\n    e: E\nprint(datetime.date(2026, 1, 2))\n[D(E.A), datetime.date(2026, 1, 2)]", 0},

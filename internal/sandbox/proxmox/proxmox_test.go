@@ -80,6 +80,7 @@ func (n *node) options() proxmox.Options {
 func TestTheSuiteInRealContainers(t *testing.T) {
 	n := newNode(t)
 	d := proxmox.New(n.options())
+	sandboxtest.Documented(t, "../../../docs/runtimes.md", "proxmox_lxc", d.Probe(t.Context()))
 	sandboxtest.Run(t, sandboxtest.Options{
 		New:       func(*testing.T) sandbox.Driver { return d },
 		Guest:     os.Args[0], // the runner has its own

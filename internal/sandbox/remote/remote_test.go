@@ -205,6 +205,7 @@ func (m *machine) leftovers(t *testing.T) []string {
 
 func TestTheSuiteInAnotherNetwork(t *testing.T) {
 	m := newMachine(t)
+	sandboxtest.Documented(t, "../../../docs/runtimes.md", "remote", remote.New(m.options).Probe(t.Context()))
 	sandboxtest.Run(t, sandboxtest.Options{
 		New:       func(*testing.T) sandbox.Driver { return remote.New(m.options) },
 		Guest:     os.Args[0], // the runner has its own
