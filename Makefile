@@ -40,8 +40,8 @@ peers: ## install the servers and clients that the integration tests use (npm, p
 integration: build ## test against real MCP servers and clients (npm), git and curl
 	$(GO) test -tags integration -count=1 -timeout 30m $$($(GO) list -tags integration ./test/... | grep -v -e /test/runtimes -e /test/stores -e /test/kubernetes)
 
-stores: ## test against a real OpenBao (bao in the PATH) and GNOME's keyring
-	CI=true $(GO) test -tags integration -count=1 -timeout 5m ./test/stores/
+stores: ## test against a real OpenBao and GNOME's keyring, which it installs (pip, apt)
+	CI=true ./scripts/stores.sh
 
 runtimes: build ## test against real Docker, containerd and gVisor (root); scripts/engines.sh installs them; SUITE=whole runs all
 	CI=true $(GO) test $(SHORT) -tags integration -count=1 -timeout 40m ./test/runtimes/
