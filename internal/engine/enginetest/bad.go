@@ -51,7 +51,7 @@ type BadProgram struct {
 	// Ends are the ways in which it may end, parted by spaces: codes of the run's
 	// error, kinds of the program's failure, and "ok" for neither.
 	Ends string
-	// Says is in the text of the error, in lower case.
+	// Says is in the text of the error, whatever the case of its letters.
 	Says string
 	// Stream means that it needs the stream; STREAM in its source is the number.
 	Stream bool
@@ -118,7 +118,7 @@ func (s *suite) badOnce(t *testing.T, language, source string, c BadProgram) (to
 	if !slices.Contains(strings.Fields(c.Ends), how) {
 		t.Errorf("it ended as %q: %.300s; want %s", how, text, c.Ends)
 	}
-	if !strings.Contains(strings.ToLower(text), c.Says) {
+	if !strings.Contains(strings.ToLower(text), strings.ToLower(c.Says)) {
 		t.Errorf("it does not say %q: %.300s", c.Says, text)
 	}
 	return took, how != string(toolroom.CodeTimeout) || took <= time.Duration(l.Wall)*time.Millisecond+Overrun
