@@ -117,7 +117,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	p := j.Program
 	p.Limits = p.Limits.WithDefaults()
 	result := &engine.Result{Engine: Name, Isolation: e.pool.Isolation(), Held: held()}
-	if err := checkLimits(p.Limits); err != nil {
+	if err := cmp.Or(checkLimits(p.Limits), engine.CheckProcessors(Name, j.Sandbox)); err != nil {
 		return nil, err
 	}
 	if failure := unsupported(p); failure != nil {
