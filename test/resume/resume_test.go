@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	if os.Getenv(asBinary) == "" {
-		os.Exit(m.Run())
+		os.Exit(side(m))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -47,6 +48,26 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Exit(cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, User: "ann", Version: "test", Helper: self, Open: room.Open}.Run(ctx, os.Args[1:]))
+}
+
+// compiled is where the homes of all tests have their cache: the engines are
+// compiled once.
+var compiled string
+
+// side runs the tests, more of them at once than there are processors: each
+// spends nearly all of its time waiting until a question is parked.
+func side(m *testing.M) int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	folder, err := os.MkdirTemp("", "toolroom-resume-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	compiled = folder
+	return m.Run()
 }
 
 const configText = `
@@ -109,6 +130,9 @@ func setUp(t *testing.T) *fixture {
 	upstream := httptest.NewServer(f.shop)
 	t.Cleanup(upstream.Close)
 	f.write("toolroom.yaml", fmt.Sprintf(configText, upstream.URL))
+	if err := os.Symlink(compiled, filepath.Join(f.home, "cache")); err != nil {
+		t.Fatal(err)
+	}
 	if monty := os.Getenv("TOOLROOM_MONTY"); monty != "" {
 		if err := os.MkdirAll(filepath.Join(f.home, "engines"), 0o700); err != nil {
 			t.Fatal(err)
