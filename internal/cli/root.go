@@ -27,12 +27,14 @@ them, runs them, and keeps a receipt of every call.`,
   toolroom search "read a file"
   toolroom call filesystem:read_text_file path=README.md
   toolroom serve`,
+		Version:           a.Version,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.prepare() },
 	}
 	onlyHolds(root)
+	root.SetVersionTemplate(a.versionLine())
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.screen)

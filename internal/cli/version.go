@@ -1,10 +1,18 @@
 package cli
 
 import (
+	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
 )
+
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
+// versionLine is what `toolroom version` and `toolroom --version` print.
+func (a *app) versionLine() string {
+	return fmt.Sprintf("toolroom %s (%s, %s)\n", a.Version, runtime.Version(), platform)
+}
 
 func (a *app) versionCommand() *cobra.Command {
 	var asJSON bool
@@ -14,7 +22,6 @@ func (a *app) versionCommand() *cobra.Command {
 		Example: "  toolroom version --json",
 		Args:    arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			platform := runtime.GOOS + "/" + runtime.GOARCH
 			if asJSON {
 				return a.screen.json(struct {
 					Version  string `json:"version"`
@@ -22,7 +29,7 @@ func (a *app) versionCommand() *cobra.Command {
 					Platform string `json:"platform"`
 				}{a.Version, runtime.Version(), platform})
 			}
-			return a.screen.printf("toolroom %s (%s, %s)\n", a.Version, runtime.Version(), platform)
+			return a.screen.printf("%s", a.versionLine())
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
