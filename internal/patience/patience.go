@@ -38,7 +38,7 @@ func WithTimeout(parent context.Context, d time.Duration, cause error) (ctx cont
 
 // Start begins the time. It is called once.
 func (c *Clock) Start(parent context.Context, d time.Duration, cause error) {
-	c.above, _ = parent.Value(clockKey{}).(*Clock)
+	c.above = Of(parent)
 	c.deadline, c.cause = time.Now().Add(d), cause
 	c.Context, c.cancel = context.WithCancelCause(parent)
 	c.timer = time.AfterFunc(d, c.expire)
@@ -47,7 +47,7 @@ func (c *Clock) Start(parent context.Context, d time.Duration, cause error) {
 // Hold stops the clocks of all deadlines that this package has put around ctx,
 // until resume is called.
 func Hold(ctx context.Context) (resume func()) {
-	first, _ := ctx.Value(clockKey{}).(*Clock)
+	first := Of(ctx)
 	for c := first; c != nil; c = c.above {
 		c.pause()
 	}
@@ -57,6 +57,15 @@ func Hold(ctx context.Context) (resume func()) {
 		}
 	})
 }
+
+// Of is the nearest clock around ctx, nil if there is none.
+func Of(ctx context.Context) *Clock {
+	c, _ := ctx.Value(clockKey{}).(*Clock)
+	return c
+}
+
+// End ends the context before its time, for that cause. Only the first end counts.
+func (c *Clock) End(cause error) { c.cancel(cause) }
 
 // Value finds the clock itself, so that clocks within find those without.
 func (c *Clock) Value(key any) any {

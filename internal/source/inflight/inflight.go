@@ -8,20 +8,22 @@ import (
 	"sync"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/patience"
 )
 
 // Group is the calls of one source. Its zero value is ready; it must not be
 // copied. All methods may be called concurrently.
 type Group struct {
-	mu     sync.Mutex
-	closed bool
-	ends   map[int]context.CancelCauseFunc
-	next   int
-	calls  sync.WaitGroup
+	mu      sync.Mutex
+	closed  bool
+	calls   map[int]ender
+	next    int
+	running sync.WaitGroup
 }
 
 // Begin starts a call: its context ends with ctx or when the group is closed,
-// and done must be called when the work has ended. It fails, with code
+// and done must be called when the work has ended. Around a call that a runner
+// makes stands a [patience.Clock] of its own, which then is what ends. It fails, with code
 // cancelled or timeout when ctx has already ended, and upstream_unavailable
 // when the group is closed.
 func (g *Group) Begin(ctx context.Context) (_ context.Context, done func(), _ error) {
@@ -33,33 +35,47 @@ func (g *Group) Begin(ctx context.Context) (_ context.Context, done func(), _ er
 	if g.closed {
 		return nil, nil, errClosed()
 	}
-	if g.ends == nil {
-		g.ends = make(map[int]context.CancelCauseFunc)
+	if g.calls == nil {
+		g.calls = make(map[int]ender)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	var call ender
+	over := func() {}
+	if clock := patience.Of(ctx); clock != nil {
+		call = clock
+	} else {
+		under, cancel := context.WithCancelCause(ctx)
+		ctx, call, over = under, canceller(cancel), func() { cancel(nil) }
+	}
 	key := g.next
 	g.next++
-	g.ends[key] = cancel
-	g.calls.Add(1)
+	g.calls[key] = call
+	g.running.Add(1)
 	return ctx, func() {
 		g.mu.Lock()
-		delete(g.ends, key)
+		delete(g.calls, key)
 		g.mu.Unlock()
-		cancel(nil)
-		g.calls.Done()
+		over()
+		g.running.Done()
 	}, nil
 }
+
+// ender ends a call, with the cause of that.
+type ender interface{ End(cause error) }
+
+type canceller context.CancelCauseFunc
+
+func (c canceller) End(cause error) { c(cause) }
 
 // Close ends all calls, lets no new one begin, and returns when every call is
 // done. It is idempotent.
 func (g *Group) Close() {
 	g.mu.Lock()
 	g.closed = true
-	for _, cancel := range g.ends {
-		cancel(errClosed())
+	for _, call := range g.calls {
+		call.End(errClosed())
 	}
 	g.mu.Unlock()
-	g.calls.Wait()
+	g.running.Wait()
 }
 
 // EndOf is why ctx ended, as an error with a code: the one that its cause

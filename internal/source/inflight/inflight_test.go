@@ -7,36 +7,54 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/internal/source/inflight"
 )
 
 func TestCloseEndsCallsAndWaitsForThem(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var g inflight.Group
-		ctx, done, err := g.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := false
-		go func() {
-			<-ctx.Done()
-			time.Sleep(time.Minute)
-			ended = true
-			done()
-		}()
-		g.Close()
-		if !ended {
-			t.Error("Close returned before the call was done")
-		}
-		if got := inflight.EndOf(ctx).Code; got != toolroom.CodeUpstreamUnavailable {
-			t.Errorf("the call ended with %s, want upstream_unavailable", got)
-		}
-		g.Close()
-		if _, _, err := g.Begin(t.Context()); toolroom.CodeOf(err) != toolroom.CodeUpstreamUnavailable {
-			t.Errorf("begin after close: got %v, want upstream_unavailable", err)
-		}
-	})
+	for _, test := range []struct {
+		name   string
+		around func(context.Context) (context.Context, func() time.Duration)
+	}{
+		{"of a plain context", func(ctx context.Context) (context.Context, func() time.Duration) {
+			return ctx, func() time.Duration { return 0 }
+		}},
+		{"of a runner", func(ctx context.Context) (context.Context, func() time.Duration) {
+			return patience.WithTimeout(ctx, time.Hour, context.DeadlineExceeded)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var g inflight.Group
+				around, stop := test.around(t.Context())
+				defer stop()
+				ctx, done, err := g.Begin(around)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ended := false
+				go func() {
+					<-ctx.Done()
+					time.Sleep(time.Minute)
+					ended = true
+					done()
+				}()
+				g.Close()
+				if !ended {
+					t.Error("Close returned before the call was done")
+				}
+				if got := inflight.EndOf(ctx).Code; got != toolroom.CodeUpstreamUnavailable {
+					t.Errorf("the call ended with %s, want upstream_unavailable", got)
+				}
+				g.Close()
+				if _, _, err := g.Begin(t.Context()); toolroom.CodeOf(err) != toolroom.CodeUpstreamUnavailable {
+					t.Errorf("begin after close: got %v, want upstream_unavailable", err)
+				}
+			})
+		})
+	}
 }
 
 func TestTheEndOfACallSaysWhy(t *testing.T) {
