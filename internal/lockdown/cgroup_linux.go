@@ -259,15 +259,6 @@ func (g *group) each(f func(dir string)) {
 	}
 }
 
-// join puts a process in.
-func (g *group) join(pid int) error {
-	var errs []error
-	g.each(func(dir string) {
-		errs = append(errs, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0))
-	})
-	return errors.Join(errs...)
-}
-
 func (g *group) number(controller, v1, v2 string) int64 {
 	folder := g.folders[controller]
 	name := v1

@@ -154,12 +154,7 @@ func (h *Host) launch(p *Process, s Spec) (err error) {
 		cleanup = append(cleanup, func() { os.RemoveAll(work) })
 	}
 	trees, err := p.plan.openTrees(len(s.Files))
-	closeTrees := func() {
-		for _, f := range trees {
-			f.Close()
-		}
-	}
-	defer closeTrees()
+	defer closeAll(trees)
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,11 @@ func (p *Process) kill() {
 func (p *Process) live(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := p.cmd.Start(); err != nil {
+	start := p.cmd.Start
+	if p.group != nil {
+		start = func() error { return p.group.start(p.cmd) }
+	}
+	if err := start(); err != nil {
 		started <- err
 		return
 	}
@@ -127,11 +131,6 @@ func (p *Process) live(started chan<- error) {
 
 // handOver tells init the plan and returns when the program runs.
 func (p *Process) handOver(answers *json.Decoder) error {
-	if p.group != nil {
-		if err := p.group.join(p.PID()); err != nil {
-			return fmt.Errorf("join the cgroup: %w", err)
-		}
-	}
 	if err := p.orders.Encode(p.plan); err != nil {
 		return fmt.Errorf("init ended before it began; does main hand %s to lockdown.Main? %w", InitArg, err)
 	}
