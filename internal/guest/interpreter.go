@@ -235,7 +235,9 @@ func limited(l bridge.Limits, path string, args []string) (string, []string) {
 		script += fmt.Sprintf("ulimit -d %d; ", l.Memory>>10)
 	}
 	if l.CPU > 0 {
-		script += fmt.Sprintf("ulimit -t %d; ", (l.CPU+999)/1000)
+		// SIGXCPU comes at the lower one and says why; at the higher it is SIGKILL.
+		seconds := (l.CPU + 999) / 1000
+		script += fmt.Sprintf("ulimit -St %d; ulimit -Ht %d; ", seconds, seconds+1)
 	}
 	return "sh", append([]string{"-c", script + `exec "$@"`, "sh", path}, args...)
 }

@@ -4,6 +4,7 @@ package sandboxtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -179,6 +180,19 @@ func (o outcome) failed() bool {
 	return o.err != nil || o.Outcome.Failure != nil || o.Outcome.Exit != 0
 }
 
+// limit is the limit at which a run ended, by its typed end alone: empty for any
+// other.
+func (o outcome) limit() string {
+	var e *toolroom.Error
+	if errors.As(o.err, &e) && e.Code == toolroom.CodeResourceLimit {
+		return fmt.Sprint(e.Details["limit"])
+	}
+	if o.err == nil && o.Outcome.Failure != nil && o.Outcome.Failure.Kind == bridge.FailLimit {
+		return o.Outcome.Failure.Limit
+	}
+	return ""
+}
+
 func (o outcome) String() string {
 	text := fmt.Sprintf("error %v, stdout %q, stderr %q", o.err, o.stdout, o.stderr)
 	if o.Result != nil {
@@ -280,8 +294,8 @@ func (s *suite) cpu(t *testing.T) {
 	}
 	started := time.Now()
 	out := s.shellRun(t, `while :; do :; done`, sandbox.Limits{CPU: time.Second, Wall: 60 * time.Second})
-	if !out.failed() || time.Since(started) > 50*time.Second {
-		t.Errorf("an endless loop with one second of CPU time took %s and ended with %v", time.Since(started), out)
+	if limit := out.limit(); limit != "cpu" || time.Since(started) > 50*time.Second {
+		t.Errorf("an endless loop with one second of CPU time took %s and ended at the limit %q with %v", time.Since(started), limit, out)
 	}
 }
 
