@@ -54,7 +54,7 @@ func each(b *testing.B, f func(*testing.B, measured)) {
 	b.Run("gvisor", func(b *testing.B) {
 		program(b, "runsc", "gvisor.dev/gvisor/runsc")
 		dir := bareBundle(b)
-		f(b, measured{gvisor.New(gvisor.Options{Work: folder(b)}), []string{
+		f(b, measured{gvisor.New(gvisor.Options{Work: folder(b), Root: made.root}), []string{
 			"runsc", "--root", filepath.Join(dir, "state"), "--network=none", "--overlay2=root:memory", "run", "--bundle", dir, filepath.Base(dir),
 		}, ""})
 	})
