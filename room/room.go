@@ -43,6 +43,7 @@ import (
 	"github.com/toolroom/toolroom/internal/receipt/linelog"
 	"github.com/toolroom/toolroom/internal/receipt/otlp"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
@@ -188,7 +189,7 @@ func readConfig(path string) (*config.Config, error) {
 func (r *Room) openHome() error {
 	r.home = r.o.Home
 	if r.home == "" {
-		temp, err := os.MkdirTemp("", "toolroom-*")
+		temp, err := mark.MkdirTemp("", "room")
 		if err != nil {
 			return err
 		}

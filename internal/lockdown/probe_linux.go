@@ -116,6 +116,9 @@ func (h *Host) probeStart(f Finding, namespaces bool, landlock int) Finding {
 	}
 	if err != nil {
 		f.Reason = err.Error()
+		if namespaces && errors.Is(err, unix.ENOSPC) { // what clone(2) says where there may be no more of them
+			f.Reason = "user namespaces are forbidden: " + f.Reason
+		}
 		f.Fix = h.fixOf(err)
 		return f
 	}

@@ -76,7 +76,7 @@ func (e *Engine) files() (string, error) {
 	if e.folder != "" {
 		return e.folder, nil
 	}
-	folder, err := os.MkdirTemp("", "toolroom-py-native-")
+	folder, err := mark.MkdirTemp("", "pynative")
 	if err != nil {
 		return "", err
 	}

@@ -141,7 +141,7 @@ func TestAMachineThatLacksSomethingSaysWhatAndHow(t *testing.T) {
 				Credential: anyone.Credential, Cloneflags: unix.CLONE_NEWUSER, UidMappings: own, GidMappings: own,
 				GidMappingsEnableSetgroups: true, AmbientCaps: []uintptr{unix.CAP_SYS_RESOURCE},
 			},
-			"ns: ", "max_user_namespaces", "ns is not available here", "ns is not available here", toolroom.CodeSandboxUnavailable,
+			"ns: user namespaces are forbidden: ", "max_user_namespaces", "ns is not available here", "ns is not available here", toolroom.CodeSandboxUnavailable,
 		},
 		{"a lenient umask", nil, "", "", "ns+net+landlock+seccomp+cgroup", "", ""},
 		{"Landlock", nil, "", "", "ns+net+seccomp+cgroup", "", ""},
