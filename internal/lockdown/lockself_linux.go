@@ -12,8 +12,9 @@ import (
 
 // Lock says what a process that locks itself keeps.
 type Lock struct {
-	// Code lets it go on making memory executable, as a compiler must. Without it
-	// no code can come to be that is not there yet.
+	// Code lets it go on making memory executable, as a compiler must, of memory
+	// that can no longer be written. Without it no code can come to be that is not
+	// there yet.
 	Code bool
 }
 
@@ -56,8 +57,9 @@ func workerFilter(l Lock, pid int) filter {
 	// The runtime signals its own threads, to stop them.
 	f.on(unix.SYS_TGKILL, loadArg(0), jumpEqual(uint32(pid), 0, 1), answer(allow), answer(refuse))
 	for _, mapper := range []int{unix.SYS_MMAP, unix.SYS_MPROTECT} {
-		if l.Code {
-			f.on(mapper, answer(allow))
+		if l.Code { // what is written is not what runs, until it says so
+			const both = unix.PROT_WRITE | unix.PROT_EXEC
+			f.on(mapper, loadArg(2), and(both), jumpEqual(both, 0, 1), answer(refuse), answer(allow))
 			continue
 		}
 		f.on(mapper, loadArg(2), jumpAnyBit(unix.PROT_EXEC, 0, 1), answer(refuse), answer(allow))

@@ -83,6 +83,41 @@ func locked() int {
 	return 0
 }
 
+// compiling is a guest that locks itself as a compiler does, and makes memory
+// executable in the ways that there are.
+func compiling() int {
+	if err := LockSelf(Lock{Code: true}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	const both = unix.PROT_READ | unix.PROT_WRITE | unix.PROT_EXEC
+	anonymous := func(prot int) ([]byte, error) {
+		return unix.Mmap(-1, 0, 4096, prot, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	}
+	_, mapped := anonymous(both)
+	page, err := anonymous(unix.PROT_READ | unix.PROT_WRITE)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	changed := unix.Mprotect(page, both)
+	turned := unix.Mprotect(page, unix.PROT_READ|unix.PROT_EXEC)
+	fmt.Println(errors.Is(mapped, unix.EPERM), errors.Is(changed, unix.EPERM), turned)
+	return 0
+}
+
+func TestMemoryOfACompilerIsNeverWritableAndExecutable(t *testing.T) {
+	t.Parallel()
+	for _, s := range setups {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			if o := do(t, s, task{Guest: []string{"compiling"}, Direct: true}); o.Stdout != "true true <nil>\n" || o.Exit.Code != 0 {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
 func TestALockedWorkerCanOnlyCompute(t *testing.T) {
 	t.Parallel()
 	for _, s := range setups {

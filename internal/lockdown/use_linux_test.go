@@ -84,6 +84,8 @@ func use(args []string) int {
 		time.Sleep(time.Hour)
 	case "orphan", "orphan and exit":
 		return orphan(args)
+	case "compiling":
+		return compiling()
 	case "locked":
 		return locked()
 	case "sleep":
