@@ -115,7 +115,7 @@ configure() {
   chmod 600 "$dir"/tokens.csv "$dir"/kubeconfig*
   cat >"$dir/cni/10-ptp.conflist" <<END
 {"cniVersion": "1.0.0", "name": "toolroom-test", "plugins": [{"type": "ptp",
-  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]], "dataDir": "$dir/ipam"}}]}
+  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "$dir/ipam"}}]}
 END
   cat >"$dir/containerd.toml" <<END
 version = 3
@@ -186,27 +186,37 @@ start() {
   echo "$dir/kubeconfig"
 }
 
-# The last started ends first, so that nothing is started anew meanwhile.
+# end PID: by force after ten seconds.
+end() {
+  kill "$1" 2>/dev/null || return 0
+  for _ in $(seq 100); do
+    kill -0 "$1" 2>/dev/null || return 0
+    sleep .1
+  done
+  kill -9 "$1" 2>/dev/null || true
+}
+
+# The last started ends first, so that nothing is started anew meanwhile. Shims
+# outlive containerd; those that are left did not answer it, and end with what
+# they hold.
 stop_processes() {
   local pid
   [ -e "$dir/pids" ] || return 0
   for pid in $(tac "$dir/pids"); do
-    kill "$pid" 2>/dev/null || continue
-    for _ in $(seq 100); do
-      kill -0 "$pid" 2>/dev/null || break
-      sleep .1
-    done
+    end "$pid"
+  done
+  for pid in $(pgrep -f -- "^[^ ]*/containerd-shim.* -address $dir/containerd\.sock"); do
+    pkill -9 -P "$pid" || true
     kill -9 "$pid" 2>/dev/null || true
   done
   rm -f "$dir/pids"
 }
 
-# What the shims of containerd hold would outlive it: Pods that are left are
-# ended by it before it ends itself.
+# Pods that are left are ended by containerd before it ends itself.
 stop() {
   local task
   if [ -S "$dir/containerd.sock" ]; then
-    tail -1 "$dir/pids" | xargs kill 2>/dev/null || true # the kubelet, which would start them anew
+    end "$(tail -1 "$dir/pids")" # the kubelet, which would start them anew
     for task in $(timeout 10 ctr -a "$dir/containerd.sock" -n k8s.io tasks list -q 2>/dev/null); do
       timeout 10 ctr -a "$dir/containerd.sock" -n k8s.io tasks delete -f "$task" >/dev/null 2>&1 || true
     done
@@ -231,7 +241,7 @@ start | stop)
   "$command"
   ;;
 test | gvisor)
-  [ "$command" = test ] || { pids=512; set -- gvisor -run TestARuntimeClass; }
+  [ "$command" = test ] || { pids=512; set -- "$@" -run TestARuntimeClass; }
   shift
   install
   dir=$(mktemp -d)
