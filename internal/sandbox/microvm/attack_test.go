@@ -80,6 +80,30 @@ func TestAMachineThatNeverComesUpIsGivenUp(t *testing.T) {
 	}
 }
 
+func TestADamagedKernelIsSaid(t *testing.T) {
+	made, folder := image(t), t.TempDir()
+	for _, name := range []string{"modules.cpio", "root.ext4", "image.json"} {
+		if err := os.Symlink(filepath.Join(made, name), filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kernel, err := os.ReadFile(filepath.Join(made, "vmlinux"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(kernel[1<<20:])
+	if err := os.WriteFile(filepath.Join(folder, "vmlinux"), kernel, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := newDriver(t, folder).Probe(t.Context())
+	if p.State == sandbox.Available || !strings.Contains(p.Reason, "its kernel is damaged") || !strings.Contains(p.Fix, "setup microvm") {
+		t.Errorf("got %+v", p)
+	}
+	if left := monitors(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
 func TestAFullDiskIsSaidAndTheNextStartWorksOnceThereIsSpace(t *testing.T) {
 	disk := t.TempDir()
 	const size = 128 << 20 // the guest's initial file system, but no snapshot

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/toolroom/toolroom/internal/guest/vm"
@@ -72,6 +73,9 @@ func (m *machine) awaitReady(ctx context.Context) error {
 // errLate says that a machine was given up.
 var errLate = errors.New("the machine did not come up in time")
 
+// errSilent says that a machine ended without a word on its console.
+var errSilent = errors.New("the machine ended at once and said nothing: its kernel is damaged, or for another processor")
+
 // lastWords is how long a monitor whose streams have ended may take to end.
 const lastWords = time.Second
 
@@ -89,6 +93,9 @@ func (m *machine) explain(ctx context.Context, err error) error {
 	}
 	if said := m.console.end(); said != "" {
 		return fmt.Errorf("%w; its console ends with: %s", err, said)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return errSilent
 	}
 	return err
 }
