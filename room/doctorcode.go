@@ -18,7 +18,7 @@ func (r *Room) checkEngines(ctx context.Context) []Check {
 		case e.Name == "host":
 			c.Detail, c.Fix = "no sandbox, allowed by the config", ""
 			if !r.Config().Code.Host {
-				c.Detail, c.Fix = "not allowed", "write code: {host: true} if programs may do all that you may"
+				c.Detail, c.Fix = "not allowed", "write code: {host: true} if programs may do all that you may; they run with --best-effort or --profile dev alone, since nothing closes the network"
 				c.Status = CheckInfo
 			}
 		default:
