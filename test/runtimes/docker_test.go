@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +36,8 @@ func dockerEngineIn(t testing.TB, dir string) string {
 	if runsc, err := exec.LookPath("runsc"); err == nil {
 		args = append(args, "--add-runtime", "runsc="+runsc)
 	}
+	// Its own bind mount of this folder stays when it is ended while it starts.
+	t.Cleanup(func() { _ = syscall.Unmount(filepath.Join(dir, "data"), syscall.MNT_DETACH) })
 	daemon(t, socket, dockerd, args...)
 	return "unix://" + socket
 }
