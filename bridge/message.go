@@ -30,6 +30,7 @@ func (p Program) body(version int) Map {
 		{"session", p.Session},
 		{"state", p.State},
 		{"seed", p.Seed},
+		{"awake", p.Awake},
 		{"profile", p.Profile},
 		{"limits", Map{
 			{"wall", p.Limits.Wall},
@@ -77,6 +78,7 @@ func ReadProgram(m Map) Program {
 		Session:  m.Text("session"),
 		State:    bytesAt(m, "state"),
 		Seed:     bytesAt(m, "seed"),
+		Awake:    m.Get("awake") == true,
 		Profile:  m.Text("profile"),
 		Limits: Limits{
 			Wall: limits.Int("wall"), CPU: limits.Int("cpu"), Memory: limits.Int("memory"), Output: limits.Int("output"),

@@ -38,6 +38,9 @@ type Program struct {
 	// Seed is what random numbers begin with: a run with the same seed draws the
 	// same ones, as far as the guest can do that. Empty begins with any.
 	Seed []byte
+	// Awake lets the guest stay awake for a moment where it expects bytes: the host
+	// has processors to spare.
+	Awake bool
 	// Profile is that of the sandbox: dev, standard or hardened, for a guest that
 	// is the sandbox itself.
 	Profile string
