@@ -1,4 +1,4 @@
-package js
+package service
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 
 // Serve is the guest side of a bridge: it says hello, and runs what it is
 // sent, each program in an isolate of its own, until the stream ends.
-func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
+func (m Service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), in: bufio.NewReaderSize(stream, 64<<10), out: stream, stop: stop}
