@@ -51,7 +51,11 @@ func (t Tool) body() Map {
 	}
 	parameters := make([]Value, len(t.Parameters))
 	for i, p := range t.Parameters {
-		parameters[i] = Map{{"name", p.Name}, {"type", p.Type}, {"required", p.Required}}
+		parameter := Map{{"name", p.Name}, {"type", p.Type}, {"required", p.Required}}
+		if len(p.Values) > 0 {
+			parameter = append(parameter, Member{"values", texts(p.Values)})
+		}
+		parameters[i] = parameter
 	}
 	return Map{
 		{"id", t.ID},
@@ -108,7 +112,7 @@ func readTool(m Map) Tool {
 	for _, item := range parameters {
 		if p, ok := item.(Map); ok {
 			required, _ := p.Get("required").(bool)
-			t.Parameters = append(t.Parameters, Parameter{Name: p.Text("name"), Type: p.Text("type"), Required: required})
+			t.Parameters = append(t.Parameters, Parameter{Name: p.Text("name"), Type: p.Text("type"), Required: required, Values: textsAt(p, "values")})
 		}
 	}
 	return t
