@@ -1,5 +1,5 @@
 // Package js is the engine for JavaScript and TypeScript: QuickJS as
-// WebAssembly, in worker processes that are this same binary.
+// WebAssembly, in worker processes of a small binary.
 package js
 
 import (
