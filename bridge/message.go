@@ -30,6 +30,7 @@ func (p Program) body(version int) Map {
 		{"session", p.Session},
 		{"state", p.State},
 		{"seed", p.Seed},
+		{"awake", p.Awake},
 		{"profile", p.Profile},
 		{"limits", Map{
 			{"wall", p.Limits.Wall},
@@ -50,7 +51,11 @@ func (t Tool) body() Map {
 	}
 	parameters := make([]Value, len(t.Parameters))
 	for i, p := range t.Parameters {
-		parameters[i] = Map{{"name", p.Name}, {"type", p.Type}, {"required", p.Required}}
+		parameter := Map{{"name", p.Name}, {"type", p.Type}, {"required", p.Required}}
+		if len(p.Values) > 0 {
+			parameter = append(parameter, Member{"values", texts(p.Values)})
+		}
+		parameters[i] = parameter
 	}
 	return Map{
 		{"id", t.ID},
@@ -77,6 +82,7 @@ func ReadProgram(m Map) Program {
 		Session:  m.Text("session"),
 		State:    bytesAt(m, "state"),
 		Seed:     bytesAt(m, "seed"),
+		Awake:    m.Get("awake") == true,
 		Profile:  m.Text("profile"),
 		Limits: Limits{
 			Wall: limits.Int("wall"), CPU: limits.Int("cpu"), Memory: limits.Int("memory"), Output: limits.Int("output"),
@@ -106,7 +112,7 @@ func readTool(m Map) Tool {
 	for _, item := range parameters {
 		if p, ok := item.(Map); ok {
 			required, _ := p.Get("required").(bool)
-			t.Parameters = append(t.Parameters, Parameter{Name: p.Text("name"), Type: p.Text("type"), Required: required})
+			t.Parameters = append(t.Parameters, Parameter{Name: p.Text("name"), Type: p.Text("type"), Required: required, Values: textsAt(p, "values")})
 		}
 	}
 	return t

@@ -1,6 +1,13 @@
 package bridge
 
-import "github.com/toolroom/toolroom"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
 
 // Program is what a guest is asked to run: a program in a language, a command
 // with arguments, or a WebAssembly module.
@@ -38,6 +45,9 @@ type Program struct {
 	// Seed is what random numbers begin with: a run with the same seed draws the
 	// same ones, as far as the guest can do that. Empty begins with any.
 	Seed []byte
+	// Awake lets the guest stay awake for a moment where it expects bytes: the host
+	// has processors to spare.
+	Awake bool
 	// Profile is that of the sandbox: dev, standard or hardened, for a guest that
 	// is the sandbox itself.
 	Profile string
@@ -68,6 +78,24 @@ type Parameter struct {
 	Name     string
 	Type     string // JSON Schema type, empty if there are several
 	Required bool
+	// Values are the texts that it may be, where those are all; empty is any.
+	Values []string
+}
+
+// Misfit tells what is wrong with a text as an argument, where that is known
+// without the tool; empty if nothing.
+func (t *Tool) Misfit(name, text string) string {
+	for _, p := range t.Parameters {
+		if p.Name != name || len(p.Values) == 0 || slices.Contains(p.Values, text) {
+			continue
+		}
+		quoted := make([]string, len(p.Values))
+		for i, value := range p.Values {
+			quoted[i] = strconv.Quote(value)
+		}
+		return fmt.Sprintf("%s takes %s as %s, and gets %q", t.ID, strings.Join(quoted, " or "), name, cut(text, 100))
+	}
+	return ""
 }
 
 // Limits of one run. Zero means the default, given with each.

@@ -12,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/install"
 	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/engine/js/service"
 	"github.com/toolroom/toolroom/internal/engine/module"
 	"github.com/toolroom/toolroom/internal/engine/monty"
 	"github.com/toolroom/toolroom/internal/engine/py"
@@ -93,7 +94,7 @@ func (r *Room) openCode(ctx context.Context) error {
 		init := slices.Concat([]string{g.Path}, g.Args, []string{lockdown.InitArg})
 		if r.o.Helper != "" {
 			r.engines = append(r.engines, js.New(js.Options{
-				Command: []string{r.o.Helper, js.WorkerArg}, Init: init, CacheDir: filepath.Join(r.home, "cache", "wasm"),
+				Command: slices.Concat([]string{g.Path}, g.Args, []string{service.WorkerArg}), Init: init, CacheDir: filepath.Join(r.home, "cache", "wasm"),
 			}), module.New(module.Options{Command: []string{r.o.Helper, module.WorkerArg}, Init: init}))
 		}
 		r.engines = append(r.engines, monty.New(monty.Options{Find: r.findMonty, Init: init}), pynative.New(pynative.Options{Init: init}))

@@ -3,7 +3,6 @@ package room
 import (
 	"context"
 
-	"github.com/toolroom/toolroom/internal/engine/js"
 	"github.com/toolroom/toolroom/internal/engine/module"
 	"github.com/toolroom/toolroom/internal/engine/py"
 	"github.com/toolroom/toolroom/internal/fence"
@@ -27,8 +26,6 @@ func RunHelper(args []string) (code int, ok bool) {
 		return guest.Main(args[1:]), true
 	case fence.Arg:
 		return fence.Main(args[1:]), true
-	case js.WorkerArg:
-		return js.Worker(context.Background(), args[1:]), true
 	case module.WorkerArg:
 		return module.Worker(context.Background(), args[1:]), true
 	case py.WorkerArg:

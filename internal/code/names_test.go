@@ -3,6 +3,7 @@ package code
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,22 @@ func TestAnInputMayNotHaveTheNameOfSomethingElse(t *testing.T) {
 	v, err := viewFor("python", "github", bridge.Map{{Key: "github", Value: "x"}}, []*catalog.Entry{entry("github:go", toolroom.SourceHTTP, ``)})
 	if err != nil || len(globalsOf(v)) != 0 || v.withheld.Text("github") != "github is also an input of this program: write tools.github" {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestParametersHaveTheTextsThatTheyMayBe(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat(`"x", `, maxValues) + `"x"`
+	for schema, want := range map[string][]string{
+		`{"properties": {"a": {"type": "string", "enum": ["open", "closed"]}}}`: {"open", "closed"},
+		`{"properties": {"a": {"enum": ["open", null, 1]}}}`:                    {"open"},
+		`{"properties": {"a": {"enum": [1, 2]}}}`:                               nil,
+		`{"properties": {"a": {"type": "string"}}}`:                             nil,
+		`{"properties": {"a": {"enum": [` + many + `]}}}`:                       nil,
+	} {
+		if list, _ := parameters(json.RawMessage(schema)); !slices.Equal(list[0].Values, want) {
+			t.Errorf("%s: %q, want %q", schema, list[0].Values, want)
+		}
 	}
 }
 

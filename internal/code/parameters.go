@@ -33,7 +33,7 @@ func parameters(inputSchema json.RawMessage) (list []bridge.Parameter, open bool
 	}
 	var optional []bridge.Parameter
 	for _, name := range keys(s.Properties) {
-		p := bridge.Parameter{Name: name.key, Type: name.kind, Required: required[name.key]}
+		p := bridge.Parameter{Name: name.key, Type: name.kind, Required: required[name.key], Values: name.values}
 		if p.Required {
 			list = append(list, p)
 		} else {
@@ -47,7 +47,13 @@ func parameters(inputSchema json.RawMessage) (list []bridge.Parameter, open bool
 	return append(list, optional...), open
 }
 
-type property struct{ key, kind string }
+type property struct {
+	key, kind string
+	values    []string
+}
+
+// maxValues is how many values of an argument a program's guest is told.
+const maxValues = 100
 
 // keys lists the members of properties in their order.
 func keys(properties json.RawMessage) []property {
@@ -65,12 +71,28 @@ func keys(properties json.RawMessage) []property {
 		r.Skip()
 	}
 	var types map[string]struct {
-		Type any `json:"type"`
+		Type any   `json:"type"`
+		Enum []any `json:"enum"`
 	}
 	if json.Unmarshal(properties, &types) == nil {
 		for i := range list {
 			list[i].kind, _ = types[list[i].key].Type.(string)
+			list[i].values = texts(types[list[i].key].Enum)
 		}
+	}
+	return list
+}
+
+// texts are those of the values that an argument may have, none where there are
+// too many.
+func texts(enum []any) (list []string) {
+	for _, value := range enum {
+		if text, ok := value.(string); ok {
+			list = append(list, text)
+		}
+	}
+	if len(list) > maxValues {
+		return nil
 	}
 	return list
 }

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/toolroom/toolroom/internal/engine/js/service"
 	"github.com/toolroom/toolroom/internal/guest/pod"
 	"github.com/toolroom/toolroom/internal/guest/vm"
 	"github.com/toolroom/toolroom/internal/lockdown"
@@ -34,6 +35,9 @@ func Main(args []string) int {
 	}
 	if len(args) > 0 && args[0] == wasmArg {
 		return runModule()
+	}
+	if len(args) > 0 && args[0] == service.WorkerArg { // the smallest binary that there is
+		return service.Main(context.Background(), args[1:])
 	}
 	if len(args) > 0 && args[0] == pod.LookArg {
 		if err := pod.Look(os.Stdout, Languages(installed)); err != nil {

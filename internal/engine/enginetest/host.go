@@ -57,6 +57,7 @@ func tools() []bridge.Tool {
 	return []bridge.Tool{
 		tool("math", "add", number("a"), number("b")),
 		tool("echo", "value", bridge.Parameter{Name: "value", Required: true}),
+		tool("paint", "wall", bridge.Parameter{Name: "colour", Type: "string", Values: []string{"red", "dark green"}}),
 		tool("fail", "always"),
 		tool("slow", "wait"),
 		tool("slow", "person"),

@@ -155,6 +155,14 @@ var programs = []program{
 		failure: failing(bridge.FailProgram, 2, "it failed"),
 	},
 	{
+		key: "what is printed shows half a surrogate pair as a mark",
+		source: map[string]string{
+			"python":     "half = b'\\xed\\xa0\\x80'.decode('utf-8', 'surrogatepass')\nprint('é' + half + 'b')\n1",
+			"javascript": "console.log('é\\ud800b'); return 1",
+		},
+		value: int64(1), stdout: "é\ufffdb\n",
+	},
+	{
 		key: "an error that is too long for a frame is told in part",
 		source: map[string]string{
 			"python":     "\nraise ValueError('it failed' + 'x' * 17_000_000)",
@@ -323,6 +331,15 @@ var programs = []program{
 			"javascript": "await tools.math.add({a: 1, b: 2});\nawait call_tool('math:add', {a: 1, bb: 2})",
 		},
 		failure: failing(bridge.FailCheck, 2, "math:add has no argument bb", "tools.math.add("),
+		after:   noCalls,
+	},
+	{
+		key: "a text that an argument cannot be is found before the run",
+		source: map[string]string{
+			"python":     "tools.math.add(a=1, b=2)\ntools.paint.wall(colour='blue')",
+			"javascript": "await tools.math.add({a: 1, b: 2});\nawait tools.paint.wall({colour: 'blue'})",
+		},
+		failure: failing(bridge.FailCheck, 2, `paint:wall takes "red" or "dark green" as colour, and gets "blue"`),
 		after:   noCalls,
 	},
 	{

@@ -5,10 +5,9 @@ import (
 	"net"
 	"sync"
 
-	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/engine/js/service"
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/engine/worker"
-	"github.com/toolroom/toolroom/internal/guest/prelude"
 )
 
 // inProcess runs isolates in this process, all in one machine.
@@ -16,7 +15,7 @@ type inProcess struct {
 	cacheDir string
 
 	mu      sync.Mutex
-	machine *quickjs.Machine
+	machine *service.Service
 }
 
 // here is a place in this process.
@@ -35,7 +34,7 @@ func (p *inProcess) start(ctx context.Context) (worker.Place, error) {
 	go func() {
 		defer close(h.ended)
 		defer theirs.Close()
-		_ = service{m}.Serve(context.Background(), theirs) // how it ends is told over the stream
+		_ = m.Serve(context.Background(), theirs) // how it ends is told over the stream
 	}()
 	return h, nil
 }
@@ -52,15 +51,15 @@ func (h *here) End() {
 // LastWords are none.
 func (h *here) LastWords() string { return "" }
 
-func (p *inProcess) open(ctx context.Context) (*quickjs.Machine, error) {
+func (p *inProcess) open(ctx context.Context) (*service.Service, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.machine == nil {
-		m, err := quickjs.New(context.WithoutCancel(ctx), prelude.JavaScript(), wasm.Options{CacheDir: p.cacheDir, Idle: 4})
+		m, err := service.Open(context.WithoutCancel(ctx), wasm.Options{CacheDir: p.cacheDir, Idle: 4})
 		if err != nil {
 			return nil, err
 		}
-		p.machine = m
+		p.machine = &m
 	}
 	return p.machine, nil
 }

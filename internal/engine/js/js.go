@@ -1,25 +1,22 @@
 // Package js is the engine for JavaScript and TypeScript: QuickJS as
-// WebAssembly, in worker processes that are this same binary.
+// WebAssembly, in worker processes of a small binary.
 package js
 
 import (
-	"context"
-
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/internal/engine/js/service"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
-	"github.com/toolroom/toolroom/internal/engine/wasm"
 	"github.com/toolroom/toolroom/internal/engine/worker"
-	"github.com/toolroom/toolroom/internal/guest/prelude"
 )
 
 // Name is the engine's id.
-const Name = "js"
+const Name = service.Name
 
 // Options say how the engine runs.
 type Options struct {
 	// Command starts a worker: the absolute path of a binary, with arguments
-	// that lead it to [Worker], such as [WorkerArg]. Empty runs isolates in this
+	// that lead it to [service.Main], such as [service.WorkerArg]. Empty runs isolates in this
 	// process, which is for programs that are trusted, and for tests.
 	Command []string
 	// Init is the command that begins the sandbox of a worker; empty is Command.
@@ -56,18 +53,3 @@ func New(o Options) *worker.Engine {
 	kind.CPU = worker.CPUClock()
 	return worker.NewEngine(kind, o.Workers, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start, nil)
 }
-
-// WorkerArg is the first argument of a binary that is executed to be a worker:
-// its main must hand the arguments after it to [Worker].
-const WorkerArg = "__engine-worker"
-
-// Worker is the main of a worker process. It returns the exit code.
-func Worker(ctx context.Context, arguments []string) int {
-	return worker.Main(ctx, arguments, worker.Open{Waits: true, Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
-		m, err := quickjs.New(ctx, prelude.JavaScript(), wasm.Options{CacheDir: cacheDir})
-		return service{m}, err
-	}})
-}
-
-// service is a machine whose isolates run what the host sends.
-type service struct{ *quickjs.Machine }

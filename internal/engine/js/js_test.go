@@ -11,11 +11,12 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/enginetest"
 	"github.com/toolroom/toolroom/internal/engine/js"
+	"github.com/toolroom/toolroom/internal/engine/js/service"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == js.WorkerArg {
-		os.Exit(js.Worker(context.Background(), os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == service.WorkerArg {
+		os.Exit(service.Main(context.Background(), os.Args[2:]))
 	}
 	os.Exit(withCache(m.Run))
 }
@@ -44,7 +45,7 @@ func inWorkers(t testing.TB) engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return js.New(js.Options{Command: []string{self, js.WorkerArg}, CacheDir: filepath.Join(compiled, "workers")})
+	return js.New(js.Options{Command: []string{self, service.WorkerArg}, CacheDir: filepath.Join(compiled, "workers")})
 }
 
 var here = enginetest.Options{New: func(t *testing.T) engine.Engine { return inProcess(t) }}

@@ -50,6 +50,7 @@ var options = enginetest.Options{
 		// Its strings cannot hold half a surrogate pair.
 		"text that cannot leave is an error that says which part", "a name that cannot leave is an error that says which part",
 		"text that cannot be sent to a tool is an error that says which part", "an error whose text cannot leave is told all the same",
+		"what is printed shows half a surrogate pair as a mark",
 	},
 	Bare: true, Memory: 48 << 20, Bad: bad,
 }

@@ -93,7 +93,7 @@ func (m *Machine[I]) compile(ctx context.Context, cacheDir string) error {
 		}
 		m.cache, config = cache, config.WithCompilationCache(cache)
 	}
-	metered, err := wasmfuel.Rewrite(m.engine.Module)
+	module, err := metered(m.engine.Module, cacheDir)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (m *Machine[I]) compile(ctx context.Context, cacheDir string) error {
 	if err := m.engine.Offer(ctx, m.runtime); err != nil {
 		return err
 	}
-	if m.module, err = m.runtime.CompileModule(ctx, metered); err != nil {
+	if m.module, err = m.runtime.CompileModule(ctx, module); err != nil {
 		return fmt.Errorf("compile it: %w", err)
 	}
 	return nil

@@ -27,6 +27,9 @@ const (
 	Global = "toolroom_fuel_left"
 )
 
+// Version names what Rewrite makes of a module, for those who keep it.
+const Version = "1"
+
 // MaxModule is the largest module that is rewritten, in bytes.
 const MaxModule = 256 << 20
 

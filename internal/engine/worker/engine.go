@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -188,6 +189,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	running, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	p.Limits.Wall = untimed
+	p.Awake = 2*e.pool.Running() <= runtime.GOMAXPROCS(0)
 	out, err := g.Run(running, p, h)
 	e.pool.Release(g, err == nil)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/lookout"
 )
 
 // Place is where a guest runs: a [*Process], or this process.
@@ -25,7 +26,8 @@ type Place interface {
 // Guest is a [Worker] that speaks the bridge, and has said hello.
 type Guest struct {
 	Place
-	conn *bridge.Conn
+	conn  *bridge.Conn
+	habit lookout.Habit // of the first that it answers to a program
 }
 
 // killGrace is how long a guest may take to end a cancelled program by itself,
@@ -40,7 +42,12 @@ func Accept(ctx context.Context, p Place) (*Guest, error) {
 		p.End()
 		return nil, fmt.Errorf("%w%s", err, p.LastWords())
 	}
-	return &Guest{p, conn}, nil
+	return &Guest{Place: p, conn: conn}, nil
+}
+
+// attentive is a place whose bytes can be looked for before this process sleeps.
+type attentive interface {
+	Expect(*lookout.Habit)
 }
 
 // Version is what the guest says that it is.
@@ -48,6 +55,9 @@ func (g *Guest) Version() string { return g.conn.Guest() }
 
 // Run runs one program. After an error the guest is of no use.
 func (g *Guest) Run(ctx context.Context, p bridge.Program, h bridge.Host) (*bridge.Outcome, error) {
+	if s, ok := g.Place.(attentive); ok && p.Awake {
+		s.Expect(&g.habit)
+	}
 	out, err := g.conn.Run(ctx, p, h)
 	if err != nil {
 		return nil, fmt.Errorf("%w%s", err, g.LastWords())

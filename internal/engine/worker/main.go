@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/toolroom/toolroom/internal/engine/lookout"
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
@@ -69,11 +70,9 @@ func work(ctx context.Context, arguments []string, open Open) error {
 	runtime.GOMAXPROCS(2)
 	runtime.KeepAlive(ballast)
 	debug.FreeOSMemory() // what the compiler needed
-	in := os.Stdin
-	if !open.Waits {
-		if in, err = polled(in); err != nil {
-			return fmt.Errorf("open the stream of the worker: %w", err)
-		}
+	in, err := stdin(open.Waits)
+	if err != nil {
+		return fmt.Errorf("open the stream of the worker: %w", err)
 	}
 	// All that has to be opened is; what follows is a stranger's.
 	if err := lock(open.Compiles); err != nil {
@@ -83,7 +82,22 @@ func work(ctx context.Context, arguments []string, open Open) error {
 }
 
 // standard is the stream of stdin and stdout.
-type standard struct{ *os.File }
+type standard struct{ io.Reader }
 
 // Write writes to stdout.
 func (standard) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
+
+// Expect is that of a [lookout.Reader], where stdin is read by one.
+func (s standard) Expect(h *lookout.Habit) {
+	if r, ok := s.Reader.(*lookout.Reader); ok {
+		r.Expect(h)
+	}
+}
+
+func stdin(waits bool) (io.Reader, error) {
+	if !waits {
+		return polled(os.Stdin)
+	}
+	source, err := lookout.Held(os.Stdin)
+	return lookout.NewReader(source), err
+}

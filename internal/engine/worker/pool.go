@@ -144,6 +144,9 @@ func (p *Pool[W]) Release(w W, well bool) {
 	<-p.slots
 }
 
+// Running is how many programs run, and are about to.
+func (p *Pool[W]) Running() int { return len(p.slots) }
+
 // Isolation is what the last worker reached, empty before there was one.
 func (p *Pool[W]) Isolation() string {
 	p.mu.Lock()

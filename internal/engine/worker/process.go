@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/toolroom/toolroom/internal/engine/lookout"
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
@@ -41,8 +42,10 @@ func at(folder string, list []string) []string {
 	return there
 }
 
-// Process is a started one. It is the stream of its stdin and stdout.
+// Process is a started one. It is the stream of its stdin and stdout, whose reader
+// reads what the process writes.
 type Process struct {
+	*lookout.Reader
 	in        io.WriteCloser
 	out       io.ReadCloser
 	kill      func()
@@ -73,7 +76,11 @@ func (l *Launcher) Start(s Spec) (_ *Process, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{in: in, out: out}
+	source, err := lookout.Polled(out)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{Reader: lookout.NewReader(source), in: in, out: out}
 	if err := l.launch(p, s, stdin, stdout, stderr); err != nil {
 		return nil, err
 	}
@@ -85,9 +92,6 @@ func (l *Launcher) Start(s Spec) (_ *Process, err error) {
 	open = []io.Closer{stdin, stdout, stderr}
 	return p, nil
 }
-
-// Read reads what it writes to its stdout.
-func (p *Process) Read(b []byte) (int, error) { return p.out.Read(b) }
 
 // Write writes to its stdin.
 func (p *Process) Write(b []byte) (int, error) { return p.in.Write(b) }

@@ -53,7 +53,6 @@ function ask(kind, body, answer) {
       hint: "make fewer calls, for example ask for larger pages, or ask for a higher limit of calls",
     });
   }
-  answer.place = new PlainError("");
   try {
     tell(kind, body, lastID + 1);
   } catch (e) {
@@ -65,12 +64,23 @@ function ask(kind, body, answer) {
 }
 
 function promised(kind, name, body) {
-  return new PlainPromise((resolve, reject) => ask(kind, body, {name, resolve, reject}));
+  // The trace of its place is written now, for each function that is called by then.
+  const answer = {name, place: new PlainError(""), resolve: undefined, reject: undefined, body: undefined};
+  const promise = new PlainPromise((resolve, reject) => {
+    answer.resolve = resolve;
+    answer.reject = reject;
+  });
+  try {
+    ask(kind, body, answer);
+  } catch (e) {
+    answer.reject(e);
+  }
+  return promise;
 }
 
 // blocking asks and stands still until the answer has come.
 function blocking(kind, name, body) {
-  const answer = {name};
+  const answer = {name, place: new PlainError("")};
   ask(kind, body, answer);
   while (!answer.body) take(awaitFrame());
   if (answer.body.error) throw toolError(answer);

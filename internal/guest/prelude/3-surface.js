@@ -39,11 +39,11 @@ function named(tool, list) {
 }
 
 function checked(tool, values) {
+  const parameters = tool.parameters;
   if (!tool.open) {
     const given = keysOf(values);
-    for (let i = 0; i < given.length; i++) if (!parameter(tool, given[i])) throw invalid(tool, tool.id + " has no argument " + given[i]);
+    for (let i = 0; i < given.length; i++) if (parameters[i]?.name !== given[i] && !parameter(tool, given[i])) throw invalid(tool, tool.id + " has no argument " + given[i]);
   }
-  const parameters = tool.parameters;
   for (let i = 0; i < parameters.length; i++) {
     if (parameters[i].required && values[parameters[i].name] === undefined) throw invalid(tool, tool.id + " needs the argument " + parameters[i].name);
   }

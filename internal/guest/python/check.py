@@ -111,6 +111,12 @@ class Check:
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
             return
         names = [p["name"] for p in spec.get("parameters", [])]
+        values = {p["name"]: p["values"] for p in spec.get("parameters", []) if p.get("values")}
+        unnamed = [] if spec.get("kind") == "cli" else node.args
+        for name, value in [*zip(names, unnamed), *((k.arg, k.value) for k in node.keywords)] if values else ():
+            if name in values and isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value not in values[name]:
+                known = " or ".join(f'"{v}"' for v in values[name])
+                raise CheckFailed(f"{spec['id']} takes {known} as {name}, and gets \"{value.value[:100]}\"", value.lineno, value.col_offset + 1)
         if not spec.get("open"):
             for k in node.keywords:
                 if k.arg not in names:

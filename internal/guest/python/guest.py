@@ -13,7 +13,7 @@ import os
 import sys
 
 from bridge_codec import Handle, ValueProblem, encode_frame
-from stream import CALL, CHAIN, DESCRIBE, DONE, FAILED, GET, LOG, PROGRESS, PUT, SEARCH, START, Bridge, Output, ToolError
+from stream import CALL, CHAIN, DESCRIBE, DONE, FAILED, GET, LOG, PROGRESS, PUT, SEARCH, START, Bridge, Output, ToolError, shown
 from tools import CheckFailed, CommandResult, Commands, Namespace, Tool, bind, forgotten, shape
 
 loaded = {}
@@ -248,7 +248,7 @@ SHOWN = 1 << 20  # characters of a text in a failure
 
 
 def sendable(text):
-    return text[:SHOWN].encode("utf-8", "replace").decode("utf-8")
+    return shown(text[:SHOWN])
 
 
 def said(error):

@@ -54,6 +54,15 @@ def tool_error(error):
     return ERROR_CLASSES.get(error.get("code"), ToolError)(error)
 
 
+def shown(text):
+    """A text for people, where half a surrogate pair is U+FFFD."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 class Bridge:
     """The guest's side of the stream. One thread uses it."""
 
@@ -165,4 +174,4 @@ class Output(io.TextIOBase):
         text, self.held = self.held, ""
         for start in range(0, len(text), 1 << 20):
             part = text[start : start + (1 << 20)]
-            self.bridge.send(PRINT, {"stream": self.stream, "text": part.encode("utf-8", "replace").decode("utf-8")})
+            self.bridge.send(PRINT, {"stream": self.stream, "text": shown(part)})

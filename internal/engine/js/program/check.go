@@ -269,6 +269,9 @@ func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int,
 				}
 				return c.program.fail(bridge.FailCheck, at(property.Idx0()), "WrongArgument", "%s has no argument %s: call it as %s", tool.ID, name, shape(tool))
 			}
+			if wrong := misfit(tool, name, property); wrong != "" {
+				return c.program.fail(bridge.FailCheck, at(property.Idx0()), "WrongArgument", "%s", wrong)
+			}
 		}
 	}
 	for _, p := range tool.Parameters {
@@ -277,6 +280,19 @@ func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int,
 		}
 	}
 	return nil
+}
+
+// misfit judges the value of a property that the text shows.
+func misfit(tool *bridge.Tool, name string, p ast.Property) string {
+	keyed, ok := p.(*ast.PropertyKeyed)
+	if !ok {
+		return ""
+	}
+	value, ok := keyed.Value.(*ast.StringLiteral)
+	if !ok {
+		return ""
+	}
+	return tool.Misfit(name, string(value.Value))
 }
 
 func propertyName(p ast.Property) (string, bool) {

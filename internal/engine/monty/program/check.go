@@ -204,6 +204,11 @@ func (s *script) arguments(c call) string {
 			return "" // what is in there is known only when it runs
 		case begin && t.kind == word && s.at(i+1).is("="):
 			names = append(names, t.text)
+			if value := s.at(i + 2); value.kind == text && (s.at(i+3).is(",") || i+3 == c.last) && plain(value.text) != "" {
+				if wrong := c.tool.Misfit(t.text, plain(value.text)); wrong != "" {
+					return wrong
+				}
+			}
 		case begin:
 			positional = true
 		}

@@ -1,4 +1,4 @@
-package js
+package service
 
 import (
 	"bufio"
@@ -62,6 +62,7 @@ func (m message) start() (job, error) {
 	j := job{inbox: mailbox.New[quickjs.Frame](), token: m.token, session: body.Text("session")}
 	j.state, _ = body.Get("state").([]byte)
 	j.seed, _ = body.Get("seed").([]byte)
+	j.awake = body.Get("awake") == true
 	j.tools, _ = body.Get("tools").([]bridge.Value)
 	limits, _ := body.Get("limits").(bridge.Map)
 	j.memory = limits.Int("memory")

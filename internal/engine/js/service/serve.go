@@ -1,4 +1,4 @@
-package js
+package service
 
 import (
 	"bufio"
@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/lookout"
 	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 )
 
 // Serve is the guest side of a bridge: it says hello, and runs what it is
 // sent, each program in an isolate of its own, until the stream ends.
-func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
+func (m Service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), in: bufio.NewReaderSize(stream, 64<<10), out: stream, stop: stop}
@@ -24,12 +25,16 @@ func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
+	s.stream, _ = stream.(attentive)
 	j, err := s.read(mailbox.New[quickjs.Frame]())
 	for err == nil {
 		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
 			return err
 		}
 		if s.heard == nil {
+			if s.stream != nil && j.awake {
+				s.stream.Expect(&s.gaps)
+			}
 			j, err = s.read(j.inbox)
 			continue
 		}
@@ -50,6 +55,14 @@ type server struct {
 	buffer  []byte    // of the frame that goes out
 	stop    func()    // ends what runs
 	heard   chan next // from who listens during a run, nil if nobody does
+
+	stream attentive     // nil where bytes cannot be looked for
+	gaps   lookout.Habit // between runs
+}
+
+// attentive is a stream whose bytes can be looked for.
+type attentive interface {
+	Expect(*lookout.Habit)
 }
 
 // next is the run after the present one, or why there is none.
@@ -66,6 +79,7 @@ type job struct {
 	memory  int64
 	wall    time.Duration
 	cpu     time.Duration
+	awake   bool   // after it the next may be looked for
 	seed    []byte // of its random numbers; empty draws them from the system
 	session string // empty means that nothing is to be kept
 	state   []byte // what the session begins from

@@ -1,0 +1,36 @@
+// Package service is the side of the engine js that runs programs: what its
+// worker processes do. It is small, for a worker's start is a part of the first
+// run.
+package service
+
+import (
+	"context"
+
+	"github.com/toolroom/toolroom/internal/engine/quickjs"
+	"github.com/toolroom/toolroom/internal/engine/wasm"
+	"github.com/toolroom/toolroom/internal/engine/worker"
+	"github.com/toolroom/toolroom/internal/guest/prelude"
+)
+
+// Name is the engine's id.
+const Name = "js"
+
+// WorkerArg is the first argument of a binary that is executed to be a worker:
+// its main must hand the arguments after it to [Main].
+const WorkerArg = "__engine-worker"
+
+// Main is the main of a worker process. It returns the exit code.
+func Main(ctx context.Context, arguments []string) int {
+	return worker.Main(ctx, arguments, worker.Open{Waits: true, Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
+		return Open(ctx, wasm.Options{CacheDir: cacheDir})
+	}})
+}
+
+// Service is a machine whose isolates run what the host sends.
+type Service struct{ *quickjs.Machine }
+
+// Open starts a machine, within the time of ctx.
+func Open(ctx context.Context, o wasm.Options) (Service, error) {
+	m, err := quickjs.New(ctx, prelude.JavaScript(), o)
+	return Service{m}, err
+}
