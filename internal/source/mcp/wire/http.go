@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -63,6 +64,7 @@ type httpTransport struct {
 	url    string
 	client *http.Client
 	s      *Session
+	agreed atomic.Bool // on the protocol
 
 	mu      sync.Mutex
 	session string // of the older revisions
@@ -73,6 +75,7 @@ func (t *httpTransport) attach(s *Session) { t.s = s }
 // ready opens the stream on which an older server speaks by itself: what it
 // says before that is lost.
 func (t *httpTransport) ready() {
+	t.agreed.Store(true)
 	if t.s.Server().Modern() {
 		return
 	}
@@ -218,7 +221,7 @@ func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
 // names no request of ours, or a reason that the older revisions do not have. In
 // 2026-07-28 a method that is not known is refused with status 404, too.
 func (t *httpTransport) gone(m *outgoing, status int, answer *message, ours bool) bool {
-	if m.version == "" || !m.modern() && t.sessionID() == "" {
+	if m.version == "" || m.modern() && !t.agreed.Load() || !m.modern() && t.sessionID() == "" {
 		return false
 	}
 	switch status {
