@@ -126,6 +126,25 @@ func (c *Client) need(ctx context.Context, s *servers, scopes []string, ch chall
 	return n
 }
 
+// unwelcome is the error of a request whose new token the server refuses as well:
+// yet another would fare no better, and a person must look.
+func (c *Client) unwelcome(ctx context.Context, g *grant, ch challenge) error {
+	const reason = "the server refuses tokens that were given just now"
+	if c.given.Grant != AuthorizationCode {
+		return &Refused{reason}
+	}
+	if err := c.lock(ctx); err != nil {
+		return err
+	}
+	defer c.unlock()
+	n := &Needed{Issuer: c.record.Issuer, Scopes: union(g.Scopes, ch.scopes), Metadata: ch.metadata, Reason: reason}
+	c.record.Needed = n
+	if err := c.save(ctx); err != nil {
+		return err
+	}
+	return n
+}
+
 // scopes are what to ask for: what the challenge names, else what the resource
 // supports, with what was granted before and what the config adds.
 func (c *Client) scopes(s *servers, before *grant, challenged []string) []string {

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -114,12 +115,13 @@ func (r *Refused) Error() string { return "it refuses the authorisation: " + r.R
 // Client gets, keeps and renews the tokens of one identity for one server. Its
 // methods are safe for concurrent use.
 type Client struct {
-	given Config
-	c     Config // given, with secrets resolved
-	store Store
-	http  *http.Client
-	now   func() time.Time
-	dpop  nonces
+	given  Config
+	c      Config   // given, with secrets resolved
+	server *url.URL // that the tokens are for, nil where its address is none
+	store  Store
+	http   *http.Client
+	now    func() time.Time
+	dpop   nonces
 
 	busy   chan struct{} // held while tokens are got or looked up: one at a time
 	record *record       // nil before it was loaded
@@ -165,7 +167,8 @@ func New(c Config, store Store, base *http.Client) *Client {
 	if base == nil {
 		base = &http.Client{Timeout: time.Minute}
 	}
-	return &Client{given: c, c: c, store: store, http: base, now: time.Now, busy: make(chan struct{}, 1)}
+	server, _ := url.Parse(c.Resource) // nil for what is no address
+	return &Client{given: c, c: c, server: server, store: store, http: base, now: time.Now, busy: make(chan struct{}, 1)}
 }
 
 // Waiting is the login that is waited for, nil when none is. It asks the store

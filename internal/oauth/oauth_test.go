@@ -29,6 +29,7 @@ type world struct {
 	seq           int
 	wantScope     string
 	expiresIn     int
+	refuses       bool   // tokens, whichever
 	iss           string // in the answer of the authorization endpoint; "" for the right one
 }
 
@@ -94,11 +95,11 @@ func (w *world) resource(rw http.ResponseWriter, r *http.Request) {
 	w.seen.Add(1)
 	w.mu.Lock()
 	scope, ok := w.valid[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
-	want := w.wantScope
+	want, refuses := w.wantScope, w.refuses
 	w.mu.Unlock()
 	where := `, resource_metadata="` + w.URL + `/.well-known/oauth-protected-resource/mcp"`
 	switch {
-	case !ok:
+	case !ok || refuses:
 		rw.Header().Set("WWW-Authenticate", `Bearer scope="`+want+`"`+where)
 		rw.WriteHeader(http.StatusUnauthorized)
 	case r.Header.Get("Want") != "" && !strings.Contains(scope, r.Header.Get("Want")):
@@ -222,6 +223,40 @@ func TestARefusedTokenIsRenewedOnceForAllWhoUseIt(t *testing.T) {
 	all.Wait()
 	if n := len(w.tokenRequests); n != 2 {
 		t.Errorf("the token endpoint was asked %d times, want once for the login and once for the renewal", n)
+	}
+}
+
+func TestAServerThatRefusesNewTokensWaitsForALogin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.client(&store{})
+	w.post(t, c, "")
+	if err := w.login(t, c); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(all bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.refuses = all
+	}
+	refuse(true)
+	seen := w.seen.Load()
+	var needed *oauth.Needed
+	if _, err := w.post(t, c, ""); !errors.As(err, &needed) || needed.StepUp {
+		t.Errorf("with a new token that is refused: %v", err)
+	}
+	if n := w.seen.Load() - seen; n != 2 {
+		t.Errorf("the server was asked %d times, want once with each token", n)
+	}
+	if waiting, err := c.Waiting(t.Context()); err != nil || waiting == nil {
+		t.Errorf("nobody is told to log in: %v, %v", waiting, err)
+	}
+	refuse(false)
+	if err := w.login(t, c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.post(t, c, ""); err != nil {
+		t.Errorf("after the login: %v", err)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Transport puts the tokens into the requests to the server that base carries.
 // A refused request is made once more with a new token, if one can be had; else
-// it fails with [*Needed] or [*Refused]. Requests to other hosts go through as
+// it fails with [*Needed] or [*Refused], and so where the new token is refused too. Requests to other hosts go through as
 // they are, so that a redirect takes no token along.
 func (c *Client) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
@@ -53,7 +53,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if g, err = t.c.challenged(req.Context(), g, ch); err != nil {
 		return nil, err
 	}
-	return t.send(req, g)
+	if resp, err = t.send(req, g); err != nil || g == nil || resp.StatusCode != http.StatusUnauthorized {
+		return resp, err
+	}
+	ch = readChallenge(resp)
+	resp.Body.Close()
+	return nil, t.c.unwelcome(req.Context(), g, ch)
 }
 
 // send sends a request with a token. A server that wants a nonce in the proof
@@ -110,6 +115,5 @@ func (c *Client) authorise(req *http.Request, g *grant) (*http.Request, error) {
 
 // owns reports whether an address is on the server that the tokens are for.
 func (c *Client) owns(u *url.URL) bool {
-	server, err := url.Parse(c.given.Resource)
-	return err == nil && u.Scheme == server.Scheme && strings.EqualFold(u.Host, server.Host)
+	return c.server != nil && u.Scheme == c.server.Scheme && strings.EqualFold(u.Host, c.server.Host)
 }

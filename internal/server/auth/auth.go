@@ -108,7 +108,11 @@ func (o *Options) identify(next http.Handler) http.Handler {
 		who, err := o.caller(r)
 		if toolroom.CodeOf(err) == toolroom.CodeUnauthenticated {
 			w.Header().Set("WWW-Authenticate", o.challenge(r))
-			err = toolroom.AsError(err).WithHint("make a token (toolroom token create NAME) and send it as: Authorization: Bearer TOKEN")
+			hint := "make a token (toolroom token create NAME) and send it as: Authorization: Bearer TOKEN"
+			if o.Challenge != nil {
+				hint = "get a token where the header WWW-Authenticate says, or " + hint
+			}
+			err = toolroom.AsError(err).WithHint("%s", hint)
 		}
 		if err != nil {
 			problem.Write(w, err)

@@ -124,6 +124,15 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
+func TestARefusalNamesTheChallengeWhereTokensAreToBeHadElsewhere(t *testing.T) {
+	t.Parallel()
+	o := auth.Options{Verify: verify, Challenge: func(string) string { return `Bearer resource_metadata="https://tools.example.com/"` }}
+	var p toolroom.Error
+	if err := json.Unmarshal(serve(o, whoami, request(remote)).Body.Bytes(), &p); err != nil || !strings.Contains(p.Hint, "WWW-Authenticate") {
+		t.Errorf("the hint is %q, %v", p.Hint, err)
+	}
+}
+
 func TestAnOpenPathNeedsNoToken(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]int{"/healthz": 200, "/healthz/": 401, "/api/v1/tools": 401} {

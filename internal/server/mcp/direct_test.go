@@ -24,7 +24,11 @@ func (f *fixture) send(t *testing.T, session, body string, headers ...string) (*
 		req.Header.Set("Mcp-Session-Id", session)
 	}
 	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
+		if name, more := strings.CutPrefix(headers[i], "+"); more { // beside what is there
+			req.Header.Add(name, headers[i+1])
+		} else {
+			req.Header.Set(name, headers[i+1])
+		}
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -131,6 +135,8 @@ func TestWhatHeadersAndBodyDoNotAgreeOnIsNotServed(t *testing.T) {
 		headers []string
 	}{
 		"another name":          {call(`"name":"open__it",` + meta), append(good[:4:4], "Mcp-Name", "other")},
+		"a second name":         {call(`"name":"open__it",` + meta), append(good[:6:6], "+Mcp-Name", "other")},
+		"a second revision":     {call(`"name":"open__it",` + meta), append(good[:6:6], "+MCP-Protocol-Version", "2025-11-25")},
 		"another method":        {call(`"name":"open__it",` + meta), append(good[:2:2], "Mcp-Method", "tools/list", "Mcp-Name", "open__it")},
 		"no capabilities":       {call(`"name":"open__it","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`), good},
 		"another revision":      {call(`"name":"open__it",` + strings.Replace(meta, "2026-07-28", "2026-07-29", 1)), good},

@@ -5,6 +5,7 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -83,14 +84,8 @@ func modernPeer(m *incoming) (peer, bool) {
 		return peer{}, false
 	}
 	p := peer{version: m.version, logs: m.logLevel != "", progress: progressOf(m)}
-	if len(m.info) > 0 {
-		var info struct {
-			Name    string `json:"name"`
-			Version string `json:"version"`
-		}
-		if json.Unmarshal(m.info, &info) != nil {
-			return peer{}, false
-		}
+	if len(m.info) > 0 && !namesItself(m.info) {
+		return peer{}, false
 	}
 	if string(m.capabilities) == "{}" {
 		return p, true
@@ -108,6 +103,15 @@ func modernPeer(m *incoming) (peer, bool) {
 		p.can = abilities(p.can[source.MethodElicit], p.can[source.MethodSample], true)
 	}
 	return p, true
+}
+
+// namesItself reports whether what a client says of itself has the form that it
+// must have.
+func namesItself(info json.RawMessage) bool {
+	members, err := jsonx.Members(info)
+	return err == nil && !slices.ContainsFunc(members, func(m jsonx.Member) bool {
+		return (m.Name == "name" || m.Name == "version") && m.Value[0] != '"' && string(m.Value) != "null"
+	})
 }
 
 func progressOf(m *incoming) any {

@@ -89,6 +89,9 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 // said are the members of a client's _meta that go on to the server: all but those
 // that are between two neighbours.
 func said(meta json.RawMessage) []wire.Field {
+	if len(meta) == 0 {
+		return nil
+	}
 	return fieldsWithout(meta, append(wire.MetaNames(), "progressToken"), func(name string) bool { return strings.HasPrefix(name, "toolroom/") })
 }
 
@@ -96,6 +99,9 @@ func said(meta json.RawMessage) []wire.Field {
 // those that the request is made of here. A name that a lax reader takes for one
 // of these, in capitals, does not go: policy has read the other.
 func besides(more json.RawMessage, about ...wire.Field) []wire.Field {
+	if len(more) == 0 {
+		return nil
+	}
 	// The tasks of 2025-11-25 are not followed here.
 	names := []string{"_meta", "name", "arguments", "inputResponses", "requestState", "task"}
 	for _, f := range about {
@@ -107,9 +113,6 @@ func besides(more json.RawMessage, about ...wire.Field) []wire.Field {
 // fieldsWithout are the members of an object but for those with these names, in
 // whatever case, and those that drop drops.
 func fieldsWithout(object json.RawMessage, names []string, drop func(name string) bool) []wire.Field {
-	if len(object) == 0 {
-		return nil
-	}
 	members, err := jsonx.Members(object)
 	if err != nil {
 		return nil
@@ -246,11 +249,11 @@ func object(members []jsonx.Member) json.RawMessage {
 // asked answers a question that a server of an older revision sends as a
 // request of its own. Where it does not say which call it belongs to and more
 // than one runs, nobody is asked: it may show what is another caller's.
-func (s *Source) asked(ctx context.Context, owner any, asked wire.Question) (json.RawMessage, error) {
+func (s *Source) asked(ctx context.Context, l *link, owner any, asked wire.Question) (json.RawMessage, error) {
 	method := asked.Method
 	c, _ := owner.(*call)
 	if c == nil && method != source.MethodRoots {
-		c = s.calls.only()
+		c = s.calls.only(l)
 	}
 	if c == nil {
 		return nil, fmt.Errorf("%s does not say which call it belongs to", method)

@@ -23,7 +23,7 @@ import (
 // on an SDK would not. How says what it does with a call.
 type remote struct {
 	*httptest.Server
-	modern    bool
+	modern    atomic.Bool
 	how       atomic.Value // string
 	offers    atomic.Value // string: its capabilities
 	mu        sync.Mutex
@@ -44,7 +44,8 @@ func (r *remote) told() []string {
 }
 
 func newRemote(t *testing.T, modern bool) *remote {
-	r := &remote{modern: modern, sessions: map[string]bool{}}
+	r := &remote{sessions: map[string]bool{}}
+	r.modern.Store(modern)
 	r.how.Store("")
 	r.offers.Store(`{"tools":{}}`)
 	r.Server = httptest.NewServer(http.HandlerFunc(r.serve))
@@ -87,7 +88,11 @@ func (r *remote) serve(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	if !r.modern && m.Method != "initialize" && m.Method != "server/discover" {
+	if version := req.Header.Get("MCP-Protocol-Version"); r.modern.Load() && version != "2026-07-28" {
+		refuse(http.StatusBadRequest, -32022, "unsupported protocol version")
+		return
+	}
+	if !r.modern.Load() && m.Method != "initialize" && m.Method != "server/discover" {
 		r.mu.Lock()
 		known := r.sessions[req.Header.Get("Mcp-Session-Id")]
 		r.mu.Unlock()
@@ -98,7 +103,10 @@ func (r *remote) serve(w http.ResponseWriter, req *http.Request) {
 	}
 	switch m.Method {
 	case "server/discover":
-		if !r.modern {
+		if !r.modern.Load() {
+			if r.how.Load() == "nameless" {
+				m.ID = json.RawMessage("null") // as of servers that look for a session first
+			}
 			refuse(http.StatusBadRequest, -32601, "no such method")
 			return
 		}
@@ -318,6 +326,30 @@ func TestASessionThatTheServerForgotIsBegunAgainWithoutTheCallerNoticing(t *test
 	}
 	if calls, starts := r.calls.Load(), r.starts.Load(); calls != 10 || starts != 10 {
 		t.Errorf("10 calls became %d, with %d sessions", calls, starts)
+	}
+}
+
+func TestAServerThatComesBackInAnotherEraIsSpokenToInItsNewOne(t *testing.T) {
+	t.Parallel()
+	for era, modern := range eras {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			r := newRemote(t, modern)
+			r.how.Store("nameless")
+			s := r.source(t)
+			for n := range 4 {
+				if _, err := call(t.Context(), s, "odd", nil); err != nil {
+					t.Fatalf("call %d: %v", n, err)
+				}
+				r.mu.Lock()
+				clear(r.sessions)
+				r.mu.Unlock()
+				r.modern.Store(!r.modern.Load())
+			}
+			if calls, starts := r.calls.Load(), r.starts.Load(); calls != 4 || starts != 4 {
+				t.Errorf("4 calls became %d, with %d handshakes", calls, starts)
+			}
+		})
 	}
 }
 

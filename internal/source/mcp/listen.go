@@ -21,6 +21,7 @@ const listenQueue = 256
 // call is one call under way. It hears what the server tells of it.
 type call struct {
 	ctx    context.Context
+	link   *link
 	req    *source.Request
 	ask    source.Asker
 	asked  atomic.Int64
@@ -110,10 +111,10 @@ type calls struct {
 	all map[*call]struct{}
 }
 
-// enter makes a call hear its events; leave returns when all that came before
-// have been passed on.
-func (cs *calls) enter(ctx context.Context, req *source.Request) (c *call, leave func()) {
-	c = &call{ctx: ctx, req: req, ask: req.Ask}
+// enter makes a call on a connection hear its events; leave returns when all that
+// came before have been passed on.
+func (cs *calls) enter(ctx context.Context, l *link, req *source.Request) (c *call, leave func()) {
+	c = &call{ctx: ctx, link: l, req: req, ask: req.Ask}
 	if c.ask == nil {
 		c.ask = source.Nobody{}
 	}
@@ -131,25 +132,36 @@ func (cs *calls) enter(ctx context.Context, req *source.Request) (c *call, leave
 	}
 }
 
-// only is the call that a message belongs to which names none: the only one
-// that runs, else nil.
-func (cs *calls) only() *call {
+// only is the call that a message on a connection belongs to which names none: the
+// only one that runs there, else nil. The calls of other callers, on connections of
+// their own, are none of it.
+func (cs *calls) only(l *link) *call {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if len(cs.all) != 1 {
-		return nil
-	}
+	var only *call
 	for c := range cs.all {
-		return c
+		switch {
+		case c.link != l:
+		case only != nil:
+			return nil
+		default:
+			only = c
+		}
 	}
-	return nil
+	return only
 }
 
-// several reports whether more than one call runs.
-func (cs *calls) several() bool {
+// callers are the keys of those whose calls run on a connection.
+func (cs *calls) callers(l *link) []string {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	return len(cs.all) > 1
+	var keys []string
+	for c := range cs.all {
+		if key := c.req.Identity.Key(); c.link == l && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // heard takes in a notification that came on a connection.
@@ -180,7 +192,7 @@ func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
 			Data  json.RawMessage `json:"data"`
 		}
 		if c == nil {
-			c = s.calls.only()
+			c = s.calls.only(l)
 		}
 		if c == nil {
 			s.notice(l, method, raw)
@@ -192,7 +204,7 @@ func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
 		s.notice(l, method, raw)
 	default:
 		if c == nil {
-			c = s.calls.only()
+			c = s.calls.only(l)
 		}
 		if c == nil {
 			s.notice(l, method, raw)
@@ -205,16 +217,25 @@ func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
 // completeMethod says that a user is done with what a question with a URL asked.
 const completeMethod = "notifications/elicitation/complete"
 
-// notice tells the clients of a connection what belongs to no call. While several
-// calls run on the connection of all callers nobody hears it: it may be of a call of
-// one, and not for the others.
+// notice tells the clients of a connection what belongs to no call. What comes on
+// the connection of all callers while several calls run may be of one of these: where
+// they are of one caller it is told to that one, else to nobody.
 func (s *Source) notice(l *link, method string, params json.RawMessage) {
-	everybody := l.who == ""
-	if s.noticed == nil || everybody && method != completeMethod && s.calls.several() {
+	if s.noticed == nil {
 		return
 	}
+	to, everybody := l.who, l.who == ""
+	if everybody && method != completeMethod {
+		switch callers := s.calls.callers(l); len(callers) {
+		case 0:
+		case 1:
+			to, everybody = callers[0], false
+		default:
+			return
+		}
+	}
 	s.noticed(source.Notice{
-		Notice: toolroom.Notice{Method: method, Params: unsubscribed(params)}, To: l.who, Everybody: everybody, For: l.serves,
+		Notice: toolroom.Notice{Method: method, Params: unsubscribed(params)}, To: to, Everybody: everybody, For: l.serves,
 	})
 }
 

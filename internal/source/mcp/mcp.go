@@ -184,7 +184,7 @@ func (s *Source) carry(ctx context.Context, req *source.Request, e *errand) (jso
 				return nil, l.fault(ctx, up, "list its tools", err)
 			}
 		}
-		c, leave := s.calls.enter(ctx, req)
+		c, leave := s.calls.enter(ctx, l, req)
 		raw, err := s.converse(ctx, up, c, e)
 		leave()
 		e.sent = e.sent || !errors.Is(err, wire.ErrNotSent)

@@ -130,24 +130,3 @@ func readTool(namespace string, raw json.RawMessage) (toolroom.Tool, error) {
 		Raw:    raw,
 	}, nil
 }
-
-// readResult reads a result as the server sent it: structured content is the
-// value; content alone is made a value by the runner.
-func readResult(tool toolroom.ID, raw json.RawMessage) (*source.Output, error) {
-	var wire struct {
-		Content           []toolroom.Content `json:"content"`
-		StructuredContent json.RawMessage    `json:"structuredContent"`
-		IsError           bool               `json:"isError"`
-		ResultType        string             `json:"resultType"`
-	}
-	if err := json.Unmarshal(raw, &wire); err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the result of %s cannot be read: %w", tool, err)
-	}
-	if wire.ResultType != "" && wire.ResultType != "complete" {
-		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s answered with a result of type %q, which cannot be carried on here yet", tool, wire.ResultType)
-	}
-	if string(wire.StructuredContent) == "null" {
-		wire.StructuredContent = nil
-	}
-	return &source.Output{Value: wire.StructuredContent, Content: wire.Content, Failed: wire.IsError, Raw: raw}, nil
-}

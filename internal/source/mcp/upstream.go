@@ -60,7 +60,9 @@ func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 	up.session, err = wire.Open(ctx, transport, wire.Options{
 		Handler: wire.Handler{
 			Notified: func(owner any, method string, params json.RawMessage) { s.heard(l, owner, method, params) },
-			Asked:    s.asked,
+			Asked: func(ctx context.Context, owner any, q wire.Question) (json.RawMessage, error) {
+				return s.asked(ctx, l, owner, q)
+			},
 		},
 		Name:         "toolroom",
 		Version:      s.o.Version,

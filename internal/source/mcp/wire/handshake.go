@@ -79,7 +79,8 @@ type Options struct {
 	Name, Version string
 	// Capabilities is the JSON of the client's capabilities; nil is none.
 	Capabilities json.RawMessage
-	// Legacy says that the server is known to be older than 2026-07-28.
+	// Legacy says that the server was older than 2026-07-28 when it was last spoken
+	// to: the older handshake comes first.
 	Legacy bool
 }
 
@@ -129,8 +130,8 @@ func (s *Session) agree(ctx context.Context, o Options) error {
 	}
 	err := s.initialize(ctx, o)
 	// One that was only slow to start has read the first question by now, and is
-	// held to the era of it.
-	if refused := (*Error)(nil); silent && errors.As(err, &refused) && s.discover(ctx, o) == nil {
+	// held to the era of it. One that was older may be so no longer.
+	if refused := (*Error)(nil); (silent || o.Legacy) && errors.As(err, &refused) && s.discover(ctx, o) == nil {
 		return nil
 	}
 	return err

@@ -11,11 +11,13 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// ErrSessionGone says that a server of an older revision has forgotten the
-// session. The request was not carried out: it can be made again on a new one.
+// ErrSessionGone says that a server has forgotten the session, or speaks another
+// revision than was agreed on, as after a restart. The request was not carried out:
+// it can be made again on a new session.
 var ErrSessionGone = errors.New("the server has ended the session")
 
 // ErrUnanswered says that the server ended the stream of a request in good order,
@@ -62,6 +64,7 @@ type httpTransport struct {
 	url    string
 	client *http.Client
 	s      *Session
+	agreed atomic.Bool // on the protocol
 
 	mu      sync.Mutex
 	session string // of the older revisions
@@ -72,6 +75,7 @@ func (t *httpTransport) attach(s *Session) { t.s = s }
 // ready opens the stream on which an older server speaks by itself: what it
 // says before that is lost.
 func (t *httpTransport) ready() {
+	t.agreed.Store(true)
 	if t.s.Server().Modern() {
 		return
 	}
@@ -102,6 +106,12 @@ func (t *httpTransport) send(ctx context.Context, m *outgoing) error {
 	return err
 }
 
+// What each request says; nobody writes to them.
+var (
+	sendsJSON = []string{"application/json"}
+	takesBoth = []string{"application/json, text/event-stream"}
+)
+
 // exchange sends a message and takes in what comes back. Rest is what is still
 // to be read after the answer, nil for nothing.
 func (t *httpTransport) exchange(ctx context.Context, m *outgoing) (rest io.ReadCloser, err error) {
@@ -109,8 +119,9 @@ func (t *httpTransport) exchange(ctx context.Context, m *outgoing) (rest io.Read
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header = make(http.Header, 8)
+	req.Header["Content-Type"] = sendsJSON
+	req.Header["Accept"] = takesBoth
 	t.headers(req.Header, m)
 	resp, err := t.client.Do(req)
 	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
@@ -119,7 +130,7 @@ func (t *httpTransport) exchange(ctx context.Context, m *outgoing) (rest io.Read
 	if err != nil {
 		return nil, err
 	}
-	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	kind := mediaType(resp.Header)
 	if resp.StatusCode < 300 {
 		t.keepSession(resp)
 		if m.id != 0 && kind == "text/event-stream" {
@@ -138,6 +149,16 @@ func (t *httpTransport) exchange(ctx context.Context, m *outgoing) (rest io.Read
 	default:
 		return nil, fmt.Errorf("the server answered with the content type %q, which is not MCP's", resp.Header.Get("Content-Type"))
 	}
+}
+
+// mediaType is what a body is, without parameters.
+func mediaType(h http.Header) string {
+	value := h.Get("Content-Type")
+	if value == "application/json" {
+		return value // as most say it, which needs no parsing
+	}
+	kind, _, _ := mime.ParseMediaType(value)
+	return kind
 }
 
 func (t *httpTransport) headers(h http.Header, m *outgoing) {
@@ -186,8 +207,7 @@ func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
 	isRPC := json.Unmarshal(body, &answer) == nil && answer.Error != nil
 	id, ours := answer.answers()
 	ours = isRPC && ours && id == m.id
-	inSession := !m.modern() && m.version != "" && t.sessionID() != ""
-	if inSession && (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusBadRequest && isRPC && !ours) {
+	if t.gone(m, resp.StatusCode, &answer, ours) {
 		t.s.end(ErrSessionGone)
 		return ErrSessionGone
 	}
@@ -195,6 +215,25 @@ func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
 		return answer.Error
 	}
 	return &StatusError{resp.StatusCode, firstLine(resp.Header.Get("Content-Type"), body)}
+}
+
+// gone reports whether a refusal is of one who does not know what was agreed on: it
+// names no request of ours, or a reason that the older revisions do not have. In
+// 2026-07-28 a method that is not known is refused with status 404, too.
+func (t *httpTransport) gone(m *outgoing, status int, answer *message, ours bool) bool {
+	if m.version == "" || m.modern() && !t.agreed.Load() || !m.modern() && t.sessionID() == "" {
+		return false
+	}
+	switch status {
+	case http.StatusNotFound:
+		return !m.modern() || !ours
+	case http.StatusBadRequest:
+		if ours {
+			return !m.modern() && (answer.Error.Code == codeUnsupportedVersion || answer.Error.Code == CodeHeaderMismatch)
+		}
+		return answer.Error != nil
+	}
+	return false
 }
 
 // firstLine is the begin of a text, for an error message.

@@ -252,13 +252,12 @@ func (s *Session) over() error {
 
 // withMeta adds what each request says of itself in _meta.
 func (s *Session) withMeta(r *Request, id int64) []Field {
-	meta := append(s.meta[:len(s.meta):len(s.meta)], r.Meta...)
+	meta := append(append(make([]Field, 0, len(s.meta)+len(r.Meta)+1), s.meta...), r.Meta...)
 	if len(s.meta) > 0 && r.Capabilities != nil {
-		meta = slices.Clone(meta)
 		meta[slices.IndexFunc(meta, func(f Field) bool { return f.Name == metaCapabilities })].Value = r.Capabilities
 	}
 	if r.Owner != nil {
-		meta = append(meta[:len(meta):len(meta)], Field{"progressToken", strconv.AppendQuote(nil, strconv.FormatInt(id, 10))})
+		meta = append(meta, Field{"progressToken", strconv.AppendQuote(nil, strconv.FormatInt(id, 10))})
 	}
 	if len(meta) == 0 {
 		return r.Params
