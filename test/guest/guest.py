@@ -342,9 +342,14 @@ class Program:
         message = str(e)
         if isinstance(e, NameError):
             message = self.withheld.get(getattr(e, "name", None), message)
-        message, trace = (t[:100_000].encode(errors="replace").decode() for t in (message, trace))  # an error is always told
+        message, trace = (shown(t[:100_000]) for t in (message, trace))  # an error is always told
         body = {"kind": "program", "type": type(e).__name__, "message": message, "line": frames[-1].lineno if frames else 0, "trace": trace + f"{type(e).__name__}: {message}"}
         return body | ({"tool": e.error} if isinstance(e, ToolError) else {})
+
+
+def shown(text):
+    """A text for people: half a surrogate pair is U+FFFD in it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Stream:
@@ -352,7 +357,7 @@ class Stream:
         self.program, self.name = program, name
 
     def write(self, text):
-        self.program.tell(PRINT, {"stream": self.name, "text": text})
+        self.program.tell(PRINT, {"stream": self.name, "text": shown(text)})
         return len(text)
 
     def flush(self):

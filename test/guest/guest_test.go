@@ -39,6 +39,7 @@ func TestAGuestWrittenFromThePageKeepsTheContract(t *testing.T) {
 			"a wrong argument is refused before the run",
 			"a missing argument is refused before the run",
 			"wrong arguments of a call by id are found before the run",
+			"a text that an argument cannot be is found before the run",
 			"a forgotten await is refused before the run",
 			"an answer that a name holds without await is refused before the run",
 			"an answer that is never awaited",
