@@ -1,6 +1,7 @@
 package mcpsource_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
@@ -19,19 +20,21 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// chatter is an older server that says something on the stream of its first session
-// during the second call, and answers that call when it is told to.
+// chatter is an older server that answers its first call, and later ones when it is
+// told to. During one of these it says something on the stream of a session.
 type chatter struct {
+	speaks  int           // in which call, from 1
+	on      string        // whose stream, by the session; empty is that of the call
+	answers chan struct{} // closed when calls may be answered
+
 	mu      sync.Mutex
 	began   int
 	calls   int
-	first   chan string // what goes out on the stream of the first session
-	open    chan struct{}
-	answers chan struct{} // closed when calls may be answered
+	streams map[string]chan string // what goes out, by session
 }
 
-func newChatter(t *testing.T) (*chatter, string) {
-	c := &chatter{first: make(chan string, 8), open: make(chan struct{}), answers: make(chan struct{})}
+func newChatter(t *testing.T, speaks int, on string) (*chatter, string) {
+	c := &chatter{speaks: speaks, on: on, answers: make(chan struct{}), streams: map[string]chan string{}}
 	server := httptest.NewServer(c)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -40,12 +43,22 @@ func newChatter(t *testing.T) (*chatter, string) {
 	return c, server.URL + "/mcp"
 }
 
-// again reports whether there was a call before this one.
-func (c *chatter) again() bool {
+// stream is what goes out to a session, as soon as its stream is open.
+func (c *chatter) stream(session string) chan string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.streams[session] == nil {
+		c.streams[session] = make(chan string, 8)
+	}
+	return c.streams[session]
+}
+
+// count gives the next call its number.
+func (c *chatter) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls++
-	return c.calls > 1
+	return c.calls
 }
 
 func (c *chatter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -53,14 +66,9 @@ func (c *chatter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.(http.Flusher).Flush()
-		if session != "s1" {
-			<-r.Context().Done()
-			return
-		}
-		close(c.open)
 		for {
 			select {
-			case said := <-c.first:
+			case said := <-c.stream(session):
 				fmt.Fprintf(w, "data: %s\n\n", said)
 				w.(http.Flusher).Flush()
 			case <-r.Context().Done():
@@ -87,13 +95,17 @@ func (c *chatter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", c.began))
 		c.mu.Unlock()
 		answer(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"chatter","version":"1"}}`)
-	case m.Method == "tools/call" && c.again():
-		<-c.open
-		c.first <- `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"secret of ada?","requestedSchema":{"type":"object"}}}`
-		c.first <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"of ada"}}`
-		<-c.answers
-		answer(oddResult)
 	case m.Method == "tools/call":
+		number := c.count()
+		if number == c.speaks {
+			out := c.stream(cmp.Or(c.on, session))
+			out <- `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"secret of ada?","requestedSchema":{"type":"object"}}}`
+			out <- `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"of ada"}}`
+			out <- `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"last"}}`
+		}
+		if number > 1 {
+			<-c.answers
+		}
 		answer(oddResult)
 	default:
 		w.Header().Set("Content-Type", "application/json")
@@ -116,7 +128,7 @@ func (a asking) Ask(_ context.Context, questions map[string]source.Question) (ma
 
 func TestWhatComesOnTheConnectionOfOneIsNotForTheCallOfAnother(t *testing.T) {
 	t.Parallel()
-	c, url := newChatter(t)
+	c, url := newChatter(t, 2, "s1")
 	s := mcpsource.New(mcpsource.Config{
 		Namespace: "odd", URL: url,
 		Auth: func(string) *oauth.Client { return oauth.New(oauth.Config{Resource: url}, &loginStore{}, nil) },
@@ -137,7 +149,7 @@ func TestWhatComesOnTheConnectionOfOneIsNotForTheCallOfAnother(t *testing.T) {
 	}()
 	select {
 	case n := <-heard:
-		if diff := cmp.Diff([]any{"ada", false, `{"level":"info","data":"of ada"}`}, []any{n.To, n.Everybody, string(n.Params)}); diff != "" {
+		if diff := gocmp.Diff([]any{"ada", false, `{"level":"info","data":"of ada"}`}, []any{n.To, n.Everybody, string(n.Params)}); diff != "" {
 			t.Errorf("who hears it, and what (-want +got)\n%s", diff)
 		}
 	case <-time.After(time.Minute):
@@ -146,5 +158,56 @@ func TestWhatComesOnTheConnectionOfOneIsNotForTheCallOfAnother(t *testing.T) {
 	close(c.answers)
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestWhatNamesNoCallIsToldToTheOnlyOneWhoseCallsRun(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		callers []string
+		told    []string
+	}{
+		{"of one caller", []string{"ada", "ada"}, []string{`ada {"level":"info","data":"of ada"}`}},
+		{"of two callers", []string{"ada", "bob"}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c, url := newChatter(t, 3, "")
+			s := mcpsource.New(mcpsource.Config{Namespace: "odd", URL: url})
+			t.Cleanup(func() { s.Close() })
+			heard := make(chan source.Notice, 8)
+			s.Notices(func(n source.Notice) { heard <- n })
+			as := func(who string) error {
+				_, err := s.Call(t.Context(), &source.Request{
+					Tool: toolroom.ID{Namespace: "odd", Name: "odd"}, Identity: toolroom.Identity{Subject: who},
+					Emit: func(e toolroom.Event) { t.Errorf("a call of %s heard %+v", who, e) },
+				})
+				return err
+			}
+			if err := as("ada"); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, len(test.callers))
+			for _, who := range test.callers {
+				go func() { done <- as(who) }()
+			}
+			var got []string
+			for n := range heard {
+				if n.Method == "notifications/elicitation/complete" { // which all hear
+					break
+				}
+				got = append(got, n.To+" "+string(n.Params))
+			}
+			if diff := gocmp.Diff(test.told, got); diff != "" {
+				t.Errorf("who hears it, and what (-want +got)\n%s", diff)
+			}
+			close(c.answers)
+			for range test.callers {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }
