@@ -18,7 +18,9 @@ import (
 // instruction, which costs nothing. To move a process in later has the kernel
 // wait until no processor forks: 10 to 20 ms where it has not done so lately
 // (cgroup_attach_lock in its kernel/cgroup/cgroup.c); it is done where the other
-// way is barred. The caller has locked its thread.
+// way is barred, and on the first thread: where that one is, the process is for all
+// who ask, other starts that look for the place of their groups among them. The
+// caller has locked its thread.
 func (g *group) start(cmd *exec.Cmd) (err error) {
 	defer func() {
 		if err != nil && cmd.Process != nil {
@@ -27,7 +29,7 @@ func (g *group) start(cmd *exec.Cmd) (err error) {
 		}
 	}()
 	homes, err := g.homes()
-	if err != nil || g.folder(2) != "" && !clone3Allowed() {
+	if err != nil || g.folder(2) != "" && !clone3Allowed() || unix.Gettid() == unix.Getpid() {
 		closeAll(homes)
 		if err := cmd.Start(); err != nil {
 			return err

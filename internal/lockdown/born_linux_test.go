@@ -10,8 +10,12 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // groupOf makes a group in which processes can be started, in folders of this
@@ -34,6 +38,11 @@ func membership(t *testing.T, g *group) string {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	for unix.Gettid() == unix.Getpid() { // whose children join later
+		runtime.UnlockOSThread()
+		time.Sleep(time.Millisecond)
+		runtime.LockOSThread()
+	}
 	var out bytes.Buffer
 	cmd := exec.Command("/bin/cat", "/proc/self/cgroup")
 	cmd.Stdout, cmd.SysProcAttr = &out, &syscall.SysProcAttr{}
@@ -72,6 +81,51 @@ func TestAProcessIsBornInItsGroup(t *testing.T) {
 			t.Errorf("not in %s:\n%s", dir, text)
 		}
 	})
+}
+
+func TestTheProcessStaysInItsPlaceWhileItsThreadsStartOthers(t *testing.T) {
+	t.Parallel()
+	_, folders := probeCgroups()
+	if folders == nil {
+		t.Skip("no groups can be made here")
+	}
+	place := func() string {
+		text, err := os.ReadFile("/proc/self/cgroup")
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	before := place()
+	var starters sync.WaitGroup
+	for range 4 {
+		g := groupOf(t, folders)
+		starters.Go(func() {
+			for range 50 {
+				runtime.LockOSThread()
+				cmd := exec.Command("/bin/true")
+				cmd.SysProcAttr = &syscall.SysProcAttr{}
+				if err := g.start(cmd); err != nil {
+					t.Error(err)
+				}
+				_ = cmd.Wait()
+				runtime.UnlockOSThread()
+				runtime.Gosched()
+			}
+		})
+	}
+	over := make(chan struct{})
+	go func() { starters.Wait(); close(over) }()
+	for {
+		if after := place(); after != before {
+			t.Fatalf("it was in\n%sand is in\n%s", before, after)
+		}
+		select {
+		case <-over:
+			return
+		default:
+		}
+	}
 }
 
 func TestAProcessIsBornInAGroupOfVersion2(t *testing.T) {
