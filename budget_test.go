@@ -38,6 +38,33 @@ func TestABudgetIsSpentExactly(t *testing.T) {
 	}
 }
 
+func TestCallsAreTakenAllOrNone(t *testing.T) {
+	t.Parallel()
+	b, err := NewBudget(BudgetLimits{Calls: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantExceeded(t, "five of four calls", b.TakeCalls(5))
+	if err := b.TakeCalls(3); err != nil {
+		t.Fatal(err)
+	}
+	b.GiveCalls(2)
+	wantExceeded(t, "four of three calls", b.TakeCalls(4))
+	for range 3 {
+		if err := b.TakeCall(0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantExceeded(t, "a call too many", b.TakeCall(0))
+	if calls, _ := b.Left(); calls != 0 {
+		t.Errorf("%d calls are left", calls)
+	}
+	b.GiveCalls(1)
+	if err := b.TakeCall(0); err != nil {
+		t.Error(err)
+	}
+}
+
 func wantExceeded(t *testing.T, what string, err error) {
 	t.Helper()
 	if e := AsError(err); CodeOf(err) != CodeBudgetExceeded || e.Hint == "" {

@@ -5,74 +5,81 @@ import (
 	"time"
 )
 
-// Call is one request to run a tool. A surface fills it in; the runner
-// completes it and never changes the caller's copy.
+// Call is one request to run a tool. A surface fills it in. The runner completes a copy and
+// never changes the caller's.
 type Call struct {
-	// ID names this call in events and receipts. The runner assigns one when it
-	// is empty.
+	// ID identifies the call in events and receipts. If it is empty, the runner assigns
+	// one.
 	ID string `json:"id,omitempty"`
-	// Tool is the tool in any accepted spelling (see [Spellings]).
+	// Tool is the tool, in any spelling that [Spellings] accepts.
 	Tool string `json:"tool"`
-	// Arguments is one JSON object; empty means {}.
+	// Arguments is a JSON object; empty means {}.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 
-	// Identity is who calls, as the surface has authenticated it.
+	// Identity is the caller, as authenticated by the surface.
 	Identity Identity `json:"identity,omitzero"`
-	// Session names the conversation that the call belongs to: receipts have it,
-	// and what the conversation has read can narrow its calls. Empty for none.
+	// Session names the conversation that the call belongs to. Receipts record it, and
+	// content that the conversation has read can restrict its calls. Empty means no
+	// session.
 	Session string `json:"session,omitempty"`
-	// Surface says which door the call came through: mcp, http, cli, go, chain,
-	// code, agent, page or replay.
+	// Surface is where the call came in: mcp, http, cli, go, chain, code, agent, page or
+	// replay.
 	Surface string `json:"surface,omitempty"`
 
-	// Timeout is the longest run time; zero is the default (30 s). It is capped
-	// by the tool's ceiling. Time spent waiting for a person does not count.
+	// Environment selects the versions of released tools that serve the call: prod, test or
+	// another configured one. Empty means prod. Calls from inside a tool inherit it.
+	Environment string `json:"environment,omitempty"`
+
+	// Timeout limits the run time; zero means the default (30 s). The tool's ceiling caps
+	// it. Time spent waiting for a person does not count.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// IdempotencyKey makes repeats of this call return the first result.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 
-	// NoWait ends a call that needs a person's approval with approval_required
-	// at once, in place of holding the caller.
+	// NoWait makes a call that needs a person's approval fail with approval_required at
+	// once, instead of waiting for the answer.
 	NoWait bool `json:"no_wait,omitempty"`
-	// Approval names the question that an earlier try of this very call put to
-	// a person. Its answer decides, and the question is not put again.
+	// Approval is the id of the question that an earlier attempt of this exact call put to
+	// a person. The answer to it applies, and no new question is asked.
 	Approval string `json:"approval,omitempty"`
-	// MaxOutput is how many bytes of the result are shown; zero is the default
-	// (51,200), negative shows all.
+	// MaxOutput is the number of bytes of the result to show; zero means the default
+	// (51,200), and a negative number shows all.
 	MaxOutput int `json:"max_output,omitempty"`
 
-	// Meta is what the client of a protocol says besides the arguments (for MCP
-	// members of _meta, a JSON object), for tools behind the same protocol. It
-	// makes no difference to policy, caches and keys.
+	// Meta is extra data from a protocol's client (for MCP the members of _meta, a JSON
+	// object). Only tools that speak the same protocol receive it. Policy, caches and keys
+	// ignore it.
 	Meta json.RawMessage `json:"meta,omitempty"`
-	// More is what the client's request has besides name, arguments and Meta, a
-	// JSON object, for tools behind the same protocol, as Meta is.
+	// More is a JSON object with the other members of the client's request, besides name,
+	// arguments and Meta. Like Meta, it is for tools that speak the same protocol.
 	More json.RawMessage `json:"more,omitempty"`
 
-	// Parent is the call that made this one, and Budget what that call may
-	// still spend. Both are set by the runner for calls from inside a tool.
+	// Parent is the call that made this one, and Budget is the rest of that call's budget.
+	// The runner sets both for calls from inside a tool. A caller's own Budget bounds the
+	// calls that this one makes; the steps of a chain and the calls of a batch count
+	// against it, too.
 	Parent string  `json:"parent,omitempty"`
 	Budget *Budget `json:"-"`
 }
 
-// Identity says who calls. The zero Identity is the local operator.
+// Identity describes a caller. The zero Identity is the local operator.
 type Identity struct {
-	// Subject is the person, service or token that was authenticated.
+	// Subject is the authenticated person, service or token.
 	Subject string `json:"subject,omitempty"`
-	// Agent, Provider and Skill are what the caller says it acts as; policy may
-	// narrow by them, never widen.
+	// Agent, Provider and Skill are claims of the caller. Policy may use them to narrow
+	// what the caller may do, never to widen it.
 	Agent    string `json:"agent,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Skill    string `json:"skill,omitempty"`
-	// Groups are those that the identity provider says the subject is in.
+	// Groups are the subject's groups according to the identity provider.
 	Groups []string `json:"groups,omitempty"`
-	// Scopes are what a token of an authorization server allows. Nil means that
-	// the caller is not limited by scopes; an empty list, that it has none.
+	// Scopes are the scopes of an authorization server's token. Nil means that scopes do
+	// not limit the caller; an empty list means that it has no scope.
 	Scopes []string `json:"scopes,omitzero"`
 }
 
-// Key names the owner of state that is kept apart per identity: sessions,
-// artifacts, idempotency keys, rate limits.
+// Key returns the owner name for state that is kept per identity: sessions, artifacts,
+// idempotency keys, rate limits.
 func (i Identity) Key() string {
 	if i.Subject == "" {
 		return "local"
@@ -80,7 +87,7 @@ func (i Identity) Key() string {
 	return i.Subject
 }
 
-// String is a short form for people and logs.
+// String returns a short form for people and logs.
 func (i Identity) String() string {
 	s := i.Key()
 	if i.Agent != "" {

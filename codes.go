@@ -1,6 +1,6 @@
 package toolroom
 
-// Exit codes of the command line. Scripts of users depend on them.
+// Exit codes of the command line. Users' scripts depend on them.
 const (
 	ExitOK               = 0
 	ExitFailed           = 1 // the tool or the program failed
@@ -12,33 +12,32 @@ const (
 	ExitCancelled        = 130
 )
 
-// JSON-RPC error codes of MCP answers. Zero stands for a tool result with
-// isError, which the model reads.
+// JSON-RPC error codes of MCP responses. Zero means a tool result with isError, which the
+// model reads.
 const (
 	rpcToolError     = 0
 	rpcInvalidParams = -32602
 	rpcInternal      = -32603
 )
 
-// CodeInfo is what a code means to each surface.
+// CodeInfo describes how each surface reports a code.
 type CodeInfo struct {
 	HTTPStatus int
-	// RPC is the JSON-RPC error code of an MCP answer, or zero when the answer
-	// is a tool result with isError.
+	// RPC is the JSON-RPC error code of an MCP response. Zero means a tool result with
+	// isError.
 	RPC  int
 	Exit int
-	// Exception is the class that Python code mode raises; it is what authors
-	// know from their language.
+	// Exception is the class that Python code mode raises: a built-in class that authors
+	// know.
 	Exception string
 	Status    Status
-	// Retryable is whether the same call may succeed later, as a rule.
+	// Retryable reports whether the same call may usually succeed later.
 	Retryable bool
-	// Platform tells "we failed" from "the tool failed".
+	// Platform reports whether Toolroom failed, rather than the tool.
 	Platform bool
 }
 
-// Info is the row of c in the table of codes. An unknown code has the row of
-// internal.
+// Info returns the properties of c. An unknown code has those of internal.
 func (c Code) Info() CodeInfo {
 	switch c {
 	case CodeInvalidID:
@@ -92,7 +91,7 @@ func (c Code) Info() CodeInfo {
 	}
 }
 
-// Codes lists every code, in the order of the design.
+// Codes returns all codes, in the order of the design.
 func Codes() []Code {
 	return []Code{
 		CodeInvalidID, CodeToolNotFound, CodeAmbiguousTool, CodeInvalidArguments, CodeInvalidOutput, CodeInvalidCursor,

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// ContentType is the kind of a piece of content.
+// ContentType is the type of a [Content].
 type ContentType string
 
-// The kinds of content, named as in MCP.
+// The content types, named as in MCP.
 const (
 	ContentText         ContentType = "text"
 	ContentImage        ContentType = "image"
@@ -17,33 +17,33 @@ const (
 	ContentResourceLink ContentType = "resource_link"
 )
 
-// Content is one piece of a result for people and models.
+// Content is one part of a result for people and models.
 type Content struct {
 	Type ContentType `json:"type"`
-	// Text is that of a text, or of a resource that is one.
+	// Text is the text of a text part or of a text resource.
 	Text string `json:"text,omitempty"`
-	// Data are the bytes of an image, of sound, or of a resource; base64 in JSON.
+	// Data are the bytes of an image, a sound or a resource; base64 in JSON.
 	Data     []byte `json:"data,omitempty"`
 	MIMEType string `json:"mimeType,omitempty"`
-	// URI is that of a resource, or of one that is linked.
+	// URI is the URI of a resource or of a linked resource.
 	URI string `json:"uri,omitempty"`
 
-	// Raw is the piece as its source sent it. When set it is what goes out, so
-	// that kinds and fields which Toolroom does not know reach the client.
+	// Raw is the part as its source sent it. If it is set, MarshalJSON writes it, so that
+	// types and fields that Toolroom does not know reach the client.
 	Raw json.RawMessage `json:"-"`
 }
 
-// TextContent is a piece of text.
+// TextContent returns a text part.
 func TextContent(text string) Content { return Content{Type: ContentText, Text: text} }
 
-// MarshalJSON writes the form that MCP defines for content.
+// MarshalJSON encodes the content in the form that MCP defines.
 func (c Content) MarshalJSON() ([]byte, error) {
 	if len(c.Raw) > 0 {
 		return c.Raw, nil
 	}
 	switch c.Type {
 	case ContentText:
-		// An empty text is still a text: the field is required.
+		// The field is required, even if the text is empty.
 		return json.Marshal(struct {
 			Type ContentType `json:"type"`
 			Text string      `json:"text"`
@@ -59,7 +59,7 @@ func (c Content) MarshalJSON() ([]byte, error) {
 	}
 }
 
-// UnmarshalJSON reads MCP content and keeps the original in Raw.
+// UnmarshalJSON decodes MCP content and keeps the original in Raw.
 func (c *Content) UnmarshalJSON(data []byte) error {
 	var kind struct {
 		Type ContentType `json:"type"`
@@ -84,7 +84,7 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 			return err
 		}
 	default:
-		// The fields of a kind that is not known may mean anything.
+		// The fields of an unknown type may mean anything, so they are not read.
 	}
 	read.Raw = append(json.RawMessage(nil), data...)
 	*c = read

@@ -1,6 +1,6 @@
-// Package toolroom holds the nouns of Toolroom, the runtime for the tools that
-// LLM agents call: [ID], [Tool], [Call], [Result], [Error] and [Event].
+// Package toolroom defines the types that all of Toolroom shares: [ID], [Tool], [Call],
+// [Result], [Error] and [Event].
 //
-// It imports the standard library only and opens neither files nor sockets.
-// Go programs that want to run tools start at the package room.
+// It imports only the standard library and opens neither files nor sockets. To run tools
+// from a Go program, start with package room.
 package toolroom

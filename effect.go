@@ -6,38 +6,37 @@ import (
 	"strings"
 )
 
-// Effect is one thing that a call would do to the world, as far as can be told
-// before it runs. An empty Mode or Target is not known, and a rule about its
-// kind takes it for any. ([Effects] says of a call that has ended whether its
-// effects happened.)
+// Effect is one predicted effect of a call: a change or access that is known before the
+// call runs. An empty Mode or Target is unknown, and a rule about the kind matches any.
+// (For a call that has ended, [Effects] reports whether its effects happened.)
 //
-// In Tool.Effects, {name} in a target stands for the argument of that name,
-// {a.b} for one within another; a list gives one effect for each element.
+// In Tool.Effects, {name} in a target stands for the argument of that name, and {a.b} for a
+// nested one. An array makes one effect for each element.
 type Effect struct {
 	Kind EffectKind `json:"kind"`
 	Mode string     `json:"mode,omitempty"`
-	// Target is an absolute path, host:port, a command line, a table, an
-	// amount, in the one form that rules are matched against. In a command
-	// line the word … is one that cannot be known.
+	// Target is an absolute path, host:port, a command line, a table or an amount, in the
+	// canonical form that rules are matched against. In a command line, … stands for an
+	// unknown word.
 	Target string `json:"target,omitempty"`
 }
 
-// EffectKind says what an effect is on.
+// EffectKind is what an effect acts on.
 type EffectKind string
 
-// The kinds, and their modes.
+// The kinds of effect and their modes.
 const (
 	EffectFile    EffectKind = "file"    // read, write, delete
 	EffectHost    EffectKind = "host"    // an HTTP method in lower case, or connect
 	EffectCommand EffectKind = "command" // has no modes
 	EffectSQL     EffectKind = "sql"     // a verb in lower case
-	EffectSpend   EffectKind = "spend"   // an amount of something: 12.5 EUR
+	EffectSpend   EffectKind = "spend"   // an amount and a unit: 12.5 EUR
 	EffectSend    EffectKind = "send"    // data may leave this system
 	EffectDestroy EffectKind = "destroy" // something may be lost
-	EffectNone    EffectKind = "none"    // declares that there is no effect
+	EffectNone    EffectKind = "none"    // declares that the tool has no effect
 )
 
-// effectModes lists the modes of a kind; an open kind has any word.
+// effectModes returns the modes of a kind. An open kind accepts any word.
 func effectModes(k EffectKind) (modes []string, open, known bool) {
 	switch k {
 	case EffectFile:
@@ -51,7 +50,7 @@ func effectModes(k EffectKind) (modes []string, open, known bool) {
 	}
 }
 
-// ParseEffect reads KIND, KIND.MODE, KIND:TARGET or KIND.MODE:TARGET, such as
+// ParseEffect parses KIND, KIND.MODE, KIND:TARGET or KIND.MODE:TARGET, such as
 // file.write:/etc/hosts or host.post:api.example.com:443.
 func ParseEffect(text string) (Effect, error) {
 	head, target, hasTarget := strings.Cut(text, ":")
@@ -60,13 +59,13 @@ func ParseEffect(text string) (Effect, error) {
 	modes, open, known := effectModes(e.Kind)
 	switch {
 	case !known:
-		return e, fmt.Errorf("%q: there is no kind of effect %q; there are file, host, command, sql, spend, send, destroy", text, kind)
+		return e, fmt.Errorf("%q: unknown effect kind %q (known: file, host, command, sql, spend, send, destroy)", text, kind)
 	case hasTarget && target == "":
-		return e, fmt.Errorf("%q names no target behind the colon", text)
+		return e, fmt.Errorf("%q has no target after the colon", text)
 	case !hasMode:
 		return e, nil
 	case strings.Trim(mode, "abcdefghijklmnopqrstuvwxyz_") != "" || mode == "":
-		return e, fmt.Errorf("%q: the mode %q is not a word in lower case", text, mode)
+		return e, fmt.Errorf("%q: the mode %q is not a lower-case word", text, mode)
 	case !open && !slices.Contains(modes, mode):
 		if len(modes) == 0 {
 			return e, fmt.Errorf("%q: an effect of kind %s has no modes", text, kind)
@@ -76,14 +75,13 @@ func ParseEffect(text string) (Effect, error) {
 	return e, nil
 }
 
-// Reads reports whether a file may be read: a mode that is not known counts.
+// Reads reports whether a file may be read. An unknown mode may read.
 func (e Effect) Reads() bool { return e.Kind == EffectFile && (e.Mode == "" || e.Mode == "read") }
 
-// Writes reports whether a file may be changed or deleted: a mode that is not
-// known counts.
+// Writes reports whether a file may be changed or deleted. An unknown mode may.
 func (e Effect) Writes() bool { return e.Kind == EffectFile && e.Mode != "read" }
 
-// String says in plain words what the effect is, as the end of "it …".
+// String describes the effect in plain words that can follow "it".
 func (e Effect) String() string {
 	switch e.Kind {
 	case EffectFile:
@@ -91,19 +89,19 @@ func (e Effect) String() string {
 		if verb == "" {
 			verb = "reads or changes"
 		}
-		return verb + " " + orUnknown(e.Target, "a file that is not known beforehand")
+		return verb + " " + orUnknown(e.Target, "a file that is not known in advance")
 	case EffectHost:
-		target := orUnknown(e.Target, "a host that is not known beforehand")
+		target := orUnknown(e.Target, "a host that is not known in advance")
 		if e.Mode == "" || e.Mode == "connect" {
 			return "connects to " + target
 		}
 		return "sends " + strings.ToUpper(e.Mode) + " to " + target
 	case EffectCommand:
-		return "runs " + orUnknown(e.Target, "a command that is not known beforehand")
+		return "runs " + orUnknown(e.Target, "a command that is not known in advance")
 	case EffectSQL:
-		return "does SQL " + orUnknown(strings.ToUpper(e.Mode), "that cannot be read") + " on " + orUnknown(e.Target, "a table that is not known")
+		return "does SQL " + orUnknown(strings.ToUpper(e.Mode), "of an unknown kind") + " on " + orUnknown(e.Target, "an unknown table")
 	case EffectSpend:
-		return "spends " + orUnknown(e.Target, "an amount that is not known")
+		return "spends " + orUnknown(e.Target, "an unknown amount")
 	case EffectSend:
 		return "can send data " + toTarget(e.Target)
 	case EffectDestroy:

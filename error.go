@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// Code says what went wrong, the same on every surface.
+// Code is the kind of an error. It is the same on every surface.
 type Code string
 
-// The codes. What each means to HTTP, MCP, the command line and code mode is
-// in one table, [Code.Info].
+// The codes. [Code.Info] returns what each means to HTTP, MCP, the command line and code
+// mode.
 const (
 	CodeInvalidID           Code = "invalid_id"
 	CodeToolNotFound        Code = "tool_not_found"
@@ -40,7 +40,7 @@ const (
 	CodeInternal            Code = "internal"
 )
 
-// Phase is the step of the pipeline in which an error arose.
+// Phase is the pipeline stage in which an error occurred.
 type Phase string
 
 // The phases, in the order of the pipeline.
@@ -55,47 +55,51 @@ const (
 	PhaseReceipt        Phase = "receipt"
 )
 
-// Error is a failure that a program or a model can act on: what failed, where,
-// whether a retry can help, and what to do next.
+// Error is a failure that a program or a model can act on: what failed, where, whether a
+// retry can help, and what to do next.
 type Error struct {
-	// Code is what programs tell errors apart by.
+	// Code distinguishes errors for programs.
 	Code Code `json:"code"`
-	// Phase is where in the pipeline the call ended; empty outside a call.
+	// Phase is the stage at which the call ended; empty outside a call.
 	Phase Phase `json:"phase,omitempty"`
-	// Tool is the canonical id, where one is known.
+	// Tool is the tool's canonical id, if known.
 	Tool string `json:"tool,omitempty"`
-	// Message says what failed, for people and models.
+	// Message describes the failure for people and models.
 	Message string `json:"message"`
-	// Retryable is whether the same call may succeed later.
+	// Retryable reports whether the same call may succeed later.
 	Retryable bool `json:"retryable"`
-	// Hint says what to do next; empty where there is nothing to say.
+	// Hint is the next step; empty if there is none.
 	Hint string `json:"hint,omitempty"`
-	// Details are facts for programs, by names that belong to the code.
+	// Details are further facts for people and models. Their names depend on the code.
+	// No part of Toolroom decides by them; what it decides by is in Facts.
 	Details map[string]any `json:"details,omitempty"`
+	// Facts are what the parts of Toolroom tell one another. In JSON they are members of
+	// details.
+	Facts `json:"-"`
 
-	// Cause is what lies behind, for errors.Is and errors.As. It never leaves
-	// the process: Message must say what a caller may know.
+	// Cause is the underlying error, for errors.Is and errors.As. It never leaves the
+	// process, so Message must contain all that a caller may know.
 	Cause error `json:"-"`
 }
 
-// Errorf makes an Error; a %w operand becomes its cause. Retryable is what the
-// code's table row says.
+// Errorf returns an Error with a formatted message. A %w operand becomes its cause.
+// Retryable is the default of the code.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Message: err.Error(), Retryable: code.Info().Retryable, Cause: errors.Unwrap(err)}
 }
 
-// WithHint returns a copy of e that says what to do next.
+// WithHint returns a copy of e with a hint on what to do next.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	c := *e
 	c.Hint = fmt.Sprintf(format, args...)
 	return &c
 }
 
-// Error is the message alone; surfaces print hint and code as it suits them.
+// Error returns the message alone; surfaces print hint and code in their own form.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Is makes errors.Is(err, &Error{Code: c}) true for every Error with code c.
@@ -104,8 +108,8 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code && (t.Message == "" || t == e)
 }
 
-// CodeOf is the code behind err: its own for an [*Error], cancelled or timeout
-// for a context's error, internal for any other, and "" for nil.
+// CodeOf returns the code of err: the code of an [*Error], cancelled or timeout for a
+// context error, internal for any other error, and "" for nil.
 func CodeOf(err error) Code {
 	var e *Error
 	switch {
@@ -122,8 +126,8 @@ func CodeOf(err error) Code {
 	}
 }
 
-// AsError is err as an [*Error]: itself when it is one, else one with the code
-// of [CodeOf] and err as its cause. It is nil for nil.
+// AsError converts err to an [*Error]. It returns an [*Error] unchanged, and wraps any
+// other error with the code of [CodeOf]. It returns nil for nil.
 func AsError(err error) *Error {
 	if err == nil {
 		return nil

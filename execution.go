@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Execution says how a program ran: where, within which walls, and what it did
-// besides its value. It is part of the result of code:execute.
+// Execution describes how a program ran: where, under which isolation, and what it did
+// besides returning its value. It is part of the result of code:execute.
 type Execution struct {
 	Language string `json:"language"`
-	// Engine ran the program; Why says why it was this one.
+	// Engine is the engine that ran the program, and Why the reason for its choice.
 	Engine string `json:"engine"`
 	Why    string `json:"why,omitempty"`
-	// Isolation names the walls that really stood around it, joined by +.
+	// Isolation lists the isolation layers that were in force, joined by +.
 	Isolation string `json:"isolation"`
-	// Profile is the one of the sandbox, such as standard.
+	// Profile is the sandbox profile, such as standard.
 	Profile string `json:"profile,omitempty"`
-	// Asked are the limits that the request named, zero what it did not. Limits
-	// are those that the program had: what was asked or is the default, and no more
-	// than the config and the call's own deadline permit. Held says of each limit
-	// of the sandbox how it was held. One that is missing was not.
+	// Asked holds the limits that the request named, and zero for the others. Limits holds
+	// the program's limits: the requested or default ones, capped by the config and the
+	// call's own deadline. Held says how each limit of the sandbox was enforced; a limit
+	// that is missing was not enforced.
 	Asked  ExecutionLimits   `json:"asked,omitzero"`
 	Limits ExecutionLimits   `json:"limits"`
 	Held   map[string]string `json:"held,omitempty"`
 
-	// Stdout and Stderr are cut like results; the Hidden fields tell what is
-	// missing.
+	// Stdout and Stderr are truncated like results; the Hidden fields describe the missing
+	// part.
 	Stdout       string  `json:"stdout"`
 	StdoutHidden *Hidden `json:"stdout_hidden,omitempty"`
 	Stderr       string  `json:"stderr"`
@@ -34,50 +34,48 @@ type Execution struct {
 	// Exit is the exit code of a command or script.
 	Exit int `json:"exit_code,omitempty"`
 
-	// Calls are the tool calls that the program made, in the order in which
-	// they began.
+	// Calls are the program's tool calls, in the order in which they began.
 	Calls []ExecutionCall `json:"calls"`
-	// Refused are the connections that the program asked for and may not make, in
-	// the order in which it asked first.
+	// Refused are the connections that were refused to the program, in the order of the
+	// first attempts.
 	Refused []RefusedConnection `json:"refused_connections,omitempty"`
-	// Session is the one whose variables the program had; empty for none.
+	// Session is the code session whose variables the program had; empty if none.
 	Session string `json:"session,omitempty"`
-	// Start is how long it took until the program could run.
+	// Start is the time until the program could run.
 	Start time.Duration `json:"start_ns"`
 }
 
-// RefusedConnection is where a program wanted to go and may not, by the hosts that
-// it named or by the config.
+// RefusedConnection is an address that the program's own host list or the config did not
+// allow it to connect to.
 type RefusedConnection struct {
-	// Address is host:port as the program gave it. It is empty in the last of a
-	// long list, which stands for all further ones.
+	// Address is host:port, as the program spelled it. It is empty in the last entry of a
+	// long list, which counts all further connections.
 	Address string `json:"address,omitempty"`
 	Reason  string `json:"reason"`
-	// Times is how often it asked.
+	// Times is the number of attempts.
 	Times int `json:"times"`
 }
 
-// ExecutionLimits bound a program. Of those that may be left out, zero means that
-// the program had no limit of its own.
+// ExecutionLimits bound a program. For the optional ones, zero means that the program had
+// no limit of its own.
 type ExecutionLimits struct {
-	// Wall is the time that the program may take, without its waiting for people.
+	// Wall is the time that the program may take, not counting waits for people.
 	Wall time.Duration `json:"wall_ns,omitempty"`
 	CPU  time.Duration `json:"cpu_ns,omitempty"`
-	// CPUs is how many processors the program may use at once.
+	// CPUs is the number of processors that the program may use at once.
 	CPUs float64 `json:"cpus,omitempty"`
 	// Memory, Output (stdout and stderr together) and Disk are in bytes.
 	Memory int64 `json:"memory_bytes,omitempty"`
 	Output int64 `json:"output_bytes,omitempty"`
-	// Calls is how many tools the program may call, and PIDs how many processes
-	// and threads it may have at once.
+	// Calls is the number of tool calls that the program may make, and PIDs the number of
+	// processes and threads that it may have at once.
 	Calls int   `json:"calls,omitempty"`
 	PIDs  int   `json:"pids,omitempty"`
 	Disk  int64 `json:"disk_bytes,omitempty"`
 }
 
-// Lowered says of each limit that was asked for and not given in full what the
-// program had in its place, such as "memory: 4294967296 bytes asked, 2147483648
-// given".
+// Lowered describes each requested limit that was not granted in full, such as "memory:
+// 4294967296 bytes asked, 2147483648 given".
 func (x *Execution) Lowered() []string {
 	var all []string
 	a, l := x.Asked, x.Limits
@@ -109,11 +107,12 @@ func (x *Execution) Lowered() []string {
 
 // ExecutionCall is one tool call of a program.
 type ExecutionCall struct {
-	// Call is its id; the receipt has the whole.
+	// Call is its id. Its receipt has the details.
 	Call      string          `json:"call"`
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Status    Status          `json:"status"`
 	Code      Code            `json:"code,omitempty"`
+	Warnings  []Warning       `json:"warnings,omitempty"`
 	Duration  time.Duration   `json:"duration_ns"`
 }

@@ -5,24 +5,22 @@ import (
 	"strings"
 )
 
-// MaxIDPart is the longest namespace or name, in bytes.
+// MaxIDPart is the maximum length of a namespace or a name, in bytes.
 const MaxIDPart = 128
 
-// ID is the canonical identity of a tool: namespace:name, with an optional
-// @version. IDs are comparable; the zero ID names nothing.
+// ID is the canonical id of a tool: namespace:name, with an optional @version. IDs are
+// comparable. The zero ID names no tool.
 type ID struct {
 	Namespace string
 	Name      string
 	Version   Version
 }
 
-// Version names one immutable text of a tool. Empty means "the one that is
-// served now".
+// Version names one immutable definition of a tool. Empty means the current one.
 type Version string
 
-// ParseID reads the canonical form namespace:name[@version]. Other spellings
-// that people and models use are read by [Spellings]. The error is an [*Error]
-// with code invalid_id.
+// ParseID parses the canonical form namespace:name[@version]. [Spellings] reads the other
+// spellings that people and models use. The error is an [*Error] with code invalid_id.
 func ParseID(s string) (ID, error) {
 	body, version, err := splitVersion(s)
 	if err != nil {
@@ -39,8 +37,7 @@ func ParseID(s string) (ID, error) {
 	return id, nil
 }
 
-// MustParseID is ParseID for names that are fixed in a program's text. It
-// panics on a mistake.
+// MustParseID is like [ParseID] but panics if s is invalid. It is for constants.
 func MustParseID(s string) ID {
 	id, err := ParseID(s)
 	if err != nil {
@@ -49,7 +46,7 @@ func MustParseID(s string) ID {
 	return id
 }
 
-// String gives the canonical form, which ParseID reads back.
+// String returns the canonical form, which ParseID accepts.
 func (id ID) String() string {
 	s := id.Namespace + ":" + id.Name
 	if id.Version != "" {
@@ -58,14 +55,14 @@ func (id ID) String() string {
 	return s
 }
 
-// IsZero reports whether id names nothing.
+// IsZero reports whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// Unversioned is id without its version.
+// Unversioned returns id without its version.
 func (id ID) Unversioned() ID { return ID{Namespace: id.Namespace, Name: id.Name} }
 
-// Validate reports an [*Error] with code invalid_id when id could not have been
-// parsed: it guards ids that were put together field by field.
+// Validate returns an [*Error] with code invalid_id unless ParseID could have returned id.
+// It checks ids that were built field by field.
 func (id ID) Validate() error { return id.validate(id.String()) }
 
 func (id ID) validate(spelled string) error {
@@ -81,10 +78,10 @@ func (id ID) validate(spelled string) error {
 	return nil
 }
 
-// MarshalText and UnmarshalText give an ID its canonical form in JSON.
+// MarshalText returns the canonical form, which is the form of an ID in JSON.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText parses the form that MarshalText returns.
 func (id *ID) UnmarshalText(text []byte) error {
 	parsed, err := ParseID(string(text))
 	if err != nil {
@@ -94,14 +91,14 @@ func (id *ID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Spellings lists every id that s may mean, canonical reading first. People and
-// models write the same tool in several ways:
+// Spellings returns every id that s may mean, with the canonical reading first. People
+// and models spell the same tool in several ways:
 //
 //	file:read  file.read  file__read  mcp:file:read  mcp:file/read  read
 //
-// An entry with an empty Namespace stands for "any tool of this name". Which of
-// the readings exist is for the catalog to say; when more than one does, the
-// spelling is ambiguous. The error is an [*Error] with code invalid_id.
+// An entry with an empty Namespace means "any tool of this name". The catalog decides
+// which of the ids exist. If more than one exists, the spelling is ambiguous. The error
+// is an [*Error] with code invalid_id.
 func Spellings(s string) ([]ID, error) {
 	body, version, err := splitVersion(s)
 	if err != nil {
@@ -148,8 +145,7 @@ func Spellings(s string) ([]ID, error) {
 	return ids, nil
 }
 
-// maxSpelling bounds what Spellings looks at: the longest canonical id and a
-// prefix.
+// maxSpelling bounds the input of Spellings: the longest canonical id and a prefix.
 const maxSpelling = 3*MaxIDPart + len("mcp:") + len(":@")
 
 func checkSpelling(spelled, body string) error {

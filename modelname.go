@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// MaxModelName is the longest tool name that every model API accepts
+// MaxModelName is the length of the longest tool name that every model API accepts
 // (^[a-zA-Z0-9_-]{1,64}$).
 const MaxModelName = 64
 
-// hashTag is the length of the hash suffix: 10 base32 characters are 50 bits,
-// so two of a million tools collide with a chance of about 1 in 2,000.
+// hashTag is the length of the hash suffix. 10 base32 characters are 50 bits, so among a
+// million tools the chance of a collision is about 1 in 2,000.
 const hashTag = 10
 
-// ModelName is the name of a tool for model APIs: namespace__name where that is
-// exact and short enough, else a readable prefix and a hash of the id. It
-// depends on the id alone, so a name never moves because another tool came.
-// A version is not part of the name.
+// ModelName returns the name of a tool for model APIs: namespace__name if that is
+// unambiguous and short enough, else a readable prefix and a hash of the id. The name
+// depends on the id alone, so it never changes when another tool is added. It does not
+// contain the version.
 //
-// [ReadModelName] reads the exact form back; for hashed names the catalog keeps
-// the way back, and [IsHashedModelName] tells which is which.
+// [ReadModelName] parses the unambiguous form. The catalog maps hashed names back to ids;
+// [IsHashedModelName] distinguishes the two.
 func ModelName(id ID) string {
 	plain := id.Namespace + "__" + id.Name
 	if back, ok := ReadModelName(plain); ok && back == id.Unversioned() {
@@ -40,14 +40,14 @@ func ModelName(id ID) string {
 	return clean + tag
 }
 
-// ReadModelName is the id behind a name that ModelName made without a hash; ok
-// is false for every other string.
+// ReadModelName returns the id of a name that ModelName made without a hash. ok is false
+// for every other string.
 func ReadModelName(name string) (id ID, ok bool) {
 	if len(name) > MaxModelName || strings.Contains(name, ".") || IsHashedModelName(name) {
 		return ID{}, false
 	}
 	namespace, rest, found := strings.Cut(name, "__")
-	// A second "__", or an underscore at the seam, could be cut in two ways.
+	// A second "__", or an underscore next to it, would be ambiguous.
 	if !found || strings.Contains(rest, "__") || strings.HasPrefix(rest, "_") {
 		return ID{}, false
 	}
@@ -55,7 +55,7 @@ func ReadModelName(name string) (id ID, ok bool) {
 	return id, id.Validate() == nil
 }
 
-// IsHashedModelName reports whether name has the form of a shortened name.
+// IsHashedModelName reports whether name has the form of a hashed name.
 func IsHashedModelName(name string) bool {
 	at := len(name) - hashTag - len("_h")
 	if at < 1 || name[at:at+2] != "_h" {
@@ -69,7 +69,7 @@ func IsHashedModelName(name string) bool {
 	return true
 }
 
-// IsModelName reports whether every model API accepts name for a tool.
+// IsModelName reports whether every model API accepts name as a tool name.
 func IsModelName(name string) bool {
 	for _, c := range name {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-') {

@@ -48,7 +48,7 @@ func TestValuesKeepTheirTypeAndOrderAcrossTheBridge(t *testing.T) {
 	}
 }
 
-func TestJSONKeepsIntegersOrderAndSaysWhichPartItCannotHold(t *testing.T) {
+func TestJSONKeepsIntegersAndOrderAndNamesThePartItCannotHold(t *testing.T) {
 	t.Parallel()
 	const text = `{"z":9007199254740993,"a":123456789012345678901234567890,"f":3.0,"e":1e-7,"list":[null,true,"x\ny"],"o":{}}`
 	v, err := bridge.FromJSON([]byte(text))
@@ -73,20 +73,20 @@ func TestJSONKeepsIntegersOrderAndSaysWhichPartItCannotHold(t *testing.T) {
 	}
 }
 
-func TestHostileBytesAreRefusedWithoutMakingRoomForWhatTheyAnnounce(t *testing.T) {
+func TestHostileBytesAreRefusedWithoutAllocatingWhatTheyAnnounce(t *testing.T) {
 	t.Parallel()
 	for name, data := range map[string][]byte{
-		"list of 2^60":         {0x9b, 0x10, 0, 0, 0, 0, 0, 0, 0},
-		"text of 2^62":         {0x7b, 0x40, 0, 0, 0, 0, 0, 0, 0, 'x'},
-		"deep nesting":         []byte(strings.Repeat("\x81", 10_000) + "\x00"),
-		"deep tags":            []byte(strings.Repeat("\xc2", 10_000) + "\x00"),
-		"indefinite length":    {0x9f, 0xff},
-		"key twice":            {0xa2, 0x61, 'a', 1, 0x61, 'a', 2},
-		"key that is no text":  {0xa1, 1, 1},
-		"text that is no UTF8": {0x61, 0xff},
-		"unknown tag":          {0xd8, 0x63, 0x01},
-		"nothing":              {},
-		"two values":           {1, 2},
+		"list of 2^60":           {0x9b, 0x10, 0, 0, 0, 0, 0, 0, 0},
+		"text of 2^62":           {0x7b, 0x40, 0, 0, 0, 0, 0, 0, 0, 'x'},
+		"deep nesting":           []byte(strings.Repeat("\x81", 10_000) + "\x00"),
+		"deep tags":              []byte(strings.Repeat("\xc2", 10_000) + "\x00"),
+		"indefinite length":      {0x9f, 0xff},
+		"key twice":              {0xa2, 0x61, 'a', 1, 0x61, 'a', 2},
+		"key that is not text":   {0xa1, 1, 1},
+		"text that is not UTF-8": {0x61, 0xff},
+		"unknown tag":            {0xd8, 0x63, 0x01},
+		"nothing":                {},
+		"two values":             {1, 2},
 	} {
 		if v, err := bridge.DecodeValue(data); err == nil {
 			t.Errorf("%s was read as %v", name, v)
@@ -110,7 +110,7 @@ func FuzzDecodeValueNeverPanicsAndReencodes(f *testing.F) {
 	})
 }
 
-// pair joins a host with a raw wire, as a hostile guest would hold it.
+// pair returns both ends of a stream; the guest's end is raw, as a hostile guest would use it.
 func pair(t *testing.T) (host io.ReadWriteCloser, guest net.Conn) {
 	t.Helper()
 	a, b := net.Pipe()
@@ -141,16 +141,16 @@ func TestAGuestIsRefused(t *testing.T) {
 				t.Errorf("the guest was accepted: %v", err)
 			}
 			if f := <-told; f.Kind != bridge.Refuse {
-				t.Errorf("the guest was told %v", f)
+				t.Errorf("the guest received %v", f)
 			}
 		})
 	}
 }
 
-// bothWays runs a test with a reader of its own on the host's side, and without.
+// bothWays runs a test with and without Options.Direct.
 func bothWays(t *testing.T, test func(*testing.T, bridge.Options)) {
 	t.Helper()
-	for name, direct := range map[string]bool{"a goroutine reads": false, "who runs reads": true} {
+	for name, direct := range map[string]bool{"a goroutine reads": false, "the caller of Run reads": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, bridge.Options{Direct: direct, Grace: time.Millisecond})
@@ -158,8 +158,8 @@ func bothWays(t *testing.T, test func(*testing.T, bridge.Options)) {
 	}
 }
 
-// hostile runs a program on a guest that behaves as script says, and returns
-// how the run ended.
+// hostile runs a program on a guest that behaves as script does, and returns how
+// the run ended.
 func hostile(t *testing.T, o bridge.Options, limits bridge.Limits, script func(w *bridge.Wire, start bridge.Frame, raw net.Conn)) (*bridge.Outcome, error) {
 	t.Helper()
 	host, guest := pair(t)
@@ -170,7 +170,7 @@ func hostile(t *testing.T, o bridge.Options, limits bridge.Limits, script func(w
 		if err != nil {
 			return
 		}
-		go func() { // the host's answers must not block it
+		go func() { // the server's answers must not block the guest
 			for {
 				if _, _, err := w.Read(); err != nil {
 					return
@@ -193,7 +193,7 @@ func TestABreachOfTheProtocolEndsTheRun(t *testing.T) {
 		"forged token": func(w *bridge.Wire, _ bridge.Frame, _ net.Conn) {
 			_ = w.Write(bridge.Frame{Kind: bridge.Done, Token: make([]byte, 16)})
 		},
-		"host's own kind": func(w *bridge.Wire, s bridge.Frame, _ net.Conn) {
+		"server's own kind": func(w *bridge.Wire, s bridge.Frame, _ net.Conn) {
 			_ = w.Write(bridge.Frame{Kind: bridge.Result, Token: s.Token})
 		},
 		"unknown kind":   func(w *bridge.Wire, s bridge.Frame, _ net.Conn) { _ = w.Write(bridge.Frame{Kind: 200, Token: s.Token}) },
@@ -217,7 +217,7 @@ func TestABreachOfTheProtocolEndsTheRun(t *testing.T) {
 	}
 }
 
-func TestTheHostHoldsTheLimitsOfAHostileGuest(t *testing.T) {
+func TestTheServerEnforcesTheLimitsOfAHostileGuest(t *testing.T) {
 	t.Parallel()
 	flood := func(kind bridge.Kind, body bridge.Map) func(*bridge.Wire, bridge.Frame, net.Conn) {
 		return func(w *bridge.Wire, s bridge.Frame, _ net.Conn) {
@@ -242,7 +242,7 @@ func TestTheHostHoldsTheLimitsOfAHostileGuest(t *testing.T) {
 			bothWays(t, func(t *testing.T, o bridge.Options) {
 				out, err := hostile(t, o, c.limits, c.script)
 				var limit *toolroom.Error
-				if !errors.As(err, &limit) || limit.Code != toolroom.CodeResourceLimit || limit.Details["limit"] != c.limit {
+				if !errors.As(err, &limit) || limit.Code != toolroom.CodeResourceLimit || limit.Limit != c.limit {
 					t.Errorf("the run ended with %v, %v", out, err)
 				}
 			})
@@ -272,7 +272,7 @@ func TestARunThatIgnoresItsCancelEndsAfterTheGracePeriod(t *testing.T) {
 	})
 }
 
-func TestAGuestThatSaysNoHelloIsGivenUp(t *testing.T) {
+func TestAcceptGivesUpOnAGuestThatSendsNoHello(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, o bridge.Options) {
 		host, _ := pair(t)
@@ -284,8 +284,7 @@ func TestAGuestThatSaysNoHelloIsGivenUp(t *testing.T) {
 	})
 }
 
-// What is sent of a run that was cancelled in the moment of its end must not reach
-// the next.
+// Frames of a run that was cancelled as it ended must not reach the next run.
 func TestAGuestThatEndsWhenItIsCancelledRunsTheNextProgram(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, o bridge.Options) {
@@ -329,9 +328,9 @@ func TestAGuestThatEndsWhenItIsCancelledRunsTheNextProgram(t *testing.T) {
 	})
 }
 
-// A guest that asks and does not read would otherwise hold the host's answers,
-// and with them the run, for ever.
-func TestAGuestThatDoesNotReadItsAnswersHoldsNothing(t *testing.T) {
+// Otherwise a guest that sends requests and does not read would block the
+// server's answers, and with them the run, for ever.
+func TestAGuestThatDoesNotReadItsAnswersBlocksNothing(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string]bridge.Kind{"and asks no more": 0, "and is done": bridge.Done} {
 		t.Run(name, func(t *testing.T) {
@@ -364,7 +363,7 @@ func TestAGuestThatDoesNotReadItsAnswersHoldsNothing(t *testing.T) {
 	}
 }
 
-// quiet is a host that answers every question with null.
+// quiet is a call handler that answers every request with null.
 type quiet struct{}
 
 func (quiet) Call(context.Context, string, bridge.Map) (bridge.Value, error) { return nil, nil }
@@ -385,7 +384,7 @@ func (quiet) Get(context.Context, string, int64, int64) ([]byte, bridge.Handle, 
 	return nil, bridge.Handle{}, nil
 }
 
-func TestAGuestThatDoesNotEvenReadItsProgramIsLeftWhenTimeIsOver(t *testing.T) {
+func TestRunEndsOnTimeIfTheGuestDoesNotEvenReadItsProgram(t *testing.T) {
 	t.Parallel()
 	for _, direct := range []bool{false, true} {
 		here, there := net.Pipe()
@@ -402,5 +401,40 @@ func TestAGuestThatDoesNotEvenReadItsProgramIsLeftWhenTimeIsOver(t *testing.T) {
 		if _, err := conn.Run(ctx, bridge.Program{}, silent{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("direct %t: %v", direct, err)
 		}
+	}
+}
+
+// panicking is a call handler with a bug.
+type panicking struct{ quiet }
+
+func (panicking) Call(context.Context, string, bridge.Map) (bridge.Value, error) { panic("boom") }
+
+func TestAHandlerThatPanicsAnswersItsProgramWithAnError(t *testing.T) {
+	t.Parallel()
+	host, guest := pair(t)
+	answers := make(chan bridge.Frame, 1)
+	go func() {
+		w := bridge.NewWire(guest, 0)
+		_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{"versions", []bridge.Value{int64(1)}}}})
+		start, _, err := w.Read()
+		if err != nil {
+			return
+		}
+		_ = w.Write(bridge.Frame{Kind: bridge.Call, ID: 1, Token: start.Token, Body: bridge.Map{{"tool", "a:it"}}})
+		answer, _, _ := w.Read()
+		answers <- answer
+		_ = w.Write(bridge.Frame{Kind: bridge.Done, Token: start.Token, Body: bridge.Map{{"value", int64(7)}}})
+	}()
+	conn, err := bridge.Accept(t.Context(), host, bridge.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	out, err := conn.Run(t.Context(), bridge.Program{Language: "test", Limits: bridge.Limits{Calls: 5}}, panicking{})
+	if err != nil || out.Value != int64(7) {
+		t.Fatalf("the run ended with %+v, %v", out, err)
+	}
+	if failed, _ := (<-answers).Body.Get("error").(bridge.Map); failed.Text("code") != string(toolroom.CodeInternal) {
+		t.Errorf("the program got %v", failed)
 	}
 }

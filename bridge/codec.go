@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -36,12 +37,12 @@ const (
 	float16      = majorSimple | 25
 	float32bits  = majorSimple | 26
 	float64bits  = majorSimple | 27
-	maxBigBytes  = 1 << 16 // a guest may not make the host multiply for long
-	minContainer = 16      // room made at once for a list or map, however long it says it is
+	maxBigBytes  = 1 << 16 // bounds the time that a guest can make the server spend on arithmetic
+	minContainer = 16      // capacity allocated up front for a list or map, whatever length it announces
 )
 
-// AppendValue appends the encoding of v. A value that is no [Value], or nests
-// deeper than [MaxNesting], is an error that names the part.
+// AppendValue appends the encoding of v. It returns an error that names the part
+// if a part is not a [Value] or nests deeper than [MaxNesting].
 func AppendValue(b []byte, v Value) ([]byte, error) { return appendValue(b, v, 0) }
 
 func appendValue(b []byte, v Value, depth int) ([]byte, error) {
@@ -59,10 +60,16 @@ func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 	case int64:
 		return appendInt(b, v), nil
 	case *big.Int:
+		if err := checkBig(v); err != nil {
+			return nil, err
+		}
 		return appendBig(b, v), nil
 	case float64:
 		return binary.BigEndian.AppendUint64(append(b, float64bits), math.Float64bits(v)), nil
 	case string:
+		// Every reader refuses the whole frame for a text that is not UTF-8, and an
+		// error can quote any bytes.
+		v = strings.ToValidUTF8(v, "\ufffd")
 		return append(appendHead(b, majorText, uint64(len(v))), v...), nil
 	case []byte:
 		return append(appendHead(b, majorBytes, uint64(len(v))), v...), nil
@@ -82,6 +89,9 @@ func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 	case Map:
 		b = appendHead(b, majorMap, uint64(len(v)))
 		for _, m := range v {
+			if !utf8.ValidString(m.Key) {
+				return nil, fmt.Errorf(".%.40q: a key that is not UTF-8", m.Key)
+			}
 			b = append(appendHead(b, majorText, uint64(len(m.Key))), m.Key...)
 			var err error
 			if b, err = appendValue(b, m.Value, depth+1); err != nil {
@@ -90,7 +100,7 @@ func appendValue(b []byte, v Value, depth int) ([]byte, error) {
 		}
 		return b, nil
 	}
-	return nil, fmt.Errorf("a %T is no value of the bridge", v)
+	return nil, fmt.Errorf("the bridge cannot carry a %T", v)
 }
 
 func appendHead(b []byte, major byte, n uint64) []byte {
@@ -126,12 +136,21 @@ func appendBig(b []byte, n *big.Int) []byte {
 	return append(appendHead(appendHead(b, majorTag, tag), majorBytes, uint64(len(raw))), raw...)
 }
 
-// decoder reads values from data, which a hostile guest may have written: it
-// makes no more room than there are bytes left.
+// decoder reads values from data. A hostile guest may have written data, so the
+// decoder never allocates more than the bytes that are left justify.
 type decoder struct {
-	data []byte
-	pos  int
+	data   []byte
+	pos    int
+	values int // read so far
+	lists  int // and maps
 }
+
+// The most values, and among them lists and maps, of one frame. A value takes up
+// to 40 times as much memory as its bytes.
+const (
+	maxValues = 5 << 20
+	maxLists  = 1 << 20
+)
 
 // DecodeValue reads exactly one value. The strings and bytes in it are copies.
 func DecodeValue(data []byte) (Value, error) {
@@ -150,12 +169,20 @@ func (d *decoder) value(depth int) (Value, error) {
 	if depth > MaxNesting {
 		return nil, fmt.Errorf("nests deeper than %d", MaxNesting)
 	}
+	if d.values++; d.values > maxValues {
+		return nil, fmt.Errorf("more than %d values", maxValues)
+	}
 	if d.pos < len(d.data) && d.data[d.pos]&0xe0 == majorSimple {
 		return d.simple()
 	}
 	major, n, err := d.head()
 	if err != nil {
 		return nil, err
+	}
+	if major == majorArray || major == majorMap {
+		if d.lists++; d.lists > maxLists {
+			return nil, fmt.Errorf("more than %d lists and maps", maxLists)
+		}
 	}
 	switch major {
 	case majorUint:
@@ -181,7 +208,7 @@ func (d *decoder) value(depth int) (Value, error) {
 	return d.tagged(n, depth)
 }
 
-// head reads a type and its argument in the shortest or any longer form.
+// head reads a type and its argument, in the shortest form or a longer one.
 func (d *decoder) head() (major byte, n uint64, err error) {
 	first, err := d.take(1)
 	if err != nil {
@@ -235,7 +262,7 @@ func (d *decoder) array(n uint64, depth int) (Value, error) {
 
 func (d *decoder) mapping(n uint64, depth int) (Value, error) {
 	m := make(Map, 0, min(n, minContainer))
-	var seen map[string]struct{} // of a map too large to look through
+	var seen map[string]struct{} // for a map too large for a linear search
 	if n > minContainer {
 		seen = map[string]struct{}{}
 	}
@@ -245,14 +272,14 @@ func (d *decoder) mapping(n uint64, depth int) (Value, error) {
 			return nil, err
 		}
 		if major != majorText {
-			return nil, fmt.Errorf("a key that is no text")
+			return nil, fmt.Errorf("a key that is not text")
 		}
 		key, err := d.text(length)
 		if err != nil {
 			return nil, err
 		}
 		if m.has(key, seen) {
-			return nil, fmt.Errorf("key %.80q twice", key)
+			return nil, fmt.Errorf("duplicate key %.80q", key)
 		}
 		v, err := d.value(depth + 1)
 		if err != nil {
@@ -263,8 +290,8 @@ func (d *decoder) mapping(n uint64, depth int) (Value, error) {
 	return m, nil
 }
 
-// has tells whether a key is there already; seen, if there is one, holds all
-// keys, and this one afterwards.
+// has reports whether m contains key. If seen is not nil, it holds all keys of m,
+// and has adds key to it.
 func (m Map) has(key string, seen map[string]struct{}) bool {
 	if seen == nil {
 		return slices.ContainsFunc(m, func(member Member) bool { return member.Key == key })
@@ -303,7 +330,7 @@ func (d *decoder) tagged(tag uint64, depth int) (Value, error) {
 			return Handle{ID: content.Text("handle"), MediaType: content.Text("media_type"), Size: content.Int("size")}, nil
 		}
 	}
-	return nil, fmt.Errorf("tag %d around a %T means nothing here", tag, v)
+	return nil, fmt.Errorf("unexpected tag %d around a %T", tag, v)
 }
 
 func (d *decoder) simple() (Value, error) {
@@ -335,7 +362,7 @@ func (d *decoder) simple() (Value, error) {
 		}
 		return math.Float64frombits(binary.BigEndian.Uint64(raw)), nil
 	}
-	return nil, fmt.Errorf("simple value 0x%02x means nothing here", first)
+	return nil, fmt.Errorf("unexpected simple value 0x%02x", first)
 }
 
 // halfFloat widens an IEEE 754 half (RFC 8949 appendix D).

@@ -2,8 +2,8 @@ package bridge
 
 import "github.com/toolroom/toolroom"
 
-// Content is what a program keeps as an artifact, as bytes with their media
-// type: bytes and text as they are, all else as JSON.
+// Content returns the bytes and the media type under which a program's value is
+// stored as an artifact. Bytes and text stay as they are; all else becomes JSON.
 func Content(v Value, mediaType string) ([]byte, string, error) {
 	kind, data := "", []byte(nil)
 	switch v := v.(type) {
@@ -14,7 +14,7 @@ func Content(v Value, mediaType string) ([]byte, string, error) {
 	default:
 		text, err := ToJSON(v)
 		if err != nil {
-			return nil, "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the data cannot be kept as JSON: %w", err)
+			return nil, "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the data cannot be stored as JSON: %w", err)
 		}
 		kind, data = "application/json", text
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// adder is a host with one tool.
+// adder is a call handler with one tool.
 type adder struct{ quiet }
 
 func (adder) Call(_ context.Context, _ string, arguments bridge.Map) (bridge.Value, error) {
@@ -17,7 +17,7 @@ func (adder) Call(_ context.Context, _ string, arguments bridge.Map) (bridge.Val
 
 func (adder) Print(stream, text string) { fmt.Print(stream, ": ", text) }
 
-// A guest whose every program is to add two inputs with a tool.
+// A guest that runs every program by adding two inputs with a tool.
 func ExampleJoin() {
 	host, stream := net.Pipe()
 	go func() {

@@ -2,22 +2,24 @@ package bridge
 
 import (
 	"bufio"
+	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"sync"
+	"sync/atomic"
 )
 
-// Version is the protocol version of this package. A guest says in hello which
-// versions it speaks; the host picks the highest that both know.
+// Version is the protocol version of this package. The guest's hello lists the
+// versions that it speaks; the server picks the highest that both know.
 const Version = 1
 
-// Kind says what a frame is for.
+// Kind is the type of a frame.
 type Kind uint8
 
-// The kinds. A guest sends those below 32, the host the others.
+// The kinds of frames. The guest sends those below 32, the server the others.
 const (
 	Hello    Kind = 1  // {versions: [int], guest: text}; token: the one given to the guest out of band
 	Call     Kind = 10 // {tool: text, arguments: map} → result
@@ -26,7 +28,7 @@ const (
 	Describe Kind = 13 // {tool: text, level: text} → result
 	Put      Kind = 14 // {name, media_type: text, data: bytes} → result, a handle
 	Get      Kind = 15 // {handle: text, offset, length: int} → result {data, media_type, size}
-	Out      Kind = 16 // a line to the outside, see [Lines]: one of {to: text}, {data: bytes}, {taken: int}, {end: true}, {close: true}
+	Out      Kind = 16 // a line to the network, see [Lines]: one of {to: text}, {data: bytes}, {taken: int}, {end: true}, {close: true}
 	Print    Kind = 20 // {stream: "stdout" or "stderr", text}
 	Progress Kind = 21 // {done, total: number, message: text}
 	Log      Kind = 22 // {level, message: text, fields: map}
@@ -67,9 +69,9 @@ const DefaultMaxFrame = 16 << 20
 // maxToken is well above the 16 bytes of a run's token.
 const maxToken = 64
 
-// ErrProtocol is what every breach of the protocol wraps: the peer is not to
-// be trusted with another frame.
-var ErrProtocol = errors.New("the bridge protocol was broken")
+// ErrProtocol is wrapped by every error about a breach of the protocol. After
+// one, the peer cannot be trusted with another frame.
+var ErrProtocol = errors.New("the bridge protocol was violated")
 
 func broken(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrProtocol, fmt.Sprintf(format, args...))
@@ -79,13 +81,14 @@ func broken(format string, args ...any) error {
 type Wire struct {
 	in       *bufio.Reader
 	maxFrame int
+	token    atomic.Pointer[[]byte] // of the frames that are read; nil if any may be
 
 	mu  sync.Mutex // guards out and buf
 	out io.Writer
 	buf []byte
 }
 
-// NewWire frames a stream; maxFrame 0 means [DefaultMaxFrame].
+// NewWire returns a Wire on stream; if maxFrame is 0, it is [DefaultMaxFrame].
 func NewWire(stream io.ReadWriter, maxFrame int) *Wire {
 	if maxFrame <= 0 {
 		maxFrame = DefaultMaxFrame
@@ -105,14 +108,14 @@ func (w *Wire) Read() (Frame, int, error) {
 	}
 	size := int(binary.BigEndian.Uint32(head[:]))
 	if size > w.maxFrame {
-		return Frame{}, 0, broken("a frame of %d bytes, the limit is %d", size, w.maxFrame)
+		return Frame{}, 0, broken("a frame has %d bytes, more than the limit of %d", size, w.maxFrame)
 	}
-	// A guest may announce much and send little: room grows with what arrives.
+	// A guest may announce much and send little, so the buffer grows with the data received.
 	data, err := readAll(w.in, size)
 	if err != nil {
 		return Frame{}, 0, err
 	}
-	f, err := decodeFrame(data)
+	f, err := w.decodeFrame(data)
 	return f, size + len(head), err
 }
 
@@ -129,26 +132,30 @@ func readAll(r io.Reader, size int) ([]byte, error) {
 	return data, nil
 }
 
-func decodeFrame(data []byte) (Frame, error) {
+func (w *Wire) decodeFrame(data []byte) (Frame, error) {
 	d := decoder{data: data}
 	major, n, err := d.head()
 	if err != nil || major != majorArray || n != 4 {
-		return Frame{}, broken("a frame is an array of four")
+		return Frame{}, broken("a frame must be an array of four")
 	}
 	var f Frame
 	major, n, err = d.head()
 	if err != nil || major != majorUint || n > math.MaxUint8 {
-		return Frame{}, broken("a frame begins with its kind")
+		return Frame{}, broken("a frame must begin with its kind")
 	}
 	f.Kind = Kind(n)
 	if major, f.ID, err = d.head(); err != nil || major != majorUint {
-		return Frame{}, broken("a frame's id is an unsigned integer")
+		return Frame{}, broken("a frame's id must be an unsigned integer")
 	}
 	if major, n, err = d.head(); err != nil || major != majorBytes || n > maxToken {
-		return Frame{}, broken("a frame's token is at most %d bytes", maxToken)
+		return Frame{}, broken("a frame's token must be at most %d bytes", maxToken)
 	}
 	if f.Token, err = d.take(n); err != nil {
 		return Frame{}, broken("%v", err)
+	}
+	// What a stranger sends is not worth the memory of its body.
+	if token := w.token.Load(); token != nil && subtle.ConstantTimeCompare(f.Token, *token) != 1 {
+		return Frame{}, broken("a %s frame with the token of another run", f.Kind)
 	}
 	body, err := d.value(0)
 	if err != nil {
@@ -156,13 +163,13 @@ func decodeFrame(data []byte) (Frame, error) {
 	}
 	f.Body, _ = body.(Map)
 	if f.Body == nil || d.pos != len(data) {
-		return Frame{}, broken("a frame ends with its body, a map")
+		return Frame{}, broken("a frame must end with its body, a map")
 	}
 	return f, nil
 }
 
-// Write sends one frame, whole. A frame over the limit is refused before a
-// byte of it is sent, so that the stream stays usable.
+// Write sends one whole frame. It refuses a frame over the limit before it sends
+// a byte, so that the stream stays usable.
 func (w *Wire) Write(f Frame) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,20 +183,30 @@ func (w *Wire) Write(f Frame) error {
 	}
 	b, err := appendValue(b, f.Body, 0)
 	if err != nil {
-		return fmt.Errorf("%s frame%w", f.Kind, err)
+		return &unsendableError{f.Kind, err}
 	}
 	if len(b)-4 > w.maxFrame {
 		return &TooLargeError{Kind: f.Kind, Size: len(b) - 4, Limit: w.maxFrame}
 	}
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-	if cap(b) <= 1<<20 { // a rare huge frame must not stay pinned
+	if cap(b) <= 1<<20 { // do not keep the memory of a rare huge frame
 		w.buf = b
 	}
 	_, err = w.out.Write(b)
 	return err
 }
 
-// TooLargeError says that a frame was not sent because of its size.
+// unsendableError says that a frame was not sent because of a value in it.
+type unsendableError struct {
+	kind Kind
+	err  error
+}
+
+func (e *unsendableError) Error() string { return fmt.Sprintf("%s frame%v", e.kind, e.err) }
+
+func (e *unsendableError) Unwrap() error { return e.err }
+
+// TooLargeError reports that a frame was not sent because it is too large.
 type TooLargeError struct {
 	Kind        Kind
 	Size, Limit int // bytes

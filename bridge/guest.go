@@ -9,29 +9,29 @@ import (
 	"sync/atomic"
 )
 
-// Guest is the reference guest: the side of the stream that runs programs. It
-// is what toolroom-guest and the engines written in Go are built on.
+// Guest is the reference guest: the side of the stream that runs programs.
+// toolroom-guest and the engines written in Go are built on it.
 type Guest struct {
 	wire *Wire
 
 	mu  sync.Mutex
 	job *Job // the run under way
 	err error
-	// jobs hands over runs; the reader closes it when the stream has ended.
+	// jobs delivers runs; the reader closes it when the stream has ended.
 	jobs chan *Job
 }
 
-// GuestOptions are those of a [Guest].
+// GuestOptions configures a [Guest].
 type GuestOptions struct {
-	// Name is what the guest calls itself, for people.
+	// Name names the guest to people.
 	Name string
-	// Token is the one that was given to the guest out of band.
+	// Token is the token that the guest received out of band.
 	Token []byte
 	// MaxFrame is the largest frame in bytes, [DefaultMaxFrame] if zero.
 	MaxFrame int
 }
 
-// Join says hello. From then on [Guest.Next] gives the runs.
+// Join sends hello. Afterwards [Guest.Next] returns the runs.
 func Join(stream io.ReadWriter, o GuestOptions) (*Guest, error) {
 	g := &Guest{wire: NewWire(stream, o.MaxFrame), jobs: make(chan *Job)}
 	hello := Map{{"versions", []Value{int64(Version)}}, {"guest", o.Name}}
@@ -42,7 +42,7 @@ func Join(stream io.ReadWriter, o GuestOptions) (*Guest, error) {
 	return g, nil
 }
 
-// Next waits for the next run. io.EOF means that the host wants no more.
+// Next waits for the next run. io.EOF means that the server has no more runs.
 func (g *Guest) Next(ctx context.Context) (*Job, error) {
 	select {
 	case job, ok := <-g.jobs:
@@ -61,7 +61,7 @@ func (g *Guest) read() {
 	for {
 		f, _, err := g.wire.Read()
 		if err == nil && f.Kind == Refuse {
-			err = broken("the host refused this guest: %s", f.Body.Text("reason"))
+			err = broken("the server refused this guest: %s", f.Body.Text("reason"))
 		}
 		if err != nil {
 			g.end(err)
@@ -96,16 +96,15 @@ func (g *Guest) end(err error) {
 	job := g.job
 	g.mu.Unlock()
 	if job != nil {
-		job.cancel(ErrHostGone)
+		job.cancel(ErrServerGone)
 	}
 	close(g.jobs)
 }
 
-// ErrHostGone is the cause of a job's context when the stream has ended.
-var ErrHostGone = errors.New("the host ended the stream")
+// ErrServerGone is the cancellation cause of a job's context when the stream has ended.
+var ErrServerGone = errors.New("the server ended the stream")
 
-// Job is one run, seen from the guest. Its methods may be called from many
-// goroutines.
+// Job is one run, as the guest sees it. Its methods are safe for concurrent use.
 type Job struct {
 	Program Program
 
@@ -119,7 +118,7 @@ type Job struct {
 	waiting map[uint64]chan Map
 }
 
-// Context ends when the host cancels the run, and when the run has ended.
+// Context returns a context that ends when the server cancels the run or the run ends.
 func (j *Job) Context() context.Context { return j.ctx }
 
 func (j *Job) take(f Frame) {
@@ -137,8 +136,8 @@ func (j *Job) take(f Frame) {
 	}
 }
 
-// Ask sends a question and waits for its result. The error of a tool is a
-// [*toolroom.Error].
+// Ask sends a request and waits for its result. If the tool fails, the error is
+// a [*toolroom.Error].
 func (j *Job) Ask(ctx context.Context, kind Kind, body Map) (Value, error) {
 	id := j.ids.Add(1)
 	answer := make(chan Map, 1)
@@ -161,7 +160,7 @@ func (j *Job) Ask(ctx context.Context, kind Kind, body Map) (Value, error) {
 	}
 }
 
-// Tell sends a frame of this run that wants no result; id is 0 then.
+// Tell sends a frame of this run. The id is 0 unless the frame is a request.
 func (j *Job) Tell(kind Kind, id uint64, body Map) error {
 	return j.guest.wire.Write(Frame{Kind: kind, ID: id, Token: j.token, Body: body})
 }
@@ -176,7 +175,7 @@ func (j *Job) Print(stream, text string) error {
 	return j.Tell(Print, 0, Map{{"stream", stream}, {"text", text}})
 }
 
-// End is what a guest says last of a run.
+// End is the content of the last frame of a run.
 type End struct {
 	Value   Value
 	Failure *Failure
@@ -186,8 +185,8 @@ type End struct {
 	CPU, Memory int64
 }
 
-// End ends the run. A value that the bridge cannot carry becomes a failure of
-// kind value.
+// End ends the run. If the bridge cannot carry the value, the run fails with a
+// failure of kind value.
 func (j *Job) End(e End) error {
 	defer j.cancel(errors.New("the run has ended"))
 	tail := Map{{"state", e.State}, {"exit", int64(e.Exit)}, {"usage", Map{{"cpu", e.CPU}, {"memory", e.Memory}}}}
@@ -199,7 +198,7 @@ func (j *Job) End(e End) error {
 		}
 		e.Failure = &Failure{Kind: FailValue, Message: err.Error()}
 		if errors.As(err, &large) {
-			e.Failure.Message = fmt.Sprintf("the value given back has %d bytes, the limit is %d", large.Size, large.Limit)
+			e.Failure.Message = fmt.Sprintf("the returned value has %d bytes, more than the limit of %d", large.Size, large.Limit)
 		}
 	}
 	return j.Tell(Failed, 0, append(FailureBody(e.Failure), tail...))

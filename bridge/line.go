@@ -11,16 +11,16 @@ import (
 
 const (
 	// lineWindow is how many bytes one side of a line may send that the other has
-	// not read, in bytes; maxLines how many lines a program may have at once.
+	// not read; maxLines is how many lines a program may have at once.
 	lineWindow = 128 << 10
 	maxLines   = 64
-	// lineChunk is the most that one frame carries of a line.
+	// lineChunk is the largest number of bytes of a line in one frame.
 	lineChunk = 32 << 10
 )
 
-// Lines are the connections of a program to the outside: bytes in frames of kind
-// [Out] from the guest and [In] from the host. A line that nobody reads holds
-// neither the others nor the frames around it.
+// Lines are the network connections of a program. Their bytes travel in frames
+// of kind [Out] from the guest and [In] from the server. A line whose reader is
+// slow blocks neither the other lines nor other frames.
 type Lines struct {
 	send func(id uint64, body Map) error
 
@@ -30,14 +30,14 @@ type Lines struct {
 	ended bool
 }
 
-// NewLines makes the lines of one run, without any. send sends a frame of the
-// side's kind; it may block.
+// NewLines returns the lines of one run, without any. It uses send to send a
+// frame of the side's own kind; send may block.
 func NewLines(send func(id uint64, body Map) error) *Lines {
 	return &Lines{send: send, lines: map[uint64]*Line{}}
 }
 
-// Open asks the host to connect to host:port. The host's refusal is a
-// [*toolroom.Error].
+// Open asks the server to connect to host:port. If the server refuses, the error
+// is a [*toolroom.Error].
 func (l *Lines) Open(ctx context.Context, address string) (*Line, error) {
 	l.mu.Lock()
 	l.last++
@@ -60,7 +60,7 @@ func (l *Lines) Open(ctx context.Context, address string) (*Line, error) {
 	}
 }
 
-// add makes a line; the caller holds mu.
+// add adds a line; the caller must hold mu.
 func (l *Lines) add(id uint64) *Line {
 	line := &Line{all: l, id: id, room: lineWindow, answer: make(chan error, 1), done: make(chan struct{})}
 	line.changed.L = &line.mu
@@ -71,7 +71,7 @@ func (l *Lines) add(id uint64) *Line {
 	return line
 }
 
-// take takes a frame of the other side, which may open a line. The error is a
+// take handles a frame of the other side, which may open a line. An error is a
 // breach of the protocol.
 func (l *Lines) take(f Frame) (opened *Line, err error) {
 	l.mu.Lock()
@@ -90,20 +90,20 @@ func (l *Lines) take(f Frame) (opened *Line, err error) {
 	return nil, line.take(f.Body)
 }
 
-// count is how many lines there are.
+// count returns the number of lines.
 func (l *Lines) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.lines)
 }
 
-// Take takes a frame of kind [In]. The error is a breach of the protocol.
+// Take handles a frame of kind [In]. An error is a breach of the protocol.
 func (l *Lines) Take(f Frame) error {
 	_, err := l.take(f)
 	return err
 }
 
-// Close ends all lines, without a word to the other side.
+// Close closes all lines without notifying the other side.
 func (l *Lines) Close() {
 	l.mu.Lock()
 	l.ended = true
@@ -115,7 +115,7 @@ func (l *Lines) Close() {
 	}
 }
 
-// Line is one connection. It may be read and written at the same time.
+// Line is one connection. It is safe to read and write at the same time.
 type Line struct {
 	all    *Lines
 	id     uint64
@@ -123,13 +123,13 @@ type Line struct {
 
 	mu      sync.Mutex
 	changed sync.Cond
-	in      []byte // that came, and is not read
-	read    int    // bytes that the other side does not know to be read
+	in      []byte // received, not yet read
+	read    int    // bytes read that the other side has not been notified of
 	room    int    // bytes that may be sent
 	whole   bool   // no more will come
 	said    bool   // no more will be sent
 	closed  bool
-	done    chan struct{} // closed with it
+	done    chan struct{} // closed with the line
 }
 
 func (l *Line) take(b Map) error {
@@ -139,13 +139,13 @@ func (l *Line) take(b Map) error {
 	switch data := bytesAt(b, "data"); {
 	case len(data) > 0:
 		if len(l.in)+len(data) > lineWindow || l.whole {
-			return broken("a line carries more than it may")
+			return broken("a line carries more than its window allows")
 		}
 		l.in = append(l.in, data...)
 	case b.Int("taken") > 0:
 		taken := b.Int("taken")
 		if taken > int64(lineWindow-l.room) {
-			return broken("more of a line is taken than was sent")
+			return broken("more bytes of a line are acknowledged than were sent")
 		}
 		l.room += int(taken)
 	case b.Get("end") == true:
@@ -161,7 +161,7 @@ func (l *Line) take(b Map) error {
 	return nil
 }
 
-// reply ends the wait of who opened the line; only the first one counts.
+// reply ends the wait in Open; only the first reply counts.
 func (l *Line) reply(err error) {
 	select {
 	case l.answer <- err:
@@ -169,7 +169,7 @@ func (l *Line) reply(err error) {
 	}
 }
 
-// Read reads what the other side has sent.
+// Read reads bytes that the other side has sent.
 func (l *Line) Read(p []byte) (int, error) {
 	l.mu.Lock()
 	for len(l.in) == 0 && !l.whole && !l.closed {
@@ -191,12 +191,12 @@ func (l *Line) Read(p []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	if tell > 0 {
-		_ = l.all.send(l.id, Map{{"taken", int64(tell)}}) // a bridge that has ended ends the line too
+		_ = l.all.send(l.id, Map{{"taken", int64(tell)}}) // if the bridge has ended, so has the line
 	}
 	return n, nil
 }
 
-// Write sends p, as fast as the other side reads it.
+// Write sends p, and blocks while the other side has not read enough.
 func (l *Line) Write(p []byte) (sent int, err error) {
 	for len(p) > 0 {
 		l.mu.Lock()
@@ -218,7 +218,7 @@ func (l *Line) Write(p []byte) (sent int, err error) {
 	return sent, nil
 }
 
-// CloseWrite tells the other side that no more will come.
+// CloseWrite notifies the other side that no more bytes will come.
 func (l *Line) CloseWrite() error {
 	l.mu.Lock()
 	l.said = true
@@ -226,8 +226,8 @@ func (l *Line) CloseWrite() error {
 	return l.all.send(l.id, Map{{"end", true}})
 }
 
-// Close ends the line. The other side is told where not all has been said: what it
-// has not read of this side is lost then.
+// Close closes the line. If either side has not ended its stream, Close notifies
+// the other side, which then loses the bytes that it has not read.
 func (l *Line) Close() error {
 	l.mu.Lock()
 	complete := l.said && l.whole
@@ -238,7 +238,7 @@ func (l *Line) Close() error {
 	return l.all.send(l.id, Map{{"close", true}})
 }
 
-// drop takes the line out, and tells whether it was there.
+// drop removes the line, and reports whether it was there.
 func (l *Line) drop() bool {
 	l.all.mu.Lock()
 	was := l.all.lines[l.id] == l
@@ -256,7 +256,7 @@ func (l *Line) shut() {
 	l.end()
 }
 
-// end marks the line as closed; the caller holds mu.
+// end marks the line as closed; the caller must hold mu.
 func (l *Line) end() {
 	if l.closed {
 		return
@@ -267,19 +267,19 @@ func (l *Line) end() {
 	l.reply(io.ErrClosedPipe)
 }
 
-// Carry carries bytes between a line and a connection, whose words are read from
-// near, until both have said all, and closes both.
+// Carry copies bytes between a line and a connection, which it reads through
+// near, until both directions have ended, and then closes both.
 func (l *Line) Carry(near io.Reader, conn io.WriteCloser) {
 	defer l.Close()
 	go func() {
 		<-l.done
-		conn.Close() // which ends what waits for it
+		conn.Close() // which unblocks its readers and writers
 	}()
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
 		if _, err := io.Copy(l, near); err != nil {
-			l.Close() // it broke off
+			l.Close() // the connection broke
 			return
 		}
 		_ = l.CloseWrite()
@@ -292,7 +292,7 @@ func (l *Line) Carry(near io.Reader, conn io.WriteCloser) {
 	}
 }
 
-// accept tells the guest that it is connected, and carries.
+// accept notifies the guest that it is connected, and copies bytes until both sides end.
 func (l *Line) accept(far net.Conn) {
 	if err := l.all.send(l.id, Map{{"open", true}}); err != nil {
 		far.Close()
@@ -302,8 +302,8 @@ func (l *Line) accept(far net.Conn) {
 	l.Carry(far, far)
 }
 
-// refuse tells the guest why there is no connection.
+// refuse notifies the guest why the connection was refused.
 func (l *Line) refuse(err error) {
 	_ = l.all.send(l.id, Map{{"error", errorBody(toolroom.AsError(err))}})
-	l.drop() // only now: refusals that are not read count too
+	l.drop() // only now, so that refusals that the guest has not read count too
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// outward is a host that connects programs to where dial does.
+// outward is a call handler that connects programs with dial.
 type outward struct {
-	bridge.Host
+	bridge.Handler
 	dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
@@ -26,8 +26,8 @@ func (o outward) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return o.dial(ctx, address)
 }
 
-// connected runs guest against a host that dials by dial, and gives the error of
-// the host's side of the run.
+// connected runs guest against a server that dials with dial, and returns the
+// error of the server's Run.
 func connected(t *testing.T, dial func(context.Context, string) (net.Conn, error), guest func(w *bridge.Wire, token []byte, lines *bridge.Lines)) error {
 	t.Helper()
 	here, there := net.Pipe()
@@ -66,7 +66,7 @@ func connected(t *testing.T, dial func(context.Context, string) (net.Conn, error
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	var h bridge.Host = silent{}
+	var h bridge.Handler = silent{}
 	if dial != nil {
 		h = outward{silent{}, dial}
 	}
@@ -74,10 +74,10 @@ func connected(t *testing.T, dial func(context.Context, string) (net.Conn, error
 	return err
 }
 
-// silent is a host that nobody asks.
-type silent struct{ bridge.Host }
+// silent is a call handler that gets no requests.
+type silent struct{ bridge.Handler }
 
-// server serves every connection by serve, and gives how to dial it.
+// server serves every connection with serve, and returns a function that dials it.
 func server(t *testing.T, serve func(*net.TCPConn)) func(context.Context, string) (net.Conn, error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -100,12 +100,12 @@ func server(t *testing.T, serve func(*net.TCPConn)) func(context.Context, string
 	}
 }
 
-func TestALineCarriesMuchInBothDirectionsAndEndsEachByItself(t *testing.T) {
+func TestALineCarriesMuchInBothDirectionsAndEndsEachSeparately(t *testing.T) {
 	t.Parallel()
 	const size = 3 << 20
 	dial := server(t, func(c *net.TCPConn) {
 		defer c.Close()
-		n, _ := io.Copy(io.Discard, c) // to the end of what the program says
+		n, _ := io.Copy(io.Discard, c) // until the program ends its direction
 		if n == size {
 			_, _ = c.Write(bytes.Repeat([]byte("y"), size))
 		}
@@ -138,7 +138,7 @@ func TestALineCarriesMuchInBothDirectionsAndEndsEachByItself(t *testing.T) {
 	}
 }
 
-func TestALineThatNobodyReadsHoldsNoOther(t *testing.T) {
+func TestALineThatIsNotReadDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	dial := server(t, func(c *net.TCPConn) {
 		defer c.Close()
@@ -206,7 +206,7 @@ func TestAConnectionThatBreaksOffEndsItsLine(t *testing.T) {
 	}
 }
 
-func TestAGuestThatBreaksTheRulesOfLinesEndsItsRun(t *testing.T) {
+func TestAGuestThatViolatesTheRulesOfLinesEndsItsRun(t *testing.T) {
 	t.Parallel()
 	held := server(t, func(c *net.TCPConn) { _, _ = c.Read(make([]byte, 1)) }) // and reads no more
 	type frames func(id uint64, m bridge.Member)
@@ -260,7 +260,7 @@ func TestOfAThousandLinesNoMoreThan64AreDialled(t *testing.T) {
 			_ = w.Write(bridge.Frame{Kind: bridge.Out, ID: id, Token: token, Body: bridge.Map{{Key: "to", Value: "a:1"}}})
 		}
 	})
-	// Where lines are opened faster than they are refused, the run ends.
+	// If lines are opened faster than they are refused, the run ends.
 	if err != nil && !errors.Is(err, bridge.ErrProtocol) {
 		t.Errorf("the run ended with %v", err)
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// The bodies of start, done, error and of a result's error, to and from maps.
+// The bodies of the start, done and error frames, and of a result's error,
+// converted to and from maps.
 
 func (p Program) body(version int) Map {
 	tools := make([]Value, len(p.Tools))
@@ -23,6 +24,7 @@ func (p Program) body(version int) Map {
 		{"command", texts(p.Command)},
 		{"env", texts(p.Env)},
 		{"stdin", p.Stdin},
+		{"files", orEmpty(p.Files)},
 		{"inputs", orEmpty(p.Inputs)},
 		{"tools", tools},
 		{"withheld", orEmpty(p.Withheld)},
@@ -30,7 +32,6 @@ func (p Program) body(version int) Map {
 		{"session", p.Session},
 		{"state", p.State},
 		{"seed", p.Seed},
-		{"awake", p.Awake},
 		{"profile", p.Profile},
 		{"limits", Map{
 			{"wall", p.Limits.Wall},
@@ -82,13 +83,13 @@ func ReadProgram(m Map) Program {
 		Session:  m.Text("session"),
 		State:    bytesAt(m, "state"),
 		Seed:     bytesAt(m, "seed"),
-		Awake:    m.Get("awake") == true,
 		Profile:  m.Text("profile"),
 		Limits: Limits{
 			Wall: limits.Int("wall"), CPU: limits.Int("cpu"), Memory: limits.Int("memory"), Output: limits.Int("output"),
 			Calls: int(limits.Int("calls")), Parallel: int(limits.Int("parallel")), Bytes: limits.Int("bytes"),
 		},
 	}
+	p.Files, _ = m.Get("files").(Map)
 	p.Inputs, _ = m.Get("inputs").(Map)
 	p.Withheld, _ = m.Get("withheld").(Map)
 	p.Unknown, _ = m.Get("unknown").(Map)
@@ -118,7 +119,7 @@ func readTool(m Map) Tool {
 	return t
 }
 
-// FailureBody is the body of the frame that tells the host of a failure.
+// FailureBody returns the body of the frame that reports a failure to the server.
 func FailureBody(f *Failure) Map {
 	m := Map{
 		{"kind", string(f.Kind)},
@@ -136,7 +137,7 @@ func FailureBody(f *Failure) Map {
 	return m
 }
 
-// What a guest says of a failure is shown to people and models: it is cut, so
+// People and models see what a guest reports of a failure. It is truncated so
 // that a hostile guest cannot flood them.
 const (
 	maxMessage = 16 << 10
@@ -175,7 +176,7 @@ func cut(s string, limit int) string {
 	return s[:limit]
 }
 
-// errorBody is how a program learns of a tool's failure. The cause stays here.
+// errorBody returns a tool's error as the program sees it, without its cause.
 func errorBody(e *toolroom.Error) Map {
 	m := Map{
 		{"code", string(e.Code)},
@@ -185,8 +186,8 @@ func errorBody(e *toolroom.Error) Map {
 		{"retryable", e.Retryable},
 		{"hint", e.Hint},
 	}
-	if len(e.Details) > 0 {
-		if text, err := json.Marshal(e.Details); err == nil {
+	if details := e.AllDetails(); len(details) > 0 {
+		if text, err := json.Marshal(details); err == nil {
 			if details, err := FromJSON(text); err == nil {
 				m = append(m, Member{"details", details})
 			}
@@ -206,7 +207,7 @@ func readError(m Map) *toolroom.Error {
 	e.Retryable, _ = m.Get("retryable").(bool)
 	if details, ok := m.Get("details").(Map); ok {
 		if text, err := ToJSON(details); err == nil {
-			_ = json.Unmarshal(text, &e.Details) // JSON that was written a line above
+			_ = json.Unmarshal(text, &e.Details) // JSON that ToJSON has just written
 		}
 	}
 	return e

@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// Descriptor is the file descriptor at which a WebAssembly module has the bridge.
+// Descriptor is the file descriptor of the bridge in a WebAssembly module.
 const Descriptor = 3
 
-// Open gives a WebAssembly module the run that it is in, by which it calls
-// tools. It is called once; a module that does not call it has no part in the
-// bridge, and ends with its exit code alone.
+// Open returns the current run of a WebAssembly module, with which the module
+// calls tools. Call it once. A module that does not call it takes no part in the
+// bridge, and only its exit code counts.
 func Open(ctx context.Context) (*Job, error) {
-	// Where a read waits, no other goroutine of a module goes on.
+	// A blocking read would block all goroutines of the module.
 	if err := syscall.SetNonblock(Descriptor, true); err != nil {
 		return nil, fmt.Errorf("open the bridge at descriptor %d: is this module run by Toolroom? %w", Descriptor, err)
 	}

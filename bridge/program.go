@@ -9,49 +9,48 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Program is what a guest is asked to run: a program in a language, a command
-// with arguments, or a WebAssembly module.
+// Program is what a guest runs: a program in a language, a command with
+// arguments, or a WebAssembly module.
 type Program struct {
 	// Language is python, javascript, typescript, shell, command or wasm.
 	Language string
-	// Name is how tracebacks call the program, for example main.py.
+	// Name names the program in tracebacks, for example main.py.
 	Name string
-	// Source is the text of the program; Module the bytes of a wasm module.
+	// Source is the text of the program; Module is the bytes of a wasm module.
 	Source string
 	Module []byte
-	// Command is the command with its arguments, for language command; for shell
-	// and wasm the arguments alone.
+	// Command is the command with its arguments, for language command. For shell
+	// and wasm it is the arguments alone.
 	Command []string
-	// Env are further environment variables, KEY=VALUE, of the program.
+	// Env holds additional environment variables of the program, as KEY=VALUE.
 	Env []string
-	// Stdin is what the program may read.
+	// Stdin is the program's standard input.
 	Stdin []byte
-	// Inputs are given as variables.
+	// Files are texts that a command finds in its folder, by name.
+	Files Map
+	// Inputs become variables of the program.
 	Inputs Map
-	// Tools are those that the program mentions; others can still be called
-	// through call_tool.
+	// Tools are the tools that the program mentions. It can call others with
+	// call_tool.
 	Tools []Tool
-	// Withheld are friendly names that were left out, with the reason that
-	// their use must raise.
+	// Withheld maps friendly names that were left out to the reason, which using
+	// the name must raise.
 	Withheld Map
-	// Unknown are ids and namespaces in the text that no tool has, such as
-	// github:creat_issue or tools.gihub, with what to write instead: a call of
-	// one is refused before anything runs.
+	// Unknown maps ids and namespaces in the text that no tool has, such as
+	// github:creat_issue or tools.gihub, to what to write instead. A program that
+	// calls one is refused before anything runs.
 	Unknown Map
-	// Session names the state that the run goes on from; State is that state
-	// where the guest keeps none itself.
+	// Session names the state that the run continues from. State is that state if
+	// the guest does not store it itself.
 	Session string
 	State   []byte
-	// Seed is what random numbers begin with: a run with the same seed draws the
-	// same ones, as far as the guest can do that. Empty begins with any.
+	// Seed seeds random numbers: runs with the same seed draw the same ones, as far
+	// as the guest can do that. If Seed is empty, the guest chooses one.
 	Seed []byte
-	// Awake lets the guest stay awake for a moment where it expects bytes: the host
-	// has processors to spare.
-	Awake bool
-	// Profile is that of the sandbox: dev, standard or hardened, for a guest that
-	// is the sandbox itself.
+	// Profile is the sandbox profile, dev, standard or hardened, for a guest that
+	// is itself the sandbox.
 	Profile string
-	// Limits are told to the guest, which holds what it can.
+	// Limits are the run's limits, of which the guest enforces those that it can.
 	Limits Limits
 }
 
@@ -60,14 +59,14 @@ type Tool struct {
 	ID string
 	// Path is the attribute path below tools, for example github create_issue.
 	Path []string
-	// Globals are further paths by which the tool is known, each a friendly
-	// name without collision.
+	// Globals are further paths of the tool. Each is a friendly name without a
+	// collision.
 	Globals [][]string
 	// Kind is the kind of the tool's source: cli, mcp, http, go …
 	Kind string
-	// Parameters in the order of the schema; positional arguments follow it.
+	// Parameters are in the order of the schema, which positional arguments follow.
 	Parameters []Parameter
-	// Open says that other arguments than Parameters are accepted.
+	// Open reports whether the tool accepts arguments other than Parameters.
 	Open bool
 	// Doc is the first sentence of the description.
 	Doc string
@@ -78,12 +77,12 @@ type Parameter struct {
 	Name     string
 	Type     string // JSON Schema type, empty if there are several
 	Required bool
-	// Values are the texts that it may be, where those are all; empty is any.
+	// Values lists the allowed texts; if it is empty, any value is allowed.
 	Values []string
 }
 
-// Misfit tells what is wrong with a text as an argument, where that is known
-// without the tool; empty if nothing.
+// Misfit describes what is wrong with a text as an argument, as far as the tool
+// need not be called to know that. It returns "" if nothing is wrong.
 func (t *Tool) Misfit(name, text string) string {
 	for _, p := range t.Parameters {
 		if p.Name != name || len(p.Values) == 0 || slices.Contains(p.Values, text) {
@@ -98,7 +97,7 @@ func (t *Tool) Misfit(name, text string) string {
 	return ""
 }
 
-// Limits of one run. Zero means the default, given with each.
+// Limits bounds one run. Zero means the default, given with each field.
 type Limits struct {
 	Wall     int64 // milliseconds, 30 000
 	CPU      int64 // milliseconds, no limit of its own
@@ -119,7 +118,7 @@ const (
 	DefaultBytes    = toolroom.DefaultMaxBytes
 )
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns l with its zero fields set to the defaults.
 func (l Limits) WithDefaults() Limits {
 	orDefault(&l.Wall, DefaultWall)
 	orDefault(&l.Memory, DefaultMemory)
@@ -136,46 +135,46 @@ func orDefault[T int | int64](n *T, d T) {
 	}
 }
 
-// Outcome is how a run ended, as the guest tells it.
+// Outcome is how a run ended, as the guest reports it.
 type Outcome struct {
-	// Value is what the program gave back.
+	// Value is the value that the program returned.
 	Value Value
-	// Failure says why the program failed; nil means that it did not.
+	// Failure is why the program failed, nil if it succeeded.
 	Failure *Failure
-	// State is the session's state after the run, where the guest hands it out.
+	// State is the session's state after the run, if the guest returns it.
 	State []byte
 	// Exit is the exit code of a command.
 	Exit int
-	// CPU and Memory are what the guest measured of itself: milliseconds and
-	// bytes, 0 if it does not know.
+	// CPU, in milliseconds, and Memory, in bytes, are the guest's own measurements;
+	// 0 means not known.
 	CPU, Memory int64
-	// Calls and Received are counted by the host: questions asked, and bytes.
+	// Calls counts requests and Received counts bytes. The server counts both.
 	Calls    int
 	Received int64
 }
 
-// FailureKind says whose fault a failure is.
+// FailureKind classifies a failure by its origin.
 type FailureKind string
 
 // The kinds of failure.
 const (
 	FailProgram     FailureKind = "program"     // the author's code raised an error
-	FailSyntax      FailureKind = "syntax"      // the text is no program
+	FailSyntax      FailureKind = "syntax"      // the text is not a valid program
 	FailCheck       FailureKind = "check"       // refused before it ran, with what to write instead
-	FailValue       FailureKind = "value"       // the value given back cannot leave the program
-	FailLimit       FailureKind = "limit"       // a limit that the guest holds
+	FailValue       FailureKind = "value"       // the returned value cannot leave the program
+	FailLimit       FailureKind = "limit"       // a limit that the guest enforces
 	FailUnsupported FailureKind = "unsupported" // this engine cannot run it; nothing has been done
-	FailCancelled   FailureKind = "cancelled"   // the program ended because the host asked
+	FailCancelled   FailureKind = "cancelled"   // the program ended because the server cancelled it
 )
 
-// Failure is why a program failed, in terms of the author's text.
+// Failure describes why a program failed, in terms of the author's text.
 type Failure struct {
 	Kind FailureKind
 	// Type is the exception's class in the language, for example ValueError.
 	Type    string
 	Message string
-	// File, Line and Column are the place in the author's code; lines and
-	// columns count from 1, 0 is unknown.
+	// File, Line and Column are the position in the author's code. Lines and
+	// columns count from 1; 0 means not known.
 	File         string
 	Line, Column int
 	// Trace is the traceback of the author's code only.

@@ -59,8 +59,8 @@ func (m Map) Int(key string) int64 {
 	return 0
 }
 
-// Handle names bytes kept outside the program: an artifact, or a result that
-// was too long to show.
+// Handle names bytes stored outside the program: an artifact, or a result that
+// was truncated.
 type Handle struct {
 	ID        string
 	MediaType string
@@ -71,12 +71,12 @@ func (h Handle) members() Map {
 	return Map{{"handle", h.ID}, {"media_type", h.MediaType}, {"size", h.Size}}
 }
 
-// MaxNesting is how deep lists and maps may nest, in frames and in JSON. It
-// stays well below what the recursion of any guest's codec can take.
+// MaxNesting bounds how deep lists and maps may nest, in frames and in JSON. It
+// is well below what the recursion of any guest's codec can take.
 const MaxNesting = 100
 
-// FromJSON reads one JSON text as a value. An integer stays an integer whatever
-// its size; a number with a fraction or an exponent is a float64.
+// FromJSON decodes one JSON text. An integer stays an integer whatever its size;
+// a number with a fraction or an exponent becomes a float64.
 func FromJSON(text json.RawMessage) (Value, error) {
 	r := jsonx.NewReader(text, jsonx.Limits{Bytes: len(text) + 1, Depth: MaxNesting})
 	v, err := readJSON(r)
@@ -123,7 +123,7 @@ func readJSON(r *jsonx.Reader) (Value, error) {
 		r.Skip()
 		return false, nil
 	default:
-		r.Skip() // null, or what Finish complains of
+		r.Skip() // null, or an error that Finish returns
 		return nil, nil
 	}
 }
@@ -133,9 +133,10 @@ func number(text string) (Value, error) {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return n, nil
 		}
-		if n, ok := new(big.Int).SetString(text, 10); ok {
-			return n, nil
+		if n, ok := parseBig(text); ok {
+			return n, checkBig(n)
 		}
+		return nil, fmt.Errorf("integer %.40s… has %d digits; at most %d are allowed", text, len(text), maxDigits)
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -144,9 +145,49 @@ func number(text string) (Value, error) {
 	return f, nil
 }
 
-// ToJSON writes a value as JSON: bytes as base64 (RFC 4648), times as RFC 3339,
-// a handle as an object with handle, media_type and size. What JSON cannot hold
-// (NaN, infinities, a type that is no [Value]) is an error that names the part.
+// maxDigits bounds the digits of an integer; one of maxBigBytes has as many.
+const maxDigits = 157_827
+
+// parseBig reads an integer in less than quadratic time; false if it is too long.
+func parseBig(text string) (*big.Int, bool) {
+	digits := strings.TrimPrefix(text, "-")
+	if len(digits) > maxDigits {
+		return nil, false
+	}
+	n := parseDigits(digits)
+	if len(digits) < len(text) {
+		n.Neg(n)
+	}
+	return n, true
+}
+
+func parseDigits(text string) *big.Int {
+	const few = 2000
+	if len(text) <= few {
+		n, _ := new(big.Int).SetString(text, 10) // a number of JSON
+		return n
+	}
+	low := len(text) / 2
+	n := parseDigits(text[:len(text)-low])
+	n.Mul(n, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(low)), nil))
+	return n.Add(n, parseDigits(text[len(text)-low:]))
+}
+
+// checkBig refuses an integer that no reader of the bridge takes.
+func checkBig(n *big.Int) error {
+	magnitude := n
+	if n.Sign() < 0 {
+		magnitude = new(big.Int).Not(n) // what is sent
+	}
+	if size := (magnitude.BitLen() + 7) / 8; size > maxBigBytes {
+		return fmt.Errorf("an integer of %d bytes, the limit is %d", size, maxBigBytes)
+	}
+	return nil
+}
+
+// ToJSON encodes a value as JSON: bytes as base64 (RFC 4648), times as RFC 3339,
+// a handle as an object with handle, media_type and size. If JSON cannot hold a
+// part (NaN, infinities, a type that is not a [Value]), the error names the part.
 func ToJSON(v Value) (json.RawMessage, error) {
 	return appendJSON(nil, v, "value", 0)
 }
@@ -163,6 +204,9 @@ func appendJSON(b []byte, v Value, path string, depth int) ([]byte, error) {
 	case int64:
 		return strconv.AppendInt(b, v, 10), nil
 	case *big.Int:
+		if err := checkBig(v); err != nil {
+			return nil, fmt.Errorf("%.200s is %w", path, err)
+		}
 		return v.Append(b, 10), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -213,18 +257,18 @@ func appendJSON(b []byte, v Value, path string, depth int) ([]byte, error) {
 		}
 		return append(b, '}'), nil
 	}
-	return nil, fmt.Errorf("%.200s is a %T, which no program can hold", path, v)
+	return nil, fmt.Errorf("%.200s is a %T, which is not a value of a program", path, v)
 }
 
 func appendString(b []byte, s string) ([]byte, error) {
-	if plainASCII(s) { // nearly all, and worth it: each run's tools go this way
+	if plainASCII(s) { // nearly all text, and worth it: the tools of each run are encoded here
 		return append(append(append(b, '"'), s...), '"'), nil
 	}
 	text, err := jsonx.Marshal(s)
 	return append(b, text...), err
 }
 
-// plainASCII tells whether JSON holds the text as it stands.
+// plainASCII reports whether s needs no escaping in JSON.
 func plainASCII(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

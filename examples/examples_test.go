@@ -16,7 +16,7 @@ func TestExamplesPrintWhatTheySay(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
 	// One build for all: go run would link them one by one.
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./basic", "./chain", "./discovery", "./streaming", "./full", "./codemode", "./mcp-folder")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./basic", "./chain", "./discovery", "./streaming", "./full", "./codemode", "./runtime", "./mcp-folder")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the examples: %v\n%s", err, out)
 	}
@@ -53,6 +53,11 @@ func TestExamplesPrintWhatTheySay(t *testing.T) {
 			"report.ts made 11 calls",
 			"todo.txt 8 cc2a888",
 			"shopping.txt 4 8d958c4",
+		},
+		"runtime": {
+			"ok 42 on js time limited: true memory limited: true",
+			"timeout timeout",
+			"error resource_limit",
 		},
 		"full": {
 			"tool code:execute builtin",

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/toolroom/toolroom/internal/policy/trial"
+	"github.com/toolroom/toolroom/internal/policy/policytest"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -15,7 +15,7 @@ func TestThePolicyOfTheExampleDecidesAsItsCasesSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	cases, err := trial.Read(filepath.Join("policy", "policy_test.yaml"))
+	cases, err := policytest.Read(filepath.Join("policy", "policy_test.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

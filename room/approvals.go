@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// approvalTerms are those of the config in force for a tool.
+// approvalTerms returns the approval terms of the current config for a tool.
 func (r *Room) approvalTerms(tool string) approval.Terms {
 	c := r.Config()
 	return c.Approvals.Terms(r.selects(r.toolNamed(tool)))
@@ -26,7 +26,8 @@ func (r *Room) toolNamed(id string) *toolroom.Tool {
 	return t
 }
 
-// selects reads patterns that the config has checked.
+// selects returns a function that reports whether a pattern matches t. The config has
+// validated all patterns.
 func (r *Room) selects(t *toolroom.Tool) func(pattern string) bool {
 	groups := r.Config().Tools.AllGroups()
 	return func(text string) bool {
@@ -35,8 +36,8 @@ func (r *Room) selects(t *toolroom.Tool) func(pattern string) bool {
 	}
 }
 
-// preview is what the source of a tool says that a call would do, or else what
-// the config says of tools that write files.
+// preview returns the source's preview of a call. If the source has none, it returns a
+// preview according to the config's list of tools that write files.
 func (r *Room) preview(ctx context.Context, t *toolroom.Tool, from source.Source, req *source.Request) (source.Preview, error) {
 	var known source.Preview
 	var err error
@@ -61,15 +62,15 @@ func (r *Room) preview(ctx context.Context, t *toolroom.Tool, from source.Source
 	return known, nil
 }
 
-// Preview asks a source that can say what a call would do.
-func (h *host) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
-	if p, ok := h.src.(source.Previewer); ok {
+// Preview forwards to the source, if it can preview calls.
+func (m *sourceManager) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
+	if p, ok := m.src.(source.Previewer); ok {
 		return p.Preview(ctx, req)
 	}
 	return source.Preview{}, nil
 }
 
-// Preview passes on to a source that can say what a call would do.
+// Preview forwards to the source, if it can preview calls.
 func (s *selected) Preview(ctx context.Context, req *source.Request) (source.Preview, error) {
 	if p, ok := s.Source.(source.Previewer); ok {
 		return p.Preview(ctx, req)
@@ -77,23 +78,25 @@ func (s *selected) Preview(ctx context.Context, req *source.Request) (source.Pre
 	return source.Preview{}, nil
 }
 
-// Approvals lists the questions in a state; empty means all.
+// Approvals lists the approvals in a state; an empty state lists all.
 func (r *Room) Approvals(ctx context.Context, state approval.State) ([]*approval.Approval, error) {
-	return r.desk.List(ctx, state)
+	return r.approvals.List(ctx, state)
 }
 
-// Approval is one question.
+// Approval returns one approval.
 func (r *Room) Approval(ctx context.Context, id string) (*approval.Approval, error) {
-	return r.desk.Get(ctx, id)
+	return r.approvals.Get(ctx, id)
 }
 
-// Answer answers a question, once.
+// Answer answers an approval. An approval can be answered only once.
 func (r *Room) Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error) {
-	return r.desk.Answer(ctx, id, a)
+	return r.approvals.Answer(ctx, id, a)
 }
 
-// Grants lists what people have approved for more than one call.
-func (r *Room) Grants(ctx context.Context) ([]*approval.Grant, error) { return r.desk.Grants(ctx) }
+// Grants lists the grants: approvals for more than one call.
+func (r *Room) Grants(ctx context.Context) ([]*approval.Grant, error) { return r.approvals.Grants(ctx) }
 
-// RemoveGrant takes one of them back.
-func (r *Room) RemoveGrant(ctx context.Context, id string) error { return r.desk.RemoveGrant(ctx, id) }
+// RemoveGrant removes a grant.
+func (r *Room) RemoveGrant(ctx context.Context, id string) error {
+	return r.approvals.RemoveGrant(ctx, id)
+}

@@ -44,7 +44,7 @@ func openWith(t *testing.T, config string, o room.Options) *room.Room {
 		Path    string `json:"path"`
 		Content string `json:"content"`
 	}
-	if err := room.Register(r, "file:write", "Write a file.", func(context.Context, write) (string, error) { return "written", nil }); err != nil {
+	if err := room.Register(r, "files:write", "Write a file.", func(context.Context, write) (string, error) { return "written", nil }); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -63,27 +63,27 @@ func TestAWebhookIsToldWhatTheCallWouldDo(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	r := openWith(t, fmt.Sprintf(`
-tools: {confirm: ["file.write"]}
+tools: {confirm: ["files.write"]}
 approvals:
-  writes: [{match: "file:write", root: .}]
+  writes: [{match: "files:write", root: .}]
   webhooks: [{name: ops, url: %s, public_url: "https://tools.example.com"}]
 `, receiver.URL), room.Options{})
 	r.Start(t.Context())
 	result := make(chan *toolroom.Result, 1)
 	go func() {
-		result <- r.Run(t.Context(), toolroom.Call{Tool: "file:write", Arguments: room.Args{"path": "notes.md", "content": "new\n"}.JSON()})
+		result <- r.Run(t.Context(), toolroom.Call{Tool: "files:write", Arguments: room.Args{"path": "notes.md", "content": "new\n"}.JSON()})
 	}()
 	m := <-messages
 	if want := "-old\n+new\n"; !strings.Contains(m.Approval.Diff, want) || len(m.Approval.Effects) == 0 || !strings.HasPrefix(m.Approval.Effects[0], "replaces the file notes.md") || !slices.Contains(m.Approval.Effects, "can send data outside") {
 		t.Errorf("the message has effects %q and diff %q", m.Approval.Effects, m.Approval.Diff)
 	}
 	token, ok := strings.CutPrefix(m.Link, "https://tools.example.com"+hook.AnswerPath)
-	desk := r.Parts().Desk
-	a, name, err := desk.OpenLink(t.Context(), token)
+	approvals := r.Parts().Approvals
+	a, name, err := approvals.OpenLink(t.Context(), token)
 	if !ok || err != nil || name != "ops" {
 		t.Fatalf("the link %s leads to %v, %v", m.Link, a, err)
 	}
-	if _, err := desk.Answer(t.Context(), a.ID, approval.Answer{Approve: true, Hook: name}); err != nil {
+	if _, err := approvals.Answer(t.Context(), a.ID, approval.Answer{Approve: true, Hook: name}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-result; !got.OK() {
@@ -95,12 +95,12 @@ func TestReceiptsAreWrittenAsLines(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	r := openWith(t, `receipts: {log: stdout}`, room.Options{Receipts: &out})
-	r.Run(t.Context(), toolroom.Call{Tool: "file:write", Arguments: room.Args{"path": "a", "content": "b"}.JSON()})
+	r.Run(t.Context(), toolroom.Call{Tool: "files:write", Arguments: room.Args{"path": "a", "content": "b"}.JSON()})
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	var kept receipt.Receipt
-	if err := json.Unmarshal(out.Bytes(), &kept); err != nil || kept.Tool != "file:write" || kept.Seq != 1 || kept.Hash == "" {
+	if err := json.Unmarshal(out.Bytes(), &kept); err != nil || kept.Tool != "files:write" || kept.Seq != 1 || kept.Hash == "" {
 		t.Errorf("the line is %s, %v", &out, err)
 	}
 }
@@ -108,7 +108,7 @@ func TestReceiptsAreWrittenAsLines(t *testing.T) {
 func TestCallsAreRefusedWhereTheReserveIsNotFree(t *testing.T) {
 	t.Parallel()
 	r := openWith(t, `receipts: {reserve: 4611686018427387904}`, room.Options{})
-	got := r.Run(t.Context(), toolroom.Call{Tool: "file:write", Arguments: room.Args{"path": "a", "content": "b"}.JSON()})
+	got := r.Run(t.Context(), toolroom.Call{Tool: "files:write", Arguments: room.Args{"path": "a", "content": "b"}.JSON()})
 	if got.OK() || got.Error.Phase != toolroom.PhaseReceipt || !strings.Contains(got.Error.Message, "bytes are free") {
 		t.Errorf("got %s %v", got.Status, got.Error)
 	}
@@ -117,12 +117,12 @@ func TestCallsAreRefusedWhereTheReserveIsNotFree(t *testing.T) {
 func TestACallWhoseProcessWasKilledHasAReceiptAfterTheRestart(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	first := openWith(t, `receipts: {must: ["file:*"]}`, room.Options{Home: home})
-	lost := &receipt.Receipt{ID: "call_lost", Tool: "file:write", Started: time.Now()}
+	first := openWith(t, `receipts: {must: ["files:*"]}`, room.Options{Home: home})
+	lost := &receipt.Receipt{ID: "call_lost", Tool: "files:write", Started: time.Now()}
 	if err := first.Parts().Recorder.Intend(t.Context(), lost, "999999999:0"); err != nil {
 		t.Fatal(err)
 	}
-	if got := first.Run(t.Context(), toolroom.Call{ID: "call_whole", Tool: "file:write", Arguments: room.Args{"path": "a", "content": "b"}.JSON()}); !got.OK() {
+	if got := first.Run(t.Context(), toolroom.Call{ID: "call_whole", Tool: "files:write", Arguments: room.Args{"path": "a", "content": "b"}.JSON()}); !got.OK() {
 		t.Fatal(got.Error)
 	}
 	first.Close()

@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/internal/code"
 )
 
-// AgentTool is this room as one tool of an agent, for frameworks that take a
-// name, a description, a JSON Schema and a function.
+// AgentTool is a room as one tool of an agent, for frameworks that take a name, a
+// description, a JSON Schema and a function.
 type AgentTool struct {
 	Name        string
 	Description string // at most 1,024 bytes
@@ -23,10 +23,9 @@ type AgentTool struct {
 	as   toolroom.Call
 }
 
-// AsTool gives code mode as one tool that runs programs as the caller that as
-// names. The description tells which namespaces that caller may call at this
-// moment; call [Room.Load] before where configured sources matter, and AsTool
-// again when they have changed.
+// AsTool returns a tool that runs programs in code mode, as the caller in as. Its
+// description lists the namespaces that the caller may call now. If it must include
+// configured sources, call [Room.Load] first; call AsTool again after sources have changed.
 func (r *Room) AsTool(as toolroom.Call) AgentTool {
 	return AgentTool{
 		Name:        "execute_code",
@@ -37,13 +36,13 @@ func (r *Room) AsTool(as toolroom.Call) AgentTool {
 	}
 }
 
-// Call runs the program in the arguments that a model wrote. Text is what to
-// give to the model, also of a failure; the result has all the rest.
+// Call runs the program in a model's arguments. Text is the text for the model, also if the
+// program fails; the result has all details.
 func (t AgentTool) Call(ctx context.Context, arguments json.RawMessage) (text string, result *toolroom.Result) {
 	call := t.as
 	call.Tool, call.Arguments = code.Tool, arguments
 	result = t.room.Run(ctx, call)
-	return code.Told(result, `results.get("%s")`), result
+	return code.Format(result, `results.get("%s")`), result
 }
 
 const agentSchema = `{"type":"object","properties":{` +
@@ -54,17 +53,17 @@ const agentSchema = `{"type":"object","properties":{` +
 	`"timeout_ms":{"type":"integer"}},` +
 	`"required":["language","code"],"additionalProperties":false}`
 
-// maxAgentDescription is the most that the APIs of models take.
+// maxAgentDescription is the longest description that the model APIs accept.
 const maxAgentDescription = 1024
 
 func agentDescription(namespaces map[string]int) string {
 	text := "Run a program in a sandbox; tools are its functions. Python: tools.NAMESPACE.NAME(arg=1), or await it to run several with asyncio.gather. " +
-		`JavaScript: await tools.NAMESPACE.NAME({arg: 1}). search_tools("what you want to do") finds tools with a ready call for each; describe_tool("ns:name") tells the arguments: search before you conclude that something cannot be done. ` +
+		`JavaScript: await tools.NAMESPACE.NAME({arg: 1}). search_tools("what you want to do") finds tools with a ready call for each; describe_tool("ns:name") describes the arguments: search before you conclude that something cannot be done. ` +
 		"Results are native values; a failed tool raises ToolError. The value is that of `return` or, in Python, of the last expression. Filter, join and loop in the program; return only what you need."
 	separator := " Namespaces (tools): "
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		if name == "code" {
-			continue // a program is not to run programs
+			continue // programs must not run programs
 		}
 		next := fmt.Sprintf("%s%s (%d)", separator, name, namespaces[name])
 		if len(text)+len(next)+len(", …") > maxAgentDescription {

@@ -14,20 +14,19 @@ import (
 	"github.com/toolroom/toolroom/internal/receipt/audit"
 )
 
-// AuditKey is the key that signs exports and checkpoints. It is made at its
-// first use.
+// AuditKey returns the key that signs exports and checkpoints. The first use creates it.
 func (r *Room) AuditKey() (audit.Key, error) {
 	return audit.OpenKey(filepath.Join(r.home, "audit.key"))
 }
 
-// VerifyReceipts checks the chain of all receipts and says how many there are.
+// VerifyReceipts checks the hash chain of all receipts and returns their number.
 func (r *Room) VerifyReceipts(ctx context.Context) (int64, error) {
 	if err := r.recorder.Flush(ctx); err != nil {
 		return 0, err
 	}
-	return r.store.VerifyReceipts(ctx, func(c receipt.Checkpoint) error {
+	n, err := r.store.VerifyReceipts(ctx, func(c receipt.Checkpoint) error {
 		if _, err := os.Stat(filepath.Join(r.home, "audit.key")); errors.Is(err, fs.ErrNotExist) {
-			return receipt.Broken("", c.Seq+1, "receipts before it are gone, and so is the key that signed their removal (audit.key)")
+			return receipt.Broken("", c.Seq+1, "the receipts before it are missing, and so is the key that signed their removal (audit.key)")
 		}
 		key, err := r.AuditKey()
 		if err != nil {
@@ -35,6 +34,10 @@ func (r *Room) VerifyReceipts(ctx context.Context) (int64, error) {
 		}
 		return audit.Trust(key.Public(), c)
 	})
+	if err == nil {
+		err = r.head.Check(ctx, r.store)
+	}
+	return n, err
 }
 
 // ExportReceipts writes receipts and a signed manifest; see [audit.Export].
@@ -45,15 +48,15 @@ func (r *Room) ExportReceipts(ctx context.Context, key audit.Key, sel audit.Sele
 	return audit.Export(ctx, r.store, key, sel, out)
 }
 
-// CheckReceiptsAgainst reports whether the receipts of an export are still what
-// the store has: it finds what a chain alone cannot show, that all of it was
-// written anew or its end taken off.
+// CheckReceiptsAgainst checks that the store still contains the receipts of an export. This
+// detects what a hash chain alone cannot: a chain that was completely rewritten, or whose
+// end was cut off.
 func (r *Room) CheckReceiptsAgainst(ctx context.Context, exported audit.Manifest) error {
 	return audit.CheckAgainst(ctx, r.store, exported)
 }
 
-// RedactReceipts removes arguments, result and error text from the receipts of
-// a call, for good. That it was done, by whom and why is recorded.
+// RedactReceipts permanently removes arguments, result and error text from the receipts of
+// a call. A receipt records the removal, who did it and why.
 func (r *Room) RedactReceipts(ctx context.Context, call, reason string, by toolroom.Identity, surface string) (*receipt.Receipt, error) {
 	if err := r.recorder.Flush(ctx); err != nil {
 		return nil, err
@@ -66,7 +69,7 @@ func (r *Room) PruneReceipts(ctx context.Context, before time.Time) (int64, erro
 	if err := r.recorder.Flush(ctx); err != nil {
 		return 0, err
 	}
-	// Most of the time there is nothing to do, and no key to be made.
+	// Usually there is nothing to do, and then no key needs to be created.
 	from, to, err := r.store.ReceiptRange(ctx, time.Time{}, before)
 	if err != nil || from > to {
 		return 0, err

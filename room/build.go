@@ -21,21 +21,21 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/run"
-	clisource "github.com/toolroom/toolroom/internal/source/cli"
-	httpsource "github.com/toolroom/toolroom/internal/source/http"
-	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
-	openapisource "github.com/toolroom/toolroom/internal/source/openapi"
+	"github.com/toolroom/toolroom/internal/source/cli"
+	"github.com/toolroom/toolroom/internal/source/httpapi"
+	"github.com/toolroom/toolroom/internal/source/mcp"
+	"github.com/toolroom/toolroom/internal/source/openapi"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 	"github.com/toolroom/toolroom/source"
 )
 
-// CheckConfig reports what of a valid config this build cannot do.
+// CheckConfig returns an error if this build does not support a part of a valid config.
 func CheckConfig(c *config.Config) error {
 	_, err := storePath("", c.Store.URL)
 	return err
 }
 
-// build makes a source from its section of the config. Nothing is started.
+// build creates a source from its section of the config. It starts nothing.
 func (r *Room) build(name string, s config.Source, c *config.Config) (source.Source, error) {
 	src, err := r.buildKind(name, s, c)
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *Room) build(name string, s config.Source, c *config.Config) (source.Sou
 	}
 	made := &selected{
 		Source: src, include: s.Tools.Include, exclude: s.Tools.Exclude, timeout: s.Timeout, plain: s.Names == "plain",
-		task: toolroom.TaskSupport(s.Tasks), effects: s.Effects,
+		task: toolroom.TaskSupport(s.Tasks), output: toolroom.OutputCheck(s.Output), effects: s.Effects,
 	}
 	if s.MCP != nil {
 		made.dir = r.placeOf(s.MCP.Cwd)
@@ -59,7 +59,7 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 	switch {
 	case s.MCP != nil:
 		auth, shared := r.authorisation(name, s.MCP, guard)
-		return mcpsource.New(mcpsource.Config{
+		return mcp.New(mcp.Config{
 			Namespace:    name,
 			Command:      s.MCP.Command,
 			Args:         s.MCP.Args,
@@ -78,7 +78,7 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			Version:      r.o.Version,
 		}), nil
 	case s.CLI != nil:
-		return clisource.New(clisource.Config{
+		return cli.New(cli.Config{
 			Namespace:   name,
 			Command:     s.CLI.Command,
 			Args:        s.CLI.Args,
@@ -86,15 +86,17 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			Env:         r.environ(s.CLI.Env),
 			Description: s.Description,
 			Subcommands: s.CLI.Tools,
+			Allow:       s.CLI.Allow,
+			Deny:        s.CLI.Deny,
 			Timeout:     s.Timeout,
-			Policy:      clisource.Policy{Mode: clisource.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
+			Policy:      cli.Policy{Mode: cli.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
 			Owner:       r.owner,
 			Start:       r.starter(c.NetworkOf(s), guard),
 		}), nil
 	case s.HTTP != nil:
-		return httpsource.New(name, httpConfig(s), httpsource.Options{Resolve: r.keeper.Resolve, Egress: guard})
+		return httpapi.New(name, httpConfig(s), httpapi.Options{Resolve: r.resolver.Resolve, Egress: guard})
 	default:
-		return openapisource.New(name, openapisource.Config{
+		return openapi.New(name, openapi.Config{
 			Spec:        r.specPath(s.OpenAPI.Spec),
 			BaseURL:     s.OpenAPI.BaseURL,
 			Auth:        s.OpenAPI.Auth,
@@ -103,22 +105,25 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			Exclude:     s.OpenAPI.Exclude,
 			Description: s.Description,
 			Timeout:     s.Timeout,
-		}, openapisource.Options{Resolve: r.keeper.Resolve, Egress: guard})
+
+			MaxResponse:   s.OpenAPI.MaxResponse,
+			RedirectHosts: s.OpenAPI.RedirectHosts,
+		}, openapi.Options{Resolve: r.resolver.Resolve, Egress: guard, Verify: r.o.Verify})
 	}
 }
 
-// maxDepth is how deep Toolrooms may start one another.
+// maxDepth is the maximum depth of Toolrooms that start one another.
 const maxDepth = 3
 
-// environ gives the environment of a child: little of ours, and what the config
-// adds, with secrets resolved anew at each start.
+// environ returns the environment of a child process: a few of our own variables and those
+// of the config. Secrets are resolved again at each start.
 func (r *Room) environ(extra map[string]string) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		if depth := proc.Depth(r.o.Environ); depth >= maxDepth {
-			return nil, toolroom.Errorf(toolroom.CodeBudgetExceeded, "this Toolroom was started by a Toolroom, %d deep, and starts no more programs", depth).
-				WithHint("a source runs toolroom serve with a config that has the same source: give it another config")
+			return nil, toolroom.Errorf(toolroom.CodeBudgetExceeded, "Toolroom starts no more programs, because it was started by %d nested Toolrooms", depth).
+				WithHint("a source runs toolroom serve with a config that contains the same source: use another config there")
 		}
-		values, err := r.keeper.ExpandAll(shared(ctx), extra)
+		values, err := r.resolver.ExpandAll(shared(ctx), extra)
 		if err != nil {
 			return nil, err
 		}
@@ -126,8 +131,8 @@ func (r *Room) environ(extra map[string]string) func(context.Context) ([]string,
 	}
 }
 
-// shared is for processes and connections that serve all callers: whoever calls
-// first must not leave them with a value of their own.
+// shared marks ctx for processes and connections that serve all callers: they must not use
+// secret values of the caller that happens to be the first.
 func shared(ctx context.Context) context.Context { return secretref.WithCaller(ctx, "") }
 
 func (r *Room) header(configured map[string]string) func(context.Context) (http.Header, error) {
@@ -135,7 +140,7 @@ func (r *Room) header(configured map[string]string) func(context.Context) (http.
 		return nil
 	}
 	return func(ctx context.Context) (http.Header, error) {
-		values, err := r.keeper.ExpandAll(shared(ctx), configured)
+		values, err := r.resolver.ExpandAll(shared(ctx), configured)
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +152,7 @@ func (r *Room) header(configured map[string]string) func(context.Context) (http.
 	}
 }
 
-// folder and specPath read a relative path from where the config file is.
+// folder and specPath resolve a relative path against the folder of the config file.
 func (r *Room) folder(path string) string {
 	if path == "" || filepath.IsAbs(path) || r.o.ConfigFile == "" {
 		return path
@@ -159,16 +164,19 @@ func (r *Room) specPath(spec string) string {
 	if _, err := os.Stat(r.folder(spec)); err == nil {
 		return r.folder(spec)
 	}
-	return spec // a URL, or a file whose absence the source reports
+	return spec // a URL, or a file; if it is missing, the source reports that
 }
 
-func httpConfig(s config.Source) httpsource.Config {
-	c := httpsource.Config{
+func httpConfig(s config.Source) httpapi.Config {
+	c := httpapi.Config{
 		BaseURL:     s.HTTP.BaseURL,
 		Description: s.Description,
-		Form:        httpsource.Form(s.HTTP.Form),
+		Form:        httpapi.Form(s.HTTP.Form),
 		Headers:     s.HTTP.Headers,
 		Timeout:     s.Timeout,
+
+		MaxResponse:   s.HTTP.MaxResponse,
+		RedirectHosts: s.HTTP.RedirectHosts,
 	}
 	for _, t := range s.HTTP.Tools {
 		c.Tools = append(c.Tools, httpTool(t))
@@ -176,8 +184,8 @@ func httpConfig(s config.Source) httpsource.Config {
 	return c
 }
 
-func httpTool(t config.HTTPTool) httpsource.Tool {
-	tool := httpsource.Tool{
+func httpTool(t config.HTTPTool) httpapi.Tool {
+	tool := httpapi.Tool{
 		Name:         t.Name,
 		Title:        t.Title,
 		Description:  t.Description,
@@ -188,23 +196,26 @@ func httpTool(t config.HTTPTool) httpsource.Tool {
 		Query:        t.Query,
 		Headers:      t.Headers,
 		Result:       t.Result,
-		Hints:        httpsource.Hints(t.Hints),
+		Map:          t.Map,
+		Tags:         t.Tags,
+		Sensitive:    t.Sensitive,
+		Hints:        httpapi.Hints(t.Hints),
 		Guarantee:    t.Guarantee,
 		Timeout:      t.Timeout,
 	}
-	// A body is args or none, or else a template.
+	// A body is args, none, or a template.
 	var word string
 	switch {
 	case len(t.Body) == 0:
-	case json.Unmarshal(t.Body, &word) == nil && (word == string(httpsource.BodyArgs) || word == string(httpsource.BodyNone)):
-		tool.Body = httpsource.Body(word)
+	case json.Unmarshal(t.Body, &word) == nil && (word == string(httpapi.BodyArgs) || word == string(httpapi.BodyNone)):
+		tool.Body = httpapi.Body(word)
 	default:
-		tool.Body, tool.BodyTemplate = httpsource.BodyTemplate, json.RawMessage(t.Body)
+		tool.Body, tool.BodyTemplate = httpapi.BodyTemplate, json.RawMessage(t.Body)
 	}
 	return tool
 }
 
-// schemaTree is a schema as a tree; the config has checked that it is one.
+// schemaTree decodes a schema. The config has validated it.
 func schemaTree(schema config.JSON) map[string]any {
 	tree, err := jsonx.Decode(schema, jsonx.Limits{})
 	if err != nil {
@@ -214,7 +225,7 @@ func schemaTree(schema config.JSON) map[string]any {
 	return object
 }
 
-// selected offers the tools of a source that the config selects, and bounds
+// selected is a source with only the tools that the config selects, and with a limit on
 // their run time.
 type selected struct {
 	source.Source
@@ -222,11 +233,12 @@ type selected struct {
 	timeout          time.Duration
 	plain            bool
 	task             toolroom.TaskSupport
+	output           toolroom.OutputCheck
 	effects          config.Effects
-	dir              string // where the tools' relative paths begin
+	dir              string // base folder of the tools' relative paths
 }
 
-// Unwrap is the source itself.
+// Unwrap returns the wrapped source.
 func (s *selected) Unwrap() source.Source { return s.Source }
 
 // Tools lists the selected tools.
@@ -245,23 +257,24 @@ func (s *selected) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 		}
 		tools[i].Plain = tools[i].Plain || s.plain
 		tools[i].Task = cmp.Or(s.task, tools[i].Task)
+		tools[i].OutputCheck = cmp.Or(s.output, tools[i].OutputCheck)
 	}
 	return tools, nil
 }
 
-// Call makes the values of references those of the caller.
+// Call calls the source with a context in which secret references have the caller's values.
 func (s *selected) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	return s.Source.Call(secretref.WithCaller(ctx, req.Identity.Key()), req)
 }
 
-// Notify passes on to a source whose tools can change.
+// Notify forwards to the source, if its tools can change.
 func (s *selected) Notify(changed func()) {
 	if n, ok := s.Source.(source.Notifier); ok {
 		n.Notify(changed)
 	}
 }
 
-// Describe says what the source is.
+// Describe returns the source's description.
 func (s *selected) Describe() source.Description {
 	if d, ok := s.Source.(source.Describer); ok {
 		return d.Describe()
@@ -269,7 +282,7 @@ func (s *selected) Describe() source.Description {
 	return source.Description{State: "ready"}
 }
 
-// Refine passes on to a source that learns of its tools when asked.
+// Refine forwards to the source, if it can describe its tools on demand.
 func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, error) {
 	if f, ok := s.Source.(source.Refiner); ok {
 		return f.Refine(ctx, id)
@@ -277,11 +290,11 @@ func (s *selected) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, e
 	return toolroom.Tool{}, source.ErrNotRefined
 }
 
-// sourceDigest names one configuration of a source.
+// sourceDigest returns a hash of a source's configuration.
 func sourceDigest(s config.Source, c *config.Config) string {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
-	// All are plain data: encoding cannot fail.
+	// All are plain data, so encoding cannot fail.
 	_ = enc.Encode(s)
 	if s.CLI != nil {
 		_ = enc.Encode(c.CLI)

@@ -10,10 +10,10 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Cleaned is what a part of a room found left of Toolroom processes that no
-// longer run.
+// Cleaned lists what one part of a room found left by Toolroom processes that no longer
+// run.
 type Cleaned struct {
-	// Driver is a sandbox driver, or machine for what belongs to none.
+	// Driver is a sandbox driver, or machine for leftovers that belong to no driver.
 	Driver string `json:"driver"`
 	sandbox.Leftover
 }
@@ -21,11 +21,11 @@ type Cleaned struct {
 // cleanTimeout bounds the wait for one engine.
 const cleanTimeout = time.Minute
 
-// Clean lists what killed Toolroom processes have left: processes, containers,
-// cgroups, folders and whatever else the drivers make. It removes all of it
-// unless dry. Things without our mark, and those of living processes, are left
-// alone. unasked says why engines could not be asked; an engine that is not
-// there is one of them.
+// Clean lists the leftovers of killed Toolroom processes: processes, containers, cgroups,
+// folders and other things that drivers create. It removes them unless dry is set. It
+// leaves alone everything without our mark and everything of running processes. unasked
+// maps the engines that could not be asked, including those that are not installed, to the
+// reasons.
 func (r *Room) Clean(ctx context.Context, dry bool) (list []Cleaned, unasked map[string]string) {
 	seen := map[string]bool{} // drivers share the system's temporary folder
 	add := func(driver string, left ...sandbox.Leftover) {

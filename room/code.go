@@ -26,7 +26,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Runtimes are the settings of sandbox runtimes, as the config has them.
+// Runtimes are the config's settings of sandbox runtimes.
 type Runtimes = config.Runtimes
 
 // Program is a program for [Room.Execute].
@@ -34,14 +34,14 @@ type Program = code.Request
 
 // Guest is the binary that runs programs inside sandboxes.
 type Guest struct {
-	// Path of a static binary; Args make it the guest, where it is part of a
-	// larger one.
+	// Path is the path of a static binary. Args select the guest if it is part of a larger
+	// binary.
 	Path string
 	Args []string
 }
 
-// Execute runs a program that calls the tools of this room, as the caller that
-// as names. Like Run it always returns a result.
+// Execute runs a program that can call the tools of this room, as the caller in as. Like
+// Run, it always returns a result.
 func (r *Room) Execute(ctx context.Context, as toolroom.Call, p Program) (*toolroom.Result, error) {
 	call, err := r.ExecuteCall(as, p)
 	if err != nil {
@@ -50,9 +50,9 @@ func (r *Room) Execute(ctx context.Context, as toolroom.Call, p Program) (*toolr
 	return r.Run(ctx, call), nil
 }
 
-// ExecuteCall is the call by which a program runs, for Stream and Submit. The
-// caller's timeout is the program's, where that has none of its own. Languages
-// may be written short: js, ts, py, sh.
+// ExecuteCall returns the call that runs a program, for Stream and Submit. If the program
+// has no timeout of its own, it has the caller's. Languages may be abbreviated: js, ts, py,
+// sh.
 func (r *Room) ExecuteCall(as toolroom.Call, p Program) (toolroom.Call, error) {
 	if language, ok := code.Language(p.Language); ok {
 		p.Language = language
@@ -65,7 +65,7 @@ func (r *Room) ExecuteCall(as toolroom.Call, p Program) (toolroom.Call, error) {
 	return as, err
 }
 
-// Engines are what programs can run on, with what was found out about each.
+// Engines lists the engines that programs can run on, with their status.
 func (r *Room) Engines(ctx context.Context) []EngineStatus {
 	list := make([]EngineStatus, len(r.engines))
 	for i, e := range r.engines {
@@ -78,14 +78,14 @@ func (r *Room) Engines(ctx context.Context) []EngineStatus {
 	return list
 }
 
-// EngineStatus is an engine or runtime and what it can do on this machine.
+// EngineStatus describes an engine or runtime and what it can do on this machine.
 type EngineStatus struct {
 	Name      string   `json:"name"`
 	Languages []string `json:"languages"`
 	sandbox.Probe
 }
 
-// openCode puts code mode into the catalog.
+// openCode adds code mode to the catalog.
 func (r *Room) openCode(ctx context.Context) error {
 	if r.o.Helper != "" && r.o.Guest.Path == "" {
 		r.o.Guest = Guest{Path: r.o.Helper, Args: []string{guest.MainArg}}
@@ -111,7 +111,7 @@ func (r *Room) openCode(ctx context.Context) error {
 	}
 	r.addDrivers(r.distantDrivers(r.config.Code.Runtimes)...)
 	if r.o.Guest.Path != "" {
-		r.engines = append(r.engines, r.openPyodide()) // after all others: it is slow to start, and to probe
+		r.engines = append(r.engines, r.openPyodide()) // last, because it is slow to start and to probe
 	}
 	r.addDrivers(&hostdriver.Driver{Owner: r.owner, Environ: r.o.Environ})
 	r.openWorkflows()
@@ -123,17 +123,17 @@ func (r *Room) openCode(ctx context.Context) error {
 		return err
 	}
 	r.code = code.New(code.Options{
-		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Journals: r.store, Engines: r.engines, Elsewhere: r.elsewhere(), Egress: guard,
+		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Journals: r.store, Engines: r.engines, Remote: r.remote(), Egress: guard,
 		Guest: r.o.Guest.Path, GuestArgs: r.o.Guest.Args, Config: codeConfig(r.config.Code),
 	})
 	tools, err := r.code.Tools(ctx)
 	if err != nil {
 		return err
 	}
-	return r.catalog.SetProvider("code", r.code, tools)
+	return r.catalog.SetBuiltin("code", r.code, tools)
 }
 
-// openPython makes the engine py, whose sandboxes init begins.
+// openPython creates the engine py. Its sandboxes start with init.
 func (r *Room) openPython(init []string) engine.Engine {
 	return py.New(py.Options{Command: []string{r.o.Helper, py.WorkerArg}, Init: init, CacheDir: filepath.Join(r.home, "cache", "python")})
 }
@@ -142,14 +142,13 @@ func sessionLimits(c config.CodeSessions) session.Limits {
 	return session.Limits{Sessions: c.Entries, Bytes: c.Bytes, Total: c.TotalBytes, Each: c.EntryBytes, Idle: c.Idle}
 }
 
-// findMonty finds the worker of the engine py-lite, which is not a part of this
-// binary.
+// findMonty finds the worker of the engine py-lite, which is not part of this binary.
 func (r *Room) findMonty() (string, error) {
 	searchPath, _ := r.lookupEnv("PATH")
 	return install.Monty().Find(r.home, searchPath)
 }
 
-// openPyodide makes the engine pyodide, whose parts are installed or on PATH.
+// openPyodide creates the engine pyodide, whose parts are installed or on PATH.
 func (r *Room) openPyodide() engine.Engine {
 	find := func() (pyodide.Installed, error) {
 		searchPath, _ := r.lookupEnv("PATH")
@@ -174,7 +173,7 @@ func executionLimits(l config.CodeLimits) toolroom.ExecutionLimits {
 	return toolroom.ExecutionLimits{Wall: l.Timeout, CPU: l.CPU, CPUs: l.CPUs, Memory: l.Memory, Output: l.Output, Calls: l.Calls, PIDs: l.PIDs, Disk: l.Disk}
 }
 
-// programGuard judges the connections of programs.
+// programGuard returns the egress guard for programs' connections.
 func programGuard(c *config.Config) (*egress.Guard, error) {
 	return egress.New(c.Egress.Policy(c.Code.Egress))
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Status of a check.
+// The status values of a check.
 const (
 	CheckOK   = "ok"
-	CheckInfo = "info" // something that is not there, and need not be
+	CheckInfo = "info" // something optional that is not available
 	CheckWarn = "warn"
 	CheckFail = "fail"
 )
@@ -22,22 +22,24 @@ type Check struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
 	Detail string `json:"detail"`
-	// Fix says what to do, when Status is not ok.
+	// Fix is the next step if Status is not ok.
 	Fix string `json:"fix,omitempty"`
-	// Runtime is what was found out about an engine or sandbox.
+	// Runtime is the status of an engine or sandbox.
 	Runtime *EngineStatus `json:"runtime,omitempty"`
 }
 
-// testRounding is how exact durations are shown.
+// testRounding is the precision of displayed durations.
 const testRounding = time.Millisecond
 
-// Doctor looks at everything that a call depends on: the state folder, the
-// store, the receipts, each source, which it starts, and what this system
-// cannot do.
+// Doctor checks everything that calls depend on: the state folder, the store, the receipts,
+// each source (which it starts), and features that this system lacks.
 func (r *Room) Doctor(ctx context.Context) []Check {
 	checks := []Check{r.checkHome(), r.checkReceipts(ctx), checkSystem()}
+	for _, s := range r.Config().PlainSecrets() {
+		checks = append(checks, Check{Name: "config", Status: CheckWarn, Detail: s.Key + " seems to hold a secret in plain text", Fix: s.Fix})
+	}
 	checks = append(checks, r.checkKeyrings(ctx)...)
-	for _, h := range r.allHosts() {
+	for _, h := range r.allManagers() {
 		test, err := r.TestSource(ctx, h.name)
 		c := Check{Name: "source " + h.name, Status: CheckOK, Detail: fmt.Sprintf("%d tools in %s", test.Tools, test.Took.Round(testRounding))}
 		switch {
@@ -46,19 +48,20 @@ func (r *Room) Doctor(ctx context.Context) []Check {
 		case test.Error != "":
 			c.Status, c.Detail, c.Fix = CheckFail, test.Error, test.Reason
 		case test.Tools == 0:
-			c.Status, c.Detail, c.Fix = CheckWarn, "it offers no tools", "look at tools.include and tools.exclude of the source"
-		case test.Held > 0 || len(test.Findings) > 0:
+			c.Status, c.Detail, c.Fix = CheckWarn, "the source has no tools", "check tools.include and tools.exclude of the source"
+		case test.Quarantined > 0 || len(test.Findings) > 0:
 			c.Status, c.Fix = CheckWarn, "toolroom sources review "+h.name
-			c.Detail += fmt.Sprintf("; %d held back; %d findings in what it says of them", test.Held, len(test.Findings))
+			c.Detail += fmt.Sprintf("; quarantined: %d; suspicious texts: %d", test.Quarantined, len(test.Findings))
 		}
 		checks = append(checks, c)
 	}
-	if len(r.allHosts()) == 0 {
+	if len(r.allManagers()) == 0 {
 		checks = append(checks, Check{
-			Name: "sources", Status: CheckWarn, Detail: "none are configured",
+			Name: "sources", Status: CheckWarn, Detail: "no sources configured",
 			Fix: "toolroom sources add NAME -- COMMAND, or toolroom import claude",
 		})
 	}
+	checks = append(checks, r.checkPacks(ctx)...)
 	checks = append(checks, r.checkNetwork()...)
 	checks = append(checks, r.checkEngines(ctx)...)
 	return append(checks, r.checkWarm(ctx)...)
@@ -68,14 +71,14 @@ func (r *Room) checkHome() Check {
 	c := Check{Name: "home", Status: CheckOK, Detail: r.home}
 	probe, err := os.CreateTemp(r.home, ".doctor-*")
 	if err != nil {
-		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "make the folder writable, or choose another with --home"
+		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "make the folder writable, or choose another one with --home"
 		return c
 	}
 	probe.Close()
 	os.Remove(probe.Name())
 	if info, err := os.Stat(r.home); err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
 		c.Status, c.Fix = CheckWarn, "chmod 700 "+filepath.Clean(r.home)
-		c.Detail += ": others may look into it"
+		c.Detail += ": other users can read it"
 	}
 	return c
 }
@@ -83,13 +86,13 @@ func (r *Room) checkHome() Check {
 func (r *Room) checkReceipts(ctx context.Context) Check {
 	c := Check{Name: "receipts", Status: CheckOK}
 	if err := r.recorder.Ready(); err != nil {
-		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "free the disk or the database; calls are refused until then"
+		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "free up the disk or unlock the database; until then calls are refused"
 		return c
 	}
 	n, err := r.VerifyReceipts(ctx)
-	c.Detail = fmt.Sprintf("%d, and their chain is whole", n)
+	c.Detail = fmt.Sprintf("%d, hash chain intact", n)
 	if err != nil {
-		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "somebody changed the store; keep a copy and look into it"
+		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), "the store was modified outside Toolroom; keep a copy and investigate"
 	}
 	return c
 }
@@ -98,8 +101,8 @@ func checkSystem() Check {
 	c := Check{Name: "system", Status: CheckOK, Detail: runtime.GOOS + "/" + runtime.GOARCH}
 	if runtime.GOOS != "linux" {
 		c.Status = CheckWarn
-		c.Detail += ": a server that is killed may leave the processes of its sources behind"
-		c.Fix = "run it on Linux where that matters"
+		c.Detail += ": if the server is killed, the processes of its sources may keep running"
+		c.Fix = "run Toolroom on Linux if that matters"
 	}
 	return c
 }

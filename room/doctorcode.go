@@ -6,7 +6,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// checkEngines tells what programs can run on, and which limits would be held.
+// checkEngines reports what programs can run on and which limits are enforced there.
 func (r *Room) checkEngines(ctx context.Context) []Check {
 	var checks []Check
 	usable := 0
@@ -16,9 +16,9 @@ func (r *Room) checkEngines(ctx context.Context) []Check {
 		case e.State != sandbox.Available:
 			c.Status, c.Detail = CheckInfo, e.Reason
 		case e.Name == "host":
-			c.Detail, c.Fix = "no sandbox, allowed by the config", ""
+			c.Detail, c.Fix = "not a sandbox, allowed by the config", ""
 			if !r.Config().Code.Host {
-				c.Detail, c.Fix = "not allowed", "write code: {host: true} if programs may do all that you may; they run with --best-effort or --profile dev alone, since nothing closes the network"
+				c.Detail, c.Fix = "not allowed", "write code: {host: true} if programs may do everything that you may; they then run only with --best-effort or --profile dev, because their network is not restricted"
 				c.Status = CheckInfo
 			}
 		default:
@@ -30,7 +30,7 @@ func (r *Room) checkEngines(ctx context.Context) []Check {
 	}
 	if usable == 0 {
 		checks = append(checks, Check{
-			Name: "sandboxes", Status: CheckWarn, Detail: "there is none: programs of agents cannot run",
+			Name: "sandboxes", Status: CheckWarn, Detail: "none available: agents' programs cannot run",
 			Fix: "see the runtimes above and docs/runtimes.md",
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// addDrivers lets programs run under drivers.
+// addDrivers makes drivers available to programs.
 func (r *Room) addDrivers(drivers ...sandbox.Driver) {
 	r.drivers = append(r.drivers, drivers...)
 	for _, d := range drivers {
@@ -24,15 +24,15 @@ func (r *Room) addDrivers(drivers ...sandbox.Driver) {
 	}
 }
 
-// Driver is the sandbox driver of a name. It is not there when it is not
-// configured; the host is there where the config allows it.
+// Driver returns the sandbox driver with a name. The error is not_found if the driver is
+// not configured, and denied for host unless the config allows it.
 func (r *Room) Driver(name string) (sandbox.Driver, error) {
 	var names []string
 	for _, d := range r.drivers {
 		if d.Name() == "host" && !r.Config().Code.Host {
 			if name == "host" {
-				return nil, toolroom.Errorf(toolroom.CodeDenied, "the host is no sandbox, and the config does not allow it").
-					WithHint("write code: {host: true} if programs may do all that you may")
+				return nil, toolroom.Errorf(toolroom.CodeDenied, "the runtime host is not a sandbox, and the config does not allow it").
+					WithHint("write code: {host: true} if programs may do everything that you may")
 			}
 			continue
 		}
@@ -41,15 +41,15 @@ func (r *Room) Driver(name string) (sandbox.Driver, error) {
 		}
 		names = append(names, d.Name())
 	}
-	return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no sandbox driver %q here", name).
-		WithHint("there are %s", strings.Join(names, ", "))
+	return nil, toolroom.Errorf(toolroom.CodeNotFound, "sandbox driver %q not found", name).
+		WithHint("available: %s", strings.Join(names, ", "))
 }
 
-// Guest is the binary that runs programs inside sandboxes. Its path is empty
-// where there is none.
+// Guest returns the binary that runs programs inside sandboxes. Its path is empty if there
+// is none.
 func (r *Room) Guest() Guest { return r.o.Guest }
 
-// distantDrivers are those that run programs on other machines.
+// distantDrivers returns the drivers that run programs on other machines.
 func (r *Room) distantDrivers(c config.Runtimes) []sandbox.Driver {
 	var drivers []sandbox.Driver
 	if c.Remote.URL != "" {
@@ -73,14 +73,14 @@ func (r *Room) remoteOptions(c config.Remote) remote.Options {
 	}
 }
 
-// machine names this machine and home, where process ids mean something.
+// machine identifies this machine and home, the scope in which process ids are unique.
 func (r *Room) machine() string {
-	name, _ := os.Hostname() // without one the home must do
+	name, _ := os.Hostname() // if there is no name, the home must do
 	sum := sha256.Sum256([]byte(name + "\n" + r.home))
 	return hex.EncodeToString(sum[:4])
 }
 
-// secretOf resolves a reference anew each time.
+// secretOf returns a function that resolves a reference again at each call.
 func (r *Room) secretOf(reference string) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) { return r.keeper.Resolve(shared(ctx), reference) }
+	return func(ctx context.Context) (string, error) { return r.resolver.Resolve(shared(ctx), reference) }
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// placeOf is the folder, as an absolute path, that a program is started in.
+// placeOf returns the working folder of a program as an absolute path.
 func (r *Room) placeOf(cwd string) string {
 	dir, err := filepath.Abs(r.folder(cwd))
 	if err != nil {
@@ -25,8 +25,8 @@ func (r *Room) userHome() string {
 	return home
 }
 
-// declared gives the tools that the config declares effects of what it says of
-// them. The config has been checked: every text can be read.
+// declared adds the effects that the config declares to tools. The config has been
+// validated, so every effect can be parsed.
 func declared(tools []toolroom.Tool, by config.Effects) {
 	for i := range tools {
 		for _, pattern := range slices.Sorted(maps.Keys(by)) {
@@ -42,18 +42,18 @@ func declared(tools []toolroom.Tool, by config.Effects) {
 	}
 }
 
-// Foresee passes on to a source that can tell what a call would do.
-func (s *selected) Foresee(req *source.Request) ([]toolroom.Effect, string) {
-	if f, ok := source.As[source.Foreseer](s.Source); ok {
-		return f.Foresee(req)
+// PredictEffects forwards to the source, if it can predict effects.
+func (s *selected) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
+	if f, ok := source.As[source.EffectPredictor](s.Source); ok {
+		return f.PredictEffects(req)
 	}
 	return nil, s.dir
 }
 
-// Foresee asks a source that can tell what a call would do.
-func (h *host) Foresee(req *source.Request) ([]toolroom.Effect, string) {
-	if f, ok := source.As[source.Foreseer](h.src); ok {
-		return f.Foresee(req)
+// PredictEffects forwards to the source, if it can predict effects.
+func (m *sourceManager) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
+	if f, ok := source.As[source.EffectPredictor](m.src); ok {
+		return f.PredictEffects(req)
 	}
 	return nil, ""
 }

@@ -12,31 +12,31 @@ import (
 	"github.com/toolroom/toolroom/internal/taint"
 )
 
-// forgetTool stands in receipts for what an operator does to a session's labels.
+// forgetTool is the tool name in receipts of operators' changes to a session's labels.
 const forgetTool = "toolroom:policy.forget"
 
-// ForgetReach ends what a caller's session has in reach: an operator says that
-// what it has read does not matter any more. Who, why and what is recorded, before
-// it is forgotten. An empty session is that of clients that name none.
-func (r *Room) ForgetReach(ctx context.Context, owner, session, by, reason string) ([]taint.Mark, error) {
+// ForgetTaint clears the taint labels of a caller's session: an operator decides that what
+// it has read no longer matters. A receipt records who, why and what before the labels are
+// cleared. The empty session is that of clients that name none.
+func (r *Room) ForgetTaint(ctx context.Context, owner, session, by, reason string) ([]taint.Label, error) {
 	now := time.Now().UTC()
 	arguments, err := json.Marshal(map[string]string{"caller": owner, "session": session, "by": by, "reason": reason})
 	if err != nil {
 		return nil, err
 	}
-	marks, err := r.store.Taints(ctx, owner, session, time.Time{})
+	labels, err := r.store.Taints(ctx, owner, session, time.Time{})
 	if err != nil {
 		return nil, err
 	}
-	if len(marks) == 0 {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "nothing is in reach of the session %q of %s", session, owner).
-			WithHint("receipts say which session: toolroom calls --by %s", owner)
+	if len(labels) == 0 {
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "the session %q of %s has no taint labels", session, owner).
+			WithHint("receipts name the sessions: toolroom calls --by %s", owner)
 	}
 	record := &receipt.Receipt{
 		ID: fmt.Sprintf("forget_%d", now.UnixNano()), Tool: forgetTool, Surface: "cli", Session: session, Arguments: arguments,
-		Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Decision: policy.Allow, Rule: "an operator ends what is in reach", Started: now,
+		Status: toolroom.StatusOK, Effects: toolroom.EffectsDone, Decision: policy.Allow, Rule: "an operator cleared the taint labels", Started: now,
 	}
-	for _, m := range taint.Sorted(marks) {
+	for _, m := range taint.Sorted(labels) {
 		record.Reach = append(record.Reach, m.String())
 	}
 	if err := r.recorder.Append(ctx, record); err != nil {

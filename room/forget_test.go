@@ -34,9 +34,9 @@ sources: {pets: {openapi: {spec: spec.json, base_url: "`+s.url+`"}, egress: {all
 			t.Fatalf("it may send: %q", code)
 		}
 	}
-	marks, err := r.ForgetReach(t.Context(), "ann", "one", "olga", "began anew")
-	if err != nil || len(marks) != 2 {
-		t.Fatal(marks, err)
+	labels, err := r.ForgetTaint(t.Context(), "ann", "one", "olga", "began anew")
+	if err != nil || len(labels) != 2 {
+		t.Fatal(labels, err)
 	}
 	if code := call("pets:send", "one"); code != "" {
 		t.Errorf("the session that was ended may not send: %q", code)
@@ -44,7 +44,7 @@ sources: {pets: {openapi: {spec: spec.json, base_url: "`+s.url+`"}, egress: {all
 	if code := call("pets:send", "two"); code != toolroom.CodeDenied {
 		t.Errorf("another session may send: %q", code)
 	}
-	if _, err := r.ForgetReach(t.Context(), "ann", "three", "olga", "x"); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+	if _, err := r.ForgetTaint(t.Context(), "ann", "three", "olga", "x"); toolroom.CodeOf(err) != toolroom.CodeNotFound {
 		t.Errorf("a session that has read nothing: %v", err)
 	}
 	records, err := r.Receipts(t.Context(), receipt.Query{Tool: "toolroom:policy.forget"})

@@ -5,14 +5,14 @@ import (
 
 	"github.com/toolroom/toolroom/internal/engine/module"
 	"github.com/toolroom/toolroom/internal/engine/py"
-	"github.com/toolroom/toolroom/internal/fence"
 	"github.com/toolroom/toolroom/internal/guest"
+	"github.com/toolroom/toolroom/internal/netjail"
 )
 
-// RunHelper makes this program the helper that a room has started it as: a
-// worker that runs JavaScript, Python or WebAssembly, the guest inside a sandbox, or
-// what starts a program without the machine's network. A program that names itself in [Options.Helper] calls it first in main, and exits with code
-// when it was a helper.
+// RunHelper runs this program as a helper process, if a room has started it as one: as a
+// worker that runs JavaScript, Python or WebAssembly, as the guest inside a sandbox, or to
+// start a program in a network jail. A program whose path is [Options.Helper] calls
+// RunHelper first in main, and exits with code if ok is true.
 //
 //	if code, ok := room.RunHelper(os.Args[1:]); ok {
 //		os.Exit(code)
@@ -24,8 +24,8 @@ func RunHelper(args []string) (code int, ok bool) {
 	switch args[0] {
 	case guest.MainArg:
 		return guest.Main(args[1:]), true
-	case fence.Arg:
-		return fence.Main(args[1:]), true
+	case netjail.Arg:
+		return netjail.Main(args[1:]), true
 	case module.WorkerArg:
 		return module.Worker(context.Background(), args[1:]), true
 	case py.WorkerArg:

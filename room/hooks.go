@@ -6,16 +6,16 @@ import (
 	"github.com/toolroom/toolroom/internal/approval/hook"
 )
 
-// webhooks are those of the config in force, with their secrets resolved.
+// webhooks returns the webhooks of the current config with their secrets resolved.
 func (r *Room) webhooks(ctx context.Context) ([]hook.Hook, error) {
 	var hooks []hook.Hook
 	for _, h := range r.Config().Approvals.Webhooks {
-		headers, err := r.keeper.ExpandAll(ctx, h.Headers)
+		headers, err := r.resolver.ExpandAll(ctx, h.Headers)
 		if err != nil {
 			return nil, err
 		}
-		// The URL may hold a token too, as those of chat programs do.
-		texts, err := r.keeper.ExpandAll(ctx, map[string]string{"secret": h.Secret, "url": h.URL})
+		// The URL may contain a token, too, as those of chat services do.
+		texts, err := r.resolver.ExpandAll(ctx, map[string]string{"secret": h.Secret, "url": h.URL})
 		if err != nil {
 			return nil, err
 		}

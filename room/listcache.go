@@ -9,17 +9,17 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// listCache keeps the last tool list of a source on disk, so that a command can
-// resolve, search and describe without starting every server. A list belongs to
-// one configuration of the source, by its digest, and to one day.
+// listCache stores the last tool list of a source on disk, so that commands can resolve,
+// search and describe tools without starting every server. A list is valid for one
+// configuration of the source, identified by its digest, and for one day.
 type listCache struct {
 	path   string
 	digest string
 	now    func() time.Time
 }
 
-// listAge is how long a kept list is used without asking the source again. A
-// server asks at start in any case.
+// listAge is how long a stored list is used without asking the source again. A server asks
+// at start in any case.
 const listAge = 24 * time.Hour
 
 type keptList struct {
@@ -42,7 +42,7 @@ func (c *listCache) read() ([]toolroom.Tool, bool) {
 		return nil, false
 	}
 	var kept keptList
-	// A list that cannot be read is as good as none: it is asked for again.
+	// A list that cannot be read is ignored: the source is listed again.
 	if json.Unmarshal(data, &kept) != nil || kept.Digest != c.digest || c.now().Sub(kept.Time) > listAge {
 		return nil, false
 	}

@@ -9,18 +9,18 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// ReadModule reads a WebAssembly module from a file, for [Program.Module], and
-// packs it: what a compiler makes is often more than the arguments of a call may
-// hold (4 MiB, unless the config says else).
+// ReadModule reads a WebAssembly module from a file, for [Program.Module], and compresses
+// it: modules are often larger than the arguments of a call may be (4 MiB, unless the
+// config changes that).
 func ReadModule(path string) ([]byte, error) {
 	module, err := os.ReadFile(path)
 	if err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "the module cannot be read: %w", err)
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "cannot read the module: %w", err)
 	}
 	return PackModule(module)
 }
 
-// PackModule packs a WebAssembly module for [Program.Module].
+// PackModule compresses a WebAssembly module for [Program.Module].
 func PackModule(module []byte) ([]byte, error) {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)

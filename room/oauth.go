@@ -18,9 +18,9 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// authorisation gives the tokens of an identity for a remote MCP server, nil
-// where the config sends credentials of its own. forAll says that all callers
-// use the same.
+// authorisation returns the function that gets an identity's tokens for a remote MCP
+// server, or nil if the config sends its own credentials. forAll reports that all callers
+// use the same tokens.
 func (r *Room) authorisation(name string, m *config.MCP, guard *egress.Guard) (auth func(who string) *oauth.Client, forAll bool) {
 	if m.URL == "" {
 		return nil, false
@@ -48,8 +48,8 @@ func (r *Room) authorisation(name string, m *config.MCP, guard *egress.Guard) (a
 		c.Assertion = func(ctx context.Context) (string, error) { return r.assertion(ctx, o) }
 	}
 	forAll = o.Shared || c.Grant != "" && c.Grant != oauth.AuthorizationCode
-	// What a server says of where to log in is not believed further than the
-	// guard goes; what the config names is the operator's own.
+	// The server's own statements about where to log in are subject to the guard. Addresses
+	// in the config are the operator's own and are trusted.
 	client := guard.WithOwn(own(named)...).Client()
 	client.Timeout = oauthTimeout
 	return func(who string) *oauth.Client {
@@ -57,10 +57,10 @@ func (r *Room) authorisation(name string, m *config.MCP, guard *egress.Guard) (a
 	}, forAll
 }
 
-// oauthTimeout bounds one request to an authorization server.
+// oauthTimeout limits one request to an authorization server.
 const oauthTimeout = time.Minute
 
-// own are the addresses that the config names.
+// own parses the addresses that the config names.
 func own(addresses []string) []*url.URL {
 	var urls []*url.URL
 	for _, address := range addresses {
@@ -71,9 +71,9 @@ func own(addresses []string) []*url.URL {
 	return urls
 }
 
-// expand gives a text with references to secrets replaced.
+// expand replaces the secret references in a text.
 func (r *Room) expand(ctx context.Context, text string) (string, error) {
-	values, err := r.keeper.ExpandAll(shared(ctx), map[string]string{"": text})
+	values, err := r.resolver.ExpandAll(shared(ctx), map[string]string{"": text})
 	return values[""], err
 }
 
@@ -88,21 +88,21 @@ func (r *Room) assertion(ctx context.Context, o config.OAuthClient) (string, err
 	return strings.TrimSpace(string(data)), nil
 }
 
-// loginStore keeps the logins of one source and one identity among the secrets.
+// loginStore stores the logins of one source and one identity as a secret.
 type loginStore struct {
 	secrets *secret.Store
 	ref     secret.Ref
 }
 
-// loginRef names the secret; who may hold anything, and is empty for what all
-// share.
+// loginRef returns the reference of the secret; who is any text, or empty for a shared
+// login.
 func loginRef(name, who string) secret.Ref {
 	owner := "shared"
 	if who != "" {
 		sum := sha256.Sum256([]byte(who))
 		owner = hex.EncodeToString(sum[:8])
 	}
-	return secret.Ref{Scope: name, Name: "oauth." + owner}
+	return secret.Ref{Scope: name, Name: secret.RecordPrefix + owner}
 }
 
 // Load reads the logins.
@@ -114,32 +114,32 @@ func (s *loginStore) Load(ctx context.Context) ([]byte, error) {
 	return []byte(text), err
 }
 
-// Save keeps the logins. Their tokens are masked from then on.
+// Save stores the logins. Their tokens are redacted from then on.
 func (s *loginStore) Save(ctx context.Context, data []byte, secrets []string) error {
-	s.Learn(secrets)
-	return s.secrets.Set(ctx, s.ref, string(data))
+	return s.secrets.SetRecord(ctx, s.ref, string(data), secrets)
 }
 
-// Learn has values masked.
-func (s *loginStore) Learn(secrets []string) {
-	for _, value := range secrets {
-		s.secrets.Masker().Learn(map[secret.Ref]string{s.ref: value})
-	}
+// Learn adds values to redact.
+func (s *loginStore) Learn(secrets []string) { s.secrets.Redactor().LearnAll(s.ref, secrets) }
+
+// Lock waits for other users of the same logins, also in other processes.
+func (s *loginStore) Lock(ctx context.Context) (func(), error) {
+	return s.secrets.LockRecord(ctx, s.ref)
 }
 
-// Visit shows a person the address to log in at, and gives the address that the
-// browser was sent back to.
+// Visit shows a person the address to log in at, and returns the address that the browser
+// was redirected to.
 type Visit = func(ctx context.Context, address string) (back string, err error)
 
-// Login lets a person log in to a source for an identity. Redirect is where the
-// browser comes back to. The tokens are kept among the secrets; a server that
-// runs meanwhile finds them with its next call. The error is not_found for a
-// source that is not configured, unsupported for one that takes no login.
+// Login lets a person log in to a source for an identity. Redirect is the address that the
+// browser is redirected to. The tokens are stored as a secret; a running server uses them
+// from its next call on. The error is not_found if the source is not configured, and
+// unsupported if it has no login.
 func (r *Room) Login(ctx context.Context, name string, who toolroom.Identity, redirect string, visit Visit) error {
-	h := r.host(name)
+	h := r.manager(name)
 	if h == nil {
-		return toolroom.Errorf(toolroom.CodeNotFound, "there is no source %q", name).
-			WithHint("see what there is: toolroom sources list")
+		return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).
+			WithHint("list the sources: toolroom sources list")
 	}
 	type loginer interface {
 		Login(context.Context, toolroom.Identity, string, oauth.Visit) error
@@ -151,8 +151,8 @@ func (r *Room) Login(ctx context.Context, name string, who toolroom.Identity, re
 		}
 		inner, ok := src.(interface{ Unwrap() source.Source })
 		if !ok {
-			return toolroom.Errorf(toolroom.CodeUnsupported, "the source %s takes no login", name).
-				WithHint("keep a token for it: toolroom sources login --token %s", name)
+			return toolroom.Errorf(toolroom.CodeUnsupported, "source %s has no login", name).
+				WithHint("store a token for it: toolroom sources login --token %s", name)
 		}
 		src = inner.Unwrap()
 	}

@@ -66,7 +66,7 @@ func protected(t *testing.T) *httptest.Server {
 	return server
 }
 
-func TestALoginServesItsIdentityAloneAndItsTokenIsKnownToTheMasker(t *testing.T) {
+func TestALoginServesItsIdentityAloneAndItsTokenIsKnownToTheRedactor(t *testing.T) {
 	t.Parallel()
 	server := protected(t)
 	file := filepath.Join(t.TempDir(), "toolroom.yaml")
@@ -111,7 +111,7 @@ func TestALoginServesItsIdentityAloneAndItsTokenIsKnownToTheMasker(t *testing.T)
 			t.Fatal(err)
 		}
 		if got := string(shown) + log.String(); strings.Contains(got, "token-that-nobody-may-see") || !strings.Contains(got, "Bearer [secret ") {
-			t.Errorf("%s the token is not masked: %s", when, got)
+			t.Errorf("%s the token is not redacted: %s", when, got)
 		}
 	}
 	shows("after the login")

@@ -9,18 +9,19 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
-// Parts are what the surfaces of this module serve. Programs that embed a room
+// Parts are the parts of a room that this module's surfaces use. Programs that embed a room
 // do not need them.
 type Parts struct {
 	Runner    *run.Runner
 	Worker    *run.Worker
-	Desk      *approval.Desk
+	Approvals *approval.Service
 	Artifacts *artifact.Store
 	Sessions  *session.Store
 	Receipts  receipt.Store
@@ -28,31 +29,34 @@ type Parts struct {
 	Tokens    token.Store
 	Secrets   *secret.Store
 	Library   *library.Library
-	// Log masks known secrets on its way to [Options.Log].
+	Releases  *release.Service
+	// WatchReceipts calls see with the receipt of each call until stop is called.
+	WatchReceipts func(see func(*receipt.Receipt)) (stop func())
+	// Log redacts known secrets and writes to [Options.Log].
 	Log *slog.Logger
 }
 
-// Parts gives the parts of an open room.
+// Parts returns the parts of an open room.
 func (r *Room) Parts() Parts {
 	return Parts{
-		Runner: r.runner, Worker: r.worker, Desk: r.desk, Artifacts: r.artifacts, Sessions: r.sessions,
+		Runner: r.runner, Worker: r.worker, Approvals: r.approvals, Artifacts: r.artifacts, Sessions: r.sessions,
 		Receipts: r.store, Recorder: r.recorder, Tokens: r.store, Secrets: r.secrets,
-		Library: &r.library,
-		Log:     r.log,
+		Library: &r.library, Releases: r.releases, WatchReceipts: r.receipts.Watch,
+		Log: r.log,
 	}
 }
 
-// Config is the config in force.
+// Config returns the current config.
 func (r *Room) Config() *config.Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.config
 }
 
-// Home is the folder of all state.
+// Home returns the folder that holds all state.
 func (r *Room) Home() string { return r.home }
 
-// Receipts lists what is kept of calls.
+// Receipts lists receipts of calls.
 func (r *Room) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error) {
 	if err := r.recorder.Flush(ctx); err != nil {
 		return nil, err
@@ -60,7 +64,7 @@ func (r *Room) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receip
 	return r.store.Receipts(ctx, q)
 }
 
-// Receipt is what is kept of one call.
+// Receipt returns the receipt of one call.
 func (r *Room) Receipt(ctx context.Context, id string) (*receipt.Receipt, error) {
 	if err := r.recorder.Flush(ctx); err != nil {
 		return nil, err

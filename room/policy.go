@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,19 +17,23 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/policy/cedar"
-	"github.com/toolroom/toolroom/internal/policy/trial"
+	"github.com/toolroom/toolroom/internal/policy/policytest"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
 
-// Policy is the policy of a config: the layers of its section tools, with the
-// manifests of skills read, and the rules of its section policy. Paths are
-// relative to the config file. Rules may name the engines and runtimes of
-// Toolroom, and more, those that an embedder brings.
+// Policy compiles the policy of a config: the layers of its section tools, including the
+// manifests of skills, and the rules of its section policy. Paths are relative to the
+// config file. Rules may name Toolroom's engines and runtimes, and those in more, which an
+// embedder adds.
 func Policy(c *config.Config, configFile string, more ...string) (*policy.Policy, *cedar.Rules, error) {
+	return verifiedPolicy(c, configFile, nil, more...)
+}
+
+func verifiedPolicy(c *config.Config, configFile string, verify config.Verify, more ...string) (*policy.Policy, *cedar.Rules, error) {
 	folder := filepath.Dir(configFile)
-	tools, err := policy.ReadManifests(c.Tools, folder)
+	tools, err := policy.ReadManifests(c.Tools, folder, verify)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -38,7 +41,7 @@ func Policy(c *config.Config, configFile string, more ...string) (*policy.Policy
 	if err != nil {
 		return nil, nil, err
 	}
-	texts, err := ruleTexts(c.Policy, folder)
+	texts, err := ruleTexts(c.Policy, folder, verify)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -56,8 +59,8 @@ func Policy(c *config.Config, configFile string, more ...string) (*policy.Policy
 	return compiled.With(policy.Parts{Written: written}), rules, nil
 }
 
-// ReloadPolicy reads the files that the policy of the config in force is made
-// from again, and puts it in force from the next call on.
+// ReloadPolicy reads the policy files of the current config again. The new policy applies
+// from the next call on.
 func (r *Room) ReloadPolicy() error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -66,25 +69,15 @@ func (r *Room) ReloadPolicy() error {
 		return err
 	}
 	r.policy.current.Store(&inForce{p, r.policy.current.Load().grants})
-	r.log.Info("the policy has been read again")
+	r.log.Info("policy reloaded")
 	return nil
 }
 
-// PolicyFiles are the files of rules and the manifests of skills that the config
-// in force names.
-func (r *Room) PolicyFiles() []string {
-	c := r.Config()
-	var files []string
-	for _, item := range c.Policy.Rules {
-		if config.IsRuleFile(item) {
-			files = append(files, item)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Tools.Skills)) {
-		if manifest := c.Tools.Skills[name].Manifest; manifest != "" {
-			files = append(files, manifest)
-		}
-	}
+// PolicyFiles lists the rule files and skill manifests that the current config names.
+func (r *Room) PolicyFiles() []string { return r.policyFiles(r.Config()) }
+
+func (r *Room) policyFiles(c *config.Config) []string {
+	files := c.PolicyFiles()
 	for i, file := range files {
 		if !filepath.IsAbs(file) {
 			files[i] = filepath.Join(filepath.Dir(r.o.ConfigFile), file)
@@ -93,8 +86,8 @@ func (r *Room) PolicyFiles() []string {
 	return files
 }
 
-// engineNames are the engines and runtimes that there are, also those that this
-// machine or this config does not have.
+// engineNames lists all engines and runtimes, including those that this machine or config
+// does not have.
 func engineNames() []string {
 	return []string{
 		"js", "py-lite", "py-native", "py", "pyodide", "wasm", "process", "microvm", "firecracker", "gvisor", "docker", "containerd", "kata",
@@ -102,7 +95,7 @@ func engineNames() []string {
 	}
 }
 
-func ruleTexts(p config.Policy, folder string) ([]cedar.Text, error) {
+func ruleTexts(p config.Policy, folder string, verify config.Verify) ([]cedar.Text, error) {
 	var texts []cedar.Text
 	var problems []error
 	for i, item := range p.Rules {
@@ -110,7 +103,7 @@ func ruleTexts(p config.Policy, folder string) ([]cedar.Text, error) {
 			texts = append(texts, cedar.Text{Name: fmt.Sprintf("policy.rules[%d]", i), Body: []byte(item)})
 			continue
 		}
-		body, err := readRules(folder, item)
+		body, err := readRules(folder, item, verify)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("policy.rules[%d]: %w", i, err))
 			continue
@@ -120,7 +113,7 @@ func ruleTexts(p config.Policy, folder string) ([]cedar.Text, error) {
 	return texts, errors.Join(problems...)
 }
 
-func readRules(folder, path string) ([]byte, error) {
+func readRules(folder, path string, verify config.Verify) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)
 	}
@@ -129,7 +122,11 @@ func readRules(folder, path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, cedar.MaxText+1))
+	body, err := io.ReadAll(io.LimitReader(f, cedar.MaxText+1))
+	if err == nil && verify != nil && len(body) <= cedar.MaxText { // a longer one is refused anyway
+		err = verify(path, body)
+	}
+	return body, err
 }
 
 func (r *Room) compilePolicy(c *config.Config) (*policy.Policy, error) {
@@ -137,17 +134,16 @@ func (r *Room) compilePolicy(c *config.Config) (*policy.Policy, error) {
 	for _, e := range r.engines {
 		engines = append(engines, e.Name())
 	}
-	p, _, err := Policy(c, r.o.ConfigFile, engines...)
+	p, _, err := verifiedPolicy(c, r.o.ConfigFile, r.o.Verify, engines...)
 	if err != nil {
 		return nil, err
 	}
 	return p.WithElevations(r.store), nil
 }
 
-// Explain says what the policy decides about a tool for somebody, and what each
-// layer says; with arguments, a JSON object, what it decides about that call, and
-// what the call would do. Without them, what depends on them is left out. Nothing
-// is run.
+// Explain returns the policy decision about a tool for an identity, with the verdict of
+// each layer. With arguments, a JSON object, it decides about that call and predicts its
+// effects. Without them it ignores rules that depend on arguments. It runs nothing.
 func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error) {
 	tool, err := r.asked(ctx, spelling)
 	if err != nil {
@@ -159,7 +155,7 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 	if len(arguments) > 0 {
 		call.Arguments = func() (any, error) { return jsonx.Decode(arguments, jsonx.Limits{}) }
 		if _, err := call.Arguments(); err != nil {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not usable: %w", err)
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments: %w", err)
 		}
 		if known {
 			call.Effects = r.runner.Expect(e, who, arguments)
@@ -189,14 +185,13 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 	return explained, nil
 }
 
-// standing adds the rule that people have made by an approval, if one covers the
-// call.
+// standing adds the grant that covers the call, if there is one.
 func (r *Room) standing(ctx context.Context, e *policy.Explanation, tool *toolroom.Tool, who toolroom.Identity, arguments json.RawMessage) error {
 	question := approval.Approval{Tool: tool.ID.String(), Identity: who}
 	if canonical, err := jsonx.Canonical(arguments); len(arguments) > 0 && err == nil {
 		question.Digest = approval.Digest(tool.ID, canonical, nil, who)
 	}
-	grant, err := r.desk.Granted(ctx, question)
+	grant, err := r.approvals.Granted(ctx, question)
 	if err != nil || grant == nil {
 		return err
 	}
@@ -205,13 +200,13 @@ func (r *Room) standing(ctx context.Context, e *policy.Explanation, tool *toolro
 	return nil
 }
 
-// asked is the tool that a policy is asked about, which need not be there yet.
+// asked returns the tool that a policy question is about, which need not exist yet.
 func (r *Room) asked(ctx context.Context, spelling string) (*toolroom.Tool, error) {
-	_ = r.find(ctx, spelling) // a source that cannot be listed now is no hindrance
+	_ = r.find(ctx, spelling) // a source that cannot be listed now does not matter
 	return r.known(ctx, spelling)
 }
 
-// known is asked for tools that were listed before: it starts no source.
+// known is like asked, but for tools that were listed before: it starts no source.
 func (r *Room) known(_ context.Context, spelling string) (*toolroom.Tool, error) {
 	e, err := r.catalog.Resolve(spelling, nil)
 	if err == nil {
@@ -224,16 +219,16 @@ func (r *Room) known(_ context.Context, spelling string) (*toolroom.Tool, error)
 	return &toolroom.Tool{ID: id}, nil
 }
 
-// TryPolicy decides the cases of a trial under the policy in force.
-func (r *Room) TryPolicy(ctx context.Context, cases []trial.Case) ([]trial.Outcome, error) {
-	return trial.New(r.policy.current.Load().policy, r.asked).Run(ctx, cases)
+// TryPolicy decides the cases of a trial with the current policy.
+func (r *Room) TryPolicy(ctx context.Context, cases []policytest.Case) ([]policytest.Outcome, error) {
+	return policytest.New(r.policy.current.Load().policy, r.asked).Run(ctx, cases)
 }
 
-// ReplayPolicy decides the calls recorded since a time again, under the policy
-// in force, and tells which would be decided otherwise now.
-func (r *Room) ReplayPolicy(ctx context.Context, since time.Time) (*trial.Replayed, error) {
-	replayed := &trial.Replayed{Changes: []trial.Change{}}
-	tried := trial.New(r.policy.current.Load().policy, r.known)
+// ReplayPolicy decides the calls recorded since a time again, with the current policy, and
+// returns those with a different decision.
+func (r *Room) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Replayed, error) {
+	replayed := &policytest.Replayed{Changes: []policytest.Change{}}
+	tried := policytest.New(r.policy.current.Load().policy, r.known)
 	query := receipt.Query{Since: since, AfterSeq: receipt.FromStart, Limit: receipt.MaxLimit}
 	for {
 		page, err := r.Receipts(ctx, query)
@@ -241,7 +236,7 @@ func (r *Room) ReplayPolicy(ctx context.Context, since time.Time) (*trial.Replay
 			return nil, err
 		}
 		for _, c := range page {
-			tried.Replay(ctx, replayed, trial.Recorded{
+			tried.Replay(ctx, replayed, policytest.Recorded{
 				ID: c.ID, Tool: c.Tool, Identity: c.Identity, Surface: c.Surface, Session: c.Session, Started: c.Started,
 				Arguments: c.Arguments, Effects: c.Expected, Was: c.Decision, Rule: c.Rule, Layers: c.Layers,
 			})
@@ -253,8 +248,8 @@ func (r *Room) ReplayPolicy(ctx context.Context, since time.Time) (*trial.Replay
 	}
 }
 
-// Elevate lets an identity call sensitive tools for a time; zero is the default
-// of 15 minutes.
+// Elevate lets an identity call sensitive tools for some time; zero means the default of 15
+// minutes.
 func (r *Room) Elevate(ctx context.Context, e policy.Elevation, lasts time.Duration) (*policy.Elevation, error) {
 	granted, err := policy.NewElevation(e, lasts, time.Now().UTC().Truncate(time.Microsecond))
 	if err != nil {
@@ -263,16 +258,16 @@ func (r *Room) Elevate(ctx context.Context, e policy.Elevation, lasts time.Durat
 	if err := r.store.AddElevation(ctx, granted); err != nil {
 		return nil, err
 	}
-	r.log.Info("an elevation was granted", "id", granted.ID, "subject", granted.Subject, "agent", granted.Agent, "tools", granted.Tools, "by", granted.By, "expires", granted.Expires, "reason", granted.Reason)
+	r.log.Info("elevation granted", "id", granted.ID, "subject", granted.Subject, "agent", granted.Agent, "tools", granted.Tools, "by", granted.By, "expires", granted.Expires, "reason", granted.Reason)
 	return granted, nil
 }
 
-// Elevations are those in force.
+// Elevations lists the current elevations.
 func (r *Room) Elevations(ctx context.Context) ([]*policy.Elevation, error) {
 	return r.store.Elevations(ctx, "", time.Now())
 }
 
-// EndElevation takes an elevation back.
+// EndElevation ends an elevation.
 func (r *Room) EndElevation(ctx context.Context, id string) error {
 	return r.store.EndElevation(ctx, id, time.Now())
 }

@@ -50,8 +50,8 @@ func TestASourceThatWasNeverListedIsTriedLessOftenTheLongerItIsGone(t *testing.T
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gone{}
-		h := newHost(&host{
-			name: "gone", src: g, catalog: catalog.New(catalog.Options{}), masker: &secret.Masker{}, log: slog.New(slog.DiscardHandler), library: &library.Library{},
+		h := newManager(&sourceManager{
+			name: "gone", src: g, catalog: catalog.New(catalog.Options{}), redactor: &secret.Redactor{}, log: slog.New(slog.DiscardHandler), library: &library.Library{},
 		})
 		defer h.Close()
 		h.keepListed()

@@ -1,5 +1,5 @@
-// Package room is what Go programs embed: a place that holds tools, finds them,
-// checks who may call them, runs them and keeps the receipts.
+// Package room embeds Toolroom in Go programs. A room holds tools, finds them, checks who
+// may call them, runs them and stores the receipts.
 //
 //	r, err := room.Open(ctx, room.Options{})
 //	if err != nil { … }
@@ -9,8 +9,8 @@
 //	})
 //	result := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: room.Args{"a": 1, "b": 2}.JSON()})
 //
-// Start with [Open], [Register] and [Room.Run]; then [Room.Search],
-// [Room.Stream], [Room.Chain] and [Room.Batch].
+// Start with [Open], [Register] and [Room.Run], then see [Room.Search], [Room.Stream],
+// [Room.Chain] and [Room.Batch].
 package room
 
 import (
@@ -37,11 +37,13 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/receipt/linelog"
-	"github.com/toolroom/toolroom/internal/receipt/otlp"
+	"github.com/toolroom/toolroom/internal/receipt/export"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 	"github.com/toolroom/toolroom/internal/secret"
@@ -49,58 +51,81 @@ import (
 	"github.com/toolroom/toolroom/internal/source/gofunc"
 	"github.com/toolroom/toolroom/internal/store/sqlite"
 	"github.com/toolroom/toolroom/sandbox"
+	"github.com/toolroom/toolroom/source"
 )
 
-// Types of the parts, under the names that programs use.
+// Types of the room's parts, under the names for programs.
 type (
 	// Step is one call of a chain.
 	Step = run.Step
 	// ChainResult is the outcome of a chain.
 	ChainResult = run.ChainResult
-	// Job is an asynchronous call.
+	// Job is a background call.
 	Job = run.Job
-	// SearchOptions and Found are the question and the answer of a search.
+	// SearchOptions and Found are the input and output of a search.
 	SearchOptions = catalog.SearchOptions
 	Found         = catalog.Found
-	// ListOptions and Page are those of a list of tools.
+	// ListOptions and Page are the input and output of listing tools.
 	ListOptions = catalog.ListOptions
 	Page        = catalog.Page
-	// Level, Form and Description are those of a description.
+	// Level, Form and Description are the input and output of a description.
 	Level       = catalog.Level
 	Form        = catalog.Form
 	Description = catalog.Description
 )
 
-// Options say how to open a room. The zero value is a room of its own in a
-// temporary folder, without sources, that permits everything.
+// Options configure a room. The zero value opens a room in a temporary folder, without
+// sources, that permits everything.
 type Options struct {
-	// Home is the folder of all state; it is made when missing. Empty is a
-	// temporary folder that Close removes.
+	// Home is the folder that holds all state. It is created if it is missing. If Home is
+	// empty, a temporary folder is used, which Close removes.
 	Home string
+	// Workspace is the folder in which the built-in tools work unless the config names
+	// others. If it is empty, only those packs are on that have a section in the config.
+	Workspace string
 	// ConfigFile is the toolroom.yaml to read; empty reads none.
 	ConfigFile string
-	// Environ is what child processes may inherit from, as os.Environ gives it;
-	// nil is the environment of this process. Children get little of it.
+	// Verify, if not nil, is asked about the content of the config, and of each file that it
+	// names and that decides what may run, before it is used.
+	Verify func(path string, text []byte) error
+	// Environ is the environment that child processes may inherit from, in the form of
+	// os.Environ. Nil means the environment of this process. Children inherit only few
+	// variables.
 	Environ []string
 	// Log receives warnings and errors; nil discards them.
 	Log *slog.Logger
-	// Helper is the path of a binary that calls [RunHelper], most often that of
-	// this program (os.Executable). Without it there is neither JavaScript nor
-	// a sandbox of our own.
+	// Helper is the path of a binary that calls [RunHelper], usually that of this program
+	// (os.Executable). Without it, JavaScript and the built-in sandbox are not available.
 	Helper string
-	// Guest runs programs inside sandboxes, Helper if it is empty; Drivers
-	// makes those drivers that start them in engines from outside; nil makes
-	// none. The drivers process and host are always there.
+	// Guest runs programs inside sandboxes; if it is empty, Helper does. Drivers creates
+	// the sandbox drivers that use external engines; nil creates none. The drivers process
+	// and host always exist.
 	Guest   Guest
 	Drivers func(Runtimes) []sandbox.Driver
-	// Workflows makes what carries programs and chains over restarts, where the
-	// config names it; nil makes nothing.
+	// Workflows creates the workflows that carry programs and chains over restarts, if the
+	// config asks for them; nil creates none.
 	Workflows func(WorkflowOptions) Workflows
-	// Receipts takes a line for each call where the config says that receipts
-	// are logged to stdout; nil takes none.
+	// Receipts receives a line for each call if the config logs receipts to stdout; nil
+	// discards them.
 	Receipts io.Writer
-	// Version is told to MCP servers and clients.
+	// Select returns the index of the offer that serves a tool which several sources
+	// have; the offers are in the order of registration. It must be fast and must not use
+	// the room. If it is nil, or the index is none, tools of this process come first, then
+	// HTTP, OpenAPI and command-line sources, then MCP servers.
+	Select func(offers []Offer) int
+	// Missing is called for a name that no source has a tool for, before the call fails;
+	// the function may register the tool, which is then found. An error is the call's,
+	// unless the tool is there now. Missing may be called concurrently; nil does nothing.
+	Missing func(ctx context.Context, r *Room, name string) error
+	// Version is the version that MCP servers and clients see.
 	Version string
+}
+
+// Offer is a tool as one source offers it.
+type Offer struct {
+	// Source is the name of the source; functions of this program are from "go".
+	Source string
+	Tool   toolroom.Tool
 }
 
 // Room is an open room. Its methods are safe for concurrent use.
@@ -111,41 +136,53 @@ type Room struct {
 	log    *slog.Logger
 	owner  string
 
-	store     *sqlite.Store
-	recorder  *receipt.Recorder
-	lines     *linelog.Log
-	collector *otlp.Exporter
-	desk      *approval.Desk
-	artifacts *artifact.Store
-	sessions  *session.Store
-	secrets   *secret.Store
-	keeper    *secret.Keeper
-	masker    *secret.Masker
-	catalog   *catalog.Catalog
-	library   library.Library
-	policy    policySwitch
-	held      heldBack
-	trust     atomic.Pointer[trustRules]
-	runner    *run.Runner
-	worker    *run.Worker
-	funcs     *gofunc.Source
-	drivers   []sandbox.Driver
-	engines   []engine.Engine
-	workflows Workflows
-	code      *code.Service
+	store    *sqlite.Store
+	recorder *receipt.Recorder
+	head     *receipt.Head
+	// storeFolder is the folder of the store and its files.
+	storeFolder string
+	lines       *export.Lines
+	collector   *export.OTLP
+	approvals   *approval.Service
+	artifacts   *artifact.Store
+	sessions    *session.Store
+	secrets     *secret.Store
+	resolver    *secret.Resolver
+	redactor    *secret.Redactor
+	catalog     *catalog.Catalog
+	library     library.Library
+	policy      policySwitch
+	quarantined quarantine
+	trust       atomic.Pointer[trustRules]
+	runner      *run.Runner
+	receipts    *receiptLog
+	worker      *run.Worker
+	funcs       *gofunc.Source
+	drivers     []sandbox.Driver
+	engines     []engine.Engine
+	workflows   Workflows
+	code        *code.Service
+	releases    *release.Service
+	served      *releases
 
-	reloading sync.Mutex // one change of the config, or of its policy, at a time
+	// newSource creates a source from its section of the config.
+	newSource func(name string, s config.Source, c *config.Config) (source.Source, error)
 
-	mu     sync.Mutex
-	config *config.Config
-	hosts  map[string]*host
+	reloading sync.Mutex // serialises changes of the config and its policy
+
+	mu       sync.Mutex
+	config   *config.Config
+	started  *config.Config // the config that the room was opened with
+	managers map[string]*sourceManager
+	packs    *packs
 
 	background sync.WaitGroup
-	stop       context.CancelFunc
+	stop       context.CancelFunc // guarded by mu
+	closed     bool               // guarded by reloading
 }
 
-// Open opens a room. It starts no source: each starts at its first use, or with
-// [Room.Start]. Several processes may have the same home open.
+// Open opens a room. It starts no source: each starts at its first use or with
+// [Room.Start]. Several processes may open the same home.
 func Open(ctx context.Context, o Options) (_ *Room, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -153,17 +190,19 @@ func Open(ctx context.Context, o Options) (_ *Room, err error) {
 	if o.Environ == nil {
 		o.Environ = os.Environ()
 	}
-	r := &Room{o: o, log: o.Log, hosts: map[string]*host{}, owner: proc.Owner()}
-	r.policy.held = &r.held
+	r := &Room{o: o, log: o.Log, managers: map[string]*sourceManager{}, owner: proc.Owner()}
+	r.newSource = r.build
+	r.policy.quarantined = &r.quarantined
 	r.trust.Store(&trustRules{})
 	defer func() {
 		if err != nil {
 			r.Close()
 		}
 	}()
-	if r.config, err = readConfig(o.ConfigFile); err != nil {
+	if r.config, err = readConfig(o.ConfigFile, o.Verify); err != nil {
 		return nil, err
 	}
+	r.started = r.config
 	if err := r.openHome(); err != nil {
 		return nil, err
 	}
@@ -176,14 +215,17 @@ func Open(ctx context.Context, o Options) (_ *Room, err error) {
 	if err := r.openCode(ctx); err != nil {
 		return nil, err
 	}
-	return r, r.apply(r.config)
+	if err := r.apply(r.config); err != nil {
+		return nil, err
+	}
+	return r, r.openReleases(ctx)
 }
 
-func readConfig(path string) (*config.Config, error) {
+func readConfig(path string, verify config.Verify) (*config.Config, error) {
 	if path == "" {
 		return config.Default(), nil
 	}
-	return config.Load(path)
+	return config.LoadVerified(path, verify)
 }
 
 func (r *Room) openHome() error {
@@ -197,8 +239,8 @@ func (r *Room) openHome() error {
 		return nil
 	}
 	if err := os.MkdirAll(r.home, 0o700); err != nil {
-		return toolroom.Errorf(toolroom.CodeInternal, "the home folder cannot be made: %w", err).
-			WithHint("choose another with --home")
+		return toolroom.Errorf(toolroom.CodeInternal, "cannot create the home folder: %w", err).
+			WithHint("choose another one with --home")
 	}
 	return nil
 }
@@ -211,6 +253,8 @@ func (r *Room) openParts(ctx context.Context) error {
 	if r.store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
 		return err
 	}
+	r.storeFolder = filepath.Dir(path)
+	r.head = receipt.NewHead(filepath.Join(r.storeFolder, "receipts.head"))
 	key, err := r.secretsKey(ctx, r.config.Secrets.Key)
 	if err != nil {
 		return err
@@ -218,34 +262,40 @@ func (r *Room) openParts(ctx context.Context) error {
 	if r.secrets, err = secret.Open(r.home, secret.Options{Key: key}); err != nil {
 		return err
 	}
-	r.masker = r.secrets.Masker()
-	r.log = slog.New(r.masker.Handler(r.log.Handler()))
-	r.keeper = secret.NewKeeper(r.secrets, r.keeperOptions(r.config.Secrets))
-	if err := r.openRecorder(); err != nil {
+	r.redactor = r.secrets.Redactor()
+	r.log = slog.New(r.redactor.Handler(r.log.Handler()))
+	r.resolver = secret.NewResolver(r.secrets, r.resolverOptions(r.config.Secrets))
+	if err := r.openRecorder(ctx); err != nil {
 		return err
 	}
 	links, err := r.sealKey("links")
 	if err != nil {
 		return err
 	}
-	r.desk = approval.NewDesk(r.store, approval.DeskOptions{
+	r.approvals = approval.New(r.store, approval.Options{
 		TTL: r.config.Approvals.TTL, SessionTTL: r.config.Approvals.Session, Terms: r.approvalTerms, Key: links,
 	})
 	if r.artifacts, err = artifact.Open(ctx, filepath.Join(r.home, "artifacts"), r.store, artifact.Options{
 		Results: artifactLimits(r.config.Results), Files: artifactLimits(r.config.Artifacts),
+		Labels: run.TaintOf, OnRead: r.readArtifact,
 	}); err != nil {
 		return err
 	}
 	if r.sessions, err = session.Open(filepath.Join(r.home, "sessions"), session.Options{Limits: sessionLimits(r.config.Code.Sessions)}); err != nil {
 		return err
 	}
-	r.catalog = catalog.New(catalog.Options{})
+	needed, err := newScopes(r.config.Server)
+	if err != nil {
+		return err
+	}
+	r.receipts = &receiptLog{Receipts: r.recorder, secrets: r.redactor}
+	r.catalog = catalog.New(catalog.Options{Reserved: reserved.Check, Shared: r.logShared, Selector: selector(r.o.Select)})
 	r.runner = run.New(run.Options{
 		Catalog:    r.catalog,
 		Policy:     &r.policy,
-		Receipts:   r.recorder,
-		Artifacts:  results{r.artifacts},
-		Desk:       r.desk,
+		Receipts:   r.receipts,
+		Artifacts:  r.artifacts,
+		Approvals:  r.approvals,
 		Keys:       r.store,
 		Jobs:       r.store,
 		Limits:     runLimits(r.config.Limits),
@@ -253,10 +303,11 @@ func (r *Room) openParts(ctx context.Context) error {
 		Preview:    r.preview,
 		MustRecord: r.mustRecord,
 		Home:       r.userHome(),
-		Secrets:    r.masker,
+		Secrets:    r.redactor,
 		Trust:      func(t *toolroom.Tool) run.Trust { return r.trust.Load().of(t) },
 		Taints:     r.store,
 		Spending:   r.spending(),
+		Scopes:     needed.of,
 		Owner:      r.owner,
 		OwnerAlive: proc.Alive,
 		Log:        r.log,
@@ -265,11 +316,11 @@ func (r *Room) openParts(ctx context.Context) error {
 	return nil
 }
 
-// storePath reads the store's URL: sqlite:PATH, relative to the home.
+// storePath parses the store's URL: sqlite:PATH, relative to the home.
 func storePath(home, url string) (string, error) {
 	path, ok := strings.CutPrefix(url, "sqlite:")
 	if !ok {
-		return "", toolroom.Errorf(toolroom.CodeUnsupported, "store.url: this build keeps its state in SQLite only, not in %q", schemeOf(url)).
+		return "", toolroom.Errorf(toolroom.CodeUnsupported, "store.url: this build supports only SQLite, not %q", schemeOf(url)).
 			WithHint(`write store: {url: "sqlite:toolroom.db"}`)
 	}
 	if !filepath.IsAbs(path) {
@@ -283,14 +334,6 @@ func schemeOf(url string) string {
 	return scheme
 }
 
-// results lets the runner keep long results in the artifact store.
-type results struct{ store *artifact.Store }
-
-// PutResult keeps a whole result.
-func (s results) PutResult(ctx context.Context, owner, name, mimeType string, data io.Reader) (toolroom.Artifact, error) {
-	return s.store.Put(ctx, owner, artifact.Result, name, mimeType, data)
-}
-
 func (r *Room) lookupEnv(name string) (string, bool) {
 	for _, entry := range r.o.Environ {
 		if key, value, ok := strings.Cut(entry, "="); ok && key == name {
@@ -300,21 +343,28 @@ func (r *Room) lookupEnv(name string) (string, bool) {
 	return "", false
 }
 
-// Close ends every source and engine, waits for what runs, and writes what is not yet
-// written. It is idempotent.
+// Close ends every source and engine, waits for current calls, and flushes all records. It
+// is idempotent.
 func (r *Room) Close() error {
 	var errs []error
-	if r.stop != nil {
-		r.stop()
+	r.reloading.Lock()
+	r.closed = true // no reload starts what nobody would close
+	r.reloading.Unlock()
+	r.mu.Lock()
+	stop := r.stop
+	r.mu.Unlock()
+	if stop != nil {
+		stop()
 	}
 	r.background.Wait()
 	r.mu.Lock()
-	hosts := r.hosts
-	r.hosts = map[string]*host{}
+	managers, packs := r.managers, r.packs
+	r.managers, r.packs = map[string]*sourceManager{}, nil
 	r.mu.Unlock()
 	var wg sync.WaitGroup
-	for _, h := range hosts {
-		wg.Go(func() { h.Close() })
+	wg.Go(func() { panics.Log(r.log, "closing the built-in tools", func() { r.closePacks(packs) }) })
+	for _, h := range managers {
+		wg.Go(func() { panics.Log(r.log, "closing a source", func() { h.Close() }) })
 	}
 	ended := make([]error, len(r.engines))
 	for i, e := range r.engines {
@@ -339,14 +389,14 @@ func (r *Room) Close() error {
 	return errors.Join(errs...)
 }
 
-// closeTimeout bounds how long Close waits for a disk that is full or locked.
+// closeTimeout limits how long Close waits for a full or locked disk.
 const closeTimeout = 10 * time.Second
 
-// Args are arguments written as a Go map.
+// Args are arguments as a Go map.
 type Args map[string]any
 
-// JSON encodes the arguments. It panics on what JSON has no form for, such as a
-// channel: that is a mistake in the program's text.
+// JSON encodes the arguments. It panics on values that JSON cannot represent, such as a
+// channel, because that is a programming mistake.
 func (a Args) JSON() json.RawMessage {
 	data, err := json.Marshal(a)
 	if err != nil {
@@ -355,19 +405,19 @@ func (a Args) JSON() json.RawMessage {
 	return data
 }
 
-// Run runs one call to its end and always returns a result. When the tool is
-// not known yet, the sources that may have it are listed first.
+// Run runs one call and always returns a result. If the tool is not known yet, Run first
+// lists the sources that may have it.
 func (r *Room) Run(ctx context.Context, call toolroom.Call) *toolroom.Result {
 	return r.runner.Run(ctx, call)
 }
 
-// Stream runs one call and yields its events; the last one carries the result.
-// Leaving the loop cancels the call.
+// Stream runs one call and yields its events. The last event carries the result. Breaking
+// out of the loop cancels the call.
 func (r *Room) Stream(ctx context.Context, call toolroom.Call) iter.Seq[toolroom.Event] {
 	return r.runner.Stream(ctx, call)
 }
 
-// Chain runs steps one after the other, as the caller that as names.
+// Chain runs steps one after the other, as the caller in as.
 func (r *Room) Chain(ctx context.Context, as toolroom.Call, steps []Step) *ChainResult {
 	if as.Surface == "" {
 		as.Surface = "chain"
@@ -380,8 +430,8 @@ func (r *Room) Batch(ctx context.Context, calls []toolroom.Call, parallel int) [
 	return r.runner.Batch(ctx, calls, parallel)
 }
 
-// Submit accepts a call to be run in the background and returns once it is
-// durable. It needs [Room.Start] in some process on the same home.
+// Submit accepts a call to run in the background and returns once the call is durable. It
+// needs a process with the same home that has called [Room.Start].
 func (r *Room) Submit(ctx context.Context, call toolroom.Call) (*Job, error) {
 	job, err := r.runner.Submit(ctx, call)
 	if err == nil {
@@ -402,22 +452,34 @@ func (r *Room) Tools(who toolroom.Identity, o ListOptions) (Page, error) {
 	return r.catalog.List(o)
 }
 
-// Describe tells of one tool that who may call.
+// Describe returns the description of a tool that who may call.
 func (r *Room) Describe(ctx context.Context, who toolroom.Identity, spelling string, level Level, form Form) (*Description, error) {
-	unlisted := r.find(ctx, spelling)
-	visible := r.runner.Visible(who)
-	e, err := r.catalog.Resolve(spelling, visible)
+	return r.DescribeFor(ctx, toolroom.Call{Identity: who, Tool: spelling}, level, form)
+}
+
+// DescribeFor is like [Room.Describe], for the version of the tool that would serve a call.
+func (r *Room) DescribeFor(ctx context.Context, call toolroom.Call, level Level, form Form) (*Description, error) {
+	unlisted := r.find(ctx, call.Tool)
+	visible := r.runner.Visible(call.Identity)
+	e, err := r.catalog.Resolve(call.Tool, visible)
+	if err == nil || toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
+		if version, refused := r.served.Snapshot().Serve(&call, e); refused != nil {
+			return nil, refused
+		} else if version != nil {
+			e, err = version, nil
+		}
+	}
 	if err != nil {
 		return nil, cmp.Or(unlisted, err)
 	}
-	if decision := r.policy.Decide(ctx, policy.Request{Tool: &e.Tool, Who: who}); decision.Effect == policy.Deny {
-		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", who, e.Tool.ID, decision.Rule)
+	if decision := r.policy.Decide(ctx, policy.Request{Tool: &e.Tool, Who: call.Identity}); decision.Effect == policy.Deny {
+		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", call.Identity, e.Tool.ID, decision.Rule)
 		return nil, denied.WithHint("%s", decision.Hint)
 	}
 	return r.catalog.Describe(ctx, e, level, form)
 }
 
-// find makes sure that the sources which may have a tool are listed.
+// find lists the sources that may have a tool, if necessary.
 func (r *Room) find(ctx context.Context, spelling string) error {
 	if _, err := r.catalog.Resolve(spelling, nil); toolroom.CodeOf(err) == toolroom.CodeToolNotFound {
 		return r.discover(ctx, spelling)
@@ -425,43 +487,58 @@ func (r *Room) find(ctx context.Context, spelling string) error {
 	return nil
 }
 
-// discover lists the sources that may have a tool which is not known: the ones
-// that its spelling names, else all that have never been listed. The error is
-// why a named source cannot be listed.
+// discover lists the sources that may have an unknown tool: those that its spelling names,
+// else all that were never listed. The error is the reason that a named source cannot be
+// listed.
 func (r *Room) discover(ctx context.Context, spelling string) error {
+	if err := r.list(ctx, spelling); err != nil || r.o.Missing == nil {
+		return err
+	}
+	if _, err := r.catalog.Resolve(spelling, nil); toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
+		return nil
+	}
+	var failed error
+	if err := panics.Catch(func() { failed = r.o.Missing(ctx, r, spelling) }); err != nil {
+		return fmt.Errorf("find %s: %w", spelling, err)
+	}
+	return failed
+}
+
+// list lists the sources that a spelling names, or all.
+func (r *Room) list(ctx context.Context, spelling string) error {
 	readings, err := toolroom.Spellings(spelling)
 	if err != nil {
-		return nil // the resolver says what is wrong with it
+		return nil // the resolver reports the mistake
 	}
 	var named []string
 	for _, id := range readings {
-		if r.host(id.Namespace) != nil {
+		if r.manager(id.Namespace) != nil {
 			named = append(named, id.Namespace)
 		}
 	}
 	if len(named) == 0 {
-		// That one of all fails says nothing about this tool.
+		// If one of all sources fails, that says nothing about this tool.
 		_ = r.Load(ctx)
 		return nil
 	}
-	return r.each(named, func(h *host) error { return h.relist(ctx) })
+	return r.each(named, func(h *sourceManager) error { return h.relist(ctx) })
 }
 
-// policySwitch is the decider in force; a reload changes it between calls.
+// policySwitch holds the current decider. A reload replaces it between calls.
 type policySwitch struct {
-	current atomic.Pointer[inForce]
-	held    *heldBack
+	current     atomic.Pointer[inForce]
+	quarantined *quarantine
 }
 
-// inForce is what one config asks for.
+// inForce is the compiled policy of one config.
 type inForce struct {
 	policy *policy.Policy
 	grants grants
 }
 
-// Decide asks the policy in force, then the grants of the secrets that the call
-// would use, then what is held back.
+// Decide applies the current policy, then the grants of the secrets that the call would
+// use, then the quarantine.
 func (s *policySwitch) Decide(ctx context.Context, r policy.Request) policy.Decision {
 	now := s.current.Load()
-	return s.held.narrow(now.grants.narrow(now.policy.Decide(ctx, r), r), r)
+	return s.quarantined.narrow(now.grants.narrow(now.policy.Decide(ctx, r), r), r)
 }

@@ -13,14 +13,11 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/internal/secret/command"
-	"github.com/toolroom/toolroom/internal/secret/environ"
-	"github.com/toolroom/toolroom/internal/secret/keyring"
-	"github.com/toolroom/toolroom/internal/secret/kubernetes"
-	"github.com/toolroom/toolroom/internal/secret/vaultkv"
+	"github.com/toolroom/toolroom/internal/secret/backend"
 )
 
-// secretsKey is the key of the encrypted file, nil where it lies beside it.
+// secretsKey returns the key of the encrypted file, or nil if the key is in a file next to
+// it.
 func (r *Room) secretsKey(ctx context.Context, k config.SecretsKey) ([]byte, error) {
 	var text, place string
 	switch {
@@ -40,7 +37,7 @@ func (r *Room) secretsKey(ctx context.Context, k config.SecretsKey) ([]byte, err
 	case k.Keyring != "":
 		place = "secrets.key.keyring"
 		var err error
-		if text, err = (&keyring.Store{}).Key(ctx, k.Keyring); err != nil {
+		if text, err = (&backend.Keyring{}).Key(ctx, k.Keyring); err != nil {
 			return nil, fmt.Errorf("%s: %w", place, err)
 		}
 	default:
@@ -48,14 +45,14 @@ func (r *Room) secretsKey(ctx context.Context, k config.SecretsKey) ([]byte, err
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(key) != secret.KeyBytes {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is no key: it needs %d bytes in base64", place, secret.KeyBytes).
-			WithHint("make one: head -c %d /dev/urandom | base64", secret.KeyBytes)
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is not a key: it must be %d bytes in base64", place, secret.KeyBytes).
+			WithHint("create one: head -c %d /dev/urandom | base64", secret.KeyBytes)
 	}
 	return key, nil
 }
 
-// keeperOptions are those that the config asks for.
-func (r *Room) keeperOptions(s config.Secrets) secret.KeeperOptions {
+// resolverOptions returns the options of the config.
+func (r *Room) resolverOptions(s config.Secrets) secret.ResolverOptions {
 	backends := map[string]secret.Backend{}
 	for name, store := range s.Stores {
 		backends[name] = r.backend(store)
@@ -64,7 +61,7 @@ func (r *Room) keeperOptions(s config.Secrets) secret.KeeperOptions {
 	for name, scope := range s.Scopes {
 		scopes[name] = secret.Scope{Backend: backends[scope.Store], Values: scope.Values}
 	}
-	return secret.KeeperOptions{
+	return secret.ResolverOptions{
 		Scopes: scopes, LookupEnv: r.lookupEnv, Variables: s.Variables, TTL: s.TTL, Log: r.log,
 	}
 }
@@ -72,52 +69,53 @@ func (r *Room) keeperOptions(s config.Secrets) secret.KeeperOptions {
 func (r *Room) backend(s config.SecretStore) secret.Backend {
 	switch {
 	case s.Vault != nil:
-		return vaultkv.New(r.vaultOptions(s.Vault))
+		return backend.NewVault(r.vaultOptions(s.Vault))
 	case s.Kubernetes != nil:
 		k := s.Kubernetes
-		return kubernetes.New(kubernetes.Options{
+		return backend.NewKubernetes(backend.KubernetesOptions{
 			Address: k.Address, Namespace: k.Namespace, TokenFile: k.TokenFile, CAFile: k.CAFile,
 			Secret: secret.Template(k.Secret), Own: secret.Template(k.OwnSecret), Key: secret.Template(k.Key),
 		})
 	case s.Command != nil:
-		return command.New(command.Options{
+		return backend.NewCommand(backend.CommandOptions{
 			Argv: templates(s.Command.Argv), Own: templates(s.Command.OwnArgv),
 			Env: proc.Environ(r.o.Environ, s.Command.Env), Dir: r.folder("."),
 			Timeout: s.Command.Timeout, Owner: r.owner,
 		})
 	case s.Environment != nil:
-		return environ.New(environ.Options{
+		return backend.NewEnviron(backend.EnvironOptions{
 			Variable: secret.Template(s.Environment.Variable), Allow: s.Environment.Allow, Lookup: r.lookupEnv,
 		})
 	default:
-		return &keyring.Store{Service: s.Keyring.Service}
+		return &backend.Keyring{Service: s.Keyring.Service}
 	}
 }
 
-func (r *Room) vaultOptions(v *config.VaultStore) vaultkv.Options {
-	o := vaultkv.Options{
+func (r *Room) vaultOptions(v *config.VaultStore) backend.VaultOptions {
+	o := backend.VaultOptions{
 		Address: v.Address, Namespace: v.Namespace, Mount: v.Mount,
 		Path: secret.Template(v.Path), Own: secret.Template(v.OwnPath), Field: secret.Template(v.Field),
 	}
 	switch {
 	case v.AppRole != nil:
-		o.AppRole = &vaultkv.AppRole{Mount: v.AppRole.Mount, Role: v.AppRole.RoleID, Secret: r.credential(v.AppRole.SecretID)}
+		o.AppRole = &backend.AppRole{Mount: v.AppRole.Mount, Role: v.AppRole.RoleID, Secret: r.credential(v.AppRole.SecretID)}
 	case v.Kubernetes != nil:
 		file := v.Kubernetes.TokenFile
 		if file == "" {
-			file = kubernetes.TokenFile
+			file = backend.TokenFile
 		}
-		o.Kubernetes = &vaultkv.Kubernetes{Mount: v.Kubernetes.Mount, Role: v.Kubernetes.Role, TokenFile: file}
+		o.Kubernetes = &backend.VaultKubernetes{Mount: v.Kubernetes.Mount, Role: v.Kubernetes.Role, TokenFile: file}
 	default:
 		o.Token = r.credential(v.Token)
 	}
 	return o
 }
 
-// credential gives what opens a store. It is in the encrypted file or the
-// environment: a store that needs another one to be opened would go in circles.
+// credential returns a function that gets the credential of a secret store. It must be in
+// the encrypted file or the environment: if it were in a store that needs another
+// credential, opening could loop.
 func (r *Room) credential(reference string) func(context.Context) (string, error) {
-	first := secret.NewKeeper(r.secrets, secret.KeeperOptions{LookupEnv: r.lookupEnv})
+	first := secret.NewResolver(r.secrets, secret.ResolverOptions{LookupEnv: r.lookupEnv})
 	return func(ctx context.Context) (string, error) {
 		if reference == "" { // an AppRole may need no secret id
 			return "", nil
@@ -134,7 +132,7 @@ func templates(words []string) []secret.Template {
 	return out
 }
 
-// checkKeyrings looks whether a keyring that the config names answers.
+// checkKeyrings checks whether a keyring of the config responds.
 func (r *Room) checkKeyrings(ctx context.Context) []Check {
 	s := r.Config().Secrets
 	used := s.Key.Keyring != ""
@@ -144,14 +142,14 @@ func (r *Room) checkKeyrings(ctx context.Context) []Check {
 	if !used {
 		return nil
 	}
-	c := Check{Name: "keyring", Status: CheckOK, Detail: "it answers"}
-	if err := keyring.Probe(ctx); err != nil {
+	c := Check{Name: "keyring", Status: CheckOK, Detail: "it responds"}
+	if err := backend.ProbeKeyring(ctx); err != nil {
 		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), toolroom.AsError(err).Hint
 	}
 	return []Check{c}
 }
 
-// grants decide for whom the secrets of a source are used.
+// grants restrict which tools and callers may use the secrets of a source.
 type grants map[string][]grant // by namespace
 
 type grant struct {
@@ -182,8 +180,8 @@ func newGrants(c *config.Config) (grants, error) {
 	return g, nil
 }
 
-// narrow denies what the policy permits where a secret would be used for a tool
-// or a caller that it is not for.
+// narrow denies a permitted call that would use a secret for a tool or caller that the
+// secret is not meant for.
 func (g grants) narrow(d policy.Decision, r policy.Request) policy.Decision {
 	if d.Effect == policy.Deny {
 		return d

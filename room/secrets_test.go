@@ -114,7 +114,7 @@ sources:
 		if !strings.Contains(text, "done") {
 			t.Fatalf("%s: %s, %v", name, text, result.Error)
 		}
-		// The value is masked: its mark says where it was.
+		// The value is redacted: its mark says where it was.
 		if got := strings.Count(text, "TOKEN=[secret mine/token]"); got > 0 != want || strings.Count(text, "[secret") != got {
 			t.Errorf("%s: %s", name, text)
 		}
@@ -164,7 +164,7 @@ sources:
 		if err != nil || (result.Error == nil) != (skill == "api") || (explained.Effect == policy.Deny) == (skill == "api") {
 			t.Errorf("%s: %v, explained by %+v, %v", skill, result.Error, explained, err)
 		}
-		if skill == "docs" && explained.Rule != "tools.skills.docs.secrets.scopes: api is outside" {
+		if skill == "docs" && explained.Rule != "tools.skills.docs.secrets.scopes: does not include api" {
 			t.Errorf("%s: explained by %s", skill, explained.Rule)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"github.com/toolroom/toolroom/internal/spending"
 )
 
-// spending holds calls to the section policy.spending of the config in force.
+// spending enforces the section policy.spending of the current config.
 func (r *Room) spending() *spending.Book {
 	return &spending.Book{Store: r.store, Rules: func() []spending.Rule {
 		return r.Config().Policy.SpendingRules(func(tool, pattern string) bool {

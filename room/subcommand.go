@@ -7,8 +7,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Subcommand passes on to a source of a program: what the config leaves out of
-// its tools stays out.
+// Subcommand forwards to the source, if it is a command-line program and the config does
+// not exclude the tool.
 func (s *selected) Subcommand(name string, arguments json.RawMessage) (string, json.RawMessage, bool) {
 	c, ok := source.As[source.Commander](s.Source)
 	if !ok || len(s.include) > 0 && !policy.MatchAny(s.include, name) || policy.MatchAny(s.exclude, name) {
@@ -17,9 +17,9 @@ func (s *selected) Subcommand(name string, arguments json.RawMessage) (string, j
 	return c.Subcommand(name, arguments)
 }
 
-// Subcommand asks a source that is a program.
-func (h *host) Subcommand(name string, arguments json.RawMessage) (string, json.RawMessage, bool) {
-	if c, ok := source.As[source.Commander](h.src); ok {
+// Subcommand forwards to the source, if it is a command-line program.
+func (m *sourceManager) Subcommand(name string, arguments json.RawMessage) (string, json.RawMessage, bool) {
+	if c, ok := source.As[source.Commander](m.src); ok {
 		return c.Subcommand(name, arguments)
 	}
 	return "", nil, false

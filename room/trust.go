@@ -1,6 +1,7 @@
 package room
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -8,9 +9,10 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/taint"
 )
 
-// trustRules is what the config says of labels and of sending outside.
+// trustRules are the config's rules about labels and about sending data outside.
 type trustRules struct {
 	effect policy.Effect
 	inside []policy.Pattern
@@ -20,7 +22,7 @@ type trustRules struct {
 type sourceLabels struct {
 	all   []string
 	globs []toolLabels
-	// scopes are those of the secrets that the source refers to.
+	// scopes are the scopes of the secrets that the source uses.
 	scopes []string
 }
 
@@ -41,6 +43,7 @@ func newTrustRules(c *config.Config) (*trustRules, error) {
 	if t.inside, err = policy.ParsePatterns(c.Policy.Inside); err != nil {
 		return nil, err
 	}
+	t.labels["web"] = sourceLabels{all: []string{taint.Untrusted}}
 	for name, s := range c.Sources {
 		labels := sourceLabels{all: s.Labels, scopes: s.Scopes()}
 		for _, glob := range slices.Sorted(maps.Keys(s.ToolLabels)) {
@@ -51,7 +54,7 @@ func newTrustRules(c *config.Config) (*trustRules, error) {
 	return t, nil
 }
 
-// of says how far a tool is trusted.
+// of returns the trust settings of a tool.
 func (t *trustRules) of(tool *toolroom.Tool) run.Trust {
 	source := t.labels[tool.ID.Namespace]
 	trust := run.Trust{
@@ -66,10 +69,18 @@ func (t *trustRules) of(tool *toolroom.Tool) run.Trust {
 	return trust
 }
 
-// sends reports whether a call can send something outside, by what is known of
-// the tool alone. Reading counts: what is asked for can hold what was read before.
-// A hint that a tool stays inside is believed where it is this program's or the
-// operator's own; a server would say so to be let out.
+// readArtifact taints the call, or else the session, in which a caller reads an artifact.
+func (r *Room) readArtifact(ctx context.Context, owner string, labels []taint.Label) error {
+	if run.Taint(ctx, labels...) {
+		return nil
+	}
+	return r.runner.TaintSession(ctx, owner, labels)
+}
+
+// sends reports whether a call can send data outside, judging by the tool alone. Reading
+// counts, because a request can contain data that was read before. A hint that a tool stays
+// inside is trusted only for tools of this program or the operator; a server could claim it
+// to evade the rule.
 func sends(tool *toolroom.Tool) bool {
 	switch tool.Source {
 	case toolroom.SourceGo, toolroom.SourceBuiltin, toolroom.SourceHTTP:

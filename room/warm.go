@@ -9,25 +9,25 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// WarmPool is what became of the sandboxes that a runtime starts ahead in one
-// profile, since [Room.Start].
+// WarmPool reports on the sandboxes that a runtime has started ahead in one profile since
+// [Room.Start].
 type WarmPool struct {
 	Runtime  string `json:"runtime"`
 	Profile  string `json:"profile"`
-	Size     int    `json:"size"`     // that shall wait
-	Ready    int    `json:"ready"`    // that wait
-	Starting int    `json:"starting"` // that are being started, or are to be after a failure
+	Size     int    `json:"size"`     // target number
+	Ready    int    `json:"ready"`    // idle
+	Starting int    `json:"starting"` // starting, or waiting to retry after a failure
 	Taken    int    `json:"taken"`    // programs that got one
-	Drained  int    `json:"drained"`  // programs that found none of their kind, and waited for a start
-	Failures int    `json:"failures"` // starts that failed, and sandboxes that ended while they waited
-	// Problem is why the last start failed; empty after one that did not.
+	Drained  int    `json:"drained"`  // programs that found the pool empty and waited for a start
+	Failures int    `json:"failures"` // failed starts, and sandboxes that ended while idle
+	// Problem is why the last start failed; empty if it succeeded.
 	Problem string `json:"problem,omitempty"`
 }
 
-// ahead is what the config has a driver start ahead.
+// ahead returns the number of sandboxes to start ahead with a driver.
 func (r *Room) ahead(d sandbox.Driver) hosted.Warm {
 	if d.Name() == "host" {
-		return hosted.Warm{} // a process of the host starts at once
+		return hosted.Warm{} // a process of the host machine starts at once
 	}
 	c := r.config.Code
 	return hosted.Warm{Size: c.WarmSize(d.Name()), MaxAge: c.Warm[d.Name()].MaxAge}
@@ -36,7 +36,7 @@ func (r *Room) ahead(d sandbox.Driver) hosted.Warm {
 // warmDelay lets the server itself start first.
 const warmDelay = time.Second
 
-// warm has the drivers start ahead.
+// warm makes the drivers start sandboxes ahead.
 func (r *Room) warm(ctx context.Context) {
 	select {
 	case <-time.After(warmDelay):
@@ -45,8 +45,8 @@ func (r *Room) warm(ctx context.Context) {
 	}
 }
 
-// eachAhead gives the engines that start ahead, with what they start: those that
-// the config names, and by default those that are there.
+// eachAhead calls do for each engine that starts sandboxes ahead, with their specs: the
+// engines that the config names, and by default those that are available.
 func (r *Room) eachAhead(ctx context.Context, do func(*hosted.Engine, sandbox.Spec)) {
 	for _, one := range r.engines {
 		e, ok := one.(*hosted.Engine)
@@ -57,14 +57,14 @@ func (r *Room) eachAhead(ctx context.Context, do func(*hosted.Engine, sandbox.Sp
 			continue
 		}
 		for _, profile := range r.config.Code.WarmProfiles(e.Name()) {
-			if s, err := r.code.Usual(profile); err == nil { // the config's limits are none of a caller
+			if s, err := r.code.Usual(profile); err == nil { // the config's limits, without a caller's
 				do(e, s)
 			}
 		}
 	}
 }
 
-// WarmPools are the pools of sandboxes that wait; none before [Room.Start].
+// WarmPools lists the pools of idle sandboxes; none before [Room.Start].
 func (r *Room) WarmPools() []WarmPool {
 	var all []WarmPool
 	for _, one := range r.engines {
@@ -86,8 +86,8 @@ func (r *Room) WarmPools() []WarmPool {
 	return all
 }
 
-// checkWarm tells how the pools are. Where none are kept, as in a command that
-// does not serve, it tries one start of each.
+// checkWarm reports on the pools. In a command that does not serve there are none; then it
+// tries one start of each.
 func (r *Room) checkWarm(ctx context.Context) []Check {
 	pools := r.WarmPools()
 	var checks []Check
@@ -103,10 +103,10 @@ func (r *Room) checkWarm(ctx context.Context) []Check {
 		began := time.Now()
 		err := e.Try(ctx, s)
 		took := time.Since(began).Round(testRounding)
-		c.Detail = fmt.Sprintf("%d wait while Toolroom serves; one was started and removed in %s", size, took)
+		c.Detail = fmt.Sprintf("%d idle while Toolroom serves; a test start took %s", size, took)
 		if err != nil {
 			c.Status, c.Fix = CheckWarn, warmFix(e.Name())
-			c.Detail = fmt.Sprintf("%d are to wait, and a start fails: %s", size, err)
+			c.Detail = fmt.Sprintf("%d should be idle, but a start fails: %s", size, err)
 		}
 		checks = append(checks, c)
 	})
@@ -115,10 +115,10 @@ func (r *Room) checkWarm(ctx context.Context) []Check {
 
 func (p WarmPool) check() Check {
 	c := Check{Name: warmName(p.Runtime, p.Profile), Status: CheckOK}
-	c.Detail = fmt.Sprintf("%d of %d wait; %d programs got one, %d found none; %d starts failed", p.Ready, p.Size, p.Taken, p.Drained, p.Failures)
+	c.Detail = fmt.Sprintf("%d of %d idle; %d programs got one, %d found none; %d starts failed", p.Ready, p.Size, p.Taken, p.Drained, p.Failures)
 	if p.Problem != "" {
 		c.Status, c.Fix = CheckWarn, warmFix(p.Runtime)
-		c.Detail += ", the last: " + p.Problem
+		c.Detail += ", last error: " + p.Problem
 	}
 	return c
 }
@@ -126,5 +126,5 @@ func (p WarmPool) check() Check {
 func warmName(runtime, profile string) string { return "warm " + runtime + " " + profile }
 
 func warmFix(runtime string) string {
-	return "see runtime " + runtime + " above, or write code: {warm: {" + runtime + ": {size: 0}}}"
+	return "see runtime " + runtime + " above, or set code: {warm: {" + runtime + ": {size: 0}}}"
 }

@@ -12,26 +12,26 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 )
 
-// Workflows carry programs and chains that must outlive a process: a worker's
-// room makes their calls.
+// Workflows carry programs and chains that must outlive a process. A worker's room makes
+// their calls.
 type Workflows interface {
-	code.Elsewhere
-	// Chain runs a chain; emit hears of questions to people.
+	code.Remote
+	// Chain runs a chain. emit receives the events of questions to people.
 	Chain(ctx context.Context, as toolroom.Call, steps []Step, emit func(toolroom.Event)) (*ChainResult, error)
-	// Work is what a worker does: it makes the calls of workflows in r until ctx
-	// ends. ready is told when it has begun.
+	// Work runs a worker: it makes the calls of workflows in r until ctx ends. It calls
+	// ready when it has started.
 	Work(ctx context.Context, r *Room, ready func()) error
 }
 
-// WorkflowOptions are the settings of workflows. Files are absolute paths.
+// WorkflowOptions configure workflows. File paths are absolute.
 type WorkflowOptions struct {
 	config.Temporal
-	// SharedSecret gives what Temporal.Secret refers to.
+	// SharedSecret returns the value of the reference Temporal.Secret.
 	SharedSecret func(context.Context) (string, error)
 	Log          *slog.Logger
 }
 
-// openWorkflows makes the workflows that the config names.
+// openWorkflows creates the workflows that the config names.
 func (r *Room) openWorkflows() {
 	c := r.config.Code.Runtimes.Temporal
 	if r.o.Workflows == nil || c.Secret == "" {
@@ -41,30 +41,30 @@ func (r *Room) openWorkflows() {
 	r.workflows = r.o.Workflows(WorkflowOptions{Temporal: c, SharedSecret: r.secretOf(c.Secret), Log: r.log})
 }
 
-// Workflows are those of the config.
+// Workflows returns the workflows of the config.
 func (r *Room) Workflows() (Workflows, error) {
 	if r.workflows == nil {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "no Temporal is configured").
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "Temporal is not configured").
 			WithHint("write code: {runtimes: {temporal: {address: 127.0.0.1:7233, secret: secret://temporal/key}}}")
 	}
 	return r.workflows, nil
 }
 
-// elsewhere is the runtime that workflows are; nil, not a nil of their type,
-// where there are none.
-func (r *Room) elsewhere() code.Elsewhere {
+// remote returns the runtime that the workflows provide, or an untyped nil if there are
+// none.
+func (r *Room) remote() code.Remote {
 	if r.workflows == nil {
 		return nil
 	}
 	return r.workflows
 }
 
-// ToolOf is the tool that a call would run, and the most time that it may take.
-// The tool is nil where there is none that the caller may see.
+// ToolOf returns the tool that a call would run, and the maximum time that it may take. The
+// tool is nil if the caller may see no such tool.
 func (r *Room) ToolOf(ctx context.Context, call toolroom.Call) (*toolroom.Tool, time.Duration) {
 	limits := runLimits(r.Config().Limits)
 	longest := cmp.Or(limits.MaxTimeout, 10*time.Minute)
-	_ = r.find(ctx, call.Tool) // the call itself says what is wrong
+	_ = r.find(ctx, call.Tool) // the call itself reports the error
 	e, err := r.catalog.Resolve(call.Tool, r.runner.Visible(call.Identity))
 	if err != nil {
 		return nil, longest
@@ -72,8 +72,8 @@ func (r *Room) ToolOf(ctx context.Context, call toolroom.Call) (*toolroom.Tool, 
 	return &e.Tool, cmp.Or(e.Tool.Timeout, longest)
 }
 
-// WaitForAnswer returns when people have decided about an approval, as
-// [approval.Desk.Wait] does.
+// WaitForAnswer returns when people have decided about an approval; see
+// [approval.Service.Wait].
 func (r *Room) WaitForAnswer(ctx context.Context, id string) (*approval.Approval, error) {
-	return r.desk.Wait(ctx, id)
+	return r.approvals.Wait(ctx, id)
 }

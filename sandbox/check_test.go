@@ -7,7 +7,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-func TestWhatADriverHasNoChoiceOfIsRefused(t *testing.T) {
+func TestARuntimeOrImageThatADriverDoesNotSupportIsRefused(t *testing.T) {
 	t.Parallel()
 	all := map[sandbox.Limit]string{sandbox.LimitNetwork: "yes"}
 	none := sandbox.Probe{State: sandbox.Available, Holds: all}

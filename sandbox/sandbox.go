@@ -1,9 +1,9 @@
-// Package sandbox is the contract of a place where code runs. A [Driver] starts
-// a guest under a profile with limits, hands back the byte stream of its bridge
-// and says truthfully what it holds. It knows nothing of tools; bridge,
-// time-out, output caps and receipts are shared by all drivers.
+// Package sandbox defines the contract of sandbox drivers. A [Driver] starts a guest
+// under a profile with limits, returns the byte stream of its bridge, and reports
+// which limits are actually enforced. Drivers know nothing of tools; the bridge,
+// time-outs, output limits and receipts are the same for all drivers.
 //
-// To add a driver, implement [Driver] and run the suite in package sandboxtest
+// To add a driver, implement [Driver] and run the test suite in package sandboxtest
 // against it.
 package sandbox
 
@@ -13,114 +13,116 @@ import (
 	"time"
 )
 
-// Driver starts sandboxes of one kind. Its methods may be called concurrently.
+// Driver starts sandboxes of one technology. Its methods must be safe for concurrent
+// use.
 type Driver interface {
-	// Name is the driver's id in config, commands and results: process, docker …
+	// Name returns the driver's id in config, commands and results: process, docker …
 	Name() string
-	// Probe says whether sandboxes can be started here, and what they would
-	// hold. It really tries, so it may take a while; callers keep the answer.
+	// Probe reports whether sandboxes can be started here, and which limits they would
+	// enforce. It may really start a sandbox and take a while, so callers cache the
+	// result.
 	Probe(ctx context.Context) Probe
-	// Start starts a guest that will say hello on the sandbox's stream. ctx
-	// bounds the start alone; when it ends first, nothing is left behind. An
-	// error is a [*toolroom.Error] with code sandbox_unavailable or
-	// limit_not_enforceable that names the cause and the fix.
+	// Start starts a guest, which will send its hello on the sandbox's stream. ctx bounds
+	// the start only; if it is done first, nothing is left behind. An error is a
+	// [*toolroom.Error] with code sandbox_unavailable or limit_not_enforceable that
+	// names the cause and the fix.
 	Start(ctx context.Context, s Spec) (Sandbox, error)
 }
 
 // Sandbox is a started guest.
 type Sandbox interface {
-	// Stream is the guest's side of the bridge. Closing it does not end the
-	// guest by contract: Kill does.
+	// Stream returns the guest's end of the bridge. Closing it need not end the guest;
+	// Kill does.
 	Stream() io.ReadWriteCloser
-	// Wait returns when the guest has ended, or ctx has.
+	// Wait waits until the guest has ended, or ctx is done.
 	Wait(ctx context.Context) (Exit, error)
-	// Kill ends the guest and all that it started, and removes every trace of
-	// the sandbox (processes, mounts, cgroups, containers, files) before it
-	// returns. It is idempotent, and must be called for every sandbox.
+	// Kill kills the guest and all processes it started. Before it returns, it removes
+	// every trace of the sandbox: processes, mounts, cgroups, containers, files. It is
+	// idempotent, and must be called for every sandbox.
 	Kill(ctx context.Context) error
-	// Usage is what the sandbox has used so far, measured from outside.
+	// Usage returns the sandbox's resource usage so far, measured from outside.
 	Usage() Usage
-	// Isolation names the walls that stand around this guest, strongest last,
-	// joined by +: ns+landlock+seccomp, docker(runc)+seccomp, docker+gvisor(runsc).
+	// Isolation returns the isolation layers of this guest, strongest last, joined by +:
+	// ns+landlock+seccomp, docker(runc)+seccomp, docker+gvisor(runsc).
 	Isolation() string
-	// Held says for each limit how this sandbox holds it ("cgroup v1",
-	// "rlimit"). What is not in it is not held.
+	// Held returns how this sandbox enforces each limit ("cgroup v1", "rlimit"). A limit
+	// that is missing is not enforced.
 	Held() map[Limit]string
 }
 
-// Spec says what to start.
+// Spec describes a sandbox to start.
 type Spec struct {
-	// Run names the run; drivers mark all that they create with it, so that
+	// Run is the id of the run. Drivers label everything they create with it, so that
 	// leftovers of a crash can be found.
 	Run     string
 	Profile Profile
 	Limits  Limits
-	// Guest is the path of the static guest binary on this machine. A driver
-	// puts it into the sandbox, read-only, and starts it with Args.
+	// Guest is the path of the static guest binary on this machine. The driver makes it
+	// available in the sandbox, read-only, and starts it with Args.
 	Guest string
 	Args  []string
-	// Env is the guest's environment, KEY=VALUE; nothing else is inherited.
+	// Env is the guest's environment, KEY=VALUE; it inherits nothing else.
 	Env []string
-	// Image is the root file system or image where the driver has a choice;
-	// empty is the configured default.
+	// Image is the image or root file system, if the driver has a choice of them; empty
+	// means the configured default.
 	Image string
-	// Runtime picks a runtime below the driver, for example runsc under docker.
+	// Runtime selects a runtime of the driver, for example runsc of docker.
 	Runtime string
-	// Egress lists the hosts that may be reached, as egress.Guard.Within reads
-	// them. With it the sandbox has a loopback and no network besides, whatever the
-	// profile: the guest carries connections over its stream to the host, which
-	// judges and makes them. Empty means what the profile says.
+	// Egress lists the hosts that may be reached, in the syntax of egress.Guard.Within.
+	// If it is not empty, the sandbox has a loopback and no other network, in every
+	// profile: the guest sends connections over its stream to the server, which decides
+	// about them and makes them. If it is empty, the profile decides.
 	Egress []string
-	// Unasked are limits whose values are defaults that nobody asked for. A driver
-	// that cannot hold one of them whole, but in part, starts all the same, and
-	// says in Held which part.
+	// Unasked are limits whose values are defaults, which the caller did not ask for. A
+	// driver that can enforce such a limit only partly starts the sandbox anyway, and
+	// says in Held which part it enforces.
 	Unasked []Limit
-	// BestEffort accepts a sandbox that cannot hold every limit asked for.
+	// BestEffort accepts a sandbox that cannot enforce all requested limits.
 	BestEffort bool
 }
 
-// Networked tells whether the sandbox has a network of its own.
+// Networked reports whether the sandbox has a network.
 func (s Spec) Networked() bool { return s.Profile == Dev && len(s.Egress) == 0 }
 
-// Profile is how tight a sandbox is.
+// Profile is a degree of isolation.
 type Profile string
 
 // The profiles.
 const (
-	// Dev has a network, unless [Spec.Egress] takes it away, and a writable root.
+	// Dev has a network, unless [Spec.Egress] replaces it, and a writable root.
 	Dev Profile = "dev"
-	// Standard has no network, a read-only root with a work folder in memory,
-	// uid 65534, no capabilities and no new privileges. It is the default.
+	// Standard has no network, a read-only root with an in-memory work folder, uid 65534,
+	// no capabilities and no new privileges. It is the default.
 	Standard Profile = "standard"
-	// Hardened is Standard with the project's own seccomp allow-list; for wasm
-	// no clock and no host functions but the bridge.
+	// Hardened is Standard with Toolroom's own seccomp allow-list; WebAssembly has no
+	// clock, and no host functions except the bridge.
 	Hardened Profile = "hardened"
 )
 
 // Limit names one limit.
 type Limit string
 
-// The limits that a driver may hold. Output and tool calls are held by the
-// bridge, whatever the driver.
+// The limits that a driver may enforce. The bridge enforces the limits of output and
+// tool calls for all drivers.
 const (
 	LimitWall    Limit = "wall"
 	LimitCPU     Limit = "cpu"
 	LimitMemory  Limit = "memory"
 	LimitPIDs    Limit = "pids"
 	LimitDisk    Limit = "disk"
-	LimitNetwork Limit = "network" // closed where the profile says so
-	LimitEgress  Limit = "egress"  // what [Spec.Egress] lists is reached, and nothing else
+	LimitNetwork Limit = "network" // there is none, if the profile says so
+	LimitEgress  Limit = "egress"  // only the hosts of [Spec.Egress] can be reached
 )
 
-// OverStream is how a driver holds [LimitEgress] whose sandboxes have a loopback
+// OverStream describes how drivers enforce [LimitEgress] whose sandboxes have a loopback
 // and no other network.
 const OverStream = "no network but over the bridge, where the server judges each connection"
 
-// Limits of one sandbox. Zero means the configured default, which is filled in
-// before a driver sees it; a zero that is left means no limit was asked for.
+// Limits are the limits of one sandbox. Zero means the configured default, which is
+// filled in before the driver sees it; a zero in a driver means no limit.
 type Limits struct {
 	Wall time.Duration `json:"wall,omitempty"`
-	// CPU is CPU time in all; CPUs is how many processors may be used at once.
+	// CPU is the total CPU time; CPUs is the number of processors used at once.
 	CPU    time.Duration `json:"cpu,omitempty"`
 	CPUs   float64       `json:"cpus,omitempty"`
 	Memory int64         `json:"memory,omitempty"` // bytes
@@ -128,7 +130,7 @@ type Limits struct {
 	Disk   int64         `json:"disk,omitempty"` // bytes of the writable folders
 }
 
-// Asked lists the limits that l asks a driver to hold.
+// Asked returns the names of the limits that are set.
 func (l Limits) Asked() []Limit {
 	var asked []Limit
 	ask := func(limit Limit, is bool) {
@@ -144,56 +146,56 @@ func (l Limits) Asked() []Limit {
 	return asked
 }
 
-// Exit is how a guest ended.
+// Exit describes how a guest ended.
 type Exit struct {
 	Code   int
 	Signal string // name of the signal that ended it, empty if none did
-	// OOM says that the memory limit ended it.
+	// OOM means that the memory limit ended the guest.
 	OOM bool
-	// OutOfCPU says that the limit of CPU time did.
+	// OutOfCPU means that the limit of CPU time ended it.
 	OutOfCPU bool
-	// Stderr is the end of what the guest wrote to stderr, for diagnosis.
+	// Stderr is the end of the guest's stderr, for diagnosis.
 	Stderr string
 }
 
-// Usage is measured from outside; zero is not known.
+// Usage is measured from outside; zero means unknown.
 type Usage struct {
 	CPU        time.Duration
 	PeakMemory int64 // bytes
 }
 
-// State of a driver on this machine.
+// State is the state of a driver on this machine.
 type State string
 
 // The states.
 const (
 	Available    State = "available"
 	Unsupported  State = "unsupported"
-	Inconclusive State = "inconclusive" // could not be found out, for example a daemon that does not answer
+	Inconclusive State = "inconclusive" // unknown, for example because a daemon does not answer
 )
 
-// Probe is what a driver found out about this machine.
+// Probe is the result of probing a driver on this machine.
 type Probe struct {
 	State State `json:"state"`
-	// Reason says why it is not available, and Fix what to do about it.
+	// Reason says why the driver is not available, and Fix what to do about it.
 	Reason string `json:"reason,omitempty"`
 	Fix    string `json:"fix,omitempty"`
-	// Version of what lies behind the driver.
+	// Version is the version of the driver's engine.
 	Version string `json:"version,omitempty"`
-	// Isolation is what [Sandbox.Isolation] would say.
+	// Isolation is the expected result of [Sandbox.Isolation].
 	Isolation string `json:"isolation,omitempty"`
-	// Runtimes says the same of each runtime that a run may choose by
-	// [Spec.Runtime]; nil is that a run may choose none, and an empty map that it is
-	// not known which there are.
+	// Runtimes maps the runtimes that a run may choose with [Spec.Runtime] to their
+	// isolation. Nil means that a run may not choose; an empty map means that the
+	// runtimes are unknown.
 	Runtimes map[string]string `json:"runtimes,omitempty"`
-	// Holds says for each limit how it would be held here; Lacks why one would
-	// not be.
+	// Holds says how each limit would be enforced here; Lacks says why a limit would not
+	// be.
 	Holds map[Limit]string `json:"holds,omitempty"`
 	Lacks map[Limit]string `json:"lacks,omitempty"`
-	// Partly says of limits in Lacks which part of them is held all the same.
+	// Partly says which part of a limit in Lacks is still enforced.
 	Partly map[Limit]string `json:"partly,omitempty"`
-	// Images is that a run may have an image of its own, as [Spec.Image].
+	// Images means that a run may choose an image with [Spec.Image].
 	Images bool `json:"images,omitempty"`
-	// Languages that the driver's default image can run, where known.
+	// Languages are the languages that the driver's default image can run, if known.
 	Languages []string `json:"languages,omitempty"`
 }

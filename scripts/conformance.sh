@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The official MCP conformance suite against Toolroom at one URL: each revision's
-# requirements, the older wires, and every scenario of the extensions. Every
-# check must pass: the suite ends with 0 where it only reports, so the output is
-# searched as well, and the number of checks is what it was when this was written.
-# The table of docs/mcp.md must say the same; --write makes it so.
+# Runs the official MCP conformance suite against Toolroom at one URL: the requirements of
+# each revision, the older transports, and every scenario of the extensions. Every check
+# must pass. The suite also exits with 0 if it only reports, so this script searches its
+# output and expects a fixed number of checks. The table in docs/mcp-relay.md must have
+# the same numbers; --write updates it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +22,7 @@ url=$(head -1 "$out/url")
 [ -n "$url" ] || { cat "$out/log" >&2; exit 1; }
 
 table=
-# check NAME PASSED ARGS...: run the suite and ask for exactly so many checks.
+# check NAME PASSED ARGS...: run the suite and expect exactly PASSED checks.
 check() {
   local name=$1 passed=$2 text="$out/$1.txt"
   shift 2
@@ -48,7 +48,7 @@ check 2025-11-25 84 --requirements 2025-11-25
 check 2025-06-18 56 --suite all --spec-version 2025-06-18
 check 2025-03-26 3 --suite all --spec-version 2025-03-26
 
-# Skills are in no set of requirements.
+# No set of requirements includes skills.
 for scenario in sep-2640-skills-enumeration:32 sep-2640-skills-manifest:6; do
   name=${scenario%:*} want=${scenario#*:}
   timeout 120 "$node" "$suite" server --url "$url" --scenario "$name" >"$out/$name.txt" 2>&1 || true
@@ -57,7 +57,7 @@ for scenario in sep-2640-skills-enumeration:32 sep-2640-skills-manifest:6; do
   echo "$name: $want checks passed"
 done
 
-# Each call of the suite went through the runner: it has a receipt.
+# Each call of the suite must have gone through the runner and so have a receipt.
 receipts=$(bin/toolroom --home "$out/home" calls --json 2>/dev/null | grep -c '"id"' || true)
 [ "$receipts" -gt 20 ] || { echo "conformance: only $receipts receipts" >&2; exit 1; }
 

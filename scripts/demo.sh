@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Shows what Toolroom does, on this repository, with nothing but Go and git.
+# Demonstrates Toolroom on this repository. It needs only Go and git.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-demo=$PWD/.demo
+bin=$PWD/bin demo=$PWD/.demo
 rm -rf "$demo" && mkdir -p "$demo"
 export TOOLROOM_HOME=$demo/home TOOLROOM_CONFIG=$demo/toolroom.yaml
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
-run() { printf '$ toolroom %s\n' "$*"; bin/toolroom "$@"; }
+run() { printf '$ toolroom %s\n' "$*"; "$bin/toolroom" "$@"; }
 
 say "1. Add sources: this repository's git, and a folder behind an MCP server"
 run init
@@ -25,11 +25,21 @@ run call docs:list
 say "4. Chain them: list the docs, and read the first page"
 run chain -f scripts/demo-chain.yaml
 
-say "5. Every call left a receipt"
+say "5. Write a tool, test it, release it, and call it"
+pushd "$demo" >/dev/null
+run tool new greet -l ts
+cat greet.ts
+run tool push greet.ts
+run tool test greet
+run tool release greet
+run call greet who=Ada times=2
+popd >/dev/null
+
+say "6. Every call left a receipt"
 run calls
 run calls verify
 
-say "6. Serve them all at one address"
+say "7. Serve them all at one address"
 bin/toolroom serve --listen 127.0.0.1:0 >"$demo/serve.log" 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null || true; wait $server 2>/dev/null || true' EXIT

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the engines that test/runtimes runs the suite of sandbox drivers
-# against: Docker, Podman, containerd, runc and gVisor's runsc, and mmdebstrap for the
-# default image. For Debian, as root. The tests start and stop the daemons.
+# Installs the container engines for test/runtimes, which runs the suite of sandbox drivers
+# against them: Docker, Podman, containerd, runc and gVisor's runsc, and mmdebstrap for the
+# default image. Needs Debian and root. The tests start and stop the daemons.
 set -euo pipefail
 
 missing=()
@@ -13,7 +13,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends iptables "${missing[@]}"
 fi
 
-# The release branch that builds with plain go install; 186 CPU seconds from an
+# This is the release branch that go install can build; it takes 186 CPU seconds with an
 # empty cache.
 runsc=v0.0.0-20260527191743-a81fd9dd382e
 if ! command -v runsc >/dev/null; then

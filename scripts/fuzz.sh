@@ -6,9 +6,9 @@ for_each=${1:-10s}
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
-# fuzz FOLDER NAME. Go reports its own deadline as a failure when that falls into
-# the start of an execution (go.dev/issue/75804, mended in Go 1.27); a finding
-# names its input.
+# fuzz FOLDER NAME: run a fuzz test. If Go's own deadline passes while an execution starts,
+# Go reports a failure without an input (go.dev/issue/75804, fixed in Go 1.27). A real
+# failure has an input.
 fuzz() {
   for _ in 1 2 3; do
     ${GO:-go} test -run '^$' -fuzz "^$2\$" -fuzztime "$for_each" "./$1" </dev/null 2>&1 | tee "$out" && return

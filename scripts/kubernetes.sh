@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# A Kubernetes node of one machine, for the tests of the driver kubernetes: etcd,
-# API server, scheduler, controller manager, containerd and kubelet, as root.
+# Runs a Kubernetes node on this machine for the tests of the driver kubernetes: etcd, API
+# server, scheduler, controller manager, containerd and kubelet. Needs root.
 #
-#   scripts/kubernetes.sh install      what it needs: Debian packages, and Kubernetes from Go modules
-#   scripts/kubernetes.sh start DIR    start it with all its files in DIR; DIR/kubeconfig is the administrator's
-#   scripts/kubernetes.sh stop DIR     end it, and remove DIR
+#   scripts/kubernetes.sh install      install Debian packages, and build Kubernetes from Go modules
+#   scripts/kubernetes.sh start DIR    start the node with all its files in DIR; DIR/kubeconfig is the administrator's
+#   scripts/kubernetes.sh stop DIR     stop the node and remove DIR
 #   scripts/kubernetes.sh test ...     install, start, go test ./test/kubernetes/ ..., stop
 #   scripts/kubernetes.sh gvisor       the same for the test of the RuntimeClass gvisor, whose own
 #                                      threads count as processes of the Pod
 #
-# Kubernetes is built once, which takes some 1,150 seconds of CPU; the binaries
-# are kept in ~/.cache/toolroom.
+# The first run builds Kubernetes in about 1,150 CPU seconds, and keeps the binaries in
+# ~/.cache/toolroom.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -44,8 +44,8 @@ install() {
   [ -x "$bin/containerd-shim-runsc-v1" ] || build_shim
 }
 
-# build_shim builds gVisor's shim with one change: it gives up where it may not
-# lower its OOM score, which takes CAP_SYS_RESOURCE, and test machines lack that.
+# build_shim builds gVisor's shim with one change: the original fails if it may not lower
+# its OOM score, which needs CAP_SYS_RESOURCE, and test machines lack that.
 build_shim() {
   local source work
   source=$(go mod download -json "gvisor.dev/gvisor@$runsc" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
@@ -57,7 +57,7 @@ build_shim() {
   rm -rf "$work"
 }
 
-# until_ready WHAT COMMAND...: for a minute and a half at most.
+# until_ready WHAT COMMAND...: repeat COMMAND until it succeeds, for at most 90 seconds.
 until_ready() {
   local what=$1
   shift
@@ -65,7 +65,7 @@ until_ready() {
     "$@" >/dev/null 2>&1 && return
     sleep .1
   done
-  echo "$what is not there after 90 seconds; its log is below $dir/logs" >&2
+  echo "$what is not ready after 90 seconds; its log is in $dir/logs" >&2
   tail -n 20 "$dir"/logs/*.log >&2
   return 1
 }
@@ -73,7 +73,7 @@ until_ready() {
 ask() { curl -sf --max-time 5 -k -H "Authorization: Bearer $(cut -d, -f1 "$dir/tokens.csv" | head -1)" "$api$1"; }
 node_ready() { ask /api/v1/nodes/127.0.0.1 | tr -d ' \n' | grep -q '"type":"Ready","status":"True"'; }
 
-# launch NAME COMMAND...: in a session of its own, remembered for stop.
+# launch NAME COMMAND...: start COMMAND in a session of its own, and record it for stop.
 launch() {
   local name=$1
   shift
@@ -92,7 +92,7 @@ contexts: [{name: test, context: {cluster: test, user: test}}]
 END
 }
 
-# The image of what holds a Pod's namespaces: a program that sleeps.
+# The pause image, whose program sleeps and holds a Pod's namespaces.
 pause_image() {
   local work=$dir/pause layer config
   mkdir -p "$work/root"
@@ -108,7 +108,7 @@ pause_image() {
 configure() {
   mkdir -p "$dir"/{certs,cni,logs}
   openssl genrsa -out "$dir/certs/sa.key" 2048 2>/dev/null
-  # The second is a user without any right: tests give it those that the docs name.
+  # The second is a user without rights. Tests grant it those that the docs name.
   printf '%s,admin,admin,system:masters\n%s,toolroom,toolroom\n' "$(openssl rand -hex 16)" "$(openssl rand -hex 16)" >"$dir/tokens.csv"
   kubeconfig "$(sed -n 1p "$dir/tokens.csv" | cut -d, -f1)" >"$dir/kubeconfig"
   kubeconfig "$(sed -n 2p "$dir/tokens.csv" | cut -d, -f1)" >"$dir/kubeconfig-toolroom"
@@ -186,7 +186,7 @@ start() {
   echo "$dir/kubeconfig"
 }
 
-# end PID: by force after ten seconds.
+# end PID: end a process, by force after ten seconds.
 end() {
   kill "$1" 2>/dev/null || return 0
   for _ in $(seq 100); do
@@ -196,9 +196,8 @@ end() {
   kill -9 "$1" 2>/dev/null || true
 }
 
-# The last started ends first, so that nothing is started anew meanwhile. Shims
-# outlive containerd; those that are left did not answer it, and end with what
-# they hold.
+# Stop processes in reverse order, so that none is started again meanwhile. Shims outlive
+# containerd: those that remain did not respond to it, and are ended with their containers.
 stop_processes() {
   local pid
   [ -e "$dir/pids" ] || return 0
@@ -212,17 +211,17 @@ stop_processes() {
   rm -f "$dir/pids"
 }
 
-# Pods that are left are ended by containerd before it ends itself.
+# containerd ends the remaining Pods before it ends itself.
 stop() {
   local task
   if [ -S "$dir/containerd.sock" ]; then
-    end "$(tail -1 "$dir/pids")" # the kubelet, which would start them anew
+    end "$(tail -1 "$dir/pids")" # the kubelet, which would start them again
     for task in $(timeout 10 ctr -a "$dir/containerd.sock" -n k8s.io tasks list -q 2>/dev/null); do
       timeout 10 ctr -a "$dir/containerd.sock" -n k8s.io tasks delete -f "$task" >/dev/null 2>&1 || true
     done
   fi
   stop_processes
-  # Mounts of Pods and of containers, the deepest first.
+  # Unmount the mounts of Pods and containers, the deepest first.
   awk -v dir="$dir/" 'index($5, dir) == 1 { print $5 }' /proc/self/mountinfo | sort -r | xargs -r -n1 umount -l
   local address
   for address in "$dir"/ipam/toolroom-test/10.*; do

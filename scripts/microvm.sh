@@ -1,12 +1,12 @@
 #!/bin/sh
-# Installs QEMU, makes the image of microVMs, and runs the suite of the driver
-# in real machines: all of it when the argument is "whole", which takes about six
-# minutes without KVM, and otherwise the part below. Needs apt and root.
+# Installs QEMU, builds the image of microVMs, and runs the driver's suite in real VMs. If
+# the argument is "whole", it runs the whole suite, which takes about six minutes without
+# KVM; otherwise it runs the part below. Needs apt and root.
 set -eu
 cd "$(dirname "$0")/.."
 
-# One of each: programs, calls both ways, every limit and wall, all ways out,
-# what a killed machine leaves, sandboxes that wait, and machines that differ.
+# One test of each kind: programs, calls in both directions, limits and isolation, network
+# access, the remains of a killed VM, warm sandboxes, and differences between VMs.
 part='-short -run TestTheSuite|TestAProgramCannot|TestAMachineThat|TestAGuestsEnd|TestAFullDisk|TestAKilledMonitor|TestRestoredMachines|TestMachinesWait'
 [ "${1:-part}" != whole ] || part=
 
@@ -14,7 +14,7 @@ if ! command -v qemu-system-x86_64 >/dev/null || ! command -v mmdebstrap >/dev/n
 	apt-get update -q
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends qemu-system-x86 mmdebstrap e2fsprogs lz4
 fi
-# The kernel is downloaded by apt, which must know it.
+# apt downloads the kernel, and must have it in its lists.
 apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1 || apt-get update -q
 
 home=${TOOLROOM_MICROVM_HOME:-}

@@ -8,63 +8,66 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Asker puts questions to the client that made a call: to its user, to its
-// model, or about its folders. A tool finds it in its [Request]. Whether the
-// client hears the question as a request of its own or as a result that it
-// answers by repeating the call is the surface's affair; the tool just waits.
+// Asker asks questions of the client that made a call: of its user, of its
+// model, or about its folders. A tool finds it in its [Request]. The surface
+// decides how the question reaches the client: as a separate request, or as a
+// result that the client answers by repeating the call. The tool only waits.
 type Asker interface {
-	// Can reports whether the client says that it answers questions of a method.
+	// Can reports whether the client declares that it answers questions of a
+	// method.
 	Can(method string) bool
 
-	// Ask puts questions, each under a key of the tool's choosing, all at once,
-	// and waits until every one has an answer. Each answer is the JSON result
-	// that the method has in MCP. The wait does not count against the deadline
-	// of the call. It may be called concurrently; keys must differ then.
+	// Ask asks all questions at once, each under a key that the tool chooses, and
+	// waits until every question has an answer. Each answer is the JSON result of
+	// the method as MCP defines it. The wait does not count against the deadline of
+	// the call. Ask may be called concurrently; the keys of such calls must differ.
 	//
-	// A question that the client cannot be asked is an error with code
-	// unsupported, before any is put; see [Unanswerable].
+	// If the client cannot answer one of the questions, Ask asks none and returns
+	// an error with code unsupported; see [Unanswerable].
 	//
 	// A question that is withdrawn meanwhile has no answer.
 	Ask(ctx context.Context, questions map[string]Question) (map[string]json.RawMessage, error)
 }
 
-// Able is implemented by an [Asker] that knows what its client says of itself.
-// Capabilities is that as MCP has it, a JSON object; nil where nothing is said.
-type Able interface {
+// Capable is implemented by an [Asker] that knows the capabilities of its client.
+type Capable interface {
+	// Capabilities returns the client's capabilities in MCP's format, a JSON
+	// object, or nil if the client declared none.
 	Capabilities() json.RawMessage
 }
 
-// Noter is implemented by an [Asker] whose client may look at what it waits for: a
-// task. Note keeps the newest state of what [Request.Task] was told of, from which
-// it is carried on, too. It is called whenever that has changed.
-type Noter interface {
-	Note(ctx context.Context, state json.RawMessage) error
+// TaskRecorder is implemented by an [Asker] that stores the state of a task.
+type TaskRecorder interface {
+	// RecordTask stores the newest state of the task that [Request.Task] announced.
+	// The client can read it, and a later call resumes from it. The source calls
+	// RecordTask whenever the state has changed.
+	RecordTask(ctx context.Context, state json.RawMessage) error
 }
 
-// Question is one question: a method and its parameters, as MCP has them.
+// Question is one question: a method and its parameters, as MCP defines them.
 type Question struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params,omitempty"`
 
-	// Sent is the whole question, and Round the result that it is in, as an MCP
-	// server without sessions sent them: a client of the same era gets what else
-	// they say. Nil where there is none: a task has no round.
+	// Sent is the whole question, and Round the result that contains it, as an MCP
+	// server without sessions sent them. A client of the same era receives their
+	// further members. Either may be nil: a task has no round.
 	Sent  json.RawMessage `json:"-"`
 	Round json.RawMessage `json:"-"`
 
-	// Source is the namespace of the source that asks; empty is none.
+	// Source is the namespace of the source that asks; empty means none.
 	Source string `json:"-"`
 
-	// Until, where it is not nil, ends when the question is withdrawn, of which the
-	// cause says why. It then needs no answer, and Ask gives none.
+	// Until ends when the question is withdrawn; its cause says why. The question
+	// then needs no answer, and Ask returns none for it. Nil is never withdrawn.
 	Until context.Context `json:"-"`
-	// Progress, where it is not nil, hears how far the client has come with the
-	// answer: the parameters of its notifications/progress, as MCP has them. It must
-	// not block.
-	Progress func(said json.RawMessage) `json:"-"`
+	// Progress receives the parameters of the client's notifications/progress while
+	// it works on the answer, or is nil. It must not block.
+	Progress func(params json.RawMessage) `json:"-"`
 }
 
-// Withdrawn is closed when the question needs no answer any more; nil is never.
+// Withdrawn returns a channel that is closed when the question is withdrawn, or
+// nil if it cannot be withdrawn.
 func (q *Question) Withdrawn() <-chan struct{} {
 	if q.Until == nil {
 		return nil
@@ -72,21 +75,21 @@ func (q *Question) Withdrawn() <-chan struct{} {
 	return q.Until.Done()
 }
 
-// The methods of questions.
+// Methods of questions.
 const (
 	MethodElicit = "elicitation/create"
 	MethodSample = "sampling/createMessage"
 	MethodRoots  = "roots/list"
 )
 
-// Elicited is a user's answer: accept, decline or cancel, and with accept what
-// the user filled in.
+// Elicited is a user's answer. Action is accept, decline or cancel; with accept,
+// Content holds the completed form.
 type Elicited struct {
 	Action  string          `json:"action"`
 	Content json.RawMessage `json:"content,omitempty"`
 }
 
-// Elicit asks the user one question, with a form that schema describes.
+// Elicit asks the user one question, with a form described by schema.
 func Elicit(ctx context.Context, a Asker, key, message string, schema json.RawMessage) (Elicited, error) {
 	params, err := json.Marshal(struct {
 		Message string          `json:"message"`
@@ -110,26 +113,11 @@ func askOne(ctx context.Context, a Asker, key string, q Question, into any) erro
 	return nil
 }
 
-// DetailCapabilities is the key, in the details of an error, of the
-// capabilities that a client must declare for the call to work.
-const DetailCapabilities = "requiredCapabilities"
-
-// Keys, in the details of an error, of the JSON-RPC error that stands behind it:
-// the code (an int64), the message, and the data ([json.RawMessage]) as the
-// server sent them. A surface that speaks JSON-RPC passes it on as it is.
-const (
-	DetailRPCCode    = "rpc_code"
-	DetailRPCMessage = "rpc_message"
-	DetailRPCData    = "rpc_data"
-	// DetailRPCSent is the whole error ([json.RawMessage]), where it says more.
-	DetailRPCSent = "rpc_sent"
-)
-
-// Unanswerable is the error of a call that needs an answer which the client
-// does not give.
+// Unanswerable returns the error of a call that needs an answer to a method which
+// the client does not support.
 func Unanswerable(method string) *toolroom.Error {
 	capability := map[string]any{}
-	e := toolroom.Errorf(toolroom.CodeUnsupported, "the client does not answer %s", method)
+	e := toolroom.Errorf(toolroom.CodeUnsupported, "the client does not support %s", method)
 	switch method {
 	case MethodElicit:
 		capability["elicitation"] = map[string]any{}
@@ -139,33 +127,34 @@ func Unanswerable(method string) *toolroom.Error {
 		e.Hint = "call from a client that lets servers use its model (sampling)"
 	case MethodRoots:
 		capability["roots"] = map[string]any{}
-		e.Hint = "call from a client that names its folders (roots)"
+		e.Hint = "call from a client that lists its folders (roots)"
 	}
-	e.Details = map[string]any{DetailCapabilities: capability, "effects": toolroom.EffectsNone}
+	e.Missing, e.Effects = capability, toolroom.EffectsNone
 	return e
 }
 
-// Refusal is in the error of [Asker.Ask] when the client refused to answer: the
-// JSON-RPC error that it sent, for a tool that asked on behalf of another server.
+// Refusal is in the error of [Asker.Ask] if the client refused to answer. It
+// holds the JSON-RPC error of the client, so that a tool that asked on behalf of
+// another server can forward it.
 type Refusal struct {
 	Code    int64
 	Message string
 	Data    json.RawMessage
-	// Sent is the whole error as the client wrote it, nil where it is not known.
+	// Sent is the whole error as the client wrote it, or nil if it is unknown.
 	Sent json.RawMessage
 }
 
-// Error is the message with its code.
+// Error returns the message with its code.
 func (r *Refusal) Error() string { return fmt.Sprintf("%s (%d)", r.Message, r.Code) }
 
-// Nobody is the Asker of a call whose client answers nothing.
-type Nobody struct{}
+// NoAsker is the Asker of a call whose client answers no questions.
+type NoAsker struct{}
 
-// Can is always false.
-func (Nobody) Can(string) bool { return false }
+// Can returns false.
+func (NoAsker) Can(string) bool { return false }
 
-// Ask refuses.
-func (Nobody) Ask(_ context.Context, questions map[string]Question) (map[string]json.RawMessage, error) {
+// Ask returns an error if there are questions.
+func (NoAsker) Ask(_ context.Context, questions map[string]Question) (map[string]json.RawMessage, error) {
 	for _, q := range questions {
 		return nil, Unanswerable(q.Method)
 	}

@@ -7,23 +7,23 @@ import (
 
 // Skills is implemented by sources that serve skills (the MCP extension
 // io.modelcontextprotocol/skills, SEP-2640): folders with instructions for
-// agents, whose files are resources. A change of the list is told as a change of
-// the resources is.
+// agents, whose files are resources. Such a source announces a changed list like
+// changed resources.
 type Skills interface {
-	// Skills lists the skills, which need not be all that there are. It is called
-	// whenever Tools is. Nil, and no error, is of a source that serves none.
+	// Skills lists skills; the list may be incomplete. It is called whenever Tools
+	// is. Nil without an error means that the source serves no skills.
 	Skills(ctx context.Context) ([]Skill, error)
 
-	// Skill gives one skill by the URI of its SKILL.md, listed or not. The error
-	// for one that is not there has code not_found.
+	// Skill returns one skill by the URI of its SKILL.md, listed or not. If it does
+	// not exist, the error has code not_found.
 	Skill(ctx context.Context, uri string) (Skill, error)
 }
 
-// Skill is what is said of a skill.
+// Skill describes a skill.
 type Skill struct {
-	// URI is that of its SKILL.md.
+	// URI is the URI of its SKILL.md.
 	URI string `json:"uri"`
-	// Raw is its whole entry, with the frontmatter and the digests of its files,
-	// as the extension has it.
+	// Raw is its whole entry in the extension's format, with the frontmatter and
+	// the digests of its files.
 	Raw json.RawMessage `json:"-"`
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// drivers makes the drivers of sandboxes in engines from outside. Package room
-// does not link them: they are large.
+// drivers creates the sandbox drivers that use external engines. Package room does not link
+// them, because they are large.
 func drivers(r room.Runtimes) []sandbox.Driver {
 	list := []sandbox.Driver{
 		gvisor.New(gvisor.Options{Program: r.GVisor.Program, Platform: r.GVisor.Platform, Root: r.GVisor.Root, Restore: r.GVisor.Restore}),

@@ -7,7 +7,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// linuxDrivers makes the drivers of engines that are on Linux alone.
+// linuxDrivers creates the drivers of engines that exist only on Linux.
 func linuxDrivers(r room.Runtimes) []sandbox.Driver {
 	return []sandbox.Driver{
 		containerd.New(containerdOptions(r.Containerd)),

@@ -7,5 +7,5 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// linuxDrivers makes none: this is not Linux.
+// linuxDrivers returns none, because this is not Linux.
 func linuxDrivers(room.Runtimes) []sandbox.Driver { return nil }

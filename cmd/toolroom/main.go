@@ -1,5 +1,5 @@
-// Command toolroom is the room where the tools of LLM agents are kept. It reads
-// the environment; everything else is in package cli.
+// Command toolroom is a gateway and runtime for agent tools. Package main reads the
+// environment; everything else is in package cli.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// version is set by the release build.
+// version is set by release builds.
 var version string
 
 func main() {
@@ -26,8 +26,8 @@ func main() {
 }
 
 func run() int {
-	// A pipe that is closed is an error of the write, so that what runs can end
-	// in order.
+	// Writing to a closed pipe returns an error, so that running work can end in an orderly
+	// way.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -37,33 +37,34 @@ func run() int {
 }
 
 func program() cli.Program {
-	// Where the system does not tell one of these, the flags do.
+	// If the system cannot determine one of these, flags can.
 	home, _ := os.UserHomeDir()
 	dir, _ := os.Getwd()
 	userConfig, _ := os.UserConfigDir()
 	self, _ := os.Executable()
 	return cli.Program{
-		In:         os.Stdin,
-		Out:        os.Stdout,
-		Err:        os.Stderr,
-		Home:       stateFolder(home),
-		Config:     os.Getenv("TOOLROOM_CONFIG"),
-		Dir:        dir,
-		UserConfig: userConfig,
-		UserHome:   home,
-		User:       userName(),
-		NoColor:    os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
-		Version:    versionOf(debug.ReadBuildInfo),
-		Helper:     self,
-		Guest:      findGuest(self),
-		Drivers:    drivers,
-		Workflows:  workflows,
-		Open:       room.Open,
+		In:          os.Stdin,
+		Out:         os.Stdout,
+		Err:         os.Stderr,
+		Home:        stateFolder(home),
+		Config:      os.Getenv("TOOLROOM_CONFIG"),
+		TrustConfig: os.Getenv("TOOLROOM_TRUST_CONFIG") == "1",
+		Dir:         dir,
+		UserConfig:  userConfig,
+		UserHome:    home,
+		User:        userName(),
+		NoColor:     os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
+		Version:     versionOf(debug.ReadBuildInfo),
+		Helper:      self,
+		Guest:       findGuest(self),
+		Drivers:     drivers,
+		Workflows:   workflows,
+		Open:        room.Open,
 	}
 }
 
-// findGuest is toolroom-guest beside this binary, which is smaller and starts
-// faster, or else nothing: then this binary is the guest.
+// findGuest returns toolroom-guest next to this binary, which is smaller and starts faster.
+// If it is missing, it returns the zero Guest: then this binary is the guest.
 func findGuest(self string) room.Guest {
 	beside := filepath.Join(filepath.Dir(self), "toolroom-guest")
 	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
@@ -72,8 +73,7 @@ func findGuest(self string) room.Guest {
 	return room.Guest{}
 }
 
-// stateFolder is TOOLROOM_HOME, $XDG_STATE_HOME/toolroom or
-// ~/.local/state/toolroom.
+// stateFolder returns TOOLROOM_HOME, $XDG_STATE_HOME/toolroom or ~/.local/state/toolroom.
 func stateFolder(home string) string {
 	if folder := os.Getenv("TOOLROOM_HOME"); folder != "" {
 		return folder
@@ -91,7 +91,7 @@ func userName() string {
 	return ""
 }
 
-// versionOf is the version that was built in, or else that of the module.
+// versionOf returns the version that was built in, or else that of the module.
 func versionOf(read func() (*debug.BuildInfo, bool)) string {
 	if version != "" {
 		return version

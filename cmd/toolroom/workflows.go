@@ -5,7 +5,8 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// workflows are carried by Temporal. Package room does not link it: it is large.
+// workflows runs workflows on Temporal. Package room does not link its client, because it
+// is large.
 func workflows(o room.WorkflowOptions) room.Workflows {
 	return temporal.New(temporal.Options{
 		Address: o.Address, Namespace: o.Namespace, Queue: o.Queue, Secret: o.SharedSecret,

@@ -1,5 +1,5 @@
-// Command basic registers a Go function and calls it. The schema of the
-// arguments comes from the type; what does not fit it is refused with a hint.
+// Command basic registers a Go function and calls it. The schema of the arguments is
+// inferred from the type; invalid arguments are refused with a hint.
 package main
 
 import (
@@ -20,7 +20,7 @@ func add(_ context.Context, in numbers) (int, error) { return in.A + in.B, nil }
 
 func main() {
 	ctx := context.Background()
-	// The zero Options are a room in a temporary folder, which Close removes.
+	// The zero Options open a room in a temporary folder, which Close removes.
 	r, err := room.Open(ctx, room.Options{})
 	if err != nil {
 		log.Fatal(err)
@@ -33,7 +33,7 @@ func main() {
 	result := r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: room.Args{"a": 2, "b": 3}.JSON()})
 	fmt.Println(result.Status, result.Text())
 
-	// Run always returns a result. A mistake is an error inside it.
+	// Run always returns a result. A failure is an error in it.
 	result = r.Run(ctx, toolroom.Call{Tool: "math:add", Arguments: room.Args{"a": "two"}.JSON()})
 	fmt.Println(result.Status, result.Error.Code)
 }

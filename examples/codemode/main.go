@@ -24,7 +24,7 @@ type text struct {
 }
 
 func main() {
-	// The room starts this very program again, as the guest in its sandboxes.
+	// The room starts this program again as the guest in its sandboxes.
 	if code, ok := room.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}

@@ -1,4 +1,4 @@
-// Command discovery finds tools by what they do, and shows how to call them.
+// Command discovery finds tools by description and shows how to call them.
 package main
 
 import (
@@ -36,13 +36,13 @@ func main() {
 		log.Fatal(err)
 	}
 
-	// Who asks decides what is found. The zero Identity is the local operator.
+	// The result depends on the caller. The zero Identity is the local operator.
 	me := toolroom.Identity{}
 	for _, hit := range r.Search(me, "what is the weather", room.SearchOptions{}).Hits {
 		fmt.Println(hit.ID)
 	}
 
-	// An empty level and form are their defaults.
+	// Empty level and form mean the defaults.
 	d, err := r.Describe(ctx, me, "weather:forecast", "", "")
 	if err != nil {
 		log.Fatal(err)

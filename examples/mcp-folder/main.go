@@ -107,7 +107,7 @@ type grepOutput struct {
 	Matches []match `json:"matches"`
 }
 
-// maxMatches keeps an answer readable.
+// maxMatches keeps results readable.
 const maxMatches = 100
 
 func (f folder) grep(ctx context.Context, _ *mcp.CallToolRequest, in grepInput) (*mcp.CallToolResult, grepOutput, error) {

@@ -1,5 +1,5 @@
-// Command streaming follows a call while it runs: progress, log lines, pieces
-// of the output, and at the end exactly one done or error.
+// Command streaming follows a call while it runs: progress, log lines, parts of the output,
+// and at the end exactly one done or error.
 package main
 
 import (
@@ -15,7 +15,7 @@ type task struct {
 	Steps int `json:"steps"`
 }
 
-// work tells how far it is through the context that it was given.
+// work reports its progress through its context.
 func work(ctx context.Context, in task) (string, error) {
 	room.Log(ctx, "info", "started")
 	for i := 1; i <= in.Steps; i++ {

@@ -21,7 +21,7 @@ type pair struct {
 }
 
 func main() {
-	// The room starts this very program again, as the worker that runs modules.
+	// The room starts this program again as the worker that runs modules.
 	if code, ok := room.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
 	}

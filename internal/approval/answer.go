@@ -9,13 +9,12 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Scope is how far a person's yes goes.
+// Scope says which calls an approval covers.
 type Scope string
 
-// The scopes, from the narrowest up. Whatever is wider than once becomes a
-// [Grant].
+// The scopes, narrowest first. An approval wider than Once becomes a [Grant].
 const (
-	// Once lets this call run, one time.
+	// Once lets this call run once.
 	Once Scope = "once"
 	// ThisCall lets the very same call (tool, version, arguments, caller) run
 	// whenever it is made.
@@ -26,10 +25,10 @@ const (
 	Always Scope = "always"
 )
 
-// Scopes are all scopes, from the narrowest up.
+// Scopes returns all scopes, narrowest first.
 func Scopes() []Scope { return []Scope{Once, ThisCall, ThisSession, Always} }
 
-// narrower is the one of two scopes that permits less; empty is none yet.
+// narrower returns the narrower of two scopes. An empty a means no scope yet.
 func narrower(a, b Scope) Scope {
 	if a == "" || slices.Index(Scopes(), b) < slices.Index(Scopes(), a) {
 		return b
@@ -37,27 +36,27 @@ func narrower(a, b Scope) Scope {
 	return a
 }
 
-// Answer is what a person says.
+// Answer is a person's answer.
 type Answer struct {
 	Approve bool
-	// By names the person, for people.
+	// By is the person's name, for display only.
 	By      string
 	Comment string
-	// Scope is how far a yes goes; empty is [Once].
+	// Scope is the scope of an approval; empty means [Once].
 	Scope Scope
-	// Who answers, as the surface has authenticated it; the zero Identity is the
-	// local operator.
+	// Who is the identity that answers, as the surface authenticated it; the zero
+	// Identity is the local operator.
 	Who toolroom.Identity
-	// Elicited says that Who is the caller itself, whose client was asked for
-	// this very call and says that its user has answered.
+	// Elicited says that Who is the caller itself: its client was asked about
+	// exactly this call and reports that its user has answered.
 	Elicited bool
-	// Hook names the webhook whose signed link brought the answer; Who is empty
-	// then.
+	// Hook names the webhook through whose signed link the answer came; then Who
+	// is empty.
 	Hook string
 }
 
-// voter names whose answer it is, so that nobody counts as two people. All who
-// answer on the machine itself are the one local operator.
+// voter identifies the person who answers, so that one person does not count as
+// two. All who answer on the machine itself are the one local operator.
 func (a Answer) voter() string {
 	if a.Hook != "" {
 		return hookPrefix + a.Hook
@@ -65,23 +64,23 @@ func (a Answer) voter() string {
 	return a.Who.Key()
 }
 
-// Vote is one person's answer.
+// Vote is the record of one person's answer.
 type Vote struct {
 	Approve bool   `json:"approve"`
 	By      string `json:"by"`
-	// Voter is the identity, webhook or operator that By stands for.
+	// Voter is the identity, webhook or operator that answered under the name By.
 	Voter   string    `json:"voter"`
 	Comment string    `json:"comment,omitempty"`
 	Scope   Scope     `json:"scope,omitempty"`
 	Time    time.Time `json:"time"`
 }
 
-// Decide takes a person's answer. One no declines, also by somebody who said
-// yes before; as many yes as the terms ask
-// for, of different people, approve, and then the narrowest scope that was said
-// counts. An approval that has ended already, or a second answer of one person,
-// is a conflict; an expired one is approval_expired, an answer by somebody who
-// may not answer denied.
+// Decide records a person's answer. A single no declines, even if the same
+// person said yes before. The approval is approved once as many different people
+// as the terms require have said yes; the narrowest of their scopes counts.
+// Decide returns a conflict if the approval has already ended or the person has
+// already approved, approval_expired if it has expired, and denied if this person
+// may not answer.
 func (a *Approval) Decide(answer Answer, now time.Time) error {
 	a.Settle(now)
 	switch a.State {
@@ -89,9 +88,9 @@ func (a *Approval) Decide(answer Answer, now time.Time) error {
 	case Expired:
 		return a.expired()
 	case Cancelled:
-		return a.fail(toolroom.CodeConflict, "was cancelled with its call", "there is nothing left to answer")
+		return a.fail(toolroom.CodeConflict, "was cancelled together with its call", "no answer is needed any more")
 	default:
-		return a.fail(toolroom.CodeConflict, fmt.Sprintf("was %s by %s already", a.State, a.by()), "a decision stands; repeat the call to be asked again")
+		return a.fail(toolroom.CodeConflict, fmt.Sprintf("was already %s by %s", a.State, a.by()), "a decision is final; repeat the call to ask again")
 	}
 	if answer.Scope == "" {
 		answer.Scope = Once
@@ -101,7 +100,7 @@ func (a *Approval) Decide(answer Answer, now time.Time) error {
 	}
 	for _, v := range a.Votes {
 		if answer.Approve && v.Voter == answer.voter() {
-			return a.fail(toolroom.CodeConflict, fmt.Sprintf("has the answer of %s already, and needs %d people", v.Voter, a.People), "somebody else answers as well")
+			return a.fail(toolroom.CodeConflict, fmt.Sprintf("already has an answer from %s, and needs %d people", v.Voter, a.People), "another person must approve as well")
 		}
 	}
 	vote := Vote{Approve: answer.Approve, By: answer.By, Voter: answer.voter(), Comment: answer.Comment, Time: now}
@@ -125,7 +124,7 @@ func (a *Approval) Decide(answer Answer, now time.Time) error {
 	return nil
 }
 
-// Missing is how many people still have to approve.
+// Missing returns how many people must still approve.
 func (a *Approval) Missing() int {
 	if a.State != Pending {
 		return 0

@@ -165,34 +165,34 @@ func TestAGrantCoversNoMoreThanItSays(t *testing.T) {
 
 func TestAQuestionOfACallThatWasGivenUpIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		desk := NewDesk(&memoryStore{}, DeskOptions{})
+		service := New(&memoryStore{}, Options{})
 		state := func(id string) State {
-			a, err := desk.Get(t.Context(), id)
+			a, err := service.Get(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return a.State
 		}
-		alone := request(t, desk, "alone")
-		if err := desk.Abandon(t.Context(), alone.ID); err != nil || state(alone.ID) != Cancelled {
+		alone := request(t, service, "alone")
+		if err := service.Abandon(t.Context(), alone.ID); err != nil || state(alone.ID) != Cancelled {
 			t.Errorf("it is %s, %v", state(alone.ID), err)
 		}
-		_, err := desk.Wait(t.Context(), alone.ID)
+		_, err := service.Wait(t.Context(), alone.ID)
 		wantError(t, err, toolroom.CodeCancelled)
 
-		shared := request(t, desk, "shared")
-		go desk.Wait(t.Context(), shared.ID)
+		shared := request(t, service, "shared")
+		go service.Wait(t.Context(), shared.ID)
 		synctest.Wait()
-		if err := desk.Abandon(t.Context(), shared.ID); err != nil || state(shared.ID) != Pending {
+		if err := service.Abandon(t.Context(), shared.ID); err != nil || state(shared.ID) != Pending {
 			t.Errorf("another call waits, and it is %s, %v", state(shared.ID), err)
 		}
-		answer(t, desk, shared.ID, Answer{Approve: true})
+		answer(t, service, shared.ID, Answer{Approve: true})
 
 		done := make(chan struct{})
-		desk.KeepOnceDone(done)
+		service.KeepOnceDone(done)
 		close(done)
-		kept := request(t, desk, "kept")
-		if err := desk.Abandon(t.Context(), kept.ID); err != nil || state(kept.ID) != Pending {
+		kept := request(t, service, "kept")
+		if err := service.Abandon(t.Context(), kept.ID); err != nil || state(kept.ID) != Pending {
 			t.Errorf("the process ends, and it is %s, %v", state(kept.ID), err)
 		}
 	})

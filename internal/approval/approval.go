@@ -1,5 +1,5 @@
-// Package approval keeps the questions that Toolroom puts to people about exact
-// calls. The runner asks through [Desk]; people answer through any surface.
+// Package approval manages approvals: questions to people about exact calls, and
+// their answers. The runner asks through [Service]; people answer on any surface.
 package approval
 
 import (
@@ -10,12 +10,11 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// State is where an approval stands.
+// State is the state of an approval.
 type State string
 
-// The states. Pending is the only one that changes: answers make it approved or
-// declined, time makes it expired, and a caller that gives up its call makes it
-// cancelled.
+// The states. Only a pending approval changes state: answers approve or decline
+// it, it expires with time, and it is cancelled when the caller gives up the call.
 const (
 	Pending   State = "pending"
 	Approved  State = "approved"
@@ -35,55 +34,55 @@ type Approval struct {
 	Arguments json.RawMessage   `json:"arguments"`
 	Identity  toolroom.Identity `json:"identity,omitzero"`
 	Session   string            `json:"session,omitempty"`
-	// Reason is the policy rule that asks.
+	// Reason is the policy rule that requires the approval.
 	Reason string `json:"reason"`
-	// Effects says in plain words what the call would do, and Diff what it would
-	// change in a file, as a unified diff; both where that is known.
+	// Effects describes the predicted effects in plain words, and Diff the change
+	// to a file as a unified diff. Both are empty if they are not known.
 	Effects []string `json:"effects,omitempty"`
 	Diff    string   `json:"diff,omitempty"`
-	// Terms are those in force when the question was put.
+	// Terms are the terms at the time of the question.
 	Terms
 	State   State     `json:"state"`
 	Created time.Time `json:"created"`
-	// Expires ends the wait for an answer. Approving moves it by as much time
-	// again: within that the approved call has to start.
+	// Expires is when the wait for an answer ends. Approving moves it: the
+	// approved call must start within the same span after the answer.
 	Expires time.Time `json:"expires"`
 
-	// Votes are the answers so far. Answered, By and Comment are of the last one;
-	// of several people By names all.
+	// Votes are the answers so far. Answered and Comment belong to the last one.
+	// By names all people who approved, or the one who declined.
 	Votes    []Vote    `json:"votes,omitempty"`
 	Answered time.Time `json:"answered,omitzero"`
 	By       string    `json:"by,omitempty"`
 	Comment  string    `json:"comment,omitempty"`
 	// Scope is what was approved.
 	Scope Scope `json:"scope,omitempty"`
-	// Notified are the webhooks that have been told of the question.
+	// Notified names the webhooks that have received the question.
 	Notified []string `json:"notified,omitempty"`
-	// Used is set once the approved call has started, or was told of the decline:
-	// an answer serves once.
+	// Used is set once the approved call has started, or the decline has been
+	// reported to its call: an answer serves one call.
 	Used time.Time `json:"used,omitzero"`
 }
 
-// Settle makes a pending approval whose time is over at now an expired one.
-// Stores apply it to everything that they return.
+// Settle marks a pending approval as expired if its time is over at now. Stores
+// apply it to every approval that they return.
 func (a *Approval) Settle(now time.Time) {
 	if a.State == Pending && !now.Before(a.Expires) {
 		a.State = Expired
 	}
 }
 
-// Open reports whether a repeat of the call is to use a: it is pending, or
-// approved once or declined with no call told so far, and its time is not over
-// at now. What was approved for more is a [Grant].
+// Open reports whether a repeat of the call uses a: its time is not over at now,
+// and it is pending, or its answer (approved once, or declined) has not yet
+// reached a call. A wider approval is a [Grant].
 func (a *Approval) Open(now time.Time) bool {
-	untold := a.Used.IsZero() && (a.State == Approved && a.Scope == Once || a.State == Declined)
-	return (a.State == Pending || untold) && now.Before(a.Expires)
+	unused := a.Used.IsZero() && (a.State == Approved && a.Scope == Once || a.State == Declined)
+	return (a.State == Pending || unused) && now.Before(a.Expires)
 }
 
-// Use takes the answer for a call. An approved one that is used is a conflict;
-// one that is not approved, or was approved too long ago, is the error that the
-// call fails with. A decline serves as often as it is asked for by its id, and
-// once for a repeat of the call.
+// Use uses the answer for a call. It returns a conflict if the approval has been
+// used before, and the error that the call fails with if the approval is not
+// approved or was approved too long ago. A decline is reported each time it is
+// used by its id, but only once to a repeat of the call.
 func (a *Approval) Use(now time.Time) error {
 	a.Settle(now)
 	switch {
@@ -93,9 +92,9 @@ func (a *Approval) Use(now time.Time) error {
 		}
 		return a.declined()
 	case !a.Used.IsZero():
-		return a.fail(toolroom.CodeConflict, "has served a call already", "an approval serves once; repeat the call to be asked again")
+		return a.fail(toolroom.CodeConflict, "has already been used", "an approval can be used once; repeat the call to ask again")
 	case a.State == Pending:
-		return a.fail(toolroom.CodeApprovalRequired, "is not answered yet", "answer it with: toolroom approve "+a.ID)
+		return a.fail(toolroom.CodeApprovalRequired, "has not been answered yet", "answer it with: toolroom approve "+a.ID)
 	case a.State == Cancelled:
 		return a.cancelled()
 	case a.State == Expired || !now.Before(a.Expires):
@@ -105,8 +104,8 @@ func (a *Approval) Use(now time.Time) error {
 	return nil
 }
 
-// Cancel closes a pending approval whose call was given up. One that is not
-// pending stays what it is.
+// Cancel cancels a pending approval because its call was given up. It does not
+// change an approval in any other state.
 func (a *Approval) Cancel(now time.Time) {
 	a.Settle(now)
 	if a.State == Pending {
@@ -114,8 +113,8 @@ func (a *Approval) Cancel(now time.Time) {
 	}
 }
 
-// Err is nil for an approval that is approved or pending, and for any other the
-// error that its call fails with.
+// Err returns the error that the call of a declined, expired or cancelled
+// approval fails with, and nil if the approval is approved or pending.
 func (a *Approval) Err() error {
 	switch a.State {
 	case Declined:
@@ -134,7 +133,7 @@ func (a *Approval) declined() error {
 	if a.Comment != "" {
 		said += ": " + a.Comment
 	}
-	return a.fail(toolroom.CodeApprovalDeclined, said, "do not repeat the call as it is; ask the person what to do instead")
+	return a.fail(toolroom.CodeApprovalDeclined, said, "do not repeat the call unchanged; ask the person what to do instead")
 }
 
 func (a *Approval) expired() error {
@@ -142,7 +141,7 @@ func (a *Approval) expired() error {
 }
 
 func (a *Approval) cancelled() error {
-	return a.fail(toolroom.CodeCancelled, "was cancelled with the call that asked", "repeat the call to ask again")
+	return a.fail(toolroom.CodeCancelled, "was cancelled together with its call", "repeat the call to ask again")
 }
 
 func (a *Approval) by() string {
@@ -159,6 +158,7 @@ func (a *Approval) fail(code toolroom.Code, what, hint string) error {
 		Tool:    a.Tool,
 		Message: fmt.Sprintf("approval %s of %s %s", a.ID, a.Tool, what),
 		Hint:    hint,
-		Details: map[string]any{"approval": a.ID, "state": a.State, "reason": a.Reason},
+		Details: map[string]any{"state": a.State, "reason": a.Reason},
+		Facts:   toolroom.Facts{Approval: a.ID},
 	}
 }

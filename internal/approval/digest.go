@@ -9,9 +9,10 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Digest names one exact call: the SHA-256, in hex, over tool id and version,
-// canonical arguments, what else the call takes along to the tool, nil for nothing,
-// and everything about who calls. The order of groups does not matter.
+// Digest identifies one exact call. It returns the SHA-256, in hex, over the tool
+// id and version, the canonical arguments, anything else that the call sends to
+// the tool (nil for nothing), and the whole identity. The order of groups does
+// not matter.
 func Digest(tool toolroom.ID, canonicalArgs, more []byte, identity toolroom.Identity) string {
 	parts := []string{"toolroom approval 1", tool.String(), string(canonicalArgs)}
 	if len(more) > 0 {
@@ -20,7 +21,7 @@ func Digest(tool toolroom.ID, canonicalArgs, more []byte, identity toolroom.Iden
 	return digest(append(parts, partsOf(identity)...))
 }
 
-// Caller names everything about who calls, as a SHA-256 in hex.
+// Caller returns the SHA-256, in hex, over the whole identity of a caller.
 func Caller(identity toolroom.Identity) string {
 	return digest(append([]string{"toolroom caller 1"}, partsOf(identity)...))
 }

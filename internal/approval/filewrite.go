@@ -15,21 +15,21 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// FileWrite shows what a call changes in the file that it replaces. Path and
-// Content name the arguments that say which file and what it becomes; only
+// FileWrite shows the change that a call makes to the file that it replaces. Path
+// and Content name the arguments that hold the path and the new content. Only
 // files below Root are read, whatever links or dots a path has.
 type FileWrite struct {
 	Root, Path, Content string
 }
 
-// Limits of a shown change, in bytes.
+// Limits on a diff, in bytes.
 const (
 	maxDiffInput = 1 << 20
 	maxDiff      = 32 << 10
 )
 
-// Show is the change as a sentence and as a unified diff. Both are empty where
-// the arguments name no file, and an error says why the diff is missing.
+// Show returns the change as a sentence and as a unified diff. Both are empty if
+// the arguments name no file. The error says why the diff is missing.
 func (w FileWrite) Show(arguments json.RawMessage) (effect, change string, err error) {
 	var args map[string]json.RawMessage
 	if err := json.Unmarshal(arguments, &args); err != nil {
@@ -53,11 +53,11 @@ func (w FileWrite) Show(arguments json.RawMessage) (effect, change string, err e
 	}
 	change = string(diff.Diff(name+" as it is", old, name+" after the call", []byte(content)))
 	if _, body, ok := strings.Cut(change, "\n"); ok && strings.HasPrefix(change, "diff ") {
-		change = body // the line that names the command
+		change = body // without the line that names the command
 	}
 	if len(change) > maxDiff {
-		cut := change[:maxDiff]
-		change = fmt.Sprintf("%s\n(%d more bytes are not shown)\n", strings.ToValidUTF8(cut, ""), len(change)-maxDiff)
+		head := change[:maxDiff]
+		change = fmt.Sprintf("%s\n(%d more bytes are not shown)\n", strings.ToValidUTF8(head, ""), len(change)-maxDiff)
 	}
 	return effect, change, nil
 }
@@ -77,11 +77,11 @@ func (w FileWrite) read(name string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// A pipe or device would hold up the question; only a plain file is opened.
+	// Only regular files are opened: a pipe or device could block the question.
 	if info, err := root.Stat(name); err != nil {
 		return nil, err
 	} else if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a plain file")
+		return nil, errors.New("not a regular file")
 	}
 	f, err := root.Open(name)
 	if err != nil {
@@ -92,7 +92,7 @@ func (w FileWrite) read(name string) ([]byte, error) {
 	if n, err := io.Copy(&text, io.LimitReader(f, maxDiffInput+1)); err != nil {
 		return nil, err
 	} else if n > maxDiffInput {
-		return nil, fmt.Errorf("it has more than %d bytes", maxDiffInput)
+		return nil, fmt.Errorf("the file is larger than %d bytes", maxDiffInput)
 	}
 	return text.Bytes(), nil
 }

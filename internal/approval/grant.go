@@ -8,33 +8,33 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Grant is a standing permission: what a person said yes to for more than one
-// call. It lets through only what policy would ask about, for the caller to
-// whom it was given; what policy denies stays denied.
+// Grant is an approval that holds for more than one call. It covers only calls
+// that policy would ask about, by the caller that it was granted to; calls that
+// policy denies stay denied.
 type Grant struct {
 	ID string `json:"id"`
-	// Approval is the question that it was the answer to.
+	// Approval is the id of the approval that became the grant.
 	Approval string            `json:"approval"`
 	Scope    Scope             `json:"scope"`
 	Tool     string            `json:"tool"`
 	Identity toolroom.Identity `json:"identity,omitzero"`
-	// Session restricts a grant of [ThisSession], Digest one of [ThisCall].
+	// Session restricts a grant with scope [ThisSession], Digest one with [ThisCall].
 	Session string    `json:"session,omitempty"`
 	Digest  string    `json:"digest,omitempty"`
 	By      string    `json:"by"`
 	Created time.Time `json:"created"`
-	// Expires ends it; zero is never.
+	// Expires is when the grant ends; zero means never.
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// String says who may do what by the grant, and who said so.
+// String describes the grant: who may call what, and who granted it.
 func (g *Grant) String() string {
 	said := map[Scope]string{Always: "always", ThisSession: "in session " + g.Session, ThisCall: "this very call"}[g.Scope]
 	return fmt.Sprintf("%s: %s may call %s, %s, said %s on %s", g.ID, g.Identity, g.Tool, said, g.By, g.Created.UTC().Format(time.DateOnly))
 }
 
-// grantFor is the grant that an approved approval becomes, nil where it was
-// given once.
+// grantFor returns the grant that an approval becomes, or nil if it covers one
+// call only.
 func grantFor(a *Approval, id string, sessionTTL time.Duration) *Grant {
 	if a.State != Approved || a.Scope == "" || a.Scope == Once {
 		return nil
@@ -49,13 +49,13 @@ func grantFor(a *Approval, id string, sessionTTL time.Duration) *Grant {
 	return g
 }
 
-// Covers reports whether the grant answers a question about a call.
+// Covers reports whether the grant covers the call of a.
 func (g *Grant) Covers(a *Approval) bool {
 	if g.Tool != a.Tool || Caller(g.Identity) != Caller(a.Identity) {
 		return false
 	}
 	if len(a.Scopes) > 0 && !slices.Contains(a.Scopes, g.Scope) {
-		return false // the terms have become stricter since
+		return false // the terms are stricter now
 	}
 	switch g.Scope {
 	case Always:

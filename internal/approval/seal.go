@@ -12,42 +12,42 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// KeyBytes is the length of [DeskOptions.Key].
+// KeyBytes is the length of [Options.Key].
 const KeyBytes = 32
 
-// claims are what a link says. Nobody but the holder of the desk's key can make
+// claims is the content of a link. Only a holder of the service's key can sign
 // one.
 type claims struct {
 	Approval string    `json:"a"`
 	Expires  time.Time `json:"e"`
-	// Hook is the webhook that a link was sent to.
+	// Hook is the webhook that received the link.
 	Hook string `json:"h,omitempty"`
 }
 
-// Link is a token that lets its bearer answer a as a webhook's approver.
-func (d *Desk) Link(a *Approval, hook string) string {
-	return d.seal(claims{Approval: a.ID, Expires: a.Expires, Hook: hook})
+// Link returns a token that lets its bearer answer a as a webhook's approver.
+func (s *Service) Link(a *Approval, hook string) string {
+	return s.seal(claims{Approval: a.ID, Expires: a.Expires, Hook: hook})
 }
 
-// OpenLink is the approval that a token of Link stands for, and the name of the
-// webhook. It answers once: see [Approval.Decide].
-func (d *Desk) OpenLink(ctx context.Context, token string) (a *Approval, hook string, err error) {
-	c, err := d.open(token)
+// OpenLink returns the approval of a token made by Link, and the name of the
+// webhook. The token answers once, see [Approval.Decide].
+func (s *Service) OpenLink(ctx context.Context, token string) (a *Approval, hook string, err error) {
+	c, err := s.open(token)
 	if err != nil {
 		return nil, "", err
 	}
-	a, err = d.Get(ctx, c.Approval)
+	a, err = s.Get(ctx, c.Approval)
 	return a, c.Hook, err
 }
 
-func (d *Desk) seal(c claims) string {
+func (s *Service) seal(c claims) string {
 	c.Expires = c.Expires.UTC()
-	// Claims are text and a time: encoding cannot fail.
+	// Encoding strings and a time cannot fail.
 	body, _ := json.Marshal(c)
-	return encode(body) + "." + encode(d.mac(body))
+	return encode(body) + "." + encode(s.mac(body))
 }
 
-func (d *Desk) open(token string) (claims, error) {
+func (s *Service) open(token string) (claims, error) {
 	var c claims
 	text, sum, _ := strings.Cut(token, ".")
 	body, err := base64.RawURLEncoding.DecodeString(text)
@@ -55,13 +55,13 @@ func (d *Desk) open(token string) (claims, error) {
 		return c, badToken("cannot be read")
 	}
 	mac, err := base64.RawURLEncoding.DecodeString(sum)
-	if err != nil || !hmac.Equal(mac, d.mac(body)) {
-		return c, badToken("was not given by this server, or was altered")
+	if err != nil || !hmac.Equal(mac, s.mac(body)) {
+		return c, badToken("was not issued by this server, or was altered")
 	}
 	if err := json.Unmarshal(body, &c); err != nil {
 		return c, badToken("cannot be read")
 	}
-	if !d.opts.Now().Before(c.Expires) {
+	if !s.opts.Now().Before(c.Expires) {
 		return c, &toolroom.Error{
 			Code: toolroom.CodeApprovalExpired, Phase: toolroom.PhaseApproval,
 			Message: "the question expired at " + c.Expires.Format(time.RFC3339), Hint: "repeat the call to ask again",
@@ -70,9 +70,9 @@ func (d *Desk) open(token string) (claims, error) {
 	return c, nil
 }
 
-func (d *Desk) mac(body []byte) []byte {
-	// One key has several uses; the prefix is this one's.
-	h := hmac.New(sha256.New, d.opts.Key)
+func (s *Service) mac(body []byte) []byte {
+	// The key has several uses; the prefix keeps them apart.
+	h := hmac.New(sha256.New, s.opts.Key)
 	h.Write([]byte("toolroom link 1\n"))
 	h.Write(body)
 	return h.Sum(nil)
@@ -84,6 +84,6 @@ func badToken(what string) error {
 	return &toolroom.Error{
 		Code: toolroom.CodeDenied, Phase: toolroom.PhaseApproval,
 		Message: "the link " + what,
-		Hint:    "open the one that the message has, or answer with: toolroom approve",
+		Hint:    "open the link in the message, or answer with: toolroom approve",
 	}
 }

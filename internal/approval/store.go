@@ -5,35 +5,39 @@ import (
 	"time"
 )
 
-// Store holds approvals and grants. Its methods are safe for concurrent use,
-// also by several processes on one store. Every approval that they return is
-// settled (see [Approval.Settle]).
+// Store stores approvals and grants. Its methods are safe for concurrent use,
+// also by several processes on one store. They return settled approvals, see
+// [Approval.Settle].
 type Store interface {
-	// CreateApproval stores a pending approval, durably, and returns it, unless
-	// one with the same digest is open at a.Created (see [Approval.Open]): then
-	// it stores nothing and returns that one.
+	// CreateApproval durably stores a pending approval and returns it. If an
+	// approval with the same digest is open at a.Created (see [Approval.Open]), it
+	// stores nothing and returns that one.
 	CreateApproval(ctx context.Context, a *Approval) (*Approval, error)
-	// Approval is one by id, or an error with code not_found.
+	// Approval returns one by id, or an error with code not_found.
 	Approval(ctx context.Context, id string, now time.Time) (*Approval, error)
-	// Approvals lists those in a state, oldest first; empty means all.
+	// Approvals returns those in a state, oldest first; an empty state means all.
 	Approvals(ctx context.Context, state State, now time.Time) ([]*Approval, error)
-	// AnswerApproval takes an answer to a pending approval as [Approval.Decide]
-	// says. With the answer that approves it, the grant that g makes of it is
-	// stored in the same transaction; g gives nil where there is none to store.
+	// AnswerApproval records an answer to a pending approval, see
+	// [Approval.Decide]. If the answer approves it, AnswerApproval stores the grant
+	// that g returns in the same transaction, unless g returns nil.
 	AnswerApproval(ctx context.Context, id string, answer Answer, now time.Time, g func(*Approval) *Grant) (*Approval, error)
-	// UseApproval takes an answer for a call, once, as [Approval.Use] says.
+	// UseApproval uses an answer for a call, once, see [Approval.Use].
 	UseApproval(ctx context.Context, id string, now time.Time) error
-	// CancelApproval closes a pending one as [Approval.Cancel] says.
+	// CancelApproval cancels a pending approval, see [Approval.Cancel].
 	CancelApproval(ctx context.Context, id string, now time.Time) error
-	// NotifiedApproval records that a webhook has been told of one.
+	// NotifiedApproval records that a webhook has received an approval.
 	NotifiedApproval(ctx context.Context, id, hook string) error
-	// SweepApprovals removes those that ended before a time, and grants whose
-	// time is over at it; n is how many approvals.
+	// ExpireApprovals marks pending approvals, and approved ones that no call has used,
+	// whose time is over at now as expired, and removes expired grants, so that they stay
+	// so if the clock is set back.
+	ExpireApprovals(ctx context.Context, now time.Time) error
+	// SweepApprovals removes approvals that ended before a time and grants that
+	// have expired by then. It returns the number of removed approvals.
 	SweepApprovals(ctx context.Context, before time.Time) (n int64, err error)
 
-	// Grants lists the standing permissions that hold at now, oldest first. A
-	// tool or a caller (see [Caller]) that is not empty restricts them.
+	// Grants returns the grants that hold at now, oldest first. A non-empty tool or
+	// caller (see [Caller]) restricts them.
 	Grants(ctx context.Context, tool, caller string, now time.Time) ([]*Grant, error)
-	// RemoveGrant takes one back, or is an error with code not_found.
+	// RemoveGrant removes a grant, or returns an error with code not_found.
 	RemoveGrant(ctx context.Context, id string) error
 }

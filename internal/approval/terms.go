@@ -10,11 +10,11 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Terms say who answers a question and how far the answer may go.
+// Terms say who may answer a question and which scopes the answer may have.
 type Terms struct {
-	// People is how many must approve; zero is one.
+	// People is how many people must approve; zero means one.
 	People int `json:"people,omitempty"`
-	// Approvers may answer; empty is [DefaultApprovers]. Each is one of:
+	// Approvers may answer; empty means [DefaultApprovers]. Each is one of:
 	//
 	//	operator    the local operator: the command line, the page on this machine
 	//	caller      the caller's own user, whom its MCP client asks
@@ -24,20 +24,20 @@ type Terms struct {
 	//
 	// In each, * stands for any run of characters but a slash.
 	Approvers []string `json:"approvers,omitempty"`
-	// Scopes are those that an answer may have; empty is all of them.
+	// Scopes are the scopes that an answer may have; empty means all.
 	Scopes []Scope `json:"scopes,omitempty"`
-	// TTL is how long the question waits; zero is the desk's.
+	// TTL is how long the question stays open; zero means [Options.TTL].
 	TTL time.Duration `json:"-"`
 }
 
-// DefaultApprovers answer where the terms name nobody. A caller that came with
-// a token is not among them: what holds the token may be the agent itself.
+// DefaultApprovers returns the approvers of terms that name none. A caller with a
+// token is not among them, because the agent itself may hold the token.
 func DefaultApprovers() []string { return []string{"operator", "group:approvers", "hook:*"} }
 
-// hookPrefix begins the name of an approver who answers by a signed link.
+// hookPrefix begins the name of an approver that answers by a signed link.
 const hookPrefix = "hook:"
 
-// CheckApprover reports what is wrong with an entry of Approvers.
+// CheckApprover returns an error if word is not a valid entry of Approvers.
 func CheckApprover(word string) error {
 	if _, err := path.Match(word, ""); err != nil || word == "" {
 		return fmt.Errorf("%q is not an approver: write operator, caller, group:NAME, hook:NAME or a name", word)
@@ -45,7 +45,7 @@ func CheckApprover(word string) error {
 	return nil
 }
 
-// names reports whether the terms let somebody answer who answers by the names.
+// names reports whether one of the names is an approver of the terms.
 func (t Terms) names(names ...string) bool {
 	approvers := t.Approvers
 	if len(approvers) == 0 {
@@ -61,19 +61,18 @@ func (t Terms) names(names ...string) bool {
 	return false
 }
 
-// IsFor reports whether the terms name somebody.
+// IsFor reports whether who is an approver of the terms.
 func (t Terms) IsFor(who toolroom.Identity) bool {
 	return isOperator(who) && t.names("operator") || !isOperator(who) && t.names(namesOf(who)...)
 }
 
-// CallerAnswers reports whether the user behind a caller's client may answer
-// for it: where the terms say so, and on the machine itself, where that user is
-// the operator.
+// CallerAnswers reports whether the user of a caller's client may answer: if the
+// terms allow it, or if that user is the local operator.
 func (t Terms) CallerAnswers(who toolroom.Identity) bool {
 	return t.names("caller") || isOperator(who) && t.names("operator")
 }
 
-// permits reports why an answer does not count, or nil.
+// permits returns an error that says why an answer does not count, or nil.
 func (a *Approval) permits(answer Answer) error {
 	own := answer.Hook == "" && answer.Who.Key() == a.Identity.Key()
 	var allowed bool
@@ -85,27 +84,27 @@ func (a *Approval) permits(answer Answer) error {
 	case isOperator(answer.Who):
 		allowed = a.names("operator", answer.By)
 	case own:
-		return a.fail(toolroom.CodeDenied, "cannot be answered by "+answer.Who.Key()+", who made the call", "another person answers it: toolroom approve "+a.ID)
+		return a.fail(toolroom.CodeDenied, "cannot be answered by "+answer.Who.Key()+", who made the call", "another person must answer: toolroom approve "+a.ID)
 	default:
 		allowed = a.names(namesOf(answer.Who)...)
 	}
 	if !allowed {
-		return a.fail(toolroom.CodeDenied, "cannot be answered by "+answer.voter(), "it is for "+strings.Join(a.approvers(), ", "))
+		return a.fail(toolroom.CodeDenied, "cannot be answered by "+answer.voter(), "one of these may answer: "+strings.Join(a.approvers(), ", "))
 	}
 	if !answer.Approve {
 		return nil
 	}
 	if !slices.Contains(Scopes(), answer.Scope) || len(a.Scopes) > 0 && !slices.Contains(a.Scopes, answer.Scope) {
-		return a.fail(toolroom.CodeInvalidArguments, fmt.Sprintf("cannot be approved %q", answer.Scope), "say one of: "+a.scopeWords())
+		return a.fail(toolroom.CodeInvalidArguments, fmt.Sprintf("cannot be approved with scope %q", answer.Scope), "use one of: "+a.scopeWords())
 	}
 	if answer.Scope == ThisSession && a.Session == "" {
-		return a.fail(toolroom.CodeInvalidArguments, "is of a call without a session", "approve it once, or this exact call")
+		return a.fail(toolroom.CodeInvalidArguments, "belongs to a call without a session", "approve it once, or approve this exact call")
 	}
 	return nil
 }
 
-// namesOf are the names under which terms may let somebody answer. A subject
-// that looks like another kind of name has none of its own.
+// namesOf returns the names under which who can be an approver. A subject that
+// looks like another kind of name is not among them.
 func namesOf(who toolroom.Identity) []string {
 	var names []string
 	for _, group := range who.Groups {
@@ -125,7 +124,7 @@ func (a *Approval) approvers() []string {
 	return a.Approvers
 }
 
-// Permitted are the scopes that a yes to a may have, from the narrowest up.
+// Permitted returns the scopes that an approval of a may have, narrowest first.
 func (a *Approval) Permitted() []Scope {
 	return slices.DeleteFunc(Scopes(), func(s Scope) bool {
 		return s == ThisSession && a.Session == "" || len(a.Scopes) > 0 && !slices.Contains(a.Scopes, s)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/taint"
 )
 
 // Kind says what an artifact is; each kind has its own limits.
@@ -37,6 +38,8 @@ type Entry struct {
 	Size     int64
 	Created  time.Time
 	Expires  time.Time
+	// Labels are the taint labels of the bytes.
+	Labels []taint.Label
 }
 
 // Artifact is the entry as callers see it.
@@ -108,7 +111,8 @@ func (l Limits) withDefaults(kind Kind) Limits {
 
 // Admit is nil when an owner who has used may add size bytes more as one entry,
 // and else an error with code resource_limit that says how to make room.
-// Nothing is ever evicted: a handle that was given out holds until it expires.
+// A file holds until it expires; the oldest results give way to new ones, see
+// [Store.PutResult].
 func (l Limits) Admit(kind Kind, used Usage, size int64) error {
 	var message string
 	switch {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/taint"
 )
 
 // Options tune a Store; the zero value is what a server wants.
@@ -24,6 +25,10 @@ type Options struct {
 	Results, Files Limits
 	// Now is the clock; default time.Now.
 	Now func() time.Time
+	// Labels returns the taint labels of what is stored with ctx, and OnRead is called
+	// with those of what an owner reads, before it is read. Nil means no labels.
+	Labels func(ctx context.Context) []taint.Label
+	OnRead func(ctx context.Context, owner string, labels []taint.Label) error
 }
 
 // Store keeps artifacts. Its methods are safe for concurrent use, and several
@@ -33,6 +38,8 @@ type Store struct {
 	index  Index
 	limits map[Kind]Limits
 	now    func() time.Time
+	labels func(context.Context) []taint.Label
+	onRead func(context.Context, string, []taint.Label) error
 
 	mu    sync.Mutex
 	swept time.Time
@@ -56,7 +63,7 @@ func Open(ctx context.Context, dir string, index Index, opts Options) (*Store, e
 			Result: opts.Results.withDefaults(Result),
 			File:   opts.Files.withDefaults(File),
 		},
-		now: opts.Now,
+		now: opts.Now, labels: opts.Labels, onRead: opts.OnRead,
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -94,6 +101,9 @@ func (s *Store) Put(ctx context.Context, owner string, kind Kind, name, mime str
 	}
 
 	e := &Entry{Handle: newHandle(kind), Owner: owner, Kind: kind, Name: safeName(name), MIMEType: mime}
+	if s.labels != nil {
+		e.Labels = s.labels(ctx)
+	}
 	path := s.path(owner, e.Handle)
 	room := min(limits.Each, limits.Total-used.Bytes)
 	e.Size, err = writeFile(path, contextReader{ctx, r}, room)
@@ -116,9 +126,14 @@ func (s *Store) Put(ctx context.Context, owner string, kind Kind, name, mime str
 // Open gives the bytes of an artifact, or not_found when owner has no such one.
 // The caller closes the file; deleting or expiring does not cut it off.
 func (s *Store) Open(ctx context.Context, owner, handle string) (*os.File, toolroom.Artifact, error) {
-	a, err := s.Stat(ctx, owner, handle)
+	e, err := s.entry(ctx, owner, handle)
 	if err != nil {
 		return nil, toolroom.Artifact{}, err
+	}
+	if s.onRead != nil && len(e.Labels) > 0 {
+		if err := s.onRead(ctx, owner, e.Labels); err != nil {
+			return nil, toolroom.Artifact{}, err
+		}
 	}
 	f, err := os.Open(s.path(owner, handle))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,19 +142,23 @@ func (s *Store) Open(ctx context.Context, owner, handle string) (*os.File, toolr
 	if err != nil {
 		return nil, toolroom.Artifact{}, fmt.Errorf("open artifact %s: %w", handle, err)
 	}
-	return f, a, nil
+	return f, e.Artifact(), nil
 }
 
 // Stat describes an artifact, or reports not_found.
 func (s *Store) Stat(ctx context.Context, owner, handle string) (toolroom.Artifact, error) {
-	if !isHandle(handle) {
-		return toolroom.Artifact{}, NotFound(handle)
-	}
-	e, err := s.index.Artifact(ctx, owner, handle, s.now())
+	e, err := s.entry(ctx, owner, handle)
 	if err != nil {
 		return toolroom.Artifact{}, err
 	}
 	return e.Artifact(), nil
+}
+
+func (s *Store) entry(ctx context.Context, owner, handle string) (*Entry, error) {
+	if !isHandle(handle) {
+		return nil, NotFound(handle)
+	}
+	return s.index.Artifact(ctx, owner, handle, s.now())
 }
 
 // List describes what owner has, oldest first.

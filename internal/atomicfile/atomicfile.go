@@ -1,5 +1,5 @@
-// Package atomicfile replaces a file as a whole: readers see the old text or
-// the new one, never a part, also after a crash.
+// Package atomicfile replaces files atomically: readers see the old or the new content,
+// never a part, even after a crash.
 package atomicfile
 
 import (
@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file at path, which may be a symbolic link, or makes it
-// with perm. An existing file keeps its permissions.
+// Write replaces the file at path, which may be a symbolic link, or creates it with perm.
+// An existing file keeps its permissions.
 func Write(path string, data []byte, perm fs.FileMode) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -21,15 +21,15 @@ func Write(path string, data []byte, perm fs.FileMode) error {
 	return put(path, data, perm, os.Rename)
 }
 
-// Create makes the file at path. One that is there already stays as it is, and
-// the error is fs.ErrExist.
+// Create creates the file at path. If it exists, Create leaves it unchanged and returns
+// fs.ErrExist.
 func Create(path string, data []byte, perm fs.FileMode) error {
 	return put(path, data, perm, func(temp, path string) error {
 		return errors.Join(os.Link(temp, path), os.Remove(temp))
 	})
 }
 
-// put writes a file beside path and lets place bring it there.
+// put writes a temporary file next to path, which place then moves to path.
 func put(path string, data []byte, perm fs.FileMode, place func(temp, path string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -49,8 +49,8 @@ func put(path string, data []byte, perm fs.FileMode, place func(temp, path strin
 	return nil
 }
 
-// syncDir makes the rename durable. Some systems cannot sync a directory; the
-// file itself is whole either way.
+// syncDir makes the rename durable. Some systems cannot sync a directory; the file itself
+// is complete in any case.
 func syncDir(dir string) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,12 +1,13 @@
-// Package catalog holds all tools: it resolves what people and models write to
-// one tool, lists, searches and describes. It knows where a tool comes from but
-// not where code runs.
+// Package catalog holds all tools. It resolves names that people and models write,
+// and lists, searches and describes tools. It knows the source of a tool but not
+// where code runs.
 package catalog
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ import (
 // Entry is one tool as one provider offers it. Entries are immutable.
 type Entry struct {
 	Tool toolroom.Tool
-	// Provider is the name of the source in this catalog.
+	// Provider is the name of the source in the catalog.
 	Provider string
 	Source   source.Source
 	// ID is the canonical id as text, and ModelName the name for model APIs.
@@ -31,8 +32,8 @@ type Entry struct {
 	input, output lazySchema
 }
 
-// lazySchema compiles at the first use: most tools of a large catalog are never
-// called.
+// lazySchema compiles a schema on first use, because most tools of a large catalog are
+// never called.
 type lazySchema struct {
 	cache    *schema.Cache
 	once     sync.Once
@@ -48,29 +49,51 @@ func (l *lazySchema) get(raw []byte) (*schema.Schema, error) {
 	return l.compiled, l.err
 }
 
-// Input is the compiled schema of the arguments, nil when there is none.
+// Input returns the compiled schema of the arguments, or nil if there is none.
 func (e *Entry) Input() (*schema.Schema, error) { return e.input.get(e.Tool.InputSchema) }
 
-// Output is the compiled schema of the value, nil when there is none.
+// Output returns the compiled schema of the value, or nil if there is none.
 func (e *Entry) Output() (*schema.Schema, error) { return e.output.get(e.Tool.OutputSchema) }
 
-// Selector picks the provider that serves an id when several offer it. The
-// slice is never empty and in the order of registration.
+// CheckSchemas returns an error if one of the schemas cannot be used, so that calls of
+// the tool fail.
+func (e *Entry) CheckSchemas() error {
+	input, err := e.Input()
+	if err == nil && input != nil {
+		err = input.CheckArguments()
+	}
+	if err != nil {
+		return fmt.Errorf("the input schema cannot be used: %w", err)
+	}
+	if _, err := e.Output(); err != nil {
+		return fmt.Errorf("the output schema cannot be used: %w", err)
+	}
+	return nil
+}
+
+// Selector selects the provider that serves an id if several offer it. The slice is
+// never empty and is in the order of registration.
 type Selector func(offers []*Entry) *Entry
 
-// Options configure a Catalog. The zero value is ready to use.
+// Options are options of a [Catalog]. The zero value is ready to use.
 type Options struct {
 	// Selector defaults to [LocalFirst].
 	Selector Selector
-	// Coalesce is how long changes are gathered before subscribers hear of
-	// them; zero is 150 ms.
+	// Coalesce is the time for which changes are collected before subscribers receive
+	// them. The default is 150 ms.
 	Coalesce time.Duration
-	// Schemas caches compiled schemas; nil makes a cache of its own.
+	// Schemas caches compiled schemas. If it is nil, the catalog creates a cache.
 	Schemas *schema.Cache
+	// Reserved returns an error if only a built-in provider may offer tools of a
+	// namespace; nil permits all.
+	Reserved func(namespace string) error
+	// Shared is called once for each further provider of an id, with the provider that
+	// serves the id.
+	Shared func(id toolroom.ID, serves string, providers []string)
 }
 
-// schemaCache is how many compiled schemas are kept for tools that come and go
-// with their sources.
+// schemaCache is the number of compiled schemas that are kept while tools are added
+// and removed with their sources.
 const schemaCache = 4096
 
 // Catalog is the set of all tools. Its methods are safe for concurrent use.
@@ -78,35 +101,44 @@ type Catalog struct {
 	selector Selector
 	schemas  *schema.Cache
 	changes  *changes
+	reserved func(namespace string) error
+	told     func(id toolroom.ID, serves string, providers []string)
 
 	mu     sync.RWMutex
 	offers map[toolroom.ID][]*Entry // by unversioned id
-	// byName, byAlias and byModelName lead from other spellings to ids.
+	shared []toolroom.ID            // with a further provider that has not been reported yet
+	// byName, byAlias and byModelName map other spellings to ids.
 	byName      map[string][]toolroom.ID
 	byAlias     map[string]toolroom.ID
 	byModelName map[string]toolroom.ID
-	// sorted caches all ids in order, and fingerprint names that order; both
-	// are rebuilt at the first use after a change.
+	// sorted caches all ids in order, and fingerprint identifies that order. Both are
+	// rebuilt on first use after a change.
 	sorted      []toolroom.ID
 	fingerprint string
 	index       *search.Index
-	// shown is who serves each id that search may find, by its text. A search
-	// reads it while it holds the index, which a change waits for while it holds
-	// mu: so this map has no part in either lock.
+	// shown maps the text of each id that search may find to the entry that serves it.
+	// A search reads it while it holds the lock of the index, and a change waits for
+	// that lock while it holds mu. Therefore neither lock guards this map.
 	shown     sync.Map // of *Entry, by string
 	providers map[string]source.Description
-	// version counts the changes of entries.
+	// version counts changes of entries.
 	version atomic.Uint64
 	meant   atomic.Pointer[meant]
 }
 
-// New makes an empty catalog.
+// New returns an empty catalog.
 func New(o Options) *Catalog {
 	if o.Selector == nil {
 		o.Selector = LocalFirst
 	}
 	if o.Coalesce == 0 {
 		o.Coalesce = 150 * time.Millisecond
+	}
+	if o.Reserved == nil {
+		o.Reserved = func(string) error { return nil }
+	}
+	if o.Shared == nil {
+		o.Shared = func(toolroom.ID, string, []string) {}
 	}
 	if o.Schemas == nil {
 		o.Schemas = schema.NewCache(schemaCache, schema.Limits{})
@@ -115,6 +147,8 @@ func New(o Options) *Catalog {
 		selector:    o.Selector,
 		schemas:     o.Schemas,
 		changes:     newChanges(o.Coalesce),
+		reserved:    o.Reserved,
+		told:        o.Shared,
 		offers:      map[toolroom.ID][]*Entry{},
 		byName:      map[string][]toolroom.ID{},
 		byAlias:     map[string]toolroom.ID{},
@@ -141,15 +175,25 @@ func rank(k toolroom.SourceKind) int {
 	}
 }
 
-// SetProvider makes tools the whole offer of a provider: new tools are added,
-// changed ones replaced, missing ones removed. Tools that are not valid are
-// left out and reported in the joined error; the others are in.
+// SetProvider replaces all tools of a provider: it adds new tools, replaces changed
+// ones and removes missing ones. It leaves out invalid tools and reports them in the
+// joined error; the others are registered.
 func (c *Catalog) SetProvider(provider string, src source.Source, tools []toolroom.Tool) error {
+	return c.setProvider(provider, src, tools, c.reserved)
+}
+
+// SetBuiltin is like [Catalog.SetProvider], for Toolroom's own tools, whose namespaces
+// are reserved.
+func (c *Catalog) SetBuiltin(provider string, src source.Source, tools []toolroom.Tool) error {
+	return c.setProvider(provider, src, tools, func(string) error { return nil })
+}
+
+func (c *Catalog) setProvider(provider string, src source.Source, tools []toolroom.Tool, reserved func(string) error) error {
 	var problems []error
-	var entries []*Entry // in the order of tools: who comes first has an alias
+	var entries []*Entry // in the order of tools: the first one gets an alias
 	listed := make(map[toolroom.ID]bool, len(tools))
 	for i := range tools {
-		e, err := c.entry(provider, src, tools[i])
+		e, err := c.entry(provider, src, tools[i], reserved)
 		if err != nil {
 			problems = append(problems, err)
 			continue
@@ -163,6 +207,7 @@ func (c *Catalog) SetProvider(provider string, src source.Source, tools []toolro
 		entries = append(entries, e)
 	}
 
+	defer c.tellShared()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if d, ok := src.(source.Describer); ok {
@@ -170,42 +215,92 @@ func (c *Catalog) SetProvider(provider string, src source.Source, tools []toolro
 	} else {
 		c.providers[provider] = source.Description{}
 	}
-	for _, id := range c.offeredBy(provider) {
+	before := c.offeredBy(provider)
+	for _, id := range before {
 		if !listed[id] {
 			c.drop(provider, id)
 		}
 	}
+	// Any tool of the new list may use the aliases of the old list.
+	for _, id := range before {
+		c.freeAliases(provider, id)
+	}
 	for _, e := range entries {
 		if err := c.put(e); err != nil {
+			c.drop(provider, e.Tool.ID.Unversioned()) // the old definition, which the new one should have replaced
 			problems = append(problems, err)
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// Register adds or replaces one tool of a provider. An alias that is taken is
-// a conflict, and nothing is registered then.
+// Register adds or replaces one tool of a provider. It returns an error with code
+// conflict if an alias is in use, and an error if a schema cannot be used, so that
+// the author corrects it. After an error the previous tool remains.
 func (c *Catalog) Register(provider string, src source.Source, tool toolroom.Tool) error {
-	e, err := c.entry(provider, src, tool)
+	return c.register(provider, src, tool, true)
+}
+
+// Add is like [Catalog.Register], but returns an error with code conflict if the
+// provider already offers the id.
+func (c *Catalog) Add(provider string, src source.Source, tool toolroom.Tool) error {
+	return c.register(provider, src, tool, false)
+}
+
+func (c *Catalog) register(provider string, src source.Source, tool toolroom.Tool, replace bool) error {
+	e, err := c.entry(provider, src, tool, c.reserved)
 	if err != nil {
 		return err
 	}
+	if err := e.CheckSchemas(); err != nil {
+		refused := toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", tool.ID, err)
+		refused.Tool = tool.ID.String()
+		return refused
+	}
+	defer c.tellShared()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, old := range c.offers[tool.ID.Unversioned()] {
+		if old.Provider == provider && !replace {
+			return toolroom.Errorf(toolroom.CodeConflict, "tool %s is already registered", old.ID).
+				WithHint("choose another id, or replace the tool explicitly")
+		}
+	}
 	if _, known := c.providers[provider]; !known {
 		c.providers[provider] = source.Description{Kind: tool.Source}
 	}
 	return c.put(e)
 }
 
-// Unregister takes one tool of a provider out. It reports whether it was there.
+// tellShared reports the ids that have a further provider.
+func (c *Catalog) tellShared() {
+	type news struct {
+		id        toolroom.ID
+		serves    string
+		providers []string
+	}
+	var all []news
+	c.mu.Lock()
+	for _, id := range c.shared {
+		if offers := c.offers[id]; len(offers) > 1 {
+			all = append(all, news{id, c.selector(offers).Provider, providers(offers)})
+		}
+	}
+	c.shared = nil
+	c.mu.Unlock()
+	for _, n := range all {
+		c.told(n.id, n.serves, n.providers)
+	}
+}
+
+// Unregister removes one tool of a provider. It reports whether there was one.
 func (c *Catalog) Unregister(provider string, id toolroom.ID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.drop(provider, id.Unversioned())
 }
 
-// RemoveProvider takes a provider and all its tools out.
+// RemoveProvider removes a provider and all its tools.
 func (c *Catalog) RemoveProvider(provider string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,24 +310,37 @@ func (c *Catalog) RemoveProvider(provider string) {
 	delete(c.providers, provider)
 }
 
-// Len is how many tools there are, hidden ones included.
+// Len returns the number of tools, including hidden ones.
 func (c *Catalog) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.offers)
 }
 
-// Version is another one after each change of an entry, also one that is no
-// change for subscribers. What is made of entries holds for as long as it is the
-// same; read it first.
+// Version returns a number that changes with each change of an entry, even one that
+// subscribers do not receive. Data derived from entries is valid while the version
+// is the same; read the version before the entries.
 func (c *Catalog) Version() uint64 { return c.version.Load() }
 
-// Subscribe calls f with the changes of each quiet period, from one goroutine,
-// until cancel is called. f must not block for long.
+// Subscribe calls f with the collected changes, from one goroutine, until cancel is
+// called. f must not block for long.
 func (c *Catalog) Subscribe(f func([]Change)) (cancel func()) { return c.changes.subscribers.Add(f) }
 
-func (c *Catalog) entry(provider string, src source.Source, tool toolroom.Tool) (*Entry, error) {
+// NewEntry returns an entry for a tool that is not in the catalog: another version of one
+// that may be.
+func (c *Catalog) NewEntry(provider string, src source.Source, tool toolroom.Tool) (*Entry, error) {
+	e, err := c.entry(provider, src, tool, c.reserved)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.CheckSchemas()
+}
+
+func (c *Catalog) entry(provider string, src source.Source, tool toolroom.Tool, reserved func(string) error) (*Entry, error) {
 	if err := checkTool(&tool); err != nil {
+		return nil, err
+	}
+	if err := checkReserved(&tool, reserved); err != nil {
 		return nil, err
 	}
 	return &Entry{
@@ -267,13 +375,14 @@ func (c *Catalog) put(e *Entry) error {
 	kind := ChangeRegistered
 	if at := slices.IndexFunc(offers, func(o *Entry) bool { return o.Provider == e.Provider }); at >= 0 {
 		if sameDefinition(&offers[at].Tool, &e.Tool) {
-			// Only the source may be another one: a new connection.
+			// Only the source may differ: a new connection.
 			offers = slices.Clone(offers)
 			offers[at] = e
 			c.offers[id] = offers
 			if serving := c.selector(offers); !serving.Tool.Hidden {
 				c.shown.Store(id.String(), serving)
 			}
+			c.keepAliases(id)
 			return nil
 		}
 		c.forgetAliases(offers[at])
@@ -283,6 +392,7 @@ func (c *Catalog) put(e *Entry) error {
 	} else {
 		if len(offers) > 0 {
 			kind = ChangeUpdated
+			c.shared = append(c.shared, id)
 		}
 		offers = append(slices.Clip(offers), e)
 	}
@@ -326,14 +436,13 @@ func (c *Catalog) drop(provider string, id toolroom.ID) bool {
 	return true
 }
 
-// hide takes id out of search.
+// hide removes id from search.
 func (c *Catalog) hide(id toolroom.ID) {
 	c.shown.Delete(id.String())
 	c.index.Delete(id.String())
 }
 
-// checkAliases refuses an alias that can already mean another tool, in
-// whichever spelling.
+// checkAliases refuses an alias that can already mean another tool in any spelling.
 func (c *Catalog) checkAliases(e *Entry, id toolroom.ID) error {
 	for _, alias := range e.Tool.Aliases {
 		holders, err := c.meanings(alias)
@@ -342,21 +451,25 @@ func (c *Catalog) checkAliases(e *Entry, id toolroom.ID) error {
 		}
 		for _, holder := range holders {
 			if holder != id {
-				return toolroom.Errorf(toolroom.CodeConflict, "the alias %q of %s is taken by %s", alias, id, holder).
-					WithHint("choose another alias, or leave it out")
+				return toolroom.Errorf(toolroom.CodeConflict, "the alias %q of %s already belongs to %s", alias, id, holder).
+					WithHint("choose another alias, or omit it")
 			}
 		}
 	}
 	return nil
 }
 
-// keepAliases enters the aliases that any provider gives id: what one of them
-// takes back, another may still offer.
+// keepAliases enters the aliases of id from all its providers, because an alias that
+// one removes may still be offered by another.
 func (c *Catalog) keepAliases(id toolroom.ID) {
 	for _, e := range c.offers[id] {
-		for _, alias := range e.Tool.Aliases {
-			c.byAlias[alias] = id
-		}
+		c.enterAliases(e)
+	}
+}
+
+func (c *Catalog) enterAliases(e *Entry) {
+	for _, alias := range e.Tool.Aliases {
+		c.byAlias[alias] = e.Tool.ID.Unversioned()
 	}
 }
 
@@ -368,7 +481,21 @@ func (c *Catalog) forgetAliases(e *Entry) {
 	}
 }
 
-// reindex brings the search index up to date with who serves id now.
+// freeAliases removes the aliases of id that only this provider offers.
+func (c *Catalog) freeAliases(provider string, id toolroom.ID) {
+	for _, e := range c.offers[id] {
+		if e.Provider == provider {
+			c.forgetAliases(e)
+		}
+	}
+	for _, e := range c.offers[id] {
+		if e.Provider != provider {
+			c.enterAliases(e)
+		}
+	}
+}
+
+// reindex updates the search index with the entry that serves id now.
 func (c *Catalog) reindex(id toolroom.ID) {
 	e := c.selector(c.offers[id])
 	if e.Tool.Hidden {
@@ -387,11 +514,13 @@ func (c *Catalog) reindex(id toolroom.ID) {
 		SourceDescription: about.Text,
 		Tags:              e.Tool.Tags,
 		Schema:            e.Tool.InputSchema,
+		ReadOnly:          e.Tool.Hints.IsReadOnly(),
+		Destructive:       e.Tool.Hints.Destructive != nil && *e.Tool.Hints.Destructive,
 	})
 }
 
-// order gives all ids sorted, and the fingerprint of that order. The caller
-// holds no lock.
+// order returns all ids sorted, and the fingerprint of that order. The caller must not
+// hold the lock.
 func (c *Catalog) order() ([]toolroom.ID, string) {
 	c.mu.RLock()
 	sorted, fingerprint := c.sorted, c.fingerprint
@@ -424,14 +553,14 @@ func compareIDs(a, b toolroom.ID) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// entryOf is who serves id, nil when nobody does.
+// entryOf returns the entry that serves id, or nil.
 func (c *Catalog) entryOf(id toolroom.ID) *Entry {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.serving(id)
 }
 
-// serving is entryOf for callers that hold the lock.
+// serving is like entryOf, for callers that hold the lock.
 func (c *Catalog) serving(id toolroom.ID) *Entry {
 	switch offers := c.offers[id]; len(offers) {
 	case 0:

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/source"
 )
 
 func tool(id string, change ...func(*toolroom.Tool)) toolroom.Tool {
@@ -455,4 +457,219 @@ func TestACatalogIsTheSetOfWhatItsProvidersOffer(t *testing.T) {
 			},
 		})
 	})
+}
+
+func TestAnIdThatAProviderHasIsReplacedOnPurposeOnly(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	first := tool("a:x", aliases("one"))
+	first.Description = "first"
+	register(t, c, "p", first, tool("a:y", aliases("taken")))
+	second := tool("a:x@2", aliases("two"))
+	if err := c.Add("p", nil, second); toolroom.CodeOf(err) != toolroom.CodeConflict {
+		t.Errorf("a second registration: %v, want conflict", err)
+	}
+	bad := tool("a:x", aliases("taken"))
+	if err := c.Register("p", nil, bad); toolroom.CodeOf(err) != toolroom.CodeConflict {
+		t.Errorf("a replacement with a taken alias: %v, want conflict", err)
+	}
+	bad = tool("a:x")
+	bad.Examples = []toolroom.Example{{Arguments: json.RawMessage(`[1]`)}}
+	if err := c.Register("p", nil, bad); err == nil {
+		t.Error("an example that is no object was taken")
+	}
+	if e, err := c.Resolve("one", nil); err != nil || e.Tool.Description != "first" {
+		t.Errorf("after the refusals: %v, %v", e, err)
+	}
+	if err := c.Register("p", nil, second); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := c.Resolve("two", nil); err != nil || e.ID != "a:x@2" {
+		t.Errorf("after the replacement: %v, %v", e, err)
+	}
+	if _, err := c.Resolve("one", nil); err == nil {
+		t.Error("the alias of the replaced tool is still there")
+	}
+}
+
+func TestToolsOfANewListMaySwapAliases(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	old, now := &offers{"old"}, &offers{"now"}
+	if err := c.SetProvider("p", old, []toolroom.Tool{tool("a:x", aliases("n")), tool("a:y", aliases("m")), tool("a:z", aliases("k"))}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetProvider("p", now, []toolroom.Tool{tool("a:x", aliases("m")), tool("a:y", aliases("n")), tool("a:z", aliases("k"))}); err != nil {
+		t.Fatal(err)
+	}
+	for alias, want := range map[string]string{"m": "a:x", "n": "a:y", "k": "a:z"} {
+		if e, err := c.Resolve(alias, nil); err != nil || e.ID != want || e.Source != source.Source(now) {
+			t.Errorf("%s means %+v, %v, want %s of the new source", alias, e, err, want)
+		}
+	}
+}
+
+func TestAToolThatIsRefusedInANewListDoesNotStayWithItsOldSource(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	register(t, c, "other", tool("b:t", aliases("taken")))
+	old, now := &offers{"old"}, &offers{"now"}
+	if err := c.SetProvider("p", old, []toolroom.Tool{tool("a:x"), tool("a:y")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetProvider("p", now, []toolroom.Tool{tool("a:x", aliases("taken")), tool("a:y")}); toolroom.CodeOf(err) != toolroom.CodeConflict {
+		t.Fatalf("got %v, want conflict", err)
+	}
+	wantIDs(t, c, "a:y", "b:t")
+}
+
+type offers struct{ name string }
+
+func (o *offers) Tools(context.Context) ([]toolroom.Tool, error)                { return nil, nil }
+func (o *offers) Call(context.Context, *source.Request) (*source.Output, error) { return nil, nil }
+func (o *offers) Close() error                                                  { return nil }
+
+func TestReservedNamespacesAreForBuiltinsAlone(t *testing.T) {
+	t.Parallel()
+	c := New(Options{Reserved: func(namespace string) error {
+		if namespace == "code" {
+			return toolroom.Errorf(toolroom.CodeConflict, "reserved")
+		}
+		return nil
+	}})
+	if err := c.SetBuiltin("code", nil, []toolroom.Tool{tool("code:execute")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []toolroom.Tool{tool("code:execute"), tool("code:other"), tool("code:execute@2"), tool("a:x", aliases("code:run"))} {
+		if err := c.Add("go", nil, bad); toolroom.CodeOf(err) != toolroom.CodeConflict {
+			t.Errorf("%s: %v, want conflict", bad.ID, err)
+		}
+		if err := c.Register("go", nil, bad); toolroom.CodeOf(err) != toolroom.CodeConflict {
+			t.Errorf("%s: %v, want conflict", bad.ID, err)
+		}
+		if err := c.SetProvider("code", nil, []toolroom.Tool{bad}); toolroom.CodeOf(err) != toolroom.CodeConflict {
+			t.Errorf("%s in a list: %v, want conflict", bad.ID, err)
+		}
+		if err := c.SetBuiltin("code", nil, []toolroom.Tool{tool("code:execute")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantIDs(t, c, "code:execute")
+}
+
+func TestAnIdOfSeveralProvidersIsToldOnce(t *testing.T) {
+	t.Parallel()
+	var told []string
+	c := New(Options{Shared: func(id toolroom.ID, serves string, providers []string) {
+		told = append(told, fmt.Sprint(id, " ", serves, " ", providers))
+	}})
+	for range 3 {
+		if err := c.SetProvider("mcp", nil, []toolroom.Tool{{ID: toolroom.MustParseID("d:x"), Source: toolroom.SourceMCP}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	register(t, c, "go", toolroom.Tool{ID: toolroom.MustParseID("d:x"), Source: toolroom.SourceGo})
+	if err := c.SetProvider("mcp", nil, []toolroom.Tool{{ID: toolroom.MustParseID("d:x"), Source: toolroom.SourceMCP}}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"d:x go [mcp go]"}, told); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	e, err := c.Resolve("d:x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := c.Describe(t.Context(), e, LevelSchema, FormCLI)
+	if err != nil || d.ServedBy != "go" || len(d.Providers) != 2 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestANumberOfANameOrDescriptionIsFound(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	for _, n := range []int{1, 2, 7, 42, 117, 1170} {
+		page := tool(fmt.Sprintf("page:t%d", n))
+		page.Description = fmt.Sprintf("page tool number %d does things", n)
+		named := tool(fmt.Sprintf("name:t%d", n))
+		named.Description = "name tool does things"
+		register(t, c, "p", page, named)
+	}
+	for query, want := range map[string]string{
+		"number 117": "page:t117", "page tool 42": "page:t42", "page tool number 7": "page:t7", "name tool 117": "name:t117", "t42 name": "name:t42",
+	} {
+		if found := c.Search(query, SearchOptions{}); len(found.Hits) == 0 || found.Hits[0].ID != want {
+			t.Errorf("%s: %+v, want %s first", query, found.Hits, want)
+		}
+	}
+	for _, query := range []string{"7", "117"} {
+		found := c.Search(query, SearchOptions{})
+		var ids []string
+		for _, hit := range found.Hits {
+			ids = append(ids, hit.ID)
+		}
+		slices.Sort(ids)
+		if diff := cmp.Diff([]string{"name:t" + query, "page:t" + query}, ids); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+}
+
+func TestABlankQueryGivesTheFirstTools(t *testing.T) {
+	t.Parallel()
+	c := New(Options{})
+	for i := range 30 {
+		register(t, c, "p", tool(fmt.Sprintf("a:t%02d", i)), tool(fmt.Sprintf("b:t%02d", i), func(t *toolroom.Tool) { t.Hidden = i == 0 }))
+	}
+	for _, query := range []string{"", " ", "\n\t"} {
+		found := c.Search(query, SearchOptions{Limit: 2, Namespace: "b", Visible: func(e *Entry) bool { return e.ID != "b:t01" }})
+		if len(found.Hits) != 2 || found.Hits[0].ID != "b:t02" || found.Hits[0].Call == "" || found.Hint != "" {
+			t.Errorf("%q: %+v", query, found)
+		}
+		if n := len(c.Search(query, SearchOptions{}).Hits); n != defaultHits {
+			t.Errorf("%q: %d hits, want %d", query, n, defaultHits)
+		}
+	}
+}
+
+func TestAnAuthorIsToldOfASchemaThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{
+		`{"$ref": "https://example.com/a.json"}`, `{"$schema": "http://json-schema.org/draft-03/schema#"}`, `{"type": "objekt"}`, `{"type":`, `[]`,
+		`{"type": "string"}`, `{"type": ["string", "null"]}`, `{"enum": [1, "a"]}`, `{"const": 1}`, `false`,
+		`{"$ref": "#/$defs/a", "$defs": {"a": {"type": "array"}}}`, `{"anyOf": [{"type": "string"}, {"type": "null"}]}`, `{"allOf": [{"type": "object"}, {"type": "string"}]}`,
+	} {
+		c := New(Options{})
+		bad := tool("a:x")
+		bad.InputSchema = json.RawMessage(schema)
+		if err := c.Add("go", nil, bad); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(err.Error(), "input schema") {
+			t.Errorf("%s: %v", schema, err)
+		}
+		// One from outside is there, and what is wrong is said.
+		if err := c.SetProvider("mcp", nil, []toolroom.Tool{bad}); err != nil {
+			t.Fatal(err)
+		}
+		e, err := c.Resolve("a:x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := c.Describe(t.Context(), e, "", ""); err != nil || !strings.Contains(d.Problem, "input schema") {
+			t.Errorf("%s: %+v, %v", schema, d, err)
+		}
+	}
+	for _, schema := range []string{
+		`{}`, `true`, `{"type": "object", "required": ["a"]}`, `{"type": ["object", "null"]}`, `{"anyOf": [{"type": "string"}, {"required": ["a"]}]}`,
+		`{"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"b": {"$ref": "#"}}}}}`, `{"enum": [{"a": 1}, 2]}`,
+	} {
+		good := tool("a:x")
+		good.InputSchema, good.OutputSchema = json.RawMessage(schema), json.RawMessage(`{"type": "string"}`)
+		if err := New(Options{}).Add("go", nil, good); err != nil {
+			t.Errorf("%s: %v", schema, err)
+		}
+	}
+	bad := tool("a:x")
+	bad.OutputSchema = json.RawMessage(`{"type": "objekt"}`)
+	if err := New(Options{}).Add("go", nil, bad); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(err.Error(), "output schema") {
+		t.Errorf("the output schema: %v", err)
+	}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/toolroom/toolroom/internal/listener"
 )
 
-// ChangeKind says what happened to a tool.
+// ChangeKind is a kind of change of a tool.
 type ChangeKind string
 
-// The kinds of change.
+// Kinds of changes.
 const (
 	ChangeRegistered ChangeKind = "registered"
 	ChangeUpdated    ChangeKind = "updated"
@@ -24,8 +24,8 @@ type Change struct {
 	ID   toolroom.ID `json:"id"`
 }
 
-// changes gathers what happens within a period and tells it to subscribers at
-// its end, so that a server with a thousand tools is one notification.
+// changes collects the changes within a period and sends them to subscribers at its
+// end, so that a server with a thousand tools causes one notification.
 type changes struct {
 	period      time.Duration
 	subscribers listener.List[[]Change]

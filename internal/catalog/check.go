@@ -9,8 +9,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Limits of what a tool may say of itself. Those of examples are the ones of
-// the reference's tool documentation.
+// Limits for the definition of a tool. Those for examples are from the reference's
+// tool documentation.
 const (
 	maxDescription   = 64 << 10
 	maxNotes         = 2000
@@ -26,7 +26,7 @@ const (
 	maxRegisteredLen = 4 * toolroom.MaxIDPart
 )
 
-// checkTool brings a tool into its registered form or says what is wrong.
+// checkTool normalizes a tool for registration, or returns an error.
 func checkTool(t *toolroom.Tool) error {
 	if err := t.ID.Validate(); err != nil {
 		return err
@@ -65,7 +65,27 @@ func checkTool(t *toolroom.Tool) error {
 	return nil
 }
 
-// cleanTags brings tags to lower case with dashes, without duplicates.
+// checkReserved refuses a tool in a reserved namespace, and an alias that looks like
+// one.
+func checkReserved(t *toolroom.Tool, reserved func(string) error) error {
+	if err := reserved(t.ID.Namespace); err != nil {
+		return err
+	}
+	for _, alias := range t.Aliases {
+		id, err := toolroom.ParseID(alias)
+		if err == nil {
+			err = reserved(id.Namespace)
+		} else {
+			err = nil // it has no namespace
+		}
+		if err != nil {
+			return toolroom.Errorf(toolroom.CodeConflict, "the alias %q of %s: %w", alias, t.ID, err)
+		}
+	}
+	return nil
+}
+
+// cleanTags converts tags to lower case with dashes and removes duplicates.
 func cleanTags(tags []string) []string {
 	var out []string
 	for _, tag := range tags {
@@ -106,7 +126,7 @@ func measure(raw json.RawMessage) (depth, keys int, ok bool) {
 	return depth, keys, true
 }
 
-// sameDefinition reports whether nothing that a client can see differs.
+// sameDefinition reports whether a and b look the same to clients.
 func sameDefinition(a, b *toolroom.Tool) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

@@ -12,20 +12,20 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Level says how much Describe tells.
+// Level is the level of detail of a description.
 type Level string
 
-// The levels, each with all of the one before it.
+// Levels. Each includes the previous one.
 const (
 	LevelSummary Level = "summary"
 	LevelSchema  Level = "schema"
 	LevelFull    Level = "full"
 )
 
-// Form is the way a ready call is written.
+// Form is the syntax of a ready call.
 type Form string
 
-// The forms of a ready call.
+// Forms of a ready call.
 const (
 	FormCLI  Form = "cli"
 	FormMCP  Form = "mcp"
@@ -38,7 +38,7 @@ const (
 
 const maxDescribeSummary = 200
 
-// Description is what is told of a tool.
+// Description describes a tool.
 type Description struct {
 	ID      string              `json:"id"`
 	Name    string              `json:"name"` // for model APIs
@@ -63,18 +63,24 @@ type Description struct {
 	Examples     []toolroom.Example `json:"examples,omitempty"`
 	Tags         []string           `json:"tags,omitempty"`
 	Aliases      []string           `json:"aliases,omitempty"`
-	Providers    []string           `json:"providers,omitempty"`
+	// Problem says why a schema of the tool cannot be used, so that calls fail.
+	Problem string `json:"problem,omitempty"`
+
+	// Providers are the sources that offer the tool, from LevelSchema on and only if
+	// there are several. ServedBy is then the one that serves it.
+	Providers []string `json:"providers,omitempty"`
+	ServedBy  string   `json:"served_by,omitempty"`
 }
 
-// Describe tells of the entry at a level; an unknown level is an error with
-// code invalid_arguments. An empty level is LevelSchema. A source that learns
-// the details of its tools when asked is asked.
+// Describe describes the entry at a level. The default level is LevelSchema; an unknown
+// one is an error with code invalid_arguments. If the source is a
+// [source.Refiner], Describe asks it for details.
 func (c *Catalog) Describe(ctx context.Context, e *Entry, level Level, form Form) (*Description, error) {
 	if level == "" {
 		level = LevelSchema
 	}
 	if !slices.Contains([]Level{LevelSummary, LevelSchema, LevelFull}, level) {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no detail level %q", level).
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown detail level %q", level).
 			WithHint("use summary, schema or full")
 	}
 	if level != LevelSummary {
@@ -96,6 +102,12 @@ func (c *Catalog) Describe(ctx context.Context, e *Entry, level Level, form Form
 	d.InputSchema = t.InputSchema
 	d.Guarantee = t.RepeatGuarantee()
 	d.Required, d.Defaults, d.Types = digest(t.InputSchema)
+	if err := e.CheckSchemas(); err != nil {
+		d.Problem = err.Error()
+	}
+	if offer := c.providersOf(t.ID); len(offer) > 1 {
+		d.Providers, d.ServedBy = offer, e.Provider
+	}
 	if level == LevelSchema {
 		return d, nil
 	}
@@ -110,8 +122,8 @@ func (c *Catalog) Describe(ctx context.Context, e *Entry, level Level, form Form
 	return d, nil
 }
 
-// refined is the entry with all that its source can tell of it; when that is
-// not to be had, the entry as it is.
+// refined returns the entry with all details that its source can find, or the entry
+// unchanged if there are none.
 func (c *Catalog) refined(ctx context.Context, e *Entry) *Entry {
 	f, ok := e.Source.(source.Refiner)
 	if !ok {
@@ -121,7 +133,7 @@ func (c *Catalog) refined(ctx context.Context, e *Entry) *Entry {
 	if err != nil {
 		return e
 	}
-	refined, err := c.entry(e.Provider, e.Source, tool)
+	refined, err := c.entry(e.Provider, e.Source, tool, func(string) error { return nil })
 	if err != nil {
 		return e
 	}
@@ -131,14 +143,18 @@ func (c *Catalog) refined(ctx context.Context, e *Entry) *Entry {
 func (c *Catalog) providersOf(id toolroom.ID) []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	return providers(c.offers[id.Unversioned()])
+}
+
+func providers(offers []*Entry) []string {
 	var names []string
-	for _, e := range c.offers[id.Unversioned()] {
+	for _, e := range offers {
 		names = append(names, e.Provider)
 	}
 	return names
 }
 
-// digest reads what a caller needs first from the top level of a schema.
+// digest extracts the facts that a caller needs first from the top level of a schema.
 func digest(raw json.RawMessage) (required []string, defaults map[string]any, types map[string]string) {
 	var s struct {
 		Required   []string `json:"required"`
@@ -148,7 +164,7 @@ func digest(raw json.RawMessage) (required []string, defaults map[string]any, ty
 			Enum    []any            `json:"enum"`
 		} `json:"properties"`
 	}
-	// A schema of another shape has no digest; it is shown whole anyway.
+	// A schema of another form has no digest; the description shows all of it anyway.
 	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil {
 		return nil, nil, nil
 	}
@@ -191,8 +207,8 @@ func words(list []any) string {
 	return strings.Join(parts, " | ")
 }
 
-// ReadyCall shows how to call the tool, with its first example or arguments
-// made from its schema.
+// ReadyCall returns a call of the tool, with its first example or arguments generated
+// from its schema.
 func ReadyCall(e *Entry, form Form) string {
 	args := exampleArguments(e)
 	switch form {
@@ -212,7 +228,7 @@ func ReadyCall(e *Entry, form Form) string {
 	}
 }
 
-// isIdentifier reports whether a program can write name after a dot.
+// isIdentifier reports whether name can follow a dot in a program.
 func isIdentifier(name string) bool {
 	for i, r := range name {
 		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
@@ -238,8 +254,8 @@ func exampleArguments(e *Entry) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// sketch makes arguments from the required properties of a plain schema. It does
-// not compile the schema: a search shows the calls of many tools at once.
+// sketch generates arguments from the required properties of a simple schema. It does
+// not compile the schema, because a search shows the calls of many tools at once.
 func sketch(raw json.RawMessage) (json.RawMessage, bool) {
 	var s struct {
 		Required   []string `json:"required"`
@@ -282,8 +298,8 @@ func sketch(raw json.RawMessage) (json.RawMessage, bool) {
 	return out, err == nil
 }
 
-// shellArguments writes arguments as key=value where that is exact, else as one
-// quoted JSON object.
+// shellArguments writes arguments as key=value if that is exact, else as one quoted
+// JSON object.
 func shellArguments(args json.RawMessage) string {
 	var members map[string]any
 	if json.Unmarshal(args, &members) != nil {
@@ -310,7 +326,7 @@ func shellArguments(args json.RawMessage) string {
 	return b.String()
 }
 
-// quoteShell quotes a word for a POSIX shell when it needs it.
+// quoteShell quotes a word for a POSIX shell if necessary.
 func quoteShell(word string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:=@%+,", r)

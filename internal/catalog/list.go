@@ -15,28 +15,28 @@ const (
 	MaxPage     = 1000
 )
 
-// ListOptions select what List returns.
+// ListOptions are options of [Catalog.List].
 type ListOptions struct {
-	// Cursor continues a list; empty starts it.
+	// Cursor continues a list. Empty starts one.
 	Cursor string
-	// Limit is the page size; zero is DefaultPage, more than MaxPage is MaxPage.
+	// Limit is the page size, at most MaxPage. The default is DefaultPage.
 	Limit     int
 	Namespace string
-	Hidden    bool // hidden tools too
-	// Visible keeps entries that the caller may see; nil keeps all.
+	Hidden    bool // include hidden tools
+	// Visible reports whether the caller may see an entry; nil shows all.
 	Visible func(*Entry) bool
 }
 
 // Page is a part of the list, in the order of ids.
 type Page struct {
 	Entries []*Entry
-	// Next continues the list, empty at its end.
+	// Next is the cursor of the next page, empty at the end.
 	Next string
 }
 
-// List pages through the tools. A cursor is bound to the set of tools: after a
-// change it is refused with invalid_cursor, so that a list read to its end has
-// neither gap nor repeat.
+// List returns one page of the tools. A cursor is valid for one set of tools: after a
+// change List returns an error with code invalid_cursor, so that a complete list has
+// neither gaps nor repetitions.
 func (c *Catalog) List(o ListOptions) (Page, error) {
 	ids, fingerprint := c.order()
 	start, err := startOf(o, ids, fingerprint)
@@ -69,7 +69,7 @@ func (c *Catalog) List(o ListOptions) (Page, error) {
 	return page, nil
 }
 
-// All is the whole list, for callers that do not page.
+// All returns the whole list, for callers that do not page.
 func (c *Catalog) All(visible func(*Entry) bool) []*Entry {
 	ids, _ := c.order()
 	c.mu.RLock()
@@ -92,8 +92,8 @@ func (c *Catalog) Namespaces(visible func(*Entry) bool) map[string]int {
 	return counts
 }
 
-// A cursor is the fingerprint of the list, the namespace that filters it, and
-// the next id. It holds nothing secret, so it is encoded, not sealed.
+// A cursor consists of the fingerprint of the list, the namespace that filters it, and
+// the next id. It contains no secrets, so it is encoded and not sealed.
 func cursor(fingerprint, namespace string, next toolroom.ID) string {
 	text := strings.Join([]string{"1", fingerprint, namespace, next.String()}, " ")
 	return base64.RawURLEncoding.EncodeToString([]byte(text))

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// pythonKeywords cannot be the name of a keyword argument.
+// pythonKeywords cannot be names of keyword arguments.
 var pythonKeywords = strings.Fields(`False None True and as assert async await break class continue def del elif else except finally for from
 global if import in is lambda nonlocal not or pass raise return try while with yield`)
 
-// pythonCall is a call as a Python program writes it: arguments by keyword
-// where their names allow it.
+// pythonCall returns a call in Python, with keyword arguments if the names permit it.
 func pythonCall(e *Entry, args json.RawMessage) string {
 	id := e.Tool.ID
 	in := json.NewDecoder(bytes.NewReader(args))
@@ -28,8 +27,8 @@ func pythonCall(e *Entry, args json.RawMessage) string {
 	return fmt.Sprintf("tools.%s.%s(%s)", id.Namespace, id.Name, keywords)
 }
 
-// pythonKeywordArguments writes the members of an object in their order; ok is
-// false where one has a name that no keyword argument can have.
+// pythonKeywordArguments writes the members of an object in their order. It returns
+// false if a name cannot be that of a keyword argument.
 func pythonKeywordArguments(in *json.Decoder) (text string, ok bool) {
 	if t, err := in.Token(); err != nil || t != json.Delim('{') {
 		return "", false
@@ -50,8 +49,8 @@ func pythonKeywordArguments(in *json.Decoder) (text string, ok bool) {
 	return strings.Join(parts, ", "), true
 }
 
-// pythonLiteral is a JSON value as Python writes it: only true, false and null
-// differ, and those within texts stay.
+// pythonLiteral returns a JSON value as a Python literal: only true, false and null
+// differ, except within strings.
 func pythonLiteral(raw json.RawMessage) string {
 	var b strings.Builder
 	text := string(raw)

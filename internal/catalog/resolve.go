@@ -9,13 +9,13 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// maxCandidates is how many tools an error names.
+// maxCandidates is the maximum number of tools that an error names.
 const maxCandidates = 5
 
-// Resolve finds the one tool that a spelling means. The error is an
-// [*toolroom.Error]: invalid_id, tool_not_found with the nearest tools, or
-// ambiguous_tool with the candidates. Errors name only tools that visible
-// accepts; nil accepts all.
+// Resolve returns the tool that a spelling means. The error is an [*toolroom.Error]
+// with code invalid_id, tool_not_found with the nearest tools, or ambiguous_tool with
+// the candidates. Errors name only tools for which visible returns true; nil permits
+// all.
 func (c *Catalog) Resolve(spelling string, visible func(*Entry) bool) (*Entry, error) {
 	known := c.known()
 	if e, ok := known.entries.Load(spelling); ok {
@@ -29,7 +29,7 @@ func (c *Catalog) Resolve(spelling string, visible func(*Entry) bool) (*Entry, e
 	case err != nil:
 		return nil, err
 	case e != nil:
-		if sole { // else the selector may choose another one next time
+		if sole { // otherwise the selector may choose another one next time
 			known.entries.Store(spelling, e)
 		}
 		return e, nil
@@ -40,8 +40,8 @@ func (c *Catalog) Resolve(spelling string, visible func(*Entry) bool) (*Entry, e
 	}
 }
 
-// meant is what spellings have meant while the catalog had one version. It holds
-// only those of tools that are there, of which each has a few.
+// meant caches resolved spellings for one version of the catalog. It holds only those
+// of existing tools, each of which has a few.
 type meant struct {
 	version uint64
 	entries sync.Map // of *Entry, by string
@@ -57,7 +57,7 @@ func (c *Catalog) known() *meant {
 	return m
 }
 
-// lookup gives the tool, or all candidates when there are several.
+// lookup returns the tool, or all candidates if there are several.
 func (c *Catalog) lookup(spelling string) (*Entry, []toolroom.ID, error) {
 	found, err := c.meanings(spelling)
 	if len(found) == 1 {
@@ -66,9 +66,9 @@ func (c *Catalog) lookup(spelling string) (*Entry, []toolroom.ID, error) {
 	return nil, found, err
 }
 
-// meanings lists the tools that a spelling can mean now. A canonical id and the
-// name for model APIs are exact; an alias is one reading among the others, so
-// that it takes no other tool's place.
+// meanings returns the tools that a spelling can mean now. A canonical id and the name
+// for model APIs are exact. An alias is one reading among others, so that it cannot
+// replace another tool.
 func (c *Catalog) meanings(spelling string) ([]toolroom.ID, error) {
 	if id, err := toolroom.ParseID(spelling); err == nil {
 		if e := c.serving(id.Unversioned()); e != nil && serves(e, id.Version) {

@@ -9,14 +9,14 @@ import (
 	"github.com/toolroom/toolroom/internal/search"
 )
 
-// SearchOptions select what Search returns.
+// SearchOptions are options of [Catalog.Search].
 type SearchOptions struct {
-	// Limit is the most hits; zero is 10, the most is 100.
+	// Limit is the maximum number of hits, at most 100. The default is 10.
 	Limit     int
 	Namespace string
-	// Visible keeps entries that the caller may see; nil keeps all.
+	// Visible reports whether the caller may see an entry; nil shows all.
 	Visible func(*Entry) bool
-	// Form is the form of the ready call in each hit; empty is FormCLI.
+	// Form is the form of the ready call in each hit. The default is FormCLI.
 	Form Form
 }
 
@@ -27,30 +27,31 @@ const (
 	maxSummary  = 120
 )
 
-// Hit is one found tool.
+// Hit is one tool that a search has found.
 type Hit struct {
 	ID    string  `json:"id"`
 	Name  string  `json:"name"` // for model APIs
 	Title string  `json:"title,omitempty"`
 	Text  string  `json:"summary"`
 	Score float64 `json:"score"`
-	// Why says which words of the query matched where.
+	// Why lists the words of the query that matched, and where.
 	Why []search.Match `json:"why"`
 	// Call shows how to call the tool.
 	Call string `json:"call"`
 }
 
-// Found is the answer to a search. Hint is set when there are no hits.
+// Found is the result of a search. Hint is set if there are no hits.
 type Found struct {
 	Query string `json:"query"`
 	Hits  []Hit  `json:"hits"`
-	// Total is how many tools the caller could have found. It is counted only
-	// when there are no hits.
+	// Total is the number of tools that the caller could find. It is counted only if
+	// there are no hits, and for a blank query.
 	Total int    `json:"total,omitempty"`
 	Hint  string `json:"hint,omitempty"`
 }
 
-// Search ranks the visible tools for a query in natural language.
+// Search ranks the visible tools for a query in natural language. For a blank query it
+// returns the first tools in the order of ids.
 func (c *Catalog) Search(query string, o SearchOptions) Found {
 	limit := o.Limit
 	if limit <= 0 {
@@ -60,21 +61,31 @@ func (c *Catalog) Search(query string, o SearchOptions) Found {
 		e := c.shownAs(id)
 		return e != nil && (o.Namespace == "" || e.Tool.ID.Namespace == o.Namespace) && (o.Visible == nil || o.Visible(e))
 	}
+	limit = min(limit, maxHits)
 	found := Found{Query: query, Hits: []Hit{}}
-	for _, h := range c.index.Search(query, search.Options{Limit: min(limit, maxHits), Filter: keep}) {
-		e := c.shownAs(h.ID)
-		if e == nil { // it went away since the index was read
-			continue
-		}
+	add := func(e *Entry, score float64, why []search.Match) {
 		found.Hits = append(found.Hits, Hit{
-			ID:    h.ID,
+			ID:    e.Tool.ID.Unversioned().String(),
 			Name:  e.ModelName,
 			Title: e.Tool.Title,
 			Text:  Shorten(e.Tool.Description, maxSummary),
-			Score: h.Score,
-			Why:   h.Why,
+			Score: score,
+			Why:   why,
 			Call:  ReadyCall(e, o.Form),
 		})
+	}
+	if strings.TrimSpace(query) == "" {
+		// Errors are impossible without a cursor.
+		page, _ := c.List(ListOptions{Limit: limit, Namespace: o.Namespace, Visible: o.Visible})
+		for _, e := range page.Entries {
+			add(e, 0, []search.Match{})
+		}
+		found.Total = c.visibleCount(o)
+	}
+	for _, h := range c.index.Search(query, search.Options{Limit: limit, Filter: keep}) {
+		if e := c.shownAs(h.ID); e != nil { // nil if it was removed after the index was read
+			add(e, h.Score, h.Why)
+		}
 	}
 	if len(found.Hits) == 0 {
 		found.Total = c.visibleCount(o)
@@ -102,7 +113,7 @@ func (c *Catalog) visibleCount(o SearchOptions) int {
 	return n
 }
 
-// signpost is what to do when nothing was found.
+// signpost returns the hint for a search without hits.
 func (c *Catalog) signpost(query string, o SearchOptions, total int) string {
 	if total == 0 {
 		return "no tools are here yet: add a source (toolroom sources add NAME -- COMMAND, or toolroom import claude)"
@@ -119,7 +130,8 @@ func (c *Catalog) signpost(query string, o SearchOptions, total int) string {
 		Shorten(query, maxSummary), total, strings.Join(where, ", "))
 }
 
-// Shorten cuts a text to its first paragraph and at most n bytes, at a word.
+// Shorten truncates a text to its first paragraph and at most n bytes, at a word
+// boundary.
 func Shorten(text string, n int) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n\n")
 	text = strings.Join(strings.Fields(text), " ")
@@ -127,7 +139,7 @@ func Shorten(text string, n int) string {
 		return text
 	}
 	cut := text[:n-len("…")]
-	// A space right behind the cut is the end of a word too.
+	// A space right after the cut also ends a word.
 	if at := strings.LastIndexByte(text[:len(cut)+1], ' '); at > n/2 {
 		cut = cut[:at]
 	}

@@ -16,7 +16,7 @@ func (a *app) approveCommand() *cobra.Command {
 	var comment, scope string
 	c := &cobra.Command{
 		Use:   "approve [ID]",
-		Short: "Answer calls that wait for a person; without ID, list them",
+		Short: "List approvals, or answer the one named ID",
 		Example: `  toolroom approve
   toolroom approve apr_k3j2h4
   toolroom approve apr_k3j2h4 --for session
@@ -27,9 +27,9 @@ func (a *app) approveCommand() *cobra.Command {
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			switch {
 			case watch && (len(args) > 0 || decline || comment != "" || scope != "" || asJSON):
-				return usage("toolroom approve --watch", "--watch goes alone")
+				return usage("toolroom approve --watch", "--watch takes no ID and no other flags")
 			case decline && scope != "":
-				return usage("toolroom approve ID --decline", "--for says what is approved; a call that is declined is declined once")
+				return usage("toolroom approve ID --decline", "--for is the scope of an approval; a decline always counts once")
 			case watch:
 				return a.watchApprovals(ctx, r)
 			case len(args) > 0:
@@ -40,17 +40,17 @@ func (a *app) approveCommand() *cobra.Command {
 				}
 				return a.answer(ctx, r, args[0], approval.Answer{Approve: !decline, By: a.User, Comment: comment, Scope: approval.Scope(scope)}, asJSON)
 			case decline || comment != "" || scope != "":
-				return usage("toolroom approve ID --decline", "an answer needs the approval's id")
+				return usage("toolroom approve ID --decline", "answering needs the id of an approval")
 			}
 			return a.listApprovals(ctx, r, asJSON)
 		}),
 	}
 	f := c.Flags()
 	f.BoolVar(&decline, "decline", false, "decline the call")
-	f.StringVar(&scope, "for", "", "how far the yes goes: once (the default), call (this exact call), session, always")
-	f.StringVar(&comment, "comment", "", "say why; the caller reads it")
-	f.BoolVar(&watch, "watch", false, "go on as calls come, and ask at a terminal, until Ctrl-C")
-	f.BoolVar(&asJSON, "json", false, "print for programs")
+	f.StringVar(&scope, "for", "", "scope of the approval: once (the default), call (this exact call), session, always")
+	f.StringVar(&comment, "comment", "", "the reason, which the caller sees")
+	f.BoolVar(&watch, "watch", false, "keep watching and ask on the terminal, until Ctrl-C")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	completeWords(c, "for", scopeWords()...)
 	c.AddCommand(a.approveRulesCommand())
 	return c
@@ -73,7 +73,7 @@ func (a *app) answer(ctx context.Context, r *room.Room, id string, answer approv
 		return a.screen.json(done)
 	}
 	if n := done.Missing(); n > 0 {
-		return a.screen.printf("%s waits for %s more: %s %s\n", done.ID, count(n, "answer"), done.Tool, done.Arguments)
+		return a.screen.printf("%s needs %s: %s %s\n", done.ID, count(n, "more answer"), done.Tool, done.Arguments)
 	}
 	if err := a.screen.printf("%s %s: %s %s\n", done.ID, done.State, done.Tool, done.Arguments); err != nil {
 		return err
@@ -90,15 +90,15 @@ func (a *app) listApprovals(ctx context.Context, r *room.Room, asJSON bool) erro
 		return a.screen.json(orEmpty(pending))
 	}
 	if len(pending) == 0 {
-		a.screen.say("No call waits for a person.")
+		a.screen.say("No approvals are waiting.")
 		return nil
+	}
+	if a.screen.outTerminal {
+		return a.foldApprovals(pending)
 	}
 	rows := make([][]string, len(pending))
 	for i, p := range pending {
-		rule := p.Reason
-		if p.People > 1 {
-			rule += fmt.Sprintf(" (%d of %d have approved)", len(p.Votes), p.People)
-		}
+		rule := p.Reason + votes(p)
 		rows[i] = []string{p.ID, p.Tool, p.Identity.String(), time.Until(p.Expires).Round(time.Second).String(), rule, string(p.Arguments)}
 	}
 	if err := a.screen.table([]string{"APPROVAL", "TOOL", "BY", "LEFT", "RULE", "ARGUMENTS"}, rows); err != nil {
@@ -108,8 +108,29 @@ func (a *app) listApprovals(ctx context.Context, r *room.Room, asJSON bool) erro
 	return nil
 }
 
-// watchApprovals asks about every pending approval, or shows it where nobody
-// can be asked, and goes on until ctx ends.
+// foldApprovals lists approvals with their whole arguments, whatever the width of the
+// terminal: a table would cut the part that matters.
+func (a *app) foldApprovals(pending []*approval.Approval) error {
+	for _, p := range pending {
+		err := a.screen.printf("%s  %s  by %s, %s left\n  rule       %s%s\n  arguments  %s\n  answer     toolroom approve %s [--decline]\n",
+			p.ID, oneLine(p.Tool), oneLine(p.Identity.String()), time.Until(p.Expires).Round(time.Second), oneLine(p.Reason), votes(p), oneLine(string(p.Arguments)), p.ID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// votes says how many people have approved, if several must.
+func votes(p *approval.Approval) string {
+	if p.People <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of %d have approved)", len(p.Votes), p.People)
+}
+
+// watchApprovals asks about every pending approval, or only shows it if the terminal is not
+// interactive, until ctx ends.
 func (a *app) watchApprovals(ctx context.Context, r *room.Room) error {
 	shown := map[string]bool{}
 	for {
@@ -142,7 +163,7 @@ func (a *app) offer(ctx context.Context, r *room.Room, p *approval.Approval) err
 		if ctx.Err() != nil {
 			return err
 		}
-		// Somebody else was faster, or its time is over: on to the next.
+		// Another person answered first, or the approval expired: continue with the next.
 		a.screen.say("%s", err)
 	}
 	return nil

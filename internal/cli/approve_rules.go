@@ -14,7 +14,7 @@ func (a *app) approveRulesCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "rules",
-		Short: "Show what was approved for more than one call, or take it back",
+		Short: "List or remove grants: approvals for more than one call",
 		Example: `  toolroom approve rules
   toolroom approve rules --remove apg_k3j2h4`,
 		Args: arguments(0, 0),
@@ -23,7 +23,7 @@ func (a *app) approveRulesCommand() *cobra.Command {
 				if err := r.RemoveGrant(ctx, remove); err != nil {
 					return err
 				}
-				return a.screen.printf("%s removed; the calls that it let through ask again\n", remove)
+				return a.screen.printf("removed grant %s; its calls need approval again\n", remove)
 			}
 			grants, err := r.Grants(ctx)
 			switch {
@@ -32,14 +32,14 @@ func (a *app) approveRulesCommand() *cobra.Command {
 			case asJSON:
 				return a.screen.json(orEmpty(grants))
 			case len(grants) == 0:
-				a.screen.say("Nothing is approved for more than one call.")
+				a.screen.say("There are no grants.")
 				return nil
 			}
 			return a.printGrants(grants)
 		}),
 	}
-	c.Flags().StringVar(&remove, "remove", "", "take this rule back")
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().StringVar(&remove, "remove", "", "remove this grant")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 

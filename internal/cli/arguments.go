@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/internal/nearest"
 )
 
-// isDocument reports whether the arguments of a call are one JSON document,
-// given as text, @file or - for stdin, and not words of the form key=value.
+// isDocument reports whether the arguments of a call are one JSON document, written as
+// text, @file or - for stdin, rather than words of the form key=value.
 func isDocument(words []string) bool {
 	if len(words) != 1 {
 		return false
@@ -31,9 +31,9 @@ func (a *app) documentArguments(word string) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	// What the runner would say of it names no place to correct.
+	// The runner's message would not say where the mistake is.
 	if err := jsonx.Check(data, jsonx.Limits{Bytes: maxDocument}); err != nil {
-		e := toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments are not valid JSON: %w", err)
+		e := toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid JSON in the arguments: %w", err)
 		return nil, e.WithHint(`write '{"key": "value"}', or key=value`)
 	}
 	return data, nil
@@ -55,10 +55,10 @@ type words struct {
 	hint     string
 }
 
-// word is one key=value.
+// word is one key=value argument.
 type word struct {
-	path  []string // of members, outermost first
-	key   string   // as it was typed
+	path  []string // member names, outermost first
+	key   string   // as typed
 	text  string
 	raw   bool // JSON, whatever the schema says
 	shape shape
@@ -96,7 +96,7 @@ func parseWords(args []string, schema json.RawMessage, read func(string) ([]byte
 	return jsonx.Marshal(object)
 }
 
-// problem notes a mistake; the first hint is the one that is shown.
+// problem records a mistake. Only the first hint is shown.
 func (w *words) problem(hint, format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 	if w.hint == "" {
@@ -104,12 +104,12 @@ func (w *words) problem(hint, format string, args ...any) {
 	}
 }
 
-// split reads one word; ok is false when its key is noted as a mistake.
+// split parses one word; ok is false if it recorded a mistake in the key.
 func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
 	key, text, found := strings.Cut(arg, "=")
 	key, raw := strings.CutSuffix(key, ":")
 	if !found || key == "" {
-		return word{}, false, usage(`key=value, key:=json, or one '{"key": "value"}'`, "%q is no argument of a call", arg)
+		return word{}, false, usage(`key=value, key:=json, or one '{"key": "value"}'`, "%q is not an argument of a call", arg)
 	}
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		data, err := w.read(path)
@@ -119,7 +119,7 @@ func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
 		text = string(data)
 	}
 	if !utf8.ValidString(key) || !utf8.ValidString(text) {
-		w.problem("give the tool a path, or text in UTF-8", "%q is not text in UTF-8", fit(arg, 40))
+		w.problem("pass a path, or UTF-8 text", "%q is not UTF-8 text", fit(arg, 40))
 		return word{}, false, nil
 	}
 	parsed = word{key: key, text: text, raw: raw}
@@ -127,7 +127,7 @@ func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
 	return parsed, ok, nil
 }
 
-// locate finds the member that a key means.
+// locate finds the member that a key names.
 func (w *words) locate(at shape, key string, raw bool) (path []string, found shape, ok bool) {
 	rest := key
 	for {
@@ -149,18 +149,18 @@ func (w *words) locate(at shape, key string, raw bool) (path []string, found sha
 	if near, ok := nearest.Of(rest, names); ok {
 		hint = "did you mean " + strings.Join(append(slices.Clone(path), near), ".") + "?"
 	}
-	w.problem(hint, "there is no argument %q", key)
+	w.problem(hint, "unknown argument %q", key)
 	return nil, shape{}, false
 }
 
-// value is what all words of one key make together.
+// value returns the combined value of all words with the same key.
 func (w *words) value(list []word) (any, bool) {
 	first := list[0]
 	if len(list) == 1 {
 		return w.one(first, first.shape)
 	}
 	if types := first.shape.types(); len(types) > 0 && !slices.Contains(types, "array") {
-		w.problem("give it once", "%s is given %d times, and it takes one %s", first.key, len(list), strings.Join(types, " or "))
+		w.problem("pass it once", "%s is set %d times, but takes one %s", first.key, len(list), strings.Join(types, " or "))
 		return nil, false
 	}
 	items := first.shape.items()
@@ -178,7 +178,7 @@ func (w *words) value(list []word) (any, bool) {
 func (w *words) one(word word, s shape) (any, bool) {
 	types := s.types()
 	if !word.raw && slices.Contains(types, "string") {
-		// The flag of a program may be a switch as well as a text.
+		// A program's flag can be both a switch and a text.
 		if slices.Contains(types, "boolean") && (word.text == "true" || word.text == "false") {
 			return word.text == "true", true
 		}
@@ -200,11 +200,11 @@ func (w *words) one(word word, s shape) (any, bool) {
 		return []any{item}, ok
 	}
 	want := strings.Join(types, " or ")
-	w.problem(fmt.Sprintf("give %s as %s", word.key, example(types[0])), "%s is of type %s, and %q is not", word.key, want, fit(word.text, 40))
+	w.problem(fmt.Sprintf("write %s as %s", word.key, example(types[0])), "%s is of type %s, and %q is not", word.key, want, fit(word.text, 40))
 	return nil, false
 }
 
-// put sets the member; of two words for the same place the object says no.
+// put sets the member. Two words for the same place are a mistake.
 func (w *words) put(object map[string]any, word word, value any) {
 	for _, name := range word.path[:len(word.path)-1] {
 		switch inner := object[name].(type) {
@@ -214,13 +214,13 @@ func (w *words) put(object map[string]any, word word, value any) {
 		case map[string]any:
 			object = inner
 		default:
-			w.problem("give it once", "%s is within %s, which has a value already", word.key, name)
+			w.problem("pass it once", "%s is part of %s, which already has a value", word.key, name)
 			return
 		}
 	}
 	last := word.path[len(word.path)-1]
 	if _, taken := object[last]; taken {
-		w.problem("give it once", "%s is given whole and in parts", word.key)
+		w.problem("pass it once", "%s is set both as a whole and in parts", word.key)
 		return
 	}
 	object[last] = value

@@ -105,22 +105,22 @@ func TestWordsBecomeArgumentsAsTheSchemaTypesThem(t *testing.T) {
 func TestWrongWordsSayWhatToWrite(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ words, message, hint string }{
-		"a wrong key names the nearest":       {"nmae=x", `there is no argument "nmae"`, "did you mean name?"},
-		"a wrong key within an object too":    {"to.stret=x", `there is no argument "to.stret"`, "did you mean to.street?"},
-		"a key like none lists all":           {"zzzzzzzzzzzz=x", `there is no argument "zzzzzzzzzzzz"`, "the arguments are any, count"},
+		"a wrong key names the nearest":       {"nmae=x", `unknown argument "nmae"`, "did you mean name?"},
+		"a wrong key within an object too":    {"to.stret=x", `unknown argument "to.stret"`, "did you mean to.street?"},
+		"a key like none lists all":           {"zzzzzzzzzzzz=x", `unknown argument "zzzzzzzzzzzz"`, "the arguments are any, count"},
 		"a wrong type":                        {"count=many", `count is of type integer, and "many" is not`, "a whole number"},
 		"an empty number":                     {"count=", `count is of type integer, and "" is not`, "a whole number"},
 		"a wrong item":                        {"ids=1\nids=x", `ids is of type integer, and "x" is not`, "a whole number"},
-		"one value given twice":               {"count=1\ncount=2", "count is given 2 times", "give it once"},
+		"one value given twice":               {"count=1\ncount=2", "count is set 2 times", "pass it once"},
 		"JSON that is none":                   {"name:=x", "name is not valid JSON", `name:='"text"'`},
-		"a whole and its part":                {"to={}\nto.number=1\nto.number:=2", "to.number is given 2 times", "give it once"},
-		"a part and its whole":                {"to.number=1\nto={}", "to is given whole and in parts", "give it once"},
-		"a part of what is no object":         {"to:=1\nto.number=1", "to.number is within to, which has a value already", "give it once"},
-		"a file that is no text":              {"name=@binary", "is not text in UTF-8", "give the tool a path"},
-		"text that is none":                   {"name=\xff", "is not text in UTF-8", "give the tool a path"},
+		"a whole and its part":                {"to={}\nto.number=1\nto.number:=2", "to.number is set 2 times", "pass it once"},
+		"a part and its whole":                {"to.number=1\nto={}", "to is set both as a whole and in parts", "pass it once"},
+		"a part of what is no object":         {"to:=1\nto.number=1", "to.number is part of to, which already has a value", "pass it once"},
+		"a file that is no text":              {"name=@binary", "is not UTF-8 text", "pass a path"},
+		"text that is none":                   {"name=\xff", "is not UTF-8 text", "pass a path"},
 		"all mistakes come at once":           {"nmae=x\ncount=many", "\n", "did you mean name?"},
-		"no word of the form key=value":       {"name", `"name" is no argument of a call`, "key=value"},
-		"a word without a key":                {"=x", `"=x" is no argument of a call`, "key=value"},
+		"no word of the form key=value":       {"name", `"name" is not an argument of a call`, "key=value"},
+		"a word without a key":                {"=x", `"=x" is not an argument of a call`, "key=value"},
 		"a file that is not there names both": {"name=@none", "name: open none: no such file", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 func (a *app) artifactCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "artifact",
-		Short: "Read what was too long to show",
+		Short: "Read stored results and files",
 		Example: `  toolroom artifact list
   toolroom artifact read HANDLE --grep error`,
 	}
@@ -30,7 +30,7 @@ func (a *app) artifactListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List what is kept",
+		Short:   "List artifacts",
 		Example: "  toolroom artifact list --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
@@ -52,7 +52,7 @@ func (a *app) artifactListCommand() *cobra.Command {
 			return a.screen.table([]string{"HANDLE", "SIZE", "TYPE", "KEPT UNTIL", "NAME"}, rows)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -60,7 +60,7 @@ func (a *app) artifactShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:               "show HANDLE",
-		Short:             "Show what an artifact is",
+		Short:             "Show the details of an artifact",
 		Example:           "  toolroom artifact show HANDLE",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeArtifact,
@@ -82,7 +82,7 @@ func (a *app) artifactShowCommand() *cobra.Command {
 			)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -109,22 +109,22 @@ func (a *app) artifactReadCommand() *cobra.Command {
 				return err
 			}
 			if page.Next > 0 {
-				a.screen.say("there is more: toolroom artifact read %s --offset %d%s", args[0], page.Next, sameSelection(o))
+				a.screen.say("more: toolroom artifact read %s --offset %d%s", args[0], page.Next, sameSelection(o))
 			}
 			return nil
 		}),
 	}
 	f := c.Flags()
-	f.Int64Var(&o.Offset, "offset", 0, "byte to begin at")
-	f.Int64Var(&o.Limit, "limit", artifact.DefaultPage, "most bytes to print")
+	f.Int64Var(&o.Offset, "offset", 0, "offset in bytes")
+	f.Int64Var(&o.Limit, "limit", artifact.DefaultPage, "maximum number of bytes to print")
 	f.StringVar(&o.Grep, "grep", "", "only lines that match this regular expression")
 	f.IntVar(&o.Context, "context", 0, "with --grep: lines around each match")
-	f.StringVar(&o.JSONPath, "json-path", "", "only what this JSON path selects")
-	f.BoolVar(&asJSON, "json", false, "print for programs")
+	f.StringVar(&o.JSONPath, "json-path", "", "only the parts that this JSONPath selects")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// sameSelection is what a person has to repeat to read on.
+// sameSelection returns the flags that a person must repeat to read on.
 func sameSelection(o artifact.ReadOptions) string {
 	switch {
 	case o.Grep != "":
@@ -156,7 +156,7 @@ func (a *app) artifactSaveCommand() *cobra.Command {
 			}
 			defer from.Close()
 			if args[1] == "-" {
-				_, err := io.Copy(a.Out, from)
+				_, err := io.Copy(a.screen.stream(), from)
 				return err
 			}
 			if err := save(from, args[1], force); err != nil {
@@ -165,7 +165,7 @@ func (a *app) artifactSaveCommand() *cobra.Command {
 			return a.screen.printf("wrote %s to %s\n", count(one.Size, "byte"), args[1])
 		}),
 	}
-	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	c.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
 	return c
 }
 
@@ -176,7 +176,7 @@ func save(from io.Reader, path string, force bool) (err error) {
 	}
 	to, err := os.OpenFile(path, mode, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return toolroom.Errorf(toolroom.CodeConflict, "%s is there already", path).WithHint("replace it with --force")
+		return toolroom.Errorf(toolroom.CodeConflict, "%s already exists", path).WithHint("replace it with --force")
 	}
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (a *app) artifactDeleteCommand() *cobra.Command {
 			if err := r.Parts().Artifacts.Delete(ctx, me().Key(), args[0]); err != nil {
 				return err
 			}
-			return a.screen.printf("%s is deleted\n", args[0])
+			return a.screen.printf("deleted %s\n", args[0])
 		}),
 	}
 }

@@ -33,7 +33,7 @@ func (a *app) auditExportCommand() *cobra.Command {
 	var since, until, signKey, output string
 	c := &cobra.Command{
 		Use:   "export",
-		Short: "Write receipts as JSON Lines, signed",
+		Short: "Write receipts as signed JSON Lines",
 		Example: `  toolroom audit export -o receipts.jsonl
   toolroom audit export --since 2026-01-01 --until 2026-02-01 > january.jsonl
   toolroom audit export --since 24h --sign-key auditor.pem -o day.jsonl`,
@@ -60,15 +60,15 @@ func (a *app) auditExportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.screen.say("%s, %d to %d of %d, signed with the key %s", count(m.Count, "receipt"), m.Before.Seq+1, m.Last.Seq, m.Head.Seq, audit.Fingerprint(m.Key))
+			a.screen.say("exported %s (%d to %d of %d), signed with key %s", count(m.Count, "receipt"), m.Before.Seq+1, m.Last.Seq, m.Head.Seq, audit.Fingerprint(m.Key))
 			return nil
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&since, "since", "", "calls that started at or after: a date, a time, or how long ago, such as 24h")
+	f.StringVar(&since, "since", "", "calls started at or after: a date, a time or an age such as 24h")
 	f.StringVar(&until, "until", "", "calls that started before")
-	f.StringVar(&signKey, "sign-key", "", "file of an Ed25519 key in PEM (default: the key of this home)")
-	f.StringVarP(&output, "output", "o", "", "file to write, which must not be there yet (default: stdout)")
+	f.StringVar(&signKey, "sign-key", "", "Ed25519 key file in PEM (default: the key of this home)")
+	f.StringVarP(&output, "output", "o", "", "file to create (default: stdout)")
 	return c
 }
 
@@ -77,12 +77,12 @@ func signingKey(r *room.Room, path string) (audit.Key, error) {
 		return r.AuditKey()
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return audit.Key{}, usage("openssl genpkey -algorithm ed25519 -out "+path, "there is no key %s", path)
+		return audit.Key{}, usage("openssl genpkey -algorithm ed25519 -out "+path, "key file %s not found", path)
 	}
 	return audit.OpenKey(path)
 }
 
-// selection reads the two ends of a time.
+// selection parses a time range.
 func selection(since, until string) (sel audit.Selection, err error) {
 	if sel.Since, err = moment("--since", since); err != nil {
 		return sel, err
@@ -91,7 +91,7 @@ func selection(since, until string) (sel audit.Selection, err error) {
 	return sel, err
 }
 
-// moment reads a date, a time, or how long ago.
+// moment parses a date, a time or an age.
 func moment(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -104,7 +104,7 @@ func moment(flag, text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, usage(flag+" 2026-01-31, "+flag+" 24h", "%s %q is neither a time nor how long ago", flag, text)
+	return time.Time{}, usage(flag+" 2026-01-31, "+flag+" 24h", "%s %q is neither a time nor an age", flag, text)
 }
 
 func (a *app) auditVerifyCommand() *cobra.Command {
@@ -112,7 +112,7 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Check the receipts of this home, or those of an export",
+		Short: "Verify the receipts of this home or of an export",
 		Example: `  toolroom audit verify
   toolroom audit verify --against january.jsonl
   toolroom audit verify january.jsonl --key toolroom.pub`,
@@ -120,30 +120,30 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 1 && against != "":
-				return usage("toolroom audit verify --against FILE", "--against compares this home with an export")
+				return usage("toolroom audit verify --against FILE", "--against compares this home with an export; it takes no FILE")
 			case len(args) == 1:
 				return a.verifyExport(args[0], keyFile, asJSON)
 			case keyFile != "" && against == "":
-				return usage("toolroom audit verify FILE --key KEY", "--key is for an export")
+				return usage("toolroom audit verify FILE --key KEY", "--key needs an export FILE")
 			}
 			return a.inRoom(c.Context(), func(r *room.Room) error { return a.verifyHome(c.Context(), r, against, keyFile) })
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&keyFile, "key", "", "public key of whoever made the export, in PEM (default: that of this home)")
-	f.StringVar(&against, "against", "", "an earlier export that this home must still agree with")
-	f.BoolVar(&asJSON, "json", false, "print for programs")
+	f.StringVar(&keyFile, "key", "", "public key of the exporter, in PEM (default: the key of this home)")
+	f.StringVar(&against, "against", "", "earlier export that this home must match")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
 func (a *app) verifyHome(ctx context.Context, r *room.Room, against, keyFile string) error {
 	n, err := r.VerifyReceipts(ctx)
 	if err != nil {
-		a.screen.say("%s before this one fit", count(n, "receipt"))
+		a.screen.say("%s before this one verified", count(n, "receipt"))
 		return err
 	}
 	if against == "" {
-		return a.screen.printf("%s, and every one is as it was written\n", count(n, "receipt"))
+		return a.screen.printf("OK: %s, hash chain intact\n", count(n, "receipt"))
 	}
 	report, _, err := a.readExport(against, keyFile)
 	if err != nil {
@@ -152,7 +152,7 @@ func (a *app) verifyHome(ctx context.Context, r *room.Room, against, keyFile str
 	if err := r.CheckReceiptsAgainst(ctx, report.Manifest); err != nil {
 		return err
 	}
-	return a.screen.printf("%s, and they agree with the export up to %d\n", count(n, "receipt"), report.Last.Seq)
+	return a.screen.printf("OK: %s, hash chain intact, matches the export up to receipt %d\n", count(n, "receipt"), report.Last.Seq)
 }
 
 func (a *app) verifyExport(path, keyFile string, asJSON bool) error {
@@ -164,7 +164,7 @@ func (a *app) verifyExport(path, keyFile string, asJSON bool) error {
 		return a.screen.json(report)
 	}
 	fingerprint := audit.Fingerprint(report.Key)
-	err = a.screen.printf("%s, %d to %d, as they were exported at %s; signed with the key %s\n",
+	err = a.screen.printf("OK: %s (%d to %d), unchanged since the export at %s; signed with key %s\n",
 		count(report.Count, "receipt"), report.Before.Seq+1, report.Last.Seq, when(report.Made), fingerprint)
 	if err != nil {
 		return err
@@ -173,16 +173,16 @@ func (a *app) verifyExport(path, keyFile string, asJSON bool) error {
 		a.screen.say("%s redacted", count(int64(len(report.Redacted)), "receipt"))
 	}
 	if len(report.Unexplained) > 0 {
-		a.screen.say("of receipts %s the record of the redaction is not in this file", numbers(report.Unexplained))
+		a.screen.say("receipts %s are redacted, but this file does not contain the record of the redaction", numbers(report.Unexplained))
 	}
 	if !trusted {
-		a.screen.say("the key is the one in the file: compare %s with what its owner says, or give --key", fingerprint)
+		a.screen.say("the signature was verified with the key in the file itself: compare its fingerprint %s with the owner's, or pass --key", fingerprint)
 	}
 	return nil
 }
 
-// readExport checks an export with the key that is given, else with that of
-// this home, else with the one in the file, which is then not trusted.
+// readExport verifies an export with the given key, else with the key of this home, else
+// with the key in the file, which is then not trusted.
 func (a *app) readExport(path, keyFile string) (report *audit.Report, trusted bool, err error) {
 	key, err := a.publicKey(keyFile)
 	if err != nil {
@@ -234,7 +234,7 @@ func numbers(list []int64) string {
 func (a *app) auditKeyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "key",
-		Short:   "Print the public key that checks exports",
+		Short:   "Print the public key that verifies exports",
 		Example: "  toolroom audit key > toolroom.pub",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(_ context.Context, r *room.Room, _ []string) error {
@@ -252,12 +252,12 @@ func (a *app) auditRedactCommand() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:     "redact CALL",
-		Short:   "Remove arguments, result and error text from the receipt of a call",
+		Short:   "Remove arguments, result and error from a receipt",
 		Example: `  toolroom audit redact call_4xk2 --reason "personal data"`,
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			if reason == "" {
-				return usage(`toolroom audit redact CALL --reason "personal data"`, "say why: it is recorded")
+				return usage(`toolroom audit redact CALL --reason "personal data"`, "a reason is required; it is recorded")
 			}
 			notice, err := r.RedactReceipts(ctx, args[0], a.User+": "+reason, me(), "cli")
 			if err != nil {
@@ -266,7 +266,7 @@ func (a *app) auditRedactCommand() *cobra.Command {
 			return a.screen.printf("%s redacted; receipt %d records it\n", count(int64(len(notice.Redacts)), "receipt"), notice.Seq)
 		}),
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why; it is recorded")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, which is recorded")
 	return c
 }
 
@@ -283,7 +283,7 @@ func (a *app) auditPruneCommand() *cobra.Command {
 				return err
 			}
 			if at.IsZero() {
-				return usage("toolroom audit prune --before 2160h", "say which receipts: --before TIME")
+				return usage("toolroom audit prune --before 2160h", "--before TIME is required")
 			}
 			n, err := r.PruneReceipts(ctx, at)
 			if err != nil {
@@ -292,6 +292,6 @@ func (a *app) auditPruneCommand() *cobra.Command {
 			return a.screen.printf("%s removed\n", count(n, "receipt"))
 		}),
 	}
-	c.Flags().StringVar(&before, "before", "", "of calls that started before: a date, a time, or how long ago, such as 2160h")
+	c.Flags().StringVar(&before, "before", "", "remove receipts of calls started before: a date, a time or an age such as 2160h")
 	return c
 }

@@ -14,11 +14,11 @@ import (
 func (a *app) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "bench",
-		Short:   "Measure Toolroom",
+		Short:   "Run benchmarks",
 		Example: "  toolroom bench search --tools T.jsonl --queries Q.jsonl",
 	}
 	onlyHolds(c)
-	c.AddCommand(a.benchSearchCommand(), a.benchPoisonCommand())
+	c.AddCommand(a.benchSearchCommand())
 	return c
 }
 
@@ -27,9 +27,9 @@ func (a *app) benchSearchCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "search --tools T.jsonl --queries Q.jsonl",
-		Short: "Measure how well and how fast search finds tools",
-		Long: `Measure how well and how fast search finds tools. Both files have one JSON
-object a line: tools {"id", "name", "description", "schema"}, queries {"text",
+		Short: "Measure the quality and speed of tool search",
+		Long: `Measure the quality and speed of tool search. Both files hold one JSON object
+per line: tools {"id", "name", "description", "schema"}, queries {"text",
 "relevant": [ids]}.`,
 		Example: "  toolroom bench search --tools T.jsonl --queries Q.jsonl --json",
 		Args:    arguments(0, 0),
@@ -48,9 +48,9 @@ object a line: tools {"id", "name", "description", "schema"}, queries {"text",
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&tools, "tools", "", "file of tools, one JSON object a line")
-	f.StringVar(&queries, "queries", "", "file of queries, one JSON object a line")
-	f.BoolVar(&asJSON, "json", false, "print for programs")
+	f.StringVar(&tools, "tools", "", "file of tools, one JSON object per line")
+	f.StringVar(&queries, "queries", "", "file of queries, one JSON object per line")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 

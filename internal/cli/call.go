@@ -21,11 +21,11 @@ func (a *app) callCommand() *cobra.Command {
 		Short: "Call a tool",
 		Long: `Call a tool with arguments.
 
-  key=text      as the tool's schema types it: a string, or a number, true, [1, 2]
+  key=text      a value of the type in the tool's schema: a string, 1, true, [1, 2]
   key=a key=b   an array
   a.b=1         the member b of the object a
   key=@file     the text of a file (@- is stdin)
-  key:=json     JSON, whatever the schema says
+  key:=json     JSON, regardless of the schema
 
 or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 		Example: `  toolroom call filesystem:read_text_file path=README.md
@@ -38,6 +38,9 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 			if err != nil {
 				return err
 			}
+			if err := r.CheckEnvironment(call.Environment); err != nil {
+				return err
+			}
 			call.Tool = args[0]
 			if call.Arguments, err = a.callArguments(ctx, r, call, args[1:]); err != nil {
 				return err
@@ -47,12 +50,12 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 	}
 	who.flags(c)
 	who.keyFlag(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print the whole result envelope")
-	c.Flags().BoolVar(&stream, "stream", false, "print what the tool sends while it runs, its result only if that is nothing; with --json, one event a line")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the complete result as JSON")
+	c.Flags().BoolVar(&stream, "stream", false, "print output while the tool runs, and the result only if there was none; with --json, one event per line")
 	return c
 }
 
-// callArguments reads the words after the tool as its schema types them.
+// callArguments parses the words after the tool according to its schema.
 func (a *app) callArguments(ctx context.Context, r *room.Room, call toolroom.Call, args []string) (json.RawMessage, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -60,7 +63,7 @@ func (a *app) callArguments(ctx context.Context, r *room.Room, call toolroom.Cal
 	if isDocument(args) {
 		return a.documentArguments(strings.TrimSpace(args[0]))
 	}
-	d, err := r.Describe(ctx, call.Identity, call.Tool, catalog.LevelSchema, catalog.FormCLI)
+	d, err := r.DescribeFor(ctx, call, catalog.LevelSchema, catalog.FormCLI)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +76,8 @@ func (a *app) callArguments(ctx context.Context, r *room.Room, call toolroom.Cal
 	return object, err
 }
 
-// runCall runs a call and prints its result. With stream it prints what the
-// tool sends instead, and the result only where that was nothing.
+// runCall runs a call and prints its result. With stream it prints the tool's output
+// instead, and the result only if there was no output.
 func (a *app) runCall(ctx context.Context, r *room.Room, call toolroom.Call, asJSON, stream bool) error {
 	w := newWatcher(ctx, a, r)
 	w.noWait = call.NoWait
@@ -109,9 +112,9 @@ func (a *app) runCall(ctx context.Context, r *room.Room, call toolroom.Call, asJ
 	return a.conclude(result, printed)
 }
 
-// conclude prints a result for a person, and its error for everyone.
+// conclude prints a result for a person and returns its error.
 func (a *app) conclude(r *toolroom.Result, printed bool) error {
-	if !printed && (r.Error == nil || r.Error.Code == toolroom.CodeExecutionFailed && !strings.Contains(r.Error.Message, strings.TrimSpace(r.Text()))) {
+	if !printed && (r.Error == nil || r.Error.Code == toolroom.CodeInvalidOutput || r.Error.Code == toolroom.CodeExecutionFailed && !strings.Contains(r.Error.Message, strings.TrimSpace(r.Text()))) {
 		if err := a.printResult(r); err != nil {
 			return err
 		}
@@ -140,13 +143,25 @@ func (a *app) printResult(r *toolroom.Result) error {
 			a.screen.say("[%s %s %s]", c.Type, c.MIMEType, c.URI)
 		}
 	}
-	if r.Hidden != nil {
+	a.warn(r.Warnings)
+	switch {
+	case r.Hidden == nil:
+	case r.Hidden.Handle == "":
+		a.screen.say("%d bytes are not shown and were not stored", r.Hidden.Bytes)
+	default:
 		a.screen.say("%d bytes are not shown: toolroom artifact read %s", r.Hidden.Bytes, r.Hidden.Handle)
 	}
 	return nil
 }
 
-// progressLine is how far a call has come, for a person.
+// warn prints the warnings of a result.
+func (a *app) warn(warnings []toolroom.Warning) {
+	for _, w := range warnings {
+		a.screen.say("warning: %s", w.Message)
+	}
+}
+
+// progressLine describes the progress of a call for a person.
 func progressLine(tool string, p *toolroom.Progress) string {
 	line := tool
 	switch {

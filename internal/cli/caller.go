@@ -10,10 +10,11 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// caller holds the flags that say as whom and how to call.
+// caller holds the flags for the caller's identity and the call's options.
 type caller struct {
 	agent, provider, skill string
 	session, key           string
+	environment            string
 	timeout                time.Duration
 	noWait                 bool
 }
@@ -22,34 +23,36 @@ func (w *caller) flags(c *cobra.Command) {
 	w.identityFlags(c)
 	f := c.Flags()
 	f.StringVar(&w.session, "session", "", "session to keep state in")
-	f.DurationVar(&w.timeout, "timeout", 0, "longest run time, such as 10s (default 30s)")
-	f.BoolVar(&w.noWait, "no-wait", false, "fail at once where a person has to approve")
+	f.StringVar(&w.environment, "env", "", "environment whose released versions to call (default prod)")
+	f.DurationVar(&w.timeout, "timeout", 0, "maximum run time, such as 10s (default 30s)")
+	f.BoolVar(&w.noWait, "no-wait", false, "fail immediately if the call needs an approval")
 }
 
-// identityFlags are those that narrow what the caller may call.
+// identityFlags adds the flags that restrict the caller.
 func (w *caller) identityFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&w.agent, "agent", "", "act as this agent (policy may narrow by it)")
-	f.StringVar(&w.provider, "provider", "", "act for this model provider (policy may narrow by it)")
-	f.StringVar(&w.skill, "skill", "", "act within this skill (policy narrows to what its manifest permits)")
+	f.StringVar(&w.agent, "agent", "", "act as this agent, which policy may restrict")
+	f.StringVar(&w.provider, "provider", "", "act for this model provider, which policy may restrict")
+	f.StringVar(&w.skill, "skill", "", "act within this skill, restricted to its manifest")
 }
 
 func (w *caller) keyFlag(c *cobra.Command) {
-	c.Flags().StringVar(&w.key, "key", "", "idempotency key: repeats of the call return its first result")
+	c.Flags().StringVar(&w.key, "key", "", "idempotency key: a repeated call returns the first result")
 }
 
 func (w *caller) identity() toolroom.Identity {
 	return toolroom.Identity{Agent: w.agent, Provider: w.provider, Skill: w.skill}
 }
 
-// call is a call by this caller, without a tool.
+// call returns a call by this caller, without a tool.
 func (w *caller) call() (toolroom.Call, error) {
 	if w.timeout < 0 {
-		return toolroom.Call{}, usage("--timeout 10s", "a call cannot run for %v", w.timeout)
+		return toolroom.Call{}, usage("--timeout 10s", "invalid timeout %v", w.timeout)
 	}
 	return toolroom.Call{
 		Identity:       w.identity(),
 		Session:        w.session,
+		Environment:    w.environment,
 		Surface:        "cli",
 		Timeout:        w.timeout,
 		IdempotencyKey: w.key,
@@ -60,8 +63,8 @@ func (w *caller) call() (toolroom.Call, error) {
 // me is the local operator, who types the commands.
 func me() toolroom.Identity { return toolroom.Identity{} }
 
-// loadAll lists all sources, or those of a namespace. That one of many could not
-// be listed is for the log: what the others have is there to be found.
+// loadAll lists all sources, or those of a namespace. If one of many cannot be listed, that
+// is only logged: the tools of the others can still be found.
 func loadAll(ctx context.Context, r *room.Room, namespace string) error {
 	var names []string
 	if namespace != "" {

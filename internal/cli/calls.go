@@ -28,7 +28,7 @@ func (a *app) callsCommand() *cobra.Command {
 		Args: arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
 			if limit < 1 || limit > receipt.MaxLimit {
-				return usage("--limit 50", "--limit is between 1 and %d", receipt.MaxLimit)
+				return usage("--limit 50", "--limit must be between 1 and %d", receipt.MaxLimit)
 			}
 			if status != "" {
 				if err := oneOf("--status", status, statuses()...); err != nil {
@@ -40,7 +40,7 @@ func (a *app) callsCommand() *cobra.Command {
 				return err
 			}
 			if follow && before != 0 {
-				return usage("toolroom calls --follow", "--follow goes on with new calls, --before back to old ones")
+				return usage("toolroom calls --follow", "--follow shows new calls and --before old ones; use one of them")
 			}
 			q := receipt.Query{
 				Tool: tool, Status: toolroom.Status(status), Code: toolroom.Code(code), Label: label, Subject: by, Surface: surface,
@@ -55,31 +55,31 @@ func (a *app) callsCommand() *cobra.Command {
 			case asJSON:
 				return a.screen.json(orEmpty(receipts))
 			case len(receipts) == 0:
-				a.screen.say("There are no receipts of such calls.")
+				a.screen.say("No matching receipts.")
 				return nil
 			}
 			if err := a.printCalls(receipts); err != nil {
 				return err
 			}
 			if len(receipts) == limit {
-				a.screen.say("older ones: the same with --before %d", receipts[len(receipts)-1].Seq)
+				a.screen.say("for older ones add --before %d", receipts[len(receipts)-1].Seq)
 			}
 			return nil
 		}),
 	}
 	f := c.Flags()
 	f.StringVar(&tool, "tool", "", "only calls of this tool")
-	f.StringVar(&status, "status", "", "only calls that ended so: ok, error, denied, cancelled or timeout")
-	f.StringVar(&code, "code", "", "only calls that failed with this error code")
+	f.StringVar(&status, "status", "", "only calls with this status: ok, error, denied, cancelled or timeout")
+	f.StringVar(&code, "code", "", "only calls with this error code")
 	f.StringVar(&label, "label", "", "only calls with this label")
 	f.StringVar(&by, "by", "", "only calls of this subject; local is the operator")
-	f.StringVar(&surface, "via", "", "only calls that came this way: mcp, http, cli, ...")
-	f.StringVar(&since, "since", "", "only calls that started at or after: a date, a time, or how long ago, such as 24h")
+	f.StringVar(&surface, "via", "", "only calls from this surface: mcp, http, cli, ...")
+	f.StringVar(&since, "since", "", "only calls started at or after: a date, a time or an age such as 24h")
 	f.StringVar(&until, "until", "", "only calls that started before")
-	f.Int64Var(&before, "before", 0, "only receipts before this place in the chain; it pages")
-	f.IntVar(&limit, "limit", receipt.DefaultLimit, "most receipts to show")
-	f.BoolVar(&follow, "follow", false, "go on with calls as they end, until Ctrl-C")
-	f.BoolVar(&asJSON, "json", false, "print for programs; with --follow, one receipt a line")
+	f.Int64Var(&before, "before", 0, "only receipts before this sequence number, for paging")
+	f.IntVar(&limit, "limit", receipt.DefaultLimit, "maximum number of receipts")
+	f.BoolVar(&follow, "follow", false, "keep printing calls as they end, until Ctrl-C")
+	f.BoolVar(&asJSON, "json", false, "print JSON; with --follow, one receipt per line")
 	completeWords(c, "status", statuses()...)
 	a.completeFlagTool(c, "tool")
 	c.AddCommand(a.callsShowCommand(), a.callsVerifyCommand())
@@ -93,7 +93,7 @@ func statuses() []string {
 	}
 }
 
-// orEmpty is a list that JSON writes as [] when there is nothing in it.
+// orEmpty returns a non-nil list, which JSON encodes as [] if it is empty.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -117,10 +117,10 @@ func callRow(r *receipt.Receipt) []string {
 	return []string{r.ID, when(r.Started), r.Tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), 80)}
 }
 
-// followPause is how often a follower looks for new receipts.
+// followPause is how often followCalls checks for new receipts.
 const followPause = 300 * time.Millisecond
 
-// followCalls prints what is there, oldest first, and then what comes.
+// followCalls prints the existing receipts, oldest first, and then new ones.
 func (a *app) followCalls(ctx context.Context, r *room.Room, q receipt.Query, receipts []*receipt.Receipt, asJSON bool) error {
 	slices.Reverse(receipts)
 	q.AfterSeq, q.Limit = receipt.FromStart, receipt.MaxLimit
@@ -170,7 +170,7 @@ func (a *app) callsShowCommand() *cobra.Command {
 			return a.printReceipt(one)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -197,6 +197,7 @@ func (a *app) printReceipt(r *receipt.Receipt) error {
 		"tool", r.Tool,
 		"status", string(r.Status),
 		"error", failure,
+		"warnings", warningLines(r.Warnings),
 		"effects", string(r.Effects),
 		"started", when(r.Started),
 		"took", took(r.Usage.Run),
@@ -210,17 +211,26 @@ func (a *app) printReceipt(r *receipt.Receipt) error {
 		"artifacts", artifacts,
 		"labels", strings.Join(r.Labels, ", "),
 		"redacted", redacted,
-		"in reach", strings.Join(r.Reach, ", "),
+		"tainted by", strings.Join(r.Reach, ", "),
 		"rule", r.Rule,
 		"approval", r.Approval,
 		"hash", r.Hash,
 	)
 }
 
+// warningLines formats warnings, one per line.
+func warningLines(warnings []toolroom.Warning) string {
+	lines := make([]string, len(warnings))
+	for i, w := range warnings {
+		lines[i] = string(w.Code) + ": " + w.Message
+	}
+	return strings.Join(lines, "\n")
+}
+
 func (a *app) callsVerifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "verify",
-		Short:   "Check that no receipt was changed or taken out",
+		Short:   "Verify that no receipt was changed or removed",
 		Example: "  toolroom calls verify",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -23,18 +21,18 @@ func (a *app) chainCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "chain {-f STEPS.json|STEPS.yaml | 'ID KEY=VALUE…' …}",
-		Short: "Call tools one after the other, each with what the one before gave",
-		Long: `Call tools one after the other. The chain stops at the first failure.
+		Short: "Run a sequence of tool calls",
+		Long: `Run tool calls one after another. The chain stops at the first failure.
 
-A step on the command line is one quoted word: a tool and its arguments as for
-toolroom call. With --previous in it, the value of the step before becomes its
-argument "previous". A file can do more; each of its steps has
+Quote each step as one word: a tool and its arguments as for toolroom call.
+With --previous, the step gets the value of the preceding step as its argument
+"previous". A file can do more. Each of its steps has
 
   tool, arguments     as for toolroom call
   use_previous: true  as --previous
   map: {k: EXPR}      arguments from expressions over previous and steps
-  if: EXPR            skip the step unless this holds
-  retry: 2            repeat it when it fails
+  if: EXPR            skip the step unless EXPR is true
+  retry: 2            number of retries after a failure
   continue_on_error: true
   timeout: 10s`,
 		Example: `  toolroom chain 'git:log max_count=1' 'text:count_words --previous'
@@ -48,6 +46,9 @@ argument "previous". A file can do more; each of its steps has
 		},
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			call, err := who.call()
+			if err == nil {
+				err = r.CheckEnvironment(call.Environment)
+			}
 			if err != nil {
 				return err
 			}
@@ -60,8 +61,8 @@ argument "previous". A file can do more; each of its steps has
 	}
 	who.flags(c)
 	c.Flags().StringVarP(&file, "file", "f", "", "read the steps from a JSON or YAML file (- is stdin)")
-	c.Flags().StringVar(&runtime, "runtime", "", "temporal lets a workflow carry the chain over restarts")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the outcome of every step")
+	c.Flags().StringVar(&runtime, "runtime", "", "temporal runs the chain as a workflow that survives restarts")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result of every step as JSON")
 	return c
 }
 
@@ -92,7 +93,7 @@ func (a *app) chainSteps(ctx context.Context, r *room.Room, as toolroom.Call, fi
 	return steps, nil
 }
 
-// parseStep reads a step that was written as one word.
+// parseStep parses a step that is written as one word.
 func parseStep(text string) (step run.Step, arguments []string, err error) {
 	fields, err := splitWords(text)
 	if err != nil {
@@ -103,7 +104,7 @@ func parseStep(text string) (step run.Step, arguments []string, err error) {
 		case field == "--previous":
 			step.UsePrevious = true
 		case strings.HasPrefix(field, "--"):
-			return step, nil, usage("toolroom chain --help", "a step does not take %s", field)
+			return step, nil, usage("toolroom chain --help", "a step cannot have %s", field)
 		case step.Tool == "":
 			step.Tool = field
 		default:
@@ -111,14 +112,13 @@ func parseStep(text string) (step run.Step, arguments []string, err error) {
 		}
 	}
 	if step.Tool == "" {
-		return step, nil, usage("toolroom chain 'file:read path=a.txt'", "it names no tool")
+		return step, nil, usage("toolroom chain 'file:read path=a.txt'", "the step names no tool")
 	}
 	return step, arguments, nil
 }
 
-// splitWords splits a text into words as a shell does: at white space outside
-// of single and double quotes, with \ before a character that stands for
-// itself outside of single quotes.
+// splitWords splits a text into words as a shell does: at white space outside of single and
+// double quotes. Outside of single quotes, \ quotes the next character.
 func splitWords(text string) ([]string, error) {
 	var words []string
 	var b strings.Builder
@@ -149,7 +149,7 @@ func splitWords(text string) ([]string, error) {
 		}
 	}
 	if quote != 0 || escaped {
-		return nil, usage("", "a quote in %q is not closed", fit(text, 60))
+		return nil, usage("", "unclosed quote in %q", fit(text, 60))
 	}
 	if begun {
 		words = append(words, b.String())
@@ -157,7 +157,7 @@ func splitWords(text string) ([]string, error) {
 	return words, nil
 }
 
-// fileStep is a step as a file writes it: as the API, with times for people.
+// fileStep is a step in a file: as in the API, but with human-readable durations.
 type fileStep struct {
 	run.Step
 	Timeout duration `json:"timeout"`
@@ -171,7 +171,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// parseSteps reads a list of steps in JSON or YAML.
+// parseSteps parses a list of steps in JSON or YAML.
 func parseSteps(data []byte) ([]run.Step, error) {
 	if jsonx.Check(data, jsonx.Limits{Bytes: maxDocument}) != nil {
 		var doc any
@@ -183,10 +183,8 @@ func parseSteps(data []byte) ([]run.Step, error) {
 			return nil, badSteps(err)
 		}
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
 	var list []fileStep
-	if err := dec.Decode(&list); err != nil {
+	if err := jsonx.UnmarshalKnown(data, &list, jsonx.Limits{Bytes: maxDocument}); err != nil {
 		return nil, badSteps(err)
 	}
 	steps := make([]run.Step, len(list))
@@ -201,11 +199,11 @@ func parseSteps(data []byte) ([]run.Step, error) {
 }
 
 func badSteps(err error) error {
-	return toolroom.Errorf(toolroom.CodeInvalidArguments, "the steps cannot be read: %s", strings.TrimPrefix(err.Error(), "json: ")).
+	return toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read the steps: %s", strings.TrimPrefix(err.Error(), "json: ")).
 		WithHint(`write a list of steps: [{"tool": "file:read", "arguments": {"path": "a.txt"}}, …]`)
 }
 
-// chainOn runs a chain in this process, or as a workflow.
+// chainOn runs a chain in this process or as a workflow.
 func chainOn(ctx context.Context, r *room.Room, runtime string, as toolroom.Call, steps []run.Step, watch func(toolroom.Event)) (*run.ChainResult, error) {
 	switch runtime {
 	case "":
@@ -217,7 +215,7 @@ func chainOn(ctx context.Context, r *room.Room, runtime string, as toolroom.Call
 		}
 		return w.Chain(ctx, as, steps, watch)
 	}
-	return nil, usage("toolroom chain --runtime temporal -f steps.yaml", "chains have no runtime %q", runtime)
+	return nil, usage("toolroom chain --runtime temporal -f steps.yaml", "unknown runtime for chains: %q", runtime)
 }
 
 func (a *app) runChain(ctx context.Context, r *room.Room, as toolroom.Call, steps []run.Step, runtime string, asJSON bool) error {
@@ -242,7 +240,7 @@ func (a *app) runChain(ctx context.Context, r *room.Room, as toolroom.Call, step
 			}
 		}
 		if done > 0 {
-			a.screen.say("%s done before the failure; --json shows what came of each", count(done, "step"))
+			a.screen.say("%s completed before the failure; --json shows the result of each", count(done, "step"))
 		}
 		a.screen.fail(result.Error.Message, result.Error.Hint)
 		return exitCode(result.Error.Code.Info().Exit)
@@ -250,10 +248,18 @@ func (a *app) runChain(ctx context.Context, r *room.Room, as toolroom.Call, step
 	if asJSON {
 		return nil
 	}
-	for i := len(result.Steps) - 1; i >= 0; i-- {
-		if last := result.Steps[i].Result; last != nil {
-			return a.conclude(last, false)
+	var last *toolroom.Result
+	for _, s := range result.Steps {
+		if s.Result == nil {
+			continue
 		}
+		if last != nil {
+			a.warn(last.Warnings)
+		}
+		last = s.Result
 	}
-	return nil
+	if last == nil {
+		return nil
+	}
+	return a.conclude(last, false)
 }

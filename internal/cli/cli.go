@@ -1,8 +1,7 @@
-// Package cli is Toolroom's command line: each command is in a file of its
-// name. It turns what a person types into work for a [room.Room] and prints
-// what comes back; it decides nothing about tools itself. What it needs of the
-// process and its environment is given to it in [Program], so that it runs in a
-// test as it does in a terminal.
+// Package cli is Toolroom's command line. Each command is in a file of its name. It
+// translates what a person types into calls of a [room.Room] and prints the results; it
+// decides nothing about tools itself. [Program] holds everything that it needs of the
+// process and its environment, so that tests can run it like a terminal does.
 package cli
 
 import (
@@ -12,66 +11,78 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/room"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Program is what the command line gets from the process that it runs in. In,
-// Out, Err and Open are required.
+// Program is the environment in which the command line runs. In, Out, Err and Open are
+// required.
 type Program struct {
 	In       io.Reader
 	Out, Err io.Writer
 
-	// Home is the folder of all state, unless --home names another.
+	// Home is the folder that holds all state, unless --home names another.
 	Home string
-	// Config is the config file, unless --config names another. When both are
-	// empty it is looked for in Dir and then in UserConfig.
+	// Config is the config file, unless --config names another. If both are empty, the file
+	// is searched in Dir and then in UserConfig.
 	Config, Dir, UserConfig string
-	// UserHome is the folder that has the configs of other programs.
+	// TrustConfig trusts the config in Dir, as --trust-config does.
+	TrustConfig bool
+	// UserHome is the folder that contains the configs of other programs.
 	UserHome string
 	// User is the name under which a person answers approvals.
 	User string
-	// NoColor turns colours off, as --no-color does.
+	// NoColor disables colours, as --no-color does.
 	NoColor bool
 	Version string
-	// Helper, Guest and Drivers are what programs run with; see [room.Options].
+	// Helper, Guest and Drivers run programs; see [room.Options].
 	Helper  string
 	Guest   room.Guest
 	Drivers func(room.Runtimes) []sandbox.Driver
 	// Workflows carry programs and chains; see [room.Options].
 	Workflows func(room.WorkflowOptions) room.Workflows
 
-	// Open opens the room that commands work on: [room.Open], or a function
-	// that puts tools of its own into it.
+	// Open opens the room that commands use: [room.Open], or a function that adds its own
+	// tools.
 	Open func(context.Context, room.Options) (*room.Room, error)
+
+	// shared is the room of a server that runs the command for a client.
+	shared *room.Room
 }
 
-// app is one run of the program.
+// app is one run of the command line.
 type app struct {
 	Program
 	screen *screen
+	// secrets redacts all output once a room is open.
+	secrets atomic.Pointer[secret.Redactor]
 
 	home, configFile string
+	homeHere         bool // the default home is relative to Dir
+	trustConfig      bool
+	standalone       bool
+	args             []string // as typed
 	logLevel         string
-	level            slog.Level // what logLevel means, when it is not empty
+	level            slog.Level // the level of logLevel, if that is not empty
 	noColor          bool
 }
 
-// Run runs one command line, without the program's name, and returns the exit
-// code. Cancelling ctx ends what runs.
+// Run runs one command line, without the program's name, and returns the exit code.
+// Cancelling ctx stops the command.
 func (p Program) Run(ctx context.Context, args []string) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// A reader of stdout that has left wants no more work done.
-	out := &pipe{w: p.Out, broken: cancel}
-	p.Out = out
-	a := &app{Program: p, screen: newScreen(p.In, out, p.Err)}
+	// If the reader of stdout has gone away, the work stops.
+	a, out := newApp(p, cancel)
+	a.args = args
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -81,7 +92,24 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	return a.exit(err)
 }
 
-// exit reports err and gives the code that the process ends with.
+// Commands returns the command tree, from which man pages are made.
+func (p Program) Commands() *cobra.Command {
+	a, _ := newApp(p, func() {})
+	return a.root()
+}
+
+// newApp returns an app that calls broken when the reader of its stdout has gone away.
+func newApp(p Program, broken func()) (*app, *pipe) {
+	a := &app{}
+	out := &pipe{w: p.Out, broken: broken, secrets: &a.secrets}
+	p.Out = out
+	a.Program, a.screen = p, newScreen(p.In, out, p.Err)
+	a.Err = &pipe{w: p.Err, broken: func() {}, secrets: &a.secrets}
+	a.screen.err = a.Err
+	return a, out
+}
+
+// exit reports err and returns the exit code of the process.
 func (a *app) exit(err error) int {
 	var code exitCode
 	var usage *usageError
@@ -97,12 +125,12 @@ func (a *app) exit(err error) int {
 		return toolroom.ExitCancelled
 	}
 	e := toolroom.AsError(err)
-	// err may say more than the Error that it wraps: where it was met.
+	// err may say more than the Error that it wraps, such as where it occurred.
 	a.screen.fail(err.Error(), e.Hint)
 	return e.Code.Info().Exit
 }
 
-// exitCode ends the program with a code when everything has been said.
+// exitCode ends the program with a code when everything has been printed.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
@@ -116,30 +144,37 @@ func usage(hint, format string, args ...any) error {
 	return &usageError{message: fmt.Sprintf(format, args...), hint: hint}
 }
 
-// pipe is stdout. When its reader has left it tells so once, and the program
-// ends without a word.
+// pipe is stdout or stderr. All output passes through one, which redacts known secrets. If
+// the reader has gone away, pipe reports that once, and the program ends silently.
 type pipe struct {
-	w      io.Writer
-	broken context.CancelFunc
-	err    error
+	w       io.Writer
+	broken  context.CancelFunc
+	secrets *atomic.Pointer[secret.Redactor]
+	err     error
 }
 
 func (p *pipe) Write(b []byte) (int, error) {
 	if p.err != nil {
 		return 0, p.err
 	}
-	n, err := p.w.Write(b)
+	_, err := p.w.Write(p.secrets.Load().Redact(b))
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
 		p.err = err
 		p.broken()
 	}
-	return n, err
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
-// withRoom makes a command that works on the open room.
+// withRoom returns a command function that runs with an open room.
 func (a *app) withRoom(run func(ctx context.Context, r *room.Room, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
+		if done, err := a.viaServer(ctx, c.CommandPath(), args); done {
+			return err
+		}
 		return a.inRoom(ctx, func(r *room.Room) error { return run(ctx, r, args) })
 	}
 }
@@ -149,20 +184,35 @@ func (a *app) inRoom(ctx context.Context, do func(*room.Room) error) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
+	if a.shared == nil {
+		defer func() { err = errors.Join(err, r.Close()) }()
+	}
 	return do(r)
 }
 
 func (a *app) openRoom(ctx context.Context, level slog.Level) (*room.Room, error) {
+	if a.shared != nil {
+		a.secrets.Store(a.shared.Parts().Runner.Secrets)
+		return a.shared, nil
+	}
 	file, err := a.findConfig()
 	if err != nil {
 		return nil, err
 	}
-	return a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
+	return a.open(ctx, room.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: a.log(level), Version: a.Version, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
 }
 
-// findConfig is the config file, or empty where there is none and none was
-// asked for: a room without one has no sources.
+// open opens a room. From then on its secrets are redacted in the output.
+func (a *app) open(ctx context.Context, o room.Options) (*room.Room, error) {
+	r, err := a.Open(ctx, o)
+	if err == nil {
+		a.secrets.Store(r.Parts().Runner.Secrets)
+	}
+	return r, err
+}
+
+// findConfig returns the config file, or "" if there is none and none was requested: a room
+// without a config has no sources.
 func (a *app) findConfig() (string, error) {
 	file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
 	if a.configFile == "" && errors.Is(err, fs.ErrNotExist) {
@@ -171,8 +221,8 @@ func (a *app) findConfig() (string, error) {
 	return file, err
 }
 
-// log writes to stderr from level on. A program that runs a command is not
-// bothered with warnings, unless --log-level asks for them.
+// log returns a logger to stderr for level and above. Commands that run a program suppress
+// warnings, unless --log-level asks for them.
 func (a *app) log(level slog.Level) *slog.Logger {
 	switch {
 	case a.logLevel != "":
@@ -183,5 +233,5 @@ func (a *app) log(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.screen, &slog.HandlerOptions{Level: level}))
 }
 
-// logLevels are the words of --log-level.
+// logLevels returns the values of --log-level.
 func logLevels() []string { return []string{"debug", "info", "warn", "error"} }

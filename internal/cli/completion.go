@@ -21,7 +21,7 @@ import (
 func (a *app) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion {bash|zsh|fish}",
-		Short: "Print the script that completes commands, tools and arguments in a shell",
+		Short: "Print a shell completion script",
 		Example: `  source <(toolroom completion bash)
   toolroom completion zsh > "${fpath[1]}/_toolroom"
   toolroom completion fish > ~/.config/fish/completions/toolroom.fish`,
@@ -40,7 +40,7 @@ func (a *app) completionCommand() *cobra.Command {
 			case "fish":
 				return c.Root().GenFishCompletion(a.Out, true)
 			}
-			return usage("toolroom completion bash", "there is no completion for %q", args[0])
+			return usage("toolroom completion bash", "unsupported shell %q", args[0])
 		},
 	}
 }
@@ -51,11 +51,11 @@ func (a *app) completionCommand() *cobra.Command {
 //go:embed words.bash
 var bashWords string
 
-// completionTime bounds what a press of Tab may take.
+// completionTime limits one completion.
 const completionTime = 2 * time.Second
 
-// completeFrom opens the room and completes from what it knows without asking
-// any source: a press of Tab starts no server. What fails completes nothing.
+// completeFrom opens the room and completes from what it already knows: a press of Tab
+// starts no server. Errors result in no completions.
 func (a *app) completeFrom(c *cobra.Command, from func(context.Context, *room.Room) []string) []string {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTime)
 	defer cancel()
@@ -125,8 +125,7 @@ func (a *app) completeApproval(c *cobra.Command, args []string, typed string) ([
 	})(c, args, typed)
 }
 
-// completeCall completes the tool and then its arguments, which a value
-// follows without a space.
+// completeCall completes the tool and then its argument names, without a space after them.
 func (a *app) completeCall(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return a.completeTool(c, args, typed)
@@ -154,7 +153,7 @@ func (a *app) completeCall(c *cobra.Command, args []string, typed string) ([]str
 	return startingWith(typed, words), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
-// valueWords are the values that an argument can have, where they are few.
+// valueWords returns the possible values of an argument, if the schema lists them.
 func valueWords(ctx context.Context, r *room.Room, tool, key string) []string {
 	d, err := r.Describe(ctx, me(), tool, catalog.LevelSchema, catalog.FormCLI)
 	if err != nil {
@@ -171,7 +170,7 @@ func valueWords(ctx context.Context, r *room.Room, tool, key string) []string {
 	return words
 }
 
-// completeFlagTool completes a flag that takes a tool.
+// completeFlagTool completes a flag whose value is a tool.
 func (a *app) completeFlagTool(c *cobra.Command, flag string) {
 	must(c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return a.completeTool(c, nil, typed)
@@ -185,14 +184,14 @@ func (a *app) completeNamespace(c *cobra.Command) {
 	}))
 }
 
-// completeWords completes a flag that takes one of a few words.
+// completeWords completes a flag whose value is one of a few words.
 func completeWords(c *cobra.Command, flag string, words ...string) {
 	must(c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
 }
 
-// must is for mistakes in the text of this package: a flag that is not there.
+// must panics on mistakes in this package, such as a flag that does not exist.
 func must(err error) {
 	if err != nil {
-		panic(toolroom.Errorf(toolroom.CodeInternal, "the command line is put together wrongly: %w", err))
+		panic(toolroom.Errorf(toolroom.CodeInternal, "invalid command definition: %w", err))
 	}
 }

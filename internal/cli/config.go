@@ -26,7 +26,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Report every mistake in the config; starts nothing and opens no network",
+		Short: "Report every mistake in the config, offline",
 		Example: `  toolroom config check
   toolroom config check --config staging.yaml --json`,
 		Args: arguments(0, 0),
@@ -40,22 +40,28 @@ func (a *app) configCheckCommand() *cobra.Command {
 				_, _, policyErr := room.Policy(c, file)
 				err = errors.Join(room.CheckConfig(c), server.CheckConfig(c), policyErr)
 			}
+			a.sayUntrusted(file)
+			if err == nil && !asJSON {
+				for _, s := range c.PlainSecrets() {
+					a.screen.say("warning: %s seems to hold a secret in plain text\n  try: %s", s.Key, s.Fix)
+				}
+			}
 			if !asJSON && err == nil {
-				return a.screen.printf("%s is fine\n", file)
+				return a.screen.printf("%s is valid\n", file)
 			}
 			var mistakes *config.Errors
 			if !asJSON || err != nil && !errors.As(err, &mistakes) {
 				return err
 			}
-			return a.printMistakes(file, mistakes)
+			return a.printMistakes(file, mistakes, c)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// printMistakes prints the outcome of a check for programs.
-func (a *app) printMistakes(file string, mistakes *config.Errors) error {
+// printMistakes prints the outcome of a check as JSON.
+func (a *app) printMistakes(file string, mistakes *config.Errors, c *config.Config) error {
 	type problem struct {
 		Line   int    `json:"line"`
 		Column int    `json:"column"`
@@ -63,11 +69,22 @@ func (a *app) printMistakes(file string, mistakes *config.Errors) error {
 		Reason string `json:"reason"`
 		Hint   string `json:"hint,omitempty"`
 	}
+	type warning struct {
+		Key    string `json:"key"`
+		Reason string `json:"reason"`
+		Hint   string `json:"hint"`
+	}
 	out := struct {
 		File     string    `json:"file"`
 		OK       bool      `json:"ok"`
 		Problems []problem `json:"problems"`
+		Warnings []warning `json:"warnings,omitempty"`
 	}{File: file, OK: mistakes == nil, Problems: []problem{}}
+	if c != nil {
+		for _, s := range c.PlainSecrets() {
+			out.Warnings = append(out.Warnings, warning{s.Key, "it seems to hold a secret in plain text", s.Fix})
+		}
+	}
 	if mistakes != nil {
 		for _, p := range mistakes.Problems {
 			out.Problems = append(out.Problems, problem{p.Line, p.Column, p.Key, p.Reason, p.Hint})

@@ -46,26 +46,26 @@ func (a *app) describeCommand() *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&level, "level", string(catalog.LevelSchema), "summary, schema or full")
-	c.Flags().StringVar(&form, "form", string(catalog.FormCLI), "form of the ready call: cli, mcp, code or python")
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().StringVar(&form, "form", string(catalog.FormCLI), "form of the example call: cli, mcp, code or python")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	who.identityFlags(c)
 	completeWords(c, "level", "summary", "schema", "full")
 	completeWords(c, "form", "cli", "mcp", "code", "python")
 	return c
 }
 
-// oneOf requires a flag to have one of a few values.
+// oneOf checks that a flag has one of a few values.
 func oneOf(flag, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return usage(flag+" "+allowed[0], "%s cannot be %q; it is one of %s", flag, value, strings.Join(allowed, ", "))
+	return usage(flag+" "+allowed[0], "invalid value for %s: %q (allowed: %s)", flag, value, strings.Join(allowed, ", "))
 }
 
 func (a *app) printDescription(d *catalog.Description) error {
 	var providers string
 	if len(d.Providers) > 1 {
-		providers = strings.Join(d.Providers, ", ")
+		providers = fmt.Sprintf("%s (served by %s)", strings.Join(d.Providers, ", "), d.ServedBy)
 	}
 	err := a.screen.fields(
 		"tool", d.ID,
@@ -78,6 +78,7 @@ func (a *app) printDescription(d *catalog.Description) error {
 		"tags", strings.Join(d.Tags, ", "),
 		"aliases", strings.Join(d.Aliases, ", "),
 		"providers", providers,
+		"problem", d.Problem,
 		"arguments", argumentList(d),
 		"output", indent(d.OutputSchema),
 		"notes", d.Notes,
@@ -87,8 +88,7 @@ func (a *app) printDescription(d *catalog.Description) error {
 	return err
 }
 
-// argumentList tells of each argument on a line of its own, required ones
-// first.
+// argumentList describes each argument on its own line, required ones first.
 func argumentList(d *catalog.Description) string {
 	s := shapeOf(d.InputSchema)
 	names := slices.Sorted(maps.Keys(d.Types))

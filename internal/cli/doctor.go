@@ -17,11 +17,11 @@ func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "doctor",
-		Short:   "Check that everything Toolroom needs is there and works",
+		Short:   "Check the installation, sources and sandboxes",
 		Example: "  toolroom doctor --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
-			checks := r.Doctor(ctx)
+			checks := append(r.Doctor(ctx), checkListing(r))
 			if asJSON {
 				if err := a.screen.json(orEmpty(checks)); err != nil {
 					return err
@@ -37,7 +37,7 @@ func (a *app) doctorCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -56,7 +56,7 @@ func (a *app) printChecks(checks []room.Check) error {
 	return a.printMatrix(checks)
 }
 
-// printMatrix shows which runtime holds which limit here, and why one does not.
+// printMatrix shows which runtime enforces which limits here, and the reasons for gaps.
 func (a *app) printMatrix(checks []room.Check) error {
 	limits := []sandbox.Limit{sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork, sandbox.LimitEgress}
 	var rows [][]string
@@ -77,9 +77,9 @@ func (a *app) printMatrix(checks []room.Check) error {
 				}
 				if limit == sandbox.LimitEgress && r.Lacks[limit] == "" {
 					row = append(row, mark)
-					continue // who has no network at all lacks nothing
+					continue // a program without a network needs no restriction of it
 				}
-				gaps = append(gaps, fmt.Sprintf("%s does not hold %s%s: %s", r.Name, limit, whole, cmp.Or(r.Lacks[limit], "not supported")))
+				gaps = append(gaps, fmt.Sprintf("%s does not enforce %s%s: %s", r.Name, limit, whole, cmp.Or(r.Lacks[limit], "not supported")))
 			}
 			row = append(row, mark)
 		}

@@ -21,18 +21,18 @@ func (a *app) execCommand() *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
 		Use:   "exec -l LANGUAGE [CODE | -f FILE | - | --repl]",
-		Short: "Run a program in a sandbox, with the tools as its functions",
-		Long: `Run a program in a sandbox. The tools of the room are its functions: in Python
+		Short: "Run a program in a sandbox, with tools as functions",
+		Long: `Run a program in a sandbox. It calls tools as functions: in Python
 tools.github.create_issue(title="…"), in JavaScript await tools.github.create_issue({…}).
-The value is that of return or, in Python, of the last expression.
+Its value is what it returns or, in Python, the value of the last expression.
 
-With --session NAME variables live on for the next program in that session. On a
-terminal, exec without a program reads them line by line in a session of its own.
+With --session NAME, the next program in the session sees its variables. Without a
+program on a terminal, exec reads lines interactively in a new session.
 
-With -l command the words are a program and its arguments: exec -l command -- ls -l
+With -l command, the words are a command and its arguments: exec -l command -- ls -l
 
-A file whose name ends in .wasm is a WebAssembly module, a command of WASI preview 1,
-and what follows are its arguments: exec sum.wasm -- 1 2 3`,
+A file with the extension .wasm is run as a WebAssembly module (a WASI preview 1
+command) with the words after -- as its arguments: exec sum.wasm -- 1 2 3`,
 		Example: `  toolroom exec -l js 'const r = await tools.filesystem.list_directory({path: "."}); return r.length'
   toolroom exec -l python 'print(tools.math.add(a=1, b=2))'
   toolroom exec -f report.py --input 'month="May"' --json
@@ -41,6 +41,9 @@ and what follows are its arguments: exec sum.wasm -- 1 2 3`,
 		Args: cobra.ArbitraryArgs,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			call, err := who.call()
+			if err == nil {
+				err = r.CheckEnvironment(call.Environment)
+			}
 			if err != nil {
 				return err
 			}
@@ -81,28 +84,28 @@ type execOptions struct {
 func (o *execOptions) flags(c *cobra.Command) {
 	f := c.Flags()
 	p := &o.program
-	f.StringVarP(&o.language, "lang", "l", "", "python, js, ts, shell, command or wasm; else by the name of the file")
+	f.StringVarP(&o.language, "lang", "l", "", "python, js, ts, shell, command or wasm (default: by file extension)")
 	f.StringVarP(&o.file, "file", "f", "", "run this file")
-	f.StringVar(&o.stdin, "stdin", "", "what the program reads from its standard input: the text of this file, or - for that of exec")
-	f.StringArrayVar(&o.inputs, "input", nil, "NAME=JSON: a variable of the program")
-	f.StringVar(&p.Engine, "engine", "", "auto (the default), or the name of an engine: toolroom doctor lists them")
-	f.StringVar(&p.Runtime, "runtime", "", "run in this sandbox: process, docker, …")
+	f.StringVar(&o.stdin, "stdin", "", "file for the program's standard input (- is stdin)")
+	f.StringArrayVar(&o.inputs, "input", nil, "set a variable of the program: NAME=JSON")
+	f.StringVar(&p.Engine, "engine", "", "engine to use (default auto; toolroom doctor lists them)")
+	f.StringVar(&p.Runtime, "runtime", "", "run in this runtime: process, docker, …")
 	f.StringVar(&p.Profile, "profile", "", "standard (the default: no network, read-only root), hardened or dev")
-	f.StringVar(&p.Image, "image", "", "image or root file system, for runtimes that have one")
-	f.StringSliceVar(&p.Egress, "egress", nil, "HOST[:PORT],… that the program may reach through the proxy of its environment (ports 443 and 80)")
-	f.Int64Var(&p.MemoryBytes, "memory", 0, "most bytes of memory (256 MiB)")
-	f.Int64Var(&p.CPUMS, "cpu-ms", 0, "most milliseconds of CPU time")
-	f.Float64Var(&p.CPUs, "cpus", 0, "most processors at once")
-	f.IntVar(&p.PIDs, "pids", 0, "most processes")
-	f.Int64Var(&p.DiskBytes, "disk", 0, "most bytes of files")
-	f.Int64Var(&p.OutputBytes, "output", 0, "most bytes of output (10 MiB)")
-	f.IntVar(&p.MaxCalls, "calls", 0, "most tool calls (100)")
-	f.BoolVar(&p.BestEffort, "best-effort", false, "run even where a limit cannot be held; --json lists what was")
-	f.BoolVar(&o.repl, "repl", false, "read programs line by line, as on a terminal without CODE (js unless -l says else)")
-	f.BoolVar(&o.json, "json", false, "print the whole result envelope")
+	f.StringVar(&p.Image, "image", "", "image or root file system, for runtimes that use one")
+	f.StringSliceVar(&p.Egress, "egress", nil, "hosts that the program may reach through its proxy: HOST[:PORT],… (default ports 443 and 80)")
+	f.Int64Var(&p.MemoryBytes, "memory", 0, "maximum memory in bytes (default 256 MiB)")
+	f.Int64Var(&p.CPUMS, "cpu-ms", 0, "maximum CPU time in milliseconds")
+	f.Float64Var(&p.CPUs, "cpus", 0, "maximum number of processors")
+	f.IntVar(&p.PIDs, "pids", 0, "maximum number of processes")
+	f.Int64Var(&p.DiskBytes, "disk", 0, "maximum size of files in bytes")
+	f.Int64Var(&p.OutputBytes, "output", 0, "maximum output in bytes (default 10 MiB)")
+	f.IntVar(&p.MaxCalls, "calls", 0, "maximum number of tool calls (default 100)")
+	f.BoolVar(&p.BestEffort, "best-effort", false, "run even if a limit cannot be enforced; --json lists the enforced ones")
+	f.BoolVar(&o.repl, "repl", false, "read programs line by line, as on a terminal without CODE (default language js)")
+	f.BoolVar(&o.json, "json", false, "print the complete result as JSON")
 }
 
-// program puts together what is to be run.
+// program builds the program to run from the flags and arguments.
 func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
 	p := o.program
 	text, err := a.programText(o, args)
@@ -113,9 +116,12 @@ func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
 	if name == "" {
 		name = strings.TrimPrefix(filepath.Ext(o.file), ".")
 	}
+	if name == "" {
+		return nil, usage("toolroom exec --help", "the language of the program is missing: -l takes python, js, ts, shell, command or wasm")
+	}
 	var ok bool
 	if p.Language, ok = code.Language(name); !ok {
-		return nil, usage("toolroom exec --help", "which language? -l takes python, js, ts, shell, command or wasm, not %q", name)
+		return nil, usage("toolroom exec --help", "unknown language %q: -l takes python, js, ts, shell, command or wasm", name)
 	}
 	switch p.Language {
 	case "command":
@@ -137,7 +143,7 @@ func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
 	for _, input := range o.inputs {
 		key, value, ok := strings.Cut(input, "=")
 		if !ok || !json.Valid([]byte(value)) {
-			return nil, usage("toolroom exec --help", "--input %q is not NAME=JSON; a text needs quotes: 'name=\"text\"'", input)
+			return nil, usage("toolroom exec --help", "--input %q is not NAME=JSON; text needs quotes: 'name=\"text\"'", input)
 		}
 		inputs[key] = json.RawMessage(value)
 	}
@@ -149,18 +155,18 @@ func (a *app) program(o *execOptions, args []string) (*room.Program, error) {
 	return &p, nil
 }
 
-// maxProgram is the longest program, in bytes.
+// maxProgram is the maximum size of a program, in bytes.
 const maxProgram = 2 << 20
 
 func (a *app) programText(o *execOptions, args []string) (string, error) {
 	switch {
 	case o.file != "" && o.file != "-":
 		if len(args) > 0 && !o.takesWords() {
-			return "", usage("toolroom exec --help", "the program is in %s; what is %q?", o.file, args[0])
+			return "", usage("toolroom exec --help", "the program is read from %s; unexpected argument %q", o.file, args[0])
 		}
 		data, err := os.ReadFile(o.file)
 		if err != nil {
-			return "", toolroom.Errorf(toolroom.CodeNotFound, "the program cannot be read: %w", err)
+			return "", toolroom.Errorf(toolroom.CodeNotFound, "cannot read the program: %w", err)
 		}
 		return string(data), nil
 	case o.language == "command":
@@ -168,19 +174,18 @@ func (a *app) programText(o *execOptions, args []string) (string, error) {
 	case o.file == "-" || len(args) == 1 && args[0] == "-":
 		data, err := io.ReadAll(io.LimitReader(a.In, maxProgram+1))
 		if err == nil && len(data) > maxProgram {
-			err = toolroom.Errorf(toolroom.CodeInvalidArguments, "the program on stdin is longer than %d bytes", maxProgram)
+			err = toolroom.Errorf(toolroom.CodeInvalidArguments, "the program on stdin has more than %d bytes", maxProgram)
 		}
 		return string(data), err
 	case o.language == "wasm":
-		return "", usage("toolroom exec --help", "give the file of the module, or - for stdin")
+		return "", usage("toolroom exec --help", "pass the module's file, or - for stdin")
 	case len(args) == 1:
 		return args[0], nil
 	}
-	return "", usage("toolroom exec --help", "give the program as one argument, as -f FILE, or as - for stdin")
+	return "", usage("toolroom exec --help", "pass the program as one argument, with -f FILE, or as - for stdin")
 }
 
-// runProgram prints what a program prints while it runs, and its value at the
-// end.
+// runProgram prints a program's output while it runs, and its value at the end.
 func (a *app) runProgram(ctx context.Context, r *room.Room, call toolroom.Call, asJSON bool) error {
 	w := newWatcher(ctx, a, r)
 	w.noWait = call.NoWait
@@ -207,6 +212,9 @@ func (a *app) runProgram(ctx context.Context, r *room.Room, call toolroom.Call, 
 func (a *app) endProgram(result *toolroom.Result, asJSON bool) error {
 	if x := result.Execution; x != nil && !asJSON {
 		a.tellWalls(x)
+		for _, c := range x.Calls {
+			a.warn(c.Warnings)
+		}
 	}
 	if asJSON {
 		if err := a.screen.json(result); err != nil {
@@ -224,7 +232,7 @@ func (a *app) endProgram(result *toolroom.Result, asJSON bool) error {
 	if trace, ok := result.Error.Details["traceback"].(string); ok && !asJSON {
 		trace = strings.TrimRight(trace, "\n")
 		if kind, _ := result.Error.Details["type"].(string); strings.Contains(trace, kind) {
-			message = trace // as Python writes it, with the error itself
+			message = trace // Python's traceback, which includes the error itself
 		} else {
 			message += "\n" + trace
 		}
@@ -233,11 +241,11 @@ func (a *app) endProgram(result *toolroom.Result, asJSON bool) error {
 	return exitCode(result.Error.Code.Info().Exit)
 }
 
-// tellWalls says on a terminal where a program ran and within which walls, and in
-// any case which limits were not given as asked.
+// tellWalls prints limits that were lowered and, on a terminal, the engine and its
+// isolation.
 func (a *app) tellWalls(x *toolroom.Execution) {
 	for _, one := range x.Lowered() {
-		a.screen.say("%s: code.max of the config is the most", one)
+		a.screen.say("%s (capped by code.max in the config)", one)
 	}
 	if a.screen.errTerminal {
 		a.screen.say("%s, isolation: %s", x.Engine, x.Isolation)
@@ -247,12 +255,7 @@ func (a *app) tellWalls(x *toolroom.Execution) {
 func (a *app) printChunk(chunk json.RawMessage) error {
 	var printed struct{ Stream, Text string }
 	if err := json.Unmarshal(chunk, &printed); err != nil {
-		return nil // it is of another tool
+		return nil // it belongs to another tool
 	}
-	out := a.Out
-	if printed.Stream == "stderr" {
-		out = a.Err
-	}
-	_, err := io.WriteString(out, printed.Text)
-	return err
+	return a.screen.output(printed.Stream == "stderr", printed.Text)
 }

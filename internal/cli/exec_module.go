@@ -8,11 +8,11 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// moduleExt is how the name of a file with a WebAssembly module ends.
+// moduleExt is the file extension of WebAssembly modules.
 const moduleExt = ".wasm"
 
-// moduleOf takes the file of a module from the words, where they name one, and
-// gives its arguments.
+// moduleOf takes the module's file from the words, if they name one, and returns the
+// module's arguments.
 func (o *execOptions) moduleOf(args []string) []string {
 	if o.file != "" || len(args) == 0 {
 		return args
@@ -24,17 +24,17 @@ func (o *execOptions) moduleOf(args []string) []string {
 	return args
 }
 
-// takesWords tells whether words may follow a file: they are arguments.
+// takesWords reports whether arguments may follow the file.
 func (o *execOptions) takesWords() bool {
 	return o.language == "command" || o.language == "wasm" || o.language == "" && filepath.Ext(o.file) == moduleExt
 }
 
-// programStdin is what a program reads.
+// programStdin returns the program's standard input.
 func (a *app) programStdin(o *execOptions) (string, error) {
 	if o.stdin != "-" {
 		data, err := os.ReadFile(o.stdin)
 		if err != nil {
-			return "", toolroom.Errorf(toolroom.CodeNotFound, "the input of the program cannot be read: %w", err)
+			return "", toolroom.Errorf(toolroom.CodeNotFound, "cannot read the program's input: %w", err)
 		}
 		return string(data), nil
 	}
@@ -43,7 +43,7 @@ func (a *app) programStdin(o *execOptions) (string, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(a.In, maxProgram+1))
 	if err == nil && len(data) > maxProgram {
-		err = toolroom.Errorf(toolroom.CodeInvalidArguments, "the input of the program is longer than %d bytes", maxProgram)
+		err = toolroom.Errorf(toolroom.CodeInvalidArguments, "the program's input has more than %d bytes", maxProgram)
 	}
 	return string(data), err
 }

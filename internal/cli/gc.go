@@ -15,11 +15,11 @@ func (a *app) gcCommand() *cobra.Command {
 	var dry, asJSON bool
 	c := &cobra.Command{
 		Use:   "gc",
-		Short: "Remove what killed Toolrooms left on this machine",
-		Long: `Remove what Toolroom processes that were killed have left on this machine:
-processes, containers with their tasks and snapshots, sandboxes, cgroups and
-folders. What does not carry Toolroom's mark, and what belongs to a process that
-still runs, is never touched. A server does the same for what it finds at its start.`,
+		Short: "Clean up after crashed processes",
+		Long: `Remove what crashed or killed Toolroom processes left on this machine: processes,
+containers with their tasks and snapshots, sandboxes, cgroups and folders. It only
+removes what carries Toolroom's mark and belongs to no running process. A server
+does the same when it starts.`,
 		Example: `  toolroom gc --dry-run
   toolroom gc --json`,
 		Args: arguments(0, 0),
@@ -38,8 +38,8 @@ still runs, is never touched. A server does the same for what it finds at its st
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&dry, "dry-run", false, "only list it")
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&dry, "dry-run", false, "list what would be removed")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -56,14 +56,14 @@ func (a *app) printCleaned(list []room.Cleaned, unasked map[string]string, dry b
 		rows = append(rows, []string{c.Driver, c.Kind, c.Name, state})
 	}
 	if len(rows) == 0 {
-		if err := a.screen.text("Nothing is left of earlier Toolrooms."); err != nil {
+		if err := a.screen.text("Nothing to clean up."); err != nil {
 			return err
 		}
 	} else if err := a.screen.table([]string{"DRIVER", "KIND", "NAME", ""}, rows); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(unasked)) {
-		a.screen.say("%s was not asked: %s", name, unasked[name])
+		a.screen.say("%s was skipped: %s", name, unasked[name])
 	}
 	return nil
 }

@@ -9,23 +9,22 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// history is what was typed at the REPL, oldest first, in a file that only its
-// user reads: programs may hold what is nobody else's business. It is the
-// term.History of the editor; a file that cannot be written costs the history
-// and not the REPL.
+// history is the lines typed at the REPL, oldest first, in a file that only its user can
+// read, because programs may contain private data. It implements the term.History of the
+// editor. If the file cannot be written, the history is lost, but the REPL works.
 type history struct {
 	path  string
 	lines []string
 }
 
-// Lines beyond the newest are given up, and so are lines that are no line a
-// person types.
+// Lines beyond the newest are dropped, and so are lines that are too long to have been
+// typed.
 const (
 	historyLines = 1000
 	historyLine  = 4 << 10
 )
 
-// openHistory reads a history; one that is not there is empty.
+// openHistory reads a history; a missing file is empty.
 func openHistory(path string) (*history, error) {
 	h := &history{path: path}
 	data, err := os.ReadFile(path)
@@ -38,7 +37,7 @@ func openHistory(path string) (*history, error) {
 	return h, err
 }
 
-// Add takes a line.
+// Add appends a line.
 func (h *history) Add(line string) { h.keep(line) }
 
 func (h *history) keep(line string) {
@@ -49,13 +48,13 @@ func (h *history) keep(line string) {
 	h.lines = h.lines[max(len(h.lines)-historyLines, 0):]
 }
 
-// Len is how many lines there are.
+// Len returns the number of lines.
 func (h *history) Len() int { return len(h.lines) }
 
-// At is a line, 0 the newest.
+// At returns a line; 0 is the newest.
 func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
 
-// save writes the history, readable by its user alone.
+// save writes the history to a file that only the user can read.
 func (h *history) save() error {
 	return atomicfile.Write(h.path, []byte(strings.Join(append(h.lines, ""), "\n")), 0o600)
 }

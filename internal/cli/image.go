@@ -15,7 +15,7 @@ import (
 func (a *app) imageCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "image",
-		Short:   "Make the image that programs run in",
+		Short:   "Build the image that programs run in",
 		Example: "  toolroom image build --docker",
 	}
 	onlyHolds(c)
@@ -23,7 +23,7 @@ func (a *app) imageCommand() *cobra.Command {
 	return c
 }
 
-// imageOptions are the flags of image build.
+// imageOptions holds the flags of image build.
 type imageOptions struct {
 	image.Options
 	output, root string
@@ -34,10 +34,10 @@ func (a *app) imageBuildCommand() *cobra.Command {
 	o := imageOptions{engines: map[string]*bool{}}
 	c := &cobra.Command{
 		Use:   "build",
-		Short: "Build the default image from Debian packages, without a registry",
-		Long: `Build the default image of sandboxes from Debian packages: Python, node, a shell
-and the guest. It needs mmdebstrap and a Debian mirror, and no registry. The same packages
-give the same bytes.`,
+		Short: "Build the default image from Debian packages",
+		Long: `Build the default sandbox image from Debian packages: Python, node, a shell and the
+guest. It needs mmdebstrap and a Debian mirror, and no registry. The build is
+reproducible: the same packages produce the same bytes.`,
 		Example: `  toolroom image build --docker
   toolroom image build --output image.tar && docker load -i image.tar
   toolroom image build --root /var/lib/toolroom/root`,
@@ -50,24 +50,24 @@ give the same bytes.`,
 	for _, engine := range []string{"docker", "containerd"} {
 		o.engines[engine] = f.Bool(engine, false, "load the image into "+engine)
 	}
-	f.StringSliceVar(&o.Packages, "package", nil, "put this Debian package in too")
-	f.BoolVar(&o.WithoutNode, "without-node", false, "leave node out: 66 MB in place of 161, and no JavaScript")
-	f.StringVar(&o.Suite, "suite", "", "release of Debian (bookworm)")
-	f.StringVar(&o.Mirror, "mirror", "", "read Debian from here; else as the apt of this machine does")
+	f.StringSliceVar(&o.Packages, "package", nil, "include this Debian package")
+	f.BoolVar(&o.WithoutNode, "without-node", false, "omit node: 66 MB instead of 161 MB, and no JavaScript")
+	f.StringVar(&o.Suite, "suite", "", "Debian release (default bookworm)")
+	f.StringVar(&o.Mirror, "mirror", "", "Debian mirror (default: the mirror of this machine's apt)")
 	return c
 }
 
-// imageLoader is a driver whose engine keeps images.
+// imageLoader is a driver whose engine stores images.
 type imageLoader interface {
 	Name() string
-	// LoadImage puts the images of an archive into the engine.
+	// LoadImage loads the images of an archive into the engine.
 	LoadImage(ctx context.Context, archive io.Reader) error
 }
 
 func (a *app) buildImage(ctx context.Context, r *room.Room, o imageOptions) error {
 	loaders := a.imageLoaders(r, o)
 	if o.output == "" && o.root == "" && len(loaders) == 0 {
-		return usage("toolroom image build --help", "where is the image to go? --docker, --containerd, --output FILE or --root FOLDER")
+		return usage("toolroom image build --help", "a destination is required: --docker, --containerd, --output FILE or --root FOLDER")
 	}
 	o.Guest, o.Log = a.Guest.Path, a.Err
 	return image.Build(ctx, o.Options, func(tree *image.Tree) error {
@@ -75,7 +75,7 @@ func (a *app) buildImage(ctx context.Context, r *room.Room, o imageOptions) erro
 			if err := tree.Unpack(o.root); err != nil {
 				return err
 			}
-			a.screen.say("The root file system is in %s.", o.root)
+			a.screen.say("wrote the root file system to %s", o.root)
 		}
 		if o.output == "" && len(loaders) == 0 {
 			return nil
@@ -84,8 +84,8 @@ func (a *app) buildImage(ctx context.Context, r *room.Room, o imageOptions) erro
 	})
 }
 
-// loadImage writes the image to a file, which is kept if it has a name, and
-// loads it from there.
+// loadImage writes the image to a file and loads it from there. The file is kept if it has
+// a name.
 func (a *app) loadImage(ctx context.Context, tree *image.Tree, output string, loaders []imageLoader) error {
 	file, err := imageFile(output)
 	if err != nil {
@@ -105,15 +105,15 @@ func (a *app) loadImage(ctx context.Context, tree *image.Tree, output string, lo
 		if err := l.LoadImage(ctx, file); err != nil {
 			return err
 		}
-		a.screen.say("%s has %s.", l.Name(), image.Name)
+		a.screen.say("loaded %[2]s into %[1]s", l.Name(), image.Name)
 	}
 	if output != "" {
-		a.screen.say("%s is in %s.", image.Name, output)
+		a.screen.say("wrote %s to %s", image.Name, output)
 	}
 	return file.Close()
 }
 
-// imageLoaders are the drivers whose engines are to get the image.
+// imageLoaders returns the drivers whose engines get the image.
 func (a *app) imageLoaders(r *room.Room, o imageOptions) []imageLoader {
 	if a.Drivers == nil {
 		return nil

@@ -16,11 +16,11 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// imported is what became of one server.
+// imported is the result for one server.
 type imported struct {
 	Name   string `json:"name"`
 	Origin string `json:"origin"`
-	// State is added, there (it was before and stays) or new (not added yet).
+	// State is added, there (it existed and is unchanged) or new (not added yet).
 	State    string   `json:"state"`
 	Secrets  []string `json:"secrets,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -32,16 +32,16 @@ func (a *app) importCommand() *cobra.Command {
 	clients := imports.Clients()
 	c := &cobra.Command{
 		Use:   "import {" + strings.Join(clients, "|") + "}",
-		Short: "Take over the MCP servers of another program",
-		Long: `Take over the MCP servers that another program is configured with. Values
-that look like secrets go into the secret store, and the config names them.`,
+		Short: "Import MCP servers from another client",
+		Long: `Import the MCP servers that another client is configured with. Values that look
+like secrets are moved to the secret store, and the config refers to them.`,
 		Example: `  toolroom import claude --dry-run
   toolroom import cursor --path ~/project`,
 		Args:      arguments(1, 1),
 		ValidArgs: clients,
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(clients, args[0]) {
-				return usage("one of "+strings.Join(clients, ", "), "there is no import from %q", args[0])
+				return usage("one of "+strings.Join(clients, ", "), "unknown client %q", args[0])
 			}
 			place := imports.Place{Home: a.UserHome, Dir: a.Dir}
 			if path != "" {
@@ -61,15 +61,15 @@ that look like secrets go into the secret store, and the config names them.`,
 	}
 	c.AddCommand(a.importFlynnCommand())
 	f := c.Flags()
-	f.StringVar(&path, "path", "", "folder to look in (default: your home and this folder)")
-	f.BoolVar(&dryRun, "dry-run", false, "say what would be added, and change nothing")
-	f.BoolVar(&force, "force", false, "replace sources of the same names")
-	f.BoolVar(&asJSON, "json", false, "print for programs")
+	f.StringVar(&path, "path", "", "folder to search (default: your home and this folder)")
+	f.BoolVar(&dryRun, "dry-run", false, "show what would be added, without changing anything")
+	f.BoolVar(&force, "force", false, "replace existing sources of the same names")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// takeOver adds the servers to the config, after their secrets to the store, so
-// that no source is there without them.
+// takeOver stores the servers' secrets and then adds the servers to the config, so that no
+// source is without its secrets.
 func (a *app) takeOver(ctx context.Context, file string, found []imports.Found, dryRun, force bool) ([]imported, error) {
 	before, err := config.Load(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +99,7 @@ func (a *app) takeOver(ctx context.Context, file string, found []imports.Found, 
 		if all[i].State == "there" {
 			continue
 		}
-		if err := config.AddSource(file, server.Name, server.Source, force); err != nil {
+		if err := config.AddSource(file, server.Name, server.Source, force, a.keepTrust(file)); err != nil {
 			return all, err
 		}
 		all[i].State = "added"
@@ -147,14 +147,14 @@ func (a *app) printImported(file string, done []imported, skipped []string, asJS
 			a.screen.say("%s: %s", one.Name, warning)
 		}
 		if len(one.Secrets) > 0 {
-			a.screen.say("%s: kept as secrets: %s", one.Name, strings.Join(one.Secrets, ", "))
+			a.screen.say("%s: stored as secrets: %s", one.Name, strings.Join(one.Secrets, ", "))
 		}
 		if one.State == "there" {
-			a.screen.say("%s was in %s before and stays as it is; --force replaces it", one.Name, file)
+			a.screen.say("%s already exists in %s and was not changed; --force replaces it", one.Name, file)
 		}
 	}
 	for _, reason := range skipped {
-		a.screen.say("left out: %s", reason)
+		a.screen.say("skipped: %s", reason)
 	}
 	return nil
 }

@@ -16,10 +16,10 @@ func (a *app) importFlynnCommand() *cobra.Command {
 	var dryRun, force, asJSON bool
 	c := &cobra.Command{
 		Use:   "flynn FILE",
-		Short: "Take over the tool policy of a config of Flynn",
-		Long: `Take over profile, allow, deny, agents, providers, hooks, autonomy, sensitive
-tools and the immutable denylist from the YAML of Flynn. What the config says
-already stays, unless --force is given.`,
+		Short: "Import the tool policy of a Flynn config",
+		Long: `Import profile, allow, deny, agents, providers, hooks, autonomy, sensitive tools
+and the immutable denylist from Flynn's YAML. Keys that the config already has are
+kept unless --force is given.`,
 		Example: `  toolroom import flynn flynn.yaml --dry-run
   toolroom import flynn ~/.config/flynn/config.yaml`,
 		Args: arguments(1, 1),
@@ -37,7 +37,7 @@ already stays, unless --force is given.`,
 				return err
 			}
 			if !dryRun {
-				if err := config.MergeTools(file, found, force); err != nil {
+				if err := config.MergeTools(file, found, force, a.keepTrust(file)); err != nil {
 					return err
 				}
 			}
@@ -53,18 +53,18 @@ already stays, unless --force is given.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&dryRun, "dry-run", false, "show the section, and change nothing")
-	f.BoolVar(&force, "force", false, "replace what the config says already")
-	f.BoolVar(&asJSON, "json", false, "print for programs")
+	f.BoolVar(&dryRun, "dry-run", false, "show the section, without changing anything")
+	f.BoolVar(&force, "force", false, "replace existing keys of the config")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
 func (a *app) printFlynn(file string, found policy.Config, left []string, dryRun bool) error {
 	for _, key := range left {
-		a.screen.say("left out: %s is no policy of tools", key)
+		a.screen.say("skipped: %s is not a tool policy", key)
 	}
 	if !dryRun {
-		return a.screen.printf("The policy is in %s. See it: toolroom policy show\n", file)
+		return a.screen.printf("wrote the policy to %s; see it: toolroom policy show\n", file)
 	}
 	text, err := yaml.Dump(map[string]policy.Config{"tools": found}, yaml.WithIndent(2))
 	if err != nil {

@@ -16,13 +16,13 @@ func (a *app) initCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "init",
-		Short: "Write a config to start from",
+		Short: "Write a starter config",
 		Example: `  toolroom init
   toolroom init --config ~/.config/toolroom/toolroom.yaml --force`,
 		Args: arguments(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			file := cmp.Or(a.configFile, filepath.Join(a.Dir, "toolroom.yaml"))
-			if err := config.Init(file, force); err != nil {
+			file := cmp.Or(a.configFile, filepath.Join(a.Dir, config.FileName))
+			if err := config.Init(file, force, a.keepTrust(file)); err != nil {
 				return err
 			}
 			if err := a.screen.printf("wrote %s\n", file); err != nil {
@@ -32,11 +32,11 @@ func (a *app) initCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "replace a config that is there")
+	c.Flags().BoolVar(&force, "force", false, "overwrite an existing config")
 	return c
 }
 
-// editable is the config that sources are added to; it need not be there yet.
+// editable returns the config file that sources are added to. It may not exist yet.
 func (a *app) editable() (string, error) {
 	file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,21 +9,21 @@ import (
 	"syscall"
 )
 
-// interrupts takes Ctrl-C away from the process while a person types programs:
-// it ends the program that runs, or the line that is typed, and nothing else.
+// interrupts handles Ctrl-C while a person types programs: it ends the running program or
+// the typed line, but not the process.
 type interrupts struct {
 	signals chan os.Signal
 }
 
-// takeInterrupts begins; call the function that it gives at the end.
+// takeInterrupts starts handling signals. The returned function stops it.
 func takeInterrupts() (*interrupts, func()) {
 	i := &interrupts{signals: make(chan os.Signal, 1)}
 	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM)
 	return i, func() { signal.Stop(i.signals) }
 }
 
-// during runs a program that the next signal ends. ended says that it was no
-// Ctrl-C: all is to end.
+// during runs a program that the next signal ends. ended reports that the signal was not
+// Ctrl-C, and that the process must end.
 func (i *interrupts) during(ctx context.Context, run func(context.Context) error) (ended bool, err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -40,11 +40,11 @@ func (i *interrupts) during(ctx context.Context, run func(context.Context) error
 	}
 }
 
-// errInterrupted says that Ctrl-C was typed in place of a line.
+// errInterrupted means that Ctrl-C was typed instead of a line.
 var errInterrupted = errors.New("interrupted")
 
-// typed reads what is typed in raw mode. Ctrl-C ends the line and leaves it
-// empty; the editor would take it for the end of the input.
+// typed reads typed input in raw mode. Ctrl-C ends the line and empties it; the editor
+// would treat it as the end of the input.
 type typed struct {
 	in          io.Reader
 	rest        []byte
@@ -53,7 +53,7 @@ type typed struct {
 
 const (
 	ctrlC = 3
-	// To the end of the line, forget it, and enter.
+	// Go to the end of the line, delete it and press Enter.
 	emptyLine = "\x05\x15\r"
 )
 
@@ -78,7 +78,7 @@ func (t *typed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// wasInterrupted tells it once.
+// wasInterrupted reports a Ctrl-C once.
 func (t *typed) wasInterrupted() bool {
 	was := t.interrupted
 	t.interrupted = false

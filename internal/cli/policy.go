@@ -14,7 +14,7 @@ import (
 func (a *app) policyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "policy",
-		Short:   "See, check and try the rules of who may call what",
+		Short:   "Explain, check and test the policy",
 		Example: "  toolroom policy explain --agent fast file:write",
 	}
 	onlyHolds(c)
@@ -31,8 +31,8 @@ func (a *app) policyExplainCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "explain ID [ARGUMENTS]",
-		Short: "Show which rule allows, denies or confirms a tool or a call, and for whom",
-		Long:  "With arguments, as toolroom call takes them, rules about arguments and effects have their say, and what the call would do is shown. Nothing is run.",
+		Short: "Show which rule decides a call, and why",
+		Long:  "With arguments, given as for toolroom call, rules about arguments and effects are\nevaluated too, and the predicted effects are shown. Nothing is run.",
 		Example: `  toolroom policy explain file:write
   toolroom policy explain file:write path=/etc/hosts
   toolroom policy explain --agent fast --provider ollama web:search --json
@@ -43,7 +43,7 @@ func (a *app) policyExplainCommand() *cobra.Command {
 			document := json.RawMessage(given)
 			if words := args[1:]; len(words) > 0 {
 				if given != "" {
-					return usage("write them as words, or as --arguments", "the arguments are given twice")
+					return usage("use either words or --arguments", "arguments are set twice")
 				}
 				var err error
 				if document, err = a.callArguments(ctx, r, toolroom.Call{Tool: args[0]}, words); err != nil {
@@ -61,13 +61,13 @@ func (a *app) policyExplainCommand() *cobra.Command {
 				return err
 			}
 			if explained.Unknown {
-				a.screen.say("no source has %s now: hints and tags that it would have are not known", args[0])
+				a.screen.say("no source has %s now, so its hints and tags are unknown", args[0])
 			}
 			if explained.Unwalled {
-				a.screen.say("%s runs in no sandbox: its calls are refused (sandbox_unavailable)", args[0])
+				a.screen.say("%s does not run in a sandbox: its calls are refused (sandbox_unavailable)", args[0])
 			}
 			if explained.Answered != "" {
-				if err := a.screen.printf("nobody is asked: the rule %s answers; take it back with toolroom approve rules --remove %s\n", explained.Answered, explained.Answered); err != nil {
+				if err := a.screen.printf("no approval is needed: grant %s covers the call; remove it with toolroom approve rules --remove %s\n", explained.Answered, explained.Answered); err != nil {
 					return err
 				}
 			}
@@ -84,7 +84,7 @@ func (a *app) policyExplainCommand() *cobra.Command {
 	f.StringVar(&who.Skill, "skill", "", "for a call within this skill")
 	f.StringSliceVar(&who.Groups, "team", nil, "for a member of this group (may be repeated)")
 	f.StringVar(&given, "arguments", "", "for a call with these arguments, a JSON object")
-	f.BoolVar(&asJSON, "json", false, "print for programs")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -119,10 +119,10 @@ func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 	return nil
 }
 
-// printEffects says what a call would do.
+// printEffects prints the predicted effects of a call.
 func (a *app) printEffects(effects []toolroom.Effect) error {
 	if len(effects) == 0 {
-		return a.screen.printf("nothing is known of what this call would do\n")
+		return a.screen.printf("the effects of this call are unknown\n")
 	}
 	for _, e := range effects {
 		if err := a.screen.printf("it %s\n", e); err != nil {

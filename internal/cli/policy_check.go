@@ -15,7 +15,7 @@ func (a *app) policyCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Report every mistake in the layers, the skills and the written rules",
+		Short: "Report every mistake in layers, skills and Cedar rules",
 		Example: `  toolroom policy check
   toolroom policy check --config staging.yaml --json`,
 		Args: arguments(0, 0),
@@ -31,16 +31,15 @@ func (a *app) policyCheckCommand() *cobra.Command {
 			case err != nil:
 				return err
 			default:
-				return a.screen.printf("%s is fine: %s\n", file, count(rules, "written rule"))
+				return a.screen.printf("%s is valid: %s\n", file, count(rules, "written rule"))
 			}
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// checkPolicy gives the mistakes in the order that they are found: those of the
-// config, else those of what it names.
+// checkPolicy returns the mistakes in the config, or else those in the files that it names.
 func checkPolicy(file string) ([]cedar.Problem, int, error) {
 	c, err := config.Load(file)
 	var mistakes *config.Errors
@@ -85,7 +84,7 @@ func (a *app) policyShowCommand() *cobra.Command {
 	var asCedar, schema bool
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Show the whole policy, layers and rules, as Cedar",
+		Short: "Show the whole policy as Cedar",
 		Example: `  toolroom policy show --cedar
   toolroom policy show --schema`,
 		Args: arguments(0, 0),
@@ -97,6 +96,7 @@ func (a *app) policyShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.sayUntrusted(file)
 			c := config.Default()
 			if file != "" {
 				if c, err = config.Load(file); err != nil {
@@ -110,7 +110,7 @@ func (a *app) policyShowCommand() *cobra.Command {
 			return a.screen.printf("%s", cedar.Show(compiled.Config(), rules))
 		},
 	}
-	c.Flags().BoolVar(&asCedar, "cedar", true, "as Cedar, which is the only form")
-	c.Flags().BoolVar(&schema, "schema", false, "show what written rules can ask about instead")
+	c.Flags().BoolVar(&asCedar, "cedar", true, "as Cedar, the only format")
+	c.Flags().BoolVar(&schema, "schema", false, "show the schema that Cedar rules can use instead")
 	return c
 }

@@ -18,10 +18,11 @@ func (a *app) policyElevateCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "elevate [SUBJECT]",
-		Short: "Let somebody call sensitive tools for a time; without SUBJECT, list who may",
-		Long: `Let an identity call the tools under tools.sensitive for a time. An elevation
-lifts nothing else: what a layer or a rule denies stays denied. The identity of
-this command line is local.`,
+		Short: "Grant or list temporary access to sensitive tools",
+		Long: `Allow an identity to call the tools under tools.sensitive for a limited time.
+Without SUBJECT, list current elevations. An elevation changes nothing else: a call
+that a layer or rule denies stays denied. The identity of this command line is
+local.`,
 		Example: `  toolroom policy elevate ann --for 30m --tool shell.exec --reason "release 1.4"
   toolroom policy elevate
   toolroom policy elevate --end elv_k3j2h4`,
@@ -29,12 +30,12 @@ this command line is local.`,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			switch {
 			case end != "" && len(args) > 0:
-				return usage("toolroom policy elevate --end ID", "--end goes alone")
+				return usage("toolroom policy elevate --end ID", "--end takes no other flags or arguments")
 			case end != "":
 				if err := r.EndElevation(ctx, end); err != nil {
 					return err
 				}
-				return a.screen.printf("%s is over\n", end)
+				return a.screen.printf("ended %s\n", end)
 			case len(args) == 0:
 				return a.listElevations(ctx, r, asJSON)
 			}
@@ -52,10 +53,10 @@ this command line is local.`,
 	f := c.Flags()
 	f.DurationVar(&lasts, "for", policy.DefaultElevation, "how long, at most "+policy.MaxElevation.String())
 	f.StringSliceVar(&e.Tools, "tool", nil, "only these tools; a pattern (may be repeated)")
-	f.StringVar(&e.Agent, "agent", "", "only when it acts as this agent")
-	f.StringVar(&e.Reason, "reason", "", "say why; it is kept")
-	f.StringVar(&end, "end", "", "take this elevation back")
-	f.BoolVar(&asJSON, "json", false, "print for programs")
+	f.StringVar(&e.Agent, "agent", "", "only while it acts as this agent")
+	f.StringVar(&e.Reason, "reason", "", "the reason, which is recorded")
+	f.StringVar(&end, "end", "", "end this elevation")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -68,7 +69,7 @@ func (a *app) listElevations(ctx context.Context, r *room.Room, asJSON bool) err
 		return a.screen.json(orEmpty(list))
 	}
 	if len(list) == 0 {
-		a.screen.say("Nobody is elevated.")
+		a.screen.say("There are no elevations.")
 		return nil
 	}
 	rows := make([][]string, len(list))

@@ -12,32 +12,34 @@ func (a *app) policyForgetCommand() *cobra.Command {
 	var caller, reason string
 	c := &cobra.Command{
 		Use:   "forget [SESSION]",
-		Short: "End what a session has in reach; without SESSION, of clients that name none",
-		Long: `What a session has read (policy.taint) stays in reach of it. This ends that: say
-so only when nothing of it is in the model's context any more. It is recorded.`,
+		Short: "Clear the taint labels of a session",
+		Long: `A session keeps the taint labels of everything it has read (policy.taint). This
+command clears them. Use it only when the model's context no longer holds any of
+that content. Without SESSION, it clears the labels of clients that name no session.
+The change is recorded.`,
 		Example: `  toolroom policy forget s_41 --caller ann --reason "began anew"`,
 		Args:    arguments(0, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			if reason == "" {
-				return usage("toolroom policy forget SESSION --reason TEXT", "say why: it is recorded")
+				return usage("toolroom policy forget SESSION --reason TEXT", "a reason is required; it is recorded")
 			}
 			session := ""
 			if len(args) > 0 {
 				session = args[0]
 			}
-			marks, err := r.ForgetReach(ctx, caller, session, a.User, reason)
+			labels, err := r.ForgetTaint(ctx, caller, session, a.User, reason)
 			if err != nil {
 				return err
 			}
-			for _, m := range marks {
-				if err := a.screen.printf("not in reach any more: %s\n", m); err != nil {
+			for _, m := range labels {
+				if err := a.screen.printf("cleared: %s\n", m); err != nil {
 					return err
 				}
 			}
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&caller, "caller", me().Key(), "whose session it is")
-	c.Flags().StringVar(&reason, "reason", "", "why; it is recorded")
+	c.Flags().StringVar(&caller, "caller", me().Key(), "the caller that owns the session")
+	c.Flags().StringVar(&reason, "reason", "", "the reason, which is recorded")
 	return c
 }

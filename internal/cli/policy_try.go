@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/policy/trial"
+	"github.com/toolroom/toolroom/internal/policy/policytest"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -16,7 +16,7 @@ func (a *app) policyTestCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "test FILE",
-		Short: "Try the policy on a table of cases; exit 1 when one comes out otherwise",
+		Short: "Test the policy against a file of cases",
 		Example: `  toolroom policy test policy_test.yaml
   toolroom policy test policy_test.yaml --config staging.yaml --json`,
 		Args: arguments(1, 1),
@@ -25,7 +25,7 @@ func (a *app) policyTestCommand() *cobra.Command {
 			if !filepath.IsAbs(file) {
 				file = filepath.Join(a.Dir, file)
 			}
-			cases, err := trial.Read(file)
+			cases, err := policytest.Read(file)
 			if err != nil {
 				return err
 			}
@@ -41,9 +41,9 @@ func (a *app) policyTestCommand() *cobra.Command {
 			}
 			if asJSON {
 				err = a.screen.json(struct {
-					OK     bool            `json:"ok"`
-					Failed int             `json:"failed"`
-					Cases  []trial.Outcome `json:"cases"`
+					OK     bool                 `json:"ok"`
+					Failed int                  `json:"failed"`
+					Cases  []policytest.Outcome `json:"cases"`
 				}{failed == 0, failed, outcomes})
 			} else {
 				err = a.printOutcomes(outcomes, failed)
@@ -54,11 +54,11 @@ func (a *app) policyTestCommand() *cobra.Command {
 			return exitCode(toolroom.ExitFailed)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-func (a *app) printOutcomes(outcomes []trial.Outcome, failed int) error {
+func (a *app) printOutcomes(outcomes []policytest.Outcome, failed int) error {
 	for _, o := range outcomes {
 		if o.OK {
 			continue
@@ -75,7 +75,7 @@ func (a *app) printOutcomes(outcomes []trial.Outcome, failed int) error {
 	return a.screen.printf("%s, %d failed\n", count(len(outcomes), "case"), failed)
 }
 
-// defaultReplay is how far back a replay goes: a week.
+// defaultReplay is the default range of a replay: a week.
 const defaultReplay = 7 * 24 * time.Hour
 
 func (a *app) policyReplayCommand() *cobra.Command {
@@ -83,17 +83,17 @@ func (a *app) policyReplayCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "replay",
-		Short: "Show which recorded calls the policy would decide otherwise now",
-		Long: `Decide the calls of the last week again, under the config as it is now, and
-show those that would come out otherwise. Nothing is called. Arguments are
-those of the receipts, in which sensitive values are masked; what a call had
-read or would do is not recorded.`,
+		Short: "Show recorded calls that would now be decided differently",
+		Long: `Evaluate the calls of the last week under the current config, and show those that
+would be decided differently. Nothing is called. Arguments come from the receipts,
+in which sensitive values are redacted. Receipts do not record taint labels or
+predicted effects.`,
 		Example: `  toolroom policy replay
   toolroom policy replay --since 24h --config proposed.yaml --json`,
 		Args: arguments(0, 0),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
 			if since <= 0 {
-				return usage("--since 168h", "a replay cannot begin %s ago", since)
+				return usage("--since 168h", "invalid range %s", since)
 			}
 			replayed, err := r.ReplayPolicy(ctx, time.Now().Add(-since))
 			if err != nil {
@@ -105,12 +105,12 @@ read or would do is not recorded.`,
 			return a.printReplayed(replayed, since)
 		}),
 	}
-	c.Flags().DurationVar(&since, "since", defaultReplay, "how far back to begin")
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().DurationVar(&since, "since", defaultReplay, "how far back to start")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-func (a *app) printReplayed(replayed *trial.Replayed, since time.Duration) error {
+func (a *app) printReplayed(replayed *policytest.Replayed, since time.Duration) error {
 	if len(replayed.Changes) > 0 {
 		rows := make([][]string, len(replayed.Changes))
 		for i, c := range replayed.Changes {
@@ -121,7 +121,7 @@ func (a *app) printReplayed(replayed *trial.Replayed, since time.Duration) error
 		}
 	}
 	if replayed.Unknown > 0 {
-		a.screen.say("left out: %s that never came to a decision", count(replayed.Unknown, "call"))
+		a.screen.say("skipped: %s without a decision", count(replayed.Unknown, "call"))
 	}
-	return a.screen.printf("%d of %s in the last %s would be decided otherwise\n", len(replayed.Changes), count(replayed.Calls, "call"), since)
+	return a.screen.printf("%d of %s in the last %s would now be decided differently\n", len(replayed.Changes), count(replayed.Calls, "call"), since)
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// repl runs what a person types, one program after the other, in one session:
-// that of --session, or one that goes with the end. It ends with the input; the
-// exit code is that of the last program, as with a shell.
+// repl runs typed programs, one after the other, in one session: that of --session, or a
+// temporary one. It ends with the input. As with a shell, the exit code is that of the last
+// program.
 func (a *app) repl(ctx context.Context, r *room.Room, as toolroom.Call, o *execOptions, args []string) (err error) {
 	if o.file != "" || len(args) > 0 {
-		return usage("toolroom exec --help", "--repl reads programs from stdin: leave the program out")
+		return usage("toolroom exec --help", "--repl reads programs from stdin and takes no program")
 	}
 	if o.language == "" {
 		o.language = "js"
@@ -31,7 +31,7 @@ func (a *app) repl(ctx context.Context, r *room.Room, as toolroom.Call, o *execO
 		id = "repl-" + strings.ToLower(rand.Text()[:10])
 		defer func() {
 			gone := r.Parts().Sessions.Delete(context.WithoutCancel(ctx), me().Key(), id)
-			if toolroom.CodeOf(gone) != toolroom.CodeNotFound && err == nil { // no program kept anything
+			if toolroom.CodeOf(gone) != toolroom.CodeNotFound && err == nil { // no program had stored anything
 				err = gone
 			}
 		}()
@@ -93,15 +93,15 @@ func (a *app) runLine(ctx context.Context, r *room.Room, as toolroom.Call, o *ex
 	return a.runProgram(ctx, r, call, o.json)
 }
 
-// typing tells whether a person sits at a terminal.
+// typing reports whether a person types at a terminal.
 func (a *app) typing() bool {
 	_, ok := a.In.(*os.File)
 	return ok && a.screen.inTerminal && a.screen.outTerminal
 }
 
-// typist gives the lines of stdin; on a terminal with editing and history.
-// goesOn tells that a line belongs to the one before. Call done at the end: it
-// keeps the history.
+// typist returns a function that reads lines of stdin; on a terminal with editing and
+// history. goesOn marks a line that continues the one before. Call done at the end: it
+// saves the history.
 func (a *app) typist() (lines func(goesOn bool) (string, error), done func() error, err error) {
 	in, _ := a.In.(*os.File)
 	if !a.typing() {
@@ -125,7 +125,8 @@ func (a *app) typist() (lines func(goesOn bool) (string, error), done func() err
 	}{keys, a.Out}, "")
 	editor.History = history
 	return func(goesOn bool) (_ string, err error) {
-		// Raw only while a line is typed, so that an interrupt ends a program.
+		// The terminal is in raw mode only while a line is typed, so that an interrupt ends
+		// a program.
 		before, err := term.MakeRaw(int(in.Fd()))
 		if err != nil {
 			return "", err
@@ -135,7 +136,7 @@ func (a *app) typist() (lines func(goesOn bool) (string, error), done func() err
 		if goesOn {
 			editor.SetPrompt("… ")
 		}
-		// A terminal that nobody has told its size has the width 0.
+		// A terminal that does not know its size reports the width 0.
 		if width, height, err := term.GetSize(int(in.Fd())); err == nil && width > 0 {
 			_ = editor.SetSize(width, height) // a wrong width only looks odd
 		}
@@ -147,7 +148,7 @@ func (a *app) typist() (lines func(goesOn bool) (string, error), done func() err
 	}, history.save, nil
 }
 
-// program reads lines until they are a whole one.
+// program reads lines until they form a complete program.
 func program(language string, line func(goesOn bool) (string, error)) (string, error) {
 	var text strings.Builder
 	for {
@@ -160,7 +161,7 @@ func program(language string, line func(goesOn bool) (string, error)) (string, e
 		}
 		text.WriteString(next)
 		if text.Len() > maxProgram {
-			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the program is longer than %d bytes", maxProgram)
+			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the program has more than %d bytes", maxProgram)
 		}
 		if whole(language, text.String()) {
 			return text.String(), nil

@@ -16,13 +16,13 @@ const (
 	groupAbout  = "about"
 )
 
-// root puts the commands together.
+// root builds the command tree.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "toolroom",
-		Short: "The room where the tools of your agents are kept",
-		Long: `Toolroom keeps the tools that agents use: it finds them, checks who may use
-them, runs them, and keeps a receipt of every call.`,
+		Short: "A gateway and runtime for agent tools",
+		Long: `Toolroom is a gateway and runtime for agent tools: connect MCP servers, APIs,
+command-line programs and functions; control and record every call.`,
 		Example: `  toolroom sources add filesystem -- mcp-server-filesystem .
   toolroom search "read a file"
   toolroom call filesystem:read_text_file path=README.md
@@ -42,10 +42,12 @@ them, runs them, and keeps a receipt of every call.`,
 		return usage(c.CommandPath()+" --help", "%s", err)
 	})
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.home, "home", a.Home, "folder of all state (TOOLROOM_HOME)")
+	flags.StringVar(&a.home, "home", a.Home, "state folder (TOOLROOM_HOME)")
 	flags.StringVar(&a.configFile, "config", a.Config, "config file (TOOLROOM_CONFIG); else ./toolroom.yaml or the user's")
+	flags.BoolVar(&a.trustConfig, "trust-config", a.TrustConfig, "trust ./toolroom.yaml in this command (TOOLROOM_TRUST_CONFIG=1)")
+	flags.BoolVar(&a.standalone, "standalone", false, "do not use the running server of this home")
 	flags.StringVar(&a.logLevel, "log-level", "", "log to stderr: debug, info, warn or error")
-	flags.BoolVar(&a.noColor, "no-color", a.NoColor, "no colours (NO_COLOR)")
+	flags.BoolVar(&a.noColor, "no-color", a.NoColor, "disable colours (NO_COLOR)")
 	completeWords(root, "log-level", logLevels()...)
 
 	root.AddGroup(
@@ -60,19 +62,20 @@ them, runs them, and keeps a receipt of every call.`,
 			root.AddCommand(c)
 		}
 	}
-	add(groupUse, a.callCommand(), a.execCommand(), a.runsCommand(), a.chainCommand(), a.searchCommand(), a.describeCommand(), a.toolsCommand(), a.stubsCommand(), a.artifactCommand(), a.sessionCommand())
-	add(groupSetUp, a.initCommand(), a.setupCommand(), a.serveCommand(), a.runnerCommand(), a.temporalCommand(), a.sourcesCommand(), a.importCommand(), a.configCommand(), a.imageCommand())
+	add(groupUse, a.callCommand(), a.execCommand(), a.runsCommand(), a.chainCommand(), a.searchCommand(), a.describeCommand(), a.toolsCommand(), a.toolCommand(), a.stubsCommand(), a.artifactCommand(), a.sessionCommand())
+	add(groupSetUp, a.initCommand(), a.setupCommand(), a.serveCommand(), a.runnerCommand(), a.temporalCommand(), a.sourcesCommand(), a.importCommand(), a.configCommand(), a.trustCommand(), a.imageCommand())
 	add(groupGovern, a.callsCommand(), a.auditCommand(), a.approveCommand(), a.policyCommand(), a.tokenCommand(), a.secretCommand())
 	add(groupAbout, a.doctorCommand(), a.gcCommand(), a.benchCommand(), a.versionCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupAbout)
 	return root
 }
 
-// prepare checks the global flags once they have been read.
+// prepare checks the global flags after parsing.
 func (a *app) prepare() error {
 	a.screen.color = !a.noColor && a.screen.outTerminal
-	// Programs that are started elsewhere, pip for one, get paths below it.
+	// Child processes such as pip get paths below it, and run in other folders.
 	if a.home != "" && !filepath.IsAbs(a.home) {
+		a.homeHere = a.home == a.Home // --home was typed
 		a.home = filepath.Join(a.Dir, a.home)
 	}
 	if a.logLevel == "" {
@@ -84,7 +87,7 @@ func (a *app) prepare() error {
 	return a.level.UnmarshalText([]byte(a.logLevel))
 }
 
-// onlyHolds makes c a command that only holds others.
+// onlyHolds makes c a command that only has sub-commands.
 func onlyHolds(c *cobra.Command) {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -95,7 +98,7 @@ func onlyHolds(c *cobra.Command) {
 	}
 }
 
-// unknown refuses a word that is no sub-command of c.
+// unknown returns the error for a word that is not a sub-command of c.
 func unknown(c *cobra.Command, word string) error {
 	hint := c.CommandPath() + " --help"
 	var names []string
@@ -105,10 +108,10 @@ func unknown(c *cobra.Command, word string) error {
 	if near, ok := nearest.Of(word, names); ok {
 		hint = c.CommandPath() + " " + near
 	}
-	return usage(hint, "there is no command %q in %s", word, c.CommandPath())
+	return usage(hint, "unknown command %q for %s", word, c.CommandPath())
 }
 
-// arguments requires from least to most arguments; most < 0 is any number.
+// arguments requires from least to most arguments; most < 0 means any number.
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {

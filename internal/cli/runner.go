@@ -19,7 +19,7 @@ import (
 func (a *app) runnerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "runner",
-		Short:   "Run programs for Toolrooms on other machines",
+		Short:   "Run programs for other machines",
 		Example: "  toolroom runner serve --listen 0.0.0.0:7071 --secret-file keys --tls-cert cert.pem --tls-key key.pem",
 	}
 	onlyHolds(c)
@@ -27,7 +27,7 @@ func (a *app) runnerCommand() *cobra.Command {
 	return c
 }
 
-// runnerOptions are the flags of runner serve.
+// runnerOptions holds the flags of runner serve.
 type runnerOptions struct {
 	listen, secretFile, driver string
 	cert, key, clientCA        string
@@ -40,10 +40,10 @@ func (a *app) runnerServeCommand() *cobra.Command {
 	var o runnerOptions
 	c := &cobra.Command{
 		Use:   "serve --secret-file FILE",
-		Short: "Serve sandboxes to the runtime remote of others, until Ctrl-C",
-		Long: `Serve sandboxes of this machine to other Toolrooms, whose config says
-code: {runtimes: {remote: {url: ..., secret: ...}}}. Every request is signed with
-a secret of the file, which has one a line: NAME SECRET, or SECRET alone.`,
+		Short: "Serve sandboxes to the remote runtime of other machines",
+		Long: `Serve this machine's sandboxes to other machines until Ctrl-C. Their config has
+code: {runtimes: {remote: {url: ..., secret: ...}}}. Every request is signed with a
+secret from the file, which holds one per line: NAME SECRET, or SECRET alone.`,
 		Example: `  openssl rand -hex 32 > keys && chmod 600 keys
   toolroom runner serve --secret-file keys
   toolroom runner serve --secret-file keys --listen 0.0.0.0:7071 --tls-cert cert.pem --tls-key key.pem --client-ca ca.pem`,
@@ -52,15 +52,15 @@ a secret of the file, which has one a line: NAME SECRET, or SECRET alone.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:7071", "address to listen on")
-	f.StringVar(&o.secretFile, "secret-file", "", "file with the secrets of clients")
-	f.StringVar(&o.driver, "driver", "process", "what the sandboxes are: toolroom doctor lists the runtimes")
-	f.StringVar(&o.cert, "tls-cert", "", "file of the certificate to show (PEM)")
-	f.StringVar(&o.key, "tls-key", "", "file of its key (PEM)")
-	f.StringVar(&o.clientCA, "client-ca", "", "file with the certificates that those of clients must be signed by (PEM)")
-	f.BoolVar(&o.plain, "plain", false, "allow other machines in without TLS")
-	f.IntVar(&o.most, "max-sandboxes", 32, "how many there may be at a time")
-	f.IntVar(&o.mostPerSecret, "max-per-secret", 0, "how many the holder of one secret may have (all)")
-	f.DurationVar(&o.lifetime, "max-lifetime", time.Hour, "how long one may live")
+	f.StringVar(&o.secretFile, "secret-file", "", "file of client secrets")
+	f.StringVar(&o.driver, "driver", "process", "runtime of the sandboxes: toolroom doctor lists them")
+	f.StringVar(&o.cert, "tls-cert", "", "file of the server certificate (PEM)")
+	f.StringVar(&o.key, "tls-key", "", "file of the certificate's private key (PEM)")
+	f.StringVar(&o.clientCA, "client-ca", "", "file of the CA certificates that sign client certificates (PEM)")
+	f.BoolVar(&o.plain, "plain", false, "allow other machines to connect without TLS")
+	f.IntVar(&o.most, "max-sandboxes", 32, "maximum number of sandboxes at a time")
+	f.IntVar(&o.mostPerSecret, "max-per-secret", 0, "maximum number of sandboxes for one secret (default: no separate limit)")
+	f.DurationVar(&o.lifetime, "max-lifetime", time.Hour, "maximum lifetime of a sandbox")
 	return c
 }
 
@@ -80,32 +80,32 @@ func (a *app) serveRunner(ctx context.Context, f runnerOptions) (err error) {
 	o.Log = a.log(slog.LevelInfo)
 	o.Guest, o.GuestArgs = r.Guest().Path, r.Guest().Args
 	if info, err := os.Stat(f.secretFile); err == nil && info.Mode().Perm()&0o077 != 0 {
-		o.Log.Warn("others on this machine may read the secrets", "file", f.secretFile, "try", "chmod 600 "+f.secretFile)
+		o.Log.Warn("other users of this machine can read the secrets", "file", f.secretFile, "try", "chmod 600 "+f.secretFile)
 	}
-	// What an earlier runner left that was killed.
+	// Remove the leftovers of a killed runner.
 	if n := proc.Sweep() + lockdown.Sweep(); n > 0 {
-		o.Log.Warn("removed what an earlier runner left behind", "count", n)
+		o.Log.Warn("removed leftovers of a crashed runner", "count", n)
 	}
 	return runner.Serve(ctx, f.listen, o, func(at net.Addr) {
 		a.screen.say("The runner is ready at %s (sandboxes: %s)", at, f.driver)
 	})
 }
 
-// options are what the flags mean.
+// options converts the flags.
 func (f runnerOptions) options() (o runner.Options, err error) {
 	switch {
 	case f.secretFile == "":
-		return o, usage("openssl rand -hex 32 > keys && toolroom runner serve --secret-file keys", "a runner needs the file of its clients' secrets")
+		return o, usage("openssl rand -hex 32 > keys && toolroom runner serve --secret-file keys", "--secret-file is required")
 	case (f.cert == "") != (f.key == ""):
-		return o, usage("toolroom runner serve --help", "--tls-cert and --tls-key go together")
+		return o, usage("toolroom runner serve --help", "--tls-cert and --tls-key must be used together")
 	case f.clientCA != "" && f.cert == "":
 		return o, usage("toolroom runner serve --help", "--client-ca needs --tls-cert and --tls-key")
 	case f.most < 1 || f.mostPerSecret < 0 || f.lifetime <= 0:
-		return o, usage("toolroom runner serve --help", "--max-sandboxes, --max-per-secret and --max-lifetime are positive")
+		return o, usage("toolroom runner serve --help", "--max-sandboxes, --max-per-secret and --max-lifetime must be positive")
 	}
 	o = runner.Options{Plain: f.plain, Most: f.most, MostPerKey: f.mostPerSecret, Lifetime: f.lifetime}
 	if o.Keys, err = runner.ReadKeys(f.secretFile); err != nil {
-		return o, toolroom.Errorf(toolroom.CodeInvalidArguments, "the secrets of clients: %w", err).WithHint("one secret a line: NAME SECRET, or SECRET alone")
+		return o, toolroom.Errorf(toolroom.CodeInvalidArguments, "client secrets: %w", err).WithHint("one secret per line: NAME SECRET, or SECRET alone")
 	}
 	if f.cert != "" {
 		if o.TLS, err = runner.TLS(f.cert, f.key, f.clientCA); err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,11 +17,11 @@ func (a *app) runsCommand() *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:   "runs",
-		Short: "Show programs that wait for a person, and calls in the background",
-		Long: `Show programs that wait for a person, and calls in the background, newest first.
+		Short: "List suspended programs and background calls",
+		Long: `List suspended programs and background calls, newest first.
 
-A program that waits outlives the command and the server that began it. After the
-answer a server goes on with it, or toolroom runs wait does.`,
+A suspended program survives the command and the server that started it. After the
+answer, a server or toolroom runs wait resumes it.`,
 		Example: `  toolroom runs
   toolroom runs wait call_4xk2
   toolroom runs cancel call_4xk2`,
@@ -36,7 +35,7 @@ answer a server goes on with it, or toolroom runs wait does.`,
 				return a.screen.json(orEmpty(jobs))
 			}
 			if len(jobs) == 0 {
-				a.screen.say("Nothing waits, and nothing runs in the background.")
+				a.screen.say("There are no suspended programs and no background calls.")
 				return nil
 			}
 			rows := make([][]string, len(jobs))
@@ -46,13 +45,13 @@ answer a server goes on with it, or toolroom runs wait does.`,
 			return a.screen.table([]string{"RUN", "TOOL", "STATE", "SINCE", "BY", "VIA", "WAITS FOR, OR RESULT"}, rows)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
-	c.Flags().IntVar(&limit, "limit", 50, "most runs to show")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().IntVar(&limit, "limit", 50, "maximum number of runs")
 	c.AddCommand(a.runsWaitCommand(), a.runsCancelCommand())
 	return c
 }
 
-// ofJob is what a job waits for, or what became of it.
+// ofJob describes what a job waits for, or its result.
 func ofJob(j *room.Job) string {
 	switch {
 	case j.State == run.JobWaiting:
@@ -70,10 +69,10 @@ func (a *app) runsWaitCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "wait RUN",
-		Short: "Wait for the end of a run and print its result; go on with it here if no server does",
-		Long: `Wait for the end of a run and print its result. When no server is there to go on
-with it, it goes on here, and what it printed is printed from its beginning. Ctrl-C
-leaves it as it is.`,
+		Short: "Wait for a run to finish and print its result",
+		Long: `Wait for a run to finish and print its result. If no server is running, the run is
+resumed here, and its output is printed from the beginning. Ctrl-C leaves the run
+unchanged.`,
 		Example: "  toolroom runs wait call_4xk2",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
@@ -83,12 +82,12 @@ leaves it as it is.`,
 			}
 			w := newWatcher(ctx, a, r)
 			defer w.close()
-			here := false // its output was printed as it came
+			here := false // its output was printed while it ran
 			result, err := r.Resume(ctx, args[0], func(e toolroom.Event) {
 				if e.Kind == toolroom.EventChunk && !asJSON {
 					here = true
 					if a.printChunk(e.Chunk) != nil {
-						return // nobody reads; what matters is that it goes on
+						return // the output is lost, but the run continues
 					}
 				}
 				w.watch(e)
@@ -100,18 +99,18 @@ leaves it as it is.`,
 				if err := a.screen.printf("%s", x.Stdout); err != nil {
 					return err
 				}
-				if _, err := io.WriteString(a.Err, x.Stderr); err != nil {
+				if err := a.screen.output(true, x.Stderr); err != nil {
 					return err
 				}
 			}
 			return a.endProgram(result, asJSON)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print the whole result envelope")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the complete result as JSON")
 	return c
 }
 
-// tellWaiting says what a run waits for.
+// tellWaiting prints what a run waits for.
 func (a *app) tellWaiting(ctx context.Context, r *room.Room, id string) error {
 	job, err := r.Job(ctx, id)
 	if err != nil {
@@ -128,7 +127,7 @@ func (a *app) tellWaiting(ctx context.Context, r *room.Room, id string) error {
 func (a *app) runsCancelCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "cancel RUN",
-		Short:   "End a run; what it has done stays done",
+		Short:   "Cancel a run; its effects are not undone",
 		Example: "  toolroom runs cancel call_4xk2",
 		Args:    arguments(1, 1),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {

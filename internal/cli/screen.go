@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -15,11 +16,12 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/toolroom/toolroom/internal/visible"
 )
 
-// screen is what a person sees and types. Results go to out; everything else
-// goes to err, where a line of progress may stand below. Its Write is for logs
-// and safe for concurrent use.
+// screen is the terminal. Results go to out. Everything else goes to err, which may show a
+// progress line at the bottom. Its Write is for logs and is safe for concurrent use.
 type screen struct {
 	in          io.Reader
 	out         io.Writer
@@ -30,7 +32,7 @@ type screen struct {
 	mu          sync.Mutex
 	err         io.Writer
 	errTerminal bool
-	status      string // the line of progress that stands now
+	status      string // the current progress line
 	lines       *bufio.Reader
 }
 
@@ -45,31 +47,46 @@ func newScreen(in io.Reader, out, err io.Writer) *screen {
 }
 
 func isTerminal(stream any) bool {
+	if t, ok := stream.(measured); ok {
+		return t.terminalWidth() > 0
+	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// defaultWidth is used where the terminal does not tell its own.
-const defaultWidth = 100
-
-// width is how wide a line may be on out, or 0 for any width: programs that
-// read a table get it whole.
-func (s *screen) width() int {
-	if !s.outTerminal {
+// widthOf returns the width of the terminal behind a stream, or 0 if there is none.
+func widthOf(stream any) int {
+	if p, ok := stream.(*pipe); ok {
+		stream = p.w
+	}
+	if t, ok := stream.(measured); ok {
+		return t.terminalWidth()
+	}
+	if !isTerminal(stream) {
 		return 0
 	}
-	if f, ok := s.out.(*pipe).w.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			return w
-		}
+	if w, _, err := term.GetSize(int(stream.(*os.File).Fd())); err == nil && w > 0 {
+		return w
 	}
 	return defaultWidth
 }
 
-// interactive reports whether a person can be asked.
+// defaultWidth is the width if the terminal does not report one.
+const defaultWidth = 100
+
+// width returns the maximum line width on out, or 0 for no limit: programs that read a
+// table get it uncut.
+func (s *screen) width() int {
+	if !s.outTerminal {
+		return 0
+	}
+	return widthOf(s.out)
+}
+
+// interactive reports whether a person can answer questions.
 func (s *screen) interactive() bool { return s.inTerminal && s.errTerminal }
 
-// Write writes to stderr, above the line of progress.
+// Write writes to stderr, above the progress line.
 func (s *screen) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,22 +96,22 @@ func (s *screen) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// say tells a person something on stderr.
+// say prints a message to stderr.
 func (s *screen) say(format string, args ...any) {
-	fmt.Fprintln(s, printable(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(s, visible.Text(fmt.Sprintf(format, args...)))
 }
 
-// fail reports an error and what to do about it.
+// fail prints an error and its hint.
 func (s *screen) fail(message, hint string) {
 	text := "toolroom: " + strings.ReplaceAll(message, "\n", "\n  ") + "\n"
 	if hint != "" {
 		text += "  try: " + strings.ReplaceAll(hint, "\n", "\n       ") + "\n"
 	}
-	_, _ = io.WriteString(s, printable(text))
+	_, _ = io.WriteString(s, visible.Text(text))
 }
 
-// progress shows a line that the next one replaces; empty takes it away. Only
-// a terminal shows it.
+// progress shows a line that the next one replaces; an empty line removes it. Only a
+// terminal shows it.
 func (s *screen) progress(line string) {
 	if !s.errTerminal {
 		return
@@ -118,11 +135,11 @@ func (s *screen) draw() {
 	}
 }
 
-// ask puts a question to the person and reports a yes. Everything but a clear
-// yes is a no. The end of ctx ends the wait with its error.
+// ask asks the person a question and returns the answer. It returns ctx's error if ctx ends
+// first.
 func (s *screen) ask(ctx context.Context, question string) (string, error) {
 	s.progress("")
-	fmt.Fprint(s, printable(question)+" ")
+	fmt.Fprint(s, visible.Text(question)+" ")
 	type line struct {
 		text string
 		err  error
@@ -145,8 +162,8 @@ func (s *screen) ask(ctx context.Context, question string) (string, error) {
 	}
 }
 
-// secret reads a value that nobody else should see: typed blind on a terminal,
-// else the whole of stdin without its last line end.
+// secret reads a secret value: typed without echo on a terminal, else all of stdin without
+// the final line end.
 func (s *screen) secret(ctx context.Context, prompt string, limit int64) (string, error) {
 	if f, ok := s.in.(*os.File); ok && s.inTerminal {
 		return s.typedBlind(ctx, int(f.Fd()), prompt)
@@ -178,12 +195,12 @@ func (s *screen) typedBlind(ctx context.Context, fd int, prompt string) (string,
 	select {
 	case l := <-typed:
 		return string(l.text), l.err
-	case <-ctx.Done(): // leave no terminal behind that does not show what is typed
+	case <-ctx.Done(): // restore the terminal's echo
 		return "", errors.Join(ctx.Err(), term.Restore(fd, before))
 	}
 }
 
-// json prints a value for programs.
+// json prints a value as JSON.
 func (s *screen) json(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -192,7 +209,7 @@ func (s *screen) json(v any) error {
 	return s.encode(enc, &b, v)
 }
 
-// jsonLine prints a value of a stream of values, each on its line.
+// jsonLine prints one value of a stream, on one line.
 func (s *screen) jsonLine(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -205,12 +222,12 @@ func (s *screen) encode(enc *json.Encoder, b *bytes.Buffer, v any) error {
 		return err
 	}
 	s.progress("")
-	_, err := s.out.Write(b.Bytes())
+	_, err := s.out.Write(visible.JSON(b.Bytes())) // JSON leaves U+0080 to U+009F as they are
 	return err
 }
 
-// text prints the text of a result. What a tool wrote must not drive a
-// person's terminal; a program gets it as it is.
+// text prints the text of a result. On a terminal it removes control characters, because a
+// tool's output must not control the terminal; a program gets the text unchanged.
 func (s *screen) text(text string) error {
 	s.progress("")
 	if s.outTerminal {
@@ -223,8 +240,7 @@ func (s *screen) text(text string) error {
 	return err
 }
 
-// chunk prints a piece of what a tool sends: text as it is, other values on
-// lines of their own.
+// chunk prints a part of a tool's output: text as it is, other values on their own lines.
 func (s *screen) chunk(piece json.RawMessage) error {
 	var text string
 	if json.Unmarshal(piece, &text) != nil {
@@ -239,11 +255,57 @@ func (s *screen) chunk(piece json.RawMessage) error {
 
 // printf prints to stdout.
 func (s *screen) printf(format string, args ...any) error {
-	return s.text(fmt.Sprintf(format, args...))
+	return s.text(visible.Text(fmt.Sprintf(format, args...)))
 }
 
-// printable takes out what would drive a terminal: control characters other
-// than line ends and tabs.
+// output prints what a program wrote to its stdout or stderr.
+func (s *screen) output(stderr bool, text string) error {
+	out, terminal := s.out, s.outTerminal
+	if stderr {
+		out, terminal = s.err, s.errTerminal
+	}
+	s.progress("")
+	if terminal {
+		text = printable(text)
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// stream returns stdout for data of any kind: a terminal gets its text, without control
+// characters.
+func (s *screen) stream() io.Writer {
+	if s.outTerminal {
+		return &textWriter{w: s.out}
+	}
+	return s.out
+}
+
+// textWriter removes control characters. A character may come in several writes.
+type textWriter struct {
+	w    io.Writer
+	part []byte
+}
+
+func (t *textWriter) Write(b []byte) (int, error) {
+	text := append(t.part, b...)
+	end := len(text)
+	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
+		if start := len(text) - back; utf8.RuneStart(text[start]) {
+			if !utf8.FullRune(text[start:]) {
+				end = start
+			}
+			break
+		}
+	}
+	t.part = append([]byte(nil), text[end:]...)
+	if _, err := io.WriteString(t.w, printable(string(text[:end]))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// printable removes control characters, except line ends and tabs.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
@@ -253,10 +315,10 @@ func printable(text string) string {
 	}, text)
 }
 
-// oneLine is text for a cell or a line of progress.
-func oneLine(text string) string { return printable(strings.Join(strings.Fields(text), " ")) }
+// oneLine prepares text for a table cell or progress line.
+func oneLine(text string) string { return visible.Text(strings.Join(strings.Fields(text), " ")) }
 
-// fit cuts a line to n runes.
+// fit truncates a line to n runes.
 func fit(line string, n int) string {
 	if n <= 0 || utf8.RuneCountInString(line) <= n {
 		return line
@@ -264,7 +326,7 @@ func fit(line string, n int) string {
 	return string([]rune(line)[:n-1]) + "…"
 }
 
-// count is a number of things in words.
+// count formats a number with a noun.
 func count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -272,29 +334,32 @@ func count[N int | int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// readAll reads a whole stream that must not be longer than limit bytes.
+// readAll reads a stream of at most limit bytes.
 func readAll(r io.Reader, name string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if int64(len(data)) > limit {
-		return nil, usage("", "%s has more than the %d bytes that are read from it", name, limit)
+		return nil, usage("", "%s is larger than the limit of %d bytes", name, limit)
 	}
 	return data, nil
 }
 
-// maxDocument is the most that is read from a file or stdin, in bytes; the
-// runner's own limits are narrower.
+// maxDocument is the maximum size of a file or stdin, in bytes; the runner's own limits are
+// smaller.
 const maxDocument = 64 << 20
 
-// document reads the file at path, or stdin for "-".
+// document reads the file at path, or stdin if path is "-".
 func (a *app) document(path string) ([]byte, error) {
 	if path == "-" {
 		return readAll(a.In, "stdin", maxDocument)
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(absolute(a.Dir, path))
 	if err != nil {
+		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+			failed.Path = path // as it was typed
+		}
 		return nil, usage("", "%s", err)
 	}
 	defer f.Close()

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func toolroomMain() {
 		UserConfig: filepath.Join(os.Getenv("HOME"), ".config"),
 		UserHome:   os.Getenv("HOME"),
 		User:       "ann",
-		Version:    "1.2.3",
+		Version:    cmp.Or(os.Getenv("VERSION"), "1.2.3"),
 		Open:       openWithTools,
 	}
 	if os.Getenv("HELPER") != "" { // the engine js, which takes its time to start

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/visible"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -17,13 +18,13 @@ func (a *app) searchCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "search QUERY",
-		Short: "Find tools by what you want to do",
+		Short: "Find tools by description",
 		Example: `  toolroom search "read a file"
   toolroom search create an issue --limit 3 --json`,
 		Args: arguments(1, -1),
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			if o.Limit < 1 {
-				return usage("--limit 10", "a search for %d tools finds none", o.Limit)
+				return usage("--limit 10", "--limit must be positive, not %d", o.Limit)
 			}
 			if err := loadAll(ctx, r, o.Namespace); err != nil {
 				return err
@@ -35,9 +36,9 @@ func (a *app) searchCommand() *cobra.Command {
 			return a.printFound(found)
 		}),
 	}
-	c.Flags().IntVar(&o.Limit, "limit", 10, "most tools to show")
-	c.Flags().StringVar(&o.Namespace, "namespace", "", "only tools of this namespace")
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().IntVar(&o.Limit, "limit", 10, "maximum number of tools")
+	c.Flags().StringVar(&o.Namespace, "namespace", "", "only tools in this namespace")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	who.identityFlags(c)
 	a.completeNamespace(c)
 	return c
@@ -53,7 +54,7 @@ func (a *app) printFound(found catalog.Found) error {
 		for _, m := range hit.Why {
 			why = append(why, fmt.Sprintf("%s in %s", m.Term, m.Field))
 		}
-		text := a.screen.paint(bold, printable(hit.ID)) + "  " + oneLine(hit.Text) + "\n  " + oneLine(hit.Call) + "\n"
+		text := a.screen.paint(bold, visible.Text(hit.ID)) + "  " + oneLine(hit.Text) + "\n  " + oneLine(hit.Call) + "\n"
 		if len(why) > 0 {
 			text += a.screen.paint(dim, "  found by "+oneLine(strings.Join(why, ", "))) + "\n"
 		}

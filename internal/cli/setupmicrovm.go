@@ -11,11 +11,10 @@ func (a *app) setupMicroVMCommand() *cobra.Command {
 	var verify bool
 	c := &cobra.Command{
 		Use:   "microvm",
-		Short: "Make kernel and root file system of virtual machines",
-		Long: `Makes kernel, modules and root file system of the machines in which the
-runtimes microvm and firecracker run programs, from Debian's packages, with
-their checksums. It needs no root, but as root it also compiles Python's library,
-so that imports are faster.`,
+		Short: "Build the kernel and root file system of microVMs",
+		Long: `Build the kernel, modules and root file system of the virtual machines that the
+runtimes microvm and firecracker use, from Debian packages with verified checksums.
+Root is not required; as root it also compiles Python's library, for faster imports.`,
 		Example: `  toolroom setup microvm
   toolroom setup microvm --packages nodejs
   toolroom setup microvm --kernel ./vmlinux --root ./rootfs
@@ -27,20 +26,20 @@ so that imports are faster.`,
 				if err := microvm.Verify(o.Folder); err != nil {
 					return err
 				}
-				return a.screen.printf("the image in %s is as it was made\n", o.Folder)
+				return a.screen.printf("OK: the image in %s is unchanged\n", o.Folder)
 			}
 			o.Log = func(line string) { a.screen.say("%s", line) }
 			if err := microvm.Setup(c.Context(), o); err != nil {
 				return err
 			}
-			return a.screen.printf("made the image in %s; toolroom doctor tries it\n", o.Folder)
+			return a.screen.printf("built the image in %s; test it with toolroom doctor\n", o.Folder)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Kernel, "kernel", "", "package of a Debian kernel, or a vmlinux with all drivers built in (Debian's for clouds)")
-	f.StringVar(&o.Root, "root", "", "folder with a root file system (a small one with Python, made by mmdebstrap)")
-	f.StringVar(&o.Suite, "suite", "bookworm", "release of Debian for the root file system")
-	f.StringSliceVar(&o.Packages, "packages", nil, "further packages in the root file system")
-	f.BoolVar(&verify, "verify", false, "compare the image that is there with its checksums")
+	f.StringVar(&o.Kernel, "kernel", "", "Debian kernel package, or a vmlinux with built-in drivers (default: Debian's cloud kernel)")
+	f.StringVar(&o.Root, "root", "", "root file system folder (default: a small one with Python, built by mmdebstrap)")
+	f.StringVar(&o.Suite, "suite", "bookworm", "Debian release of the root file system")
+	f.StringSliceVar(&o.Packages, "packages", nil, "additional packages in the root file system")
+	f.BoolVar(&verify, "verify", false, "verify the checksums of the existing image")
 	return c
 }

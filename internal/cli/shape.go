@@ -10,21 +10,18 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// shape is what a JSON Schema says of a value as far as typing words needs it:
-// which types it may have, which members or items. It is no validator; the
-// runner validates every call.
+// shape is the part of a JSON Schema that parsing words needs: the possible types, members
+// and items of a value. It does not validate; the runner validates every call.
 type shape struct {
-	// parts are the schema and those that it is made of by $ref, allOf, anyOf
-	// and oneOf.
+	// parts are the schema and those that it includes by $ref, allOf, anyOf and oneOf.
 	parts []map[string]any
 	root  map[string]any
 }
 
-// maxParts bounds what a schema that a stranger wrote can cost.
+// maxParts limits the cost of an untrusted schema.
 const maxParts = 200
 
-// shapeOf reads a schema. One that cannot be read has no shape: everything
-// is possible.
+// shapeOf parses a schema. An invalid schema has no shape and allows everything.
 func shapeOf(schema json.RawMessage) shape {
 	doc, err := jsonx.Decode(schema, jsonx.Limits{})
 	root, ok := doc.(map[string]any)
@@ -58,7 +55,7 @@ func newShape(root map[string]any, schema any) shape {
 	return s
 }
 
-// local is what a reference within the document points to.
+// local resolves a reference within the document.
 func (s shape) local(ref string) any {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
@@ -76,7 +73,7 @@ func (s shape) local(ref string) any {
 	return at
 }
 
-// types are the JSON types that the value may have; none means any.
+// types returns the JSON types that the value may have; none means any.
 func (s shape) types() []string {
 	var types []string
 	add := func(t any) {
@@ -99,7 +96,7 @@ func (s shape) types() []string {
 
 func (s shape) may(t string) bool { return slices.Contains(s.types(), t) }
 
-// names are the members that an object may have by name.
+// names returns the named members of an object.
 func (s shape) names() []string {
 	names := map[string]struct{}{}
 	for _, part := range s.parts {
@@ -111,7 +108,7 @@ func (s shape) names() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// member is the shape of a member by name.
+// member returns the shape of a named member.
 func (s shape) member(name string) (shape, bool) {
 	for _, part := range s.parts {
 		members, _ := part["properties"].(map[string]any)
@@ -122,9 +119,9 @@ func (s shape) member(name string) (shape, bool) {
 	return shape{}, false
 }
 
-// open reports whether members are welcome that have no name in the schema.
-// Where a schema names some and is silent about others, a name that is not
-// there is taken for a slip of the person who types.
+// open reports whether an object may have other members than the named ones. If the schema
+// names some members and does not mention others, an unknown name is treated as a typing
+// mistake.
 func (s shape) open() bool {
 	for _, part := range s.parts {
 		switch extra := part["additionalProperties"].(type) {
@@ -142,7 +139,7 @@ func (s shape) open() bool {
 	return len(s.names()) == 0
 }
 
-// other is the shape of a member without a name in the schema.
+// other returns the shape of a member that the schema does not name.
 func (s shape) other() shape {
 	for _, part := range s.parts {
 		if extra, ok := part["additionalProperties"].(map[string]any); ok {
@@ -152,7 +149,7 @@ func (s shape) other() shape {
 	return shape{}
 }
 
-// items is the shape of an item of an array.
+// items returns the shape of an array's items.
 func (s shape) items() shape {
 	for _, part := range s.parts {
 		if items, ok := part["items"].(map[string]any); ok {
@@ -171,7 +168,7 @@ func (s shape) description() string {
 	return ""
 }
 
-// values are the values that it may have, where the schema lists them.
+// values returns the possible values, if the schema lists them.
 func (s shape) values() []string {
 	var values []string
 	for _, part := range s.parts {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/poison"
+	"github.com/toolroom/toolroom/internal/server"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -17,7 +19,7 @@ func (a *app) sourcesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "sources",
 		Aliases: []string{"source"},
-		Short:   "Say where tools come from",
+		Short:   "Manage tool sources",
 		Example: `  toolroom sources add filesystem -- mcp-server-filesystem .
   toolroom sources test filesystem
   toolroom sources list`,
@@ -31,7 +33,7 @@ func (a *app) sourcesListCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the sources and how they are",
+		Short:   "List the sources and their status",
 		Example: "  toolroom sources list --json",
 		Args:    arguments(0, 0),
 		RunE: a.withRoom(func(_ context.Context, r *room.Room, _ []string) error {
@@ -54,7 +56,7 @@ func (a *app) sourcesListCommand() *cobra.Command {
 			return a.screen.table([]string{"SOURCE", "KIND", "STATE", "TOOLS", ""}, rows)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -87,21 +89,33 @@ func (a *app) sourcesTestCommand() *cobra.Command {
 			case asJSON:
 				return nil
 			}
-			for _, f := range test.Findings {
-				a.screen.say("look at %s", oneLine(f.String()))
+			for _, g := range poison.Groups(test.Findings) {
+				a.screen.say("suspicious: %s", oneLine(g.String()))
 			}
-			return a.screen.printf("%s works: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took))
+			if len(test.Findings) > 0 {
+				a.screen.say("see each: toolroom sources review %s", test.Name)
+			}
+			for _, problem := range test.Problems {
+				a.screen.say("problem: %s", oneLine(problem))
+			}
+			if err := a.screen.printf("%s works: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took)); err != nil {
+				return err
+			}
+			if l, err := server.ListingOf(r); err == nil {
+				a.screen.say("%s", listingLine(l))
+			}
+			return nil
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
-// testHint is what to do about a source that does not work. Sources advise the
-// test itself, which has just been done.
+// testHint returns the next step for a source that does not work. Sources suggest the test
+// itself, which has just been run.
 func testHint(s room.SourceStatus) string {
 	if s.Reason == "" || strings.Contains(s.Reason, "sources test") {
-		return "see what it says: toolroom sources test " + s.Name + " --log-level debug"
+		return "show its output: toolroom sources test " + s.Name + " --log-level debug"
 	}
 	return s.Reason
 }
@@ -110,7 +124,7 @@ func (a *app) sourcesRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "remove NAME",
 		Aliases:           []string{"rm"},
-		Short:             "Take a source out of the config",
+		Short:             "Remove a source from the config",
 		Example:           "  toolroom sources remove filesystem",
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSource,
@@ -119,10 +133,10 @@ func (a *app) sourcesRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := config.RemoveSource(file, args[0]); err != nil {
+			if err := config.RemoveSource(file, args[0], a.keepTrust(file)); err != nil {
 				return err
 			}
-			return a.screen.printf("%s is out of %s\n", args[0], file)
+			return a.screen.printf("removed source %q from %s\n", args[0], file)
 		},
 	}
 }

@@ -1,7 +1,12 @@
 package cli
 
 import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -9,13 +14,14 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 )
 
-// newSource is what the flags of sources add say.
+// newSource holds the flags of sources add.
 type newSource struct {
 	openapi, baseURL string
 	program          string
 	cwd              string
 	env, headers     []string
 	description      string
+	output           string
 	force            bool
 }
 
@@ -24,12 +30,12 @@ func (a *app) sourcesAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME {-- COMMAND ARGS… | URL | --openapi SPEC | --cli PROGRAM}",
 		Short: "Add a source to the config",
-		Long: `Add a source of tools to the config. NAME becomes the namespace of its tools.
+		Long: `Add a source to the config. NAME becomes the namespace of its tools.
 
-  -- COMMAND ARGS…   an MCP server that runs here, on stdio
-  URL                an MCP server elsewhere, over HTTP
+  -- COMMAND ARGS…   a local MCP server on stdio
+  URL                a remote MCP server over HTTP
   --openapi SPEC     an HTTP service, from its OpenAPI document (file or URL)
-  --cli PROGRAM      a program: its sub-commands become tools
+  --cli PROGRAM      a command-line program: its sub-commands become tools
 
 Values of --env and --header may be references: secret://SCOPE/NAME (see
 toolroom secret set) and env://NAME.`,
@@ -51,34 +57,61 @@ toolroom secret set) and env://NAME.`,
 			if err != nil {
 				return err
 			}
-			if err := config.AddSource(file, args[0], source, n.force); err != nil {
+			if err := a.addSource(c.Context(), file, args[0], source, n.force); err != nil {
 				return err
 			}
-			if err := a.screen.printf("%s is in %s\n", args[0], file); err != nil {
+			if err := a.screen.printf("added source %q to %s\n", args[0], file); err != nil {
 				return err
 			}
-			a.screen.say("see whether it works and what it says of itself: toolroom sources test %s", args[0])
+			a.screen.say("check it: toolroom sources test %s", args[0])
 			return nil
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&n.openapi, "openapi", "", "OpenAPI document, a file or URL")
-	f.StringVar(&n.baseURL, "base-url", "", "with --openapi: address of the service")
-	f.StringVar(&n.program, "cli", "", "program whose sub-commands become tools")
-	f.StringVar(&n.cwd, "cwd", "", "folder that the command or program runs in")
-	f.StringArrayVar(&n.env, "env", nil, "NAME=VALUE for the command or program; may be repeated")
-	f.StringArrayVar(&n.headers, "header", nil, "NAME=VALUE for every request; may be repeated")
-	f.StringVar(&n.description, "description", "", "what the source is for; search reads it")
-	f.BoolVar(&n.force, "force", false, "replace a source of that name")
+	f.StringVar(&n.baseURL, "base-url", "", "with --openapi: base URL of the service")
+	f.StringVar(&n.program, "cli", "", "command-line program whose sub-commands become tools")
+	f.StringVar(&n.cwd, "cwd", "", "working folder of the command or program")
+	f.StringArrayVar(&n.env, "env", nil, "environment variable of the command or program: NAME=VALUE (may be repeated)")
+	f.StringArrayVar(&n.headers, "header", nil, "header for every request: NAME=VALUE (may be repeated)")
+	f.StringVar(&n.description, "description", "", "description of the source, which search uses")
+	f.StringVar(&n.output, "output", "", "when a result does not fit its schema: strict (fail), warn (default) or off")
+	completeWords(c, "output", config.OutputChecks()...)
+	f.BoolVar(&n.force, "force", false, "replace an existing source of this name")
 	return c
+}
+
+// addSource adds a source to the config. What seems to be a secret goes into the secret
+// store first, and the config refers to it.
+func (a *app) addSource(ctx context.Context, file, name string, source config.Source, force bool) error {
+	lifted, secrets := config.LiftSecrets(name, source)
+	if len(secrets) > 0 {
+		before, err := config.Load(file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		// A source that is not added must not change the secrets of the one that exists.
+		if _, exists := before.Source(name); !exists || force {
+			if err := a.keepSecrets(ctx, secrets); err != nil {
+				return err
+			}
+		}
+	}
+	if err := config.AddSource(file, name, lifted, force, a.keepTrust(file)); err != nil {
+		return err
+	}
+	for _, ref := range slices.Sorted(maps.Keys(secrets)) {
+		a.screen.say("stored a secret as %s, to which the config refers", ref)
+	}
+	return nil
 }
 
 const addUsage = "toolroom sources add NAME -- COMMAND ARGS…, or NAME URL, or NAME --openapi SPEC, or NAME --cli PROGRAM"
 
-// source makes the entry of the config. args are the words before --, the name
-// first; command those after it.
+// source builds the config entry. args are the words before --, starting with the name;
+// command holds those after it.
 func (n *newSource) source(args, command []string) (config.Source, error) {
-	s := config.Source{Description: n.description}
+	s := config.Source{Description: n.description, Output: n.output}
 	env, err := pairs("--env", n.env)
 	if err != nil {
 		return s, err
@@ -89,12 +122,12 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 	}
 	ways := 0
 	if len(args) == 0 || len(args) > 2 {
-		return s, usage(addUsage, "a source needs one name and one place; a command goes after --")
+		return s, usage(addUsage, "a source needs a name and exactly one of COMMAND, URL, --openapi and --cli; a command goes after --")
 	}
 	if len(args) == 2 {
 		ways++
 		if u, err := url.Parse(args[1]); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return s, usage("toolroom sources add "+args[0]+" -- "+args[1], "%q is no URL of an MCP server; a command goes after --", args[1])
+			return s, usage("toolroom sources add "+args[0]+" -- "+args[1], "%q is not the URL of an MCP server; a command goes after --", args[1])
 		}
 		s.MCP = &config.MCP{URL: args[1], Headers: headers}
 	}
@@ -111,27 +144,27 @@ func (n *newSource) source(args, command []string) (config.Source, error) {
 		s.CLI = &config.CLISource{Command: n.program, Env: env, Cwd: n.cwd}
 	}
 	if ways != 1 {
-		return s, usage(addUsage, "the source %s needs one place that its tools come from", args[0])
+		return s, usage(addUsage, "source %s needs exactly one of COMMAND, URL, --openapi and --cli", args[0])
 	}
 	return s, n.fits(s)
 }
 
-// fits refuses flags that the kind of source has no use for: they would be
-// lost without a word.
+// fits refuses flags that this kind of source does not use, because they would be ignored
+// silently.
 func (n *newSource) fits(s config.Source) error {
 	runs := s.CLI != nil || s.MCP != nil && s.MCP.Command != ""
 	switch {
 	case n.baseURL != "" && s.OpenAPI == nil:
-		return usage("leave it out", "--base-url goes with --openapi")
+		return usage("remove it", "--base-url requires --openapi")
 	case len(n.headers) > 0 && runs:
-		return usage("leave it out, or use --env", "--header goes with a URL or --openapi")
+		return usage("remove it, or use --env", "--header requires a URL or --openapi")
 	case (len(n.env) > 0 || n.cwd != "") && !runs:
-		return usage("leave it out", "--env and --cwd go with a command or --cli")
+		return usage("remove it", "--env and --cwd require a command or --cli")
 	}
 	return nil
 }
 
-// pairs reads words NAME=VALUE.
+// pairs parses words of the form NAME=VALUE.
 func pairs(flag string, words []string) (map[string]string, error) {
 	if len(words) == 0 {
 		return nil, nil
@@ -140,7 +173,7 @@ func pairs(flag string, words []string) (map[string]string, error) {
 	for _, word := range words {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok || name == "" {
-			// The word may be a secret: it is not repeated.
+			// The word may be a secret, so the message does not repeat it.
 			return nil, usage(flag+" NAME=VALUE", "%s needs NAME=VALUE", flag)
 		}
 		values[name] = value

@@ -28,15 +28,14 @@ func (a *app) sourcesLoginCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "login NAME",
 		Short: "Log in to a remote source",
-		Long: `Log in to a remote MCP server with OAuth: the command prints an address to open
-in a browser, waits on this machine for the browser to come back, and keeps the
-tokens among the secrets. Where the browser runs on another machine, --paste
-reads the address that it ended at in place of waiting for it.
+		Long: `Log in to a remote MCP server with OAuth. The command prints an address to open in
+a browser, waits on this machine for the redirect, and stores the tokens as secrets.
+If the browser runs on another machine, --paste reads the address of the final page
+instead.
 
-With --token, and for sources that are not MCP servers, it keeps a token that
-you have under secret://NAME/token, and sends it as Authorization: Bearer with
-each request. The token is typed at a prompt that does not show it, or read from
-stdin.`,
+With --token, and for sources that are not MCP servers, it stores a token of yours
+as secret://NAME/token and sends it as Authorization: Bearer with each request.
+Type the token at a prompt that does not echo, or pipe it in.`,
 		Example: `  toolroom sources login github
   toolroom sources login github --paste
   printf %s "$TOKEN" | toolroom sources login github --token`,
@@ -45,8 +44,8 @@ stdin.`,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
 			s, ok := r.Config().Sources[args[0]]
 			if !ok {
-				return toolroom.Errorf(toolroom.CodeNotFound, "there is no source %q", args[0]).
-					WithHint("see what there is: toolroom sources list")
+				return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", args[0]).
+					WithHint("list the sources: toolroom sources list")
 			}
 			if l.token || s.MCP == nil || s.MCP.URL == "" {
 				return a.keepToken(ctx, r, args[0], s)
@@ -55,24 +54,27 @@ stdin.`,
 		}),
 	}
 	f := c.Flags()
-	f.BoolVar(&l.token, "token", false, "keep a token that you have, in place of logging in")
-	f.BoolVar(&l.paste, "paste", false, "read the address that the browser ended at from stdin")
+	f.BoolVar(&l.token, "token", false, "store an existing token instead of logging in")
+	f.BoolVar(&l.paste, "paste", false, "read the address of the browser's final page from stdin")
 	f.BoolVar(&l.browser, "browser", false, "open the address in this machine's browser")
-	f.StringVar(&l.as, "as", "", "log in for this caller, by the name of its token (default: who runs Toolroom)")
-	f.IntVar(&l.port, "port", 0, "port of this machine that the browser comes back to (default: any)")
+	f.StringVar(&l.as, "as", "", "log in for this caller, named by its token (default: the operator)")
+	f.IntVar(&l.port, "port", 0, "local port for the browser's redirect (default: any)")
 	c.MarkFlagsMutuallyExclusive("token", "paste")
 	return c
 }
 
-// logIn lets the person at the screen log in.
+// logIn lets the person at the terminal log in.
 func (a *app) logIn(ctx context.Context, r *room.Room, name string, l login) error {
 	back, err := oauth.NewLoopback(l.port)
 	if err != nil {
-		return toolroom.Errorf(toolroom.CodeConflict, "this machine cannot be come back to: %w", err).
+		return toolroom.Errorf(toolroom.CodeConflict, "cannot listen for the browser's redirect: %w", err).
 			WithHint("choose another port: toolroom sources login %s --port 8976", name)
 	}
 	defer back.Close()
 	err = r.Login(ctx, name, toolroom.Identity{Subject: l.as}, back.Redirect(), func(ctx context.Context, address string) (string, error) {
+		if err := back.Expect(address); err != nil {
+			return "", err
+		}
 		a.screen.say("Open this address in a browser and log in:\n\n%s\n", address)
 		if l.browser {
 			if err := openBrowser(ctx, address); err != nil {
@@ -80,10 +82,10 @@ func (a *app) logIn(ctx context.Context, r *room.Room, name string, l login) err
 			}
 		}
 		if !l.paste {
-			a.screen.say("Waiting for the browser to come back to %s …", back.Redirect())
+			a.screen.say("Waiting for the browser's redirect to %s …", back.Redirect())
 			return back.Wait(ctx)
 		}
-		a.screen.say("Then paste the address that the browser ended at, which begins with %s:", back.Redirect())
+		a.screen.say("Then paste the address of the browser's final page, which begins with %s:", back.Redirect())
 		return a.pasted(ctx)
 	})
 	if err != nil {
@@ -102,7 +104,7 @@ func (a *app) logIn(ctx context.Context, r *room.Room, name string, l login) err
 	return a.screen.printf("logged in to %s: %s\n", name, count(test.Tools, "tool"))
 }
 
-// maxAddress is the longest address that is read, in bytes.
+// maxAddress is the maximum length of a pasted address, in bytes.
 const maxAddress = 16 << 10
 
 // pasted reads a line from stdin.
@@ -112,7 +114,7 @@ func (a *app) pasted(ctx context.Context) (string, error) {
 		err  error
 	}
 	read := make(chan line, 1)
-	go func() { // ends with the process where nothing is typed
+	go func() { // ends with the process if nothing is typed
 		in := bufio.NewScanner(a.screen.in)
 		in.Buffer(nil, maxAddress)
 		in.Scan()
@@ -129,7 +131,7 @@ func (a *app) pasted(ctx context.Context) (string, error) {
 	}
 }
 
-// openBrowser opens an address with what the system has for it.
+// openBrowser opens an address with the system's default browser.
 func openBrowser(ctx context.Context, address string) error {
 	switch runtime.GOOS {
 	case "darwin":
@@ -141,7 +143,7 @@ func openBrowser(ctx context.Context, address string) error {
 	}
 }
 
-// keepToken keeps a token that the person has.
+// keepToken stores a token that the person already has.
 func (a *app) keepToken(ctx context.Context, r *room.Room, name string, s config.Source) error {
 	ref := secret.Ref{Scope: name, Name: "token"}
 	s, err := withBearer(name, s, "Bearer "+ref.String())
@@ -159,15 +161,15 @@ func (a *app) keepToken(ctx context.Context, r *room.Room, name string, s config
 	if err := r.Parts().Secrets.Set(ctx, ref, token); err != nil {
 		return err
 	}
-	if err := config.AddSource(file, name, s, true); err != nil {
+	if err := config.AddSource(file, name, s, true, a.keepTrust(file)); err != nil {
 		return err
 	}
-	a.screen.say("see whether it works: toolroom sources test %s", name)
-	return a.screen.printf("%s sends its token from now on\n", name)
+	a.screen.say("check it: toolroom sources test %s", name)
+	return a.screen.printf("stored the token of %s\n", name)
 }
 
-// withBearer is the source with an Authorization header; a source that sends no
-// requests has no use for one.
+// withBearer returns the source with an Authorization header. It returns an error for a
+// source that sends no requests.
 func withBearer(name string, s config.Source, value string) (config.Source, error) {
 	set := func(headers map[string]string) map[string]string {
 		headers = maps.Clone(headers)
@@ -191,8 +193,8 @@ func withBearer(name string, s config.Source, value string) (config.Source, erro
 		openapi.Headers = set(openapi.Headers)
 		s.OpenAPI = &openapi
 	default:
-		return s, toolroom.Errorf(toolroom.CodeUnsupported, "%s is a program on this machine, which takes no bearer token", name).
-			WithHint("give it what it needs in its environment: toolroom sources add --force %s --env KEY=secret://%s/key -- COMMAND", name, name)
+		return s, toolroom.Errorf(toolroom.CodeUnsupported, "%s is a local program, which takes no bearer token", name).
+			WithHint("pass credentials in its environment: toolroom sources add --force %s --env KEY=secret://%s/key -- COMMAND", name, name)
 	}
 	return s, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/pin"
+	"github.com/toolroom/toolroom/internal/visible"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -17,11 +18,11 @@ func (a *app) sourcesReviewCommand() *cobra.Command {
 	var digest string
 	c := &cobra.Command{
 		Use:   "review NAME",
-		Short: "Show what a source says of its tools, what has changed, and what looks like an attack",
-		Long: `Start a source and compare what it says of its tools with what was taken of it
-before. A tool that says something else, or is new in quarantine, is not called
-until a person has taken it with --accept. Give --digest with what an earlier
-review printed, and nothing else is taken than what you have seen there.`,
+		Short: "Review new and changed tool definitions of a source",
+		Long: `Start a source and compare its tool definitions with those that were accepted
+before. A changed definition, or a new one in quarantine, cannot be called until a
+person accepts it with --accept. With --digest from an earlier review, only the
+definitions shown in that review are accepted.`,
 		Example: `  toolroom sources review github
   toolroom sources review github --accept --digest 3fa9c1d2b7e0`,
 		Args:              arguments(1, 1),
@@ -40,25 +41,25 @@ review printed, and nothing else is taken than what you have seen there.`,
 			case err != nil:
 				return err
 			case accept && digest != "" && digest != review.Digest:
-				return toolroom.Errorf(toolroom.CodeConflict, "%s offers something else than at that review", args[0]).
-					WithHint("look again, and take it with --digest %s", review.Digest)
+				return toolroom.Errorf(toolroom.CodeConflict, "the definitions of %s have changed since that review", args[0]).
+					WithHint("review them again, and accept them with --digest %s", review.Digest)
 			case accept:
 				if err := r.AcceptReview(ctx, review); err != nil {
 					return err
 				}
-				a.screen.say("%s is taken as it is now", args[0])
+				a.screen.say("accepted the current definitions of %s", args[0])
 			case digest != "":
-				return usage("toolroom sources review "+args[0]+" --accept --digest "+digest, "--digest goes with --accept")
+				return usage("toolroom sources review "+args[0]+" --accept --digest "+digest, "--digest requires --accept")
 			case review.Open():
-				a.screen.say("take it as it is: toolroom sources review %s --accept --digest %s", args[0], review.Digest)
+				a.screen.say("accept these definitions: toolroom sources review %s --accept --digest %s", args[0], review.Digest)
 			}
 			return nil
 		}),
 	}
 	f := c.Flags()
-	f.BoolVar(&accept, "accept", false, "take the definitions as they are now")
-	f.StringVar(&digest, "digest", "", "with --accept: what the review that you have read printed")
-	f.BoolVar(&asJSON, "json", false, "print for programs")
+	f.BoolVar(&accept, "accept", false, "accept the current definitions")
+	f.StringVar(&digest, "digest", "", "with --accept: the digest that your review printed")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -75,15 +76,15 @@ func (a *app) printReview(review *room.Review) error {
 			fmt.Fprintf(&out, "  %s\n", c.Path)
 			for _, side := range []struct{ sign, text string }{{"-", c.Old}, {"+", c.New}} {
 				if side.text != "" {
-					fmt.Fprintf(&out, "  %s %s\n", side.sign, review.Visible(side.text))
+					fmt.Fprintf(&out, "  %s %s\n", side.sign, visible.Text(side.text))
 				}
 			}
 		}
 	}
-	fmt.Fprintf(&out, "%s: %d as taken, %d changed, %d new, %d gone; %d held back\n",
-		review.Source, counts[pin.Same], counts[pin.Changed], counts[pin.New], counts[pin.Gone], review.Held)
+	fmt.Fprintf(&out, "%s: %d unchanged, %d changed, %d new, %d removed; %d quarantined\n",
+		review.Source, counts[pin.Same], counts[pin.Changed], counts[pin.New], counts[pin.Gone], review.Quarantined)
 	for _, f := range review.Findings {
-		fmt.Fprintf(&out, "look at %s\n", oneLine(f.String()))
+		fmt.Fprintf(&out, "suspicious: %s\n", oneLine(f.String()))
 	}
 	return a.screen.text(out.String())
 }

@@ -14,10 +14,10 @@ func (a *app) stubsCommand() *cobra.Command {
 	var language string
 	c := &cobra.Command{
 		Use:   "stubs [PATTERN...]",
-		Short: "Print the tools as declarations for editors: TypeScript or Python",
-		Long: `Print the tools that you may call as declarations, with the types of their
-arguments and results: a .d.ts for TypeScript and JavaScript, or Python stubs. A
-pattern is a namespace, or an id in which * stands for anything.`,
+		Short: "Print TypeScript or Python declarations of the tools",
+		Long: `Print declarations of the tools that you may call, with the types of arguments and
+results: a .d.ts for TypeScript and JavaScript, or Python stubs. A pattern is a
+namespace, or an id in which * matches any text.`,
 		Example: `  toolroom stubs > toolroom.d.ts
   toolroom stubs -l python github 'files:read*' > toolroom.pyi`,
 		Args: cobra.ArbitraryArgs,

@@ -6,10 +6,12 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/toolroom/toolroom/internal/visible"
 )
 
-// table prints rows under headers, the columns aligned. On a terminal the last
-// column is cut to the width that is left.
+// table prints rows under headers, with aligned columns. On a terminal it truncates the
+// last column to the remaining width.
 func (s *screen) table(headers []string, rows [][]string) error {
 	widths := make([]int, len(headers))
 	for i, header := range headers {
@@ -65,7 +67,7 @@ func (s *screen) paint(style, text string) string {
 	return style + text + "\x1b[0m"
 }
 
-// fields prints names and values below one another; empty values are left out.
+// fields prints names and values, one per line; it omits empty values.
 func (s *screen) fields(pairs ...string) error {
 	width := 0
 	for i := 0; i < len(pairs); i += 2 {
@@ -79,7 +81,7 @@ func (s *screen) fields(pairs ...string) error {
 			continue
 		}
 		name := fmt.Sprintf("%-*s", width+columnGap, pairs[i])
-		value := strings.TrimRight(printable(pairs[i+1]), "\n")
+		value := strings.TrimRight(visible.Text(pairs[i+1]), "\n")
 		value = strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", width+columnGap))
 		b.WriteString(s.paint(bold, name) + value + "\n")
 	}
@@ -87,7 +89,7 @@ func (s *screen) fields(pairs ...string) error {
 	return err
 }
 
-// when is a time for people, in their zone.
+// when formats a time in the local zone.
 func when(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -95,7 +97,7 @@ func when(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// took is a duration for people.
+// took formats a duration.
 func took(d time.Duration) string {
 	switch {
 	case d >= time.Second:
@@ -107,7 +109,7 @@ func took(d time.Duration) string {
 	}
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes.
 func size(n int64) string {
 	const unit = 1024
 	if n < unit {

@@ -14,7 +14,7 @@ import (
 func (a *app) temporalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "temporal",
-		Short:   "Let Temporal carry programs and chains over restarts",
+		Short:   "Run programs and chains as Temporal workflows",
 		Example: "  toolroom temporal worker",
 	}
 	onlyHolds(c)
@@ -25,16 +25,16 @@ func (a *app) temporalCommand() *cobra.Command {
 func (a *app) temporalWorkerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "worker",
-		Short: "Make the calls of workflows, until Ctrl-C",
-		Long: `Make the calls of workflows with the tools, the policy and the sandboxes of
-this machine. Config of workers and of those who start workflows:
+		Short: "Run a worker for workflows until Ctrl-C",
+		Long: `Run workflows with the tools, policy and sandboxes of this machine, until Ctrl-C.
+Workers and servers that start workflows share this config:
 
   code:
     runtimes:
       temporal: {address: 127.0.0.1:7233, secret: secret://temporal/key}
 
-Who has the secret can have any tool called as anyone, as far as the worker's
-policy allows it.`,
+Whoever has the secret can call any tool as any identity, within the worker's
+policy.`,
 		Example: `  openssl rand -hex 32 | toolroom secret set temporal/key
   toolroom temporal worker
   toolroom exec --runtime temporal -l python 'print(tools.math.add(a=1, b=2))'
@@ -54,9 +54,9 @@ func (a *app) workForTemporal(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// What an earlier worker left that was killed.
+	// Remove the leftovers of a killed worker.
 	if n := proc.Sweep() + lockdown.Sweep(); n > 0 {
-		a.log(slog.LevelInfo).Warn("removed what an earlier worker left behind", "count", n)
+		a.log(slog.LevelInfo).Warn("removed leftovers of a crashed worker", "count", n)
 	}
 	r.Start(ctx)
 	return w.Work(ctx, r, func() { a.screen.say("The worker is ready") })

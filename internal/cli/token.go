@@ -16,7 +16,7 @@ import (
 func (a *app) tokenCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "token",
-		Short:   "Let others in: bearer tokens for remote clients",
+		Short:   "Manage access tokens",
 		Example: "  toolroom token create ann --expires 720h",
 	}
 	onlyHolds(c)
@@ -29,7 +29,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "create NAME",
-		Short: "Make a token; it is shown this once",
+		Short: "Create a token, which is shown only once",
 		Example: `  toolroom token create ann
   toolroom token create ci --subject build --groups ops,release --agent fast --expires 720h --json`,
 		Args: arguments(1, 1),
@@ -50,13 +50,13 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&o.Subject, "subject", "", "whom it stands for (default NAME)")
+	f.StringVar(&o.Subject, "subject", "", "identity of the token (default NAME)")
 	f.StringSliceVar(&o.Groups, "groups", nil, "groups of that subject")
 	f.StringVar(&o.Agent, "agent", "", "the one agent that may use it")
 	f.StringVar(&o.Provider, "provider", "", "the one model provider that may use it")
 	f.StringVar(&o.Skill, "skill", "", "the one skill that may use it")
-	f.DurationVar(&o.TTL, "expires", 0, "how long it holds, such as 720h (default: until revoked)")
-	f.BoolVar(&asJSON, "json", false, "print for programs")
+	f.DurationVar(&o.TTL, "expires", 0, "lifetime, such as 720h (default: until revoked)")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
@@ -76,7 +76,7 @@ func (a *app) tokenListCommand() *cobra.Command {
 				return a.screen.json(orEmpty(tokens))
 			}
 			if len(tokens) == 0 {
-				a.screen.say("There are no tokens. Make one: toolroom token create NAME")
+				a.screen.say("There are no tokens. Create one: toolroom token create NAME")
 				return nil
 			}
 			rows := make([][]string, len(tokens))
@@ -86,17 +86,17 @@ func (a *app) tokenListCommand() *cobra.Command {
 			return a.screen.table([]string{"ID", "NAME", "SUBJECT", "AGENT", "PROVIDER", "SKILL", "STATE", "LAST USED", "GROUPS"}, rows)
 		}),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
 func tokenState(t *token.Token, now time.Time) string {
 	switch {
-	case !t.Revoked.IsZero():
+	case !t.Revoked.IsZero() && !t.Revoked.Equal(t.Expires):
 		return "revoked"
 	case t.Expires.IsZero():
 		return "valid"
-	case !now.Before(t.Expires):
+	case !now.Before(t.Expires), !t.Revoked.IsZero():
 		return "expired"
 	default:
 		return "valid until " + when(t.Expires)
@@ -106,7 +106,7 @@ func tokenState(t *token.Token, now time.Time) string {
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "revoke {ID|NAME}",
-		Short:   "End a token at once",
+		Short:   "Revoke a token immediately",
 		Example: "  toolroom token revoke ann",
 		Args:    arguments(1, 1),
 		ValidArgsFunction: a.complete(func(ctx context.Context, r *room.Room) []string {
@@ -130,13 +130,12 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 			if err := r.Parts().Tokens.RevokeToken(ctx, id, time.Now()); err != nil {
 				return err
 			}
-			return a.screen.printf("token %s is revoked\n", id)
+			return a.screen.printf("revoked token %s\n", id)
 		}),
 	}
 }
 
-// tokenID is the id that a person means, who may have written a name that only
-// one token has.
+// tokenID returns the id of a token, given its id or a name that only one token has.
 func tokenID(ctx context.Context, store token.Store, word string) (string, error) {
 	tokens, err := store.Tokens(ctx)
 	if err != nil {
@@ -153,10 +152,10 @@ func tokenID(ctx context.Context, store token.Store, word string) (string, error
 	}
 	switch len(named) {
 	case 0:
-		return "", toolroom.Errorf(toolroom.CodeNotFound, "there is no token %q", word).WithHint("toolroom token list")
+		return "", toolroom.Errorf(toolroom.CodeNotFound, "token %q not found", word).WithHint("toolroom token list")
 	case 1:
 		return named[0], nil
 	}
-	return "", toolroom.Errorf(toolroom.CodeConflict, "%d tokens have the name %q", len(named), word).
-		WithHint("give the id of one: %s", strings.Join(named, ", "))
+	return "", toolroom.Errorf(toolroom.CodeConflict, "%d tokens are named %q", len(named), word).
+		WithHint("use an id: %s", strings.Join(named, ", "))
 }

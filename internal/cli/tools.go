@@ -35,16 +35,16 @@ func (a *app) toolsCommand() *cobra.Command {
 			return a.printTools(r, tools)
 		}),
 	}
-	c.Flags().StringVar(&namespace, "namespace", "", "only tools of this namespace")
-	c.Flags().BoolVar(&hidden, "hidden", false, "hidden tools too")
-	c.Flags().BoolVar(&asJSON, "json", false, "print whole definitions for programs")
+	c.Flags().StringVar(&namespace, "namespace", "", "only tools in this namespace")
+	c.Flags().BoolVar(&hidden, "hidden", false, "include hidden tools")
+	c.Flags().BoolVar(&asJSON, "json", false, "print complete definitions as JSON")
 	who.identityFlags(c)
 	a.completeNamespace(c)
 	return c
 }
 
-// listTools reads all pages of the list. When the tools change meanwhile it
-// begins again, so that none is missed.
+// listTools reads all pages of the list. If the tools change meanwhile, it starts again, so
+// that none is missed.
 func listTools(r *room.Room, who toolroom.Identity, o catalog.ListOptions) ([]toolroom.Tool, error) {
 	o.Limit = catalog.MaxPage
 	tools := []toolroom.Tool{}
@@ -75,7 +75,7 @@ func (a *app) printTools(r *room.Room, tools []toolroom.Tool) error {
 		if len(r.Sources()) == 0 {
 			a.screen.say("There are no tools yet. %s", firstSteps)
 		} else {
-			a.screen.say("There are no such tools. See how the sources are: toolroom sources list")
+			a.screen.say("No matching tools. Check the sources: toolroom sources list")
 		}
 		return nil
 	}
@@ -86,7 +86,7 @@ func (a *app) printTools(r *room.Room, tools []toolroom.Tool) error {
 	return a.screen.table([]string{"TOOL", "SOURCE", "WHAT IT DOES"}, rows)
 }
 
-// firstSteps is what to do in an empty room.
+// firstSteps is the next step in an empty room.
 const firstSteps = `Add a source of tools:
   toolroom import claude                     the MCP servers of Claude (or codex, cursor, vscode, gemini)
   toolroom sources add NAME -- COMMAND ARGS  an MCP server that runs here

@@ -9,7 +9,7 @@ import (
 
 const platform = runtime.GOOS + "/" + runtime.GOARCH
 
-// versionLine is what `toolroom version` and `toolroom --version` print.
+// versionLine is the output of `toolroom version` and `toolroom --version`.
 func (a *app) versionLine() string {
 	return fmt.Sprintf("toolroom %s (%s, %s)\n", a.Version, runtime.Version(), platform)
 }
@@ -32,6 +32,6 @@ func (a *app) versionCommand() *cobra.Command {
 			return a.screen.printf("%s", a.versionLine())
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print for programs")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -12,15 +12,14 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// watcher shows a person what happens in a call, and asks for approval where
-// the call needs it and somebody is there. Asking does not hold up the call's
-// events: the answer may as well come from elsewhere.
+// watcher shows the events of a call to a person, and asks for approval if the call needs
+// it and a person is there. Asking does not delay the call's events, because the answer may
+// also come from another place.
 type watcher struct {
 	app  *app
 	room *room.Room
 	ctx  context.Context
-	// noWait says that the call fails where a person has to approve: nobody is
-	// asked.
+	// noWait means that the call fails if it needs approval, so the person is not asked.
 	noWait bool
 
 	stop   context.CancelFunc
@@ -65,22 +64,21 @@ func (w *watcher) approval(e toolroom.Event) {
 	ctx, stop := context.WithCancel(w.ctx)
 	w.stop = stop
 	w.asking.Go(func() {
-		// A failure here is no failure of the call, which goes on waiting.
+		// This failure does not end the call, which keeps waiting.
 		if err := w.app.decide(ctx, w.room, e.Approval.ID); err != nil && ctx.Err() == nil {
 			w.app.screen.fail(err.Error(), toolroom.AsError(err).Hint)
 		}
 	})
 }
 
-// close takes a question back that still stands, and waits for that.
+// close withdraws an open question and waits until it is withdrawn.
 func (w *watcher) close() {
 	w.stop()
 	w.asking.Wait()
 	w.app.screen.progress("")
 }
 
-// decide shows an approval to the person at the terminal and records the
-// answer.
+// decide shows an approval to the person at the terminal and records the answer.
 func (a *app) decide(ctx context.Context, r *room.Room, id string) error {
 	question, err := r.Approval(ctx, id)
 	if err != nil {
@@ -98,7 +96,7 @@ func (a *app) decide(ctx context.Context, r *room.Room, id string) error {
 	return a.sayRule(ctx, r, done)
 }
 
-// questionFor offers what may be said to an approval.
+// questionFor returns the possible answers to an approval.
 func questionFor(p *approval.Approval) string {
 	words := []string{"y"}
 	for _, s := range p.Permitted() {
@@ -109,8 +107,8 @@ func questionFor(p *approval.Approval) string {
 	return "Run it? [" + strings.Join(words, "/") + "/N]"
 }
 
-// typedAnswer reads what a person typed at the question: y, how far a yes goes,
-// or no, and anything else is a no. The words after no are for the caller.
+// typedAnswer parses the typed answer: y, the scope of a yes, or no. Anything else is a no.
+// The words after no are for the caller.
 func typedAnswer(typed, by string) approval.Answer {
 	word, rest, _ := strings.Cut(typed, " ")
 	word, rest = strings.ToLower(word), strings.TrimSpace(rest)
@@ -128,7 +126,7 @@ func typedAnswer(typed, by string) approval.Answer {
 	}
 }
 
-// sayRule shows the rule that a yes for more than one call has become.
+// sayRule shows the grant that was made by approving more than one call.
 func (a *app) sayRule(ctx context.Context, r *room.Room, done *approval.Approval) error {
 	if done.State != approval.Approved || done.Scope == approval.Once {
 		return nil
@@ -140,7 +138,7 @@ func (a *app) sayRule(ctx context.Context, r *room.Room, done *approval.Approval
 	for _, g := range grants {
 		if g.Approval == done.ID {
 			a.screen.say("rule %s", g)
-			a.screen.say("take it back with: toolroom approve rules --remove %s", g.ID)
+			a.screen.say("remove it: toolroom approve rules --remove %s", g.ID)
 		}
 	}
 	return nil

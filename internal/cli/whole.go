@@ -6,9 +6,8 @@ import (
 	"github.com/toolroom/toolroom/internal/code"
 )
 
-// whole tells whether a text that is typed line by line is a whole program, or
-// goes on. It need not be exact: a program that is none is refused with its
-// place.
+// whole reports whether typed lines form a complete program. It need not be exact: an
+// incomplete or invalid program is refused with the place of the mistake.
 func whole(language, text string) bool {
 	if full, _ := code.Language(language); full == "python" {
 		return pythonWhole(text)
@@ -16,8 +15,8 @@ func whole(language, text string) bool {
 	return closed(text)
 }
 
-// closed tells whether a text has a closing bracket for each opening one, and
-// no template or block comment that goes on.
+// closed reports whether every opening bracket of a text is closed and no template or block
+// comment is open.
 func closed(text string) bool {
 	open := 0
 	for at := 0; at < len(text); at++ {
@@ -31,7 +30,7 @@ func closed(text string) bool {
 			if end < 0 && c == '`' {
 				return false
 			}
-			if end < 0 { // no text goes on beyond its line
+			if end < 0 { // strings end with the line
 				return open <= 0
 			}
 			at += end + 1
@@ -54,7 +53,7 @@ func closed(text string) bool {
 	return open <= 0
 }
 
-// quoted is where the text that a quote began ends, -1 if it does not.
+// quoted returns the index after the closing quote, or -1 if the text is not closed.
 func quoted(rest string, quote byte) int {
 	for at := 0; at < len(rest); at++ {
 		switch rest[at] {
@@ -71,11 +70,11 @@ func quoted(rest string, quote byte) int {
 	return -1
 }
 
-// pythonWhole tells whether brackets and texts are closed, and a block has been
-// ended with an empty line, as in Python's own prompt.
+// pythonWhole reports whether brackets and strings are closed and a block has been ended
+// with an empty line, as at Python's own prompt.
 func pythonWhole(text string) bool {
 	open, block := 0, false
-	last := byte('\n') // the last character of the line that is neither space nor comment
+	last := byte('\n') // the last character of the line that is neither a space nor in a comment
 	for at := 0; at < len(text); at++ {
 		switch c := text[at]; c {
 		case '(', '[', '{':

@@ -1,7 +1,6 @@
-// Package code is code mode: it runs a program that an agent wrote, in a
-// sandbox, with the tools of the room as its functions. It is a source with the
-// one tool code:execute, so that a program passes the pipeline like any call,
-// and the calls that it makes are children of that call.
+// Package code implements code mode: it runs a program that an agent wrote in a sandbox,
+// with the room's tools as its functions. It is a source with the one tool code:execute, so
+// a program passes the pipeline like any call, and its calls are children of that call.
 package code
 
 import (
@@ -19,9 +18,9 @@ import (
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code/journal"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/engine"
-	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/session"
@@ -32,41 +31,38 @@ import (
 // Tool is the id of the one tool of this source.
 const Tool = "code:execute"
 
-// Options are the parts of a [Service]; all but Journals are required.
+// Options are the dependencies of a [Service]. All but Journals are required.
 type Options struct {
 	Runner    *run.Runner
 	Catalog   *catalog.Catalog
 	Artifacts *artifact.Store
 	Sessions  *session.Store
-	// Journals keeps programs that wait for a person; without it they do not
-	// outlive this process.
+	// Journals stores suspended programs. Without it they do not outlive this process.
 	Journals journal.Store
-	// Engines are those that programs may run on, in the order in which auto
-	// prefers them.
+	// Engines are the engines that programs may run on, in the order of preference of auto.
 	Engines []engine.Engine
-	// Elsewhere runs programs of its name as a whole in another room; nil is
-	// nowhere.
-	Elsewhere Elsewhere
-	// Egress judges what programs connect to that name hosts, and makes the
-	// connections; nil permits public addresses.
+	// Remote runs whole programs in another room; nil if there is none.
+	Remote Remote
+	// Egress checks and makes the connections of programs that name hosts; nil permits
+	// public addresses.
 	Egress *egress.Guard
-	// Guest is the path of the guest's binary, with the arguments to start it.
+	// Guest is the path of the guest's binary, and GuestArgs are the arguments to start it.
 	Guest     string
 	GuestArgs []string
 	Config    Config
 }
 
-// Config bounds programs. Zero fields have the defaults named.
+// Config sets the limits of programs. Zero fields mean the stated defaults.
 type Config struct {
-	// Host permits the runtime host, which is no sandbox.
+	// Host permits the runtime host, which is not a sandbox.
 	Host bool
-	// Default is what a program gets that asks for nothing, Max the most that
-	// it may ask for. Of CPUs, zero is any number.
+	// Default holds the limits of a program that requests none, and Max the maximum that it
+	// may request. Zero CPUs means any number.
 	Default, Max toolroom.ExecutionLimits
-	// Parallel is how many tool calls of one program may run at once (10).
+	// Parallel is the number of tool calls of one program that may run at once (10).
 	Parallel int
-	// ShownOutput is how many bytes of stdout and stderr a result shows
-	// (16,384 each).
+	// ShownOutput is the number of bytes of stdout and stderr that a result shows (16,384
+	// each).
 	ShownOutput int
 }
 
@@ -86,7 +82,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// orLimits fills in what l leaves out.
+// orLimits replaces the zero fields of l.
 func orLimits(l, fallback toolroom.ExecutionLimits) toolroom.ExecutionLimits {
 	or(&l.Wall, fallback.Wall)
 	or(&l.CPU, fallback.CPU)
@@ -106,15 +102,15 @@ func or[T comparable](field *T, fallback T) {
 	}
 }
 
-// Service runs programs. Its methods may be called concurrently.
+// Service runs programs. It is safe for concurrent use.
 type Service struct {
 	o Options
-	// unasked are limits that have a default which nobody wrote into the config.
+	// unasked are limits whose default does not come from the config.
 	unasked []sandbox.Limit
 	egress  atomic.Pointer[egress.Guard]
 }
 
-// New makes a Service.
+// New returns a Service.
 func New(o Options) *Service {
 	s := &Service{}
 	if o.Config.Default.Memory == 0 {
@@ -126,7 +122,7 @@ func New(o Options) *Service {
 	return s
 }
 
-// Tools is code:execute.
+// Tools returns code:execute.
 func (s *Service) Tools(context.Context) ([]toolroom.Tool, error) {
 	id, err := toolroom.ParseID(Tool)
 	if err != nil {
@@ -136,13 +132,13 @@ func (s *Service) Tools(context.Context) ([]toolroom.Tool, error) {
 		ID:    id,
 		Title: "Run a program",
 		Description: "Run a Python, JavaScript, TypeScript or shell program in a sandbox, with the other tools as its functions: one program in place of many calls. " +
-			"tools.NAMESPACE.NAME(...) calls a tool (await it in JavaScript), search_tools(\"...\") finds one, describe_tool(\"...\") tells its arguments; " +
+			"tools.NAMESPACE.NAME(...) calls a tool (await it in JavaScript), search_tools(\"...\") finds one, describe_tool(\"...\") describes its arguments; " +
 			"the value is that of `return` or, in Python, of the last expression. What is printed comes back as stdout.",
 		InputSchema: json.RawMessage(inputSchema),
 		Source:      toolroom.SourceBuiltin,
 		Tags:        []string{"code"},
 		Timeout:     s.o.Config.Max.Wall + overhead,
-		// The program's own time is in its arguments.
+		// The arguments contain the program's own time limit.
 		DefaultTimeout: s.o.Config.Max.Wall + overhead,
 		Examples: []toolroom.Example{{
 			Title:     "Add up in JavaScript",
@@ -151,12 +147,11 @@ func (s *Service) Tools(context.Context) ([]toolroom.Tool, error) {
 	}}, nil
 }
 
-// overhead is the time that a call has above the program's own, to start and to
-// clean up.
+// overhead is the time of a call beyond the program's own, for starting and cleaning up.
 const overhead = 75 * time.Second
 
-// lastWords is the time that is kept of a call's own deadline, so that a program
-// which is stopped still has a result.
+// lastWords is reserved from the call's deadline, so that a stopped program still has a
+// result.
 const lastWords = 300 * time.Millisecond
 
 // Call runs a program.
@@ -168,8 +163,8 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	if err := s.settle(r); err != nil {
 		return nil, err
 	}
-	if driver, below := splitRuntime(r.Runtime); s.o.Elsewhere != nil && driver == s.o.Elsewhere.Name() {
-		return s.elsewhere(ctx, req, r, below)
+	if driver, below := splitRuntime(r.Runtime); s.o.Remote != nil && driver == s.o.Remote.Name() {
+		return s.runRemote(ctx, req, r, below)
 	}
 	if r.Session != "" {
 		return s.inSession(ctx, req, r)
@@ -177,7 +172,7 @@ func (s *Service) Call(ctx context.Context, req *source.Request) (*source.Output
 	return s.execute(ctx, req, r, nil)
 }
 
-// execute runs a program, from what held has of its session, if it has one.
+// execute runs a program, starting from the state of its session if it has one.
 func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*source.Output, error) {
 	limits, err := r.limits(s.o.Config)
 	if err != nil {
@@ -191,18 +186,18 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	if err != nil {
 		return nil, err
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		left := max(time.Until(deadline)-lastWords, time.Millisecond)
+	if end, ok := ctx.Deadline(); ok {
+		left := max(time.Until(end)-lastWords, time.Millisecond)
 		limits.Wall = min(limits.Wall, left)
-		// What comes before the program must leave time for a result, too.
-		within, stop := patience.WithTimeout(ctx, left, engine.ErrWall)
+		// Preparation, too, must leave time for a result.
+		within, stop := deadline.WithTimeout(ctx, left, engine.ErrWall)
 		defer stop()
 		ctx = within
 	}
 	if req.Budget != nil {
 		req.Budget.Allow(limits.Calls)
 	}
-	h, err := s.host(ctx, req, r, held)
+	h, err := s.handler(ctx, req, r, held)
 	if err != nil {
 		return nil, err
 	}
@@ -219,13 +214,18 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 		},
 		Sandbox: s.spec(r, limits),
 		Declare: func(awaits bool) string { return h.view.declare(r.Code, awaits) },
-		Dial:    h.refused.dial(dial, h.tellRefused),
+		Dial:    h.refused.dial(dial, h.reportRefused),
 	}
 	job.Sandbox.Egress = hosts
+	if f := r.function; f != nil {
+		job.Owner, job.Program.Name, job.Layer = functionOwner, f.Name, f.Layer
+		job.Program.Env, job.Program.Files = f.Env, f.Files
+	}
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State
 	}
 	h.toolexec, h.asked = r.toolexec, r.asked()
+	h.calls = min(limits.Calls, int(run.CallsLeft(ctx)))
 	first, further, err := s.route(ctx, r, need{job.Sandbox, policy.Isolation(req.Isolation), req.Engine})
 	if err != nil {
 		return &source.Output{Unsent: true}, err
@@ -233,7 +233,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	return s.run(ctx, h, job, limits, first, further)
 }
 
-// spec is the sandbox that a request gets.
+// spec returns the sandbox spec for a request.
 func (s *Service) spec(r *Request, l toolroom.ExecutionLimits) sandbox.Spec {
 	_, below := splitRuntime(r.Runtime)
 	spec := sandbox.Spec{
@@ -247,7 +247,7 @@ func (s *Service) spec(r *Request, l toolroom.ExecutionLimits) sandbox.Spec {
 	return spec
 }
 
-// Usual is the sandbox of a program that asks for nothing but a profile.
+// Usual returns the sandbox spec of a program that requests only a profile.
 func (s *Service) Usual(profile string) (sandbox.Spec, error) {
 	r := &Request{Profile: profile}
 	limits, err := r.limits(s.o.Config)
@@ -256,10 +256,10 @@ func (s *Service) Usual(profile string) (sandbox.Spec, error) {
 
 var fileNames = map[string]string{"python": "main.py", "javascript": "main.js", "typescript": "main.ts", "shell": "main.sh", "wasm": "main.wasm"}
 
-// run runs a program on the first engine of its route. The next one is tried
-// only when the one before cannot run the program; what tools have answered by
-// then is not asked again.
-func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, c candidate, further *route) (*source.Output, error) {
+// run runs a program on the first engine of its route. It tries the next engine only if the
+// previous one cannot run the program. Tool calls that have been answered by then are not
+// made again.
+func (s *Service) run(ctx context.Context, h *handler, job engine.Job, limits toolroom.ExecutionLimits, c candidate, further *route) (*source.Output, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	h.end = end
@@ -267,8 +267,8 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 	for {
 		h.begin(c.engine.Name())
 		result, err := c.engine.Run(ctx, job, h)
-		err = h.whyEnded(err)
-		if result == nil && toolroom.CodeOf(err) == toolroom.CodeLimitNotEnforceable { // it has not begun
+		err = overCalls(h.whyEnded(err))
+		if result == nil && toolroom.CodeOf(err) == toolroom.CodeLimitNotEnforceable { // it has not started
 			if next, ok := further.next(ctx); ok {
 				refusals = append(refusals, toolroom.AsError(err).Message)
 				c = next
@@ -302,8 +302,8 @@ func (s *Service) run(ctx context.Context, h *host, job engine.Job, limits toolr
 	}
 }
 
-// output turns how a run ended into what a source gives back.
-func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits toolroom.ExecutionLimits, result *engine.Result, why string, err error) (*source.Output, error) {
+// output converts the outcome of a run to the source's output.
+func (s *Service) output(ctx context.Context, h *handler, job engine.Job, limits toolroom.ExecutionLimits, result *engine.Result, why string, err error) (*source.Output, error) {
 	x := &toolroom.Execution{
 		Language: job.Program.Language, Engine: result.Engine, Why: why, Isolation: result.Isolation,
 		Profile: string(job.Sandbox.Profile), Asked: h.asked, Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session,
@@ -315,11 +315,8 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 			x.Held[string(limit)] = how
 		}
 	}
-	var kept error
-	x.Stdout, x.StdoutHidden, kept = s.show(ctx, h, "stdout", h.stdout.String())
-	if kept == nil {
-		x.Stderr, x.StderrHidden, kept = s.show(ctx, h, "stderr", h.stderr.String())
-	}
+	x.Stdout, x.StdoutHidden = s.show(ctx, h, "stdout", h.stdout.String())
+	x.Stderr, x.StderrHidden = s.show(ctx, h, "stderr", h.stderr.String())
 	out := &source.Output{Execution: x, CPU: result.CPU, PeakMemory: result.PeakMemory}
 	if out.CPU == 0 {
 		out.CPU = time.Duration(result.Outcome.CPU) * time.Millisecond
@@ -328,14 +325,15 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 		out.PeakMemory = result.Outcome.Memory
 	}
 	if len(x.Calls) == 0 && job.Sandbox.Profile != sandbox.Dev && job.Dial == nil && x.Session == "" {
-		out.Effects = toolroom.EffectsNone // nothing of a closed sandbox stays
+		out.Effects = toolroom.EffectsNone // nothing of a closed sandbox remains
 	}
 	switch f := result.Outcome.Failure; {
 	case err != nil:
 		return out, err
-	case kept != nil:
-		return out, kept
 	case f != nil:
+		if h.function != nil {
+			f = h.function.own(f)
+		}
 		e := failed(f)
 		e.Hint = cmp.Or(e.Hint, h.instead)
 		if h.toolexec > 0 && f.Kind == bridge.FailSyntax {
@@ -343,15 +341,26 @@ func (s *Service) output(ctx context.Context, h *host, job engine.Job, limits to
 		}
 		return out, e
 	case x.Exit != 0:
-		return out, exited(x)
+		return out, exited(x, h.overCalls() || result.Outcome.Calls > limits.Calls)
+	}
+	if h.function != nil && h.function.Output != "" && result.Outcome.Value == nil {
+		x.Stdout, x.StdoutHidden = "", nil // it is the value
+		out.Value, err = h.printed()
+		return out, err
+	}
+	if h.function != nil {
+		if content, ok := contentOf(result.Outcome.Value); ok {
+			out.Content = content
+			return out, nil
+		}
 	}
 	if out.Value, err = bridge.ToJSON(result.Outcome.Value); err != nil {
-		return out, toolroom.Errorf(toolroom.CodeExecutionFailed, "the value of the program cannot be shown as JSON: %w", err)
+		return out, toolroom.Errorf(toolroom.CodeExecutionFailed, "cannot encode the program's value as JSON: %w", err)
 	}
 	return out, nil
 }
 
-// Close ends the engines.
+// Close closes the engines.
 func (s *Service) Close() error {
 	var all []error
 	for _, e := range s.o.Engines {
@@ -360,7 +369,7 @@ func (s *Service) Close() error {
 	return errors.Join(all...)
 }
 
-// Describe says what this source is.
+// Describe returns the description of this source.
 func (s *Service) Describe() source.Description {
 	return source.Description{Kind: toolroom.SourceBuiltin, Title: "Code mode", State: "ready"}
 }

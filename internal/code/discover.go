@@ -6,13 +6,13 @@ import (
 	"github.com/toolroom/toolroom/internal/pattern"
 )
 
-// spoken is a namespace as a program names it: tools.github.x, cli("git"),
-// mcp["github"], or the id in call_tool("github:create_issue").
+// spoken matches a namespace in a program: tools.github.x, cli("git"), mcp["github"], or
+// the id in call_tool("github:create_issue").
 var spoken = pattern.Lazy(`\b(?:tools|mcp|cli)(?:\.|\[["']|\(["'])([\pL_][\pL\pN_-]*)|\b(?:call_tool|run)\(\s*["']([\pL_][\pL\pN_-]*):`)
 
-// discover has the sources listed that a program names and whose tools nobody has
-// asked for yet, since a program is told of its tools before it runs. A source
-// that cannot be listed has no tools; a call of one says why.
+// discover lists the sources that a program names and that were not listed yet, because a
+// program learns its tools before it runs. A source that cannot be listed has no tools;
+// calling one reports the reason.
 func (s *Service) discover(ctx context.Context, text string) {
 	if s.o.Runner.Discover == nil {
 		return

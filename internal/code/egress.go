@@ -10,14 +10,14 @@ import (
 	"github.com/toolroom/toolroom/internal/egress"
 )
 
-// maxHosts is how many hosts a program may name.
+// maxHosts is the number of hosts that a program may name.
 const maxHosts = 64
 
-// hosts are those that a program is to reach, each with a port: one without means
-// 443 and 80.
+// hosts returns the hosts that a program may reach, each with a port. A host without one
+// means ports 443 and 80.
 func (r *Request) hosts() ([]string, error) {
 	if len(r.Egress) > maxHosts {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "egress names %d hosts, and may name %d", len(r.Egress), maxHosts)
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "egress names %d hosts; the maximum is %d", len(r.Egress), maxHosts)
 	}
 	var all []string
 	for _, entry := range r.Egress {
@@ -29,7 +29,7 @@ func (r *Request) hosts() ([]string, error) {
 		for _, one := range with {
 			if err := egress.CheckEntry(one); err != nil {
 				return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "egress: %q is not a host that a program can reach: %w", entry, err).
-					WithHint("write a host, *.domain or address, each with :port or for 443 and 80")
+					WithHint("write a host, *.domain or address, each with :port, or without for ports 443 and 80")
 			}
 		}
 		all = append(all, with...)
@@ -37,8 +37,8 @@ func (r *Request) hosts() ([]string, error) {
 	return all, nil
 }
 
-// reaches are the effects of a program that names hosts, and of one whose profile
-// leaves the network open.
+// reaches returns the effects of a program that names hosts, or whose profile does not
+// restrict the network.
 func (r *Request) reaches() []toolroom.Effect {
 	hosts, err := r.hosts()
 	if err != nil || r.Profile == "dev" && len(hosts) == 0 {
@@ -51,17 +51,16 @@ func (r *Request) reaches() []toolroom.Effect {
 	return effects
 }
 
-// SetEgress puts a guard in force for the programs that begin from now on, in
-// place of [Options.Egress].
+// SetEgress replaces [Options.Egress] for programs that start from now on.
 func (s *Service) SetEgress(g *egress.Guard) { s.egress.Store(g) }
 
-// tellRefused tells who watches the run that a connection was refused.
-func (h *host) tellRefused(c toolroom.RefusedConnection) {
+// reportRefused reports a refused connection to the observers of the run.
+func (h *handler) reportRefused(c toolroom.RefusedConnection) {
 	h.Log("warning", "a connection was refused: "+c.Reason, bridge.Map{{Key: "address", Value: strings.ToValidUTF8(c.Address, "\uFFFD")}})
 }
 
-// dial is how a program connects to hosts: to those alone, and of those to what
-// the config lets programs reach. It is nil for a program without any.
+// dial returns the function by which a program connects: only to its hosts, and only to
+// those that the config permits. It is nil if there are none.
 func (s *Service) dial(hosts []string) (func(context.Context, string) (net.Conn, error), error) {
 	if len(hosts) == 0 {
 		return nil, nil

@@ -54,7 +54,7 @@ func TestPolicySeesWhichHostsAProgramMayReach(t *testing.T) {
 		`{"language": "python", "code": "1", "egress": ["http://not.readable", "a.example:443"]}`: {none, connect(""), send("")},
 		`{"language": "python", "code": "1", "egress": ["b.example"], "profile": "hardened"}`:     {none, connect("b.example:443"), send("b.example:443"), connect("b.example:80"), send("b.example:80")},
 	} {
-		got, _ := (&Service{}).Foresee(&source.Request{Arguments: []byte(arguments)})
+		got, _ := (&Service{}).PredictEffects(&source.Request{Arguments: []byte(arguments)})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s:\n%s", arguments, diff)
 		}

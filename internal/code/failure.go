@@ -8,12 +8,11 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/artifact"
 )
 
-// failed is the error of a program that failed: what, where, and what to write
-// instead. The error of a tool that the program did not catch keeps its code in
-// the details.
+// failed returns the error of a failed program: what failed, where, and what to write
+// instead. If the cause is a tool error that the program did not catch, the details contain
+// its code.
 func failed(f *bridge.Failure) *toolroom.Error {
 	code := toolroom.CodeExecutionFailed
 	switch f.Kind {
@@ -23,6 +22,9 @@ func failed(f *bridge.Failure) *toolroom.Error {
 		code = toolroom.CodeUnsupported
 	case bridge.FailCancelled:
 		code = toolroom.CodeCancelled
+	}
+	if f.Limit == "calls" || f.Tool != nil && f.Tool.Code == toolroom.CodeBudgetExceeded {
+		code = toolroom.CodeBudgetExceeded
 	}
 	message := f.Error()
 	if f.Line > 0 {
@@ -39,13 +41,16 @@ func failed(f *bridge.Failure) *toolroom.Error {
 	set("line", f.Line, f.Line > 0)
 	set("column", f.Column, f.Column > 0)
 	set("traceback", f.Trace, f.Trace != "")
-	set("limit", f.Limit, f.Limit != "")
+	e.Limit = f.Limit
 	if f.Limit == "session" {
-		e.Hint = "give up what the next program needs no more (set large variables to null), or keep large data with artifacts.put; the session is as it was before this program"
+		e.Hint = "drop data that later programs do not need (set large variables to null), or store large data with artifacts.put; the session is unchanged by this program"
 	}
 	if f.Tool != nil {
 		set("tool", f.Tool.Tool, f.Tool.Tool != "")
 		set("code", string(f.Tool.Code), true)
+		for _, of := range []string{"steps", "failed"} { // of a chain
+			set(of, f.Tool.Details[of], f.Tool.Details[of] != nil)
+		}
 		e.Hint, e.Retryable = f.Tool.Hint, f.Tool.Retryable
 	}
 	return e
@@ -63,9 +68,14 @@ func place(f *bridge.Failure) string {
 	return b.String()
 }
 
-// exited is the error of a command that ended with another code than 0.
-func exited(x *toolroom.Execution) error {
-	e := toolroom.Errorf(toolroom.CodeExecutionFailed, "the program ended with exit code %d", x.Exit)
+// exited returns the error of a command with an exit code other than 0. overCalls reports
+// that it was refused a call beyond its limit.
+func exited(x *toolroom.Execution, overCalls bool) error {
+	code := toolroom.CodeExecutionFailed
+	if overCalls {
+		code = toolroom.CodeBudgetExceeded
+	}
+	e := toolroom.Errorf(code, "the program ended with exit code %d", x.Exit)
 	if last := lastLine(x.Stderr); last != "" {
 		e.Message += ": " + last
 	}
@@ -78,18 +88,19 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// show cuts output that is too long to show and keeps the whole of it.
-func (s *Service) show(ctx context.Context, h *host, name, text string) (string, *toolroom.Hidden, error) {
-	text = s.o.Runner.Secrets.Text(text) // before it is cut: half a secret is one too much
+// show truncates long output and stores the whole. Because the program has already run, a
+// failure to store is not an error: then Hidden has no handle.
+func (s *Service) show(ctx context.Context, h *handler, name, text string) (string, *toolroom.Hidden) {
+	text = s.o.Runner.Secrets.Text(text) // before truncating, because half a secret would not be recognised
 	limit := s.o.Config.ShownOutput
 	if len(text) <= limit {
-		return text, nil, nil
+		return text, nil
 	}
-	a, err := s.o.Artifacts.Put(ctx, h.request.Identity.Key(), artifact.Result, name, "text/plain", strings.NewReader(text))
+	a, err := s.o.Artifacts.PutResult(context.WithoutCancel(ctx), h.request.Identity.Key(), name, "text/plain", []byte(text), false)
 	if err != nil {
-		return "", nil, err
+		s.o.Runner.Log.Warn("cannot store the output of a program", "call", h.request.Call, "output", name, "bytes", len(text), "error", err)
 	}
-	// The end of an output says more than its beginning: two thirds of it.
+	// The end of an output says more than the beginning, so it gets two thirds.
 	head, tail := limit/3, len(text)-(limit-limit/3)
 	for head > 0 && !utf8.RuneStart(text[head]) {
 		head--
@@ -97,5 +108,5 @@ func (s *Service) show(ctx context.Context, h *host, name, text string) (string,
 	for tail < len(text) && !utf8.RuneStart(text[tail]) {
 		tail++
 	}
-	return text[:head] + "\n[…]\n" + text[tail:], &toolroom.Hidden{Bytes: int64(tail - head), Handle: a.Handle}, nil
+	return text[:head] + "\n[…]\n" + text[tail:], &toolroom.Hidden{Bytes: int64(tail - head), Handle: a.Handle}
 }

@@ -2,6 +2,7 @@ package code
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,36 +10,45 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/pattern"
+	"github.com/toolroom/toolroom/internal/reserved"
 )
 
-// view is the tools that a program is told of, by the names that it may use.
+// view is the set of tools that a program sees, by name.
 type view struct {
 	tools []bridge.Tool
-	// withheld are friendly names that were left out, with the reason.
+	// withheld maps omitted friendly names to the reasons.
 	withheld bridge.Map
-	// unknown are ids and namespaces in the text that no tool has.
+	// unknown are ids and namespaces in the program that match no tool.
 	unknown bridge.Map
-	// entries are those of tools, in their order.
+	// entries are the catalog entries of the tools, in the same order.
 	entries []*catalog.Entry
 }
 
 var word = pattern.Lazy(`[\pL_$][\pL\pN_$]*`)
 
-// viewFor picks the visible tools whose namespace the program mentions, so that
-// thousands of others cost nothing. The rest stay callable through call_tool
-// and through tools[...].
+// viewFor selects the visible tools whose namespace the program mentions, so that thousands
+// of others cost nothing. The others can still be called through call_tool and tools[...].
 func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entry) (view, error) {
-	words := map[string]bool{}
+	words, joined := map[string]bool{}, false
 	for _, w := range word().FindAllString(source, -1) {
-		words[w] = true
+		words[w], joined = true, joined || strings.Contains(w, "_")
 	}
+	flat := map[string]string{} // notes_grep and notes__grep, which are not names, with the tools that are meant
 	byPath := map[string][]*catalog.Entry{}
 	var paths []string
-	namespaces := map[string][]string{} // identifier → namespaces that would have it
+	namespaces := map[string][]string{} // identifier → namespaces that map to it
 	for _, e := range entries {
 		ns := identifier(e.Tool.ID.Namespace)
 		if !slices.Contains(namespaces[ns], e.Tool.ID.Namespace) {
 			namespaces[ns] = append(namespaces[ns], e.Tool.ID.Namespace)
+		}
+		if joined {
+			name := identifier(e.Tool.ID.Name)
+			for _, spelled := range []string{ns + "_" + name, ns + "__" + name} {
+				if words[spelled] {
+					flat[spelled] = fmt.Sprintf("the tool %s is called tools.%s.%s here", e.ID, ns, name)
+				}
+			}
 		}
 		if !words[ns] {
 			continue
@@ -54,7 +64,8 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 		paths, byPath[path] = append(paths, path), []*catalog.Entry{e}
 	}
 	slices.Sort(paths)
-	taken := reserved(language)
+	standing := reserved.Words(language)
+	taken := maps.Clone(standing)
 	for name, why := range imported(language, source) {
 		taken[name] = why
 	}
@@ -63,13 +74,18 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 			return view{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the input %q has the name of %s", input.Key, why).
 				WithHint("give the input another name")
 		}
-		taken[input.Key] = "an input of this program"
+		taken[input.Key] = anInput
 	}
 	var v view
+	for _, name := range slices.Sorted(maps.Keys(flat)) {
+		if taken[name] == "" {
+			v.withhold(name, flat[name])
+		}
+	}
 	left := map[string]bool{}
 	for _, path := range paths {
 		ns, name, _ := strings.Cut(path, ".")
-		if len(byPath[path]) > 1 { // two tools that differ only in what an identifier cannot hold
+		if len(byPath[path]) > 1 { // two tools whose names map to the same identifier
 			ids := make([]string, len(byPath[path]))
 			for i, e := range byPath[path] {
 				ids[i] = e.ID
@@ -79,16 +95,19 @@ func viewFor(language, source string, inputs bridge.Map, entries []*catalog.Entr
 		}
 		tool := describe(byPath[path][0], ns, name)
 		switch why, collides := taken[ns]; {
-		case collides && !left[ns]:
-			left[ns] = true
-			v.withhold(ns, fmt.Sprintf("%s is also %s: write tools.%s", ns, why, ns))
 		case !collides:
 			tool.Globals = append(tool.Globals, []string{ns, name})
+		case why != anInput && standing[ns] == "" && !left[ns]: // else the name keeps its meaning
+			left[ns] = true
+			v.withhold(ns, fmt.Sprintf("%s is also %s: write tools.%s", ns, why, ns))
 		}
 		v.tools, v.entries = append(v.tools, tool), append(v.entries, byPath[path][0])
 	}
 	return v, nil
 }
+
+// anInput is the reason why a name that is an input is no namespace.
+const anInput = "an input of this program"
 
 func (v *view) withhold(name, why string) {
 	v.withheld = append(v.withheld, bridge.Member{Key: name, Value: why})
@@ -106,60 +125,11 @@ func describe(e *catalog.Entry, ns, name string) bridge.Tool {
 	return t
 }
 
-// identifier is a name as programs can write it: what is no letter, digit or
-// underscore becomes an underscore.
-func identifier(name string) string {
-	id := strings.Map(func(r rune) rune {
-		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, name)
-	if id != "" && id[0] >= '0' && id[0] <= '9' {
-		id = "_" + id
-	}
-	return id
-}
-
-// ours are the names that every program has from us.
-var ours = []string{
-	"tools", "mcp", "cli", "call_tool", "run", "search_tools", "describe_tool", "run_chain", "artifacts", "results",
-	"progress", "log", "print", "ToolError", "Handle",
-}
-
-// pythonNames are the builtins and keywords of Python 3.14.
-const pythonNames = `False None True and as assert async await break case class continue def del elif else except finally for from global if
-import in is lambda match nonlocal not or pass raise return try type while with yield
-abs aiter all anext any ascii bin bool breakpoint bytearray bytes callable chr classmethod compile complex copyright credits delattr dict dir
-divmod enumerate eval exec exit filter float format frozenset getattr globals hasattr hash help hex id input int isinstance issubclass iter
-len license list locals map max memoryview min next object oct open ord pow property quit range repr reversed round set setattr slice sorted
-staticmethod str sum super tuple vars zip`
-
-// javaScriptNames are the globals and reserved words of ECMAScript 2025.
-const javaScriptNames = `arguments await break case catch class const continue debugger default delete do else enum eval export extends false
-finally for function if implements import in instanceof interface let new null package private protected public return static super switch this
-throw true try typeof var void while with yield async of get set undefined NaN Infinity globalThis console
-Array ArrayBuffer Atomics BigInt Boolean DataView Date Error Function Intl Iterator JSON Map Math Number Object Promise Proxy Reflect RegExp Set
-String Symbol WeakMap WeakRef WeakSet Uint8Array parseFloat parseInt isFinite isNaN encodeURI decodeURI escape unescape setTimeout`
-
-func reserved(language string) map[string]string {
-	names, what := pythonNames, "a builtin of Python"
-	if language != "python" {
-		names, what = javaScriptNames, "a builtin of JavaScript"
-	}
-	taken := map[string]string{}
-	for _, name := range strings.Fields(names) {
-		taken[name] = what
-	}
-	for _, name := range ours {
-		taken[name] = "a function of Toolroom"
-	}
-	return taken
-}
+func identifier(name string) string { return reserved.Identifier(name) }
 
 var pythonImport = pattern.Lazy(`(?m)^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t]+([^#\n]+)`)
 
-// imported are the names that a Python program imports.
+// imported returns the names that a Python program imports.
 func imported(language, source string) map[string]string {
 	names := map[string]string{}
 	if language != "python" {

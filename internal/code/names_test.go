@@ -59,13 +59,32 @@ func TestNothingIsShadowedAndWhatIsLeftOutSaysWhereItIs(t *testing.T) {
 		t.Errorf("the friendly names differ (-want +got):\n%s", diff)
 	}
 	for name, want := range map[string]string{
-		"print": "print is also a function of Toolroom: write tools.print",
-		"csv":   "csv is also a module that this program imports: write tools.csv",
-		"tools": "tools is also a function of Toolroom: write tools.tools",
+		"csv": "csv is also a module that this program imports: write tools.csv",
+		// A reason would take the place of what a program needs.
+		"print": "",
+		"tools": "",
 		"a_b.c": `a_b.c could be any of a-b:c, a_b:c: write call_tool("a-b:c", ...)`,
 	} {
 		if got := v.withheld.Text(name); got != want {
 			t.Errorf("%s was left out because %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestAFlatNameSaysHowTheToolIsCalled(t *testing.T) {
+	t.Parallel()
+	entries := []*catalog.Entry{entry("notes:grep", toolroom.SourceMCP, ``), entry("my-notes:find-all", toolroom.SourceMCP, ``), entry("call:tool", toolroom.SourceMCP, ``)}
+	v, err := viewFor("javascript", "notes_grep(); my_notes__find_all(); call_tool('x'); other_name()", bridge.Map{{Key: "notes__grep", Value: int64(1)}}, entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"notes_grep":         "the tool notes:grep is called tools.notes.grep here",
+		"my_notes__find_all": "the tool my-notes:find-all is called tools.my_notes.find_all here",
+		"call_tool":          "", "notes__grep": "", "other_name": "",
+	} {
+		if got := v.withheld.Text(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }
@@ -78,9 +97,10 @@ func TestAnInputMayNotHaveTheNameOfSomethingElse(t *testing.T) {
 			t.Errorf("the input %s: %v", name, err)
 		}
 	}
-	// An input hides a friendly name, and the tool stays where it is.
+	// The name is the input's, and the tool stays tools.github.go. A reason to withhold the
+	// name would hide the input.
 	v, err := viewFor("python", "github", bridge.Map{{Key: "github", Value: "x"}}, []*catalog.Entry{entry("github:go", toolroom.SourceHTTP, ``)})
-	if err != nil || len(globalsOf(v)) != 0 || v.withheld.Text("github") != "github is also an input of this program: write tools.github" {
+	if err != nil || len(globalsOf(v)) != 0 || len(v.withheld) != 0 {
 		t.Errorf("%+v, %v", v, err)
 	}
 }

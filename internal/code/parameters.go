@@ -7,8 +7,8 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// parameters are the arguments that an input schema names, required ones first,
-// each group in the order of the schema; open says that it takes others too.
+// parameters returns the arguments that an input schema names: required ones first, each
+// group in schema order. open reports that others are accepted, too.
 func parameters(inputSchema json.RawMessage) (list []bridge.Parameter, open bool) {
 	if len(inputSchema) == 0 {
 		return nil, true
@@ -17,7 +17,7 @@ func parameters(inputSchema json.RawMessage) (list []bridge.Parameter, open bool
 		Properties           json.RawMessage `json:"properties"`
 		Required             []string        `json:"required"`
 		AdditionalProperties json.RawMessage `json:"additionalProperties"`
-		// What else may say which arguments there are.
+		// Other keywords that may define arguments.
 		PatternProperties json.RawMessage `json:"patternProperties"`
 		AllOf             json.RawMessage `json:"allOf"`
 		AnyOf             json.RawMessage `json:"anyOf"`
@@ -40,8 +40,8 @@ func parameters(inputSchema json.RawMessage) (list []bridge.Parameter, open bool
 			optional = append(optional, p)
 		}
 	}
-	// Nobody can have meant an argument that the schema does not name, even
-	// where it does not forbid others; unless it says more than properties do.
+	// An argument that the schema does not name is a mistake even if the schema does not
+	// forbid others, unless the schema defines arguments in other ways than properties.
 	open = len(list)+len(optional) == 0 || s.PatternProperties != nil || s.AllOf != nil || s.AnyOf != nil || s.OneOf != nil || s.Ref != "" ||
 		len(s.AdditionalProperties) > 0 && string(s.AdditionalProperties) != "false"
 	return append(list, optional...), open
@@ -52,10 +52,10 @@ type property struct {
 	values    []string
 }
 
-// maxValues is how many values of an argument a program's guest is told.
+// maxValues is the maximum number of an argument's values that the guest receives.
 const maxValues = 100
 
-// keys lists the members of properties in their order.
+// keys returns the members of properties in order.
 func keys(properties json.RawMessage) []property {
 	if len(properties) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func keys(properties json.RawMessage) []property {
 	return list
 }
 
-// texts are those of the values that an argument may have, none where there are
+// texts returns the strings among the possible values of an argument, or none if there are
 // too many.
 func texts(enum []any) (list []string) {
 	for _, value := range enum {

@@ -9,22 +9,20 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// A program can ask for as many addresses as it likes: of a run this many are
-// named, and of each this many bytes.
+// A program can request any number of addresses. These limit how many are reported for one
+// run, and the bytes of each.
 const (
 	maxRefused        = 32
 	maxRefusedAddress = 300
 )
 
-// refused are the connections that one program was refused. It is safe for
-// concurrent use.
+// refused records the refused connections of one program. It is safe for concurrent use.
 type refused struct {
 	mu   sync.Mutex
 	list []toolroom.RefusedConnection
 }
 
-// dial is a way to connect that notes what is refused, and tells of each address
-// once.
+// dial wraps a dial function so that it records refusals. It reports each address once.
 func (n *refused) dial(dial func(context.Context, string) (net.Conn, error), tell func(toolroom.RefusedConnection)) func(context.Context, string) (net.Conn, error) {
 	if dial == nil {
 		return nil
@@ -40,7 +38,7 @@ func (n *refused) dial(dial func(context.Context, string) (net.Conn, error), tel
 	}
 }
 
-// note counts a refusal, and tells whether it is the first of its address.
+// note counts a refusal and reports whether it is the first of its address.
 func (n *refused) note(address, reason string) (one toolroom.RefusedConnection, first bool) {
 	address = address[:min(len(address), maxRefusedAddress)]
 	n.mu.Lock()
@@ -55,7 +53,7 @@ func (n *refused) note(address, reason string) (one toolroom.RefusedConnection, 
 	}
 	one = toolroom.RefusedConnection{Address: address, Reason: reason, Times: 1}
 	if len(n.list) == maxRefused {
-		one.Address, one.Reason = "", "these and further addresses are not named: they are too many"
+		one.Address, one.Reason = "", "too many addresses; the others are not listed"
 	}
 	n.list = append(n.list, one)
 	return one, true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
 const inputSchema = `{
@@ -39,7 +40,7 @@ const inputSchema = `{
   "additionalProperties": false
 }`
 
-// languages are what people write for the languages of the schema.
+// languages maps common abbreviations to the languages of the schema.
 var languages = map[string]string{
 	"python": "python", "py": "python",
 	"javascript": "javascript", "js": "javascript",
@@ -48,38 +49,38 @@ var languages = map[string]string{
 	"command": "command", "wasm": "wasm",
 }
 
-// Language is the language that a name means, such as python for py; ok is false
-// where it means none.
+// Language returns the language for a name, such as python for py. ok is false if the name
+// is unknown.
 func Language(name string) (language string, ok bool) {
 	language, ok = languages[name]
 	return language, ok
 }
 
-// Request is the arguments of code:execute.
+// Request holds the arguments of code:execute.
 type Request struct {
 	Language string   `json:"language"`
 	Code     string   `json:"code,omitempty"`
 	Command  []string `json:"command,omitempty"`
-	// Module is a WebAssembly module, as it is or packed by gzip, for language
-	// wasm; Command are then its arguments.
+	// Module is a WebAssembly module for language wasm, plain or compressed with gzip.
+	// Command then holds its arguments.
 	Module []byte          `json:"module,omitempty"`
 	Stdin  string          `json:"stdin,omitempty"`
 	Inputs json.RawMessage `json:"inputs,omitempty"`
-	// Session names the session of the caller that the program runs in; a new
-	// name begins one.
+	// Session names the caller's session that the program runs in. A new name starts a
+	// session.
 	Session string `json:"session,omitempty"`
 
 	Engine  string `json:"engine,omitempty"`
 	Runtime string `json:"runtime,omitempty"`
 	Profile string `json:"profile,omitempty"`
 	Image   string `json:"image,omitempty"`
-	// Egress are the hosts that the program may reach: a host, *.domain or address,
-	// with :port or for 443 and 80. With it the sandbox has no other network,
-	// whatever the profile.
+	// Egress lists the hosts that the program may reach: a host, *.domain or address, with
+	// :port, or without for ports 443 and 80. If it is set, the sandbox has no other
+	// network, whatever the profile.
 	Egress []string `json:"egress,omitempty"`
 
-	// Limits; 0 is the configured default, negative is refused, and what is
-	// above the configured maximum becomes that maximum.
+	// Limits: 0 means the configured default, a negative limit is an error, and a limit
+	// above the configured maximum is lowered to it.
 	TimeoutMS   int64   `json:"timeout_ms,omitempty"`
 	CPUMS       int64   `json:"cpu_ms,omitempty"`
 	CPUs        float64 `json:"cpus,omitempty"`
@@ -90,15 +91,16 @@ type Request struct {
 	DiskBytes   int64   `json:"disk_bytes,omitempty"`
 	BestEffort  bool    `json:"best_effort,omitempty"`
 
-	inputs bridge.Map
-	// toolexec is the line that made a program, sent as Python, JavaScript.
+	inputs   bridge.Map
+	function *Function // if the program calls a tool's function
+	// toolexec is the line that identified a program, sent as Python, as JavaScript.
 	toolexec int
 }
 
 func parse(arguments json.RawMessage) (*Request, error) {
 	r := &Request{}
-	if err := json.Unmarshal(arguments, r); err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s are not usable: %w", Tool, err)
+	if err := jsonx.Unmarshal(arguments, r, jsonx.Limits{}); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments of %s: %w", Tool, err)
 	}
 	if r.Language == "command" && len(r.Command) == 0 {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "language command needs a command").
@@ -115,7 +117,7 @@ func parse(arguments json.RawMessage) (*Request, error) {
 	if len(r.Inputs) > 0 {
 		inputs, err := bridge.FromJSON(r.Inputs)
 		if err != nil {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the inputs are not usable: %w", err)
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid inputs: %w", err)
 		}
 		m, ok := inputs.(bridge.Map)
 		if !ok {
@@ -125,13 +127,13 @@ func parse(arguments json.RawMessage) (*Request, error) {
 	}
 	for _, input := range r.inputs {
 		if identifier(input.Key) != input.Key || input.Key == "" {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the input %q is no name of a variable", input.Key)
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the input %q is not a variable name", input.Key)
 		}
 	}
 	return r, nil
 }
 
-// limits are what the request asks for, within what the config allows.
+// limits returns the requested limits, capped by the config.
 func (r *Request) limits(c Config) (toolroom.ExecutionLimits, error) {
 	for name, n := range map[string]float64{
 		"timeout_ms": float64(r.TimeoutMS), "cpu_ms": float64(r.CPUMS), "cpus": r.CPUs, "memory_bytes": float64(r.MemoryBytes),
@@ -139,7 +141,7 @@ func (r *Request) limits(c Config) (toolroom.ExecutionLimits, error) {
 	} {
 		if n < 0 {
 			return toolroom.ExecutionLimits{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is %v: a limit cannot be negative", name, n).
-				WithHint("leave it out, or give 0, for its default")
+				WithHint("omit it, or set it to 0, to use the default")
 		}
 	}
 	l := orLimits(r.asked(), c.Default)
@@ -156,7 +158,7 @@ func (r *Request) limits(c Config) (toolroom.ExecutionLimits, error) {
 	return l, nil
 }
 
-// asked are the limits that the request names.
+// asked returns the limits that the request names.
 func (r *Request) asked() toolroom.ExecutionLimits {
 	const most = int64(math.MaxInt64 / time.Millisecond)
 	return toolroom.ExecutionLimits{
@@ -165,7 +167,7 @@ func (r *Request) asked() toolroom.ExecutionLimits {
 	}
 }
 
-// Arguments is the request as the arguments of a call.
+// Arguments returns the request as the arguments of a call.
 func (r *Request) Arguments() (json.RawMessage, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

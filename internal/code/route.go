@@ -16,24 +16,24 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// candidate is an engine that may run a program, and why it was chosen.
+// candidate is an engine that may run a program, with the reason for the choice.
 type candidate struct {
 	engine    engine.Engine
 	why       string
-	isolation string // the walls that it says stand around programs
+	isolation string // the isolation layers that the engine reports
 }
 
-// hostRuntime must be asked for by name, and allowed by the config.
+// hostRuntime must be requested by name and permitted by the config.
 const hostRuntime = "host"
 
-// need is what an engine must hold to run a program.
+// need is what an engine must provide to run a program.
 type need struct {
 	spec      sandbox.Spec
-	isolation policy.Isolation // the least; empty is none
-	engine    string           // the one that it may be; empty is any
+	isolation policy.Isolation // the minimum; empty means none
+	engine    string           // the only permitted engine; empty means any
 }
 
-// walls names what would stand around the program.
+// walls returns the isolation layers that would be in force for the program.
 func (n need) walls(p sandbox.Probe) string {
 	if n.spec.Runtime != "" {
 		return p.Runtimes[n.spec.Runtime]
@@ -41,10 +41,10 @@ func (n need) walls(p sandbox.Probe) string {
 	return p.Isolation
 }
 
-// check tells why an engine does not hold it, nil when it does.
+// check returns an error if an engine does not provide what is needed.
 func (n need) check(name string, p sandbox.Probe) error {
 	if n.engine != "" && n.engine != name {
-		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy lets programs run on %s alone, and not on %s", n.engine, name).
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s, not %s", n.engine, name).
 			WithHint("see which rule asks for it: toolroom policy explain %s", Tool)
 	}
 	if err := sandbox.Check(name, p, n.spec); err != nil {
@@ -54,40 +54,40 @@ func (n need) check(name string, p sandbox.Probe) error {
 	if policy.Walls(isolation).Holds(n.isolation) {
 		return nil
 	}
-	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy lets programs run in %s or stronger, and %s runs them in %s", n.isolation, name, cmp.Or(isolation, "none that it knows"))
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but %s provides %s", n.isolation, name, cmp.Or(isolation, "none"))
 	return e.WithHint("choose another runtime (toolroom doctor shows what each has), or see which rule asks for it: toolroom policy explain %s", Tool)
 }
 
-// splitRuntime takes docker/runsc apart: the driver, and the runtime below it.
+// splitRuntime splits docker/runsc into the driver and the runtime below it.
 func splitRuntime(name string) (driver, below string) {
 	driver, below, _ = strings.Cut(name, "/")
 	return driver, below
 }
 
-// route finds the engines to try, in their order. An engine is looked at only
-// when its turn comes: to look at some is to start them.
+// route finds the engines to try, in order. It probes an engine only when its turn comes,
+// because probing some engines starts them.
 type route struct {
 	service  *Service
 	language string
 	stateful bool
 	need     need
 	rest     []engine.Engine
-	named    bool // the request names the engine, or its session has one
+	named    bool // the request or its session names the engine
 
-	missing   []string // why engines were passed over
-	stateless []string // engines that keep no sessions
-	refused   error    // an engine is there, and cannot hold what was asked for
+	missing   []string // why engines were skipped
+	stateless []string // engines without sessions
+	refused   error    // an engine is available, but does not provide what is needed
 }
 
-// route gives the first engine to try, and the way on. An engine or a runtime
-// that is named is the only one.
+// route returns the first engine to try, and the route to the others. A named engine or
+// runtime is the only one.
 func (s *Service) route(ctx context.Context, r *Request, n need) (candidate, *route, error) {
 	name := r.Engine
 	runtime, _ := splitRuntime(r.Runtime)
 	if runtime != "" {
 		if name != "" && name != "auto" && name != runtime {
-			return candidate{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "engine %s and runtime %s are both named: a runtime brings its own interpreter", name, r.Runtime).
-				WithHint("name one of them")
+			return candidate{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "both engine %s and runtime %s are set, but a runtime has its own interpreter", name, r.Runtime).
+				WithHint("set one of them")
 		}
 		name = runtime
 	}
@@ -102,14 +102,14 @@ func (s *Service) route(ctx context.Context, r *Request, n need) (candidate, *ro
 	return candidate{}, nil, t.none()
 }
 
-// Isolation implements [source.Isolator]. It looks for an engine as a call would.
+// Isolation implements [source.Isolator]. It selects an engine like a call would.
 func (s *Service) Isolation(ctx context.Context, req *source.Request) string {
 	r, err := parse(req.Arguments)
 	if err != nil {
 		return ""
 	}
-	if driver, _ := splitRuntime(r.Runtime); s.o.Elsewhere != nil && driver == s.o.Elsewhere.Name() {
-		return "" // its worker chooses
+	if driver, _ := splitRuntime(r.Runtime); s.o.Remote != nil && driver == s.o.Remote.Name() {
+		return "" // the worker chooses
 	}
 	limits, err := r.limits(s.o.Config)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Service) Isolation(ctx context.Context, req *source.Request) string {
 	return c.isolation
 }
 
-// next is the next engine that can run the program, false when there is none.
+// next returns the next engine that can run the program; false if there is none.
 func (t *route) next(ctx context.Context) (candidate, bool) {
 	for len(t.rest) > 0 {
 		e := t.rest[0]
@@ -135,7 +135,7 @@ func (t *route) next(ctx context.Context) (candidate, bool) {
 			continue
 		}
 		if t.need.engine != "" && t.need.engine != e.Name() {
-			t.missing = append(t.missing, fmt.Sprintf("%s: policy lets programs run on %s alone", e.Name(), t.need.engine))
+			t.missing = append(t.missing, fmt.Sprintf("%s: policy requires engine %s", e.Name(), t.need.engine))
 			continue
 		}
 		p := e.Probe(ctx)
@@ -149,7 +149,7 @@ func (t *route) next(ctx context.Context) (candidate, bool) {
 			continue
 		}
 		if slices.Contains(e.Languages(), "command") {
-			t.rest = nil // a guest with the real interpreter: what follows runs no more, and may be slow to probe
+			t.rest = nil // this guest has the real interpreter, so later engines cannot run more, and may be slow to probe
 		}
 		why := "the first engine for " + t.language
 		if len(t.missing) > 0 {
@@ -160,7 +160,7 @@ func (t *route) next(ctx context.Context) (candidate, bool) {
 	return candidate{}, false
 }
 
-// none is the error when no engine can run the program.
+// none returns the error if no engine can run the program.
 func (t *route) none() error {
 	switch {
 	case len(t.missing) == 0 && len(t.stateless) > 0:
@@ -171,11 +171,10 @@ func (t *route) none() error {
 		t.missing = []string{"none of the configured runtimes does"}
 	}
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can run %s: %s", t.language, strings.Join(t.missing, "; "))
-	return e.WithHint("toolroom doctor shows what is missing and how to get it; without a sandbox code runs only with --runtime host, where the config allows it")
+	return e.WithHint("toolroom doctor shows what is missing and how to get it; without a sandbox, programs run only with --runtime host, if the config allows it")
 }
 
-// instead says what to do with a program that the one engine which may run it
-// cannot run.
+// instead returns the hint for a program that the only permitted engine cannot run.
 func (s *Service) instead(name string, p bridge.Program) string {
 	var others []string
 	for _, e := range s.o.Engines {
@@ -188,9 +187,9 @@ func (s *Service) instead(name string, p bridge.Program) string {
 	case len(others) == 0:
 		return ""
 	case p.Session != "":
-		return fmt.Sprintf("a session stays with the engine that began it: begin another one with engine %s", strings.Join(others, " or "))
+		return fmt.Sprintf("a session stays on its first engine: start another one with engine %s", strings.Join(others, " or "))
 	}
-	return fmt.Sprintf("leave the engine out, and one that can is chosen, or ask for %s", strings.Join(others, ", "))
+	return fmt.Sprintf("omit the engine to choose automatically, or use %s", strings.Join(others, ", "))
 }
 
 func (s *Service) named(ctx context.Context, r *Request, name string, n need) (candidate, error) {
@@ -201,8 +200,8 @@ func (s *Service) named(ctx context.Context, r *Request, name string, n need) (c
 			continue
 		}
 		if name == hostRuntime && !s.o.Config.Host {
-			return candidate{}, toolroom.Errorf(toolroom.CodeDenied, "the runtime host is no sandbox, and the configuration does not allow it").
-				WithHint("use another runtime, or write code: {host: true} into toolroom.yaml if programs may do all that you may")
+			return candidate{}, toolroom.Errorf(toolroom.CodeDenied, "the runtime host is not a sandbox, and the config does not allow it").
+				WithHint("use another runtime, or write code: {host: true} into toolroom.yaml if programs may do everything that you may")
 		}
 		if !slices.Contains(e.Languages(), r.Language) {
 			return candidate{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s does not run %s, only %s", name, r.Language, strings.Join(e.Languages(), ", "))

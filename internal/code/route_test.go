@@ -28,7 +28,7 @@ func (w walls) Probe(context.Context) sandbox.Probe {
 	}
 }
 
-func (w walls) Run(context.Context, engine.Job, bridge.Host) (*engine.Result, error) {
+func (w walls) Run(context.Context, engine.Job, bridge.Handler) (*engine.Result, error) {
 	return &engine.Result{Engine: w.name, Isolation: w.isolation}, nil
 }
 
@@ -47,13 +47,13 @@ func TestAnEngineThatIsWeakerThanPolicyAsksIsPassedOver(t *testing.T) {
 		{"", policy.IsolationProcess, "filter process runsc"},
 		{"", policy.IsolationContainer, "process runsc"},
 		{"", policy.IsolationGVisor, "runsc"},
-		{"", policy.IsolationVM, "policy lets programs run in vm or stronger"},
+		{"", policy.IsolationVM, "policy requires isolation vm or stronger"},
 		{"host", "", "host"},
-		{"host", policy.IsolationProcess, "host runs them in none"},
-		{"process", policy.IsolationGVisor, "process runs them in ns+net+landlock+seccomp"},
+		{"host", policy.IsolationProcess, "host provides none"},
+		{"process", policy.IsolationGVisor, "process provides ns+net+landlock+seccomp"},
 		{"runsc", policy.IsolationGVisor, "runsc"},
-		{"runsc/weak", policy.IsolationGVisor, "runsc runs them in docker(runc)"},
-		{"runsc/unheard-of", policy.IsolationGVisor, "runsc runs them in none that it knows"},
+		{"runsc/weak", policy.IsolationGVisor, "runsc provides docker(runc)"},
+		{"runsc/unheard-of", policy.IsolationGVisor, "runsc provides none"},
 		{"process/strong", policy.IsolationGVisor, "process"},
 	} {
 		_, below := splitRuntime(c.runtime)
@@ -111,8 +111,8 @@ func TestAProgramThatItsEngineCannotRunIsToldOfOthers(t *testing.T) {
 		program bridge.Program
 		want    string
 	}{
-		{bridge.Program{Language: "python"}, "leave the engine out, and one that can is chosen, or ask for process, whole"},
-		{bridge.Program{Language: "python", Session: "work"}, "a session stays with the engine that began it: begin another one with engine whole"},
+		{bridge.Program{Language: "python"}, "omit the engine to choose automatically, or use process, whole"},
+		{bridge.Program{Language: "python", Session: "work"}, "a session stays on its first engine: start another one with engine whole"},
 		{bridge.Program{Language: "shell"}, ""},
 	} {
 		if got := s.instead("small", c.program); got != c.want {
@@ -127,9 +127,9 @@ func TestAnEngineThatPolicyNamesIsTheOnlyOne(t *testing.T) {
 	for _, c := range []struct{ runtime, engine, least, want string }{
 		{"", "runsc", "", "runsc"},
 		{"runsc", "runsc", "gvisor", "runsc"},
-		{"process", "runsc", "", "on runsc alone, and not on process"},
-		{"", "unheard-of", "", "process: policy lets programs run on unheard-of alone"},
-		{"", "process", "gvisor", "process runs them in ns+net"},
+		{"process", "runsc", "", "engine runsc, not process"},
+		{"", "unheard-of", "", "process: policy requires engine unheard-of"},
+		{"", "process", "gvisor", "process provides ns+net"},
 	} {
 		first, further, err := s.route(t.Context(), &Request{Language: "python", Runtime: c.runtime}, need{sandbox.Spec{Profile: sandbox.Dev}, policy.Isolation(c.least), c.engine})
 		if err != nil {

@@ -8,11 +8,12 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
 
-// inSession runs a program when its turn in the session has come, on the engine
-// that the session's state is of.
+// inSession runs a program when it is its turn in the session, on the engine that made the
+// session's state.
 func (s *Service) inSession(ctx context.Context, req *source.Request, r *Request) (out *source.Output, err error) {
 	held, err := s.o.Sessions.Begin(ctx, req.Identity.Key(), r.Session)
 	if err != nil {
@@ -26,33 +27,33 @@ func (s *Service) inSession(ctx context.Context, req *source.Request, r *Request
 	if made := held.Info.Engine; made != "" {
 		for _, asked := range []string{r.Engine, r.Runtime} {
 			if asked != "" && asked != "auto" && asked != made {
-				return nil, toolroom.Errorf(toolroom.CodeConflict, "session %s is of the engine %s, and %s cannot read it", r.Session, made, asked).
-					WithHint("leave the engine out, or begin another session")
+				return nil, toolroom.Errorf(toolroom.CodeConflict, "session %s belongs to engine %s, and %s cannot read it", r.Session, made, asked).
+					WithHint("omit the engine, or start another session")
 			}
 		}
 		if r.Runtime == "" {
 			r.Engine = made
 		}
 	}
+	run.Taint(ctx, held.Info.Labels...) // the program can use all variables
 	return s.execute(ctx, req, r, held)
 }
 
-// keep replaces the session's state by that after a run which ended by itself,
-// also by failing. One that was stopped never gets here: for its session it has
-// not been.
-func (h *host) keep(ctx context.Context, job engine.Job, result *engine.Result) error {
+// keep replaces the session's state after a run that ended by itself, even if it failed. A
+// stopped run does not get here, so it does not change its session.
+func (h *handler) keep(ctx context.Context, job engine.Job, result *engine.Result) error {
 	if h.session == nil || len(result.Outcome.State) == 0 {
 		return nil
 	}
-	return h.session.Keep(ctx, result.Engine, job.Program.Language, result.Outcome.State)
+	return h.session.Keep(ctx, result.Engine, job.Program.Language, result.Outcome.State, run.TaintOf(ctx)...)
 }
 
 func keepsSessions(e engine.Engine, language string) bool {
-	keeper, ok := e.(engine.SessionKeeper)
+	keeper, ok := e.(engine.SessionEngine)
 	return ok && slices.Contains(keeper.Sessions(), language)
 }
 
-// stateless is the error of a session on engines that keep none.
+// stateless returns the error for a session on engines that have none.
 func (s *Service) stateless(language string, names []string) error {
 	verb := "keep"
 	if len(names) == 1 {
@@ -61,12 +62,12 @@ func (s *Service) stateless(language string, names []string) error {
 	e := toolroom.Errorf(toolroom.CodeUnsupported, "%s %s no sessions in %s", strings.Join(names, ", "), verb, language)
 	var able []string
 	for _, other := range s.o.Engines {
-		if keeper, ok := other.(engine.SessionKeeper); ok {
+		if keeper, ok := other.(engine.SessionEngine); ok {
 			able = append(able, fmt.Sprintf("%s (%s)", other.Name(), strings.Join(keeper.Sessions(), ", ")))
 		}
 	}
 	if len(able) == 0 {
-		return e.WithHint("no engine here keeps sessions: pass what the next program needs as inputs")
+		return e.WithHint("no engine here has sessions: pass what the next program needs as inputs")
 	}
-	return e.WithHint("leave the session out, or use an engine that keeps them: %s", strings.Join(able, "; "))
+	return e.WithHint("omit the session, or use an engine that has sessions: %s", strings.Join(able, "; "))
 }

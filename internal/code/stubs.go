@@ -8,20 +8,20 @@ import (
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/code/stub"
 	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/reserved"
 )
 
-// Stubs declares tools in typescript or python, as programs have them;
-// python-await is for programs that await. With
-// patterns, in which * stands for anything, only those whose id fits one; a
-// pattern that fits none is not_found.
+// Stubs returns TypeScript or Python declarations of tools as programs see them;
+// python-await is for programs that await. Patterns, in which * matches anything, restrict
+// it to tools with matching ids. The error is not_found if a pattern matches none.
 func Stubs(language string, entries []*catalog.Entry, patterns []string) (string, error) {
-	render, taken := stub.TypeScript, reserved("javascript")
+	render, taken := stub.TypeScript, reserved.Words("javascript")
 	switch language {
 	case "", "ts", "typescript":
 	case "py", "python", "python-await":
-		render, taken = func(tools []stub.Tool) string { return stub.Python(tools, language == "python-await") }, reserved("python")
+		render, taken = func(tools []stub.Tool) string { return stub.Python(tools, language == "python-await") }, reserved.Words("python")
 	default:
-		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "there are no stubs in %q", language).WithHint("take ts, python, or python-await for programs that await")
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown language for stubs: %q", language).WithHint("use ts, python, or python-await for programs that await")
 	}
 	fits := make([]bool, len(patterns))
 	byPath := map[string][]stub.Tool{}
@@ -42,7 +42,7 @@ func Stubs(language string, entries []*catalog.Entry, patterns []string) (string
 	}
 	for i, pattern := range patterns {
 		if !fits[i] {
-			return "", toolroom.Errorf(toolroom.CodeNotFound, "no tool that you may see fits %q", pattern).
+			return "", toolroom.Errorf(toolroom.CodeNotFound, "no visible tool matches %q", pattern).
 				WithHint("toolroom tools lists them; a pattern is a namespace, or an id with * for anything")
 		}
 	}
@@ -56,7 +56,7 @@ func Stubs(language string, entries []*catalog.Entry, patterns []string) (string
 	return render(tools), nil
 }
 
-// declared is a tool as it is declared, but for Global.
+// declared returns the declaration of a tool, without Global.
 func declared(e *catalog.Entry) stub.Tool {
 	return stub.Tool{
 		ID: e.ID, Namespace: identifier(e.Tool.ID.Namespace), Name: identifier(e.Tool.ID.Name), Command: e.Tool.Source == toolroom.SourceCLI, Server: e.Tool.Source == toolroom.SourceMCP,
@@ -64,7 +64,7 @@ func declared(e *catalog.Entry) stub.Tool {
 	}
 }
 
-// declare writes down in Python the tools of the view that a program names.
+// declare declares in Python the tools of the view that a program names.
 func (v *view) declare(source string, awaits bool) string {
 	var tools []stub.Tool
 	for i, e := range v.entries {

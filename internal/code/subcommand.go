@@ -11,11 +11,11 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// subcommandCall is a call such as git.rev_parse( or cli("git").version(
+// subcommandCall matches a call such as git.rev_parse( or cli("git").version(
 var subcommandCall = pattern.Lazy(`([\pL_$][\pL\pN_$-]*)(?:["'][)\]])?\.([\pL_$][\pL\pN_$]*)\(`)
 
-// commandless gives the program that runs a sub-command without a tool, known
-// being its tools: none where the name looks like a slip for one of them.
+// commandless returns the source that runs a sub-command for which it has no tool. known
+// are its tools; if the name looks like a misspelling of one, it returns false.
 func commandless(name string, known []*catalog.Entry) (source.Commander, bool) {
 	slip := func(e *catalog.Entry) bool { return len(name) >= 4 && nearest.IsSlip(name, e.Tool.ID.Name) }
 	if len(known) == 0 || slices.ContainsFunc(known, slip) {
@@ -24,8 +24,8 @@ func commandless(name string, known []*catalog.Entry) (source.Commander, bool) {
 	return source.As[source.Commander](known[0].Source)
 }
 
-// subcommands are calls in a text of what a program that is a source can do
-// without having a tool for it. byPath holds the tools that the text mentions.
+// subcommands returns entries for calls of sub-commands that a command-line source can run
+// without having a tool for them. byPath holds the tools that the text mentions.
 func subcommands(text string, byPath map[string][]*catalog.Entry) []*catalog.Entry {
 	programs := map[string][]*catalog.Entry{} // by namespace
 	for _, list := range byPath {
@@ -58,9 +58,8 @@ func subcommands(text string, byPath map[string][]*catalog.Entry) []*catalog.Ent
 	return found
 }
 
-// unlisted makes a call of a sub-command that has no tool of its own one of the
-// program.
-func (h *host) unlisted(call toolroom.Call) toolroom.Call {
+// unlisted converts a call of a sub-command without a tool to a call of the program.
+func (h *handler) unlisted(call toolroom.Call) toolroom.Call {
 	_, err := h.o.Catalog.Resolve(call.Tool, nil)
 	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound {
 		return call

@@ -21,14 +21,14 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// A program that waits for a person outlives the process. Once one of its calls
-// waits, the run is kept: what the program began with, and all that it has been
-// answered. Another process, or this one, runs the program anew on the same
-// engine, gives it the recorded answers, and goes on where no answer is left.
+// A suspended program outlives the process. Once one of its calls waits for a person, the
+// run is stored: its initial state and all answers that it got. Another process, or this
+// one, restarts the program on the same engine, replays the recorded answers, and continues
+// when none is left.
 
-var errTaken = toolroom.Errorf(toolroom.CodeConflict, "another process goes on with this run")
+var errTaken = toolroom.Errorf(toolroom.CodeConflict, "another process continues this run")
 
-// Resumes reports whether the journal of a run is there: see [source.Resumer].
+// Resumes reports whether the journal of a run exists: see [source.Resumer].
 func (s *Service) Resumes(ctx context.Context, call string) bool {
 	if s.o.Journals == nil {
 		return false
@@ -37,10 +37,10 @@ func (s *Service) Resumes(ctx context.Context, call string) bool {
 	return err == nil
 }
 
-// host makes the host of a run: one that begins, or goes on.
-func (s *Service) host(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*host, error) {
-	h := &host{Service: s, request: req, language: r.Language, session: held, journal: &journal.Journal{}, waiting: map[int]string{}}
-	h.keepable = s.o.Journals != nil && r.Engine != hostRuntime && r.Runtime != hostRuntime && r.Profile != "dev"
+// handler returns the call handler of a new or resumed run.
+func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*handler, error) {
+	h := &handler{Service: s, request: req, language: r.Language, session: held, function: r.function, journal: &journal.Journal{}, waiting: map[int]string{}}
+	h.resumable = s.o.Journals != nil && r.function == nil && r.Engine != hostRuntime && r.Runtime != hostRuntime && r.Profile != "dev"
 	if req.Again && s.o.Journals != nil {
 		head, entries, err := s.o.Journals.Journal(ctx, req.Call)
 		if err == nil {
@@ -62,11 +62,11 @@ func (s *Service) host(ctx context.Context, req *source.Request, r *Request, hel
 	return h, nil
 }
 
-// resume goes on with a run on the engine that it was on.
-func (h *host) resume(r *Request, head *journal.Head, entries []journal.Entry) error {
+// resume continues a run on the engine that it was on.
+func (h *handler) resume(r *Request, head *journal.Head, entries []journal.Entry) error {
 	if stateOf(h.session) != head.State {
-		return toolroom.Errorf(toolroom.CodeConflict, "the program waited for a person, and the session %s has changed meanwhile", r.Session).
-			WithHint("run it again; what it had called until then was done")
+		return toolroom.Errorf(toolroom.CodeConflict, "session %s changed while the program waited for a person", r.Session).
+			WithHint("run it again; its earlier calls have been made")
 	}
 	h.head, h.journal = *head, journal.Resume(entries)
 	if r.Runtime == "" {
@@ -91,27 +91,29 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// begin begins on an engine: output is forgotten, answers are not.
-func (h *host) begin(engine string) {
+// begin starts the program on an engine. It discards output, but not answers.
+func (h *handler) begin(engine string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.head.Engine = engine
-	if h.kept != nil {
-		h.o.Runner.Log.Warn("a run goes on on another engine", "call", h.request.Call, "engine", engine)
+	if h.suspension != nil {
+		h.o.Runner.Log.Warn("a run continues on another engine", "call", h.request.Call, "engine", engine)
 	}
+	h.made, h.over = 0, false // the program repeats its requests
 	h.stdout.reset()
 	h.stderr.reset()
 	h.journal.Rewind()
 }
 
-// once gives what a program got when it asked for the same the first time, or
-// does it and takes the answer down.
-func (h *host) once(ctx context.Context, e journal.Entry, do func(place int, approval string) *toolroom.Result) (*toolroom.Result, error) {
+// once returns the recorded answer of a request, or else serves the request and records the
+// answer.
+func (h *handler) once(ctx context.Context, e journal.Entry, do func(place int, approval string) *toolroom.Result) (*toolroom.Result, error) {
 	place, found, again, err := h.journal.Ask(ctx, e)
 	if diverged := (*journal.Divergence)(nil); errors.As(err, &diverged) {
 		return nil, h.stop(h.diverged(diverged))
 	}
 	if err != nil || found.Result != nil {
+		run.Taint(ctx, found.Labels...)
 		return found.Result, err
 	}
 	if again && !h.mayRepeat(ctx, found) {
@@ -123,20 +125,21 @@ func (h *host) once(ctx context.Context, e journal.Entry, do func(place int, app
 	started := time.Now()
 	result := do(place, found.Approval)
 	if h.stillWaits(place) {
-		return nil, h.park(ctx)
+		return nil, h.suspend(ctx)
 	}
 	defer h.leave()
 	return h.took(ctx, place, time.Since(started), result)
 }
 
-// took takes an answer down, unless the call was cut off.
-func (h *host) took(ctx context.Context, place int, d time.Duration, r *toolroom.Result) (*toolroom.Result, error) {
+// took records an answer, unless the call was interrupted.
+func (h *handler) took(ctx context.Context, place int, d time.Duration, r *toolroom.Result) (*toolroom.Result, error) {
 	cut := ctx.Err() != nil && r.Status == toolroom.StatusCancelled
 	err := h.journal.Note(place, func(e *journal.Entry) {
 		if cut {
 			e.Unbegun = r.Effects == toolroom.EffectsNone
 		} else {
-			e.Result = &toolroom.Result{Value: r.Value, Error: r.Error}
+			e.Labels = run.TaintOf(ctx)
+			e.Result = &toolroom.Result{Value: r.Value, Error: r.Error, Warnings: r.Warnings}
 			if len(r.Value) == 0 {
 				e.Result.Content = r.Content
 			}
@@ -144,39 +147,43 @@ func (h *host) took(ctx context.Context, place int, d time.Duration, r *toolroom
 		if e.Shown != nil {
 			shown := *e.Shown
 			shown.Call, shown.Tool, shown.Status, shown.Duration = r.Call, cmp.Or(r.Tool, shown.Tool), r.Status, d
+			shown.Warnings = r.Warnings
 			if r.Error != nil {
 				shown.Code = r.Error.Code
 			}
 			e.Shown = &shown
 		}
 	})
+	for _, w := range r.Warnings {
+		h.request.Emit(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: "warning", Message: w.Message}})
+	}
 	return r, err
 }
 
-// mayRepeat reports whether a call that was under way when the program was cut
-// off can be made again: it had not begun, or does no harm twice.
-func (h *host) mayRepeat(ctx context.Context, e journal.Entry) bool {
+// mayRepeat reports whether a call that was in progress when the program was interrupted
+// can be made again: it had not started, or it is safe to repeat.
+func (h *handler) mayRepeat(ctx context.Context, e journal.Entry) bool {
 	if e.Shown == nil || e.Unbegun {
 		return true
 	}
 	if e.Approval != "" {
-		asked, err := h.o.Runner.Desk.Get(ctx, e.Approval)
-		return err == nil && asked.Used.IsZero() // it is used before the tool begins
+		asked, err := h.o.Runner.Approvals.Get(ctx, e.Approval)
+		return err == nil && asked.Used.IsZero() // an approval is used before the tool starts
 	}
 	entry, err := h.o.Catalog.Resolve(e.Tool, h.o.Runner.Visible(h.request.Identity))
 	return err == nil && entry.Tool.RepeatGuarantee() != toolroom.GuaranteeNever
 }
 
 func lostCall(tool string) *toolroom.Result {
-	e := toolroom.Errorf(toolroom.CodeConflict, "whether %s acted is not known: the process that called it ended meanwhile", tool)
+	e := toolroom.Errorf(toolroom.CodeConflict, "it is unknown whether %s had an effect: the process that called it ended meanwhile", tool)
 	e.Phase, e.Tool = toolroom.PhaseExecute, tool
-	return &toolroom.Result{Tool: tool, Status: toolroom.StatusError, Effects: toolroom.EffectsUnknown, Error: e.WithHint("look what it did before you call it again")}
+	return &toolroom.Result{Tool: tool, Status: toolroom.StatusError, Effects: toolroom.EffectsUnknown, Error: e.WithHint("check its effects before you call it again")}
 }
 
-// enter begins a call, unless the run is about to be parked.
-func (h *host) enter(ctx context.Context) error {
+// enter begins a call, unless the run is about to be suspended.
+func (h *handler) enter(ctx context.Context) error {
 	h.mu.Lock()
-	if !h.parking {
+	if !h.suspending {
 		h.working++
 		h.mu.Unlock()
 		return nil
@@ -186,23 +193,24 @@ func (h *host) enter(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (h *host) leave() {
+func (h *handler) leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.working--
-	h.parkWhenIdle()
+	h.suspendWhenIdle()
 }
 
-// waits says how the call in a place of the journal waits for a person.
-func (h *host) waits(ctx context.Context, place int) run.Waiting {
-	return run.Waiting{
+// hooks returns the callbacks for the time that the call at an index of the journal waits
+// for a person.
+func (h *handler) hooks(ctx context.Context, place int) run.ApprovalHooks {
+	return run.ApprovalHooks{
 		Began: func(a *approval.Approval) (time.Duration, error) {
 			h.tell(a)
 			return h.waitBegan(ctx, place, a.ID)
 		},
 		Ended: func(a *approval.Approval) {
 			if a == nil { // it was not approved
-				a, _ = h.o.Runner.Desk.Get(context.WithoutCancel(ctx), h.question(place))
+				a, _ = h.o.Runner.Approvals.Get(context.WithoutCancel(ctx), h.question(place))
 			}
 			h.tell(a)
 			h.waitEnded(ctx, place)
@@ -210,8 +218,8 @@ func (h *host) waits(ctx context.Context, place int) run.Waiting {
 	}
 }
 
-// tell says in the events of the run what one of its calls waits for.
-func (h *host) tell(a *approval.Approval) {
+// tell reports in the events of the run what one of its calls waits for.
+func (h *handler) tell(a *approval.Approval) {
 	if a != nil {
 		h.request.Emit(toolroom.Event{Kind: toolroom.EventApproval, Approval: &toolroom.ApprovalNotice{
 			ID: a.ID, State: string(a.State), Reason: a.Tool + ": " + a.Reason, Expires: a.Expires,
@@ -219,32 +227,34 @@ func (h *host) tell(a *approval.Approval) {
 	}
 }
 
-func (h *host) question(place int) string {
+func (h *handler) question(place int) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.waiting[place]
 }
 
-func (h *host) waitBegan(ctx context.Context, place int, approval string) (time.Duration, error) {
+func (h *handler) waitBegan(ctx context.Context, place int, approval string) (time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.keepRun(ctx); err != nil {
-		return 0, err
-	}
-	if h.kept == nil {
-		return h.o.Runner.Limits.ApprovalWait, nil
-	}
+	// It is noted before the run is stored: of a stored call without its approval it would be
+	// unknown whether it has begun.
 	if err := h.journal.Note(place, func(e *journal.Entry) { e.Approval = approval }); err != nil {
 		return 0, err
 	}
+	if err := h.storeRun(ctx); err != nil {
+		return 0, err
+	}
+	if h.suspension == nil {
+		return h.o.Runner.Limits().ApprovalWait, nil
+	}
 	h.waiting[place] = approval
-	err := h.kept.Wait(ctx, h.questions())
+	err := h.suspension.WaitFor(ctx, h.questions())
 	h.working--
-	h.parkWhenIdle()
-	return h.kept.Hold(), err
+	h.suspendWhenIdle()
+	return h.suspension.MaxWait(), err
 }
 
-func (h *host) waitEnded(ctx context.Context, place int) {
+func (h *handler) waitEnded(ctx context.Context, place int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if _, ok := h.waiting[place]; !ok {
@@ -253,26 +263,26 @@ func (h *host) waitEnded(ctx context.Context, place int) {
 	h.working++
 	delete(h.waiting, place)
 	if ctx.Err() != nil {
-		return // others may go on, who see what it waits for
+		return // other calls may continue, and their observers see what it waits for
 	}
-	if err := h.kept.Wait(ctx, h.questions()); err != nil {
-		h.o.Runner.Log.Warn("a run goes on, and its job does not say so", "call", h.request.Call, "error", err)
+	if err := h.suspension.WaitFor(ctx, h.questions()); err != nil {
+		h.o.Runner.Log.Warn("cannot update the job of a continued run", "call", h.request.Call, "error", err)
 	}
 }
 
-func (h *host) stillWaits(place int) bool {
+func (h *handler) stillWaits(place int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, ok := h.waiting[place]
 	return ok
 }
 
-// questions are the approvals that the run waits for.
-func (h *host) questions() []string { return slices.Sorted(maps.Values(h.waiting)) }
+// questions returns the approvals that the run waits for.
+func (h *handler) questions() []string { return slices.Sorted(maps.Values(h.waiting)) }
 
-// keepRun makes the run one that can be taken over.
-func (h *host) keepRun(ctx context.Context) error {
-	if h.kept != nil || !h.keepable {
+// storeRun stores the run, so that another process can take it over.
+func (h *handler) storeRun(ctx context.Context) error {
+	if h.suspension != nil || !h.resumable {
 		return nil
 	}
 	stored := context.WithoutCancel(ctx)
@@ -281,8 +291,8 @@ func (h *host) keepRun(ctx context.Context) error {
 		h.head.Withheld[m.Key], _ = m.Value.(string)
 	}
 	call, journals := h.request.Call, h.o.Journals
-	if !h.o.Runner.CanKeep(ctx) {
-		h.keepable = false
+	if !h.o.Runner.CanSuspend(ctx) {
+		h.resumable = false
 		return nil
 	}
 	err := h.journal.Keep(
@@ -292,36 +302,37 @@ func (h *host) keepRun(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.kept, err = h.o.Runner.Keep(ctx, func() { _ = h.stop(errTaken) })
+	h.suspension, err = h.o.Runner.Suspendable(ctx, func() { _ = h.stop(errTaken) })
 	return err
 }
 
-// park gives the program up until one of the approvals is decided. It is given
-// up only when no call is under way.
-func (h *host) park(ctx context.Context) error {
+// suspend suspends the program until one of the approvals is decided. It does so only when no
+// call is in progress.
+func (h *handler) suspend(ctx context.Context) error {
 	h.mu.Lock()
-	h.parking = true
-	h.parkWhenIdle()
+	h.suspending = true
+	h.suspendWhenIdle()
 	h.mu.Unlock()
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-func (h *host) parkWhenIdle() {
-	if !h.parking || h.working > 0 || h.ended != nil {
+func (h *handler) suspendWhenIdle() {
+	if !h.suspending || h.working > 0 || h.ended != nil {
 		return
 	}
-	h.kept.Park()
+	h.suspension.Suspend()
 	questions := h.questions()
-	e := toolroom.Errorf(toolroom.CodeApprovalRequired, "the program is waiting for approval by a person (%s); it goes on after the answer", strings.Join(questions, ", "))
+	e := toolroom.Errorf(toolroom.CodeApprovalRequired, "the program is waiting for approval by a person (%s); it continues after the answer", strings.Join(questions, ", "))
 	e.Phase = toolroom.PhaseApproval
-	e.Details = map[string]any{"run": h.request.Call, "approval": questions[0], "approvals": questions}
-	h.ended = e.WithHint("a person answers with: toolroom approve %s. Do not run it again; read its result with: toolroom runs wait %s, or with read_result and this id as its handle", questions[0], h.request.Call)
-	h.end(run.ErrParked)
+	e.Run, e.Approval = h.request.Call, questions[0]
+	e.Details = map[string]any{"approvals": questions}
+	h.ended = e.WithHint("a person can answer with: toolroom approve %s. Do not run it again; read its result with: toolroom runs wait %s, or with read_result and this id as its handle", questions[0], h.request.Call)
+	h.end(run.ErrSuspended)
 }
 
-// stop ends the program with an error that it cannot catch.
-func (h *host) stop(err error) error {
+// stop ends the program with an error that the program cannot catch.
+func (h *handler) stop(err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended == nil {
@@ -331,9 +342,9 @@ func (h *host) stop(err error) error {
 	return h.ended
 }
 
-// whyEnded is why a run ended: as its engine has it, or because it was stopped
-// from here.
-func (h *host) whyEnded(err error) error {
+// whyEnded returns why a run ended: the engine's error, or the reason that the handler
+// stopped it.
+func (h *handler) whyEnded(err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended != nil {
@@ -342,12 +353,12 @@ func (h *host) whyEnded(err error) error {
 	return err
 }
 
-// diverged is the error of a program that took another way.
-func (h *host) diverged(d *journal.Divergence) error {
+// diverged returns the error of a program that diverged.
+func (h *handler) diverged(d *journal.Divergence) error {
 	e := toolroom.Errorf(toolroom.CodeConflict, "%w", d)
 	e.Details = map[string]any{"diverged": true, "called": d.Asked, "expected": d.Expected}
 	if h.request.Again {
-		return e.WithHint("what it had called until it waited was done, and is in the receipts; a program that waits for a person must not depend on what differs from run to run")
+		return e.WithHint("the calls before the wait have been made and are in the receipts; a program that waits for a person must be deterministic")
 	}
-	return e.WithHint("name the engine, so that the program is not begun twice")
+	return e.WithHint("set the engine, so that the program is not restarted on another one")
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/toolroom/toolroom/internal/pattern"
 )
 
-// named is a statement of the toolexec form: issue := run("github:create_issue", {title: "Bug"}).
+// named matches a statement of the toolexec form: issue := run("github:create_issue",
+// {title: "Bug"}).
 var named = pattern.Lazy(`^[ \t]*[A-Za-z_]\w*[ \t]*:=[ \t]*run\(`)
 
-// toolexecLine is the line of the first such statement, 0 where there is none.
-// One within brackets or a string may be Python, and is none.
+// toolexecLine returns the line of the first such statement, or 0 if there is none. A match
+// inside brackets or a string does not count, because it may be Python.
 func toolexecLine(source string) int {
 	depth, line, start := 0, 1, true
 	for at := 0; at < len(source); at++ {
@@ -28,7 +29,11 @@ func toolexecLine(source string) int {
 		case ')', ']', '}':
 			depth = max(depth-1, 0)
 		case '#':
-			at += max(strings.IndexByte(source[at:]+"\n", '\n')-1, 0)
+			end := strings.IndexByte(source[at:], '\n')
+			if end < 0 {
+				end = len(source) - at
+			}
+			at += max(end-1, 0)
 		case '"', '\'':
 			quote := source[at : at+1]
 			if strings.HasPrefix(source[at:], strings.Repeat(quote, 3)) {
@@ -52,7 +57,7 @@ func toolexecLine(source string) int {
 	return 0
 }
 
-// settle makes a program of the toolexec form that came as Python what it is,
+// settle changes the language of a program of the toolexec form that was sent as Python to
 // JavaScript.
 func (s *Service) settle(r *Request) error {
 	if r.Language != "python" || !strings.Contains(r.Code, ":=") {

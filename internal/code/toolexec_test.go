@@ -1,6 +1,10 @@
 package code
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+)
 
 func TestAStatementThatNamesWhatRunGivesIsTheToolexecForm(t *testing.T) {
 	t.Parallel()
@@ -33,4 +37,17 @@ func TestAStatementThatNamesWhatRunGivesIsTheToolexecForm(t *testing.T) {
 func FuzzTheToolexecFormIsLookedForWithoutHarm(f *testing.F) {
 	f.Add("'''\\\n\"b := run(")
 	f.Fuzz(func(_ *testing.T, source string) { toolexecLine(source) })
+}
+
+// 800 KB of this took two minutes, which no limit counted.
+func TestALongTextIsLookedThroughInOnePass(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"#\n", "# '\n", "'\n", "\"\"\"\n", "'\\", "(#\n", "   \n", "x", "x ", "x := \n"} {
+		text := strings.Repeat(line, 3_000_000/len(line)) + "(x := 5)"
+		started := time.Now()
+		toolexecLine(text)
+		if took := time.Since(started); took > 10*time.Second {
+			t.Errorf("%q took %s", line, took)
+		}
+	}
 }

@@ -13,18 +13,18 @@ import (
 )
 
 var (
-	// literalID is an id as it stands in call_tool("github:create_issue", …).
+	// literalID matches an id in call_tool("github:create_issue", …).
 	literalID = pattern.Lazy(`\b(call_tool|run)\(\s*(?:"([^"\\\n]+)"|'([^'\\\n]+)')`)
-	// rooted is the beginning of tools.github.create_issue.
+	// rooted matches the beginning of tools.github.create_issue.
 	rooted = pattern.Lazy(`\b(tools|mcp|cli)\.([\pL_][\pL\pN_]*)\.`)
 )
 
-// maxUnknown is how many mistakes of one program are told of.
+// maxUnknown is the maximum number of mistakes that are reported for one program.
 const maxUnknown = 20
 
-// unknown finds what a program names that no tool has, and says what to write
-// instead. What policy hides is not unknown: the call itself is refused.
-func (h *host) unknown(source string, entries []*catalog.Entry) bridge.Map {
+// unknown finds names in a program that match no tool, and suggests others. Tools that
+// policy hides are not unknown: the call itself is refused.
+func (h *handler) unknown(source string, entries []*catalog.Entry) bridge.Map {
 	var found bridge.Map
 	add := func(name string, why func() string) {
 		if len(found) < maxUnknown && found.Get(name) == nil {
@@ -35,7 +35,7 @@ func (h *host) unknown(source string, entries []*catalog.Entry) bridge.Map {
 	}
 	for _, m := range literalID().FindAllStringSubmatch(source, -1) {
 		if h.session != nil && m[1] == "run" {
-			continue // an earlier program may have made it another function
+			continue // an earlier program may have redefined it
 		}
 		add(m[2]+m[3], func() string { return h.unknownID(m[2]+m[3], entries) })
 	}
@@ -45,7 +45,7 @@ func (h *host) unknown(source string, entries []*catalog.Entry) bridge.Map {
 	return found
 }
 
-func (h *host) unknownID(id string, entries []*catalog.Entry) string {
+func (h *handler) unknownID(id string, entries []*catalog.Entry) string {
 	_, err := h.o.Catalog.Resolve(id, nil)
 	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound || h.unlisted(toolroom.Call{Tool: id}).Tool != id {
 		return ""
@@ -61,15 +61,15 @@ func (h *host) unknownID(id string, entries []*catalog.Entry) string {
 	if hits := h.o.Catalog.Search(id, catalog.SearchOptions{Limit: 1, Visible: h.o.Runner.Visible(h.request.Identity), Form: h.form()}).Hits; len(hits) > 0 {
 		return message + ": did you mean " + hits[0].Call + "?"
 	}
-	return message + ": search_tools(\"…\") finds those that there are"
+	return message + ": search_tools(\"…\") finds the available tools"
 }
 
-func (h *host) didYouMean(e *catalog.Entry) string {
+func (h *handler) didYouMean(e *catalog.Entry) string {
 	return ": did you mean " + catalog.ReadyCall(e, h.form()) + "?"
 }
 
-// unknownSpace says what is wrong with tools.NAMESPACE.
-func (h *host) unknownSpace(root, namespace string, entries []*catalog.Entry) string {
+// unknownSpace describes what is wrong with tools.NAMESPACE.
+func (h *handler) unknownSpace(root, namespace string, entries []*catalog.Entry) string {
 	for n := range h.o.Catalog.Namespaces(nil) {
 		if identifier(n) == namespace {
 			return ""

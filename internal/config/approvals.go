@@ -11,26 +11,28 @@ import (
 
 // Approvals is the section "approvals": how people are asked about calls.
 type Approvals struct {
-	// TTL is how long a question waits (15 min), Session how long a yes for a
-	// session lasts at most (12 h), Keep how long ended questions are kept
-	// (720 h).
+	// TTL is how long a question stays open (15 min), Session how long an approval for a
+	// session lasts at most (12 h), and Keep how long closed questions are kept (720 h).
 	TTL     time.Duration `yaml:"ttl,omitempty"`
 	Session time.Duration `yaml:"session,omitempty"`
 	Keep    time.Duration `yaml:"keep,omitempty"`
-	// Approvers may answer where no rule says otherwise; see
-	// [approval.Terms.Approvers] for the words.
+	// MCPWait is how long a call of an MCP client waits for a person whom the client cannot
+	// ask (20 s, at most limits.approval_wait). Then the call fails and names the question;
+	// the same call runs once after the answer. Many clients give up after 60 s.
+	MCPWait time.Duration `yaml:"mcp_wait,omitempty"`
+	// Approvers may answer unless a rule names others; see [approval.Terms.Approvers] for
+	// the syntax.
 	Approvers []string `yaml:"approvers,omitempty"`
-	// Rules are tried in order; the first whose Match selects the tool counts.
+	// Rules are tried in order. The first rule whose Match selects the tool applies.
 	Rules []ApprovalRule `yaml:"rules,omitempty"`
-	// Writes name tools that write a file, so that people see a diff.
+	// Writes lists tools that write a file, so that approvers see a diff.
 	Writes []FileWrite `yaml:"writes,omitempty"`
-	// Webhooks are told of each question.
+	// Webhooks are notified of each question.
 	Webhooks []Webhook `yaml:"webhooks,omitempty"`
 }
 
-// ApprovalRule says how people are asked about the tools that the pattern
-// Match selects. Scopes are the answers that they may give: once, call,
-// session, always.
+// ApprovalRule sets how people are asked about the tools that the pattern Match selects.
+// Scopes are the possible answers: once, call, session, always.
 type ApprovalRule struct {
 	Match     string        `yaml:"match"`
 	People    int           `yaml:"people,omitempty"`
@@ -39,9 +41,9 @@ type ApprovalRule struct {
 	TTL       time.Duration `yaml:"ttl,omitempty"`
 }
 
-// FileWrite says that the tools which the pattern Match selects replace a file:
-// Path and Content are the names of their arguments (path and content). Only
-// files below the folder Root are read for a diff.
+// FileWrite declares that the tools that the pattern Match selects replace a file. Path and
+// Content are the names of their arguments (path and content). Only files below the folder
+// Root are read for a diff.
 type FileWrite struct {
 	Match   string `yaml:"match"`
 	Root    string `yaml:"root"`
@@ -49,9 +51,9 @@ type FileWrite struct {
 	Content string `yaml:"content,omitempty"`
 }
 
-// Webhook is told of questions by POST at URL. PublicURL is where this server
-// is reached from outside: with it the message has a link that answers, as the
-// approver hook:NAME. Secret signs the messages.
+// Webhook receives questions by POST at URL. PublicURL is the external address of this
+// server: with it the message contains a link for answering, as the approver hook:NAME.
+// Secret signs the messages.
 type Webhook struct {
 	Name      string            `yaml:"name"`
 	URL       string            `yaml:"url"`
@@ -64,13 +66,14 @@ func (a *Approvals) fill() {
 	fill(&a.TTL, 15*time.Minute)
 	fill(&a.Session, 12*time.Hour)
 	fill(&a.Keep, 720*time.Hour)
+	fill(&a.MCPWait, 20*time.Second)
 	for i := range a.Writes {
 		fill(&a.Writes[i].Path, "path")
 		fill(&a.Writes[i].Content, "content")
 	}
 }
 
-// Terms are those of the first rule that selects a tool.
+// Terms returns the terms of the first rule that selects a tool.
 func (a *Approvals) Terms(matches func(pattern string) bool) approval.Terms {
 	for _, rule := range a.Rules {
 		if !matches(rule.Match) {
@@ -89,6 +92,9 @@ func (a *Approvals) Terms(matches func(pattern string) bool) approval.Terms {
 }
 
 func (c check) approvals(a Approvals, groups map[string][]string) {
+	if a.MCPWait < 0 {
+		c.problem("approvals.mcp_wait", a.MCPWait.String()+" is negative", "omit it to use the default, 20s")
+	}
 	match := func(key, text string) {
 		if _, err := policy.ParsePattern(text, groups); err != nil {
 			c.problem(key+".match", err.Error(), "")
@@ -129,7 +135,7 @@ func (c check) approvals(a Approvals, groups map[string][]string) {
 		key := fmt.Sprintf("approvals.webhooks[%d]", i)
 		c.namespace(key+".name", hook.Name)
 		if names[hook.Name] {
-			c.problem(key+".name", quote(hook.Name)+" is there twice", "")
+			c.problem(key+".name", quote(hook.Name)+" is used twice", "")
 		}
 		names[hook.Name] = true
 		if len(secret.References(hook.URL)) > 0 {
@@ -145,5 +151,5 @@ func (c check) approvals(a Approvals, groups map[string][]string) {
 	}
 }
 
-// maxPeople bounds how many must approve one call.
+// maxPeople is the maximum number of people who must approve one call.
 const maxPeople = 10

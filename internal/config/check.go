@@ -12,19 +12,20 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// check judges what the keys say.
+// check validates the values of keys.
 type check struct {
 	*decoder
 	// unread are the mistakes of decoding.
 	unread []Problem
 }
 
-// problem notes a mistake at a key, or at the nearest key above it that is
-// there. A key that could not be read, or has such a key within it, is not
-// judged: what is missing there may be what was mistyped.
+// problem records a mistake at a key, or at the nearest existing key above it. It ignores
+// keys that could not be decoded and keys above them, because what seems to be missing
+// there may be the mistyped part.
 func (c check) problem(key, reason, hint string) {
 	for _, p := range c.unread {
 		if rest, ok := strings.CutPrefix(p.Key, key); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
@@ -47,7 +48,7 @@ func (c check) config(config *Config) {
 	c.policy(config.Tools)
 	c.rules(config.Policy)
 	c.spending(config.Policy.Spending, config.Tools.AllGroups())
-	c.oneOf("expose.mode", config.Expose.Mode, "direct", "search", "code")
+	c.oneOf("expose.mode", config.Expose.Mode, "auto", "direct", "search", "code")
 	if config.Expose.Names != "" {
 		c.oneOf("expose.names", config.Expose.Names, "scoped", "plain")
 	}
@@ -64,12 +65,17 @@ func (c check) config(config *Config) {
 	c.limits(config.Limits)
 	c.approvals(config.Approvals, config.Tools.Groups)
 	c.receipts(config.Receipts, config.Tools.Groups)
+	c.releases(config.Releases)
 	c.quota("results", config.Results)
 	c.quota("artifacts", config.Artifacts)
 	c.egress("egress", config.Egress)
 	c.secrets(config)
 	c.trust(config)
+	c.builtin(config.Builtin)
 	for _, name := range slices.Sorted(maps.Keys(config.Sources)) {
+		if why, is := reserved.Why(name); is {
+			c.problem("sources."+name, fmt.Sprintf("the namespace %s is reserved: %s", quote(name), why), "call the source "+reserved.Free(name))
+		}
 		c.source("sources."+name, name, config.Sources[name])
 	}
 }
@@ -87,6 +93,11 @@ func (c check) server(s Server) {
 	if s.Auth.OAuth != nil {
 		c.oauth("server.auth.oauth", s, *s.Auth.OAuth)
 	}
+	for i, host := range s.Hosts {
+		if host == "" || strings.ContainsAny(host, "/:*[]@ ") && net.ParseIP(host) == nil {
+			c.problem(fmt.Sprintf("server.hosts[%d]", i), quote(host)+" is not the name of a host", "for example tools.example.com, without scheme and port")
+		}
+	}
 	for i, origin := range s.Origins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin {
@@ -94,7 +105,7 @@ func (c check) server(s Server) {
 		}
 	}
 	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
-		c.problem("server.tls", "cert and key go together", "")
+		c.problem("server.tls", "cert and key must be set together", "")
 	}
 }
 
@@ -103,8 +114,8 @@ func (c check) store(s Store) {
 	ok := scheme == "sqlite" && rest != "" && !strings.HasPrefix(rest, "//") ||
 		(scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//")
 	if !ok {
-		// The URL may hold a password: it is not shown.
-		c.problem("store.url", "the store is not known", "write sqlite:toolroom.db or postgres://host/database")
+		// The URL may contain a password, so the message does not show it.
+		c.problem("store.url", "unknown kind of store", "write sqlite:toolroom.db or postgres://host/database")
 	}
 }
 
@@ -156,7 +167,7 @@ func (c check) oneOf(key, value string, known ...string) {
 	}
 }
 
-// hintNearest is empty where nothing is near: the reason lists what there is.
+// hintNearest returns "" if no known name is near: the reason already lists them.
 func hintNearest(value string, known []string) string {
 	if hint := didYouMean(value, known); strings.HasPrefix(hint, "did") {
 		return hint
@@ -167,7 +178,7 @@ func hintNearest(value string, known []string) string {
 func (c check) webURL(key, text string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		// A URL may hold a token: it is not shown.
+		// A URL may contain a token, so the message does not show it.
 		c.problem(key, "it is not an http or https URL", "for example https://example.com/mcp")
 	}
 }
@@ -185,7 +196,7 @@ func (c check) headers(key string, headers map[string]string) {
 			c.problem(at, quote(name)+" is not the name of a header", "for example Authorization")
 		}
 		if strings.ContainsAny(headers[name], "\r\n\x00") {
-			c.problem(at, "a header has one line", "")
+			c.problem(at, "a header must be one line", "")
 		}
 		c.reference(at, headers[name])
 		if http.CanonicalHeaderKey(name) == "Host" {
@@ -194,7 +205,7 @@ func (c check) headers(key string, headers map[string]string) {
 	}
 }
 
-// tokenChars are those of a header name (RFC 9110, 5.6.2).
+// tokenChars are the characters of a header name (RFC 9110, 5.6.2).
 const tokenChars = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 func (c check) env(key string, env map[string]string) {
@@ -204,14 +215,14 @@ func (c check) env(key string, env map[string]string) {
 			c.problem(at, quote(name)+" is not the name of a variable", "for example GITHUB_TOKEN")
 		}
 		if strings.Contains(env[name], "\x00") {
-			c.problem(at, "a variable has no zero byte", "")
+			c.problem(at, "a variable must not contain a zero byte", "")
 		}
 		c.reference(at, env[name])
 	}
 }
 
-// reference checks the references to secrets in a value. The value is not
-// shown: it may be a secret written in plain.
+// reference checks the secret references in a value. Messages do not show the value,
+// because it may be a plaintext secret.
 func (c check) reference(key, value string) {
 	for _, ref := range secret.References(value) {
 		if _, err := secret.ParseRef(ref); err != nil {

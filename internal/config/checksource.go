@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/expression"
+	"github.com/toolroom/toolroom/internal/schema"
 )
 
 func (c check) source(key, name string, s Source) {
@@ -20,7 +22,7 @@ func (c check) source(key, name string, s Source) {
 	}
 	switch {
 	case kinds == 0:
-		c.problem(key, "it has none of mcp, openapi, http and cli", `for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`)
+		c.problem(key, "one of mcp, openapi, http and cli is missing", `for example {mcp: {command: mcp-server-filesystem, args: ["."]}}`)
 	case kinds > 1:
 		c.problem(key, "it has more than one of mcp, openapi, http and cli", "make a source of each")
 	}
@@ -29,6 +31,9 @@ func (c check) source(key, name string, s Source) {
 	}
 	if s.Tasks != "" {
 		c.oneOf(key+".tasks", s.Tasks, "optional", "required")
+	}
+	if s.Output != "" {
+		c.oneOf(key+".output", s.Output, OutputChecks()...)
 	}
 	c.sourceTrust(key, s)
 	c.globs(key+".tools.include", s.Tools.Include)
@@ -77,7 +82,7 @@ func (c check) mcp(key string, m *MCP) {
 
 func (c check) goesWith(key string, set bool, other string) {
 	if set {
-		c.problem(key, "it has a meaning with "+other+" only", "remove it")
+		c.problem(key, "it is only for "+other, "remove it")
 	}
 }
 
@@ -90,6 +95,18 @@ func (c check) openAPI(key string, o *OpenAPI) {
 	}
 	c.references(key+".auth", o.Auth)
 	c.headers(key+".headers", o.Headers)
+	c.responses(key, o.Responses)
+}
+
+func (c check) responses(key string, r Responses) {
+	if r.MaxResponse < 0 {
+		c.problem(key+".max_response", "it is negative", "write a number of bytes")
+	}
+	for i, host := range r.RedirectHosts {
+		if host == "" || strings.ContainsAny(host, "/*@ ") {
+			c.problem(fmt.Sprintf("%s.redirect_hosts[%d]", key, i), quote(host)+" is not a host", "for example files.example.com or files.example.com:8443")
+		}
+	}
 }
 
 func (c check) http(key string, h *HTTP) {
@@ -102,6 +119,7 @@ func (c check) http(key string, h *HTTP) {
 		c.oneOf(key+".form", h.Form, "path", "run")
 	}
 	c.headers(key+".headers", h.Headers)
+	c.responses(key, h.Responses)
 	if len(h.Tools) == 0 {
 		c.problem(key, "it has no tools", "for example tools: [{name: forecast, input_schema: {type: object}}]")
 	}
@@ -122,8 +140,8 @@ func (c check) httpTool(key string, t HTTPTool) {
 	} else {
 		c.namespace(key+".name", t.Name)
 	}
-	c.schema(key+".input_schema", t.InputSchema)
-	c.schema(key+".output_schema", t.OutputSchema)
+	c.schema(key+".input_schema", t.InputSchema, (*schema.Schema).CheckArguments)
+	c.schema(key+".output_schema", t.OutputSchema, func(*schema.Schema) error { return nil })
 	if t.Method != "" {
 		c.oneOf(key+".method", t.Method, http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead)
 	}
@@ -138,13 +156,34 @@ func (c check) httpTool(key string, t HTTPTool) {
 	if t.Result != "" && !strings.HasPrefix(t.Result, "/") {
 		c.problem(key+".result", quote(t.Result)+" is not a JSON pointer", "for example /data/items")
 	}
+	if t.Map != "" {
+		if _, err := expression.Compile(t.Map, expression.Any, "value", "args"); err != nil {
+			c.problem(key+".map", "the expression cannot be used: "+err.Error(), "for example map(value.items, .name)")
+		}
+	}
+	for i, pointer := range t.Sensitive {
+		if !strings.HasPrefix(pointer, "/") {
+			c.problem(fmt.Sprintf("%s.sensitive[%d]", key, i), quote(pointer)+" is not a JSON pointer", "for example /password")
+		}
+	}
 }
 
-// schema checks the outer form; the catalog compiles schemas.
-func (c check) schema(key string, text JSON) {
+// schema checks only the outer form; the catalog compiles schemas.
+func (c check) schema(key string, text JSON, also func(*schema.Schema) error) {
 	var object map[string]json.RawMessage
-	if text != nil && json.Unmarshal(text, &object) != nil {
+	if text == nil {
+		return
+	}
+	if json.Unmarshal(text, &object) != nil {
 		c.problem(key, "a schema is an object", "for example {type: object}")
+		return
+	}
+	compiled, err := schema.Compile(text, schema.Limits{})
+	if err == nil {
+		err = also(compiled)
+	}
+	if err != nil {
+		c.problem(key, "the schema cannot be used: "+err.Error(), "")
 	}
 }
 
@@ -162,11 +201,16 @@ func (c check) cli(key string, s *CLISource) {
 	}
 }
 
-// globs checks patterns of tool names within one source.
+// globs checks patterns of tool names in one source.
 func (c check) globs(key string, globs []string) {
 	for i, glob := range globs {
 		if (toolroom.ID{Namespace: "n", Name: strings.ReplaceAll(glob, "*", "x")}).Validate() != nil {
 			c.problem(fmt.Sprintf("%s[%d]", key, i), quote(glob)+" is not a pattern of names: it has characters besides A-Z a-z 0-9 _ . - *", "for example create_*")
 		}
 	}
+}
+
+// OutputChecks returns the possible values of [Source.Output].
+func OutputChecks() []string {
+	return []string{string(toolroom.OutputStrict), string(toolroom.OutputWarn), string(toolroom.OutputOff)}
 }

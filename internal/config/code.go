@@ -5,35 +5,34 @@ import (
 	"time"
 )
 
-// Code is the section "code": what programs may do that agents write.
+// Code is the section "code": limits and settings for programs that agents write.
 type Code struct {
-	// Disabled takes code:execute away.
+	// Disabled removes code:execute.
 	Disabled bool `yaml:"disabled,omitempty"`
-	// Host permits the runtime host, which is no sandbox.
+	// Host permits the runtime host, which is not a sandbox.
 	Host bool `yaml:"host,omitempty"`
-	// Default is what a program gets that asks for nothing (30 s, 256 MiB,
-	// 10 MiB of output, 100 tool calls), Max the most that it may ask for
-	// (10 min, 2 GiB, 64 MiB, 10,000).
+	// Default holds the limits of a program that requests none (30 s, 256 MiB, 10 MiB of
+	// output, 100 tool calls). Max holds the maximum that a program may request (10 min, 2
+	// GiB, 64 MiB, 10,000).
 	Default CodeLimits `yaml:"default,omitempty"`
 	Max     CodeLimits `yaml:"max,omitempty"`
-	// Parallel is how many tool calls of one program may run at once (10).
+	// Parallel is the number of tool calls of one program that may run at once (10).
 	Parallel int `yaml:"parallel,omitempty"`
-	// Egress is for the connections of programs that name hosts, beside the section
-	// for all.
+	// Egress adds rules for programs that name hosts to the section "egress" for all.
 	Egress Egress `yaml:"egress,omitempty"`
 	// Image is the image or root file system of runtimes that need one.
 	Image string `yaml:"image,omitempty"`
-	// Sessions bounds what programs leave behind for one another.
+	// Sessions limits code sessions.
 	Sessions CodeSessions `yaml:"sessions,omitempty"`
-	// Warm says of runtimes, by their names, what they start ahead.
+	// Warm sets by runtime how many sandboxes are started ahead.
 	Warm map[string]Warm `yaml:"warm,omitempty"`
-	// Runtimes are the settings of single runtimes.
+	// Runtimes holds the settings of individual runtimes.
 	Runtimes Runtimes `yaml:"runtimes,omitempty"`
 }
 
-// CodeSessions bounds sessions: how many one caller may have (32), the bytes of
-// one caller's (512 MiB) and of all (4 GiB), and how long an idle one is kept
-// (24 h). EntryBytes is how many bytes one session may take (64 MiB).
+// CodeSessions limits sessions: their number per caller (32), their bytes per caller (512
+// MiB) and in total (4 GiB), and how long an idle one is kept (24 h). EntryBytes is the
+// maximum size of one session (64 MiB).
 type CodeSessions struct {
 	Entries    int           `yaml:"entries,omitempty"`
 	Bytes      int64         `yaml:"bytes,omitempty"`
@@ -42,7 +41,7 @@ type CodeSessions struct {
 	Idle       time.Duration `yaml:"idle,omitempty"`
 }
 
-// CodeLimits bound one program. Memory, Output and Disk are bytes.
+// CodeLimits are the limits of one program. Memory, Output and Disk are in bytes.
 type CodeLimits struct {
 	Timeout time.Duration `yaml:"timeout,omitempty"`
 	CPU     time.Duration `yaml:"cpu,omitempty"`
@@ -61,11 +60,11 @@ func (c check) code(code Code) {
 			"calls": int64(l.Calls), "pids": int64(l.PIDs), "disk": l.Disk,
 		} {
 			if n < 0 {
-				c.problem(name+"."+key, fmt.Sprintf("%d is negative", n), "leave it out for the default")
+				c.problem(name+"."+key, fmt.Sprintf("%d is negative", n), "omit it to use the default")
 			}
 		}
 		if l.CPUs < 0 {
-			c.problem(name+".cpus", fmt.Sprintf("%v is negative", l.CPUs), "leave it out for any number")
+			c.problem(name+".cpus", fmt.Sprintf("%v is negative", l.CPUs), "omit it for no limit")
 		}
 	}
 	for key, n := range map[string]int64{
@@ -73,15 +72,15 @@ func (c check) code(code Code) {
 		"total_bytes": code.Sessions.TotalBytes, "entry_bytes": code.Sessions.EntryBytes, "idle": int64(code.Sessions.Idle),
 	} {
 		if n < 0 {
-			c.problem("code.sessions."+key, fmt.Sprintf("%d is negative", n), "leave it out for the default")
+			c.problem("code.sessions."+key, fmt.Sprintf("%d is negative", n), "omit it to use the default")
 		}
 	}
 	if code.Parallel < 0 {
-		c.problem("code.parallel", fmt.Sprintf("%d is negative", code.Parallel), "leave it out for the default, 10")
+		c.problem("code.parallel", fmt.Sprintf("%d is negative", code.Parallel), "omit it to use the default, 10")
 	}
 	c.egress("code.egress", code.Egress)
 	if code.Egress.Network != "" {
-		c.problem("code.egress.network", "it is for programs of sources", "leave it out: a sandbox has what its profile says")
+		c.problem("code.egress.network", "it applies only to programs of sources", "remove it: the profile of a sandbox determines its network")
 	}
 	c.warm(code.Warm)
 	c.runtimes(code.Runtimes)

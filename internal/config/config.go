@@ -1,7 +1,7 @@
-// Package config reads toolroom.yaml: [Find] the file, [Load] it, [Watch] it.
-// Decoding is strict and reports every mistake at once, each with its line, its
-// key and the nearest right key. The wire form of every section is here; what
-// the sections mean is for the packages that are made from them.
+// Package config reads toolroom.yaml: [Find] locates the file, [Load] reads it and [Watch]
+// follows its changes. Decoding is strict and reports all mistakes at once, each with its
+// line, its key and the nearest valid key. This package defines the form of every section;
+// the packages that the sections configure define their meaning.
 package config
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// MaxFile is the largest config, in bytes.
+// MaxFile is the maximum size of a config, in bytes.
 const MaxFile = 1 << 20
 
-// fileName is what Find looks for.
-const fileName = "toolroom.yaml"
+// FileName is the file name that Find looks for.
+const FileName = "toolroom.yaml"
 
-// Config is toolroom.yaml. One that Load or Parse returned is valid and has its
-// defaults; do not change it.
+// Config is the content of toolroom.yaml. A Config from Load or Parse is valid and includes
+// all defaults. Do not modify it.
 type Config struct {
 	Server    Server        `yaml:"server,omitempty"`
 	Store     Store         `yaml:"store,omitempty"`
@@ -35,11 +35,13 @@ type Config struct {
 	Limits    Limits        `yaml:"limits,omitempty"`
 	Approvals Approvals     `yaml:"approvals,omitempty"`
 	Receipts  Receipts      `yaml:"receipts,omitempty"`
+	Releases  Releases      `yaml:"releases,omitempty"`
 	Results   Quota         `yaml:"results,omitempty"`
 	Artifacts Quota         `yaml:"artifacts,omitempty"`
 	Egress    Egress        `yaml:"egress,omitempty"`
 	Secrets   Secrets       `yaml:"secrets,omitempty"`
-	// Sources are the places that tools come from; the key is the namespace.
+	Builtin   Builtin       `yaml:"builtin,omitempty"`
+	// Sources are the tool sources by namespace.
 	Sources map[string]Source `yaml:"sources,omitempty"`
 }
 
@@ -47,50 +49,54 @@ type Config struct {
 type Server struct {
 	// Listen is host:port (127.0.0.1:7070).
 	Listen string `yaml:"listen,omitempty"`
-	// URL is where clients reach the server, such as https://tools.example.com.
-	URL  string `yaml:"url,omitempty"`
-	Auth Auth   `yaml:"auth,omitempty"`
-	// Origins are web origins that may call besides the server's own.
+	// URL is the address at which clients reach the server, such as
+	// https://tools.example.com.
+	URL string `yaml:"url,omitempty"`
+	// Hosts are additional names of the server. A request without a token must name one of
+	// them, this machine, or the host of URL.
+	Hosts []string `yaml:"hosts,omitempty"`
+	Auth  Auth     `yaml:"auth,omitempty"`
+	// Origins are web origins that may call, besides the server's own.
 	Origins []string `yaml:"origins,omitempty"`
 	TLS     TLS      `yaml:"tls,omitempty"`
-	// MaxBody is the largest request body, in bytes (8 MiB).
+	// MaxBody is the maximum size of a request body, in bytes (8 MiB).
 	MaxBody int64    `yaml:"max_body,omitempty"`
 	MCP     Endpoint `yaml:"mcp,omitempty"`
 }
 
-// Endpoint is how clients of older revisions of MCP are served.
+// Endpoint configures the service for clients of older MCP revisions.
 type Endpoint struct {
-	// PollAfter closes the stream of a call that has run for so long; the client
-	// comes back for the rest. Zero, the default, never does.
+	// PollAfter closes the stream of a call that has run for this time; the client
+	// reconnects for the rest. Zero, the default, never closes it.
 	PollAfter time.Duration `yaml:"poll_after,omitempty"`
 	// SSE serves clients of 2024-11-05 at /sse (off).
 	SSE bool `yaml:"sse,omitempty"`
 }
 
-// Auth says who must show a token: with auto (the default) clients that do not
-// come over the loopback interface, else always or never.
+// Auth sets who must send a token: with auto (the default) clients that do not connect over
+// the loopback interface, else always or never.
 type Auth struct {
 	Required string `yaml:"required,omitempty"`
 	OAuth    *OAuth `yaml:"oauth,omitempty"`
 }
 
-// OAuth makes the server take access tokens of authorization servers, besides
-// its own.
+// OAuth makes the server accept access tokens of authorization servers, besides its own.
 type OAuth struct {
-	// Issuers are the authorization servers, as their metadata names them.
+	// Issuers are the authorization servers, as named in their metadata.
 	Issuers []string `yaml:"issuers,omitempty"`
-	// Resource is the URL that tokens must be for; empty is the server's url
-	// with /mcp behind.
+	// Resource is the URL that tokens must be issued for; empty means the server's url
+	// followed by /mcp.
 	Resource string `yaml:"resource,omitempty"`
-	// GroupsClaim names the claim with a caller's groups; empty reads none.
+	// GroupsClaim is the name of the claim that contains a caller's groups; empty reads
+	// none.
 	GroupsClaim string `yaml:"groups_claim,omitempty"`
-	// Required are scopes that every request needs.
+	// Required lists scopes that every request needs.
 	Required []string `yaml:"required_scopes,omitempty"`
-	// Scopes are needed for the tools that their patterns match.
+	// Scopes lists the scopes that tools need, by pattern.
 	Scopes map[string][]string `yaml:"scopes,omitempty"`
 }
 
-// TLS names a certificate and its key, both PEM files, or neither.
+// TLS names a certificate and its key, both PEM files. Both or neither are set.
 type TLS struct {
 	Cert string `yaml:"cert,omitempty"`
 	Key  string `yaml:"key,omitempty"`
@@ -102,10 +108,10 @@ type Store struct {
 	URL string `yaml:"url,omitempty"`
 }
 
-// Expose says how MCP clients see the tools: mode direct (the default) shows
-// them as they are, search shows four tools to find and call them with, code
-// shows one that runs programs. Direct and Search are patterns of tools that
-// are shown in that way whatever the mode; Hidden ones are not shown at all.
+// Expose sets how MCP clients see the tools. Mode direct shows them as they are, search
+// shows four tools to find and call the others, and code shows one tool that runs programs.
+// Mode auto (the default) is direct for callers who see few tools, and search for others. Direct and Search are patterns of tools that are shown that way in any
+// mode; Hidden tools are not shown at all.
 type Expose struct {
 	Mode   string   `yaml:"mode,omitempty"`
 	Direct []string `yaml:"direct,omitempty"`
@@ -113,36 +119,54 @@ type Expose struct {
 	Hidden []string `yaml:"hidden,omitempty"`
 	// PerSource adds a search tool for each source, such as search_github_tools.
 	PerSource bool `yaml:"per_source,omitempty"`
-	// Names is as in [Source], for all tools.
+	// Names is like Source.Names, but for all tools.
 	Names string `yaml:"names,omitempty"`
 }
 
-// CLI says which programs may be tools without a source of their own: none
-// (disabled), those in Allow (allowlist, the default), or all (ambient).
+// CLI sets which programs may be tools without their own source: none (disabled), those in
+// Allow (allowlist, the default), or all (ambient).
 type CLI struct {
 	Mode  string   `yaml:"mode,omitempty"`
 	Allow []string `yaml:"allow,omitempty"`
 }
 
-// Default is the config of an empty file.
+// Default returns the config of an empty file.
 func Default() *Config {
 	c := &Config{}
 	c.fill()
 	return c
 }
 
-// Load reads and checks the file at path. A missing file is fs.ErrNotExist;
-// mistakes are an [*Errors].
-func Load(path string) (*Config, error) {
+// Verify is asked about the content of a config, or of a file that it names, before that
+// content is used. It returns an error if the content does not count.
+type Verify func(path string, text []byte) error
+
+// Load reads and validates the file at path. If the file does not exist, the error is
+// fs.ErrNotExist; mistakes are an [*Errors].
+func Load(path string) (*Config, error) { return LoadVerified(path, nil) }
+
+// LoadVerified is like Load for a file that verify, if not nil, must accept.
+func LoadVerified(path string, verify Verify) (*Config, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data)
+	return parseVerified(path, data, verify)
 }
 
-// Parse checks the text of a config; name stands for it in errors, which are an
-// [*Errors]. An empty text is [Default].
+func parseVerified(path string, data []byte, verify Verify) (*Config, error) {
+	c, err := Parse(path, data)
+	if err == nil && verify != nil {
+		err = verify(path, data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Parse validates the text of a config. Errors, which are an [*Errors], refer to it as
+// name. An empty text is [Default].
 func Parse(name string, data []byte) (*Config, error) {
 	d := &decoder{problems: problems{file: name}, places: map[string]place{}}
 	c := &Config{}
@@ -157,17 +181,16 @@ func Parse(name string, data []byte) (*Config, error) {
 	return c, nil
 }
 
-// Find gives the path of the config: explicit when it is not empty, else
-// toolroom.yaml in the folder cwd, else the user's, toolroom/toolroom.yaml in
-// userConfigDir. When there is none, the error is fs.ErrNotExist and path is
-// where one would be made.
+// Find returns the path of the config: explicit if it is not empty, else toolroom.yaml in
+// the folder cwd, else the user's toolroom/toolroom.yaml in userConfigDir. If there is
+// none, the error is fs.ErrNotExist, and path is where one would be created.
 func Find(explicit, cwd, userConfigDir string) (path string, err error) {
-	places := []string{filepath.Join(cwd, fileName)}
+	places := []string{filepath.Join(cwd, FileName)}
 	switch {
 	case explicit != "":
 		places = []string{explicit}
 	case userConfigDir != "":
-		places = append(places, filepath.Join(userConfigDir, "toolroom", fileName))
+		places = append(places, filepath.Join(userConfigDir, "toolroom", FileName))
 	}
 	var missing error
 	for _, path := range places {
@@ -176,11 +199,20 @@ func Find(explicit, cwd, userConfigDir string) (path string, err error) {
 			return path, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return path, fmt.Errorf("the config cannot be read: %w", err)
+			return path, fmt.Errorf("cannot read the config: %w", err)
 		}
 		missing = errors.Join(missing, err)
 	}
-	return places[0], fmt.Errorf("there is no config, make one with toolroom init: %w", missing)
+	return places[0], fmt.Errorf("no config found, create one with toolroom init: %w", missing)
+}
+
+// Source returns the source name. A nil Config has none.
+func (c *Config) Source(name string) (Source, bool) {
+	if c == nil {
+		return Source{}, false
+	}
+	s, ok := c.Sources[name]
+	return s, ok
 }
 
 func (c *Config) fill() {
@@ -188,13 +220,14 @@ func (c *Config) fill() {
 	fill(&c.Server.Auth.Required, "auto")
 	fill(&c.Server.MaxBody, 8<<20)
 	fill(&c.Store.URL, "sqlite:toolroom.db")
-	fill(&c.Expose.Mode, "direct")
+	fill(&c.Expose.Mode, "auto")
 	fill(&c.CLI.Mode, "allowlist")
 	fill(&c.Egress.Mode, egressPublic)
 	fill(&c.Egress.Network, NetworkHost)
 	c.Limits.fill()
 	c.Approvals.fill()
 	c.Receipts.fill()
+	c.Releases.fill()
 	c.Results.fill(defaultResults)
 	c.Artifacts.fill(defaultArtifacts)
 }
@@ -212,6 +245,6 @@ func read(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	// Parse says so when it is too much.
+	// Parse reports a file that is too large.
 	return io.ReadAll(io.LimitReader(f, MaxFile+1))
 }

@@ -28,7 +28,7 @@ func TestAnEmptyFileIsTheDefaults(t *testing.T) {
 		}
 	}
 	d := config.Default()
-	if d.Server.Listen != "127.0.0.1:7070" || d.Store.URL != "sqlite:toolroom.db" || d.Expose.Mode != "direct" || d.CLI.Mode != "allowlist" {
+	if d.Server.Listen != "127.0.0.1:7070" || d.Store.URL != "sqlite:toolroom.db" || d.Expose.Mode != "auto" || d.CLI.Mode != "allowlist" {
 		t.Errorf("the defaults are %+v", d)
 	}
 }
@@ -36,7 +36,7 @@ func TestAnEmptyFileIsTheDefaults(t *testing.T) {
 // promised is the form that the documentation promises.
 const promised = `server:  {listen: 127.0.0.1:7070}
 store:   {url: "sqlite:toolroom.db"}            # or postgres://…
-expose:  {mode: direct}                         # direct, search, code, or patterns of each
+expose:  {mode: direct}                         # auto, direct, search, code, or patterns of each
 tools:                                          # policy layers, as in the reference
   profile: full
   allow: []
@@ -59,6 +59,7 @@ func TestThePromisedFormIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Default()
+	want.Expose.Mode = "direct"
 	want.Tools = policy.Config{
 		Rules:     policy.Rules{Profile: "full", Deny: []string{"browser.*"}},
 		Agents:    map[string]policy.Rules{"fast": {Profile: "minimal"}},

@@ -14,20 +14,20 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// decoder walks a YAML tree along Go types and notes every mistake, where
-// yaml's own decoder knows the place of few.
+// decoder decodes a YAML tree into Go values and records every mistake with its position.
+// yaml's own decoder knows the position of only a few.
 type decoder struct {
 	problems
-	// places are those of the keys that were there.
+	// places are the positions of the keys that are in the file.
 	places map[string]place
 }
 
-// maxKey is the longest key, in bytes.
+// maxKey is the maximum length of a key, in bytes.
 const maxKey = 256
 
 func valueOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem() }
 
-// parse gives the root of the tree, nil when there is nothing or no YAML.
+// parse returns the root of the tree, or nil if the text is empty or not YAML.
 func (d *decoder) parse(data []byte) *yaml.Node {
 	top := place{1, 1}
 	if len(data) > MaxFile {
@@ -90,7 +90,7 @@ func (d *decoder) syntax(err error) {
 	d.add(at, "", "not YAML: "+reason, "")
 }
 
-// decode reads n into v, which is settable.
+// decode decodes n into v, which must be settable.
 func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	if d.full() || !d.plain(n, path) {
 		return
@@ -123,8 +123,8 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// plain refuses what a config has no need of. Aliases are refused, not
-// followed: nested ones make a small file stand for a huge one.
+// plain rejects YAML features that a config does not need. Aliases are rejected because
+// nested ones make a small file expand to a huge one.
 func (d *decoder) plain(n *yaml.Node, path string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -143,11 +143,11 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	d.mapping(n, path, func(key, value *yaml.Node, at string) {
 		field, ok := fields[key.Value]
 		if !ok {
-			d.add(placeOf(key), at, "there is no such key", didYouMean(key.Value, known))
+			d.add(placeOf(key), at, "unknown key", didYouMean(key.Value, known))
 			return
 		}
 		if value.Kind == yaml.ScalarNode && isNull(value) && !mayBeEmpty(field) {
-			d.add(placeOf(key), at, "it has no value", "remove the key for its default")
+			d.add(placeOf(key), at, "it has no value", "remove the key to use its default")
 			return
 		}
 		d.note(key, value, at)
@@ -187,7 +187,7 @@ func (d *decoder) dictionary(n *yaml.Node, v reflect.Value, path string) {
 	})
 }
 
-// mapping calls f with every key that is in order, and its value.
+// mapping calls f for every valid key and its value.
 func (d *decoder) mapping(n *yaml.Node, path string, f func(key, value *yaml.Node, at string)) {
 	if isNull(n) {
 		return
@@ -200,7 +200,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, f func(key, value *yaml.Nod
 	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind != yaml.ScalarNode {
-			d.add(placeOf(key), path, "a key is a plain text, got "+kindOf(key), "")
+			d.add(placeOf(key), path, "a key must be plain text, got "+kindOf(key), "")
 			continue
 		}
 		if len(key.Value) > maxKey {
@@ -213,7 +213,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, f func(key, value *yaml.Nod
 			continue
 		}
 		if line, ok := seen[key.Value]; ok {
-			d.add(placeOf(key), at, fmt.Sprintf("the key is there twice, first in line %d", line), "remove one")
+			d.add(placeOf(key), at, fmt.Sprintf("duplicate key, first in line %d", line), "remove one")
 			continue
 		}
 		seen[key.Value] = key.Line
@@ -221,7 +221,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, f func(key, value *yaml.Nod
 	}
 }
 
-// note keeps the place that later checks name.
+// note records the position of a key for later checks.
 func (d *decoder) note(key, value *yaml.Node, at string) {
 	d.places[at] = placeOf(key)
 	if value.Kind == yaml.ScalarNode && !isNull(value) {
@@ -283,8 +283,8 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		// Any scalar is taken as it is written: version numbers, ports and
-		// switches are texts in the environment of a program.
+		// Any scalar is taken as it is written: version numbers, ports and switches are
+		// strings in a program's environment.
 		if n.Kind != yaml.ScalarNode {
 			wrong("a text", "")
 			return
@@ -323,8 +323,8 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// mayBeEmpty tells what a key without a value is fine for: a section all of
-// whose keys are comments.
+// mayBeEmpty reports whether a key of this type may have no value: a section may contain
+// only comments.
 func mayBeEmpty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Struct, reflect.Map, reflect.Slice:

@@ -4,74 +4,108 @@ import (
 	"bytes"
 	_ "embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/gofrs/flock"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/atomicfile"
+	"github.com/toolroom/toolroom/internal/reserved"
 )
 
 //go:embed starter.yaml
 var starter []byte
 
-// Init writes a config with comments to start from. It replaces a file that is
-// there with force alone; else the error has code conflict.
-func Init(path string, force bool) error {
+// Wrote is called after an edit with the texts of the config before and after it; before is
+// nil if the file did not exist.
+type Wrote func(before, after []byte) error
+
+// Init writes a commented starter config. If the file exists, it is replaced only with
+// force; else the error has code conflict.
+func Init(path string, force bool, wrote ...Wrote) error {
 	if force {
-		return atomicfile.Write(path, starter, 0o644)
+		if err := atomicfile.Write(path, starter, 0o644); err != nil {
+			return err
+		}
+		return tell(wrote, nil, starter)
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return toolroom.Errorf(toolroom.CodeConflict, "%s is there already", path).WithHint("replace it: toolroom init --force")
+		return toolroom.Errorf(toolroom.CodeConflict, "%s already exists", path).WithHint("replace it: toolroom init --force")
 	}
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(starter)
-	return errors.Join(err, f.Close())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return tell(wrote, nil, starter)
 }
 
-// AddSource writes a source into the config at path and leaves the rest of the
-// text as it is. A missing file is made. A source of that name is replaced with
-// force alone; else the error has code conflict. Nothing is written that would
-// not be valid.
-func AddSource(path, name string, s Source, force bool) error {
+func tell(wrote []Wrote, before, after []byte) error {
+	for _, do := range wrote {
+		if err := do(before, after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddSource adds a source to the config at path and leaves the rest of the text unchanged.
+// It creates a missing file. An existing source of that name is replaced only with force;
+// else the error has code conflict. It writes only a valid config.
+func AddSource(path, name string, s Source, force bool, wrote ...Wrote) error {
+	if err := reserved.Check(name); err != nil {
+		return err
+	}
 	return edit(path, func(e *editor, sources map[string]Source) error {
 		if _, ok := sources[name]; ok {
 			if !force {
-				return toolroom.Errorf(toolroom.CodeConflict, "the source %s is in %s already", name, path).
+				return toolroom.Errorf(toolroom.CodeConflict, "source %s already exists in %s", name, path).
 					WithHint("replace it: toolroom sources add --force %s …", name)
 			}
 			e.remove(name)
 		}
 		sources[name] = s
 		return e.add(name, s)
-	})
+	}, wrote)
 }
 
-// RemoveSource takes a source out of the config at path and leaves the rest of
-// the text as it is, comments included. The error has code not_found when there
-// is none of that name.
-func RemoveSource(path, name string) error {
+// RemoveSource removes a source from the config at path and leaves the rest of the text,
+// including comments, unchanged. If there is no such source, the error has code not_found.
+func RemoveSource(path, name string, wrote ...Wrote) error {
 	return edit(path, func(e *editor, sources map[string]Source) error {
 		if _, ok := sources[name]; !ok {
-			return toolroom.Errorf(toolroom.CodeNotFound, "there is no source %s in %s", name, path).
-				WithHint("see what there is: toolroom sources list")
+			return toolroom.Errorf(toolroom.CodeNotFound, "source %s not found in %s", name, path).
+				WithHint("list the sources: toolroom sources list")
 		}
 		delete(sources, name)
 		e.remove(name)
 		return nil
-	})
+	}, wrote)
 }
 
-// edit changes the file by change, which does the same to the text and to the
-// sources. The text is written when it then means just that.
-func edit(path string, change func(*editor, map[string]Source) error) error {
+// edit applies change, which makes the same change to the text and to the sources. It
+// writes the text only if it parses to exactly those sources.
+func edit(path string, change func(*editor, map[string]Source) error, wrote []Wrote) (err error) {
+	file := path
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		file = target
+	}
+	// Two edits at once would lose one of them.
+	lock := flock.New(filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".lock"), flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return fmt.Errorf("lock %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	data, err := read(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -100,15 +134,22 @@ func edit(path string, change func(*editor, map[string]Source) error) error {
 	if err != nil || !same(&want, after) {
 		return unsafe(path)
 	}
-	return atomicfile.Write(path, text, 0o644)
+	// A person's editor takes no lock.
+	if now, err := read(path); !errors.Is(err, fs.ErrNotExist) && (err != nil || !bytes.Equal(now, data)) {
+		return toolroom.Errorf(toolroom.CodeConflict, "%s was changed meanwhile", path).WithHint("run the command again")
+	}
+	if err := atomicfile.Write(path, text, 0o644); err != nil {
+		return err
+	}
+	return tell(wrote, data, text)
 }
 
 func unsafe(path string) error {
-	return toolroom.Errorf(toolroom.CodeUnsupported, "%s is written in a way that cannot be changed safely", path).
-		WithHint("change the section sources in an editor")
+	return toolroom.Errorf(toolroom.CodeUnsupported, "cannot edit %s safely because of its form", path).
+		WithHint("edit the section sources by hand")
 }
 
-// broken tells a text that is no YAML any more.
+// broken reports that the text is no longer YAML.
 func broken(err error) bool {
 	var mistakes *Errors
 	return errors.As(err, &mistakes) && mistakes.Problems[0].Key == ""
@@ -120,14 +161,14 @@ func same(a, b *Config) bool {
 	return errA == nil && errB == nil && bytes.Equal(textA, textB)
 }
 
-// editor changes lines of a config. A rewrite from the YAML tree would keep the
-// comments, but not blank lines and alignment.
+// editor edits lines of a config. Writing the YAML tree would keep comments, but lose blank
+// lines and alignment.
 type editor struct{ lines []string }
 
-// newEditor brings the section sources into block form, one source a line or
-// more, when it is not. Where it cannot, the editor finds no section.
+// newEditor converts the section sources to block form, with each source on its own lines,
+// if necessary. If that is not possible, the editor finds no section.
 func newEditor(data []byte) *editor {
-	// Lines that end in another way than \n have other numbers in YAML.
+	// YAML counts other line ends than \n as well, which changes line numbers.
 	if strings.ContainsAny(strings.ReplaceAll(string(data), "\r\n", ""), "\r\u0085\u2028\u2029") {
 		return &editor{}
 	}
@@ -147,8 +188,8 @@ func newEditor(data []byte) *editor {
 		return e
 	}
 	value.Style &^= yaml.FlowStyle
-	// The comment behind the braces goes behind the key; those around stay in
-	// their lines.
+	// The comment after the braces moves after the key; comments around it keep their
+	// lines.
 	key.LineComment, value.LineComment = value.LineComment, ""
 	key.HeadComment, key.FootComment, value.FootComment = "", "", ""
 	if len(value.Content) == 0 {
@@ -165,8 +206,7 @@ func newEditor(data []byte) *editor {
 
 func (e *editor) text() []byte { return []byte(strings.Join(e.lines, "")) }
 
-// sources finds the section, nil when there is none or the file as a whole is
-// in braces.
+// sources finds the section; nil if there is none or the whole file is in braces.
 func (e *editor) sources() (key, value *yaml.Node) {
 	var document yaml.Node
 	err := yaml.Load(e.text(), &document)
@@ -210,9 +250,8 @@ func (e *editor) remove(name string) {
 	e.lines = slices.Delete(e.lines, start, end)
 }
 
-// extent is the lines of a key and its value: those that follow and are
-// indented deeper. Blank lines and comments count when such a line comes after
-// them.
+// extent returns the lines of a key and its value: the key's line and the following lines
+// that are indented deeper. Blank lines and comments count if such a line follows.
 func (e *editor) extent(key *yaml.Node) (start, end int) {
 	start = key.Line - 1
 	end = start + 1
@@ -230,7 +269,7 @@ func (e *editor) extent(key *yaml.Node) (start, end int) {
 	return start, end
 }
 
-// replace puts an indented text in the place of some lines.
+// replace replaces some lines with an indented text.
 func (e *editor) replace(start, end int, text string, indent int) {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -2,9 +2,11 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,31 +149,35 @@ func TestEditsThatWouldHarmAreRefusedAndChangeNothing(t *testing.T) {
 		edit       func(path string) error
 	}{
 		"a name that is taken": {
-			one, "conflict: the source a is in PATH already; replace it: toolroom sources add --force a …",
+			one, "conflict: source a already exists in PATH; replace it: toolroom sources add --force a …",
 			func(path string) error { return config.AddSource(path, "a", added, false) },
 		},
 		"a name that is not there": {
-			one, "not_found: there is no source b in PATH; see what there is: toolroom sources list",
+			one, "not_found: source b not found in PATH; list the sources: toolroom sources list",
 			func(path string) error { return config.RemoveSource(path, "b") },
 		},
 		"a whole file in braces": {
-			"{sources: {a: {cli: {command: x}}}}", "unsupported: PATH is written in a way that cannot be changed safely; change the section sources in an editor",
+			"{sources: {a: {cli: {command: x}}}}", "unsupported: cannot edit PATH safely because of its form; edit the section sources by hand",
 			func(path string) error { return config.AddSource(path, "new", added, false) },
 		},
 		"a closing brace in the first column": {
-			"sources: {\n  a: {cli: {command: x}}\n}\n", "unsupported: PATH is written in a way that cannot be changed safely; change the section sources in an editor",
+			"sources: {\n  a: {cli: {command: x}}\n}\n", "unsupported: cannot edit PATH safely because of its form; edit the section sources by hand",
 			func(path string) error { return config.AddSource(path, "new", added, false) },
 		},
 		"a name that is none": {
 			one, `internal: PATH:3:3: sources.a b: "a b" is not a name: it needs 1 to 128 characters of A-Z a-z 0-9 _ . -; `,
 			func(path string) error { return config.AddSource(path, "a b", added, false) },
 		},
+		"a reserved name": {
+			one, `conflict: the namespace "Code" is reserved: it is kept for Toolroom's own tools; choose another name, for example Code-server`,
+			func(path string) error { return config.AddSource(path, "Code", added, true) },
+		},
 		"a config with mistakes": {
-			"sorces: {}\n", "internal: PATH:1:1: sorces: there is no such key; did you mean sources?; ",
+			"sorces: {}\n", "internal: PATH:1:1: sorces: unknown key; did you mean sources?; ",
 			func(path string) error { return config.AddSource(path, "new", added, false) },
 		},
 		"a starter over a file": {
-			one, "conflict: PATH is there already; replace it: toolroom init --force",
+			one, "conflict: PATH already exists; replace it: toolroom init --force",
 			func(path string) error { return config.Init(path, false) },
 		},
 	} {
@@ -264,4 +270,24 @@ func FuzzAddAndRemove(f *testing.F) {
 			t.Errorf("%q became %q (-before +after):\n%s", text, textOf(t, path), diff)
 		}
 	})
+}
+
+func TestEditsAtOnceLoseNoSource(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		path := filepath.Join(t.TempDir(), "toolroom.yaml")
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				if err := config.AddSource(path, fmt.Sprintf("s%d", i), added, false); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		c, err := config.Parse(path, []byte(textOf(t, path)))
+		if err != nil || len(c.Sources) != 8 {
+			t.Fatalf("%d sources, %v", len(c.Sources), err)
+		}
+	}
 }

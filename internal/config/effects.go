@@ -8,10 +8,9 @@ import (
 	"github.com/toolroom/toolroom/internal/effects"
 )
 
-// Effects declares, by the names of tools (* stands for any run of characters),
-// what their calls do: "file.write:{path}", "host.post:api.example.com",
-// "command:{command}", "sql:{query}", "spend:{amount}", "send", "destroy",
-// "none". {name} stands for an argument.
+// Effects declares the effects of calls, by tool name (* matches any characters):
+// "file.write:{path}", "host.post:api.example.com", "command:{command}", "sql:{query}",
+// "spend:{amount}", "send", "destroy", "none". {name} stands for an argument.
 type Effects map[string][]string
 
 func (c check) effects(key string, declared Effects) {

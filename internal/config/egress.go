@@ -8,35 +8,33 @@ import (
 	"github.com/toolroom/toolroom/internal/egress"
 )
 
-// Egress says which hosts sources may reach: the section "egress" for all of
-// them, and that of a source for it alone. Entries of both are together in
-// force; Mode and Proxy of a source replace those for all.
+// Egress sets which hosts sources may reach: the section "egress" for all sources, and that
+// of a source for it alone. The entries of both apply together; Mode and Proxy of a source
+// override those for all.
 type Egress struct {
-	// Mode is public (the default: public addresses and what Allow names) or
-	// closed (what Allow names alone).
+	// Mode is public (the default: public addresses and those in Allow) or closed (only
+	// those in Allow).
 	Mode string `yaml:"mode,omitempty"`
-	// Allow and Deny hold hosts, *.domains, either with :port, addresses,
-	// blocks like 10.0.0.0/8 and classes such as loopback or private. Deny
-	// always wins.
+	// Allow and Deny list hosts, *.domains (either with :port), addresses, blocks like
+	// 10.0.0.0/8 and classes such as loopback or private. Deny always wins.
 	Allow []string `yaml:"allow,omitempty"`
 	Deny  []string `yaml:"deny,omitempty"`
-	// Proxy is the URL of a proxy; those of the environment are not used.
+	// Proxy is the URL of a proxy. Proxies of the environment are ignored.
 	Proxy string `yaml:"proxy,omitempty"`
-	// Network is what programs (MCP servers on stdio, command-line programs) have
-	// of the network: that of this machine (host, the default), one whose only
-	// way out is a proxy that keeps to this section (guarded), or none.
+	// Network is the network of programs (MCP servers on stdio and command-line programs):
+	// that of this machine (host, the default), one whose only way out is a proxy that
+	// enforces this section (guarded), or none.
 	Network string `yaml:"network,omitempty"`
 }
 
-// What Egress.Network may say.
+// Values of Egress.Network.
 const (
 	NetworkHost    = "host"
 	NetworkGuarded = "guarded"
 	NetworkNone    = "none"
 )
 
-// NetworkOf is the network of a source's program, empty for a source without
-// one.
+// NetworkOf returns the network of a source's program, or "" if the source has none.
 func (c *Config) NetworkOf(s Source) string {
 	if s.CLI == nil && (s.MCP == nil || s.MCP.Command == "") {
 		return ""
@@ -44,13 +42,13 @@ func (c *Config) NetworkOf(s Source) string {
 	return cmp.Or(s.Egress.Network, c.Egress.Network)
 }
 
-// Modes of Egress.
+// Values of Egress.Mode.
 const (
 	egressPublic = "public"
 	egressClosed = "closed"
 )
 
-// Policy is what e, narrowed or widened by the source's own section, says.
+// Policy combines e with the source's own section.
 func (e Egress) Policy(own Egress) egress.Policy {
 	fill(&own.Mode, e.Mode)
 	fill(&own.Proxy, e.Proxy)

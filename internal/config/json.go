@@ -12,10 +12,10 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxJSONDepth bounds schemas and bodies.
+// maxJSONDepth limits the nesting of schemas and bodies.
 const maxJSONDepth = 100
 
-// json writes a YAML tree as JSON: keys in their order, numbers as they are.
+// json encodes a YAML tree as JSON. It preserves the order of keys and the form of numbers.
 func (d *decoder) json(n *yaml.Node, path string, depth int) ([]byte, bool) {
 	if !d.plain(n, path) {
 		return nil, false
@@ -88,7 +88,7 @@ func jsonNumber(text string) ([]byte, bool) {
 	if json.Valid([]byte(text)) {
 		return []byte(text), true
 	}
-	// 0x1F, 0o17, +5, 1_000, .5: numbers of YAML alone.
+	// These are numbers only in YAML: 0x1F, 0o17, +5, 1_000, .5.
 	if i, ok := new(big.Int).SetString(text, 0); ok {
 		return []byte(i.String()), true
 	}
@@ -104,6 +104,6 @@ func jsonString(s string) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always encodes
+	_ = e.Encode(s) // encoding a string cannot fail
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

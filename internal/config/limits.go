@@ -2,16 +2,16 @@ package config
 
 import "time"
 
-// Limits is the section "limits"; the fields are those of the runner's limits.
+// Limits is the section "limits". Its fields are those of the runner's limits.
 type Limits struct {
-	// Timeout is the run time of a call that asks for none (30 s), MaxTimeout
-	// the most a caller may ask for (10 min).
+	// Timeout is the run time of a call that requests none (30 s), and MaxTimeout the
+	// maximum that a caller may request (10 min).
 	Timeout    time.Duration `yaml:"timeout,omitempty"`
 	MaxTimeout time.Duration `yaml:"max_timeout,omitempty"`
-	// ApprovalWait is how long a caller is held while a person decides (10 min).
+	// ApprovalWait is how long a caller waits for a person's decision (10 min).
 	ApprovalWait time.Duration `yaml:"approval_wait,omitempty"`
-	// OutputBytes is how much of a result is shown (51,200), InputBytes the
-	// largest arguments document (4 MiB).
+	// OutputBytes is the part of a result that is shown (51,200), and InputBytes the
+	// maximum size of the arguments (4 MiB).
 	OutputBytes int `yaml:"output_bytes,omitempty"`
 	InputBytes  int `yaml:"input_bytes,omitempty"`
 	// KeyTTL is how long an idempotency key is remembered (24 h).
@@ -22,35 +22,35 @@ type Limits struct {
 	Breaker Breaker       `yaml:"breaker,omitempty"`
 	Rate    Rate          `yaml:"rate,omitempty"`
 	Cache   Cache         `yaml:"cache,omitempty"`
-	// Concurrency is how many calls of one tool may run at once; zero is
+	// Concurrency is the number of calls of one tool that may run at once; zero means
 	// unlimited.
 	Concurrency int `yaml:"concurrency,omitempty"`
 }
 
-// Retry bounds repeats: Attempts in all (3), with pauses from Base (100 ms)
-// that double up to Max (30 s).
+// Retry limits retries: Attempts in total (3), with pauses from Base (100 ms) that double
+// up to Max (30 s).
 type Retry struct {
 	Attempts int           `yaml:"attempts,omitempty"`
 	Base     time.Duration `yaml:"base,omitempty"`
 	Max      time.Duration `yaml:"max,omitempty"`
 }
 
-// Breaker leaves a tool alone after so many Failures in a row (5), but for one
-// call in each Delay (1.5 s).
+// Breaker stops calling a tool after a number of Failures in a row (5), except for one call
+// in each Delay (1.5 s).
 type Breaker struct {
 	Failures int           `yaml:"failures,omitempty"`
 	Delay    time.Duration `yaml:"delay,omitempty"`
 }
 
-// Rate bounds how often one identity may call one tool. A PerSecond of zero is
-// unlimited; Burst is how many calls may come at once (1).
+// Rate limits how often one identity may call one tool. A PerSecond of zero means
+// unlimited; Burst is the number of calls that may come at once (1).
 type Rate struct {
 	PerSecond float64 `yaml:"per_second,omitempty"`
 	Burst     int     `yaml:"burst,omitempty"`
 }
 
-// Cache remembers results of the read-only tools that the patterns in Tools
-// name, for TTL (5 min, at most 1 h), at most so many Entries (1,000).
+// Cache caches results of the read-only tools that the patterns in Tools match, for TTL (5
+// min, at most 1 h) and up to a number of Entries (1,000).
 type Cache struct {
 	Tools   []string      `yaml:"tools,omitempty"`
 	TTL     time.Duration `yaml:"ttl,omitempty"`
@@ -77,9 +77,9 @@ func (l *Limits) fill() {
 	fill(&l.Cache.Entries, 1000)
 }
 
-// Quota bounds what is kept for one identity. It is the section "results"
-// (64 entries, 32 MiB in all, 8 MiB each, 1 h) and the section "artifacts"
-// (32 entries, 256 MiB in all, 64 MiB each, 1 h).
+// Quota limits the data stored for one identity. It is the section "results" (64 entries,
+// 32 MiB in total, 8 MiB each, 1 h) and the section "artifacts" (32 entries, 256 MiB in
+// total, 64 MiB each, 1 h).
 type Quota struct {
 	Entries    int           `yaml:"entries,omitempty"`
 	TotalBytes int64         `yaml:"total_bytes,omitempty"`
@@ -96,7 +96,7 @@ var (
 func (q *Quota) fill(fallback Quota) {
 	fill(&q.Entries, fallback.Entries)
 	fill(&q.TotalBytes, fallback.TotalBytes)
-	// An entry never needs more than all of them may.
+	// One entry cannot be larger than the total.
 	fill(&q.EntryBytes, min(fallback.EntryBytes, q.TotalBytes))
 	fill(&q.TTL, fallback.TTL)
 }

@@ -11,7 +11,7 @@ import (
 
 func (c check) oauth(key string, s Server, o OAuth) {
 	if len(o.Issuers) == 0 {
-		c.problem(key+".issuers", "there is none", "for example [https://login.example.com]")
+		c.problem(key+".issuers", "no issuer is set", "for example [https://login.example.com]")
 	}
 	for i, issuer := range o.Issuers {
 		c.secureURL(fmt.Sprintf("%s.issuers[%d]", key, i), issuer)
@@ -20,7 +20,7 @@ func (c check) oauth(key string, s Server, o OAuth) {
 	case o.Resource != "":
 		c.webURL(key+".resource", o.Resource)
 	case s.URL == "":
-		c.problem(key, "it does not say which URL tokens are for", "set server.url, for example https://tools.example.com")
+		c.problem(key, "the URL that tokens are issued for is missing", "set server.url, for example https://tools.example.com")
 	}
 	for i, scope := range o.Required {
 		c.scope(fmt.Sprintf("%s.required_scopes[%d]", key, i), scope)
@@ -31,8 +31,8 @@ func (c check) oauth(key string, s Server, o OAuth) {
 	}
 }
 
-// secureURL asks for https, but on this machine: keys that come over plain http
-// can be anybody's.
+// secureURL requires https, except on this machine: keys that arrive over plain http may be
+// forged.
 func (c check) secureURL(key, text string) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {

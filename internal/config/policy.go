@@ -2,23 +2,23 @@ package config
 
 import "strings"
 
-// Policy is the section "policy": rules that are written in Cedar, beside the
-// layers of the section "tools", and how far sources are trusted.
+// Policy is the section "policy": rules in Cedar, in addition to the layers of the section
+// "tools", and settings for trust in sources.
 type Policy struct {
-	// Default is what holds where no rule says otherwise: allow (the default)
-	// leaves it to the layers, deny refuses what no rule permits.
+	// Default applies if no rule matches: allow (the default) leaves the decision to the
+	// layers, deny refuses everything that no rule permits.
 	Default string `yaml:"default,omitempty"`
-	// Environment is what rules see as context.environment, such as prod.
+	// Environment is the value of context.environment in rules, such as prod.
 	Environment string `yaml:"environment,omitempty"`
-	// Rules are files, relative to the config, or rules themselves.
+	// Rules are paths of files, relative to the config, or the text of rules.
 	Rules []string `yaml:"rules,omitempty"`
 	Trust `yaml:",inline"`
-	// Spending bounds what calls spend.
+	// Spending limits the spending of calls.
 	Spending []Spending `yaml:"spending,omitempty"`
 }
 
-// IsRuleFile tells an item of Policy.Rules that names a file from one that is a
-// rule: rules have more than one word.
+// IsRuleFile reports whether an item of Policy.Rules is a path rather than a rule: rules
+// have more than one word.
 func IsRuleFile(item string) bool { return !strings.ContainsAny(strings.TrimSpace(item), " \n\t(") }
 
 func (c check) rules(p Policy) {

@@ -13,15 +13,15 @@ import (
 type Problem struct {
 	File         string
 	Line, Column int
-	// Key is the path of the key, such as sources.github.mcp.args[1]; empty
-	// when the text could not be read as YAML.
+	// Key is the path of the key, such as sources.github.mcp.args[1]; empty if the text is
+	// not YAML.
 	Key    string
 	Reason string
-	// Hint is what to write instead; it may be empty.
+	// Hint is a suggestion; it may be empty.
 	Hint string
 }
 
-// String gives the problem in one line: file:line:column: key: reason; hint.
+// String formats the problem as one line: file:line:column: key: reason; hint.
 func (p Problem) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:%d:%d: ", p.File, p.Line, p.Column)
@@ -35,12 +35,12 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Errors is every mistake that a config has, at most 100, in order of place.
+// Errors holds all mistakes of a config, at most 100, ordered by position.
 type Errors struct {
 	Problems []Problem
 }
 
-// Error prints one problem a line.
+// Error prints one problem per line.
 func (e *Errors) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
@@ -49,7 +49,7 @@ func (e *Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// maxProblems bounds the work that a file of nothing but mistakes makes.
+// maxProblems bounds the work for a file that is full of mistakes.
 const maxProblems = 100
 
 // problems collects mistakes.
@@ -74,18 +74,18 @@ func (p *problems) errors() *Errors {
 	return &Errors{p.found}
 }
 
-// place is a line and column, from 1.
+// place is a line and a column, counted from 1.
 type place struct{ line, column int }
 
-// didYouMean says which of the known names was meant, or lists them.
+// didYouMean suggests the nearest known name, or else lists all of them.
 func didYouMean(name string, known []string) string {
 	if meant, ok := nearest.Of(name, known); ok {
 		return "did you mean " + meant + "?"
 	}
-	return "there are " + strings.Join(known, ", ")
+	return "known: " + strings.Join(known, ", ")
 }
 
-// quote shows a text of the file, shortened.
+// quote quotes a text of the file, shortened.
 func quote(s string) string {
 	const most = 40
 	if r := []rune(s); len(r) > most {

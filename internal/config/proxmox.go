@@ -6,25 +6,25 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// Proxmox says where a Proxmox VE is, in whose LXC containers programs run.
+// Proxmox configures the Proxmox VE whose LXC containers run programs.
 type Proxmox struct {
-	// URL is https://HOST:8006; empty is none. CA is a file with the certificates
-	// that its certificate must be signed by (the system's).
+	// URL is https://HOST:8006; empty disables Proxmox. CA is a file with the certificates
+	// that must have signed the server's (default: the system's).
 	URL string `yaml:"url,omitempty"`
 	CA  string `yaml:"ca,omitempty"`
-	// Node is the name of the node, Token a reference to the secret
+	// Node is the name of the node, and Token a reference to the secret
 	// USER@REALM!TOKENID=UUID.
 	Node  string `yaml:"node,omitempty"`
 	Token string `yaml:"token,omitempty"`
-	// Template is the id of the template that each run's container is cloned
-	// from, with its disks copied if Full, into the pool Pool. Container, in its
-	// place, is the id of one container for all runs.
+	// Template is the id of the template that each run's container is cloned from into the
+	// pool Pool, with copied disks if Full is set. Container, an alternative, is the id of
+	// one container for all runs.
 	Template  int    `yaml:"template,omitempty"`
 	Full      bool   `yaml:"full,omitempty"`
 	Pool      string `yaml:"pool,omitempty"`
 	Container int    `yaml:"container,omitempty"`
-	// Port is that of the runner inside (7071), and Runner how it is spoken to,
-	// without a URL.
+	// Port is the port of the runner in the container (7071), and Runner configures the
+	// connection to it, without a URL.
 	Port   int    `yaml:"port,omitempty"`
 	Runner Remote `yaml:"runner,omitempty"`
 }
@@ -34,22 +34,22 @@ func (c check) proxmox(path string, p Proxmox) {
 		return
 	}
 	if u, err := url.Parse(p.URL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		c.problem(path+".url", "the API has a URL", "write https://HOST:8006")
+		c.problem(path+".url", "the URL of the API is missing", "write https://HOST:8006")
 	}
 	if p.Node == "" {
-		c.problem(path+".node", "the name of the node is missing", "the tree of the web interface shows it, for example pve")
+		c.problem(path+".node", "the name of the node is missing", "see the tree of the web interface, for example pve")
 	}
 	if _, err := secret.ParseRef(p.Token); err != nil {
-		c.problem(path+".token", "the API token is a reference to a secret", "toolroom secret set proxmox/token, and write secret://proxmox/token")
+		c.problem(path+".token", "the API token must be a secret reference", "toolroom secret set proxmox/token, and write secret://proxmox/token")
 	}
 	if (p.Template == 0) == (p.Container == 0) || p.Template < 0 || p.Container < 0 {
-		c.problem(path+".template", "runs have a template to clone or one container, not both", "give the id of one: template or container")
+		c.problem(path+".template", "exactly one of template and container must be set", "set the id of one of them")
 	}
 	if p.Port < 0 || p.Port > 65535 {
-		c.problem(path+".port", "it is no port", "leave it out for the default, 7071")
+		c.problem(path+".port", "it is not a port", "omit it to use the default, 7071")
 	}
 	if p.Runner.URL != "" {
-		c.problem(path+".runner.url", "the address of a container is found out", "leave it out")
+		c.problem(path+".runner.url", "the address of a container is detected automatically", "remove it")
 	}
 	c.runnerSecret(path+".runner.secret", p.Runner.Secret)
 }

@@ -6,27 +6,38 @@ import (
 
 // Receipts is the section "receipts": how calls are recorded.
 type Receipts struct {
-	// Keep is how long receipts are kept; zero keeps them for ever.
+	// Keep is how long receipts are kept; zero means forever.
 	Keep time.Duration `yaml:"keep,omitempty"`
-	// Must are patterns of tools whose calls are on the disk before they run.
+	// Must lists patterns of tools whose calls are on disk before they run.
 	Must []string `yaml:"must,omitempty"`
-	// Reserve is how many bytes must be free where receipts are kept (16 MiB):
-	// with less, calls are refused.
+	// Sync sets which receipts are on disk before their calls return: effects (those of
+	// calls that may have changed something), always or never. The others survive the end
+	// of the process, but not a power loss.
+	Sync string `yaml:"sync,omitempty"`
+	// Reserve is the number of bytes that must be free where receipts are stored (16 MiB).
+	// With less, calls are refused.
 	Reserve int64 `yaml:"reserve,omitempty"`
-	// Log writes each receipt as a line too: to stdout (of a server), to otlp (a
-	// collector) or to the file of that path.
+	// Log additionally writes each receipt as a line: to stdout (of a server), to otlp (a
+	// collector) or to the file at that path.
 	Log  string `yaml:"log,omitempty"`
 	OTLP OTLP   `yaml:"otlp,omitempty"`
 }
 
-// OTLP is a collector of OpenTelemetry logs. Endpoint takes OTLP over HTTP
+// OTLP configures a collector of OpenTelemetry logs. Endpoint accepts OTLP over HTTP
 // (http://127.0.0.1:4318).
 type OTLP struct {
 	Endpoint string            `yaml:"endpoint,omitempty"`
 	Headers  map[string]string `yaml:"headers,omitempty"`
 }
 
-// Words of Receipts.Log that are no path.
+// Values of Receipts.Sync.
+const (
+	SyncEffects = "effects"
+	SyncAlways  = "always"
+	SyncNever   = "never"
+)
+
+// Values of Receipts.Log that are not paths.
 const (
 	LogStdout = "stdout"
 	LogOTLP   = "otlp"
@@ -34,6 +45,7 @@ const (
 
 func (r *Receipts) fill() {
 	fill(&r.Reserve, 16<<20)
+	fill(&r.Sync, SyncEffects)
 	fill(&r.OTLP.Endpoint, "http://127.0.0.1:4318")
 }
 
@@ -49,8 +61,9 @@ func (r *Receipts) MustRecord(matches func(pattern string) bool) bool {
 
 func (c check) receipts(r Receipts, groups map[string][]string) {
 	c.patterns("receipts.must", r.Must, groups)
+	c.oneOf("receipts.sync", r.Sync, SyncEffects, SyncAlways, SyncNever)
 	if r.Reserve < 0 {
-		c.problem("receipts.reserve", "it is less than nothing", "")
+		c.problem("receipts.reserve", "it is negative", "")
 	}
 	c.webURL("receipts.otlp.endpoint", r.OTLP.Endpoint)
 	c.headers("receipts.otlp.headers", r.OTLP.Headers)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Runtimes is the section "code.runtimes": what sandboxes need to know that are
-// not made by this machine alone. Image is code.image where it is empty.
+// Runtimes is the section "code.runtimes": settings of sandboxes that this machine does not
+// provide by itself. An empty Image means code.image.
 type Runtimes struct {
 	Docker     Docker     `yaml:"docker,omitempty"`
 	Containerd Containerd `yaml:"containerd,omitempty"`
@@ -18,12 +18,12 @@ type Runtimes struct {
 	Temporal   Temporal   `yaml:"temporal,omitempty"`
 }
 
-// Docker says where the Docker engine or Podman is.
+// Docker configures the Docker engine or Podman.
 type Docker struct {
-	// Host is unix:///path or tcp://host:port (DOCKER_HOST, and then
+	// Host is unix:///path or tcp://host:port (default: DOCKER_HOST, and then
 	// unix:///var/run/docker.sock).
 	Host string `yaml:"host,omitempty"`
-	// Image is the default image, best with its digest.
+	// Image is the default image, preferably with its digest.
 	Image string `yaml:"image,omitempty"`
 	// Pull is never (the default) or missing.
 	Pull string `yaml:"pull,omitempty"`
@@ -31,7 +31,7 @@ type Docker struct {
 	Runtime string `yaml:"runtime,omitempty"`
 }
 
-// Containerd says where containerd is.
+// Containerd configures containerd.
 type Containerd struct {
 	// Address of its socket (/run/containerd/containerd.sock).
 	Address string `yaml:"address,omitempty"`
@@ -41,25 +41,23 @@ type Containerd struct {
 	Snapshotter string `yaml:"snapshotter,omitempty"`
 	// Image is the default image.
 	Image string `yaml:"image,omitempty"`
-	// Runtime is runc (the default), runsc, or the name of a shim; kata has its
-	// own.
+	// Runtime is runc (the default), runsc, or the name of a shim; kata uses its own.
 	Runtime string `yaml:"runtime,omitempty"`
 }
 
-// GVisor says how runsc is started.
+// GVisor configures runsc.
 type GVisor struct {
-	// Program is the path of runsc (that in the PATH).
+	// Program is the path of runsc (default: the one in the PATH).
 	Program string `yaml:"program,omitempty"`
 	// Platform is systrap (the default), ptrace or kvm.
 	Platform string `yaml:"platform,omitempty"`
-	// Root is the folder of a root file system (the programs of this machine).
+	// Root is the folder of a root file system (default: the programs of this machine).
 	Root string `yaml:"root,omitempty"`
-	// Restore has sandboxes begin from a checkpoint in which Python is loaded
-	// (false).
+	// Restore starts sandboxes from a checkpoint in which Python is loaded (false).
 	Restore bool `yaml:"restore,omitempty"`
 }
 
-// WithImages gives the runtimes with their images filled in.
+// WithImages returns the runtimes with their images filled in.
 func (c Code) WithImages() Runtimes {
 	r := c.Runtimes
 	r.Docker.Image = cmp.Or(r.Docker.Image, c.Image)
@@ -71,16 +69,16 @@ func (c Code) WithImages() Runtimes {
 
 func (c check) runtimes(r Runtimes) {
 	if host := r.Docker.Host; host != "" && !strings.HasPrefix(host, "unix://") && !strings.HasPrefix(host, "tcp://") {
-		c.problem("code.runtimes.docker.host", "only unix:// and tcp:// are known", "over SSH, forward the socket: ssh -L /path/docker.sock:/var/run/docker.sock HOST")
+		c.problem("code.runtimes.docker.host", "it must begin with unix:// or tcp://", "over SSH, forward the socket: ssh -L /path/docker.sock:/var/run/docker.sock HOST")
 	}
 	if pull := r.Docker.Pull; pull != "" && pull != "never" && pull != "missing" {
-		c.problem("code.runtimes.docker.pull", pull+" is no policy", "write never or missing")
+		c.problem("code.runtimes.docker.pull", pull+" is not a pull policy", "write never or missing")
 	}
 	if r.Kata.Runtime != "" {
-		c.problem("code.runtimes.kata.runtime", "kata has a runtime of its own", "leave it out, or set code.runtimes.containerd.runtime")
+		c.problem("code.runtimes.kata.runtime", "kata uses its own runtime", "remove it, or set code.runtimes.containerd.runtime")
 	}
 	if p := r.GVisor.Platform; p != "" && p != "systrap" && p != "ptrace" && p != "kvm" {
-		c.problem("code.runtimes.gvisor.platform", p+" is no platform of gVisor", "write systrap, ptrace or kvm")
+		c.problem("code.runtimes.gvisor.platform", p+" is not a platform of gVisor", "write systrap, ptrace or kvm")
 	}
 	c.kubernetes("code.runtimes.kubernetes", r.Kubernetes)
 	c.remote("code.runtimes.remote", r.Remote)

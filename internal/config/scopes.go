@@ -7,10 +7,10 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// Scopes are those of the secrets that a source refers to, in order.
+// Scopes returns the scopes of the secrets that a source refers to, sorted.
 func (s Source) Scopes() []string {
-	// It is plain data: encoding cannot fail. References have no character that
-	// JSON escapes.
+	// It is plain data, so encoding cannot fail. References contain no character that JSON
+	// escapes.
 	text, _ := json.Marshal(s)
 	var scopes []string
 	for _, reference := range secret.References(string(text)) {

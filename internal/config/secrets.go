@@ -10,23 +10,22 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// Secrets is the section "secrets": where the values of references are, and who
-// may have them used.
+// Secrets is the section "secrets": where secret values are stored, and who may use them.
 type Secrets struct {
-	// Key is the key of the encrypted file; by default it lies beside it.
+	// Key is the key of the encrypted file; by default it is in a file next to it.
 	Key SecretsKey `yaml:"key,omitempty"`
-	// TTL is how long values of other stores are remembered (5m).
+	// TTL is how long values of other stores are cached (5m).
 	TTL time.Duration `yaml:"ttl,omitempty"`
-	// Variables are those that env://NAME may name; empty allows all.
+	// Variables lists the variables that env://NAME may name; empty allows all.
 	Variables []string `yaml:"variables,omitempty"`
-	// Stores are places besides the encrypted file.
+	// Stores are the stores besides the encrypted file.
 	Stores map[string]SecretStore `yaml:"stores,omitempty"`
-	// Scopes say more about secret://SCOPE/…; one that is not here is in the
-	// encrypted file, shared, and for all sources and callers.
+	// Scopes configures secret://SCOPE/…. A scope that is not listed is in the encrypted
+	// file, shared, and available to all sources and callers.
 	Scopes map[string]SecretScope `yaml:"scopes,omitempty"`
 }
 
-// SecretsKey names one place of the key, which is 32 bytes in base64.
+// SecretsKey sets the location of the key, which is 32 bytes in base64.
 type SecretsKey struct {
 	File string `yaml:"file,omitempty"`
 	// Env is the name of a variable.
@@ -35,22 +34,22 @@ type SecretsKey struct {
 	Keyring string `yaml:"keyring,omitempty"`
 }
 
-// SecretScope is what is said about one scope.
+// SecretScope configures one scope.
 type SecretScope struct {
-	// Store is one of Secrets.Stores; empty is the encrypted file.
+	// Store is one of Secrets.Stores; empty means the encrypted file.
 	Store string `yaml:"store,omitempty"`
 	// Values is shared (the default), own or own_or_shared.
 	Values string `yaml:"values,omitempty"`
-	// Sources may refer to the scope; empty is all.
+	// Sources lists the sources that may refer to the scope; empty means all.
 	Sources []string `yaml:"sources,omitempty"`
-	// Tools are patterns of the tools that may be called where a source refers
-	// to the scope; empty is all.
+	// Tools lists patterns of the tools that may be called if a source refers to the scope;
+	// empty means all.
 	Tools []string `yaml:"tools,omitempty"`
-	// Callers are identities, or group:NAME, for whom it is used; empty is all.
+	// Callers lists the identities, or group:NAME, that may use it; empty means all.
 	Callers []string `yaml:"callers,omitempty"`
 }
 
-// SecretStore is one of Vault, Kubernetes, Command, Environment and Keyring.
+// SecretStore is exactly one of Vault, Kubernetes, Command, Environment and Keyring.
 type SecretStore struct {
 	Vault       *VaultStore       `yaml:"vault,omitempty"`
 	Kubernetes  *KubernetesStore  `yaml:"kubernetes,omitempty"`
@@ -74,7 +73,7 @@ type VaultStore struct {
 	Kubernetes *VaultKubernetes `yaml:"kubernetes,omitempty"`
 }
 
-// VaultAppRole logs in as a role. SecretID is a reference, as VaultStore.Token.
+// VaultAppRole logs in with an AppRole. SecretID is a reference, like VaultStore.Token.
 type VaultAppRole struct {
 	Mount    string `yaml:"mount,omitempty"`
 	RoleID   string `yaml:"role_id,omitempty"`
@@ -88,7 +87,7 @@ type VaultKubernetes struct {
 	TokenFile string `yaml:"token_file,omitempty"`
 }
 
-// KubernetesStore is the secrets of a namespace. Secret, OwnSecret and Key are
+// KubernetesStore reads the Secrets of a namespace. Secret, OwnSecret and Key are
 // templates.
 type KubernetesStore struct {
 	Address   string `yaml:"address,omitempty"`
@@ -100,8 +99,8 @@ type KubernetesStore struct {
 	CAFile    string `yaml:"ca_file,omitempty"`
 }
 
-// CommandStore is a program that prints the value. Argv and OwnArgv are lists
-// of templates; no shell reads them.
+// CommandStore runs a program that prints the value. Argv and OwnArgv are lists of
+// templates; they do not pass through a shell.
 type CommandStore struct {
 	Argv    []string          `yaml:"argv,omitempty"`
 	OwnArgv []string          `yaml:"own_argv,omitempty"`
@@ -109,13 +108,13 @@ type CommandStore struct {
 	Timeout time.Duration     `yaml:"timeout,omitempty"`
 }
 
-// EnvironmentStore is variables of the environment. Variable is a template.
+// EnvironmentStore reads variables of the environment. Variable is a template.
 type EnvironmentStore struct {
 	Variable string   `yaml:"variable,omitempty"`
 	Allow    []string `yaml:"allow,omitempty"`
 }
 
-// KeyringStore is the keyring of the operating system.
+// KeyringStore reads the operating system's keyring.
 type KeyringStore struct {
 	Service string `yaml:"service,omitempty"`
 }
@@ -139,7 +138,7 @@ func (c check) secrets(config *Config) {
 		key, scope := "secrets.scopes."+name, s.Scopes[name]
 		c.namespace(key, name)
 		if scope.Store != "" && !slices.Contains(stores, scope.Store) {
-			c.problem(key+".store", "there is no store "+quote(scope.Store)+" in secrets.stores", hintNearest(scope.Store, stores))
+			c.problem(key+".store", "unknown store "+quote(scope.Store)+" in secrets.stores", hintNearest(scope.Store, stores))
 		}
 		if scope.Values != "" {
 			c.oneOf(key+".values", scope.Values, secret.Shared, secret.Own, secret.OwnOrShared)
@@ -151,7 +150,7 @@ func (c check) secrets(config *Config) {
 	}
 }
 
-// scopesOf refuses sources that refer to a scope that is not for them.
+// scopesOf refuses sources that refer to a scope that does not list them.
 func (c check) scopesOf(name string, config *Config) {
 	source := config.Sources[name]
 	for _, scope := range source.Scopes() {
@@ -160,7 +159,7 @@ func (c check) scopesOf(name string, config *Config) {
 			continue
 		}
 		if len(rule.Sources) > 0 && !slices.Contains(rule.Sources, name) {
-			c.problem("sources."+name, "it refers to secret://"+scope+"/…, which is not for it", "add "+name+" to secrets.scopes."+scope+".sources")
+			c.problem("sources."+name, "it refers to secret://"+scope+"/…, which does not list it", "add "+name+" to secrets.scopes."+scope+".sources")
 		}
 		if rule.Values == secret.Own && (source.MCP != nil || source.CLI != nil) {
 			c.problem("sources."+name, "it serves all callers at once, and secret://"+scope+"/… has values of each caller", "use values: own_or_shared, or a source of kind http or openapi")
@@ -172,7 +171,7 @@ func (c check) secretStore(key string, s SecretStore) {
 	const kinds = "vault, kubernetes, command, environment and keyring"
 	switch n := count(s.Vault != nil, s.Kubernetes != nil, s.Command != nil, s.Environment != nil, s.Keyring != nil); {
 	case n == 0:
-		c.problem(key, "it has none of "+kinds, `for example {vault: {address: "https://vault.example.com:8200", token: "env://VAULT_TOKEN"}}`)
+		c.problem(key, "one of "+kinds+" is missing", `for example {vault: {address: "https://vault.example.com:8200", token: "env://VAULT_TOKEN"}}`)
 	case n > 1:
 		c.problem(key, "it has more than one of "+kinds, "make a store of each")
 	}
@@ -187,7 +186,7 @@ func (c check) secretStore(key string, s SecretStore) {
 	}
 	if k := s.Command; k != nil {
 		if len(k.Argv) == 0 || k.Argv[0] == "" || strings.Contains(k.Argv[0], "{") {
-			c.problem(key+".command.argv", "it names no program", `for example [pass, show, "{scope}/{name}"]`)
+			c.problem(key+".command.argv", "the program is missing", `for example [pass, show, "{scope}/{name}"]`)
 		}
 		if len(k.OwnArgv) > 0 {
 			c.own(key+".command.own_argv", strings.Join(k.OwnArgv, " "))
@@ -197,7 +196,7 @@ func (c check) secretStore(key string, s SecretStore) {
 		c.env(key+".command.env", k.Env)
 	}
 	if k := s.Environment; k != nil && len(k.Allow) == 0 {
-		c.problem(key+".environment.allow", "it names no variable", "for example [GITHUB_TOKEN]")
+		c.problem(key+".environment.allow", "the variables are missing", "for example [GITHUB_TOKEN]")
 	}
 }
 
@@ -219,8 +218,8 @@ func (c check) vault(key string, v *VaultStore) {
 	c.own(key+".own_path", v.OwnPath)
 }
 
-// plain refuses references where they would not be resolved, or seen by others:
-// every user of a machine can read the command lines on it.
+// plain refuses references in places where they would not be resolved or would be visible
+// to others: every user of a machine can read its command lines.
 func (c check) plain(key string, words ...string) {
 	for _, word := range words {
 		if len(secret.References(word)) > 0 {
@@ -230,17 +229,17 @@ func (c check) plain(key string, words ...string) {
 	}
 }
 
-// credential refuses what is written in plain.
+// credential refuses plaintext values.
 func (c check) credential(key, value string) {
 	if value == "" {
 		return
 	}
 	if _, err := secret.ParseRef(value); err != nil {
-		c.problem(key, "it is no reference", "write env://NAME, or secret://scope/name and toolroom secret set scope/name")
+		c.problem(key, "it is not a reference", "write env://NAME, or secret://scope/name and toolroom secret set scope/name")
 	}
 }
 
-// own refuses a place of own values that is the same for everybody.
+// own refuses a template for own values that is the same for all callers.
 func (c check) own(key, template string) {
 	if template != "" && !secret.Template(template).HasIdentity() {
 		c.problem(key, "it has no {identity}, so that all callers would share it", "for example users/{identity}/{scope}")

@@ -9,9 +9,9 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Source is one entry of the section "sources". Exactly one of MCP, OpenAPI,
-// HTTP and CLI is set. Values of Env, Headers, Query and Auth may hold
-// references to secrets (secret://scope/name, env://NAME).
+// Source is one entry of the section "sources". Exactly one of MCP, OpenAPI, HTTP and CLI
+// is set. Values of Env, Headers, Query and Auth may contain secret references
+// (secret://scope/name, env://NAME).
 type Source struct {
 	MCP     *MCP       `yaml:"mcp,omitempty"`
 	OpenAPI *OpenAPI   `yaml:"openapi,omitempty"`
@@ -19,35 +19,37 @@ type Source struct {
 	CLI     *CLISource `yaml:"cli,omitempty"`
 
 	Description string `yaml:"description,omitempty"`
-	// Disabled keeps the entry and offers none of its tools.
+	// Disabled keeps the entry, but offers none of its tools.
 	Disabled bool `yaml:"disabled,omitempty"`
-	// Timeout is the ceiling of the run time of its calls; zero leaves the
-	// runner's.
+	// Timeout is the maximum run time of its calls; zero means the runner's maximum.
 	Timeout time.Duration `yaml:"timeout,omitempty"`
 	Tools   Selection     `yaml:"tools,omitempty"`
-	// Names says how models see its tools and prompts: scoped (the default),
-	// with the namespace, or plain, by the bare name where that is unique.
+	// Names sets how models see its tools and prompts: scoped (the default), with the
+	// namespace, or plain, by the bare name if it is unique.
 	Names string `yaml:"names,omitempty"`
-	// Tasks makes calls of all its tools tasks for clients that know tasks:
-	// optional, or required, which refuses the others. Empty leaves it to the
+	// Tasks turns calls of all its tools into tasks, for clients that support tasks:
+	// optional, or required, which refuses other clients. Empty leaves the choice to the
 	// tools.
 	Tasks string `yaml:"tasks,omitempty"`
-	// Effects declares what calls do.
+	// Output sets what happens to values that do not fit the output schemas of its tools:
+	// strict, warn (the default) or off; see [toolroom.OutputCheck].
+	Output string `yaml:"output,omitempty"`
+	// Effects declares the effects of calls.
 	Effects Effects `yaml:"effects,omitempty"`
-	// Egress is for the connections of this source, beside the section for all.
+	// Egress adds rules for the connections of this source to the section "egress".
 	Egress Egress `yaml:"egress,omitempty"`
 
-	// Pin and Quarantine are those of [Trust] for this source alone.
+	// Pin and Quarantine override those of [Trust] for this source.
 	Pin        string `yaml:"pin,omitempty"`
 	Quarantine *bool  `yaml:"quarantine,omitempty"`
-	// Labels are on all results of the source, and ToolLabels, by name pattern,
-	// on those of some tools: untrusted, private, or your own.
+	// Labels are the labels of all results of the source, and ToolLabels those of some
+	// tools, by name pattern: untrusted, private, or your own.
 	Labels     []string            `yaml:"labels,omitempty"`
 	ToolLabels map[string][]string `yaml:"tool_labels,omitempty"`
 }
 
-// Selection picks tools of a source by name; * stands for any run of
-// characters. An empty Include is all; Exclude wins.
+// Selection selects tools of a source by name; * matches any characters. An empty Include
+// selects all; Exclude wins.
 type Selection struct {
 	Include []string `yaml:"include,omitempty"`
 	Exclude []string `yaml:"exclude,omitempty"`
@@ -59,15 +61,14 @@ type MCP struct {
 	Args    []string          `yaml:"args,omitempty"`
 	Env     map[string]string `yaml:"env,omitempty"`
 	Cwd     string            `yaml:"cwd,omitempty"`
-	// Idle ends the program after so long without a call; zero never does.
+	// Idle ends the program after this time without a call; zero means never.
 	Idle time.Duration `yaml:"idle,omitempty"`
 
 	URL     string            `yaml:"url,omitempty"`
 	Headers map[string]string `yaml:"headers,omitempty"`
 	OAuth   *OAuthClient      `yaml:"oauth,omitempty"`
 
-	// StartTimeout is how long connecting may take; zero leaves the source's
-	// default.
+	// StartTimeout limits connecting; zero means the source's default.
 	StartTimeout time.Duration `yaml:"start_timeout,omitempty"`
 }
 
@@ -79,25 +80,36 @@ type OpenAPI struct {
 	// Auth holds credentials by the name of the security scheme.
 	Auth    map[string]string `yaml:"auth,omitempty"`
 	Headers map[string]string `yaml:"headers,omitempty"`
-	// Include and Exclude select operations as [Selection] does, by
-	// operationId or by METHOD and path: "GET /pets/*".
-	Include []string `yaml:"include,omitempty"`
-	Exclude []string `yaml:"exclude,omitempty"`
+	// Include and Exclude select operations like [Selection], by operationId or by METHOD
+	// and path: "GET /pets/*".
+	Include   []string `yaml:"include,omitempty"`
+	Exclude   []string `yaml:"exclude,omitempty"`
+	Responses `yaml:",inline"`
 }
 
-// HTTP is a service whose tools are described here.
+// Responses limits what a service may answer.
+type Responses struct {
+	// MaxResponse is the maximum size of a response in bytes; zero means 16 MiB.
+	MaxResponse int64 `yaml:"max_response,omitempty"`
+	// RedirectHosts are hosts to which the service may redirect besides its own. They
+	// never receive credentials.
+	RedirectHosts []string `yaml:"redirect_hosts,omitempty"`
+}
+
+// HTTP is a service whose tools are defined in the config.
 type HTTP struct {
 	BaseURL string `yaml:"base_url,omitempty"`
-	// Form is path (the default), POST {base}/{tool} with the arguments as the
-	// body, or run, POST {base}/tools/run with {"tool": …, "input": …}.
-	Form    string            `yaml:"form,omitempty"`
-	Headers map[string]string `yaml:"headers,omitempty"`
-	Tools   []HTTPTool        `yaml:"tools,omitempty"`
+	// Form is path (the default), POST {base}/{tool} with the arguments as the body, or
+	// run, POST {base}/tools/run with {"tool": …, "input": …}.
+	Form      string            `yaml:"form,omitempty"`
+	Headers   map[string]string `yaml:"headers,omitempty"`
+	Tools     []HTTPTool        `yaml:"tools,omitempty"`
+	Responses `yaml:",inline"`
 }
 
-// HTTPTool is one tool of an HTTP service. With Method or Path the request is
-// made from its templates, in which {name} stands for an argument, instead of
-// the service's form.
+// HTTPTool is one tool of an HTTP service. If Method or Path is set, the request is built
+// from the tool's templates, in which {name} stands for an argument, instead of the
+// service's form.
 type HTTPTool struct {
 	Name         string             `yaml:"name,omitempty"`
 	Title        string             `yaml:"title,omitempty"`
@@ -112,8 +124,14 @@ type HTTPTool struct {
 	Hints        Hints              `yaml:"hints,omitempty"`
 	Guarantee    toolroom.Guarantee `yaml:"guarantee,omitempty"`
 	Timeout      time.Duration      `yaml:"timeout,omitempty"`
-	// Result is a JSON pointer to the part of the answer that is the value.
+	// Result is a JSON pointer to the value in the response. Map is an expression that
+	// computes the value from it.
 	Result string `yaml:"result,omitempty"`
+	Map    string `yaml:"map,omitempty"`
+	// Tags are words for search. Sensitive lists JSON pointers of arguments that are never
+	// recorded.
+	Tags      []string `yaml:"tags,omitempty"`
+	Sensitive []string `yaml:"sensitive,omitempty"`
 }
 
 // Hints are [toolroom.Hints] as YAML writes them.
@@ -126,19 +144,23 @@ type Hints struct {
 
 // CLISource is a program whose sub-commands are tools.
 type CLISource struct {
-	// Command is a name on the PATH or a path; Args stand before those of
-	// every call.
+	// Command is a name on the PATH or a path. Args precede those of every call.
 	Command string            `yaml:"command,omitempty"`
 	Args    []string          `yaml:"args,omitempty"`
 	Env     map[string]string `yaml:"env,omitempty"`
 	Cwd     string            `yaml:"cwd,omitempty"`
-	// Tools are the sub-commands that become tools, such as "status" or
-	// "remote add"; empty is all that the program's help names.
+	// Tools lists the sub-commands that become tools, such as "status" or "remote add";
+	// empty means all that the program's help lists.
 	Tools []string `yaml:"tools,omitempty"`
+	// Allow lists flags and commands that Toolroom refuses for some programs, because they
+	// run programs or write elsewhere, and Deny those that it refuses for this source:
+	// "-c", "config", "push --force".
+	Allow []string `yaml:"allow,omitempty"`
+	Deny  []string `yaml:"deny,omitempty"`
 }
 
-// JSON is a JSON value that the file writes as YAML or JSON. The order of keys
-// is kept.
+// JSON is a JSON value that the file contains as YAML or JSON. It preserves the order of
+// keys.
 type JSON json.RawMessage
 
 // MarshalYAML writes the value in YAML's flow style, which is JSON.

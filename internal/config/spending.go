@@ -10,24 +10,24 @@ import (
 	"github.com/toolroom/toolroom/internal/spending"
 )
 
-// Spending bounds what calls of the tools that the pattern Match selects spend
-// in one unit; zero leaves a bound out. Every rule that selects a tool counts.
+// Spending limits what calls of the tools that the pattern Match selects spend in one unit;
+// zero means no limit. Every rule that selects a tool applies.
 type Spending struct {
 	Match string `yaml:"match"`
 	Unit  string `yaml:"unit,omitempty"`
-	// ConfirmAbove and DenyAbove bound one call.
+	// ConfirmAbove and DenyAbove limit a single call.
 	ConfirmAbove float64 `yaml:"confirm_above,omitempty"`
 	DenyAbove    float64 `yaml:"deny_above,omitempty"`
-	// ConfirmTotal and DenyTotal bound what is spent in Window (24 h).
+	// ConfirmTotal and DenyTotal limit the total in Window (24 h).
 	ConfirmTotal float64       `yaml:"confirm_total,omitempty"`
 	DenyTotal    float64       `yaml:"deny_total,omitempty"`
 	Window       time.Duration `yaml:"window,omitempty"`
-	// By counts what each caller spends (caller, the default) or all together
+	// By sums up the spending of each caller (caller, the default) or of all together
 	// (all).
 	By string `yaml:"by,omitempty"`
 }
 
-// SpendingRules are the rules as they are judged by.
+// SpendingRules returns the rules in the form in which they are evaluated.
 func (p Policy) SpendingRules(selects func(tool, pattern string) bool) []spending.Rule {
 	var rules []spending.Rule
 	for i, s := range p.Spending {
@@ -68,10 +68,10 @@ func (c check) spending(list []Spending, groups map[string][]string) {
 			}
 		}
 		if !bounded {
-			c.problem(key, "it bounds nothing", "for example confirm_above: 20")
+			c.problem(key, "it sets no limit", "for example confirm_above: 20")
 		}
 		if s.Window < 0 {
-			c.problem(key+".window", "it is less than nothing", "for example 24h")
+			c.problem(key+".window", "it is negative", "for example 24h")
 		}
 	}
 }

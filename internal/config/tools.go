@@ -15,12 +15,11 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// MergeTools writes a policy into the section tools of the config at path and
-// leaves the other sections as they are. Where the section says something else
-// already, the error has code conflict and names the keys; with force the new
-// value replaces it. A missing file is made; nothing is written that would not
-// be valid. Comments within the section are lost when it was there before.
-func MergeTools(path string, add policy.Config, force bool) error {
+// MergeTools merges a policy into the section tools of the config at path and leaves the
+// other sections unchanged. If the section already has different values, the error has code
+// conflict and names the keys; force replaces them. It creates a missing file and writes
+// only a valid config. Comments in an existing section are lost.
+func MergeTools(path string, add policy.Config, force bool, wrote ...Wrote) error {
 	data, err := read(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -47,10 +46,13 @@ func MergeTools(path string, add policy.Config, force bool) error {
 	if err != nil || !same(&want, after) {
 		return unsafe(path)
 	}
-	return atomicfile.Write(path, text, 0o644)
+	if err := atomicfile.Write(path, text, 0o644); err != nil {
+		return err
+	}
+	return tell(wrote, data, text)
 }
 
-// withTools puts the section tools into a text.
+// withTools replaces the section tools of a text.
 func withTools(data []byte, tools policy.Config) ([]byte, bool) {
 	if strings.ContainsAny(strings.ReplaceAll(string(data), "\r\n", ""), "\r\u0085\u2028\u2029") {
 		return nil, false
@@ -64,7 +66,7 @@ func withTools(data []byte, tools policy.Config) ([]byte, bool) {
 		e.lines[n-1] += "\n"
 	}
 	var document yaml.Node
-	_ = yaml.Load(data, &document) // Parse has read it: an error says that it is empty
+	_ = yaml.Load(data, &document) // Parse has validated the text, so an error means that it is empty
 	start, end := len(e.lines), len(e.lines)
 	if len(document.Content) > 0 {
 		if document.Content[0].Style&yaml.FlowStyle != 0 {
@@ -78,7 +80,7 @@ func withTools(data []byte, tools policy.Config) ([]byte, bool) {
 	return e.text(), true
 }
 
-// merger puts two policies together.
+// merger merges two policies.
 type merger struct {
 	force     bool
 	conflicts []string

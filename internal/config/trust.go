@@ -2,39 +2,38 @@ package config
 
 import "github.com/toolroom/toolroom"
 
-// Trust says how far sources are trusted.
+// Trust configures how far sources are trusted.
 type Trust struct {
-	// Pin says what becomes of a tool whose definition is not the one that was
-	// taken first: hold refuses it until a person has looked, warn logs it, off
-	// does not look. Empty is hold for MCP servers, warn for OpenAPI documents,
-	// off for what this file or a program on this machine defines.
+	// Pin sets what happens to a tool whose definition differs from the pinned one: hold
+	// quarantines it until a person has reviewed it, warn logs a warning, off does not
+	// compare. Empty means hold for MCP servers, warn for OpenAPI documents, and off for
+	// definitions from this file or from a program on this machine.
 	Pin string `yaml:"pin,omitempty"`
-	// QuarantineNew holds tools that nobody has taken yet.
+	// QuarantineNew quarantines new tools until a person has accepted them.
 	QuarantineNew bool `yaml:"quarantine_new,omitempty"`
-	// Taint says what becomes of a call that can send outside while content that
-	// nobody vouches for and private data are both in reach: off (the default),
-	// confirm or deny.
+	// Taint sets what happens to a call that can send data outside and is tainted by both
+	// untrusted content and private data: off (the default), confirm or deny.
 	Taint string `yaml:"taint,omitempty"`
-	// Inside are patterns of tools that send nothing outside, whatever their
-	// source says.
+	// Inside lists patterns of tools that send nothing outside, whatever their source
+	// claims.
 	Inside []string `yaml:"inside,omitempty"`
 }
 
-// The words of Trust.Pin.
+// Values of Trust.Pin.
 const (
 	PinOff  = "off"
 	PinWarn = "warn"
 	PinHold = "hold"
 )
 
-// The words of Trust.Taint.
+// Values of Trust.Taint.
 const (
 	TaintOff     = "off"
 	TaintConfirm = "confirm"
 	TaintDeny    = "deny"
 )
 
-// PinOf is what the config says of a source's definitions.
+// PinOf returns the pin setting of a source.
 func (c *Config) PinOf(s Source) string {
 	switch {
 	case s.Pin != "":
@@ -50,8 +49,8 @@ func (c *Config) PinOf(s Source) string {
 	}
 }
 
-// Quarantined reports whether tools of a source wait until a person has taken
-// them.
+// Quarantined reports whether new tools of a source are quarantined until a person has
+// accepted them.
 func (c *Config) Quarantined(s Source) bool {
 	if s.Quarantine != nil {
 		return *s.Quarantine

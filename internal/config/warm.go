@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Warm is what one runtime starts ahead while Toolroom serves.
+// Warm configures the sandboxes that one runtime starts ahead while Toolroom serves.
 type Warm struct {
-	// Size is how many sandboxes wait in each profile (process: 1, others: 0).
+	// Size is the number of idle sandboxes for each profile (process: 1, others: 0).
 	Size *int `yaml:"size,omitempty"`
-	// MaxAge is how long one waits before another takes its place (10 min).
+	// MaxAge is how long a sandbox stays idle before it is replaced (10 min).
 	MaxAge time.Duration `yaml:"max_age,omitempty"`
-	// Profiles that have sandboxes waiting (standard).
+	// Profiles lists the profiles that have idle sandboxes (standard).
 	Profiles []string `yaml:"profiles,omitempty"`
 }
 
-// warmRuntimes are the runtimes that may start ahead: all with sandboxes.
+// warmRuntimes are the runtimes that can start sandboxes ahead: all that have sandboxes.
 var warmRuntimes = []string{"process", "gvisor", "docker", "containerd", "kata", "kubernetes", "microvm", "firecracker", "remote", "proxmox_lxc"}
 
-// WarmSize is how many sandboxes of a runtime wait in each profile.
+// WarmSize returns the number of idle sandboxes of a runtime for each profile.
 func (c Code) WarmSize(runtime string) int {
 	if size := c.Warm[runtime].Size; size != nil {
 		return *size
@@ -31,7 +31,7 @@ func (c Code) WarmSize(runtime string) int {
 	return 0
 }
 
-// WarmProfiles are the profiles in which sandboxes of a runtime wait.
+// WarmProfiles returns the profiles for which a runtime has idle sandboxes.
 func (c Code) WarmProfiles(runtime string) []string {
 	if profiles := c.Warm[runtime].Profiles; len(profiles) > 0 {
 		return profiles
@@ -39,21 +39,21 @@ func (c Code) WarmProfiles(runtime string) []string {
 	return []string{"standard"}
 }
 
-// maxWarm bounds a pool: each sandbox holds memory.
+// maxWarm limits a pool, because each sandbox uses memory.
 const maxWarm = 64
 
 func (c check) warm(pools map[string]Warm) {
 	for name, w := range pools {
 		at := "code.warm." + name
 		if !slices.Contains(warmRuntimes, name) {
-			c.problem(at, "there is no runtime of this name that can start ahead", "write one of "+strings.Join(warmRuntimes, ", "))
+			c.problem(at, "no runtime of this name can start sandboxes ahead", "write one of "+strings.Join(warmRuntimes, ", "))
 		}
 		if n := w.Size; n != nil && (*n < 0 || *n > maxWarm) {
-			c.problem(at+".size", fmt.Sprintf("%d sandboxes cannot wait", *n), fmt.Sprintf("write 0 to %d", maxWarm))
+			c.problem(at+".size", fmt.Sprintf("%d is not a pool size", *n), fmt.Sprintf("write 0 to %d", maxWarm))
 		}
 		for _, p := range w.Profiles {
 			if p != "dev" && p != "standard" && p != "hardened" {
-				c.problem(at+".profiles", p+" is no profile", "write dev, standard or hardened")
+				c.problem(at+".profiles", p+" is not a profile", "write dev, standard or hardened")
 			}
 		}
 	}

@@ -41,11 +41,11 @@ func TestOnlyTheProcessSandboxStartsAheadUnlessTheConfigSaysSo(t *testing.T) {
 func TestAPoolThatCannotBeMeantIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ text, problem string }{
-		{"dokcer: {size: 1}", "dokcer: there is no runtime"},
-		{"host: {size: 1}", "host: there is no runtime"},
-		{"docker: {size: 1000}", "docker.size: 1000 sandboxes cannot wait"},
+		{"dokcer: {size: 1}", "dokcer: no runtime"},
+		{"host: {size: 1}", "host: no runtime"},
+		{"docker: {size: 1000}", "docker.size: 1000 is not a pool size"},
 		{"docker: {size: 1, max_age: -1s}", `docker.max_age: the duration "-1s" is negative`},
-		{"docker: {size: 1, profiles: [loose]}", "docker.profiles: loose is no profile"},
+		{"docker: {size: 1, profiles: [loose]}", "docker.profiles: loose is not a profile"},
 	} {
 		if _, err := config.Parse("t.yaml", []byte("code: {warm: {"+tt.text+"}}")); err == nil || !strings.Contains(err.Error(), "code.warm."+tt.problem) {
 			t.Errorf("%s: got %v, want %s", tt.text, err, tt.problem)

@@ -4,43 +4,59 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long the file must be left alone before it is read: editors
-// write in several steps.
+// settle is how long the file must stay unchanged before it is read, because editors write
+// in several steps.
 const settle = 100 * time.Millisecond
 
-// Watch calls onChange with the new config, or with what is wrong, each time
-// that the text of the file has changed, until ctx ends; then it returns nil.
-// The file may be replaced, removed and made anew, or not be there yet; its
-// folder must exist. Calls come one after the other.
+// Watch calls onChange each time the text of the file has changed, with the new config or
+// the error, until ctx ends; then it returns nil. The file may be replaced, removed and
+// recreated, or not exist yet; its folder must exist. Calls do not overlap.
 func Watch(ctx context.Context, path string, onChange func(*Config, error)) error {
+	return WatchVerified(ctx, path, "", nil, onChange)
+}
+
+// WatchVerified is like [Watch] for a file that verify, if not nil, must accept each time.
+// What it accepts depends on the file record, whose changes count like those of the config.
+func WatchVerified(ctx context.Context, path, record string, verify Verify, onChange func(*Config, error)) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
 	}
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		return fmt.Errorf("%s cannot be watched: %w", path, err)
+		return fmt.Errorf("cannot watch %s: %w", path, err)
 	}
 	defer watcher.Close()
-	// Editors replace files, so the folder is watched; for a link also the one
-	// of its target.
+	// Editors replace files, so the folder is watched, and for a link also the folder of
+	// its target.
 	if err := watcher.Add(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("the folder of %s cannot be watched: %w", path, err)
+		return fmt.Errorf("cannot watch the folder of %s: %w", path, err)
 	}
 	target := path
 	if resolved, err := filepath.EvalSymlinks(path); err == nil && resolved != path {
 		target = resolved
 		if err := watcher.Add(filepath.Dir(target)); err != nil {
-			return fmt.Errorf("the folder of %s cannot be watched: %w", target, err)
+			return fmt.Errorf("cannot watch the folder of %s: %w", target, err)
 		}
 	}
 
+	if record != "" {
+		if err := os.MkdirAll(filepath.Dir(record), 0o700); err != nil {
+			return err
+		}
+		if err := watcher.Add(filepath.Dir(record)); err != nil {
+			return fmt.Errorf("cannot watch the folder of %s: %w", record, err)
+		}
+	}
+
+	recorded := false
 	last, lastErr := read(path)
 	settled := time.NewTimer(settle)
 	settled.Stop()
@@ -49,8 +65,15 @@ func Watch(ctx context.Context, path string, onChange func(*Config, error)) erro
 		case <-ctx.Done():
 			return nil
 		case event := <-watcher.Events:
-			// A folder of links, as Kubernetes mounts it, changes by making a
-			// new link beside the file.
+			// A folder of links, as Kubernetes mounts it, changes when a new link is
+			// created beside the file.
+			if record != "" && filepath.Dir(event.Name) == filepath.Dir(record) {
+				if event.Name == record {
+					recorded = true
+					settled.Reset(settle)
+				}
+				continue
+			}
 			if event.Name == path || event.Name == target || event.Has(fsnotify.Create) {
 				settled.Reset(settle)
 			}
@@ -59,15 +82,15 @@ func Watch(ctx context.Context, path string, onChange func(*Config, error)) erro
 			settled.Reset(settle)
 		case <-settled.C:
 			data, err := read(path)
-			if bytes.Equal(data, last) && (err == nil) == (lastErr == nil) {
+			if bytes.Equal(data, last) && (err == nil) == (lastErr == nil) && !recorded {
 				continue
 			}
-			last, lastErr = data, err
+			last, lastErr, recorded = data, err, false
 			if err != nil {
-				onChange(nil, fmt.Errorf("the config cannot be read: %w", err))
+				onChange(nil, fmt.Errorf("cannot read the config: %w", err))
 				continue
 			}
-			onChange(Parse(path, data))
+			onChange(parseVerified(path, data, verify))
 		}
 	}
 }

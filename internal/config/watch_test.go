@@ -151,7 +151,7 @@ func TestWatchSaysWhenTheFolderIsMissing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "no", "toolroom.yaml")
 	err := config.Watch(t.Context(), path, nil)
-	if err == nil || !strings.Contains(err.Error(), "the folder of "+path+" cannot be watched") {
+	if err == nil || !strings.Contains(err.Error(), "cannot watch the folder of "+path) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package effects
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -39,6 +40,15 @@ func ParseAmount(text string) (Amount, bool) {
 		fraction++ // in doubt more
 	}
 	return Amount{micros + fraction, strings.ToUpper(unit)}, true
+}
+
+// AddMicros adds two amounts, neither of which is negative. A sum that is too
+// large stays the largest: one that wrapped around would pass every limit.
+func AddMicros(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 func digits(text string) bool { return strings.Trim(text, "0123456789") == "" }

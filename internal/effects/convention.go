@@ -12,7 +12,7 @@ import (
 )
 
 // conventions reads the arguments of a tool that declares nothing by their
-// names, wherever they stand. What is not a path after all does no harm: it is
+// names, and by what their values look like, wherever they stand. What is not a path after all does no harm: it is
 // one effect too many.
 func (s *set) conventions(arguments json.RawMessage) {
 	if !mayTell(arguments) {
@@ -31,14 +31,15 @@ var separators = strings.NewReplacer("_", "", "-", "", ".", "")
 // telling are parts of all names, and of all values, that conventions are about, by
 // their first letter.
 var telling = [256][]string{
-	':': {"://"}, 'a': {"argv"}, 'b': {"bash"}, 'c': {"cwd", "command", "cmd"}, 'd': {"dir", "domain", "dest", "dst"}, 'e': {"endpoint"},
-	'f': {"file", "folder"}, 'h': {"href", "host"}, 'l': {"location"}, 'n': {"name"}, 'p': {"path"}, 's': {"sql", "statement", "source", "src"},
+	'a': {"argv", "addr"}, 'b': {"bash"}, 'c': {"cwd", "command", "cmd"}, 'd': {"dir", "domain", "dest", "dst"}, 'e': {"endpoint", "exec"},
+	'f': {"file", "folder"}, 'h': {"href", "host"}, 'l': {"location"}, 'n': {"name"}, 'p': {"path", "program", "peer", "proxy"}, 'r': {"run"}, 's': {"sql", "statement", "source", "src", "shell", "script", "server", "site"},
 	't': {"target"}, 'u': {"url", "uri"}, 'w': {"webhook"},
 }
 
 // mayTell reports whether arguments can hold a name that tells something. Most
 // hold none, and need not be taken apart. It looks at them as names are looked at:
-// in lower case and without what separates words. Of letters beyond ASCII two have
+// in lower case and without what separates words; a value that looks like something has
+// separators. Of letters beyond ASCII two have
 // an ASCII letter for their lower case, K and İ, whose UTF-8 begins so.
 func mayTell(arguments []byte) bool {
 	if len(arguments) > 0 && arguments[0] != '{' {
@@ -46,8 +47,13 @@ func mayTell(arguments []byte) bool {
 	}
 	var room [512]byte
 	plain := room[:0]
+	text := false // inside a string
 	for _, c := range arguments {
 		switch {
+		case c == '"':
+			text = !text
+		case text && (c == ' ' || c == '/' || c == '~' || c == '.' || c == ':'):
+			return true // a value may look like something
 		case c == '_' || c == '-' || c == '.':
 			continue
 		case c == '\\' || c == "\u212a"[0] || c == "\u0130"[0]:
@@ -108,9 +114,13 @@ func (s *set) text(key, v string) {
 		found = []toolroom.Effect{{Kind: toolroom.EffectFile, Target: v}}
 	case isURL(v), hasSuffix(key, "url", "urls", "uri", "endpoint", "href", "webhook", "host", "hostname", "domain") && !strings.ContainsAny(v, " \n"):
 		found = []toolroom.Effect{{Kind: toolroom.EffectHost, Target: v}}
+	case hasSuffix(key, "server", "address", "addr", "site", "peer", "proxy", "remote", "origin", "hosts", "servers", "domains") && looksLikeHost(v):
+		found = []toolroom.Effect{{Kind: toolroom.EffectHost, Target: v}}
 	case hasSuffix(key, "path", "paths", "file", "files", "filename", "filenames", "dir", "directory", "directories", "folder", "cwd"),
 		hasSuffix(key, "source", "src", "destination", "dest", "dst", "target", "location", "name") && strings.ContainsAny(v, `/\~%`) && !strings.Contains(v, "\n"):
 		found = []toolroom.Effect{{Kind: toolroom.EffectFile, Target: v}}
+	default:
+		s.looks(v)
 	}
 	for _, e := range found {
 		s.note(e)
@@ -120,7 +130,7 @@ func (s *set) text(key, v string) {
 // commandOf reads a command line, and the program of that name with the list of
 // arguments beside it.
 func (s *set) commandOf(line string, object map[string]any) {
-	for _, name := range []string{"args", "arguments", "argv"} {
+	for _, name := range []string{"args", "arguments", "argv", "params", "parameters", "options", "flags"} {
 		if list, ok := object[name].([]any); ok {
 			s.argv(append([]any{line}, list...))
 		}
@@ -131,7 +141,8 @@ func (s *set) commandOf(line string, object map[string]any) {
 }
 
 func isCommand(key string) bool {
-	return hasSuffix(key, "command", "commands", "cmd", "commandline", "bash", "argv")
+	return strings.Contains(key, "command") || strings.Contains(key, "cmd") || strings.Contains(key, "shell") ||
+		hasSuffix(key, "bash", "argv", "exec", "execute", "script", "program", "executable", "run")
 }
 
 func hasSuffix(key string, suffixes ...string) bool {

@@ -108,7 +108,7 @@ func TestArgumentsOfToolsThatDeclareNothingAreReadByTheirNames(t *testing.T) {
 		`{"link": "https://a.example/x"}`:             {"host:a.example:443", "send:a.example:443"},
 		`{"hostname": "a.example"}`:                   {"host:a.example:443", "send:a.example:443"},
 		`{"command": "rm x"}`:                         {"command:rm x", "file.delete:/nowhere/work/x", "destroy:/nowhere/work/x"},
-		`{"command": "sudo", "args": ["rm", "/x"]}`:   {"command:sudo rm /x", "command:rm /x", "file.delete:/x", "destroy:/x", "command:sudo", "command:", "send:", "destroy:"},
+		`{"command": "sudo", "args": ["rm", "/x"]}`:   {"command:rm", "file:/x", "command:sudo rm /x", "command:rm /x", "file.delete:/x", "destroy:/x", "command:sudo", "command:", "send:", "destroy:"},
 		`{"cmd": ["git", "push"]}`:                    {"command:git push", "command:git", "command:push"},
 		`{"sql": "drop table t"}`:                     {"sql.drop:t", "destroy:t"},
 		`[1]`:                                         lines([]toolroom.Effect{{Kind: "command"}, {Kind: "file"}, {Kind: "host"}, {Kind: "sql"}, {Kind: "spend"}, {Kind: "send"}, {Kind: "destroy"}}),

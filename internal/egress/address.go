@@ -2,36 +2,34 @@ package egress
 
 import "net/netip"
 
-// Class says what kind of place an address is.
+// Class is a category of addresses.
 type Class string
 
-// The classes. Only Public addresses are reached without a rule.
+// The classes. Without a rule only Public addresses are reached.
 const (
 	Public      Class = "public"
 	Loopback    Class = "loopback"
 	Private     Class = "private"
 	Shared      Class = "shared" // carrier-grade NAT, RFC 6598
 	LinkLocal   Class = "link-local"
-	Metadata    Class = "metadata" // of cloud machines: hands out credentials
+	Metadata    Class = "metadata" // metadata services of clouds, which hand out credentials
 	Multicast   Class = "multicast"
 	Unspecified Class = "unspecified"
 	Reserved    Class = "reserved"
 )
 
-// classes lists what a rule may name, with the classes that a rule for a host
-// name covers first: a service of one's own may be on these, and never on the
-// others.
+// classes are the classes that a rule may name.
 var classes = []Class{Public, Loopback, Private, Shared, LinkLocal, Metadata, Multicast, Unspecified, Reserved}
 
-// coveredByName reports whether a rule for a host name permits addresses of
-// the class. The metadata service and the like are for rules that name the
-// address or the class: a name that suddenly leads there is an attack.
+// coveredByName reports whether a rule for a host name permits addresses of the class.
+// The metadata service and the like need rules that name the address or the class: a
+// name that suddenly resolves to them is an attack.
 func coveredByName(c Class) bool {
 	return c == Public || c == Loopback || c == Private || c == Shared
 }
 
-// metadataAddrs answer with the credentials of the machine, at the clouds that
-// are in wide use. Some of them are public or shared by their number.
+// metadataAddrs are the addresses of metadata services, which return a machine's
+// credentials, in widely used clouds. Some of them are in public or shared ranges.
 var metadataAddrs = map[netip.Addr]bool{
 	netip.MustParseAddr("169.254.169.254"): true, // AWS, GCP, Azure, OpenStack and others
 	netip.MustParseAddr("169.254.170.2"):   true, // AWS ECS
@@ -49,8 +47,8 @@ type block struct {
 	class  Class
 }
 
-// blocks are those of the IANA special-purpose registries (RFC 6890) that
-// [netip.Addr] has no question for. The first that holds an address decides.
+// blocks are those blocks of the IANA special-purpose registries (RFC 6890) for which
+// [netip.Addr] has no method. The first block that contains an address decides.
 var blocks = func() []block {
 	var out []block
 	for _, b := range []struct {
@@ -83,9 +81,9 @@ var (
 	global6    = netip.MustParsePrefix("2000::/3")
 )
 
-// Classify tells the class of an address. An IPv6 address that carries an IPv4
-// one (mapped, NAT64) has the class of what it carries; the retired forms that
-// do (compatible, 6to4) are at best reserved.
+// Classify returns the class of an address. An IPv6 address that contains an IPv4 address
+// (mapped, NAT64) has the class of that address; with the obsolete forms (compatible,
+// 6to4) it is never public, but at best reserved.
 func Classify(addr netip.Addr) Class {
 	addr = addr.WithZone("").Unmap()
 	switch {
@@ -126,7 +124,7 @@ func Classify(addr netip.Addr) Class {
 	}
 }
 
-// carriedIPv4 is the IPv4 address within an IPv6 one.
+// carriedIPv4 returns the IPv4 address in an IPv6 address.
 func carriedIPv4(addr netip.Addr) (netip.Addr, bool) {
 	b := addr.As16()
 	switch {

@@ -12,16 +12,16 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// dialTimeout bounds one connection, all addresses of a name together.
+// dialTimeout bounds one connection, including all addresses of a name.
 const dialTimeout = 30 * time.Second
 
-// DialContext connects to host:port over TCP. The address is judged after the
-// lookup and before the first packet: what was judged is what is connected to.
-// A refusal is a [toolroom.Error] with code denied.
+// DialContext connects to host:port over TCP. It checks the address after the lookup and
+// before the first packet, so the checked address is the one that is connected to. A
+// refusal is a [toolroom.Error] with code denied.
 func (g *Guard) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, portText, err := net.SplitHostPort(address)
 	if err != nil || network != "tcp" && network != "tcp4" && network != "tcp6" {
-		return nil, target{host: address}.refusal("", "connections are made over TCP to host:port only")
+		return nil, target{host: address}.refusal("", "only TCP connections to host:port are allowed")
 	}
 	t, err := g.read(host, parsePort(portText))
 	if err != nil {
@@ -33,7 +33,7 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 		ControlContext: func(_ context.Context, _, resolved string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(resolved)
 			if err != nil {
-				return t.refusal("", "it leads to something that is no IP address")
+				return t.refusal("", "it does not resolve to an IP address")
 			}
 			return g.judgeAddr(t, to.Addr())
 		},
@@ -41,21 +41,21 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 	return dialer.DialContext(ctx, network, address)
 }
 
-// transport judges the address of every request, those that follow a redirect
-// included, and dials through the guard.
+// transport checks the address of every request, including redirects, and dials through
+// the guard.
 type transport struct {
 	guard *Guard
 	base  *http.Transport
 }
 
-// Transport gives a round tripper with connections of its own.
+// Transport returns a round tripper with its own connections.
 func (g *Guard) Transport() http.RoundTripper {
 	base := &http.Transport{
 		DialContext:            g.DialContext,
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    10 * time.Second,
 		IdleConnTimeout:        90 * time.Second,
-		MaxIdleConnsPerHost:    64, // calls of one MCP server come in bursts
+		MaxIdleConnsPerHost:    64, // calls to an MCP server come in bursts
 		MaxResponseHeaderBytes: 1 << 20,
 	}
 	if g.proxy != nil {
@@ -69,8 +69,8 @@ func (g *Guard) Transport() http.RoundTripper {
 	return &transport{g, base}
 }
 
-// proxied reports whether a request goes through the proxy: one to this machine
-// would reach the proxy's.
+// proxied reports whether a request goes through the proxy. A request to this machine does
+// not, because it would reach the proxy's machine.
 func (g *Guard) proxied(u *url.URL) bool {
 	if g.proxy == nil {
 		return false
@@ -79,7 +79,7 @@ func (g *Guard) proxied(u *url.URL) bool {
 	return t.class != Loopback
 }
 
-// RoundTrip sends one request.
+// RoundTrip sends one request if its address is allowed.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	to, err := t.guard.readURL(r.URL)
 	if err == nil && !to.addr.IsValid() && t.guard.proxied(r.URL) {
@@ -94,9 +94,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r)
 }
 
-// judgeProxied judges a name that the proxy will look up. What our own lookup
-// gives is judged as for dialling; a name that only the proxy knows is judged
-// as a public one, by its entries alone.
+// judgeProxied checks a name that the proxy will look up. If the name resolves here, its
+// addresses are checked as for dialing. A name that only the proxy can resolve is treated
+// as public, so that only entries for the name apply.
 func (g *Guard) judgeProxied(ctx context.Context, t target) error {
 	err := g.checkLookup(ctx, t)
 	if err == nil || toolroom.CodeOf(err) == toolroom.CodeDenied {
@@ -106,8 +106,8 @@ func (g *Guard) judgeProxied(ctx context.Context, t target) error {
 	return g.judge(t)
 }
 
-// CloseIdleConnections is what [http.Client.CloseIdleConnections] calls.
+// CloseIdleConnections implements [http.Client.CloseIdleConnections].
 func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 
-// Client gives an HTTP client whose every request is judged.
+// Client returns an HTTP client that checks every request.
 func (g *Guard) Client() *http.Client { return &http.Client{Transport: g.Transport()} }

@@ -1,8 +1,7 @@
-// Package egress guards what Toolroom's own connections reach. Sources and
-// sandboxes make every connection through a [Guard]: it reads the address of a
-// request in one plain form or refuses it, and it judges the IP address at the
-// moment of dialling, so that a name which leads elsewhere the second time, and
-// every redirect, is judged anew. Begin with [New].
+// Package egress controls which hosts Toolroom's own connections reach. Sources and
+// sandboxes make every connection through a [Guard]. The guard accepts addresses in one
+// plain form only, and checks the IP address when it dials, so that every redirect, and a
+// name that resolves differently the second time, is checked again. Begin with [New].
 package egress
 
 import (
@@ -19,33 +18,33 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Policy says what may be reached. The zero Policy permits public addresses
-// alone. Its entries are a host, *.domain, either with :port, an address, a
-// block like 10.0.0.0/8, or a class such as loopback or private.
+// Policy defines what may be reached. The zero Policy permits public addresses only. An
+// entry is a host or *.domain, either with an optional :port, an address, a block such as
+// 10.0.0.0/8, or a class such as loopback or private.
 type Policy struct {
-	// Closed permits nothing but what Allow names.
+	// Closed permits only what Allow lists.
 	Closed bool
-	// Allow permits beyond that. A host name permits its public, private,
-	// shared and loopback addresses; all others need an entry of their own.
+	// Allow permits more. A host name permits its public, private, shared and loopback
+	// addresses; all others need an entry of their own.
 	Allow []string
-	// Deny refuses, whatever Allow says.
+	// Deny refuses what it lists, even if Allow permits it.
 	Deny []string
-	// Proxy is the URL of a proxy (http, https or socks5) for all but loopback
-	// targets; empty uses none. Proxies of the environment are never used.
+	// Proxy is the URL of a proxy (http, https or socks5) for all targets except loopback;
+	// empty means none. Proxies in the environment are never used.
 	Proxy string
-	// Resolver looks names up; nil is the system's.
+	// Resolver looks up names; nil means the system's resolver.
 	Resolver *net.Resolver
 }
 
-// Guard judges targets and dials. It is immutable and safe for concurrent use.
-// The zero Guard has the zero Policy.
+// Guard checks targets and dials. It is immutable and safe for concurrent use. The zero
+// Guard has the zero Policy.
 type Guard struct {
 	closed      bool
 	allow, deny []rule
-	// own are hosts that the operator wrote as the address of a service. They
-	// are matched as they stand, in whatever form.
+	// own are hosts that the operator has configured as the address of a service. They are
+	// compared literally, in whatever form they are written.
 	own      []ownHost
-	within   []rule // one of which must match, unless it is nil
+	within   []rule // unless nil, one of them must match
 	proxy    *url.URL
 	resolver *net.Resolver
 }
@@ -56,19 +55,19 @@ type ownHost struct {
 	port uint16
 }
 
-// CheckEntry tells what is wrong with an entry of Policy.Allow or Policy.Deny.
+// CheckEntry returns an error if text is not a valid entry of Policy.Allow or Policy.Deny.
 func CheckEntry(text string) error {
 	_, err := parseRule(text)
 	return err
 }
 
-// CheckProxy tells what is wrong with a Policy.Proxy that is not empty.
+// CheckProxy returns an error if text is not a valid Policy.Proxy. It must not be empty.
 func CheckProxy(text string) error {
 	_, err := parseProxy(text)
 	return err
 }
 
-// New makes a guard. The error names the first entry that cannot be read.
+// New returns a guard. The error names the first invalid entry.
 func New(p Policy) (*Guard, error) {
 	g := &Guard{closed: p.Closed, resolver: p.Resolver}
 	var err error
@@ -90,14 +89,13 @@ func New(p Policy) (*Guard, error) {
 func parseProxy(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
-		return nil, errors.New("it is not the URL of a proxy; write http://host:port, https://… or socks5://…")
+		return nil, errors.New("not the URL of a proxy; write http://host:port, https://… or socks5://…")
 	}
 	return u, nil
 }
 
-// WithOwn gives a guard that also permits the hosts and ports of addresses which
-// the operator wrote as those of a service. Deny still goes before. A nil g is
-// the zero Guard.
+// WithOwn returns a guard that also permits the hosts and ports of services that the
+// operator has configured. Deny still takes precedence. A nil g is the zero Guard.
 func (g *Guard) WithOwn(services ...*url.URL) *Guard {
 	if g == nil {
 		g = &Guard{}
@@ -112,7 +110,7 @@ func (g *Guard) WithOwn(services ...*url.URL) *Guard {
 		o.addr, _ = netip.ParseAddr(o.host)
 		ports := []uint16{portOf(u)}
 		if u.Port() == "" {
-			ports = []uint16{80, 443} // a service may lead from http to https
+			ports = []uint16{80, 443} // a service may redirect from http to https
 		}
 		for _, o.port = range ports {
 			more.own = append(more.own, o)
@@ -121,8 +119,8 @@ func (g *Guard) WithOwn(services ...*url.URL) *Guard {
 	return &more
 }
 
-// Within gives a guard that permits, of what g permits, what entries name alone. A
-// nil g is the zero Guard. The error names the first entry that cannot be read.
+// Within returns a guard that permits what both g and entries permit. A nil g is the zero
+// Guard. The error names the first invalid entry.
 func (g *Guard) Within(entries []string) (*Guard, error) {
 	if g == nil {
 		g = &Guard{}
@@ -136,8 +134,8 @@ func (g *Guard) Within(entries []string) (*Guard, error) {
 	return &narrow, nil
 }
 
-// outside tells whether the list of Within, if there is one, does not have t. Of a
-// name that is not looked up yet only what no address can change is told.
+// outside reports whether the list of Within, if there is one, excludes t. Before a name
+// has been looked up, entries for addresses may still match it.
 func (g *Guard) outside(t target) bool {
 	return g.within != nil && !slices.ContainsFunc(g.within, func(r rule) bool {
 		return r.matches(t) || t.class == "" && r.name == "" && (r.port == 0 || r.port == t.port)
@@ -145,8 +143,8 @@ func (g *Guard) outside(t target) bool {
 }
 
 func (t target) notListed() error {
-	return t.refusal("", "it is not among the hosts that the program asked for").
-		WithHint("add %q to the list of hosts that the program is started with (egress)", net.JoinHostPort(strings.ToLower(t.host), strconv.Itoa(int(t.port))))
+	return t.refusal("", "it is not in the program's list of hosts").
+		WithHint("add %q to the program's list of hosts (egress)", net.JoinHostPort(strings.ToLower(t.host), strconv.Itoa(int(t.port))))
 }
 
 func portText(u *url.URL) string { return strconv.Itoa(int(portOf(u))) }
@@ -164,7 +162,7 @@ func portOf(u *url.URL) uint16 {
 	}
 }
 
-// parsePort gives zero, which is refused, for what is no port.
+// parsePort returns zero, which is refused, if text is not a port.
 func parsePort(text string) uint16 {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
@@ -173,7 +171,7 @@ func parsePort(text string) uint16 {
 	return uint16(n)
 }
 
-// target is what a request wants to reach.
+// target is the destination of a request.
 type target struct {
 	host  string // as it was written
 	name  string // empty for an address
@@ -182,7 +180,7 @@ type target struct {
 	class Class // empty while the address is not known
 }
 
-// read takes a host and port apart and judges all that is known before a lookup.
+// read parses a host and port, and checks everything that is known before a lookup.
 func (g *Guard) read(host string, port uint16) (target, error) {
 	t := target{host: host, port: port}
 	var reason error
@@ -197,7 +195,7 @@ func (g *Guard) read(host string, port uint16) (target, error) {
 	}
 	if reason != nil {
 		if g.isOwn(t) {
-			return t, nil // judged when it is dialled
+			return t, nil // checked when it is dialed
 		}
 		return t, t.refusal("", reason.Error())
 	}
@@ -213,9 +211,9 @@ func (g *Guard) isOwn(t target) bool {
 	})
 }
 
-// judgeName refuses a name that is denied by name, and where egress is closed one
-// that nothing can allow: to look it up would tell its DNS server of it. The rest
-// is judged at dial.
+// judgeName refuses names that are denied. If egress is closed, it also refuses names that
+// no entry can allow, because looking them up would reveal them to their DNS server. All
+// other names are checked at dial.
 func (g *Guard) judgeName(t target) error {
 	if g.outside(t) {
 		return t.notListed()
@@ -231,7 +229,7 @@ func (g *Guard) judgeName(t target) error {
 	return nil
 }
 
-// judge decides about a target whose address, or class, is known.
+// judge checks a target whose address or class is known.
 func (g *Guard) judge(t target) error {
 	if g.outside(t) {
 		return t.notListed()
@@ -263,17 +261,17 @@ func (g *Guard) judge(t target) error {
 	}
 }
 
-// whatItIs tells the class, and the address where that is not what was written.
+// whatItIs describes the target's class, and its address if a name was given.
 func (t target) whatItIs() string {
 	switch {
 	case t.name != "" && t.addr.IsValid():
-		return fmt.Sprintf("it leads to %s, a %s address", t.addr, t.class)
+		return fmt.Sprintf("it resolves to %s, a %s address", t.addr, t.class)
 	default:
 		return fmt.Sprintf("it is a %s address", t.class)
 	}
 }
 
-// allowEntry is the narrowest entry that would permit the target.
+// allowEntry returns the narrowest entry that would permit the target.
 func (t target) allowEntry() string {
 	switch {
 	case t.name != "" && t.addr.IsValid() && !coveredByName(t.class):
@@ -286,9 +284,9 @@ func (t target) allowEntry() string {
 }
 
 func (t target) denied(r rule) error {
-	e := toolroom.Errorf(toolroom.CodeDenied, "%s may not be reached: egress.deny names %q", t.host, r.text)
+	e := toolroom.Errorf(toolroom.CodeDenied, "%s may not be reached: egress.deny contains %q", t.host, r.text)
 	e.Details = t.details()
-	return e.WithHint("egress.deny goes before egress.allow; remove the entry from toolroom.yaml if %s is right", t.host)
+	return e.WithHint("egress.deny takes precedence over egress.allow; remove the entry from toolroom.yaml to reach %s", t.host)
 }
 
 func (t target) refusal(entry, reason string) *toolroom.Error {
@@ -298,7 +296,7 @@ func (t target) refusal(entry, reason string) *toolroom.Error {
 		return e.WithHint("write the host as a plain name or address")
 	}
 	e.Details["allow"] = entry
-	return e.WithHint("if that is meant, allow it in toolroom.yaml: egress: {allow: [%q]}", entry)
+	return e.WithHint("to allow it, write in toolroom.yaml: egress: {allow: [%q]}", entry)
 }
 
 func (t target) details() map[string]any {
@@ -312,28 +310,28 @@ func (t target) details() map[string]any {
 	return d
 }
 
-// readURL judges the form of an address.
+// readURL checks the form of a URL.
 func (g *Guard) readURL(u *url.URL) (target, error) {
 	t := target{host: u.Hostname(), port: portOf(u)}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return t, t.refusal("", "its scheme is neither http nor https")
 	case u.User != nil:
-		return t, t.refusal("", "the address has a user or password before its host; send credentials in a header")
+		return t, t.refusal("", "the address contains a user or password; send credentials in a header")
 	case u.Opaque != "":
 		return t, t.refusal("", "the address has no host")
 	}
 	return g.read(t.host, t.port)
 }
 
-// CheckURL tells in advance whether an address may be reached. It looks the
-// name up: every one of its addresses must be permitted. The answer of DNS may
-// change afterwards, so it does not stand in for dialling through the guard.
+// CheckURL reports in advance whether a URL may be reached. It looks up the name: all of
+// its addresses must be permitted. The answer of DNS may change afterwards, so CheckURL
+// does not replace dialing through the guard.
 func (g *Guard) CheckURL(ctx context.Context, address string) error {
 	u, err := url.Parse(address)
 	if err != nil {
-		// The address may hold a secret, and the text of err repeats it.
-		return target{host: "the address"}.refusal("", "it cannot be read as a URL")
+		// The URL may contain a secret, which the text of err would repeat.
+		return target{host: "the address"}.refusal("", "it is not a valid URL")
 	}
 	t, err := g.readURL(u)
 	if err != nil || t.addr.IsValid() {
@@ -345,7 +343,7 @@ func (g *Guard) CheckURL(ctx context.Context, address string) error {
 func (g *Guard) checkLookup(ctx context.Context, t target) error {
 	addrs, err := g.resolver.LookupNetIP(ctx, "ip", t.host)
 	if err != nil {
-		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "%s cannot be looked up: %w", t.host, err)
+		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "cannot look up %s: %w", t.host, err)
 		return e.WithHint("check the host name")
 	}
 	for _, addr := range addrs {

@@ -37,8 +37,8 @@ func parse(t testing.TB, address string) *url.URL {
 	return u
 }
 
-// attacks are forms of addresses that lead, by one reader or another, to places
-// that a tool must not reach.
+// attacks are addresses that some parsers understand as addresses that a tool must not
+// reach.
 var attacks = []string{
 	// Loopback, private, and the like as they are.
 	"http://127.0.0.1/", "http://127.1.2.3/", "http://127.255.255.254:8080/", "https://127.0.0.1/",
@@ -63,7 +63,7 @@ var attacks = []string{
 	"http://2852039166/", "http://0xa9fea9fe/", "http://0251.0376.0251.0376/", "http://169.254.43518/", "http://127.0.0.256/", "http://1.2.3.4.5/",
 	// Dots.
 	"http://127.0.0.1./", "http://localhost./", "http://metadata.google.internal./", "http://127.0.0.1../", "http://.localhost/", "http://a..b/",
-	// User-info and characters that readers take differently.
+	// User info, and characters that parsers treat differently.
 	"http://example.com@127.0.0.1/", "http://example.com:80@127.0.0.1/", "http://127.0.0.1@example.com/", "http://user:pass@example.com/",
 	`http://example.com\@127.0.0.1/`, "http://127.0.0.1#@example.com/", "http://127.0.0.1?@example.com/", "http://127.0.0.1;@example.com/",
 	"http://127.0.0.1\t/", "http://127.0.0.1\r\nHost: a/", " http://127.0.0.1/", "http://exam ple.com/", "http:// 127.0.0.1/",
@@ -85,7 +85,7 @@ func TestAddressFormsOfAttacksAreRefused(t *testing.T) {
 		if err := g.CheckURL(t.Context(), attack); toolroom.CodeOf(err) != toolroom.CodeDenied {
 			t.Errorf("CheckURL(%q) says %v", attack, err)
 		}
-		// What url.Parse refuses, no request can be made of.
+		// No request can be made of an address that url.Parse refuses.
 		u, err := url.Parse(attack)
 		if err != nil {
 			continue
@@ -101,7 +101,7 @@ func TestAddressFormsOfAttacksAreRefused(t *testing.T) {
 	}
 }
 
-func TestDialRefusesWhatCheckingRefuses(t *testing.T) {
+func TestDialRefusesTheSameAddressesAsCheckURL(t *testing.T) {
 	t.Parallel()
 	g := guard(t, egress.Policy{})
 	for _, address := range []string{
@@ -119,12 +119,12 @@ func TestDialRefusesWhatCheckingRefuses(t *testing.T) {
 	}
 }
 
-// nowhere is a resolver without a server: no lookup leaves the machine.
+// nowhere is a resolver's Dial without a server: no lookup leaves the machine.
 func nowhere(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.New("no name server")
 }
 
-// service counts the requests that reach it.
+// service starts an HTTP server that counts its requests.
 func service(t testing.TB, handler http.HandlerFunc) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
 	var reached atomic.Int64
@@ -161,7 +161,7 @@ func TestANameThatRebindsBetweenLookupAndDialIsRefused(t *testing.T) {
 	}
 }
 
-func TestNamesThatLeadToForbiddenAddressesAreRefused(t *testing.T) {
+func TestNamesThatResolveToForbiddenAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	resolver, _ := dnstest.Serve(t, map[string][]string{
 		"loop.example": {"127.0.0.1"}, "loop6.example": {"::1"}, "inside.example": {"10.1.2.3"}, "meta.example": {"169.254.169.254"},
@@ -203,7 +203,7 @@ func TestEveryRedirectIsJudged(t *testing.T) {
 	}
 }
 
-func TestWhatIsAllowedByNameIsReached(t *testing.T) {
+func TestAllowedNamesAndAddressesAreReached(t *testing.T) {
 	t.Parallel()
 	s, _ := service(t, nil)
 	port := portOf(t, s)
@@ -256,7 +256,7 @@ func TestANameNeverCoversTheMetadataService(t *testing.T) {
 	}
 }
 
-func TestDenyGoesBeforeAllowAndOwn(t *testing.T) {
+func TestDenyTakesPrecedenceOverAllowAndOwn(t *testing.T) {
 	t.Parallel()
 	resolver, _ := dnstest.Serve(t, map[string][]string{"a.evil.example": {"93.184.215.14"}, "b.example": {"10.0.0.7"}})
 	for _, tt := range []struct{ deny, address string }{
@@ -276,7 +276,7 @@ func TestDenyGoesBeforeAllowAndOwn(t *testing.T) {
 	}
 }
 
-func TestAClosedGuardReachesOnlyWhatIsNamed(t *testing.T) {
+func TestAClosedGuardReachesOnlyAllowedHosts(t *testing.T) {
 	t.Parallel()
 	resolver, _ := dnstest.Serve(t, map[string][]string{"a.example": {"93.184.215.14"}, "b.example": {"93.184.215.14"}})
 	g := guard(t, egress.Policy{Closed: true, Allow: []string{"a.example"}, Resolver: resolver})
@@ -304,13 +304,13 @@ func TestARefusalNamesTheLineThatWouldAllowIt(t *testing.T) {
 		if strings.Contains(address, "metadata.google.internal") {
 			resolver, _ = dnstest.Serve(t, map[string][]string{"metadata.google.internal": {"169.254.169.254"}})
 		}
-		if err := guard(t, egress.Policy{Allow: []string{entry}, Resolver: resolver}).CheckURL(t.Context(), address); err != nil && !strings.Contains(err.Error(), "looked up") {
+		if err := guard(t, egress.Policy{Allow: []string{entry}, Resolver: resolver}).CheckURL(t.Context(), address); err != nil && !strings.Contains(err.Error(), "cannot look up") {
 			t.Errorf("%s with %q allowed: %v", address, entry, err)
 		}
 	}
 }
 
-func TestAServiceOfTheOperatorIsReachedAtItsOwnPortOnly(t *testing.T) {
+func TestAConfiguredServiceIsReachedAtItsOwnPortOnly(t *testing.T) {
 	t.Parallel()
 	own, _ := service(t, nil)
 	other, reached := service(t, nil)
@@ -352,7 +352,7 @@ func TestProxiesAreUsedOnlyWhenThePolicyNamesThem(t *testing.T) {
 		}
 	}
 	if direct.Load() != 2 {
-		t.Error("a service on this machine was looked for through the proxy")
+		t.Error("a request to this machine went through the proxy")
 	}
 	closed := guard(t, egress.Policy{Closed: true, Proxy: proxy.URL, Resolver: resolver})
 	if _, err := closed.Client().Get("http://unknown.example/"); toolroom.CodeOf(err) != toolroom.CodeDenied {
@@ -360,7 +360,7 @@ func TestProxiesAreUsedOnlyWhenThePolicyNamesThem(t *testing.T) {
 	}
 }
 
-func TestEntriesThatCannotBeReadAreRefused(t *testing.T) {
+func TestInvalidEntriesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, entry := range []string{
 		"", "*", "*.", "http://example.com", "example.com/path", "10.0.0.0/33", "example.com:99999", "example.com:0", "127.1", "0x7f.1",
@@ -395,9 +395,9 @@ func TestAddressesHaveTheClassOfTheRegistries(t *testing.T) {
 	}
 }
 
-// FuzzWhatPassesIsPublic holds the guard against the standard library: an
-// address that passes without a lookup is a literal of a public address.
-func FuzzWhatPassesIsPublic(f *testing.F) {
+// FuzzAcceptedAddressesArePublic compares the guard with the standard library: an address
+// that is accepted without a lookup is a literal public address.
+func FuzzAcceptedAddressesArePublic(f *testing.F) {
 	for _, attack := range attacks {
 		f.Add(attack)
 	}
@@ -413,16 +413,16 @@ func FuzzWhatPassesIsPublic(f *testing.F) {
 		}
 		u, err := url.Parse(address)
 		if err != nil {
-			t.Fatalf("%q passes and is no URL", address)
+			t.Fatalf("%q is accepted, but is not a URL", address)
 		}
 		addr, err := netip.ParseAddr(u.Hostname())
 		if err != nil || egress.Classify(addr) != egress.Public || addr.Unmap().IsLoopback() || addr.Unmap().IsPrivate() {
-			t.Fatalf("%q passes", address)
+			t.Fatalf("%q is accepted", address)
 		}
 	})
 }
 
-func BenchmarkJudgeAnAddressThatIsGiven(b *testing.B) {
+func BenchmarkCheckAnAddress(b *testing.B) {
 	g := guard(b, egress.Policy{Allow: []string{"*.corp.example", "10.0.0.0/8"}, Deny: []string{"*.evil.example", "metadata"}})
 	for b.Loop() {
 		if err := g.CheckURL(b.Context(), "https://93.184.215.14/path"); err != nil {
@@ -431,7 +431,7 @@ func BenchmarkJudgeAnAddressThatIsGiven(b *testing.B) {
 	}
 }
 
-// The cost of the guard is the difference of these two.
+// The difference of the next two benchmarks is the cost of the guard.
 func BenchmarkRequestThroughTheGuard(b *testing.B) {
 	s, _ := service(b, nil)
 	benchmarkGet(b, guard(b, egress.Policy{}).WithOwn(parse(b, s.URL)).Client(), s.URL)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// metadataNames lead to the metadata service within their clouds.
+// metadataNames resolve to the metadata service inside their clouds.
 var metadataNames = map[string]bool{
 	"metadata":                   true,
 	"metadata.google.internal":   true,
@@ -17,7 +17,7 @@ var metadataNames = map[string]bool{
 	"metadata.tencentyun.com":    true,
 }
 
-// classOfName is the class that a name has by convention, whatever DNS says.
+// classOfName returns the conventional class of a name, whatever DNS says.
 func classOfName(name string) (Class, bool) {
 	name = strings.TrimSuffix(name, ".")
 	switch {
@@ -30,23 +30,23 @@ func classOfName(name string) (Class, bool) {
 	}
 }
 
-// IsPlainHost reports whether a host is a name or address in the one form that
-// the guard accepts.
+// IsPlainHost reports whether a host is a name or address in the form that the guard
+// accepts.
 func IsPlainHost(host string) bool {
 	_, _, err := readHost(host)
 	return err == nil
 }
 
-// readHost accepts a host in its one plain form: a name in ASCII, or an address
-// as [netip.Addr] writes it. Every other form that some resolver or library
-// reads as an address is refused: the reader that checks and the one that dials
-// must not read it differently.
+// readHost accepts a host in one plain form only: a name in ASCII, or an address as
+// [netip.Addr] writes it. It refuses every other form that some resolver or library
+// understands as an address, because the code that checks a host and the code that dials
+// it must not understand it differently.
 func readHost(host string) (name string, addr netip.Addr, err error) {
 	switch {
 	case host == "":
 		return "", addr, errors.New("it has no host")
 	case len(host) > 253:
-		return "", addr, errors.New("the host is longer than a name can be")
+		return "", addr, errors.New("the host is longer than 253 characters")
 	}
 	if strings.Contains(host, ":") {
 		return readIPv6(host)
@@ -55,9 +55,9 @@ func readHost(host string) (name string, addr netip.Addr, err error) {
 		switch c := host[i]; {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_':
 		case c >= 0x80:
-			return "", addr, errors.New("the host has letters or digits beyond ASCII, which libraries read differently; write an international name in its xn-- form")
+			return "", addr, errors.New("the host contains characters beyond ASCII, which libraries interpret differently; write an international name in its xn-- form")
 		default:
-			return "", addr, errors.New("the host has a character that no host name has")
+			return "", addr, errors.New("the host contains a character that is not allowed in host names")
 		}
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -69,7 +69,7 @@ func readHost(host string) (name string, addr netip.Addr, err error) {
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" {
-			return "", addr, errors.New("the host has two dots together, or begins with one")
+			return "", addr, errors.New("the host contains two adjacent dots, or begins with one")
 		}
 	}
 	if endsInNumber(name) {
@@ -82,7 +82,7 @@ func readIPv6(host string) (string, netip.Addr, error) {
 	addr, err := netip.ParseAddr(host)
 	switch {
 	case err != nil:
-		return "", addr, errors.New("the host is no IPv6 address")
+		return "", addr, errors.New("the host is not a valid IPv6 address")
 	case addr.Zone() != "":
 		return "", addr, errors.New("the address names a network interface")
 	}
@@ -92,8 +92,8 @@ func readIPv6(host string) (string, netip.Addr, error) {
 	return "", addr, nil
 }
 
-// endsInNumber is the rule by which browsers tell addresses from names
-// (WHATWG URL, "ends in a number checker").
+// endsInNumber reports whether browsers treat a name as an address (WHATWG URL, "ends in a
+// number checker").
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if strings.Trim(last, "0123456789") == "" {

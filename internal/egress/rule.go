@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// rule is one entry of a list: a class, a block of addresses, or a name, each
-// of the latter with a port or for all.
+// rule is one entry of a list: a class, a block of addresses, or a name; a block or name
+// may have a port.
 type rule struct {
 	text   string
 	class  Class
@@ -19,8 +19,8 @@ type rule struct {
 	port   uint16
 }
 
-// parseRule reads loopback, 10.0.0.0/8, 10.1.2.3:80, [::1]:80, example.com,
-// example.com:443 and *.example.com.
+// parseRule parses an entry such as loopback, 10.0.0.0/8, 10.1.2.3:80, [::1]:80,
+// example.com, example.com:443 or *.example.com.
 func parseRule(text string) (rule, error) {
 	r := rule{text: text}
 	if class := Class(text); slices.Contains(classes, class) {
@@ -48,9 +48,9 @@ func parseRule(text string) (rule, error) {
 	name, addr, err := readHost(host)
 	switch {
 	case err != nil:
-		return r, fmt.Errorf("%q is no host, *.domain, host:port, address, block like 10.0.0.0/8 or class (loopback, private, shared, link-local, metadata): %w", text, err)
+		return r, fmt.Errorf("%q is not a host, *.domain, host:port, address, block like 10.0.0.0/8 or class (loopback, private, shared, link-local, metadata): %w", text, err)
 	case name == "" && r.below:
-		return r, fmt.Errorf("%q: an address has nothing below it", text)
+		return r, fmt.Errorf("%q: *. cannot precede an address", text)
 	case name == "":
 		r.prefix = netip.PrefixFrom(addr, addr.BitLen())
 	}
@@ -58,8 +58,8 @@ func parseRule(text string) (rule, error) {
 	return r, nil
 }
 
-// matches tells whether the rule is about a target. Before the lookup of a name
-// its address is not valid.
+// matches reports whether the rule applies to a target. Before the lookup of a name its
+// address is not valid.
 func (r rule) matches(t target) bool {
 	switch {
 	case r.port != 0 && r.port != t.port:
@@ -86,8 +86,8 @@ func parseRules(texts []string) ([]rule, error) {
 	return rules, nil
 }
 
-// ParseHosts reads an entry as Policy has it, and gives the question whether a
-// host:port is among what it names. Names are not looked up.
+// ParseHosts parses an entry of a Policy and returns a function that reports whether
+// host:port is among the named hosts. The function does not look up names.
 func ParseHosts(entry string) (func(hostPort string) bool, error) {
 	r, err := parseRule(entry)
 	if err != nil {
@@ -98,7 +98,7 @@ func ParseHosts(entry string) (func(hostPort string) bool, error) {
 		if err != nil {
 			return false
 		}
-		t, _ := (&Guard{}).read(host, parsePort(port)) // what the form says
+		t, _ := (&Guard{}).read(host, parsePort(port)) // ignore whether it would be allowed
 		return r.matches(t)
 	}, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Tunnel connects to host:port as DialContext does, and through the proxy where
-// there is one: the proxy then makes the connection, by CONNECT.
+// Tunnel connects to host:port like DialContext. If there is a proxy, it connects through
+// the proxy with CONNECT.
 func (g *Guard) Tunnel(ctx context.Context, address string) (net.Conn, error) {
 	u := &url.URL{Scheme: "https", Host: address}
 	if !g.proxied(u) {
@@ -28,12 +28,12 @@ func (g *Guard) Tunnel(ctx context.Context, address string) (net.Conn, error) {
 	}
 	if g.proxy.Scheme == "socks5" {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "programs with a guarded network cannot use a SOCKS proxy").
-			WithHint("name an HTTP proxy in egress.proxy")
+			WithHint("set egress.proxy to an HTTP proxy")
 	}
 	return g.connect(ctx, address)
 }
 
-// connect asks the proxy for a connection.
+// connect requests a connection from the proxy.
 func (g *Guard) connect(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := g.DialContext(ctx, "tcp", net.JoinHostPort(g.proxy.Hostname(), portText(g.proxy)))
 	if err != nil {
@@ -53,7 +53,7 @@ func (g *Guard) connect(ctx context.Context, address string) (net.Conn, error) {
 		conn.Close()
 		return nil, err
 	}
-	// The far side waits for us: nothing comes behind the answer yet.
+	// The peer waits for the client, so no data follows the answer yet.
 	answer, err := http.ReadResponse(bufio.NewReader(conn), request)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the proxy answers %s for %s", answer.Status, address)

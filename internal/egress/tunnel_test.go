@@ -14,7 +14,7 @@ import (
 	"github.com/toolroom/toolroom/internal/egress"
 )
 
-func TestATunnelGoesThroughTheProxyAndIsJudgedBefore(t *testing.T) {
+func TestATunnelIsCheckedAndThenGoesThroughTheProxy(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,8 +42,8 @@ func TestATunnelGoesThroughTheProxyAndIsJudgedBefore(t *testing.T) {
 	}
 	defer conn.Close()
 	io.WriteString(conn, "ping")
-	if said, _ := io.ReadAll(conn); string(said) != "ping" {
-		t.Errorf("the far side says %q", said)
+	if got, _ := io.ReadAll(conn); string(got) != "ping" {
+		t.Errorf("the peer sent %q", got)
 	}
 	for _, address := range []string{"169.254.169.254:80", "10.0.0.1:443", "0x7f.1:80", "93.184.216.34:0", "user@93.184.216.34:443"} {
 		if _, err := g.Tunnel(t.Context(), address); toolroom.CodeOf(err) != toolroom.CodeDenied {
@@ -51,15 +51,15 @@ func TestATunnelGoesThroughTheProxyAndIsJudgedBefore(t *testing.T) {
 		}
 	}
 	if _, err := g.Tunnel(t.Context(), "93.184.216.34:444"); toolroom.CodeOf(err) != toolroom.CodeUpstreamUnavailable {
-		t.Errorf("the proxy refuses: %v", err)
+		t.Errorf("a refusal of the proxy: %v", err)
 	}
 	if n := asked.Load(); n != 2 {
-		t.Errorf("the proxy was asked %d times", n)
+		t.Errorf("the proxy got %d requests", n)
 	}
 }
 
-// Names hold data too: who may not be reached is not looked up.
-func TestWhereEgressIsClosedOnlyNamesThatAnEntryMayAllowAreLookedUp(t *testing.T) {
+// A name can carry data, so a name that may not be reached must not be looked up.
+func TestClosedEgressLooksUpOnlyNamesThatAnEntryMayAllow(t *testing.T) {
 	t.Parallel()
 	var lookups atomic.Int64
 	resolver := &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -76,9 +76,9 @@ func TestWhereEgressIsClosedOnlyNamesThatAnEntryMayAllowAreLookedUp(t *testing.T
 		}
 	}
 	if n := lookups.Load(); n != 0 {
-		t.Errorf("%d lookups for what nothing allows", n)
+		t.Errorf("%d lookups of names that no entry allows", n)
 	}
 	if _, err := g.Tunnel(t.Context(), "a.corp.example:443"); err == nil || lookups.Load() == 0 {
-		t.Errorf("what an entry allows is looked up: %v", err)
+		t.Errorf("a name that an entry allows was not looked up: %v", err)
 	}
 }

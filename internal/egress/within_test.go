@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom/internal/egress/dnstest"
 )
 
-func TestAGuardWithinAListPermitsNothingMoreAndNothingBesides(t *testing.T) {
+func TestWithinPermitsOnlyWhatBothTheGuardAndTheListPermit(t *testing.T) {
 	t.Parallel()
 	s, _ := service(t, nil)
 	port := portOf(t, s)
@@ -33,7 +33,7 @@ func TestAGuardWithinAListPermitsNothingMoreAndNothingBesides(t *testing.T) {
 		{"a.example", "sub.c.example:" + port, false},
 		{"a.example", "127.0.0.1:" + port, false},
 		{"10.0.0.0/8", "a.example:" + port, false},
-		// What the guard refuses, no list allows.
+		// A list cannot allow what the guard refuses.
 		{"b.example", "b.example:" + port, false},
 		{"meta.example", "meta.example:80", false},
 		{"metadata", "169.254.169.254:80", false},
@@ -64,7 +64,7 @@ func TestAGuardWithinAListPermitsNothingMoreAndNothingBesides(t *testing.T) {
 		t.Error("a name that is not on the list was looked up")
 	}
 	if _, err := g.Within([]string{"http://a.example"}); err == nil {
-		t.Error("an entry that is no host was read")
+		t.Error("an invalid entry was accepted")
 	}
 	if none, _ := g.Within(nil); none != nil {
 		if _, err := none.Tunnel(t.Context(), "a.example:"+port); err == nil {

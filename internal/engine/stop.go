@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Stopped says why a run whose context has ended was stopped; nil while it lives.
+// Stopped returns why a run was stopped if its context has ended, else nil.
 func Stopped(ctx context.Context) error {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrWall):
@@ -20,29 +20,30 @@ func Stopped(ctx context.Context) error {
 	return nil
 }
 
-// StoppedAsTold is why a program that says of itself that it was cancelled was
-// so; nil of any other failure.
-func StoppedAsTold(ctx context.Context, f *bridge.Failure) error {
+// StoppedAsReported returns why a program was stopped if f reports that it was
+// cancelled. For any other failure it returns nil.
+func StoppedAsReported(ctx context.Context, f *bridge.Failure) error {
 	if f == nil || f.Kind != bridge.FailCancelled {
 		return nil
 	}
 	return Stopped(ctx)
 }
 
-// TimedOut is the error of a run whose time was over.
+// TimedOut returns the error of a run that used up its time.
 func TimedOut() *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
 		WithHint("make it do less, or ask for a higher timeout")
 }
 
-// Cancelled is the error of a run that its caller ended.
+// Cancelled returns the error of a run that its caller ended.
 func Cancelled() *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeCancelled, "the program was stopped: the call was cancelled")
 }
 
-// BrokeOff is the error of a run that ended with its worker: why it was stopped
-// if it was, or what is known already, or else that the worker failed.
-func BrokeOff(ctx context.Context, err error) error {
+// WorkerLost returns the error of a run that ended with its worker: why it was
+// stopped, if it was, else err if it is a [*toolroom.Error] already, else that the
+// worker failed.
+func WorkerLost(ctx context.Context, err error) error {
 	var known *toolroom.Error
 	stopped := Stopped(ctx)
 	switch {
@@ -51,21 +52,21 @@ func BrokeOff(ctx context.Context, err error) error {
 	case stopped != nil:
 		return stopped
 	}
-	return toolroom.Errorf(toolroom.CodeExecutionFailed, "the worker that ran the program broke off: %w", err).
-		WithHint("the program was ended with it; other runs were not touched")
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "the worker that ran the program ended early: %w", err).
+		WithHint("the program ended with it; other runs were not affected")
 }
 
-// CheckLimits refuses limits that cannot be meant.
+// CheckLimits returns an error if a limit is negative.
 func CheckLimits(l bridge.Limits) error {
 	if l.Wall < 0 || l.CPU < 0 || l.Memory < 0 || l.Output < 0 || l.Calls < 0 || l.Parallel < 0 || l.Bytes < 0 {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "a limit of a program cannot be negative").
-			WithHint("leave a limit out, or give 0, for its default")
+			WithHint("omit a limit, or set it to 0, to use the default")
 	}
 	return nil
 }
 
-// CheckProcessors refuses a number of processors, for an engine that counts CPU time
-// and no more.
+// CheckProcessors returns an error if s limits the number of processors. Engines
+// that can limit only CPU time use it.
 func CheckProcessors(name string, s sandbox.Spec) error {
 	if s.Limits.CPUs > 0 && !s.BestEffort {
 		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s engine cannot hold a number of processors", name).

@@ -8,9 +8,10 @@ import (
 
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// peakMemory is in bytes here (getrusage(2) of BSD).
+// peakMemory returns the peak in bytes, as the kernel counts it (getrusage(2) of
+// BSD).
 func peakMemory(r *syscall.Rusage) int64 { return r.Maxrss }
 
-// hide does nothing: other systems have no sandbox that a guest shares with a
+// hide does nothing: on other systems no sandbox is shared by a guest and a
 // program.
 func hide() error { return nil }

@@ -7,15 +7,15 @@ import (
 	"sync"
 )
 
-// children are the processes that a guest has started. Where it is the first of
-// its namespace, it also takes in those whose parents have gone: what has ended
-// and nobody waits for counts as a process all the same.
+// children are the processes that a guest has started. If the guest is the first
+// process of its namespace, it also reaps orphans: a process that has ended and is
+// not waited for still counts as a process.
 type children struct {
 	mu  sync.Mutex
 	own map[int]bool
 }
 
-// start starts a process, which [children.wait] waits for.
+// start starts a process; the caller must call [children.wait].
 func (c *children) start(cmd *exec.Cmd) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -29,7 +29,7 @@ func (c *children) start(cmd *exec.Cmd) error {
 	return nil
 }
 
-// wait returns when a process has ended; its state says how.
+// wait waits until the process has ended; cmd.ProcessState says how.
 func (c *children) wait(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 	c.mu.Lock()

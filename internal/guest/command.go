@@ -15,10 +15,13 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// command runs a shell script, or a command with its arguments. What it prints
-// is its output; it calls tools with the command `tool` (see [CallTool]).
+// command runs a shell script, or a command with its arguments. The program calls
+// tools with the command `tool` (see [CallTool]).
 func (r *run) command(ctx context.Context) error {
 	argv := r.program.Command
+	if err := r.writeFiles(); err != nil {
+		return err
+	}
 	if r.program.Language == "shell" {
 		script := filepath.Join(r.work, ".guest-script")
 		if err := os.WriteFile(script, []byte(r.program.Source), 0o600); err != nil {
@@ -27,7 +30,7 @@ func (r *run) command(ctx context.Context) error {
 		argv = append([]string{"sh", script}, argv...)
 	}
 	if len(argv) == 0 || argv[0] == "" {
-		return r.fail(&bridge.Failure{Kind: bridge.FailSyntax, Message: "a command needs at least its name"}, 2)
+		return r.fail(&bridge.Failure{Kind: bridge.FailSyntax, Message: "the command is empty: give at least its name"}, 2)
 	}
 	calls, env, err := r.serveTools(ctx)
 	if err != nil {
@@ -40,7 +43,7 @@ func (r *run) command(ctx context.Context) error {
 	wait, err := r.begin(cmd)
 	go r.release()
 	if err != nil {
-		f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("%s cannot be started: %v", argv[0], err)}
+		f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("cannot start %s: %v", argv[0], err)}
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			f.Kind, f.Message = bridge.FailUnsupported, fmt.Sprintf("this sandbox has no program %s", argv[0])
 		}
@@ -54,5 +57,23 @@ func (r *run) command(ctx context.Context) error {
 	if used, ok := state.SysUsage().(*syscall.Rusage); ok {
 		usage = append(usage, bridge.Member{Key: "memory", Value: peakMemory(used)})
 	}
-	return r.tell(bridge.Done, 0, bridge.Map{{Key: "exit", Value: int64(state.ExitCode())}, {Key: "usage", Value: usage}})
+	return r.send(bridge.Done, 0, bridge.Map{{Key: "exit", Value: int64(state.ExitCode())}, {Key: "usage", Value: usage}})
+}
+
+// writeFiles writes the program's files into its folder. All of them may be executed.
+func (r *run) writeFiles() error {
+	for _, file := range r.program.Files {
+		text, ok := file.Value.(string)
+		if !ok || !filepath.IsLocal(file.Key) {
+			return fmt.Errorf("the file %q of the program cannot be written", file.Key)
+		}
+		path := filepath.Join(r.work, file.Key)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -14,30 +14,29 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// Options of a guest.
+// Options configures a guest.
 type Options struct {
-	// Token is the one that the driver gave to this guest, if any.
+	// Token is the token that the driver gave this guest, if any.
 	Token []byte
-	// Work is the folder in which the program runs, and the only one that the
-	// guest writes to; the system's folder for temporary files if empty.
+	// Work is the folder in which the program runs, and the only one that the guest
+	// writes to. If it is empty, it is the system's folder for temporary files.
 	Work string
-	// Hold is what [HoldEnv] asks for, Ahead what [AheadEnv] does, and Egress what
-	// [EgressEnv] does.
+	// Hold, Ahead and Egress are set by [HoldEnv], [AheadEnv] and [EgressEnv].
 	Hold, Ahead, Egress bool
 }
 
-// Serve runs the one program that the host sends over stream, and returns when
-// it has ended and the host knows how.
+// Serve runs the one program that the server sends over stream. It returns when the
+// program has ended and the server has been sent its outcome.
 func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 	work, err := os.MkdirTemp(o.Work, "r")
 	if err != nil {
 		return fmt.Errorf("make a folder for the program: %w", err)
 	}
 	defer os.RemoveAll(work)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	host := bridge.NewWire(stream, 0)
-	r := &run{host: host, work: work, waiting: map[uint64]chan<- bridge.Frame{}, prepared: make(chan struct{})}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	server := bridge.NewWire(stream, 0)
+	r := &run{server: server, work: work, waiting: map[uint64]chan<- bridge.Frame{}, prepared: make(chan struct{})}
 	r.children.adopt()
 	var proxy net.Listener
 	if o.Egress {
@@ -52,32 +51,31 @@ func Serve(ctx context.Context, stream io.ReadWriteCloser, o Options) error {
 		}
 	}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: "toolroom-guest"}}
-	if err := host.Write(bridge.Frame{Kind: bridge.Hello, Token: o.Token, Body: hello}); err != nil {
+	if err := server.Write(bridge.Frame{Kind: bridge.Hello, Token: o.Token, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
 	begun := make(chan struct{})
 	if o.Ahead && !o.Hold {
-		go r.wait(ctx, begun)
+		go r.prepareAhead(ctx, begun)
 	} else {
 		close(r.prepared)
 	}
-	start, _, err := host.Read()
+	start, _, err := server.Read()
 	close(begun)
 	if err != nil {
 		return ignoreEOF(err)
 	}
 	if start.Kind != bridge.Start {
-		return fmt.Errorf("the host sent %s in place of a program: %s", start.Kind, start.Body.Text("reason"))
+		return fmt.Errorf("the server sent %s instead of a program: %s", start.Kind, start.Body.Text("reason"))
 	}
 	r.start, r.program = start, bridge.ReadProgram(start.Body)
 	if proxy != nil {
-		r.lines = bridge.NewLines(func(id uint64, body bridge.Map) error { return r.tell(bridge.Out, id, body) })
+		r.lines = bridge.NewLines(func(id uint64, body bridge.Map) error { return r.send(bridge.Out, id, body) })
 		defer r.lines.Close()
 		go r.serveProxy(ctx, proxy)
 	}
 	go func() {
-		r.listen()
-		cancel() // the host is gone: nothing must go on
+		cancel(r.listen()) // the server is gone: stop everything
 	}()
 	return r.execute(ctx)
 }
@@ -89,31 +87,38 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// run is the one run of this process.
+// run is the only run of this process.
 type run struct {
-	host    *bridge.Wire
+	server  *bridge.Wire
 	start   bridge.Frame
 	program bridge.Program
 	work    string
-	ahead   *interpreting // prepared before the program came, or nil; known once prepared is closed
-	env     []string      // of the program, beside the guest's own
-	lines   *bridge.Lines // to the outside, or nil
+	ahead   *interpreting // prepared before the program came, or nil; valid once prepared is closed
+	env     []string      // the program's additional environment
+	lines   *bridge.Lines // connections to the outside, or nil
 
 	prepared chan struct{}
 	children children
 
 	mu      sync.Mutex
-	child   *bridge.Wire // an interpreter that speaks the bridge itself
+	child   *bridge.Wire // an interpreter that speaks the bridge protocol itself
 	next    uint64
-	waiting map[uint64]chan<- bridge.Frame // questions of commands
+	waiting map[uint64]chan<- bridge.Frame // unanswered requests of commands
 }
 
-// listen passes on what the host says, until it says no more.
-func (r *run) listen() {
+// errBroken is the cause if the stream fails and the server did not end it.
+var errBroken = errors.New("the stream to the server broke")
+
+// listen forwards the server's frames until the stream ends. It returns nil if the
+// server ended the stream, and the reason otherwise.
+func (r *run) listen() error {
 	for {
-		f, _, err := r.host.Read()
+		f, _, err := r.server.Read()
 		if err != nil {
-			return
+			if errors.Is(err, bridge.ErrProtocol) {
+				return fmt.Errorf("%w: %w", errBroken, err)
+			}
+			return nil
 		}
 		r.mu.Lock()
 		child, answer := r.child, r.waiting[f.ID]
@@ -121,23 +126,26 @@ func (r *run) listen() {
 		r.mu.Unlock()
 		switch {
 		case f.Kind == bridge.In:
-			if r.lines == nil || r.lines.Take(f) != nil {
-				return
+			if r.lines == nil {
+				return fmt.Errorf("%w: unexpected egress data", errBroken)
+			}
+			if err := r.lines.Take(f); err != nil {
+				return fmt.Errorf("%w: %w", errBroken, err)
 			}
 		case child != nil:
-			_ = child.Write(f) // a child that has gone is noticed by who waits for it
+			_ = child.Write(f) // the goroutine that waits for the child notices if it has ended
 		case answer != nil && f.Kind == bridge.Result:
 			answer <- f
 		}
 	}
 }
 
-// tell sends the host a frame of this run.
-func (r *run) tell(kind bridge.Kind, id uint64, body bridge.Map) error {
-	return r.host.Write(bridge.Frame{Kind: kind, ID: id, Token: r.start.Token, Body: body})
+// send sends a frame of this run to the server.
+func (r *run) send(kind bridge.Kind, id uint64, body bridge.Map) error {
+	return r.server.Write(bridge.Frame{Kind: kind, ID: id, Token: r.start.Token, Body: body})
 }
 
-// ask puts a question to the host and waits for its result.
+// ask sends a request to the server and waits for its result.
 func (r *run) ask(ctx context.Context, kind bridge.Kind, body bridge.Map) (bridge.Map, error) {
 	answer := make(chan bridge.Frame, 1)
 	r.mu.Lock()
@@ -145,7 +153,7 @@ func (r *run) ask(ctx context.Context, kind bridge.Kind, body bridge.Map) (bridg
 	id := r.next
 	r.waiting[id] = answer
 	r.mu.Unlock()
-	if err := r.tell(kind, id, body); err != nil {
+	if err := r.send(kind, id, body); err != nil {
 		return nil, err
 	}
 	select {
@@ -157,7 +165,7 @@ func (r *run) ask(ctx context.Context, kind bridge.Kind, body bridge.Map) (bridg
 }
 
 func (r *run) execute(ctx context.Context) error {
-	ahead := r.take()
+	ahead := r.takePrepared()
 	switch r.program.Language {
 	case "python", "javascript", "wasm":
 		return r.interpret(ctx, ahead)
@@ -171,5 +179,5 @@ func (r *run) execute(ctx context.Context) error {
 }
 
 func (r *run) fail(f *bridge.Failure, exit int) error {
-	return r.tell(bridge.Failed, 0, append(bridge.FailureBody(f), bridge.Member{Key: "exit", Value: int64(exit)}))
+	return r.send(bridge.Failed, 0, append(bridge.FailureBody(f), bridge.Member{Key: "exit", Value: int64(exit)}))
 }

@@ -9,26 +9,26 @@ import (
 	"os"
 )
 
-// aheadLanguage is that whose interpreter is prepared: starting it takes far
-// longer than starting the others' programs.
+// aheadLanguage is the language whose interpreter is prepared. It takes far longer
+// to start than the interpreters of other languages.
 const aheadLanguage = "python"
 
-// hold prepares an interpreter, where there is one, says [Held], and returns when
-// it hears a byte. A sandbox may be kept now and started many times, so nothing
-// that must differ from run to run is made before.
+// hold prepares an interpreter, if there is one, writes [Held], and returns when it
+// has read a byte. The driver may take a snapshot of the sandbox at this point and
+// start it many times, so everything that must differ between runs is made later.
 func (r *run) hold(ctx context.Context, stream io.ReadWriter) (err error) {
 	if r.ahead, err = r.prepare(ctx); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(stream, Held); err != nil {
-		return fmt.Errorf("say that it waits: %w", err)
+		return fmt.Errorf("report that the guest waits: %w", err)
 	}
 	_, err = io.ReadFull(stream, make([]byte, 1))
 	return err
 }
 
-// prepare starts an interpreter that waits for its program; nil where there is
-// none, or where its limits are those of the program.
+// prepare starts an interpreter that waits for its program. It returns nil if there
+// is no interpreter, or if its limits depend on the program.
 func (r *run) prepare(ctx context.Context) (*interpreting, error) {
 	path := find(aheadLanguage)
 	if path == "" || os.Getenv(RlimitEnv) != "" {
@@ -39,7 +39,7 @@ func (r *run) prepare(ctx context.Context) (*interpreting, error) {
 		return nil, fmt.Errorf("prepare %s: %w", path, err)
 	}
 	if _, err := io.ReadFull(i.stream, make([]byte, 1)); err != nil {
-		return nil, fmt.Errorf("%s ended before a program came: %s", path, i.wait())
+		return nil, fmt.Errorf("%s ended before it received a program: %s", path, i.wait())
 	}
 	return i, nil
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed" // of guest.cjs
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom/bridge"
@@ -26,19 +28,19 @@ import (
 //go:embed javascript/guest.cjs
 var javascriptGuest string
 
-// interpreter is a language whose runtime speaks the bridge itself, on file
-// descriptor 3.
+// interpreter is the interpreter of a language. It speaks the bridge protocol
+// itself, on file descriptor 3.
 type interpreter struct {
 	files func() map[string]string
-	// args are those of the program at path, with the files in folder.
+	// args returns the arguments of the interpreter at path, whose files are in folder.
 	args func(path, folder string) []string
 }
 
 var interpreters = map[string]interpreter{
 	"python": {
 		files: PythonFiles,
-		// -I alone would also ignore the folder of the script; what -S leaves out
-		// the guest adds where a program could tell.
+		// -I would also ignore the folder of the script. The guest does later what -S
+		// leaves out, if a program could notice.
 		args: func(_, folder string) []string {
 			return []string{"-s", "-E", "-B", "-S", "-X", "utf8", filepath.Join(folder, "main.py")}
 		},
@@ -61,19 +63,19 @@ var interpreters = map[string]interpreter{
 	},
 }
 
-// denoArgs give a program in Deno what one in Node has: all that the sandbox lets
-// through.
+// denoArgs gives a program the same permissions in Deno as in Node: everything that
+// the sandbox allows.
 func denoArgs() []string {
 	args := []string{"run", "--allow-all", "--no-prompt", "--no-config", "--no-lock", "--quiet"}
 	if os.Getenv(RlimitEnv) != "" {
-		// What its V8 reserves for machine code counts as data.
+		// The memory that V8 reserves for machine code counts towards the data limit.
 		args = append(args, "--v8-flags=--jitless")
 	}
 	return args
 }
 
 func write(folder string, files map[string]string) error {
-	if err := os.MkdirAll(folder, 0o700); err != nil { // it is there where one was prepared in vain
+	if err := os.MkdirAll(folder, 0o700); err != nil { // it exists if an unused interpreter was prepared
 		return err
 	}
 	for name, text := range files {
@@ -84,10 +86,10 @@ func write(folder string, files map[string]string) error {
 	return nil
 }
 
-// bridgeFD is the descriptor of the stream in an interpreter.
+// bridgeFD is the file descriptor of the bridge in an interpreter.
 const bridgeFD = 3
 
-// interpreting is an interpreter that runs a program, or waits for one.
+// interpreting is an interpreter process that runs a program, or waits for one.
 type interpreting struct {
 	path   string
 	stream net.Conn
@@ -95,14 +97,14 @@ type interpreting struct {
 	wait   func() *os.ProcessState
 }
 
-// end ends one that no program is for.
+// end ends an interpreter that has no program.
 func (i *interpreting) end() {
 	i.stream.Close()
 	_ = i.kill()
 	i.wait()
 }
 
-// find is the path of the interpreter of a language, empty where there is none.
+// find returns the path of a language's interpreter, or "" if there is none.
 func find(language string) string {
 	if language == "wasm" {
 		self, _ := os.Executable() // without one, it is not found
@@ -116,8 +118,8 @@ func find(language string) string {
 	return ""
 }
 
-// launch starts the interpreter of a language, which waits for its program. It
-// may be called before that is known.
+// launch starts the interpreter of a language, which then waits for its program.
+// launch may be called before the program is known.
 func (r *run) launch(ctx context.Context, language, path string, env ...string) (*interpreting, error) {
 	lang, folder := interpreters[language], os.Getenv(PythonEnv)
 	if language != "python" || folder == "" {
@@ -142,7 +144,7 @@ func (r *run) launch(ctx context.Context, language, path string, env ...string) 
 	return &interpreting{path, ours, cmd.Cancel, wait}, nil
 }
 
-// interpret runs the program in i, or in an interpreter that starts now.
+// interpret runs the program in i, or in a new interpreter if i is nil.
 func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 	if i == nil {
 		path := find(r.program.Language)
@@ -165,7 +167,7 @@ func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 	r.mu.Lock()
 	r.child = child
 	r.mu.Unlock()
-	go func() { _ = child.Write(r.start) }() // a child that reads nothing must not hold us
+	go func() { _ = child.Write(r.start) }() // a child that does not read must not block this goroutine
 	ended := r.relay(child)
 	i.stream.Close()
 	state := i.wait()
@@ -175,16 +177,16 @@ func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 	return r.fail(crash(ctx, i.path, state), state.ExitCode())
 }
 
-// relay hands the child's frames to the host, up to the one that ends the run,
-// and tells whether there was one.
+// relay forwards the child's frames to the server, including the one that ends the
+// run, and reports whether there was one.
 func (r *run) relay(child *bridge.Wire) bool {
 	for {
 		f, _, err := child.Read()
 		if err != nil {
 			return false
 		}
-		if err := r.host.Write(f); err != nil {
-			return true // nobody is there to be told
+		if err := r.server.Write(f); err != nil {
+			return true // the server is gone
 		}
 		if f.Kind == bridge.Done || f.Kind == bridge.Failed {
 			return true
@@ -192,19 +194,21 @@ func (r *run) relay(child *bridge.Wire) bool {
 	}
 }
 
-// crash says why an interpreter ended without a word.
+// crash describes the end of an interpreter that sent no outcome.
 func crash(ctx context.Context, path string, state *os.ProcessState) *bridge.Failure {
-	f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("%s ended in the middle of the program: %s", filepath.Base(path), state)}
+	f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("%s ended while the program was running: %s", filepath.Base(path), state)}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		switch status.Signal() {
 		case syscall.SIGKILL:
 			f.Kind, f.Limit = bridge.FailLimit, "memory"
-			f.Message = "the program was killed, most likely for using more memory than it may"
+			f.Message = "the program was killed, probably because it exceeded its memory limit"
 		case syscall.SIGXCPU:
-			f.Kind, f.Limit, f.Message = bridge.FailLimit, "cpu", "the program used more CPU time than it may"
+			f.Kind, f.Limit, f.Message = bridge.FailLimit, "cpu", "the program exceeded its limit of CPU time"
 		}
 	}
-	if ctx.Err() != nil {
+	if cause := context.Cause(ctx); errors.Is(cause, errBroken) {
+		f.Kind, f.Limit, f.Message = bridge.FailProgram, "", cause.Error()
+	} else if cause != nil {
 		f.Kind, f.Limit, f.Message = bridge.FailCancelled, "", "the run was cancelled"
 	}
 	return f
@@ -226,24 +230,24 @@ func socketPair() (net.Conn, *os.File, error) {
 	return conn, theirs, err
 }
 
-// limited is a command whose rlimits are set before it begins. The data segment
-// counts private writable memory (getrlimit(2)); the address space would count
-// what runtimes such as Go's and V8's only reserve.
+// limited returns a command that sets rlimits and then executes path. The data
+// segment counts private writable memory (getrlimit(2)); the address space would
+// also count memory that runtimes such as Go's and V8's only reserve.
 func limited(l bridge.Limits, path string, args []string) (string, []string) {
 	script := ""
 	if l.Memory > 0 && os.Getenv(RlimitEnv) != "cpu" {
 		script += fmt.Sprintf("ulimit -d %d; ", l.Memory>>10)
 	}
 	if l.CPU > 0 {
-		// SIGXCPU comes at the lower one and says why; at the higher it is SIGKILL.
+		// SIGXCPU, sent at the soft limit, names the reason; the hard limit sends SIGKILL.
 		seconds := (l.CPU + 999) / 1000
 		script += fmt.Sprintf("ulimit -St %d; ulimit -Ht %d; ", seconds, seconds+1)
 	}
 	return "sh", append([]string{"-c", script + `exec "$@"`, "sh", path}, args...)
 }
 
-// newCommand is a process for the program, in a group of its own and without the
-// program's environment.
+// newCommand returns a command for the program, in its own process group and without
+// the program's environment.
 func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec.Cmd {
 	if found, err := exec.LookPath(path); err == nil && os.Getenv(RlimitEnv) != "" {
 		path, args = limited(r.program.Limits, found, args)
@@ -253,22 +257,27 @@ func (r *run) newCommand(ctx context.Context, path string, args ...string) *exec
 	cmd.Env = append(os.Environ(), "HOME="+r.work, "TMPDIR="+r.work, "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Env = append(cmd.Env, r.env...)
 	cmd.SysProcAttr = childAttributes()
+	cmd.WaitDelay = daemonGrace // for a process that holds stdin without reading it
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	return cmd
 }
 
-// begin starts cmd with its output going to the host as it comes. wait returns
-// when it has ended and all its output is with the host; what it left running
-// is killed.
+// daemonGrace is how long output is still read after the end of its program, if the program
+// has left a process that holds it.
+const daemonGrace = time.Second
+
+// begin starts cmd and streams its output to the server. wait returns when cmd has
+// ended and all its output has been sent; it kills the processes that cmd has left
+// running in its process group.
 func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 	var copying sync.WaitGroup
-	var writers []*os.File
+	var writers, readers []*os.File
 	pipe := func(stream string) (*os.File, error) {
 		read, write, err := os.Pipe()
 		if err != nil {
 			return nil, err
 		}
-		writers = append(writers, write)
+		writers, readers = append(writers, write), append(readers, read)
 		copying.Go(func() {
 			defer read.Close()
 			r.print(stream, read)
@@ -293,12 +302,20 @@ func (r *run) begin(cmd *exec.Cmd) (wait func() *os.ProcessState, err error) {
 	return func() *os.ProcessState {
 		r.children.wait(cmd)
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		// A daemon in a session of its own keeps the pipes open. It ends with the sandbox,
+		// but its program has ended now.
+		stop := time.AfterFunc(daemonGrace, func() {
+			for _, read := range readers {
+				_ = read.SetReadDeadline(time.Now())
+			}
+		})
 		copying.Wait()
+		stop.Stop()
 		return cmd.ProcessState
 	}, nil
 }
 
-// print sends what a process writes, without cutting a rune in two.
+// print sends the output of a process, without splitting a rune.
 func (r *run) print(stream string, from io.Reader) {
 	in := bufio.NewReader(from)
 	held := make([]byte, 0, 64<<10)
@@ -312,7 +329,7 @@ func (r *run) print(stream string, from io.Reader) {
 		}
 		if whole > 0 {
 			text := string(bytes.ToValidUTF8(held[:whole], []byte("\uFFFD")))
-			if r.tell(bridge.Print, 0, bridge.Map{{Key: "stream", Value: stream}, {Key: "text", Value: text}}) != nil {
+			if r.send(bridge.Print, 0, bridge.Map{{Key: "stream", Value: stream}, {Key: "text", Value: text}}) != nil {
 				return
 			}
 			held = append(held[:0], held[whole:]...)
@@ -323,7 +340,8 @@ func (r *run) print(stream string, from io.Reader) {
 	}
 }
 
-// partialRune is how many bytes at the end of b begin a rune that is not whole.
+// partialRune returns the number of bytes at the end of b that begin an incomplete
+// rune.
 func partialRune(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {

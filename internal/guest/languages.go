@@ -2,8 +2,8 @@ package guest
 
 import "slices"
 
-// Languages are those that the guest runs by a program of the sandbox, where has finds
-// one by its name. Commands and modules of WebAssembly it runs anywhere.
+// Languages returns the languages whose interpreter is in the sandbox, according to
+// has. The guest runs commands and WebAssembly modules in any sandbox.
 func Languages(has func(program string) bool) []string {
 	var found []string
 	for _, l := range interpreted {
@@ -14,8 +14,8 @@ func Languages(has func(program string) bool) []string {
 	return found
 }
 
-// interpreted are the languages that need a program of the sandbox, which is looked
-// for in this order.
+// interpreted are the languages that need an interpreter in the sandbox, and its
+// possible names in order of preference.
 var interpreted = []struct {
 	language string
 	programs []string
@@ -25,7 +25,7 @@ var interpreted = []struct {
 	{"shell", []string{"sh"}},
 }
 
-// programs are those that may run a language.
+// programs returns the names of a language's interpreters.
 func programs(language string) []string {
 	for _, l := range interpreted {
 		if l.language == language {

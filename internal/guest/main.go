@@ -1,45 +1,45 @@
-// Package guest is the side of the bridge that lives inside a sandbox: it
-// receives a program, runs it with the interpreter at hand, relays what the
-// program asks to the host, and reports how it ended. It is what the binary
-// toolroom-guest does, and serves one run per process.
+// Package guest is the part of the bridge that runs inside a sandbox: it receives a
+// program, runs it with an interpreter of the sandbox, relays the program's requests
+// to the server, and reports how the program ended. It is the implementation of the
+// binary toolroom-guest, and serves one run per process.
 package guest
 
 import "github.com/toolroom/toolroom/sandbox"
 
-// Environment variables by which a driver tells a guest what it must know.
+// Environment variables by which a driver configures a guest.
 const (
-	// TokenEnv is the token of its hello, in hex; the guest removes it from its
-	// environment at once.
+	// TokenEnv is the token of the guest's hello, in hex; the guest removes it from
+	// its environment at once.
 	TokenEnv = "TOOLROOM_BRIDGE_TOKEN"
 	// WorkEnv is the folder in which programs run.
 	WorkEnv = "TOOLROOM_WORK"
-	// RlimitEnv, if not empty, makes the guest limit memory and CPU time of the
-	// program by rlimits, because the driver cannot do better. If it is cpu, CPU
-	// time alone.
+	// RlimitEnv, if not empty, makes the guest limit the program's memory and CPU time
+	// by rlimits, because the driver has no better mechanism. If it is "cpu", the guest
+	// limits CPU time only.
 	RlimitEnv = "TOOLROOM_RLIMIT"
-	// SeccompEnv names the filter (standard, hardened) that the guest puts on
-	// itself and on all that it starts, where nobody has done so before.
+	// SeccompEnv names the seccomp filter (standard, hardened) that the guest installs
+	// on itself and everything it starts, if no filter is installed yet.
 	SeccompEnv = "TOOLROOM_SECCOMP"
-	// EgressEnv, if not empty, makes the guest serve a proxy to its program, whose
-	// connections the host makes. Only the loopback is there besides.
+	// EgressEnv, if not empty, makes the guest serve a proxy to its program; the server
+	// makes the connections. The only network interface is the loopback.
 	EgressEnv = "TOOLROOM_EGRESS"
-	// PythonEnv, if not empty, is a folder with the guest for Python as [CompilePython]
-	// makes it. Without it the guest writes one for each program.
+	// PythonEnv, if not empty, is a folder with the guest for Python, as made by
+	// [CompilePython]. Without it the guest writes one for each program.
 	PythonEnv = "TOOLROOM_PYTHON"
-	// AheadEnv, if not empty, says that no program is near: the guest prepares an
-	// interpreter while it waits.
+	// AheadEnv, if not empty, means that the program will come later: the guest
+	// prepares an interpreter while it waits.
 	AheadEnv = "TOOLROOM_AHEAD"
-	// HoldEnv, if not empty, makes the guest prepare an interpreter, say [Held], and
-	// wait for a byte before its hello. A driver can keep the sandbox as it is then,
-	// and start many from there.
+	// HoldEnv, if not empty, makes the guest prepare an interpreter, write [Held], and
+	// wait for a byte before its hello. At that point a driver can take a snapshot of
+	// the sandbox, and start many from it.
 	HoldEnv = "TOOLROOM_HOLD"
 )
 
-// Held is what a guest says that waits as [HoldEnv] wants.
+// Held is the message of a guest that waits because of [HoldEnv].
 const Held = "toolroom-held\n"
 
-// Filter is the setting by which a guest puts the filter of a profile on itself;
-// dev has none.
+// Filter returns the environment that makes a guest install the seccomp filter of a
+// profile; dev has none.
 func Filter(p sandbox.Profile) []string {
 	switch p {
 	case sandbox.Dev:
@@ -50,9 +50,8 @@ func Filter(p sandbox.Profile) []string {
 	return []string{SeccompEnv + "=standard"}
 }
 
-// MainArg makes a larger binary be the guest; toolroom-guest accepts it too.
+// MainArg makes a larger binary run as the guest; toolroom-guest accepts it, too.
 const MainArg = "__guest"
 
-// ToolArg is the argument by which a guest's binary knows that it was started
-// as the command `tool`.
+// ToolArg makes the guest's binary run as the command `tool`.
 const ToolArg = "tool"

@@ -18,8 +18,8 @@ import (
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
-// Main is the guest's binary, whether it is called toolroom-guest or is a part
-// of a larger one. It returns the exit code.
+// Main is the main function of toolroom-guest, which may also be part of a larger
+// binary. It returns the exit code.
 func Main(args []string) int {
 	if len(args) > 0 && args[0] == MainArg {
 		args = args[1:]
@@ -31,16 +31,16 @@ func Main(args []string) int {
 		return vm.Main()
 	}
 	if len(args) > 0 && args[0] == ToolArg {
-		return CallTool(args[1:], os.Stdout, os.Stderr)
+		return CallTool(args[1:], os.Stdin, os.Stdout, os.Stderr)
 	}
 	if len(args) > 0 && args[0] == wasmArg {
 		return runModule()
 	}
-	if len(args) > 0 && args[0] == service.WorkerArg { // the smallest binary that there is
+	if len(args) > 0 && args[0] == service.WorkerArg { // this is the smallest binary that can be a worker
 		return service.Main(context.Background(), args[1:])
 	}
-	if len(args) > 0 && args[0] == pod.LookArg {
-		if err := pod.Look(os.Stdout, Languages(installed)); err != nil {
+	if len(args) > 0 && args[0] == pod.InspectArg {
+		if err := pod.Inspect(os.Stdout, Languages(installed)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
@@ -54,7 +54,7 @@ func Main(args []string) int {
 		return pod.Main()
 	}
 	if len(args) > 0 {
-		fmt.Fprintf(os.Stderr, "toolroom-guest runs inside a sandbox that toolroom starts; it takes no arguments, and got %q\n", args)
+		fmt.Fprintf(os.Stderr, "toolroom-guest is started by toolroom inside a sandbox and takes no arguments (got %q)\n", args)
 		return 2
 	}
 	stream, err := takeStream()
@@ -80,14 +80,14 @@ func Main(args []string) int {
 	return 0
 }
 
-// installed tells whether the sandbox has a program.
+// installed reports whether the sandbox has a program.
 func installed(program string) bool {
 	_, err := exec.LookPath(program)
 	return err == nil
 }
 
-// confine hides this process from others of its user, and puts on the filter of
-// that name.
+// confine protects this process from others of its user, and installs the named
+// seccomp filter.
 func confine(filter string) error {
 	if err := hide(); err != nil || filter == "" {
 		return err
@@ -95,8 +95,8 @@ func confine(filter string) error {
 	return lockdown.Harden(lockdown.Filter(filter), os.Getenv(EgressEnv) != "")
 }
 
-// takeStream makes stdin and stdout the bridge's alone: what is printed by
-// mistake goes to stderr, and what is started inherits neither.
+// takeStream reserves stdin and stdout for the bridge: other output to stdout goes to
+// stderr, and child processes inherit neither.
 func takeStream() (io.ReadWriteCloser, error) {
 	in, err := syscall.Dup(0)
 	if err != nil {

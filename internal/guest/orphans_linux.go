@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt takes in orphans until the process ends, if they come here.
+// adopt reaps orphans in the background if this process is their new parent.
 func (c *children) adopt() {
 	if os.Getpid() != 1 {
 		return
@@ -23,8 +23,8 @@ func (c *children) adopt() {
 	}()
 }
 
-// reap takes in what has ended, up to one that somebody waits for, who then
-// calls this again.
+// reap reaps ended processes, until it finds one that a goroutine waits for;
+// [children.wait] then calls reap again.
 func (c *children) reap() {
 	if os.Getpid() != 1 {
 		return
@@ -32,7 +32,7 @@ func (c *children) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		// siginfo_t, of which package unix does not know this part (sigaction(2)).
+		// siginfo_t; package unix does not define this part of it (sigaction(2)).
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 		pid := int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), pidInSiginfo)))
@@ -43,5 +43,5 @@ func (c *children) reap() {
 	}
 }
 
-// pidInSiginfo is where si_pid is: after three numbers, aligned as a pointer is.
+// pidInSiginfo is the offset of si_pid: three ints, aligned as a pointer.
 const pidInSiginfo = (3*4 + unsafe.Sizeof(uintptr(0)) - 1) / unsafe.Sizeof(uintptr(0)) * unsafe.Sizeof(uintptr(0))

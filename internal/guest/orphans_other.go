@@ -2,7 +2,7 @@
 
 package guest
 
-// adopt does nothing: a guest is the first process on Linux alone.
+// adopt does nothing: a guest is the first process of a namespace on Linux only.
 func (c *children) adopt() {}
 
 func (c *children) reap() {}

@@ -16,14 +16,14 @@ import (
 	"github.com/toolroom/toolroom/internal/egress/proxyenv"
 )
 
-// Bounds of what a program says to the proxy before it is connected.
+// Limits on a program's request to the proxy, before it is connected.
 const (
 	maxHead     = 64 << 10
 	headTimeout = 30 * time.Second
 )
 
-// listenProxy makes the socket of the proxy, and tells the program of it. Who asks
-// it before there is a program waits.
+// listenProxy makes the proxy's socket, and adds its address to the program's
+// environment. Connections that are made before there is a program wait.
 func (r *run) listenProxy() (net.Listener, error) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err == nil {
@@ -32,8 +32,8 @@ func (r *run) listenProxy() (net.Listener, error) {
 	return l, err
 }
 
-// serveProxy serves the program's connections until the listener is closed. It
-// judges nothing: that is for the host.
+// serveProxy serves the program's connections until the listener is closed. The
+// server, not the guest, decides which of them are allowed.
 func (r *run) serveProxy(ctx context.Context, l net.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -47,12 +47,12 @@ func (r *run) serveProxy(ctx context.Context, l net.Listener) {
 func (r *run) proxy(ctx context.Context, conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(headTimeout))
 	in := bufio.NewReaderSize(conn, maxHead)
-	asked, err := readAsked(in)
+	to, err := readTarget(in)
 	if err != nil {
 		answer(conn, "400 Bad Request", err.Error())
 		return
 	}
-	line, err := r.lines.Open(ctx, asked.address)
+	line, err := r.lines.Open(ctx, to.address)
 	if err != nil {
 		e := toolroom.AsError(err)
 		status := "502 Bad Gateway"
@@ -67,7 +67,7 @@ func (r *run) proxy(ctx context.Context, conn net.Conn) {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	if asked.head == "" {
+	if to.head == "" {
 		if _, err := io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 			line.Close()
 			conn.Close()
@@ -76,51 +76,51 @@ func (r *run) proxy(ctx context.Context, conn net.Conn) {
 		line.Carry(in, conn)
 		return
 	}
-	line.Carry(io.MultiReader(strings.NewReader(asked.head), in), conn)
+	line.Carry(io.MultiReader(strings.NewReader(to.head), in), conn)
 }
 
-// answer is the proxy's own word, and the last.
+// answer sends a response of the proxy itself, and closes the connection.
 func answer(conn net.Conn, status, text string) {
 	defer conn.Close()
 	text = "toolroom: " + text + "\n"
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, len(text), text)
 }
 
-// asked is where a program wants to go: by CONNECT, or with a plain request, whose
-// head goes there as the server wants it.
-type asked struct {
+// target is the destination of a request: of CONNECT, or of a plain request, whose
+// head is rewritten for the destination server.
+type target struct {
 	address string // host:port
 	head    string // empty for CONNECT
 }
 
-// readAsked reads the head of a request to a proxy (RFC 9112, section 3.2). A plain
-// one is the only one of its connection, which the server is told to close: the
-// next may be for another host.
-func readAsked(in *bufio.Reader) (asked, error) {
+// readTarget reads the head of a request to a proxy (RFC 9112, section 3.2). A plain
+// request is the only one of its connection: the server is asked to close it, because
+// the next request may be to another host.
+func readTarget(in *bufio.Reader) (target, error) {
 	first, err := readLine(in)
 	if err != nil {
-		return asked{}, err
+		return target{}, err
 	}
 	method, rest, _ := strings.Cut(first, " ")
-	target, version, ok := strings.Cut(rest, " ")
+	address, version, ok := strings.Cut(rest, " ")
 	if !ok || !strings.HasPrefix(version, "HTTP/1.") {
-		return asked{}, errors.New("this is an HTTP proxy")
+		return target{}, errors.New("this is an HTTP proxy")
 	}
 	var head strings.Builder
 	for size := 0; ; {
 		line, err := readLine(in)
 		if err != nil {
-			return asked{}, err
+			return target{}, err
 		}
 		if size += len(line); size > maxHead {
-			return asked{}, errors.New("the head of the request is too long")
+			return target{}, errors.New("the head of the request is too long")
 		}
 		if line == "" {
 			break
 		}
 		name, _, ok := strings.Cut(line, ":")
 		if !ok || strings.ContainsAny(name, " \t") {
-			return asked{}, errors.New("a line of the request's head is no field")
+			return target{}, errors.New("a header line of the request is malformed")
 		}
 		switch strings.ToLower(name) {
 		case "connection", "proxy-connection", "proxy-authorization", "keep-alive":
@@ -129,11 +129,11 @@ func readAsked(in *bufio.Reader) (asked, error) {
 		}
 	}
 	if method == "CONNECT" {
-		return asked{address: target}, nil
+		return target{address: address}, nil
 	}
-	where, ok := cutPrefixFold(target, "http://")
+	where, ok := cutPrefixFold(address, "http://")
 	if !ok {
-		return asked{}, errors.New("this is a proxy: send the whole address, and CONNECT for https")
+		return target{}, errors.New("this is a proxy: send an absolute http:// address, or CONNECT for https")
 	}
 	end := strings.IndexAny(where, "/?#")
 	if end < 0 {
@@ -141,7 +141,7 @@ func readAsked(in *bufio.Reader) (asked, error) {
 	}
 	address, path := where[:end], where[end:]
 	if strings.Contains(address, "@") {
-		return asked{}, errors.New("the address has a user or password before its host; send credentials in a header")
+		return target{}, errors.New("the address contains a user or password; send credentials in a header")
 	}
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
@@ -149,10 +149,10 @@ func readAsked(in *bufio.Reader) (asked, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		address = net.JoinHostPort(strings.Trim(address, "[]"), "80")
 	}
-	return asked{address, fmt.Sprintf("%s %s %s\r\n%sConnection: close\r\n\r\n", method, path, version, &head)}, nil
+	return target{address, fmt.Sprintf("%s %s %s\r\n%sConnection: close\r\n\r\n", method, path, version, &head)}, nil
 }
 
-// readLine reads a line without its end.
+// readLine reads a line and strips its end.
 func readLine(in *bufio.Reader) (string, error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {

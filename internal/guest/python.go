@@ -18,11 +18,10 @@ import (
 //go:embed python/*.py
 var pythonFiles embed.FS
 
-// PythonFiles are the guest for Python: file names and texts, of which main.py
-// runs a program.
+// PythonFiles returns the files of the guest for Python; main.py runs a program.
 func PythonFiles() map[string]string {
 	files := map[string]string{}
-	entries, _ := pythonFiles.ReadDir("python") // a folder that is built in
+	entries, _ := pythonFiles.ReadDir("python") // the embedded folder always exists
 	for _, e := range entries {
 		text, _ := pythonFiles.ReadFile("python/" + e.Name())
 		files[e.Name()] = string(text)
@@ -30,11 +29,10 @@ func PythonFiles() map[string]string {
 	return files
 }
 
-// CompilePython makes a folder below cache with the guest for the Python at that
-// path, compiled by it, and gives the folder's absolute path. One that is there it
-// takes as it is. To compile takes a Python longer than all else that the guest has it
-// do. Whoever runs programs may read the folder, and none but its owner may
-// change it.
+// CompilePython compiles the guest for the Python at that path into a folder below
+// cache, and returns the folder's absolute path. It reuses an existing folder.
+// Compiling takes Python longer than everything else that the guest has it do. Users
+// that run programs may read the folder; only its owner may change it.
 func CompilePython(ctx context.Context, python, cache string) (string, error) {
 	cache, err := filepath.Abs(cache)
 	if err != nil {
@@ -64,21 +62,21 @@ func CompilePython(ctx context.Context, python, cache string) (string, error) {
 			return "", err
 		}
 	}
-	// The hash in the files' names vouches for them: Python need not look at both.
+	// Python need not check the files, because the folder's name contains their hash.
 	cmd := exec.CommandContext(ctx, python, "-I", "-S", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", making)
 	cmd.Env, cmd.Dir = []string{}, making
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compile the guest for Python: %w: %.300s", err, out)
 	}
 	err = os.Rename(making, folder)
-	if errors.Is(err, fs.ErrExist) { // another was faster
+	if errors.Is(err, fs.ErrExist) { // another process was faster
 		err = nil
 	}
 	return folder, err
 }
 
-// compiledFor names the folder for a Python: another one, or other files, have
-// another.
+// compiledFor returns the name of the folder, which differs for each Python and each
+// version of the files.
 func compiledFor(python, cache string, files map[string]string) (string, error) {
 	real, err := filepath.EvalSymlinks(python)
 	if err != nil {

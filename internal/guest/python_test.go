@@ -31,7 +31,7 @@ func TestTheGuestIsCompiledOnceForEachPython(t *testing.T) {
 	if again, err := CompilePython(t.Context(), python, cache); err != nil || again != first {
 		t.Errorf("once more: %q, %v", again, err)
 	}
-	// What stands for another Python does nothing when it is asked to compile.
+	// A script that does nothing when asked to compile takes the place of another Python.
 	other := filepath.Join(t.TempDir(), "python3")
 	if err := os.WriteFile(other, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -44,10 +44,10 @@ func TestTheGuestIsCompiledOnceForEachPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := CompilePython(t.Context(), failing, cache); err == nil {
-		t.Error("a Python that fails is not told of")
+		t.Error("the failure of Python is not reported")
 	}
 	entries, err := os.ReadDir(cache)
 	if err != nil || len(entries) != 2 {
-		t.Errorf("there are %v in the cache, %v", entries, err)
+		t.Errorf("the cache contains %v, %v", entries, err)
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/module/machine"
 )
 
-// wasmArg makes the guest's binary the interpreter of a WebAssembly module: a
-// process of its own, as that of any other language.
+// wasmArg makes the guest's binary run as the interpreter of a WebAssembly module, in
+// a process of its own like any other interpreter.
 const wasmArg = "wasm"
 
-// runModule is the main of such a process. It returns the exit code.
+// runModule is the main function of that process. It returns the exit code.
 func runModule() int {
 	if err := serveModule(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -15,11 +15,11 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// LanguagesLabel is the label of an image that lists the languages it can run,
-// separated by commas.
+// LanguagesLabel is the image label that lists the languages the image can run, separated
+// by commas.
 const LanguagesLabel = "toolroom.languages"
 
-// writeArchive writes the image layout around the layer.
+// writeArchive writes an image layout with the layer.
 func writeArchive(w io.Writer, layer *os.File, o Options) error {
 	o = o.withDefaults()
 	layerBlob, err := blobOf(layer, ocispec.MediaTypeImageLayer)
@@ -91,7 +91,7 @@ func writeArchive(w io.Writer, layer *os.File, o Options) error {
 	return out.Close()
 }
 
-// dockerManifest is an entry of manifest.json, as docker save writes it.
+// dockerManifest is an entry of manifest.json, as written by docker save.
 type dockerManifest struct {
 	Config   string
 	RepoTags []string

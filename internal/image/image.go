@@ -1,7 +1,7 @@
-// Package image makes the default image of sandboxes without a registry: Debian
-// packages, unpacked, with the guest. The same packages and the same guest give
-// the same bytes. The archive is an OCI image layout that also has the manifest
-// of `docker save`, so that docker load, ctr images import and skopeo take it.
+// Package image makes the default image of sandboxes without a registry: unpacked Debian
+// packages and the guest. Builds from the same packages and the same guest are identical,
+// byte for byte. The archive is an OCI image layout that also contains the manifest of
+// `docker save`, so docker load, ctr images import and skopeo accept it.
 package image
 
 import (
@@ -21,38 +21,38 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
-// Name of the default image in engines.
+// Name is the name of the default image in engines.
 const Name = "localhost/toolroom:latest"
 
-// GuestPath is where the image has the guest's binary.
+// GuestPath is the path of the guest's binary in the image.
 const GuestPath = "/usr/local/bin/toolroom-guest"
 
-// Options of a build.
+// Options configures a build.
 type Options struct {
-	// Guest is the path of the static guest binary. Required.
+	// Guest is the path of the static guest binary. It is required.
 	Guest string
-	// Suite of Debian; bookworm if empty.
+	// Suite is the Debian suite; bookworm if empty.
 	Suite string
-	// Packages beside those of the default image.
+	// Packages are added to those of the default image.
 	Packages []string
-	// WithoutNode leaves node out: the image is less than half as large, and runs
-	// no JavaScript.
+	// WithoutNode omits node. The image is then less than half as large, and cannot run
+	// JavaScript.
 	WithoutNode bool
-	// Mirror that Debian is read from; empty asks the apt of this machine.
+	// Mirror is the URL of a Debian mirror; if empty, the one that apt uses here.
 	Mirror string
-	// Time is that of every file; 2023-11-14T22:13:20Z if zero.
+	// Time is the modification time of every file; 2023-11-14T22:13:20Z if zero.
 	Time time.Time
-	// Log is told what mmdebstrap says; nil discards it.
+	// Log receives the output of mmdebstrap; nil discards it.
 	Log io.Writer
 }
 
-// packages of the default image: what runs Python and shell scripts. With node,
-// which JavaScript needs, the image is 161 MB and not 66 (64 and not 28 where it
-// is compressed); it is in all the same, because a program that is refused for
-// its language costs an agent more than the disk.
+// packages are the packages of the default image, for Python and shell scripts. With node,
+// which JavaScript needs, the image has 161 MB instead of 66 (compressed 64 instead of 28).
+// Node is included anyway, because a program that is refused because of its language costs
+// an agent more than the disk space.
 var packages = []string{"base-files", "busybox-static", "dash", "libc-bin", "python3"}
 
-// included are the packages of this image, and languages what they run.
+// included returns the packages of this image.
 func (o Options) included() []string {
 	list := slices.Clone(packages)
 	if !o.WithoutNode {
@@ -68,8 +68,8 @@ func (o Options) languages() string {
 	return "python,javascript,shell"
 }
 
-// hooks run in the unpacked tree. A root that is read-only could keep no
-// compiled Python, and would compile it anew in every run.
+// hooks run in the unpacked tree. They compile Python's library, because in a read-only
+// root Python would compile it again in every run.
 var hooks = []string{
 	`PYTHONHASHSEED=0 chroot "$1" python3 -m compileall -q --invalidation-mode unchecked-hash /usr/lib/python3 /usr/lib/python3.*/`,
 	`chroot "$1" /bin/busybox --install -s /bin`,
@@ -78,14 +78,13 @@ var hooks = []string{
 
 var defaultTime = time.Unix(1_700_000_000, 0).UTC()
 
-// Tree is the unpacked packages, of which any number of images and roots are
-// made.
+// Tree holds the unpacked packages, from which any number of images and roots can be made.
 type Tree struct {
-	file string // a tar
+	file string // path of a tar file
 	o    Options
 }
 
-// Write writes the image to w, as an archive that engines load.
+// Write writes the image to w, as an archive that engines can load.
 func (t *Tree) Write(w io.Writer) error {
 	layer, err := os.CreateTemp(filepath.Dir(t.file), "layer-*.tar")
 	if err != nil {
@@ -98,14 +97,13 @@ func (t *Tree) Write(w io.Writer) error {
 	return writeArchive(w, layer, t.o)
 }
 
-// Unpack writes the root file system of the image into folder, which must be
-// empty or not there yet: for gVisor without a daemon, and for microVMs. Files
-// belong to this user, or to root where root does it.
+// Unpack writes the image's root file system to folder, for gVisor without a daemon and for
+// microVMs. The folder must be empty or must not exist. If this process is root, files keep
+// their owners; otherwise they belong to this user.
 func (t *Tree) Unpack(folder string) error { return unpackLayer(t.file, folder, t.o) }
 
-// Build has mmdebstrap unpack the packages, and gives them to use, after which
-// they are removed. An error of its own is a [*toolroom.Error] that says what is
-// missing.
+// Build unpacks the packages with mmdebstrap and calls use with the tree, which it removes
+// afterwards. Errors of Build itself are a [*toolroom.Error] that says what is missing.
 func Build(ctx context.Context, o Options, use func(*Tree) error) error {
 	o = o.withDefaults()
 	program, err := findProgram()
@@ -121,7 +119,7 @@ func Build(ctx context.Context, o Options, use func(*Tree) error) error {
 		return err
 	}
 	defer os.RemoveAll(work)
-	// mmdebstrap makes a user namespace where it is not root, and must get in.
+	// If mmdebstrap is not root, it makes a user namespace, whose user must be able to enter.
 	if err := os.Chmod(work, 0o755); err != nil {
 		return err
 	}
@@ -137,18 +135,18 @@ func Build(ctx context.Context, o Options, use func(*Tree) error) error {
 	if o.Mirror != "" {
 		args = append(args, o.Mirror)
 	}
-	var said strings.Builder
+	var output strings.Builder
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", o.Time.Unix()))
-	cmd.Stdout, cmd.Stderr = io.Discard, io.MultiWriter(&said, o.Log)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes what it has made
+	cmd.Stdout, cmd.Stderr = io.Discard, io.MultiWriter(&output, o.Log)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // mmdebstrap then removes its files
 	cmd.WaitDelay = 10 * time.Second
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			return toolroom.Errorf(toolroom.CodeCancelled, "the build of the image was stopped: %w", ctx.Err())
 		}
-		return toolroom.Errorf(toolroom.CodeExecutionFailed, "mmdebstrap: %w: %s", err, lastLines(said.String())).
-			WithHint("it needs a Debian mirror (--mirror), space in %s, and to be root or to have user namespaces", os.TempDir())
+		return toolroom.Errorf(toolroom.CodeExecutionFailed, "mmdebstrap: %w: %s", err, lastLines(output.String())).
+			WithHint("mmdebstrap needs a Debian mirror (--mirror), space in %s, and root rights or user namespaces", os.TempDir())
 	}
 	return use(&Tree{tree, o})
 }
@@ -168,7 +166,7 @@ func (o Options) withDefaults() Options {
 
 func findProgram() (string, error) {
 	if runtime.GOOS != "linux" {
-		return "", toolroom.Errorf(toolroom.CodeUnsupported, "images are built on Linux, and this is %s", runtime.GOOS).
+		return "", toolroom.Errorf(toolroom.CodeUnsupported, "images can be built on Linux only, and this is %s", runtime.GOOS).
 			WithHint("build it on Linux with `toolroom image build --output image.tar`, and load the file here")
 	}
 	program, err := exec.LookPath("mmdebstrap")
@@ -179,7 +177,7 @@ func findProgram() (string, error) {
 	return program, err
 }
 
-// lastLines is the end of what a program said, on one line.
+// lastLines returns the last lines of text as one line.
 func lastLines(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")

@@ -17,7 +17,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// tree writes a tar as mmdebstrap does, with all that an image must not have.
+// tree writes a tar file like mmdebstrap, with entries that an image must not contain.
 func tree(t *testing.T, at time.Time) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -98,7 +98,7 @@ func files(t *testing.T, text []byte) map[string][]byte {
 	}
 }
 
-func TestTheSamePackagesGiveTheSameImage(t *testing.T) {
+func TestBuildsFromTheSamePackagesAreIdentical(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	if first, second := archive(t, o, time.Unix(1, 0)), archive(t, o, time.Unix(2, 0)); !bytes.Equal(first, second) {
@@ -106,7 +106,7 @@ func TestTheSamePackagesGiveTheSameImage(t *testing.T) {
 	}
 }
 
-func TestTheImageNamesItsPartsByTheirDigests(t *testing.T) {
+func TestTheImageRefersToItsPartsByTheirDigests(t *testing.T) {
 	t.Parallel()
 	all := files(t, archive(t, options(t), time.Unix(1, 0)))
 	var index ocispec.Index
@@ -127,11 +127,11 @@ func TestTheImageNamesItsPartsByTheirDigests(t *testing.T) {
 	}
 	layer := files(t, all[blobPath(manifest.Layers[0])])
 	if string(layer["usr/local/bin/toolroom-guest"]) != "the guest" || string(layer["etc/passwd"]) == "xx" {
-		t.Errorf("the layer has the guest %q and the users %q", layer["usr/local/bin/toolroom-guest"], layer["etc/passwd"])
+		t.Errorf("the layer contains the guest %q and the users %q", layer["usr/local/bin/toolroom-guest"], layer["etc/passwd"])
 	}
 }
 
-func TestTheRootIsUnpackedIntoAnEmptyFolderOnly(t *testing.T) {
+func TestARootIsUnpackedIntoAnEmptyFolderOnly(t *testing.T) {
 	t.Parallel()
 	o, folder := options(t), filepath.Join(t.TempDir(), "root")
 	if err := unpackLayer(tree(t, time.Unix(1, 0)), folder, o); err != nil {
@@ -142,7 +142,7 @@ func TestTheRootIsUnpackedIntoAnEmptyFolderOnly(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	if err := unpackLayer(tree(t, time.Unix(1, 0)), folder, o); err == nil {
-		t.Error("a folder that is not empty was taken")
+		t.Error("a folder that is not empty was accepted")
 	}
 }
 

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// own are the files that replace those of the packages, or are in none.
+// own are files that replace those of the packages, or are added to them.
 var own = []struct {
 	name, text string
 }{
 	{"etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/work:/bin/sh\n"},
 	{"etc/group", "root:x:0:\nnogroup:x:65534:\n"},
 	{"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"},
-	// Places to mount to in a root that is read-only.
+	// Mount points, which cannot be made later in a read-only root.
 	{"run/toolroom-guest", ""},
 	{"etc/hosts", ""},
 	{"etc/hostname", ""},
 	{"etc/resolv.conf", ""},
 }
 
-// entries walks what is in the image, in a fixed order: the packages' files
-// without devices, which every runtime makes itself, and without the bits by
-// which a program becomes another user; then our own files.
+// entries calls each for every file of the image, in a fixed order: first the packages'
+// files, without devices, which every runtime makes itself, and without set-user-ID and
+// set-group-ID bits; then our own files.
 func entries(tree string, o Options, each func(*tar.Header, io.Reader) error) error {
 	in, err := os.Open(tree)
 	if err != nil {
@@ -77,7 +77,7 @@ func hardLink(h *tar.Header) string {
 	return h.Linkname
 }
 
-// plain is h without what differs from build to build.
+// plain returns h without metadata that differs between builds.
 func plain(h *tar.Header, at time.Time) *tar.Header {
 	const sticky = 0o1000
 	return &tar.Header{
@@ -87,8 +87,8 @@ func plain(h *tar.Header, at time.Time) *tar.Header {
 }
 
 func ownEntries(o Options, each func(*tar.Header, io.Reader) error) error {
-	// A file system in memory that is mounted here takes its mode where the engine
-	// gives it no owner, as Podman does.
+	// A tmpfs that is mounted here takes the mode of this folder if the engine sets no
+	// owner, as Podman does not.
 	folder := &tar.Header{Typeflag: tar.TypeDir, Name: "work/", Mode: 0o777, Uid: 65534, Gid: 65534}
 	if err := each(plain(folder, o.Time), nil); err != nil {
 		return err
@@ -130,8 +130,8 @@ func writeLayer(w io.Writer, tree string, o Options) error {
 	return out.Close()
 }
 
-// unpackLayer writes the files below folder, and nowhere else, whatever links
-// are among them.
+// unpackLayer writes the files below folder, and nowhere else, even if there are links
+// among them.
 func unpackLayer(tree, folder string, o Options) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -167,7 +167,7 @@ func unpackLayer(tree, folder string, o Options) error {
 		if h.Mode&0o1000 != 0 {
 			mode |= os.ModeSticky
 		}
-		return root.Chmod(name, mode) // whatever the umask is
+		return root.Chmod(name, mode) // independent of the umask
 	})
 }
 

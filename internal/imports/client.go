@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Places and formats are those that the clients' documentation names. The
-// places of all systems are looked at on every system.
+// Paths and formats are those in the clients' documentation. The paths of all systems are
+// tried on every system.
 
 // claude is Claude Desktop and Claude Code.
 func claude() client {
@@ -31,7 +31,7 @@ func claude() client {
 	}
 }
 
-// cursor also knows the folders that its parent, VS Code, has names for.
+// cursor uses the folder names of VS Code, from which it is derived.
 func cursor() client {
 	return client{
 		name: "cursor",
@@ -75,7 +75,7 @@ func gemini() client {
 	}
 }
 
-// appFolders are where programs keep their settings on Linux, macOS and Windows.
+// appFolders returns the folders of programs' settings on Linux, macOS and Windows.
 func appFolders(home string) []string {
 	return []string{
 		filepath.Join(home, ".config"),
@@ -91,7 +91,7 @@ func editorFolders(at Place) map[string]string {
 	}
 }
 
-// servers is the file of most clients; VS Code says servers, the others
+// servers is the file format of most clients. VS Code calls the member servers, the others
 // mcpServers.
 type servers struct {
 	MCPServers map[string]json.RawMessage `json:"mcpServers"`
@@ -115,7 +115,7 @@ func readServers(text []byte, _ Place) ([]entry, error) {
 	return s.entries(), err
 }
 
-// readClaudeCode takes the servers of the user and those of this project.
+// readClaudeCode reads the servers of the user and those of this project.
 func readClaudeCode(text []byte, at Place) ([]entry, error) {
 	var f struct {
 		servers
@@ -133,7 +133,7 @@ func readVSCodeSettings(text []byte, _ Place) ([]entry, error) {
 	return f.MCP.entries(), err
 }
 
-// readGemini knows that a plain url is the older transport there.
+// readGemini treats a plain url as the older transport, as Gemini does.
 func readGemini(text []byte, at Place) ([]entry, error) {
 	entries, err := readServers(text, at)
 	for i, e := range entries {
@@ -144,12 +144,12 @@ func readGemini(text []byte, at Place) ([]entry, error) {
 	return entries, err
 }
 
-// decodeServer reads one entry. Names of other clients' keys do no harm: none
-// means different things to two of them.
+// decodeServer decodes one entry. It accepts the member names of all clients, because no
+// name means different things to two of them.
 func decodeServer(text []byte) (server, error) {
 	var s struct {
 		server
-		// Values may be numbers and switches.
+		// Values may be numbers and booleans.
 		Env          map[string]scalar `json:"env"`
 		Headers      map[string]scalar `json:"headers"`
 		Timeout      float64           `json:"timeout"` // ms
@@ -175,10 +175,10 @@ func kindField(e *json.UnmarshalTypeError) string {
 	return cmp.Or(strings.TrimPrefix(e.Field, "server."), "the server")
 }
 
-// scalar is a text, or a number or switch that stands for one.
+// scalar is a string, or a number or boolean that is converted to one.
 type scalar string
 
-// UnmarshalJSON takes what programs would be given as text.
+// UnmarshalJSON accepts values that programs would receive as text.
 func (s *scalar) UnmarshalJSON(text []byte) error {
 	switch text[0] {
 	case '"':
@@ -201,7 +201,7 @@ func texts(in map[string]scalar) map[string]string {
 	return out
 }
 
-// seconds bounds what a file may say to a day.
+// seconds converts a number of seconds, at most a day.
 func seconds(n float64) time.Duration {
 	const day = 24 * 60 * 60
 	return time.Duration(min(max(n, 0), day) * float64(time.Second))

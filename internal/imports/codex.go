@@ -20,7 +20,7 @@ func codex() client {
 	}
 }
 
-// codexServer adds to a server what only Codex has.
+// codexServer adds Codex's own members to a server.
 type codexServer struct {
 	server
 	Enabled           *bool             `toml:"enabled"`
@@ -32,7 +32,13 @@ type codexServer struct {
 	BearerTokenEnvVar string            `toml:"bearer_token_env_var"`
 }
 
+// maxTOML bounds TOML, in bytes: its parser recurses for each bracket.
+const maxTOML = 512 << 10
+
 func readCodex(text []byte, _ Place) ([]entry, error) {
+	if len(text) > maxTOML {
+		return nil, fmt.Errorf("1:1: it has more than %d bytes", maxTOML)
+	}
 	var f struct {
 		Servers map[string]toml.Primitive `toml:"mcp_servers"`
 	}

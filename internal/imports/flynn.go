@@ -14,11 +14,11 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// maxFlynn is the largest config of Flynn that is read, in bytes.
+// maxFlynn is the maximum size of a Flynn config, in bytes.
 const maxFlynn = 1 << 20
 
-// flynnTools is the section "tools" of Flynn's config, as its page on tools
-// shows it (docs/api/TOOLS.md), with what its executor takes besides.
+// flynnTools is the section "tools" of Flynn's config, according to its documentation
+// (docs/api/TOOLS.md), and the members that its executor accepts besides.
 type flynnTools struct {
 	flynnRules  `yaml:",inline"`
 	Agents      map[string]flynnRules `yaml:"agents"`
@@ -41,12 +41,12 @@ func (r flynnRules) rules() policy.Rules {
 	return policy.Rules{Profile: r.Profile, Allow: r.Allow, Deny: r.Deny}
 }
 
-// flynnHooks are written as lists of tools by what goes with their calls, or as
-// one list of pairs.
+// flynnHooks are written either as lists of tools, by the action for their calls, or as one
+// list of pairs.
 type flynnHooks []policy.Hook
 
-// UnmarshalYAML puts questions first where there is no order: with us, the first
-// hook that fits counts.
+// UnmarshalYAML puts confirm hooks first if there is no order, because here the first
+// matching hook applies.
 func (h *flynnHooks) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.SequenceNode {
 		return node.Decode((*[]policy.Hook)(h))
@@ -62,13 +62,13 @@ func (h *flynnHooks) UnmarshalYAML(node *yaml.Node) error {
 		delete(lists, action)
 	}
 	for action := range lists {
-		return fmt.Errorf("line %d: a hook %q is not known: they are confirm, log and silent", node.Line, action)
+		return fmt.Errorf("line %d: unknown hook %q (known: confirm, log, silent)", node.Line, action)
 	}
 	return nil
 }
 
-// FlynnPolicy reads the tool policy of a config of Flynn. left names the keys
-// that are no policy, or none that is known.
+// FlynnPolicy reads the tool policy of a Flynn config. left lists the keys that are not
+// about policy or are unknown.
 func FlynnPolicy(path string) (c policy.Config, left []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -108,7 +108,7 @@ func flynn(data []byte) (c policy.Config, left []string, err error) {
 	}
 	tools, ok := keys["tools"].(map[string]any)
 	if !ok {
-		return c, nil, errors.New("it has no section tools")
+		return c, nil, errors.New("the section tools is missing")
 	}
 	left = append(unknown("", keys, "tools", "hooks"), unknown("tools.", tools, "profile", "allow", "deny", "agents", "providers",
 		"sensitive_tools", "sensitive_mode", "immutable_denylist", "hooks", "autonomy", "autonomy_level")...)
@@ -123,7 +123,7 @@ func flynn(data []byte) (c policy.Config, left []string, err error) {
 	c.Sensitive = policy.Sensitive{Tools: t.Sensitive, Mode: t.Mode}
 	c.Denylist = t.Denylist
 	c.Hooks = append(t.Hooks, file.Hooks...)
-	// The result is checked as a config of ours would be.
+	// The result is checked like a config of ours.
 	_, err = policy.Compile(c)
 	return c, left, err
 }

@@ -60,9 +60,9 @@ server: {port: 18800}
 func TestAFileThatIsNoPolicyOfFlynnIsRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                                     "no section tools",
+		"":                                     "the section tools is missing",
 		"tools: [a]":                           "",
-		"server: {}":                           "no section tools",
+		"server: {}":                           "the section tools is missing",
 		"tools: {profile: mesaging}":           "did you mean messaging?",
 		"tools: {deny: [\"group:memroy\"]}":    "did you mean memory?",
 		"tools: {deny: browser}":               "",

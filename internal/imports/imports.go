@@ -1,6 +1,6 @@
-// Package imports reads the MCP servers that other programs are configured
-// with, as sources for toolroom.yaml. [Read] is the one entry; each client's
-// places and format are in a file of its own.
+// Package imports reads the MCP servers in the configs of other programs, as sources for
+// toolroom.yaml. [Read] is the only entry point. Each client's paths and format are in
+// their own file.
 package imports
 
 import (
@@ -18,61 +18,62 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/reserved"
 )
 
-// maxFile bounds what is read: ~/.claude.json grows with the history.
+// maxFile limits the size of a file: ~/.claude.json grows with the history.
 const maxFile = 64 << 20
 
-// Place is where to look: the user's home folder and the folder of the project.
+// Place is where to look: the user's home folder and the project's folder.
 type Place struct {
 	Home, Dir string
 }
 
 // Found is one MCP server.
 type Found struct {
-	// Name is free to be a namespace.
+	// Name can be used as a namespace.
 	Name   string
 	Source config.Source
-	// Origin is the file that it was read from.
+	// Origin is the file that contains the server.
 	Origin string
-	// Warnings say what could not be carried over, and what to do. They never
-	// show a value.
+	// Warnings describe what could not be imported, and what to do. They never contain a
+	// value.
 	Warnings []string
 	// Secrets are values that looked like secrets, by the reference that stands
 	// for them in Source. They are for the secret store, not for the config.
 	Secrets map[string]string
 }
 
-// Result is what a client is configured with.
+// Result lists the servers that a client is configured with.
 type Result struct {
-	// Found is in order of name.
+	// Found is sorted by name.
 	Found []Found
-	// Skipped says what was no server that could be read.
+	// Skipped describes entries that could not be read.
 	Skipped []string
 }
 
 // client is a program that has MCP servers.
 type client struct {
 	name string
-	// files are where its servers may be; missing ones are passed over.
+	// files returns the files that may contain its servers; missing ones are skipped.
 	files func(at Place) []file
-	// expand knows the placeholders of its own, by name; nil has none.
+	// expand returns the values of the client's own placeholders, by name; nil if it has none.
 	expand func(at Place) map[string]string
-	// bareVariables says that $VAR is ${VAR}.
+	// bareVariables means that $VAR is the same as ${VAR}.
 	bareVariables bool
 }
 
-// file is one place and how to read it.
+// file is a path with the function that reads the file.
 type file struct {
 	path string
 	read func(text []byte, at Place) ([]entry, error)
 }
 
-// entry is one server as a client writes it.
+// entry is one server in the client's form.
 type entry struct {
 	name   string
 	server server
-	// problem is set when the entry could not be read.
+	// problem is set if the entry could not be read.
 	problem error
 }
 
@@ -80,7 +81,7 @@ func clients() []client {
 	return []client{claude(), codex(), cursor(), vscode(), gemini()}
 }
 
-// Clients names the programs that Read knows.
+// Clients returns the names of the clients that Read supports.
 func Clients() []string {
 	var names []string
 	for _, c := range clients() {
@@ -89,14 +90,14 @@ func Clients() []string {
 	return names
 }
 
-// Read gives the servers of a client. The error has code not_found when none of
-// the client's files is there, and names the places; it has code
-// invalid_arguments for an unknown client and for a file that cannot be read.
+// Read returns the servers of a client. If none of the client's files exists, the error has
+// code not_found and names the paths. For an unknown client and for a file that cannot be
+// read it has code invalid_arguments.
 func Read(name string, at Place) (*Result, error) {
 	i := slices.IndexFunc(clients(), func(c client) bool { return c.name == name })
 	if i < 0 {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no client %q to import from", name).
-			WithHint("there are %s", strings.Join(Clients(), ", "))
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown client %q", name).
+			WithHint("known: %s", strings.Join(Clients(), ", "))
 	}
 	c := clients()[i]
 	reader := reader{client: c, taken: map[string]*Found{}, result: &Result{}}
@@ -137,7 +138,7 @@ func Read(name string, at Place) (*Result, error) {
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		// A folder on the way that is a file is as good as missing.
+		// If a parent folder is a file, the path counts as missing.
 		if info, statErr := os.Stat(filepath.Dir(path)); statErr == nil && !info.IsDir() {
 			return nil, fs.ErrNotExist
 		}
@@ -151,7 +152,7 @@ func readFile(path string) ([]byte, error) {
 	return text, err
 }
 
-// reader gathers the servers of one client.
+// reader collects the servers of one client.
 type reader struct {
 	client       client
 	placeholders map[string]string
@@ -164,8 +165,9 @@ func (r *reader) add(e entry, origin string) {
 		r.result.Skipped = append(r.result.Skipped, fmt.Sprintf("%s: %s: %s", origin, e.name, e.problem))
 		return
 	}
-	name := cleanName(e.name)
-	// The same server in the files of the user and of the project is one.
+	clean := cleanName(e.name)
+	name := reserved.Free(clean)
+	// The same server in the files of the user and of the project counts once.
 	for n := name; ; n = nextName(name, n) {
 		found, err := r.convert(n, e.server)
 		if err != nil {
@@ -182,6 +184,9 @@ func (r *reader) add(e entry, origin string) {
 		found.Origin = origin
 		if n != e.name {
 			reason := "a name of Toolroom has only A-Z a-z 0-9 _ . -"
+			if why, is := reserved.Why(clean); is {
+				reason = fmt.Sprintf("the namespace %s is reserved: %s", clean, why)
+			}
 			if n != name {
 				reason = name + " is taken by another server, of " + r.taken[name].Origin
 			}
@@ -192,7 +197,7 @@ func (r *reader) add(e entry, origin string) {
 	}
 }
 
-// nextName is name-2, name-3 and so on.
+// nextName returns name-2, name-3 and so on.
 func nextName(name, last string) string {
 	n := 2
 	if suffix, ok := strings.CutPrefix(last, name+"-"); ok {
@@ -203,7 +208,7 @@ func nextName(name, last string) string {
 	return name[:min(len(name), toolroom.MaxIDPart-len(suffix))] + suffix
 }
 
-// cleanName makes a namespace of any text.
+// cleanName converts any text to a namespace.
 func cleanName(text string) string {
 	var b strings.Builder
 	for _, r := range text {

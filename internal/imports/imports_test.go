@@ -124,7 +124,7 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 	for name, tc := range map[string]struct{ client, path, text, want string }{
 		"no such client": {
 			"emacs", "", "",
-			`invalid_arguments: there is no client "emacs" to import from; there are claude, codex, cursor, vscode, gemini`,
+			`invalid_arguments: unknown client "emacs"; known: claude, codex, cursor, vscode, gemini`,
 		},
 		"nothing there": {
 			"cursor", "", "",
@@ -172,6 +172,33 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 	}
 }
 
+func TestAServerWithAReservedNameIsRenamedAndSaysSo(t *testing.T) {
+	t.Parallel()
+	at := imports.Place{Home: t.TempDir(), Dir: t.TempDir()}
+	put(t, filepath.Join(at.Dir, ".mcp.json"), `{"mcpServers": {
+		"code": {"command": "a"}, "Code": {"command": "b"}, "code-server": {"command": "c"}, "tools": {"command": "d"}, "git": {"command": "e"}, "my code": {"command": "f"}
+	}}`)
+	result, err := imports.Read("claude", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, found := range result.Found {
+		got[found.Name] = found.Source.MCP.Command + ": " + strings.Join(found.Warnings, "; ")
+	}
+	want := map[string]string{
+		"Code-server":   `b: "Code" is called Code-server: the namespace Code is reserved: it is kept for Toolroom's own tools`,
+		"code-server":   `a: "code" is called code-server: the namespace code is reserved: it is kept for Toolroom's own tools`,
+		"code-server-2": `c: "code-server" is called code-server-2: code-server is taken by another server, of ` + filepath.Join(at.Dir, ".mcp.json"),
+		"tools-server":  `d: "tools" is called tools-server: the namespace tools is reserved: programs have a function of Toolroom by that name`,
+		"git":           "e: ",
+		"my-code":       `f: "my code" is called my-code: a name of Toolroom has only A-Z a-z 0-9 _ . -`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 func TestAWarningNeverShowsWhatLooksLikeASecret(t *testing.T) {
 	t.Parallel()
 	at := imports.Place{Home: t.TempDir(), Dir: t.TempDir()}
@@ -192,6 +219,11 @@ func TestAWarningNeverShowsWhatLooksLikeASecret(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
+	for _, unit := range []string{`[`, `{"a":`, `a = [`, `a={a=`, `a.`, `/*`} { // nested deep
+		f.Add(strings.Repeat(unit, 20_000))
+		f.Add("x = " + strings.Repeat(unit, 20_000))
+		f.Add("x = " + strings.Repeat(unit, 3_000_000))
+	}
 	f.Add(`{"mcpServers": {"a": {"command": "x", "args": ["--token=${X}"], "env": {"A": 1}},},} // end`)
 	f.Add("[mcp_servers.a]\ncommand = 'x'\n")
 	f.Fuzz(func(t *testing.T, text string) {

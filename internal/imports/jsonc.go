@@ -7,8 +7,7 @@ import (
 	"fmt"
 )
 
-// decodeJSON reads JSON with comments and trailing commas. An error begins with
-// line:column.
+// decodeJSON decodes JSON with comments and trailing commas. Errors begin with line:column.
 func decodeJSON(text []byte, v any) error {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -35,11 +34,11 @@ func position(text []byte, offset int64) string {
 	return fmt.Sprintf("%d:%d", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'))
 }
 
-// plainJSON puts blanks in the place of comments and trailing commas, so that
-// places stay.
+// plainJSON replaces comments and trailing commas by blanks, so that positions do not
+// change.
 func plainJSON(text []byte) []byte {
 	out := bytes.Clone(text)
-	comma := -1 // the last comma with nothing but blanks and comments after it
+	comma := -1 // the last comma that is followed only by blanks and comments
 	for at := 0; at < len(out); at++ {
 		switch c := out[at]; {
 		case c == '"':
@@ -74,7 +73,7 @@ func lengthTo(text []byte, end string) int {
 	return len(text)
 }
 
-// blank overwrites n bytes, but for line ends, and gives the last of them.
+// blank overwrites n bytes, except line ends, and returns the index of the last one.
 func blank(text []byte, at, n int) int {
 	end := min(at+n, len(text))
 	for i := at; i < end; i++ {

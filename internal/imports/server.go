@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"github.com/toolroom/toolroom/internal/secret"
 )
 
-// server is an MCP server as all clients together write it.
+// server is an MCP server with the members of all clients.
 type server struct {
 	Type    string            `json:"type"`
 	Command string            `json:"command" toml:"command"`
@@ -30,16 +29,16 @@ type server struct {
 	Description string `json:"description"`
 	Disabled    bool   `json:"disabled"`
 
-	// include and exclude are names of tools.
+	// include and exclude are tool names.
 	include, exclude       []string
 	startTimeout, callTime time.Duration
-	// envHeaders are headers whose value is a variable, by its name.
+	// envHeaders maps headers to the variables that hold their values.
 	envHeaders map[string]string
-	// bearerEnv is the variable that holds the token of an Authorization.
+	// bearerEnv is the variable that holds the bearer token.
 	bearerEnv string
 }
 
-// convert makes a source of a server under the name that it will have.
+// convert converts a server to a source with the given name.
 func (r *reader) convert(name string, s server) (Found, error) {
 	c := converter{reader: r, found: Found{Name: name}}
 	m := &config.MCP{StartTimeout: s.startTimeout}
@@ -76,7 +75,7 @@ func (r *reader) convert(name string, s server) (Found, error) {
 	return c.found, nil
 }
 
-// converter gathers what is found out about one server.
+// converter collects the results for one server.
 type converter struct {
 	*reader
 	found Found
@@ -100,17 +99,17 @@ func (c *converter) headers(s server) map[string]string {
 	return headers
 }
 
-// placeholder is ${VAR}, ${VAR:-default}, ${env:VAR} and ${input:id}. Those that
-// are variables are followed by nothing that a reference could go on with.
+// placeholder matches ${VAR}, ${VAR:-default}, ${env:VAR} and ${input:id}. A variable must
+// not be followed by a character that could belong to a reference.
 var (
 	placeholder = pattern.Lazy(`\$\{[^}]*\}`)
 	variable    = pattern.Lazy(`\$\{(?:env:)?([A-Za-z_]\w*)(:-[^}]*)?\}([^\w./-]|$)`)
-	// bareVariable is $VAR, which Gemini alone replaces.
+	// bareVariable matches $VAR, which only Gemini replaces.
 	bareVariable = pattern.Lazy(`\$([A-Za-z_]\w*)`)
 )
 
-// values carries over variables or headers. What seems to be a secret becomes a
-// reference to the store.
+// values imports variables or headers. Values that look like secrets become references to
+// the secret store.
 func (c *converter) values(in map[string]string, what string, key func(string) string) map[string]string {
 	if len(in) == 0 {
 		return nil
@@ -132,7 +131,7 @@ func (c *converter) value(what, name, key, value string) string {
 	switch {
 	case placeholder().MatchString(value):
 		return c.later(what, key, "holds "+strings.Join(placeholder().FindAllString(value, -1), " and "))
-	case isSecret(name, value):
+	case config.LooksSecret(name, value):
 		ref := c.ref(key).String()
 		if c.found.Secrets == nil {
 			c.found.Secrets = map[string]string{}
@@ -144,14 +143,14 @@ func (c *converter) value(what, name, key, value string) string {
 	}
 }
 
-// references turns the variables in a value into references. It does not where
-// there are none, something else is left to replace, or the text around them
-// seems to be a secret itself.
+// references converts the variables in a value to references. It does not if there are
+// none, if other placeholders remain, or if the text around them looks like a secret
+// itself.
 func (c *converter) references(what, value string) (string, bool) {
 	variables := variable().FindAllStringSubmatch(value, -1)
 	around := variable().ReplaceAllString(value, "$3")
 	text := variable().ReplaceAllString(value, "env://$1$3")
-	if len(variables) == 0 || placeholder().MatchString(around) || secretValue().MatchString(around) ||
+	if len(variables) == 0 || placeholder().MatchString(around) || config.LooksSecret("", around) ||
 		len(secret.References(text)) != len(variables) {
 		return "", false
 	}
@@ -163,15 +162,15 @@ func (c *converter) references(what, value string) (string, bool) {
 	return text, true
 }
 
-// later leaves a value to the person: the store is asked for it, and says how
-// to set it when it is missing.
+// later leaves a value to the person: it becomes a reference to the secret store, which
+// says how to set the value while it is missing.
 func (c *converter) later(what, key, reason string) string {
 	ref := c.ref(key)
 	c.warn("%s %s; set the whole value: toolroom secret set %s", what, reason, strings.TrimPrefix(ref.String(), "secret://"))
 	return ref.String()
 }
 
-// ref is a reference that stands for no other value of the server.
+// ref returns a reference that no other value of the server uses.
 func (c *converter) ref(key string) secret.Ref {
 	ref := secret.Ref{Scope: c.found.Name, Name: cleanName(key)}
 	for base := ref.Name; c.found.Secrets[ref.String()] != ""; {
@@ -180,7 +179,7 @@ func (c *converter) ref(key string) secret.Ref {
 	return ref
 }
 
-// text carries over what cannot be a reference.
+// text imports a value that cannot be a reference.
 func (c *converter) text(what, value string) string {
 	value = c.replaceKnown(value)
 	if left := placeholder().FindAllString(value, -1); left != nil {
@@ -197,7 +196,7 @@ func (c *converter) argument(before []string, value string) string {
 			name = before[n-1]
 		}
 	}
-	if !strings.HasPrefix(rest, "-") && !placeholder().MatchString(rest) && isSecret(name, rest) {
+	if !strings.HasPrefix(rest, "-") && !placeholder().MatchString(rest) && config.LooksSecret(name, rest) {
 		c.warn("an argument%s seems to hold a secret, which toolroom.yaml would show; give it in env if the server can take it there", after(name))
 	}
 	return c.text("an argument", value)
@@ -210,7 +209,7 @@ func after(name string) string {
 	return " (" + name + ")"
 }
 
-// replaceKnown fills in the folders that clients have placeholders for.
+// replaceKnown replaces clients' placeholders for folders.
 func (c *converter) replaceKnown(text string) string {
 	for name, value := range c.placeholders {
 		text = strings.ReplaceAll(text, "${"+name+"}", value)
@@ -218,53 +217,9 @@ func (c *converter) replaceKnown(text string) string {
 	return text
 }
 
-var (
-	secretName = pattern.Lazy(`(?i)(token|secret|passw|passphrase|pwd|credential|cookie|authorization|api[-_]?key|apikey|access[-_]?key|private[-_]?key|[-_]key$|^key$|[-_]pat$|[-_]dsn$|session|bearer)`)
-	// notSecret are names of settings around secrets.
-	notSecret = pattern.Lazy(`(?i)(file|path|url|dir|name|type|timeout|limit|max.*tokens|tokens?[-_]?(count|limit)|expiry|ttl)$`)
-	// secretValue are the forms of well-known tokens, as their makers document
-	// them for scanners: GitHub, GitLab, Slack, OpenAI and Anthropic, Google,
-	// AWS, npm, Stripe, JSON web tokens, private keys and URLs with a password.
-	secretValue = pattern.Lazy(`^(?i:bearer|basic|token) \S{6,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}|\bxox[abeoprs]-[\w-]{10,}|\bsk-[\w-]{16,}|\bAIza[\w-]{30,}|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bnpm_\w{30,}|\b[sr]k_(live|test)_\w{16,}|\beyJ[\w-]{8,}\.[\w-]{8,}|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s:@]*:[^/\s@]+@`)
-	// randomText has no slash, for paths are not secret.
-	randomText = pattern.Lazy(`^[A-Za-z0-9_+=-]{32,}$`)
-)
-
-// isSecret guesses. It rather takes a setting for a secret than the reverse:
-// that costs one entry of the store.
-func isSecret(name, value string) bool {
-	switch {
-	case value == "" || len(secret.References(value)) > 0:
-		return false
-	case secretValue().MatchString(value):
-		return true
-	case notSecret().MatchString(name):
-		return false
-	case secretName().MatchString(name):
-		return true
-	default:
-		return randomText().MatchString(value) && strings.ContainsAny(value, "0123456789") && entropy(value) > 3.5
-	}
-}
-
-// entropy is Shannon's, in bits a character: words have less than 3.5 in 32
-// characters, random hexadecimal digits about 3.7, base64 more than 4.
-func entropy(s string) float64 {
-	counts := map[rune]float64{}
-	for _, r := range s {
-		counts[r]++
-	}
-	bits := 0.0
-	for _, n := range counts {
-		p := n / float64(len(s))
-		bits -= p * math.Log2(p)
-	}
-	return bits
-}
-
 func hasSecretQuery(u *url.URL) bool {
 	for name, values := range u.Query() {
-		if slices.ContainsFunc(values, func(v string) bool { return isSecret(name, v) }) {
+		if slices.ContainsFunc(values, func(v string) bool { return config.LooksSecret(name, v) }) {
 			return true
 		}
 	}

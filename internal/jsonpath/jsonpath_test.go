@@ -123,6 +123,9 @@ func TestASyntaxErrorSaysWhere(t *testing.T) {
 }
 
 func FuzzSelect(f *testing.F) {
+	for _, unit := range []string{`$[?(`, `$[?!`, `$[?@`, `[0]`, `..`, `$[?length(`} { // nested deep
+		f.Add("$"+strings.Repeat(unit, 20_000), strings.Repeat("[", 20_000))
+	}
 	for _, path := range []string{"$", "$..*", "$['a','b'][0:5:2]", "$[?@.a == 'b' && !(@.c < 1)]", `$["\ud83d\ude00"]`} {
 		f.Add(path, `{"a":[{"a":"b","c":0.5}],"b":null}`)
 	}

@@ -1,11 +1,11 @@
-// Package jsonx is the one place where Toolroom reads and writes JSON text.
+// Package jsonx reads and writes all JSON text of Toolroom.
 //
-// [Decode] turns a document into a native tree, [Check] only tells whether it
+// [Decode] converts a document to a native tree, [Check] only reports whether it
 // is acceptable, and [Reader] walks it value by value without building a tree.
 // All three apply the same strict rules: UTF-8 only, no duplicate keys, nothing
-// after the document, bounded size and depth. [Canonical] gives the one byte
-// form that hashes are taken of, [Marshal] encodes for people and programs.
+// after the document, bounded size and depth. [Canonical] returns the only
+// form that is hashed, and [Marshal] encodes for people and programs.
 //
 // The grammar comes from github.com/go-json-experiment/json/jsontext, whose API
-// is that of encoding/json/jsontext in Go 1.27; nothing else imports it.
+// is that of encoding/json/jsontext in Go 1.27. No other package imports it.
 package jsonx

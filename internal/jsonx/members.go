@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Member is a name in an object, and its value as it is written there.
+// A Member is a member of an object: its name, and its value as written.
 type Member struct {
 	Name  string
 	Value json.RawMessage
@@ -36,10 +36,9 @@ func (w *walker) end(size int) {
 	walkers.Put(w)
 }
 
-// Members reads the members of an object in their order, for passing them on: it
-// refuses only what is not an object of JSON, and leaves the values as they are,
-// duplicate names and broken UTF-8 included. The values share the memory of
-// object.
+// Members returns the members of an object in order, to forward them. It refuses only text
+// that is not a JSON object and leaves the values unchanged, including duplicate names and
+// invalid UTF-8. The values share the memory of object.
 func Members(object []byte) ([]Member, error) {
 	w := walkers.Get().(*walker)
 	defer w.end(len(object))
@@ -50,7 +49,7 @@ func Members(object []byte) ([]Member, error) {
 		if _, err := dec.ReadToken(); err != nil {
 			return nil, describe(object, err)
 		}
-		return nil, fmt.Errorf("the JSON is no object")
+		return nil, fmt.Errorf("the JSON is not an object")
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return nil, describe(object, err)

@@ -26,8 +26,8 @@ const (
 )
 
 // A Reader walks one document value by value and builds nothing. The first
-// error sticks: from then on Peek says Invalid, More says false, everything else
-// does nothing, and Finish returns the error. So callers need no check in between.
+// error sticks: from then on Peek returns Invalid, More returns false, the other methods do
+// nothing, and Finish returns the error. Callers need no check in between.
 //
 // A Reader serves one goroutine. What Text and Number return is valid until the
 // next call.
@@ -109,7 +109,7 @@ func (r *Reader) refuse(reason, hint string) {
 	r.err = newSyntaxError(r.data, offset, string(r.dec.StackPointer()), reason, hint)
 }
 
-// Peek tells the kind of the next value, without reading it.
+// Peek returns the kind of the next value without reading it.
 func (r *Reader) Peek() Kind {
 	if r.err != nil {
 		return Invalid
@@ -122,7 +122,7 @@ func (r *Reader) Peek() Kind {
 	}
 }
 
-// Enter goes into the object or array that Peek announced.
+// Enter enters the object or array that Peek returned.
 func (r *Reader) Enter() {
 	r.token()
 	if r.err == nil && r.dec.StackDepth() > r.limits.Depth {
@@ -130,7 +130,7 @@ func (r *Reader) Enter() {
 	}
 }
 
-// More tells whether the object or array holds another member or element.
+// More reports whether the object or array has another member or element.
 func (r *Reader) More() bool {
 	switch r.Peek() {
 	case end:
@@ -143,7 +143,7 @@ func (r *Reader) More() bool {
 	}
 }
 
-// Leave goes out of the object or array after its last element.
+// Leave leaves the object or array after its last element.
 func (r *Reader) Leave() { r.token() }
 
 // Text reads a string or the name of a member, unescaped.
@@ -170,8 +170,7 @@ func (r *Reader) Text() []byte {
 // Number reads a number as it is written.
 func (r *Reader) Number() []byte { return r.scalar() }
 
-// Value reads the next value, whatever it is, with all checks applied, and gives
-// its text. It shares the memory of the document and stays valid.
+// Value reads the next value of any kind with all checks and returns its text. It shares the memory of the document and stays valid.
 func (r *Reader) Value() []byte {
 	if r.Peek() == Invalid {
 		r.token()
@@ -187,7 +186,7 @@ func (r *Reader) Value() []byte {
 	return rest[:len(rest):len(rest)]
 }
 
-// Offset is how much of the document has been read, in bytes.
+// Offset returns the number of bytes read of the document.
 func (r *Reader) Offset() int {
 	if r.err != nil {
 		return 0
@@ -195,7 +194,7 @@ func (r *Reader) Offset() int {
 	return int(r.dec.InputOffset())
 }
 
-// Skip reads the next value, whatever it is, with all checks applied.
+// Skip reads the next value of any kind with all checks.
 func (r *Reader) Skip() {
 	for depth := 0; r.err == nil; {
 		switch r.Peek() {

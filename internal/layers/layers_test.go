@@ -1,5 +1,5 @@
-// Package layers holds the rule of which package may import which. Arrows
-// point down only; heavy modules stay out of what every program links.
+// Package layers tests which package may import which. A package imports only packages
+// of lower layers, and heavy modules stay out of packages that every program links.
 package layers
 
 import (
@@ -16,60 +16,64 @@ import (
 
 const module = "github.com/toolroom/toolroom"
 
-// order lists the layers from the bottom up. A package may import packages of
-// its own line only where the line says so, and of lines above it in this list.
+// order lists the layers from the bottom up. A package may import packages of lines
+// above its own in this list, and of its own line if that has peers.
 var order = []struct {
 	name     string
-	packages []string // a trailing /... takes in what is below
+	packages []string // a trailing /... includes the packages below
 	peers    bool     // packages of this line may import one another
 }{
-	{name: "the nouns", packages: []string{""}},
-	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/pattern", "internal/listener", "internal/patience", "internal/atomicfile", "internal/jsonpath", "internal/egress/...", "internal/oauth"}},
-	{name: "what a file remembers", packages: []string{"internal/trial"}},
-	{name: "what operators write", packages: []string{"internal/trusted"}},
-	{name: "private keys", packages: []string{"internal/keyfile"}},
+	{name: "core types", packages: []string{""}},
+	{name: "panics as errors", packages: []string{"internal/panics"}},
+	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/reserved", "internal/pattern", "internal/listener", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible"}},
+	{name: "caches in files", packages: []string{"internal/probecache"}},
 	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},
-	{name: "where code runs", packages: []string{"sandbox"}},
-	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest/...", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/...", "internal/image", "internal/fence"}, peers: true},
+	{name: "sandboxes", packages: []string{"sandbox"}},
+	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest/...", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/...", "internal/image", "internal/netjail"}, peers: true},
 	{name: "effects", packages: []string{"internal/effects/..."}, peers: true},
 	{name: "schemas", packages: []string{"internal/schema"}},
-	{name: "contracts", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
+	{name: "interfaces of sources", packages: []string{"source", "internal/source/inflight", "internal/source/secretref"}, peers: true},
 	{name: "sources", packages: []string{"source/sourcetest", "internal/source/httpcall/..."}, peers: true},
 	{name: "adapters of sources", packages: []string{"internal/source/..."}},
 	{name: "policy", packages: []string{"internal/policy/..."}},
-	{name: "what the pipeline asks", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "internal/pin", "internal/poison/...", "internal/taint", "internal/spending"}},
+	{name: "services of the pipeline", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "internal/pin", "internal/poison", "internal/spending", "internal/release"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
 	{name: "code mode", packages: []string{"internal/code/..."}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
 	{name: "config", packages: []string{"internal/config", "internal/imports"}, peers: true},
+	{name: "consent to configs", packages: []string{"internal/consent"}},
 	{name: "the room", packages: []string{"room"}},
-	{name: "carriers of workflows", packages: []string{"internal/temporal"}},
+	{name: "workflows", packages: []string{"internal/temporal"}},
 	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
-	{name: "what puts a room on the network", packages: []string{"serve"}},
-	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/..."}},
+	{name: "the public server", packages: []string{"serve"}},
+	{name: "mains", packages: []string{"cmd/...", "examples/...", "test/...", "packaging"}},
 }
 
-// heavy modules may be linked only by the packages named.
+// heavy lists modules that only the packages named may import.
 var heavy = map[string][]string{
-	"github.com/modelcontextprotocol/go-sdk": {"internal/server/mcp", "examples/mcp-folder", "test/bench"},
-	"mvdan.cc/sh/v3":                         {"internal/effects/shell"},
-	"modernc.org/sqlite":                     {"internal/store/sqlite"},
-	"github.com/cedar-policy/cedar-go":       {"internal/policy/cedar"},
-	"github.com/golang-jwt/jwt/v5":           {"internal/server/oauth"},
-	"github.com/danielgtaylor/huma/v2":       {"internal/server/api"},
-	"github.com/prometheus/client_golang":    {"internal/server/api"},
-	"github.com/zalando/go-keyring":          {"internal/secret/keyring"},
-	"github.com/tetratelabs/wazero":          {"internal/engine/wasm", "internal/engine/quickjs", "internal/engine/cpython", "internal/engine/wasmfuel", "internal/engine/wasi", "internal/engine/module/machine"},
-	"google.golang.org/protobuf":             {"internal/engine/monty/protocol", "internal/temporal"},
-	"go.temporal.io":                         {"internal/temporal"},
-	"github.com/evanw/esbuild":               {"internal/engine/js/program"},
-	"github.com/dop251/goja":                 {"internal/engine/js/program", "internal/trusted"},
-	"github.com/moby/moby":                   {"internal/sandbox/docker"},
-	"github.com/containerd/containerd":       {"internal/sandbox/containerd"},
-	"k8s.io":                                 {"internal/sandbox/kubernetes", "test/kubernetes"},
+	"github.com/modelcontextprotocol/go-sdk":       {"internal/server/mcp", "examples/mcp-folder", "test/bench"},
+	"mvdan.cc/sh/v3":                               {"internal/effects/shell"},
+	"modernc.org/sqlite":                           {"internal/store/sqlite"},
+	"github.com/cedar-policy/cedar-go":             {"internal/policy/cedar"},
+	"github.com/golang-jwt/jwt/v5":                 {"internal/server/oauth"},
+	"github.com/danielgtaylor/huma/v2":             {"internal/server/api"},
+	"github.com/prometheus/client_golang":          {"internal/server/api"},
+	"github.com/zalando/go-keyring":                {"internal/secret/backend"},
+	"github.com/tetratelabs/wazero":                {"internal/engine/wasm", "internal/engine/quickjs", "internal/engine/cpython", "internal/engine/wasmfuel", "internal/engine/wasi", "internal/engine/module/machine"},
+	"google.golang.org/protobuf":                   {"internal/engine/monty/protocol", "internal/temporal"},
+	"go.temporal.io":                               {"internal/temporal"},
+	"codeberg.org/readeck/go-readability":          {"internal/builtin/document"},
+	"github.com/JohannesKaufmann/html-to-markdown": {"internal/builtin/document"},
+	"github.com/ledongthuc/pdf":                    {"internal/builtin/document"},
+	"github.com/evanw/esbuild":                     {"internal/engine/js/program"},
+	"github.com/expr-lang/expr":                    {"internal/expression"},
+	"github.com/dop251/goja":                       {"internal/engine/js/program"},
+	"github.com/moby/moby":                         {"internal/sandbox/docker"},
+	"github.com/containerd/containerd":             {"internal/sandbox/containerd"},
+	"k8s.io":                                       {"internal/sandbox/kubernetes", "test/kubernetes"},
 }
 
-func TestArrowsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {
+func TestImportsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {
 	for _, p := range list(t) {
 		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		level := levelOf(from)
@@ -82,27 +86,27 @@ func TestArrowsPointDownAndHeavyModulesStayInTheirPackages(t *testing.T) {
 		for _, imported := range p.Imports {
 			for m, allowed := range heavy {
 				if (imported == m || strings.HasPrefix(imported, m+"/")) && !slices.ContainsFunc(allowed, func(a string) bool { return from == a || strings.HasPrefix(from, a+"/") }) {
-					t.Errorf("%s imports %s, which only %v may", from, imported, allowed)
+					t.Errorf("%s imports %s, which only %v may import", from, imported, allowed)
 				}
 			}
 			if !strings.HasPrefix(imported, module) {
 				if level == 0 && strings.Contains(imported, ".") {
-					t.Errorf("the nouns import %s; they import the standard library only", imported)
+					t.Errorf("the core types import %s; they may import the standard library only", imported)
 				}
 				continue
 			}
 			to := strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")
 			below := levelOf(to)
 			if below > level || below == level && !order[level].peers && !strings.HasPrefix(to, from) && !strings.HasPrefix(from, to) {
-				t.Errorf("%s (%s) imports %s (%s): arrows point down only", from, order[level].name, to, order[max(below, 0)].name)
+				t.Errorf("%s (%s) imports %s (%s): a package may import lower layers only", from, order[level].name, to, order[max(below, 0)].name)
 			}
 		}
 	}
 }
 
-// A door that calls a source itself would have no policy, no approval and no
-// receipt.
-func TestDoorsReachToolsThroughTheRunnerAlone(t *testing.T) {
+// If a surface called a source itself, the call would have no policy, no approval and
+// no receipt.
+func TestSurfacesReachToolsOnlyThroughTheRunner(t *testing.T) {
 	for _, p := range list(t) {
 		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		if !strings.HasPrefix(from, "internal/server") && !strings.HasPrefix(from, "internal/cli") && !strings.HasPrefix(from, "cmd/") {
@@ -110,7 +114,7 @@ func TestDoorsReachToolsThroughTheRunnerAlone(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			if to := strings.TrimPrefix(imported, module+"/"); strings.HasPrefix(to, "internal/source/") {
-				t.Errorf("%s imports %s: a call goes through run.Runner", from, to)
+				t.Errorf("%s imports %s: make calls through run.Runner", from, to)
 			}
 		}
 		for _, name := range p.GoFiles {
@@ -118,40 +122,41 @@ func TestDoorsReachToolsThroughTheRunnerAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Who calls a source, under whatever name, makes a request for it.
+			// Every call of a source needs a request.
 			for _, sign := range []string{"Source.Call(", "source.Request"} {
 				if strings.Contains(string(text), sign) {
-					t.Errorf("%s/%s has %s, as who calls a source: a call goes through run.Runner", from, name, sign)
+					t.Errorf("%s/%s contains %s, so it calls a source: make the call through run.Runner", from, name, sign)
 				}
 			}
 		}
 	}
 }
 
-// Whoever can reach the runner can make calls, and who makes calls by itself,
-// such as a schedule or a trigger, is a door. Nothing of the kind is there.
-func TestWhoeverCanMakeCallsIsADoorOfTheSurfaceTest(t *testing.T) {
+// A package that can reach the runner can make calls, and so needs a row in the test of
+// surfaces. That includes a package that makes calls by itself, such as for a schedule or
+// a trigger, of which there is none.
+func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 	named := []string{
-		"room",                         // doors "Go ..."
-		"internal/cli", "cmd/toolroom", // doors "command line ..."
-		"internal/server", "internal/server/api", "internal/server/mcp", // doors "HTTP ...", "MCP ..."
-		"serve",                                                               // hands its room to internal/server
-		"internal/code",                                                       // doors "code mode ..."
+		"room",                         // rows "Go ..."
+		"internal/cli", "cmd/toolroom", // rows "command line ..."
+		"internal/server", "internal/server/api", "internal/server/mcp", // rows "HTTP ...", "MCP ..."
+		"serve",                                                               // passes its room to internal/server
+		"internal/code",                                                       // rows "code mode ..."
 		"internal/temporal",                                                   // test/temporal
-		"internal/store", "internal/store/sqlite", "internal/store/storetest", // keep what the runner hands them
+		"internal/store", "internal/store/sqlite", "internal/store/storetest", // store records of the runner
 	}
 	for _, p := range list(t) {
 		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		calls := slices.Contains(p.Imports, module+"/internal/run") || slices.Contains(p.Imports, module+"/room")
 		if calls && !slices.Contains(named, from) && !strings.HasPrefix(from, "examples/") && !strings.HasPrefix(from, "test/") {
-			t.Errorf("%s can make calls: give what it calls a row in test/surface, and name it here", from)
+			t.Errorf("%s can make calls: add a row for them to test/surface, and the package to this list", from)
 		}
 	}
 }
 
 func levelOf(path string) int {
-	// The longest pattern that fits decides, so that a line may except one
-	// package of another line's folder.
+	// The longest matching pattern decides, so that a line may have one package of
+	// another line's folder.
 	best, length := -1, -1
 	for level, line := range order {
 		for _, pattern := range line.packages {
@@ -166,8 +171,8 @@ func levelOf(path string) int {
 	return best
 }
 
-// list reads the imports of every package itself, in place of asking go list:
-// so the test cache knows the files that the answer depends on.
+// list reads the imports of every package itself instead of running go list, so that
+// the test cache knows the files on which the result depends.
 func list(t *testing.T) []*build.Package {
 	t.Helper()
 	root := filepath.Join("..", "..")

@@ -1,7 +1,6 @@
-// Package library holds the resources and prompts of all sources, as the
-// catalog holds their tools. A [Library] lists what somebody may see and finds
-// the source behind a URI or a name; reading is a call like any other (see
-// [ReadTool] and [GetTool]).
+// Package library holds the resources and prompts of all sources, as the catalog holds
+// their tools. A [Library] lists the entries that a caller may see and finds the source
+// of a URI or a name. Reading is a call like any other (see [ReadTool] and [GetTool]).
 package library
 
 import (
@@ -9,6 +8,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -18,31 +18,31 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// The tools through which the resources and prompts of a source are read.
+// Names of the tools with which the resources and prompts of a source are read.
 const (
 	ReadTool = "resources.read"
 	GetTool  = "prompts.get"
 )
 
-// Offer is what one source has. It must not be changed once given.
+// Offer is the set of entries of one source. It must not be changed after Set.
 type Offer struct {
 	Resources []source.Resource
 	Templates []source.Template
 	Prompts   []source.Prompt
-	// Skills are those that are listed; nil says that the source serves none.
+	// Skills are the listed skills; nil means that the source serves none.
 	Skills []source.Skill
-	// Plain shows prompts under their bare names where these are unique.
+	// Plain shows prompts under their bare names if these are unique.
 	Plain bool
-	// Source completes arguments and watches resources where it can.
+	// Source completes arguments and watches resources if it supports that.
 	Source source.Source
 }
 
-// Resource is a resource of one provider, under the URI that is shown.
+// Resource is a resource of one provider, under its shown URI.
 type Resource struct {
 	source.Resource
 	Provider string
-	// Shown is the resource's own URI, or one under toolroom://sources where
-	// another source has the same.
+	// Shown is the resource's own URI, or one under toolroom://sources if another
+	// source has the same URI.
 	Shown string
 }
 
@@ -52,42 +52,50 @@ type Template struct {
 	Provider string
 }
 
-// Prompt is a prompt of one provider, under the name that is shown.
+// Prompt is a prompt of one provider, under its shown name.
 type Prompt struct {
 	source.Prompt
 	Provider string
 	Shown    string
 }
 
-// Change says which lists may differ from before.
-type Change struct{ Resources, Prompts bool }
+// Change names the lists that may have changed.
+type Change struct {
+	Resources, Prompts bool
+	// Source says that the lists are of another source object, as after a reload.
+	Source bool
+}
 
-// Library is the set of all resources and prompts. The zero Library is ready;
-// its methods are safe for concurrent use.
+func sameSource(a, b source.Source) bool {
+	return reflect.TypeOf(a) == reflect.TypeOf(b) && (a == nil || reflect.TypeOf(a).Comparable() && a == b)
+}
+
+// Library is the set of all resources and prompts. The zero Library is ready to use. Its
+// methods are safe for concurrent use.
 type Library struct {
 	mu       sync.RWMutex
 	offers   map[string]Offer
 	watchers listener.List[Change]
 	readers  listener.List[Update]
-	hearers  listener.List[Notice]
+	hearers  listener.List[Notification]
 }
 
 // Update is a resource that has changed.
 type Update struct {
 	Provider string
-	// URI is the resource's own, Shown the one that it is shown under.
+	// URI is the resource's own URI, and Shown its shown URI.
 	URI, Shown string
-	// Said is what its source says of the change, as MCP has it; nil for nothing.
-	Said json.RawMessage
+	// Params are the parameters of the source's notification (MCP), or nil.
+	Params json.RawMessage
 }
 
-// Notice is what a provider told its clients outside of calls.
-type Notice struct {
-	source.Notice
+// Notification is a message of a provider to its clients outside of calls.
+type Notification struct {
+	source.Notification
 	Provider string
 }
 
-// Set makes o the whole offer of a provider.
+// Set replaces the offer of a provider.
 func (l *Library) Set(provider string, o Offer) {
 	l.mu.Lock()
 	if l.offers == nil {
@@ -99,7 +107,7 @@ func (l *Library) Set(provider string, o Offer) {
 	l.tell(before, o)
 }
 
-// Remove takes a provider out.
+// Remove removes a provider.
 func (l *Library) Remove(provider string) {
 	l.mu.Lock()
 	before := l.offers[provider]
@@ -112,6 +120,7 @@ func (l *Library) tell(before, after Offer) {
 	c := Change{
 		Resources: !slices.EqualFunc(before.Resources, after.Resources, sameResource) || !slices.EqualFunc(before.Templates, after.Templates, sameTemplate) ||
 			!slices.EqualFunc(before.Skills, after.Skills, sameSkill),
+		Source:  before.Source != nil && !sameSource(before.Source, after.Source),
 		Prompts: !slices.EqualFunc(before.Prompts, after.Prompts, samePrompt),
 	}
 	if c != (Change{}) {
@@ -123,23 +132,25 @@ func (l *Library) tell(before, after Offer) {
 // not block.
 func (l *Library) Subscribe(f func(Change)) (cancel func()) { return l.watchers.Add(f) }
 
-// Updated tells the watchers of updates that a resource has changed.
-func (l *Library) Updated(provider, uri string, said json.RawMessage) {
-	l.readers.Tell(Update{provider, uri, l.shownURI(provider, uri), said})
+// Updated reports a changed resource to the functions of OnUpdate.
+func (l *Library) Updated(provider, uri string, params json.RawMessage) {
+	l.readers.Tell(Update{provider, uri, l.shownURI(provider, uri), params})
 }
 
-// OnUpdate calls f with each resource that has changed, until cancel is called. f
-// must not block.
+// OnUpdate calls f with each changed resource, until cancel is called. f must not block.
 func (l *Library) OnUpdate(f func(Update)) (cancel func()) { return l.readers.Add(f) }
 
-// Notice tells the listeners what a provider told its clients.
-func (l *Library) Notice(provider string, n source.Notice) { l.hearers.Tell(Notice{n, provider}) }
+// Notified passes a notification of a provider to the functions of OnNotification.
+func (l *Library) Notified(provider string, n source.Notification) {
+	l.hearers.Tell(Notification{n, provider})
+}
 
-// OnNotice calls f with each notice, until cancel is called. f must not block.
-func (l *Library) OnNotice(f func(Notice)) (cancel func()) { return l.hearers.Add(f) }
+// OnNotification calls f with each notification, until cancel is called. f must not
+// block.
+func (l *Library) OnNotification(f func(Notification)) (cancel func()) { return l.hearers.Add(f) }
 
-// Resources lists the resources of the providers that visible accepts, in the
-// order of providers and then as each source has them.
+// Resources lists the resources of the providers for which visible returns true, in the
+// order of providers and then in that of the source.
 func (l *Library) Resources(visible func(provider string) bool) []Resource {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -157,12 +168,12 @@ func (l *Library) Resources(visible func(provider string) bool) []Resource {
 	return all
 }
 
-// taken are the URIs under which something is shown, of providers that one may
-// see and of others: who may see more sees the same URIs.
+// taken are the shown URIs of all providers, visible or not, so that callers with
+// different permissions see the same URIs.
 type taken map[string]bool
 
-// shown is the URI under which a provider's next one is shown: its own unless
-// that is taken.
+// shown returns the URI under which a provider's URI is shown: the same unless that is
+// taken.
 func (t taken) shown(provider, uri string, scoped func(provider, uri string) string) string {
 	if t[uri] {
 		uri = scoped(provider, uri)
@@ -171,7 +182,7 @@ func (t taken) shown(provider, uri string, scoped func(provider, uri string) str
 	return uri
 }
 
-// Templates lists the templates of the providers that visible accepts.
+// Templates lists the templates of the providers for which visible returns true.
 func (l *Library) Templates(visible func(provider string) bool) []Template {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -187,7 +198,7 @@ func (l *Library) Templates(visible func(provider string) bool) []Template {
 	return all
 }
 
-// Prompts lists the prompts of the providers that visible accepts.
+// Prompts lists the prompts of the providers for which visible returns true.
 func (l *Library) Prompts(visible func(provider string) bool) []Prompt {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -217,9 +228,9 @@ func (l *Library) Prompts(visible func(provider string) bool) []Prompt {
 	return all
 }
 
-// FindResource gives the source behind a shown URI, and the URI that it knows:
-// of a listed resource, of one that a template fits, of a file of a skill, or
-// of any under toolroom://sources.
+// FindResource returns the source of a shown URI and the source's own URI. The URI may be
+// that of a listed resource, match a template, name a file of a skill, or be any under
+// toolroom://sources.
 func (l *Library) FindResource(uri string, visible func(provider string) bool) (provider, own string, ok bool) {
 	if provider, own, ok := cutScoped(uri); ok {
 		l.mu.RLock()
@@ -241,7 +252,7 @@ func (l *Library) FindResource(uri string, visible func(provider string) bool) (
 	return provider, uri, ok
 }
 
-// FindPrompt gives the prompt with a shown name.
+// FindPrompt returns the prompt with a shown name.
 func (l *Library) FindPrompt(name string, visible func(provider string) bool) (Prompt, bool) {
 	for _, p := range l.Prompts(visible) {
 		if p.Shown == name || promptName(p.Provider, p.Name) == name {
@@ -251,7 +262,7 @@ func (l *Library) FindPrompt(name string, visible func(provider string) bool) (P
 	return Prompt{}, false
 }
 
-// Source gives the source of a provider.
+// Source returns the source of a provider.
 func (l *Library) Source(provider string) (source.Source, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -270,8 +281,8 @@ func (l *Library) shownURI(provider, uri string) string {
 	return uri
 }
 
-// promptName is namespace__name; unlike a tool's, a prompt's name goes to no
-// model API, and may be anything.
+// promptName returns namespace__name. Unlike a tool's name, a prompt's name is not sent to
+// model APIs and may be anything.
 func promptName(provider, name string) string { return provider + "__" + name }
 
 const scopedPrefix = "toolroom://sources/"
@@ -305,6 +316,6 @@ func samePrompt(a, b source.Prompt) bool {
 		a.Description == b.Description && slices.Equal(a.Arguments, b.Arguments)
 }
 
-// ToolID is the tool through which a provider's resources (ReadTool) or prompts
-// (GetTool) are read.
+// ToolID returns the id of the tool with which a provider's resources (ReadTool) or
+// prompts (GetTool) are read.
 func ToolID(provider, tool string) toolroom.ID { return toolroom.ID{Namespace: provider, Name: tool} }

@@ -7,19 +7,19 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Skill is a skill of one provider, under the URI that is shown.
+// Skill is a skill of one provider, under its shown URI.
 type Skill struct {
 	source.Skill
 	Provider string
-	// Shown is the skill's own URI, or one under toolroom://sources where another
-	// source has the same. Those of its files are as its own is.
+	// Shown is the skill's own URI, or one under toolroom://sources if another source
+	// has the same URI. The URIs of its files have the same form.
 	Shown string
 }
 
-// Scoped reports whether the skill is shown under another URI than its own.
+// Scoped reports whether the shown URI differs from the skill's own.
 func (s *Skill) Scoped() bool { return s.Shown != s.URI }
 
-// ShownFile is the URI of a file of the skill, as it is shown.
+// ShownFile returns the shown URI of a file of the skill.
 func (s *Skill) ShownFile(uri string) string {
 	if s.Scoped() {
 		return scopedFile(s.Provider, uri)
@@ -27,8 +27,8 @@ func (s *Skill) ShownFile(uri string) string {
 	return uri
 }
 
-// Skills lists the skills of the providers that visible accepts, in the order of
-// providers and then as each source has them.
+// Skills lists the skills of the providers for which visible returns true, in the order
+// of providers and then in that of the source.
 func (l *Library) Skills(visible func(provider string) bool) []Skill {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -46,9 +46,9 @@ func (l *Library) Skills(visible func(provider string) bool) []Skill {
 	return all
 }
 
-// SkillProviders gives the sources that may know the skill with a shown URI, and
-// the URI that they know: the one that lists it, or else all that serve skills,
-// since none need list all of its own.
+// SkillProviders returns the sources that may have the skill with a shown URI, and their
+// own URI for it: the source that lists it, else all sources that serve skills, because a
+// source need not list all its skills.
 func (l *Library) SkillProviders(uri string, visible func(provider string) bool) (providers []string, own string) {
 	if provider, own, ok := cutScoped(uri); ok {
 		if visible(provider) {
@@ -71,8 +71,8 @@ func (l *Library) SkillProviders(uri string, visible func(provider string) bool)
 	return providers, uri
 }
 
-// skillFile gives the source of a file of a skill: of one that is listed, or of
-// the only source that serves skills.
+// skillFile returns the source of a file of a skill: of a listed skill, or the only source
+// that serves skills.
 func (l *Library) skillFile(uri string, visible func(provider string) bool) (provider string, ok bool) {
 	for _, s := range l.Skills(visible) {
 		if !s.Scoped() && strings.HasPrefix(uri, strings.TrimSuffix(s.URI, path.Base(s.URI))) {
@@ -86,8 +86,8 @@ func (l *Library) skillFile(uri string, visible func(provider string) bool) (pro
 	return providers[0], true
 }
 
-// scopedFile is a URI under toolroom://sources that keeps its path: the last parts
-// of a skill's URI say what it is called and where its files are.
+// scopedFile returns a URI under toolroom://sources that keeps the path, because the last
+// parts of a skill's URI are its name and the paths of its files.
 func scopedFile(provider, uri string) string {
 	return scopedPrefix + provider + "/" + strings.ReplaceAll(uri, "%", "%25")
 }

@@ -1,22 +1,25 @@
-// Package listener keeps who wants to be told of what happens.
+// Package listener implements lists of functions that receive events.
 package listener
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/toolroom/toolroom/internal/panics"
 )
 
-// List is a set of functions that are told of events of one kind. The zero List
-// is empty; its methods may be called concurrently.
+// List is a set of functions that receive events of one kind. The zero List is empty. Its
+// methods may be called concurrently.
 type List[T any] struct {
 	mu   sync.Mutex
 	all  map[int]func(T)
 	next int
 }
 
-// Add has f called with each event, until cancel is called, which may be more
-// than once. f must not block.
+// Add adds f, which is called with each event until cancel is called. cancel may be called
+// more than once. f must not block.
 func (l *List[T]) Add(f func(T)) (cancel func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,11 +42,11 @@ func (l *List[T]) Tell(event T) {
 	all := slices.Collect(maps.Values(l.all))
 	l.mu.Unlock()
 	for _, f := range all {
-		f(event)
+		panics.Log(slog.Default(), "a listener", func() { f(event) }) // the other functions are called nevertheless
 	}
 }
 
-// Empty tells whether nobody listens.
+// Empty reports whether the list has no functions.
 func (l *List[T]) Empty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,6 +6,19 @@ import (
 	"github.com/toolroom/toolroom/internal/listener"
 )
 
+func TestAListenerThatPanicsKeepsNothingFromTheOthers(t *testing.T) {
+	t.Parallel()
+	var list listener.List[int]
+	told := 0
+	for range 3 {
+		list.Add(func(int) { panic("boom") })
+		list.Add(func(n int) { told += n })
+	}
+	if list.Tell(1); told != 3 {
+		t.Errorf("%d of 3 were told", told)
+	}
+}
+
 func TestWhoHasCancelledIsToldNoMore(t *testing.T) {
 	t.Parallel()
 	var list listener.List[int]

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// BenchmarkStart measures a program from its start to its end, beside the plain
-// execution of the same.
+// BenchmarkStart measures a program from start to end, compared with executing it
+// without a sandbox.
 func BenchmarkStart(b *testing.B) {
 	programs := []struct {
 		name string
@@ -41,7 +41,7 @@ func BenchmarkStart(b *testing.B) {
 			{"direct", Spec{Limits: limits, Seccomp: Hardened, Direct: true}},
 		} {
 			b.Run(program.name+"/"+c.name, func(b *testing.B) {
-				var h Host
+				var h HostMachine
 				h.Probe(b.Context())
 				c.spec.Path, c.spec.Args, c.spec.Root, c.spec.BestEffort = program.argv[0], program.argv, System(), true
 				for b.Loop() {

@@ -19,12 +19,12 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-// controllers are the cgroup controllers that limits are held by. In version 1
-// each may have a tree of its own; in version 2 cpuacct is part of cpu.
+// controllers are the cgroup controllers that enforce limits. In version 1 each
+// may have a tree of its own; in version 2 cpuacct is part of cpu.
 var controllers = []string{"memory", "pids", "cpu", "cpuacct"}
 
-// cgroups are the folders in which groups can be made, by controller. A machine
-// can have some controllers in version 1 and others in version 2.
+// cgroups maps each controller to the folder in which groups can be made. A
+// machine can have some controllers in version 1 and others in version 2.
 type cgroups map[string]cgroupFolder
 
 type cgroupFolder struct {
@@ -32,17 +32,18 @@ type cgroupFolder struct {
 	path    string
 }
 
-// ownerPrefix starts the name of what a Toolroom process makes outside itself;
-// proc.Owner follows, so that it can be swept once that process is gone.
+// ownerPrefix starts the names of cgroups and folders that a Toolroom process
+// makes. proc.Owner follows, so that they can be removed after that process has
+// ended.
 const ownerPrefix = "toolroom-sandbox-"
 
-// ownName is a name that nothing else has.
+// ownName returns a unique name.
 func ownName() string {
 	return ownerPrefix + proc.Owner() + "-" + strconv.FormatUint(rand.Uint64(), 10)
 }
 
-// ownerOf reads the owner out of such a name: a process id and a start time,
-// before the number.
+// ownerOf parses the owner, a process id and a start time, from a name made by
+// ownName.
 func ownerOf(name string) (owner string, ok bool) {
 	rest, ok := strings.CutPrefix(name, ownerPrefix)
 	parts := strings.Split(rest, "-")
@@ -57,8 +58,8 @@ func ownerOf(name string) (owner string, ok bool) {
 	return parts[0] + "-" + parts[1], true
 }
 
-// findCgroups reads where this process is (cgroups(7)) and where it may make
-// groups of its own. The error says why not all controllers are there.
+// findCgroups finds the groups of this process (cgroups(7)) and the folders in
+// which it may make its own. The error says why controllers are missing.
 func findCgroups() (cgroups, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -98,8 +99,8 @@ func findCgroups() (cgroups, error) {
 	return found, errors.Join(problems...)
 }
 
-// cgroupMount is the folder of a process's own group: the mount whose options
-// name the controller, and in it the path within the mount's root.
+// cgroupMount returns the folder of a process's own group: the mount whose options
+// name the controller, joined with the group's path relative to the mount's root.
 func cgroupMount(mountinfo []byte, controller string, version int, group string) (folder string, ok bool) {
 	for line := range bytes.Lines(mountinfo) {
 		// 30 23 0:26 /root /sys/fs/cgroup/cpu rw,... - cgroup cgroup rw,cpu
@@ -122,9 +123,9 @@ func cgroupMount(mountinfo []byte, controller string, version int, group string)
 	return "", false
 }
 
-// usable finds the folder at or above the process's own in which a group with
+// usable returns the folder, at or above the process's own, in which a group with
 // the controller can be made. In version 2 a group that holds processes cannot
-// give controllers to groups below it, so a sibling must do.
+// delegate controllers to groups below it, so a sibling is made instead.
 func usable(controller string, version int, folder string) (string, error) {
 	if version == 1 {
 		return folder, syscall.Access(folder, 2)
@@ -154,7 +155,7 @@ func listed(path, word string) bool {
 	return err == nil && slices.Contains(strings.Fields(string(text)), word)
 }
 
-// describe is such as "cgroup v1: memory, pids, cpu".
+// describe returns, for example, "cgroup v1: memory, pids, cpu".
 func (c cgroups) describe() string {
 	var names []string
 	version := 0
@@ -166,7 +167,7 @@ func (c cgroups) describe() string {
 	return fmt.Sprintf("cgroup v%d: %s", version, strings.Join(names, ", "))
 }
 
-// by names what holds a limit of one controller, or is empty.
+// by names the mechanism that enforces a limit of the controller, or returns "".
 func (c cgroups) by(controller string) string {
 	folder, ok := c[controller]
 	if !ok {
@@ -175,13 +176,14 @@ func (c cgroups) by(controller string) string {
 	return "cgroup v" + strconv.Itoa(folder.version)
 }
 
-// group is one run's place in each tree.
+// group is one run's group in each cgroup tree.
 type group struct {
 	folders cgroups
 }
 
-// create makes a group with the limits set. Of the cpu controller it has part
-// only when it must: a server with real-time priority cannot enter that.
+// create makes a group and sets the limits. It uses the cpu controller only if
+// there is a CPU limit, because a server with real-time priority cannot enter a
+// group of that controller.
 func (c cgroups) create(name string, l Limits) (*group, error) {
 	g := &group{folders: cgroups{}}
 	for controller, folder := range c {
@@ -204,7 +206,8 @@ func (c cgroups) create(name string, l Limits) (*group, error) {
 	return g, nil
 }
 
-// threadsOfInit is how many threads init may come to have, beside the program.
+// threadsOfInit is the greatest number of threads of init, which count in addition
+// to the program's.
 const threadsOfInit = 16
 
 const cpuPeriod = 100_000 // microseconds
@@ -213,7 +216,7 @@ func (g *group) limit(l Limits) error {
 	var errs []error
 	if l.Memory > 0 {
 		errs = append(errs, g.write("memory", "memory.limit_in_bytes", "memory.max", strconv.FormatInt(l.Memory, 10)))
-		// Without swap there is no such file, and nothing to limit.
+		// Without swap this file does not exist, and there is nothing to limit.
 		_ = g.write("memory", "memory.memsw.limit_in_bytes", "", strconv.FormatInt(l.Memory, 10))
 		_ = g.write("memory", "", "memory.swap.max", "0")
 		_ = g.write("memory", "", "memory.oom.group", "1")
@@ -231,8 +234,8 @@ func (g *group) limit(l Limits) error {
 	return errors.Join(errs...)
 }
 
-// write sets the file of the version that the controller has; an empty name
-// is for a version without one.
+// write sets the file for the controller's cgroup version; an empty name means
+// that the version has no such file.
 func (g *group) write(controller, v1, v2, text string) error {
 	folder, ok := g.folders[controller]
 	name := v1
@@ -248,7 +251,7 @@ func (g *group) write(controller, v1, v2, text string) error {
 	return nil
 }
 
-// each calls f once for each folder.
+// each calls f once per folder.
 func (g *group) each(f func(dir string)) {
 	var done []string
 	for _, folder := range g.folders {
@@ -282,7 +285,7 @@ func (g *group) number(controller, v1, v2 string) int64 {
 	return n
 }
 
-// cpu is the processor time of all that ever was in the group.
+// cpu returns the processor time of all processes that were ever in the group.
 func (g *group) cpu() time.Duration {
 	if folder := g.folders["cpuacct"]; folder.version == 2 {
 		return time.Duration(g.number("cpuacct", "", "cpu.stat#usage_usec")) * time.Microsecond
@@ -294,17 +297,18 @@ func (g *group) usage() Usage {
 	return Usage{CPU: g.cpu(), Memory: g.number("memory", "memory.max_usage_in_bytes", "memory.peak")}
 }
 
-// outOfMemory reports whether the kernel ended a process for the limit's sake.
+// outOfMemory reports whether the kernel killed a process because of the memory
+// limit.
 func (g *group) outOfMemory() bool {
 	return g.number("memory", "memory.oom_control#oom_kill", "memory.events#oom_kill") > 0
 }
 
-// kill ends all that is in the group.
+// kill kills all processes in the group.
 func (g *group) kill() {
 	g.each(killCgroup)
 }
 
-// remove takes the group away; it must be empty of living processes.
+// remove removes the group, which must not contain living processes.
 func (g *group) remove() {
 	g.each(removeCgroup)
 }
@@ -313,8 +317,8 @@ func killCgroup(dir string) {
 	if os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) == nil {
 		return
 	}
-	// Version 1 has no such file; a program that forks faster than it is killed
-	// is met again in the next round.
+	// Version 1 has no such file. The next round catches processes that were
+	// forked in the meantime.
 	for range 100 {
 		procs, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		fields := strings.Fields(string(procs))
@@ -329,7 +333,7 @@ func killCgroup(dir string) {
 	}
 }
 
-// removeCgroup waits a little for processes that are ending.
+// removeCgroup removes dir, waiting briefly for ending processes.
 func removeCgroup(dir string) {
 	for range 50 {
 		if err := os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {

@@ -39,7 +39,7 @@ broken line
 	}
 }
 
-// tree makes files, as a kernel would have them in a cgroup.
+// cgroupTree makes the files that a kernel would show in a cgroup.
 func cgroupTree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -55,7 +55,7 @@ func cgroupTree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestAPlaceForGroupsOfVersion2IsFound(t *testing.T) {
+func TestAFolderForGroupsOfVersion2IsFound(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -82,7 +82,7 @@ func TestAPlaceForGroupsOfVersion2IsFound(t *testing.T) {
 	}
 }
 
-func TestControllersThatMustBeEnabledAre(t *testing.T) {
+func TestMissingControllersAreEnabled(t *testing.T) {
 	t.Parallel()
 	root := cgroupTree(t, map[string]string{"cgroup.controllers": "cpu memory", "cgroup.subtree_control": ""})
 	if got, err := usable("cpuacct", 2, root); got != root || err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
 )
 
-// outside puts things on the host that a guest should not reach.
+// outside prepares targets on the host machine that a guest must not reach.
 func outside(t *testing.T) string {
 	t.Helper()
 	listen := func(network, address string) net.Listener {
@@ -68,15 +68,15 @@ func TestNothingGetsOut(t *testing.T) {
 			if err := json.Unmarshal([]byte(o.Stdout), &results); err != nil {
 				t.Fatalf("%v: %q", err, o.Stdout)
 			}
-			t.Logf("%s: %d attacks", o.Rungs, len(results))
+			t.Logf("%s: %d attacks", o.Layers, len(results))
 			for _, name := range slices.Sorted(maps.Keys(results)) {
 				t.Run(strings.ReplaceAll(name, "/", "|"), func(t *testing.T) {
 					if results[name] == escape.Succeeded {
-						t.Errorf("it succeeded")
+						t.Errorf("the attack succeeded")
 					}
 					for _, malformed := range []string{"bad address", "bad file descriptor"} {
 						if strings.Contains(results[name], malformed) {
-							t.Errorf("the attack itself is wrong: %s", results[name])
+							t.Errorf("the attack is malformed: %s", results[name])
 						}
 					}
 				})
@@ -85,9 +85,9 @@ func TestNothingGetsOut(t *testing.T) {
 	}
 }
 
-// With a network the guest is where the host is, and has what the host offers on
-// the network, but no more than that.
-func TestANetworkIsNoMoreThanANetwork(t *testing.T) {
+// With a network the guest can reach what the host machine can reach on the
+// network, but nothing else.
+func TestANetworkGrantsNothingElse(t *testing.T) {
 	t.Parallel()
 	for _, s := range []setup{rootServer, nobodyServer} {
 		t.Run(s.name, func(t *testing.T) {
@@ -97,15 +97,15 @@ func TestANetworkIsNoMoreThanANetwork(t *testing.T) {
 			if err := json.Unmarshal([]byte(o.Stdout), &results); err != nil {
 				t.Fatalf("%v: %+v", err, o)
 			}
-			if strings.Contains(o.Rungs, string(Offline)) {
-				t.Errorf("it is said to be offline: %s", o.Rungs)
+			if strings.Contains(o.Layers, string(Offline)) {
+				t.Errorf("the guest is reported to be offline: %s", o.Layers)
 			}
-			if results["connect to the host"] != escape.Succeeded {
-				t.Errorf("there is no network: %s", results["connect to the host"])
+			if results["connect to the host machine"] != escape.Succeeded {
+				t.Errorf("there is no network: %s", results["connect to the host machine"])
 			}
 			for _, name := range []string{
-				"connect to an abstract socket", "connect to a socket of the host", "make a raw socket", "make a packet socket",
-				"make a netlink socket", "make a VM socket", "connect to Docker", "connect to the system bus", "read a secret of the host",
+				"connect to an abstract socket", "connect to a socket of the host machine", "make a raw socket", "make a packet socket",
+				"make a netlink socket", "make a VM socket", "connect to Docker", "connect to the system bus", "read a secret of the host machine",
 			} {
 				if err, ok := results[name]; !ok || err == escape.Succeeded {
 					t.Errorf("%s: %s", name, err)

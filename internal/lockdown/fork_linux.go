@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// script is a list of system calls, laid out in memory beforehand: what a forked
-// child of a Go program may do before it executes another is system calls, and
-// no Go code that allocates, grows its stack or is scheduled.
+// script is a list of system calls, prepared in memory: between fork and exec a
+// child of a Go program may only make system calls, and run no Go code that
+// allocates, grows its stack or is scheduled.
 type script struct {
 	calls []call
 	names []string
@@ -29,7 +29,7 @@ type call struct {
 
 func (s *script) add(name string, nr uintptr, args ...uintptr) { s.append(name, true, nr, args...) }
 
-// try adds a call whose failure does not matter.
+// try adds a call whose failure is ignored.
 func (s *script) try(name string, nr uintptr, args ...uintptr) { s.append(name, false, nr, args...) }
 
 func (s *script) append(name string, must bool, nr uintptr, args ...uintptr) {
@@ -39,19 +39,19 @@ func (s *script) append(name string, must bool, nr uintptr, args ...uintptr) {
 	s.names = append(s.names, name)
 }
 
-// pointer is the address of a value that lives as long as the script.
+// pointer returns the address of v and keeps v alive as long as the script.
 func pointer[T any](s *script, v *T) uintptr {
 	s.keep = append(s.keep, v)
 	return uintptr(unsafe.Pointer(v))
 }
 
-// text is the address of a C string.
+// text returns the address of t as a C string.
 func (s *script) text(t string) uintptr {
 	b := append([]byte(t), 0)
 	return pointer(s, &b[0])
 }
 
-// texts is the address of a vector of C strings, as execve wants it.
+// texts returns the address of list as a vector of C strings, as execve expects.
 func (s *script) texts(list []string) uintptr {
 	vector := make([]uintptr, len(list)+1)
 	for i, t := range list {
@@ -60,7 +60,7 @@ func (s *script) texts(list []string) uintptr {
 	return pointer(s, &vector[0])
 }
 
-// failure is what a child writes before it ends: which call failed, and how.
+// failure is what a child reports before it exits: the call that failed, and how.
 type failure struct {
 	index int32
 	errno int32
@@ -70,7 +70,7 @@ func (s *script) errorOf(f failure) error {
 	return &os.SyscallError{Syscall: s.names[f.index], Err: syscall.Errno(f.errno)}
 }
 
-// run performs the calls. It returns only when one fails.
+// run makes the calls. It returns only if one fails.
 //
 //go:nosplit
 //go:norace
@@ -85,8 +85,8 @@ func run(calls []call) failure {
 	return failure{int32(len(calls)) - 1, int32(syscall.ENOSYS)}
 }
 
-// exec performs the script in this process, which the last call replaces. It
-// returns when that fails.
+// exec runs the script in this process, which the last call replaces. It returns
+// only if a call fails.
 func (s *script) exec() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -95,7 +95,7 @@ func (s *script) exec() error {
 	return s.errorOf(f)
 }
 
-// fork performs the script in a child and returns when the child has executed
+// fork runs the script in a child process and returns when the child has executed
 // its program. The child shares no memory with this process.
 func (s *script) fork() (pid int, err error) {
 	var pipe [2]int
@@ -129,8 +129,8 @@ func (s *script) fork() (pid int, err error) {
 	}
 }
 
-// forkAndRun blocks all signals around the fork, so that no handler of the Go
-// runtime runs in the child; the script must unblock them.
+// forkAndRun blocks all signals around the fork, so that no signal handler of the
+// Go runtime runs in the child; the script must unblock them.
 //
 //go:nosplit
 //go:norace

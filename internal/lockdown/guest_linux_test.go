@@ -13,8 +13,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
 )
 
-// guest is what runs inside: the attempts to get out, or something that uses up
-// a resource.
+// guest runs inside: it tries to get out, or uses up a resource.
 func guest(args []string) int {
 	switch args[0] {
 	case "attack":

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Harden puts a filter on this process, on all its threads and all that it
-// starts, for ever. It is for a guest whose other walls stand around it already: a
-// container, or a machine of its own. With loopback internet sockets are left.
+// Harden installs a seccomp filter, permanently, on all threads of this process
+// and everything it starts. It is for guests that already run in other isolation:
+// a container or a virtual machine. If loopback is set, the filter allows internet
+// sockets.
 func Harden(f Filter, loopback bool) error {
 	var rules filter
 	switch around := (surroundings{network: loopback, alone: true}); f {

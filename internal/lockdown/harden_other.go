@@ -4,5 +4,5 @@ package lockdown
 
 import "errors"
 
-// Harden refuses: there is no filter for this system.
+// Harden returns an error: there is no filter for this system.
 func Harden(Filter, bool) error { return errors.New("sandbox: no seccomp filter for this system") }

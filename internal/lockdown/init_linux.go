@@ -17,17 +17,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Main is the init of a sandbox, and returns its exit code: a program whose
-// first argument is [InitArg] calls it before anything else.
+// Main runs the init of a sandbox and returns its exit code. A program whose first
+// argument is [InitArg] must call it before anything else.
 func Main() int {
 	if _, err := unix.FcntlInt(controlFile, unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
-		fmt.Fprintln(os.Stderr, InitArg+" is how toolroom starts its sandboxes, and no command")
+		fmt.Fprintln(os.Stderr, InitArg+" is used by toolroom to start sandboxes; it is not a command")
 		return 2
 	}
 	control := os.NewFile(controlFile, "control")
 	i := &initProcess{answers: json.NewEncoder(control), orders: json.NewDecoder(control)}
 	if err := i.orders.Decode(&i.plan); err != nil {
-		return 2 // the server is gone, or is no server
+		return 2 // the server is gone, or the other end is not a server
 	}
 	if err := i.start(); err != nil {
 		i.answers.Encode(message{Error: err.Error()})
@@ -53,17 +53,17 @@ type initProcess struct {
 
 func (i *initProcess) start() error {
 	p := &i.plan
-	// What the server holds open and did not close on exec stops here; so does
-	// what anyone might read out of this process.
+	// Close on exec all files that the server left open, and keep other processes from
+	// reading this process's memory.
 	if err := unix.CloseRange(uint(firstFile+p.Files), ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close files: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("protect init: %w", err)
 	}
-	// What an operator may send to all of a server's processes is the server's to
-	// answer. A signal with a handler is reset when a program is executed; one that
-	// is ignored would stay ignored.
+	// An operator may signal all processes of a server; the server is to handle that,
+	// not init. A signal with a handler is reset when a program is executed, but an
+	// ignored signal would stay ignored.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 
 	syscall.Umask(0)
@@ -97,12 +97,12 @@ func (i *initProcess) start() error {
 		return err
 	}
 	go i.obey()
-	dropOwnCapabilities() // last, since it waits for each thread: the program runs already
+	dropOwnCapabilities() // last, because it waits for each thread: the program already runs
 	return nil
 }
 
-// letGo closes init's copies of the program's files: who reads its output must
-// see when the program has closed it.
+// letGo closes init's copies of the program's files, so that the reader of the
+// program's output sees when the program closes it.
 func (p *plan) letGo() error {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -120,8 +120,8 @@ func (p *plan) letGo() error {
 	return nil
 }
 
-// dropOwnCapabilities drops init's. A build with cgo cannot do that for all
-// threads, and keeps what nobody inside can reach.
+// dropOwnCapabilities drops init's capabilities. A build with cgo cannot do that
+// for all threads and keeps them; nothing inside can reach them.
 func dropOwnCapabilities() {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
@@ -129,7 +129,7 @@ func dropOwnCapabilities() {
 	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_CAPSET, pointer(s, &header), pointer(s, &none[0]), 0)
 }
 
-// obey passes signals on, and ends everything when the server is gone or wants
+// obey forwards signals, and kills everything if the server is gone or asks for
 // it.
 func (i *initProcess) obey() {
 	for {
@@ -143,7 +143,7 @@ func (i *initProcess) obey() {
 	}
 }
 
-// reap waits for the program, and on the way for the orphans that come to init.
+// reap waits for the program, and reaps orphans that were reparented to init.
 func (i *initProcess) reap() Exit {
 	for {
 		var status unix.WaitStatus
@@ -161,9 +161,9 @@ func (i *initProcess) reap() Exit {
 	}
 }
 
-// end ends all processes that are left. The kernel does it where init is PID 1;
-// elsewhere every orphan is a child of init by now or will be when its parent
-// is killed.
+// end kills all remaining processes. If init is PID 1, the kernel does so. If not,
+// every orphan is a child of init already, or becomes one when its parent is
+// killed.
 func (i *initProcess) end() {
 	if i.plan.Namespaces {
 		return

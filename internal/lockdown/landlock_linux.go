@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// landlockABI is the kernel's version of Landlock, or 0 with the reason
-// (landlock(7)).
+// landlockABI returns the kernel's Landlock version, or 0 and the reason why there
+// is none (landlock(7)).
 func landlockABI() (int, error) {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -24,12 +24,12 @@ func landlockABI() (int, error) {
 const (
 	landlockRead   = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	landlockDevice = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
-	// landlockFile are the rights that a rule for a file, not a folder, may give.
+	// landlockFile are the rights that a rule for a file, not a folder, may grant.
 	landlockFile = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// landlockFS are the file rights of a version.
+// landlockFS returns the file rights of a Landlock version.
 func landlockFS(abi int) uint64 {
 	rights := uint64(1)<<13 - 1 // ABI 1: EXECUTE to MAKE_SYM
 	for i, right := range []uint64{unix.LANDLOCK_ACCESS_FS_REFER, unix.LANDLOCK_ACCESS_FS_TRUNCATE, 0, unix.LANDLOCK_ACCESS_FS_IOCTL_DEV} {
@@ -40,14 +40,15 @@ func landlockFS(abi int) uint64 {
 	return rights
 }
 
-// ruleset is an open Landlock ruleset; it takes effect in the child's script.
+// ruleset is an open Landlock ruleset; the child's script enforces it.
 type ruleset struct {
 	fd     int
 	rights uint64
 }
 
-// newRuleset forbids all files, and all TCP unless network; and to signal
-// processes or speak to abstract Unix sockets outside, where the kernel can.
+// newRuleset forbids all file access, and all TCP unless network is set. If the
+// kernel supports it, it also forbids signalling processes and connecting to
+// abstract Unix sockets outside.
 func newRuleset(abi int, network bool) (*ruleset, error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: landlockFS(abi)}
 	if abi >= 4 && !network {
@@ -56,7 +57,7 @@ func newRuleset(abi int, network bool) (*ruleset, error) {
 	if abi >= 6 {
 		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	// Fields that a kernel does not know may be there when they are zero.
+	// A kernel accepts fields that it does not know if they are zero.
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
 	if errno != 0 {
 		return nil, fmt.Errorf("landlock: create the rules: %w", errno)
@@ -64,7 +65,7 @@ func newRuleset(abi int, network bool) (*ruleset, error) {
 	return &ruleset{fd: int(fd), rights: attr.Handled_access_fs}, nil
 }
 
-// permit gives rights below a path. A path that does not exist needs none.
+// permit grants rights below path. It ignores a path that does not exist.
 func (r *ruleset) permit(path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, os.ErrNotExist) {

@@ -11,7 +11,7 @@ import (
 
 const everyProcess = "each process by itself"
 
-// hold says what holds each limit that is asked for.
+// hold returns, for each requested limit, how it is enforced.
 func (m machine) hold(l Limits, namespaces bool) []Held {
 	var held []Held
 	add := func(asked bool, limit, by, gap string) {
@@ -28,13 +28,13 @@ func (m machine) hold(l Limits, namespaces bool) []Held {
 	by, gap := whole("memory", "rlimit", everyProcess+", and private memory only")
 	add(l.Memory > 0, "memory", by, gap)
 	if namespaces {
-		// In a user namespace of its own a run has a count of its own.
+		// A user namespace has a count of its own.
 		by, gap = "rlimit", ""
 		if cgroup := m.cgroups.by("pids"); cgroup != "" {
 			by += ", " + cgroup
 		}
 	} else {
-		by, gap = whole("pids", "", "the count would be of all processes of the user")
+		by, gap = whole("pids", "", "the limit would count all processes of the user")
 	}
 	add(l.PIDs > 0, "pids", by, gap)
 	by, gap = whole("cpu", "", "there is no cpu controller")
@@ -43,7 +43,7 @@ func (m machine) hold(l Limits, namespaces bool) []Held {
 	add(l.CPUTime > 0, "cpu_time", by, gap)
 	by, gap = "tmpfs", ""
 	if !namespaces {
-		by, gap = "", "without mounts the work folder is the host's"
+		by, gap = "", "without mounts the work folder is on the machine's own file system"
 	}
 	add(l.Disk > 0, "disk", by, gap)
 	add(l.Inodes > 0, "inodes", by, gap)
@@ -52,8 +52,8 @@ func (m machine) hold(l Limits, namespaces bool) []Held {
 	return held
 }
 
-// gaps are the limits that are not held as asked: whole, or by anything where
-// partly names them.
+// gaps returns the limits that are not enforced as requested. A partly enforced
+// limit counts as a gap unless partly names it.
 func gaps(held []Held, partly []string) []Held {
 	var missing []Held
 	for _, h := range held {
@@ -64,11 +64,11 @@ func gaps(held []Held, partly []string) []Held {
 	return missing
 }
 
-// rlimits are what the program's own process is given.
+// rlimits returns the resource limits of the program's own process.
 func (m machine) rlimits(l Limits, namespaces bool) []rlimit {
 	list := []rlimit{
-		// With 0 a core handler of the host would be run all the same; 1 is the
-		// kernel's word for none (fs/coredump.c).
+		// With 0 the machine's core dump handler would still run; the kernel takes 1 to
+		// mean none (fs/coredump.c).
 		{unix.RLIMIT_CORE, 1},
 		{unix.RLIMIT_NOFILE, uint64(l.OpenFiles)},
 	}
@@ -76,10 +76,10 @@ func (m machine) rlimits(l Limits, namespaces bool) []rlimit {
 		list = append(list, rlimit{unix.RLIMIT_FSIZE, uint64(l.FileSize)})
 	}
 	if l.PIDs > 0 && namespaces {
-		list = append(list, rlimit{unix.RLIMIT_NPROC, uint64(l.PIDs)}) // init adds its own threads
+		list = append(list, rlimit{unix.RLIMIT_NPROC, uint64(l.PIDs)}) // the script adds init's own threads
 	}
-	// A limit on address space would end runtimes that reserve much and use
-	// little; this one counts what is private and writable.
+	// A limit on address space would end runtimes that reserve much and use little.
+	// This one counts private writable memory.
 	if l.Memory > 0 && m.cgroups.by("memory") == "" {
 		list = append(list, rlimit{unix.RLIMIT_DATA, uint64(l.Memory)})
 	}

@@ -22,7 +22,7 @@ func TestAForkBombEndsAtTheLimit(t *testing.T) {
 			if _, err := fmt.Sscan(o.Stdout, &n); err != nil || o.Exit.Code != 0 {
 				t.Fatalf("%v: %+v", err, o)
 			}
-			// The threads of the guest's runtime count too.
+			// The threads of the guest's runtime count, too.
 			if n == 0 || n >= limit {
 				t.Errorf("%d processes beside its own were made under a limit of %d", n, limit)
 			}
@@ -57,13 +57,13 @@ func TestAMemoryBombIsRefusedMemoryWithoutCgroups(t *testing.T) {
 				t.Errorf("%+v", o)
 			}
 			if len(o.Held) != 1 || o.Held[0].By != "rlimit" || o.Held[0].Gap == "" {
-				t.Errorf("it is said to be held by %+v", o.Held)
+				t.Errorf("the limit is reported to be held by %+v", o.Held)
 			}
 		})
 	}
 }
 
-func TestALimitThatCannotBeHeldIsRefused(t *testing.T) {
+func TestALimitThatCannotBeEnforcedIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		limits Limits
@@ -78,7 +78,7 @@ func TestALimitThatCannotBeHeldIsRefused(t *testing.T) {
 	} {
 		t.Run(tt.setup.name+" "+tt.want, func(t *testing.T) {
 			t.Parallel()
-			job := task{Guest: []string{"exit", "0"}, Limits: tt.limits, Minimum: []Rung{Seccomp}}
+			job := task{Guest: []string{"exit", "0"}, Limits: tt.limits, Minimum: []Layer{Seccomp}}
 			o := do(t, tt.setup, job)
 			if !o.Limit || !strings.Contains(o.Error, tt.want+" (") {
 				t.Errorf("%+v", o)
@@ -128,7 +128,7 @@ func TestFileLimitsHold(t *testing.T) {
 	}
 }
 
-func TestProcessorTimeOfTheWholeTreeEnds(t *testing.T) {
+func TestProcessorTimeOfTheWholeTreeIsLimited(t *testing.T) {
 	t.Parallel()
 	o := do(t, rootServer, task{Guest: []string{"spin in children", "3"}, Limits: Limits{CPUTime: 300 * time.Millisecond}})
 	if o.Exit.Exceeded != "cpu_time" || o.Usage.CPU < 300*time.Millisecond {
@@ -140,9 +140,9 @@ func TestProcessorTimeOfTheWholeTreeEnds(t *testing.T) {
 	}
 }
 
-func TestAShareOfProcessorsIsHeld(t *testing.T) {
+func TestAShareOfProcessorsIsEnforced(t *testing.T) {
 	t.Parallel()
-	var h Host
+	var h HostMachine
 	m := h.machine()
 	if m.cgroups.by("cpu") == "" {
 		missing(t, "there is no cpu controller here")
@@ -152,10 +152,10 @@ func TestAShareOfProcessorsIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Kill()
-	waitFor(t, "it was never throttled", func() bool { return p.group.number("cpu", "cpu.stat#nr_throttled", "cpu.stat#nr_throttled") > 0 })
+	waitFor(t, "the program was never throttled", func() bool { return p.group.number("cpu", "cpu.stat#nr_throttled", "cpu.stat#nr_throttled") > 0 })
 }
 
-// guestSpec is a spec of a guest of this process.
+// guestSpec makes s start this binary as a guest.
 func guestSpec(s Spec, args ...string) Spec {
 	s.Env = append(s.Env, "SELF="+exe)
 	s.Path, s.Args = exe, append([]string{"guest", guestRole}, args...)

@@ -1,7 +1,8 @@
-// Package lockdown starts a program inside Linux isolation and says truthfully
-// how far the isolation reaches. A [Host] probes the machine once and starts
-// programs from a [Spec]; the binary that uses it calls [Main] first thing when
-// its first argument is [InitArg], because a program is started through it:
+// Package lockdown starts programs in Linux isolation and reports which isolation
+// layers and limits are actually enforced. A [HostMachine] probes the machine once
+// and starts programs from a [Spec]. A program is started through an init process:
+// a binary that uses this package must call [Main] first if its first argument is
+// [InitArg].
 //
 //	server ── clone into namespaces ──▶ init (this binary, PID 1 inside)
 //	                                     │ builds the root, pivots
@@ -19,80 +20,83 @@ import (
 	"time"
 )
 
-// InitArg is the first argument of a binary that is executed to be the init of
-// a sandbox: its main must hand over to [Main].
+// InitArg is the first argument of a binary that runs as the init of a sandbox:
+// its main must call [Main].
 const InitArg = "__sandbox-init"
 
-// WorkDir is the writable folder inside. It is a file system in memory of the
-// size [Limits.Disk], which /tmp and /dev/shm share.
+// WorkDir is the writable folder inside. It is on an in-memory file system of
+// [Limits.Disk] bytes, which /tmp and /dev/shm share.
 const WorkDir = "/work"
 
-// Nobody is the user and group that a program runs as by default.
+// Nobody is the default user and group of a program.
 const Nobody = 65534
 
-// Rung is one kind of isolation.
-type Rung string
+// Layer is an isolation layer.
+type Layer string
 
-// The rungs.
+// The isolation layers.
 const (
-	// Namespaces: own users, mounts, processes, IPC and host name; a root of its
-	// own; no capabilities; no process outlives the run.
-	Namespaces Rung = "ns"
-	// Offline: no way to a network, by a network namespace, or else by seccomp.
-	Offline Rung = "net"
-	// Landlock: the kernel's file, network and signal rules over what is there.
-	Landlock Rung = "landlock"
-	// Seccomp: a filter of system calls.
-	Seccomp Rung = "seccomp"
-	// Cgroup: limits of the whole process tree.
-	Cgroup Rung = "cgroup"
+	// Namespaces isolates users, mounts, processes, IPC and host name. The program has
+	// its own root and no capabilities, and no process outlives the run.
+	Namespaces Layer = "ns"
+	// Offline means that no network is reachable, because of a network namespace or a
+	// seccomp filter.
+	Offline Layer = "net"
+	// Landlock is the kernel's access control for files, network and signals.
+	Landlock Layer = "landlock"
+	// Seccomp is a filter of system calls.
+	Seccomp Layer = "seccomp"
+	// Cgroup limits the whole process tree.
+	Cgroup Layer = "cgroup"
 )
 
-// Rungs is what a process reached, strongest first.
-type Rungs []Rung
+// Layers are the isolation layers of a process, strongest first.
+type Layers []Layer
 
-// String is such as "ns+net+landlock+seccomp+cgroup", or "none".
-func (r Rungs) String() string {
+// String returns, for example, "ns+net+landlock+seccomp+cgroup", or "none".
+func (r Layers) String() string {
 	if len(r) == 0 {
 		return "none"
 	}
 	names := make([]string, len(r))
-	for i, rung := range r {
-		names[i] = string(rung)
+	for i, layer := range r {
+		names[i] = string(layer)
 	}
 	return strings.Join(names, "+")
 }
 
-// Filter names a set of system calls.
+// Filter names a system call filter.
 type Filter string
 
 // The filters.
 const (
-	// Standard refuses what is dangerous and allows the rest. It is the default.
+	// Standard refuses dangerous system calls and allows the rest. It is the default.
 	Standard Filter = "standard"
-	// Hardened allows what interpreters need and refuses the rest.
+	// Hardened allows the system calls that interpreters need and refuses the rest.
 	Hardened Filter = "hardened"
 )
 
-// Root is what the program sees as "/", always read-only. The zero value is
-// empty but for the program's own file.
+// Root configures the program's "/", which is always read-only. The zero value
+// shows nothing but the program's own file.
 type Root struct {
-	// Source is a folder of the host whose entries are shown.
+	// Source is a folder of the host machine whose entries are shown.
 	Source string
-	// Only are the entries of Source that are shown; nil means all but those that
-	// a sandbox has of its own (dev, proc, run, sys, tmp, work).
+	// Only are the entries of Source that are shown; nil means all except those of
+	// which a sandbox has its own (dev, proc, run, sys, tmp, work).
 	Only []string
-	// Etc adds an /etc with what programs look up: users, host names, the
-	// loader's cache, certificates, and the name servers where there is a network.
+	// Etc adds an /etc with the files that programs look up: users, host names, the
+	// loader's cache, certificates and, if there is a network, the name servers.
 	Etc bool
 }
 
-// System is the programs and libraries of the host, and nothing of its data.
+// System returns a root with the host machine's programs and libraries, and none
+// of its data.
 func System() Root {
 	return Root{Source: "/", Only: []string{"bin", "lib", "lib32", "lib64", "libx32", "sbin", "usr"}, Etc: true}
 }
 
-// Bind shows a file or folder of the host inside, read-only unless Writable.
+// Bind shows a file or folder of the host machine inside, read-only unless
+// Writable.
 type Bind struct {
 	Source string
 	// Target is an absolute path inside; empty means Source.
@@ -100,19 +104,18 @@ type Bind struct {
 	Writable bool
 }
 
-// Limits bound a run; 0 leaves one out. A limit that cannot be held here is
-// refused, see [Spec.BestEffort].
+// Limits limits the resources of a run; 0 means no limit. Start refuses a limit
+// that cannot be enforced, see [Spec.BestEffort].
 type Limits struct {
-	Memory  int64         // bytes of the whole tree, files in memory included
+	Memory  int64         // bytes of the whole tree, including files in memory
 	PIDs    int           // processes and threads of the program at a time
-	CPUs    float64       // processors' worth of time
+	CPUs    float64       // number of processors
 	CPUTime time.Duration // processor time of the whole tree
 	Disk    int64         // bytes in [WorkDir], /tmp and /dev/shm; 64 MiB by default
 	Inodes  int           // files and folders there; 16,384 by default
-	// FileSize is the greatest size of one file, in bytes.
+	// FileSize is the maximum size of one file, in bytes.
 	FileSize int64
-	// OpenFiles is the greatest number of open files of one process; 1024 by
-	// default.
+	// OpenFiles is the maximum number of open files of one process; 1024 by default.
 	OpenFiles int
 }
 
@@ -135,54 +138,59 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Held says what holds one limit.
+// Held describes how one limit is enforced.
 type Held struct {
-	Limit string // the name in lower case: memory, pids, cpus, cpu_time, disk, inodes, file_size, open_files
-	By    string // such as "cgroup v1" or "rlimit"
-	// Gap says how the limit can be got round; empty when it is held whole.
+	Limit string // the limit's name: memory, pids, cpus, cpu_time, disk, inodes, file_size, open_files
+	By    string // the mechanism, such as "cgroup v1" or "rlimit"
+	// Gap says how the limit can be circumvented; it is empty if the limit is fully
+	// enforced.
 	Gap string
 }
 
-// Spec says what to start and what it may see and use.
+// Spec describes a program to start, and what it may see and use.
 type Spec struct {
-	// Path is the program, as an absolute path inside.
+	// Path is the program's absolute path inside.
 	Path string
-	// Args is its argument vector, the name first; nil means Path alone.
+	// Args is the argument vector, starting with the name; nil means Path alone.
 	Args []string
-	// Env is its whole environment.
+	// Env is the whole environment.
 	Env []string
-	// Dir is its working folder inside; [WorkDir] by default.
+	// Dir is the working folder inside; [WorkDir] by default.
 	Dir string
-	// Stdin, Stdout and Stderr are its first files; nil is /dev/null.
+	// Stdin, Stdout and Stderr are the standard files; nil means /dev/null.
 	Stdin, Stdout, Stderr *os.File
-	// Files are its files from 3 on. Nothing else that the server has open is
-	// open inside.
+	// Files are the program's files from 3 on. No other file of the server is open
+	// inside.
 	Files []*os.File
 
 	Root  Root
 	Binds []Bind
-	// Network keeps the host's network; otherwise there is none, not even a
-	// loopback.
+	// Network keeps the host machine's network. Without it there is no network, not
+	// even a loopback interface.
 	Network bool
-	// Loopback gives a program without the host's network a loopback of its own. It
-	// takes namespaces.
+	// Loopback adds a loopback interface to a program without Network. It requires
+	// namespaces.
 	Loopback bool
-	// UID and GID are who the program is, inside; [Nobody] by default, and never
-	// root. A server that is root gives the same ids outside.
+	// UID and GID are the program's user and group inside; [Nobody] by default, and
+	// never root. If the server is root, they are the same ids outside.
 	UID, GID int
+	// AsServer maps UID and GID to the server's own user and group, also if the server is
+	// root, so that the program can write to Binds as the server can. It requires
+	// namespaces, in which the program has no capabilities.
+	AsServer bool
 
 	Limits  Limits
 	Seccomp Filter
-	// Minimum are the rungs without which nothing starts; nil means
+	// Minimum are the required layers: if one is missing, nothing starts. Nil means
 	// [Namespaces] and [Seccomp].
-	Minimum []Rung
-	// Partly are limits, by their names in [Held], that may be held with a gap.
+	Minimum []Layer
+	// Partly names limits, as in [Held], that may be enforced with a gap.
 	Partly []string
-	// BestEffort starts although a limit cannot be held whole; [Process.Held]
-	// says which.
+	// BestEffort starts the program even if a limit cannot be fully enforced;
+	// [Process.Held] says which.
 	BestEffort bool
-	// Direct makes the program itself PID 1 inside, for a program that is ours:
-	// nobody reaps its orphans, and signals that it does not handle do not end it.
+	// Direct makes the program itself PID 1 inside. It is for programs of our own: its
+	// orphans are not reaped, and a signal that it does not handle does not end it.
 	Direct bool
 }
 
@@ -201,7 +209,7 @@ func (s Spec) withDefaults() Spec {
 		s.Seccomp = Standard
 	}
 	if s.Minimum == nil {
-		s.Minimum = []Rung{Namespaces, Seccomp}
+		s.Minimum = []Layer{Namespaces, Seccomp}
 	}
 	s.Binds = slices.Clone(s.Binds)
 	for i := range s.Binds {
@@ -212,71 +220,71 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// validate refuses what cannot be meant. It looks at the text only.
+// validate rejects invalid specs. It checks the text only.
 func (s Spec) validate() error {
 	if !path.IsAbs(s.Path) {
-		return fmt.Errorf("sandbox: program %q: give an absolute path inside the sandbox", s.Path)
+		return fmt.Errorf("sandbox: program %q: want an absolute path inside the sandbox", s.Path)
 	}
 	if s.Dir != "" && !path.IsAbs(s.Dir) {
-		return fmt.Errorf("sandbox: working folder %q: give an absolute path inside the sandbox", s.Dir)
+		return fmt.Errorf("sandbox: working folder %q: want an absolute path inside the sandbox", s.Dir)
 	}
 	for _, text := range slices.Concat(s.Args, s.Env, []string{s.Path, s.Dir}) {
 		if strings.ContainsRune(text, 0) {
-			return fmt.Errorf("sandbox: %q holds a zero byte", text)
+			return fmt.Errorf("sandbox: %q contains a zero byte", text)
 		}
 	}
 	if s.UID < 1 || s.GID < 1 {
-		return fmt.Errorf("sandbox: user %d, group %d: a program inside is never root; leave them out for %d", s.UID, s.GID, Nobody)
+		return fmt.Errorf("sandbox: user %d, group %d: a program inside is never root; leave them out to use %d", s.UID, s.GID, Nobody)
 	}
 	if s.Seccomp != Standard && s.Seccomp != Hardened {
 		return fmt.Errorf("sandbox: no seccomp filter %q: there are %q and %q", s.Seccomp, Standard, Hardened)
 	}
 	for _, b := range s.Binds {
 		if !path.IsAbs(b.Source) || !path.IsAbs(b.Target) || path.Clean(b.Target) == "/" {
-			return fmt.Errorf("sandbox: bind of %q at %q: give absolute paths, and a target below /", b.Source, b.Target)
+			return fmt.Errorf("sandbox: bind of %q at %q: want absolute paths, and a target below /", b.Source, b.Target)
 		}
 		for _, own := range []string{"/proc", "/dev", "/sys"} {
 			if target := path.Clean(b.Target); target == own || strings.HasPrefix(target, own+"/") {
-				return fmt.Errorf("sandbox: bind at %q: %s is the sandbox's own", b.Target, own)
+				return fmt.Errorf("sandbox: bind at %q: %s is reserved for the sandbox", b.Target, own)
 			}
 		}
 	}
 	l := s.Limits
 	if l.Memory < 0 || l.PIDs < 0 || l.CPUs < 0 || l.CPUTime < 0 || l.Disk < 0 || l.Inodes < 0 || l.FileSize < 0 || l.OpenFiles < 0 {
-		return fmt.Errorf("sandbox: a limit is negative: %+v; leave it 0 for none", l)
+		return fmt.Errorf("sandbox: a limit is negative: %+v; use 0 for no limit", l)
 	}
 	return nil
 }
 
-// Exit is how a program ended.
+// Exit describes how a program ended.
 type Exit struct {
-	// Code is the exit code; -1 when a signal ended the program.
+	// Code is the exit code, or -1 if a signal ended the program.
 	Code int
 	// Signal is the number of the signal that ended it, or 0.
 	Signal int
-	// Exceeded names the limit whose excess ended it, where that is known:
-	// memory or cpu_time.
+	// Exceeded names the exceeded limit that ended the program, if known: memory or
+	// cpu_time.
 	Exceeded string
 }
 
-// Usage is what the whole tree has used.
+// Usage is the resource usage of the whole tree.
 type Usage struct {
 	CPU time.Duration
-	// Memory is the peak, in bytes: of the tree where there is a cgroup, or else
-	// of its greatest process.
+	// Memory is the peak in bytes: of the tree if there is a cgroup, or else of the
+	// largest process.
 	Memory int64
 }
 
-// RungError says that this machine does not reach a rung that was demanded.
-type RungError struct {
+// LayerError reports that this machine lacks a required isolation layer.
+type LayerError struct {
 	Finding Finding
 }
 
-func (e *RungError) Error() string {
-	return fmt.Sprintf("sandbox: %s is not available here: %s; %s", e.Finding.Rung, e.Finding.Reason, e.Finding.Fix)
+func (e *LayerError) Error() string {
+	return fmt.Sprintf("sandbox: %s is not available here: %s; %s", e.Finding.Layer, e.Finding.Reason, e.Finding.Fix)
 }
 
-// LimitError names the limits that cannot be held whole.
+// LimitError reports limits that cannot be fully enforced.
 type LimitError struct {
 	Limits []Held
 }
@@ -286,10 +294,10 @@ func (e *LimitError) Error() string {
 	for i, h := range e.Limits {
 		parts[i] = h.Limit + " (" + h.Gap + ")"
 	}
-	return "sandbox: limits that cannot be held here: " + strings.Join(parts, ", ") + "; leave them out, ask for best effort, or give the server a cgroup of its own"
+	return "sandbox: limits that cannot be enforced here: " + strings.Join(parts, ", ") + "; remove them, ask for best effort, or run the server in a cgroup of its own"
 }
 
-// Leftover is a cgroup or a folder of a sandbox whose Toolroom no longer runs.
+// Leftover is a cgroup or folder of a sandbox whose Toolroom process has ended.
 type Leftover struct {
 	Path   string
 	Cgroup bool

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockNetwork leaves this process, and what it executes, sockets of TCP, UDP and
-// netlink alone: in a network namespace of its own it then reaches nothing but
-// that namespace. Unix sockets with a name, such as those of Docker or D-Bus,
-// and those of virtual machines do not stop at a namespace. Pairs of connected
-// sockets stay. It must be called on the thread that will execute the program.
+// LockNetwork limits this process, and the program that it executes, to TCP, UDP
+// and netlink sockets, so that in its own network namespace it reaches nothing but
+// that namespace. A network namespace does not confine named Unix sockets, such as
+// those of Docker or D-Bus, or sockets of virtual machines. Pairs of connected
+// sockets stay allowed. LockNetwork must be called on the thread that will execute
+// the program.
 func LockNetwork() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
@@ -25,9 +26,9 @@ func networkFilter() filter {
 	f.on(unix.SYS_SOCKET, loadArg(0),
 		jumpEqual(unix.AF_INET, 3, 0), jumpEqual(unix.AF_INET6, 2, 0), jumpEqual(unix.AF_NETLINK, 1, 0),
 		answer(noFamily), answer(allow))
-	// One of a pair of datagram sockets could be turned to a name afterwards.
+	// A datagram socket of a pair could be redirected to a named socket afterwards.
 	f.on(unix.SYS_SOCKETPAIR, loadArg(1), and(0xf), jumpEqual(unix.SOCK_DGRAM, 0, 1), answer(refuse), answer(allow))
-	// It makes sockets past this filter.
+	// io_uring would make sockets without passing this filter.
 	f.on(unix.SYS_IO_URING_SETUP, answer(unknown))
 	return append(f, answer(allow))
 }

@@ -10,16 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock says what a process that locks itself keeps.
+// Lock configures [LockSelf].
 type Lock struct {
-	// Code lets it go on making memory executable, as a compiler must, of memory
-	// that can no longer be written. Without it no code can come to be that is not
-	// there yet.
+	// Code permits making memory executable after it has been made read-only, as a
+	// compiler needs. Without it no new code can be made executable.
 	Code bool
 }
 
-// worker are the calls that a Go program needs to compute and to talk over files
-// that it has open.
+// worker are the system calls that a Go program needs to compute and to use the
+// files that it has open.
 var worker = []int{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_READV, unix.SYS_WRITEV, unix.SYS_PREAD64, unix.SYS_CLOSE, unix.SYS_LSEEK,
 	unix.SYS_MUNMAP, unix.SYS_MREMAP, unix.SYS_MADVISE, unix.SYS_MINCORE, unix.SYS_BRK,
@@ -30,10 +29,10 @@ var worker = []int{
 	unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
 }
 
-// LockSelf takes from this process, on all its threads and for ever, the calls
-// that computing does not need: it can open, connect to, start and signal
-// nothing any more. A worker calls it once it is warm, and before it sees
-// anything of a stranger's. What it still has open it can still use.
+// LockSelf permanently takes from all threads of this process the system calls
+// that computing does not need: it can no longer open files, connect, start
+// processes or send signals. Files that are still open stay usable. A worker calls
+// LockSelf once it is warm, before it reads any untrusted input.
 func LockSelf(l Lock) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -50,14 +49,14 @@ func workerFilter(l Lock, pid int) filter {
 	f := newFilter()
 	f.all(allow, worker)
 	f.all(allow, workerLegacy)
-	// New threads, and no processes.
+	// Threads, but no processes.
 	const thread = unix.CLONE_THREAD | unix.CLONE_VM
 	f.on(unix.SYS_CLONE, loadArg(0), and(thread), jumpEqual(thread, 0, 1), answer(allow), answer(refuse))
 	f.on(unix.SYS_CLONE3, answer(unknown))
-	// The runtime signals its own threads, to stop them.
+	// The Go runtime signals its own threads, to preempt them.
 	f.on(unix.SYS_TGKILL, loadArg(0), jumpEqual(uint32(pid), 0, 1), answer(allow), answer(refuse))
 	for _, mapper := range []int{unix.SYS_MMAP, unix.SYS_MPROTECT} {
-		if l.Code { // what is written is not what runs, until it says so
+		if l.Code { // memory is either writable or executable, never both
 			const both = unix.PROT_WRITE | unix.PROT_EXEC
 			f.on(mapper, loadArg(2), and(both), jumpEqual(both, 0, 1), answer(refuse), answer(allow))
 			continue

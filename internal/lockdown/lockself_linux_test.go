@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// locked is a guest that locks itself and then tries what it still can.
+// locked is a guest that locks itself and reports which operations are refused.
 func locked() int {
-	// Threads that are there before the lock are locked as well.
+	// Threads that exist before the lock are locked, too.
 	const threads = 4
 	var ready, done sync.WaitGroup
 	locked := make(chan struct{})
@@ -64,7 +64,7 @@ func locked() int {
 	}
 	refused["every old thread"] = !slices.Contains(opened, nil)
 
-	// What computing needs goes on.
+	// Computing still works.
 	var sum sync.WaitGroup
 	for range 50 {
 		sum.Go(func() {
@@ -83,8 +83,8 @@ func locked() int {
 	return 0
 }
 
-// compiling is a guest that locks itself as a compiler does, and makes memory
-// executable in the ways that there are.
+// compiling is a guest that locks itself as a compiler does, and tries the ways to
+// make memory executable.
 func compiling() int {
 	if err := LockSelf(Lock{Code: true}); err != nil {
 		fmt.Fprintln(os.Stderr, err)

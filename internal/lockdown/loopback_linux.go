@@ -2,7 +2,7 @@ package lockdown
 
 import "golang.org/x/sys/unix"
 
-// LoopbackUp brings up the loopback of this network namespace. It takes
+// LoopbackUp brings up the loopback interface of this network namespace. It needs
 // CAP_NET_ADMIN there.
 func LoopbackUp() error {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

@@ -22,19 +22,18 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
 )
 
-// The test binary plays all parts: it is the server that starts sandboxes, as
-// root or as nobody; it is init; and inside it is the guest that tries to get
-// out.
+// The test binary plays all parts: the server that starts sandboxes, as root or as
+// nobody; init; and the guest inside, which tries to get out.
 const (
 	serverRole = "__server"
-	forbidRole = "__forbid" // a server where user namespaces are forbidden
+	forbidRole = "__forbid" // a server that may not make user namespaces
 	maskRole   = "__mask"   // a server whose /proc is partly hidden, as in a container
 	guestRole  = "__guest"
 	suidRole   = escape.SetUIDArg
 )
 
-// exe is a copy of the test binary that everyone can reach, suid another that
-// belongs to root and has the set-user-ID bit.
+// exe is a copy of the test binary that every user can execute; suid is another
+// that belongs to root and has the set-user-ID bit.
 var exe, suid string
 
 func TestMain(m *testing.M) {
@@ -83,12 +82,12 @@ func prepare(folder string) error {
 	return errors.Join(os.Chmod(exe, 0o755), os.Chmod(suid, 0o755|os.ModeSetuid))
 }
 
-// setup is a way to run the suite.
+// setup is a configuration in which the tests run.
 type setup struct {
 	name   string
 	nobody bool // the server is not root
 	forbid bool // and may not make user namespaces
-	mask   bool // and sees a part of /proc only
+	mask   bool // and sees only a part of /proc
 	filter Filter
 }
 
@@ -102,29 +101,29 @@ var setups = []setup{
 	{name: "no namespaces, hardened", nobody: true, forbid: true, filter: Hardened},
 }
 
-// namespaced are the setups whose sandboxes have namespaces.
+// namespaced returns the setups whose sandboxes have namespaces.
 func namespaced() []setup { return setups[:5] }
 
 var rootServer, nobodyServer, flatServer = setups[0], setups[2], setups[5]
 
-// task is what a server is asked to run.
+// task is what a server runs.
 type task struct {
 	Guest      []string
-	Program    []string // in place of the guest
+	Program    []string // instead of the guest
 	Filter     Filter
 	Limits     Limits
 	Binds      []Bind
-	Minimum    []Rung
+	Minimum    []Layer
 	BestEffort bool
 	Direct     bool
 	Network    bool
 }
 
-// outcome is what a server reports.
+// outcome is a server's report.
 type outcome struct {
 	Error  string
 	Limit  bool // the error is a LimitError
-	Rungs  string
+	Layers string
 	Held   []Held
 	Exit   Exit
 	Usage  Usage
@@ -134,14 +133,14 @@ type outcome struct {
 // server is a running server process.
 type server struct {
 	cmd    *exec.Cmd
-	Stdout io.Reader // what the guest writes
+	Stdout io.Reader // the guest's output
 	result io.Reader
 }
 
 const secret = "LOCKDOWN_SECRET=swordfish"
 
-// missing ends a test for which this machine lacks something: loudly where
-// everything must be there.
+// missing skips a test because this machine lacks something. On CI, where
+// everything must be present, it fails the test instead.
 func missing(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -150,17 +149,17 @@ func missing(t *testing.T, what string) {
 	t.Skip(what)
 }
 
-// startServer starts a server with a task.
+// startServer starts a server that runs job.
 func startServer(t *testing.T, s setup, job task) *server {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		missing(t, "this test must be root, to be more than one user")
+		missing(t, "this test needs root, to run as more than one user")
 	}
 	if job.Filter == "" {
 		job.Filter = s.filter
 	}
 	if s.forbid && job.Minimum == nil {
-		job.Minimum, job.BestEffort = []Rung{Seccomp, Landlock}, true
+		job.Minimum, job.BestEffort = []Layer{Seccomp, Landlock}, true
 	}
 	text, err := json.Marshal(job)
 	if err != nil {
@@ -212,7 +211,7 @@ func startServer(t *testing.T, s setup, job task) *server {
 	return &server{cmd: cmd, Stdout: stdout, result: result}
 }
 
-// do starts a server with a task and waits for the outcome.
+// do starts a server that runs job and waits for the outcome.
 func do(t *testing.T, s setup, job task) outcome {
 	t.Helper()
 	server := startServer(t, s, job)
@@ -228,8 +227,8 @@ func do(t *testing.T, s setup, job task) outcome {
 	return o
 }
 
-// forbid forbids user namespaces below this one, gives up the right to allow
-// them again, and is a server.
+// forbid forbids user namespaces below this one, drops the right to allow them
+// again, and becomes a server.
 func forbid() int {
 	if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -242,8 +241,8 @@ func forbid() int {
 	return becomeServer()
 }
 
-// mask covers a part of /proc as a container engine does, becomes nobody, and is
-// a server.
+// mask hides a part of /proc as a container engine does, changes the user to
+// nobody, and becomes a server.
 func mask() int {
 	for _, err := range []error{
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
@@ -264,13 +263,13 @@ func becomeServer() int {
 	return 1
 }
 
-// self is where this process's binary is.
+// self returns the path of this process's binary.
 func self() string {
 	path, _ := os.Executable()
 	return path
 }
 
-// serve runs a task as a server does.
+// serve runs a task and reports the outcome.
 func serve() int {
 	unix.CloseOnExec(3)
 	var o outcome
@@ -290,8 +289,7 @@ func runTask(o *outcome) error {
 	if err := json.Unmarshal([]byte(os.Args[2]), &job); err != nil {
 		return err
 	}
-	// A file that the server opened and, by some library's fault, did not mark
-	// to be closed on exec.
+	// Open a file without close-on-exec, as a faulty library might do.
 	if _, err := syscall.Open("/proc/self/environ", syscall.O_RDONLY, 0); err != nil {
 		return err
 	}
@@ -305,18 +303,18 @@ func runTask(o *outcome) error {
 	if len(job.Program) > 0 {
 		spec.Path, spec.Args = job.Program[0], job.Program
 	}
-	var h Host
+	var h HostMachine
 	p, err := h.Start(context.Background(), spec)
 	if err != nil {
 		return err
 	}
-	o.Rungs, o.Held = p.Rungs().String(), p.Held()
+	o.Layers, o.Held = p.Layers().String(), p.Held()
 	o.Exit, err = p.Wait()
 	o.Usage = p.Usage()
 	return err
 }
 
-// having lists the processes whose command line holds a token.
+// having lists the processes whose command line contains token.
 func having(token string) []string {
 	var found []string
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -329,7 +327,7 @@ func having(token string) []string {
 	return found
 }
 
-// waitGone waits until no process has the token.
+// waitGone waits until no process has token on its command line.
 func waitGone(t *testing.T, token string) {
 	t.Helper()
 	waitFor(t, "processes are left", func() bool { return len(having(token)) == 0 })

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// devices are what /dev holds; none of them reaches hardware or a terminal.
+// devices are the devices in /dev; none of them reaches hardware or a terminal.
 var devices = []string{"null", "zero", "full", "random", "urandom"}
 
-// cloneTree makes a detached copy of the mounts at a path, without set-user-ID
-// programs. It needs CAP_SYS_ADMIN in the caller's user namespace.
+// cloneTree returns a detached copy of the mounts at source, on which set-user-ID
+// bits have no effect. It needs CAP_SYS_ADMIN in the caller's user namespace.
 func cloneTree(source string, attributes uint64) (fd int, err error) {
 	fd, err = unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -37,17 +37,16 @@ func (t tree) attributes() uint64 {
 	return unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_RDONLY
 }
 
-// place attaches a clone at a path of the new root, and makes the path if need
-// be.
-func place(fd int, target string) error {
+// attach mounts a clone at a path of the new root, making the path if necessary.
+func attach(fd int, target string) error {
 	defer unix.Close(fd)
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return fmt.Errorf("show %s: %w", target, err)
 	}
 	if _, err := os.Stat(target); err != nil {
-		if err := makePlace(target, stat.Mode&unix.S_IFMT == unix.S_IFDIR); err != nil {
-			return fmt.Errorf("a place for %s: %w", target, err)
+		if err := makeMountPoint(target, stat.Mode&unix.S_IFMT == unix.S_IFDIR); err != nil {
+			return fmt.Errorf("make a mount point for %s: %w", target, err)
 		}
 	}
 	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_SYMLINKS); err != nil {
@@ -56,7 +55,7 @@ func place(fd int, target string) error {
 	return nil
 }
 
-func makePlace(target string, folder bool) error {
+func makeMountPoint(target string, folder bool) error {
 	if folder {
 		return os.MkdirAll(target, 0o755)
 	}
@@ -70,12 +69,13 @@ func makePlace(target string, folder bool) error {
 	return f.Close()
 }
 
-// buildRoot makes the root that the program sees and leaves the host's for ever.
+// buildRoot builds the root that the program sees and leaves the host machine's
+// root for good.
 func (p *plan) buildRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	// What is on the host is opened while its paths are there.
+	// Open the trees while the host machine's paths are still visible.
 	for i := range p.Trees {
 		t := &p.Trees[i]
 		if t.FD != 0 {
@@ -100,7 +100,7 @@ func (p *plan) buildRoot() error {
 	}
 
 	for i, name := range devices {
-		if err := place(nodes[i], "/dev/"+name); err != nil {
+		if err := attach(nodes[i], "/dev/"+name); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (p *plan) buildRoot() error {
 		}
 	}
 	for _, t := range p.Trees {
-		if err := place(t.FD, t.Target); err != nil {
+		if err := attach(t.FD, t.Target); err != nil {
 			return err
 		}
 	}
@@ -132,17 +132,17 @@ func (p *plan) buildRoot() error {
 	return nil
 }
 
-// enterRoot makes a small file system in memory the root, with a /proc of the
-// new processes.
+// enterRoot makes a small in-memory file system the root, with a /proc of the new
+// PID namespace.
 func (p *plan) enterRoot() error {
-	const place = "/dev" // a folder that is there for certain
-	if err := unix.Mount("tmpfs", place, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m,nr_inodes=4096"); err != nil {
+	const dir = "/dev" // a folder that always exists
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m,nr_inodes=4096"); err != nil {
 		return fmt.Errorf("mount a root: %w", err)
 	}
-	if err := unix.Chdir(place); err != nil {
+	if err := unix.Chdir(dir); err != nil {
 		return fmt.Errorf("enter the root: %w", err)
 	}
-	// The old root comes to lie on the new one, and is taken off it:
+	// The old root ends up mounted on top of the new one and is unmounted:
 	// pivot_root(2), NOTES.
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("change the root: %w", err)
@@ -159,11 +159,11 @@ func (p *plan) enterRoot() error {
 	return nil
 }
 
-// mountProc mounts a /proc that holds processes and nothing else: there is no
-// sys, kcore, keys or sysrq-trigger to protect; and what the program may not
-// trace, init, it does not see. The kernel lets us only while the host's /proc
-// is in sight, and not where parts of that are hidden, as in most containers:
-// then there is none.
+// mountProc mounts a /proc that contains processes and nothing else: there is no
+// sys, kcore, keys or sysrq-trigger to protect, and the program does not see init,
+// which it may not trace. The kernel permits the mount only while the host
+// machine's /proc is visible, and not if parts of that are hidden, as in most
+// containers; then the sandbox has no /proc.
 func (p *plan) mountProc() error {
 	if err := os.Mkdir("/proc", 0o755); err != nil {
 		return err
@@ -176,8 +176,8 @@ func (p *plan) mountProc() error {
 	return nil
 }
 
-// mountOwn makes what else every sandbox has of its own: one bounded file system
-// in memory for all that is written.
+// mountOwn makes the other folders of which every sandbox has its own, on one
+// in-memory file system of limited size.
 func mountOwn(disk int64, inodes int) error {
 	for _, folder := range []string{"/tmp", WorkDir, "/dev/shm"} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -195,9 +195,9 @@ func mountOwn(disk int64, inodes int) error {
 	if err := unix.Mount("tmpfs", store, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("mount the work folder: %w", err)
 	}
-	places := []string{WorkDir, "/dev/shm", "/tmp"}
-	parts := make([]int, len(places))
-	for i, target := range places {
+	targets := []string{WorkDir, "/dev/shm", "/tmp"}
+	parts := make([]int, len(targets))
+	for i, target := range targets {
 		part := path.Join(store, path.Base(target))
 		if err := os.Mkdir(part, 0o700); err != nil {
 			return err
@@ -211,15 +211,15 @@ func mountOwn(disk int64, inodes int) error {
 	if err := unix.Unmount(store, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("mount the work folder: %w", err)
 	}
-	for i, target := range places {
-		if err := place(parts[i], target); err != nil {
+	for i, target := range targets {
+		if err := attach(parts[i], target); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeEtc writes what programs look up about users and hosts.
+// writeEtc writes the files in which programs look up users and hosts.
 func (p *plan) writeEtc() error {
 	if err := os.MkdirAll("/etc", 0o755); err != nil {
 		return err

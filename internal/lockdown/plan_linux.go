@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// plan is what init is told: a Spec worked out against this machine.
+// plan is the order to init: a Spec resolved against this machine.
 type plan struct {
 	Path       string
 	Args, Env  []string
@@ -30,20 +30,20 @@ type plan struct {
 	Landlock   int // the ABI; 0 leaves it out
 	Seccomp    Filter
 	Rlimits    []rlimit
-	Work       string // the writable folder where there are no namespaces
+	Work       string // the writable folder of a run without namespaces
 	Direct     bool
 	Probe      bool // build everything, start nothing
 
 	noProc  bool // init found that /proc cannot be mounted
-	threads int  // that init had while it saw the host's /proc
+	threads int  // number of init's threads while it saw the host machine's /proc
 }
 
-// tree is a piece of the host's files that is shown inside.
+// tree is a part of the host machine's files that is shown inside.
 type tree struct {
 	Source, Target string
 	Writable       bool
-	// FD is a clone of the mount that the server has opened, since init may not
-	// reach Source; 0 leaves it to init.
+	// FD is a clone of the mount opened by the server, because init may not be able to
+	// reach Source; 0 means that init opens it.
 	FD int
 }
 
@@ -55,8 +55,8 @@ type rlimit struct {
 	Value    uint64
 }
 
-// message is what init tells the server: first that the program runs or why
-// not, then how it ended.
+// message is what init sends the server: first whether the program started, and if
+// not why; then how it ended.
 type message struct {
 	Started bool
 	NoProc  bool
@@ -65,22 +65,22 @@ type message struct {
 	Usage   Usage
 }
 
-// order is what the server tells init after the plan.
+// order is what the server sends init after the plan.
 type order struct{ Signal int }
 
-// Files of init: 0 to 2 are the program's, then these.
+// Files of init: 0 to 2 are the program's, followed by these.
 const (
 	controlFile = 3
 	firstFile   = 4
 )
 
-// own are the entries of a root that a sandbox never takes from a folder.
+// own are the entries of a root that a sandbox never takes from Root.Source.
 var own = []string{"dev", "proc", "run", "sys", "tmp", "work"}
 
-// etcFiles are shown in an /etc made by Root.Etc, where the host has them.
+// etcFiles are shown in the /etc made by Root.Etc if the host machine has them.
 var etcFiles = []string{"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "ssl/certs", "ssl/openssl.cnf", "mime.types", "services", "protocols"}
 
-// layout works out which files are shown, and where.
+// layout determines which files are shown, and where.
 func (p *plan) layout(s Spec) error {
 	if s.Root.Source != "" {
 		if err := p.expand(s.Root); err != nil {
@@ -105,7 +105,7 @@ func (p *plan) layout(s Spec) error {
 	return nil
 }
 
-// shows reports whether a bind brings the path in.
+// shows reports whether a bind contains the path.
 func (s Spec) shows(name string) bool {
 	for _, b := range s.Binds {
 		if rel, err := filepath.Rel(b.Target, name); err == nil && filepath.IsLocal(rel) {
@@ -157,12 +157,12 @@ func (p *plan) expand(r Root) error {
 	return nil
 }
 
-// flat checks that the plan can be kept where there are no mounts: everything
-// is where the host has it, and Landlock alone hides the rest.
+// flat checks that the plan works without mounts: every file must be at the host
+// machine's path, and Landlock alone restricts access to the others.
 func (p *plan) flat() error {
 	for _, t := range p.Trees {
 		if t.Source != t.Target {
-			return fmt.Errorf("sandbox: %s cannot be shown as %s without namespaces: show it under its own name", t.Source, t.Target)
+			return fmt.Errorf("sandbox: %s cannot be shown as %s without namespaces: show it under its own path", t.Source, t.Target)
 		}
 	}
 	return nil

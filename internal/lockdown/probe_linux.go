@@ -15,25 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe says what this machine can do. It tries each rung for real, once; later
-// calls answer from memory, and those of later processes from [Host.Trial].
-func (h *Host) Probe(context.Context) Report {
+// Probe reports what this machine supports. It tries each layer for real, once;
+// later calls return the same result, and later processes use
+// [HostMachine.ProbeCache].
+func (h *HostMachine) Probe(context.Context) Report {
 	return h.machine().report
 }
 
-// Holds says what would hold each of the limits that l asks for.
-func (h *Host) Holds(l Limits) []Held {
+// Holds returns how each of the limits in l would be enforced.
+func (h *HostMachine) Holds(l Limits) []Held {
 	m := h.machine()
 	return m.hold(l, m.report.Find(Namespaces).Available)
 }
 
-// Reaches is the isolation that a process of s would reach.
-func (h *Host) Reaches(s Spec) Rungs {
+// LayersOf returns the isolation layers that a process of s would have.
+func (h *HostMachine) LayersOf(s Spec) Layers {
 	m := h.machine()
-	return m.rungs(s.withDefaults(), m.report.Find(Namespaces).Available)
+	return m.layers(s.withDefaults(), m.report.Find(Namespaces).Available)
 }
 
-func (h *Host) machine() machine {
+func (h *HostMachine) machine() machine {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.found == nil {
@@ -43,30 +44,31 @@ func (h *Host) machine() machine {
 	return *h.found
 }
 
-// forget has the machine probed anew, if that was another process's finding.
-func (h *Host) forget() bool {
+// forget discards a probe result of an earlier process and reports whether there
+// was one.
+func (h *HostMachine) forget() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.recalled {
 		return false
 	}
 	h.found, h.recalled = nil, false
-	h.Trial.Forget()
+	h.ProbeCache.Forget()
 	return true
 }
 
-func (h *Host) probe() machine {
+func (h *HostMachine) probe() machine {
 	var m machine
 	var landlock Finding
 	landlock, m.landlock = probeLandlock()
 	namespaces := h.probeNamespaces(m.landlock)
-	seccomp := Finding{Rung: Seccomp, Available: namespaces.Available, Detail: "filter"}
+	seccomp := Finding{Layer: Seccomp, Available: namespaces.Available, Detail: "filter"}
 	if !namespaces.Available {
 		seccomp = h.probeStart(seccomp, false, m.landlock)
 	}
-	offline := Finding{Rung: Offline, Available: true, Detail: "network namespace"}
+	offline := Finding{Layer: Offline, Available: true, Detail: "network namespace"}
 	if !namespaces.Available {
-		offline = Finding{Rung: Offline, Available: seccomp.Available, Detail: "seccomp: no internet sockets", Reason: seccomp.Reason, Fix: seccomp.Fix}
+		offline = Finding{Layer: Offline, Available: seccomp.Available, Detail: "seccomp: no internet sockets", Reason: seccomp.Reason, Fix: seccomp.Fix}
 	}
 	var cgroup Finding
 	cgroup, m.cgroups = probeCgroups()
@@ -74,11 +76,11 @@ func (h *Host) probe() machine {
 	return m
 }
 
-// probeNamespaces builds a sandbox in namespaces, or recalls that one was built. That
-// none could be is never recalled: it may have been mended.
-func (h *Host) probeNamespaces(landlock int) Finding {
-	f := Finding{Rung: Namespaces, Detail: "user, mount, pid, net, ipc, uts, cgroup"}
-	record := h.Trial
+// probeNamespaces builds a sandbox in namespaces, unless the cache records that one
+// was built. A failure is never cached, because it may have been fixed since.
+func (h *HostMachine) probeNamespaces(landlock int) Finding {
+	f := Finding{Layer: Namespaces, Detail: "user, mount, pid, net, ipc, uts, cgroup"}
+	record := h.ProbeCache
 	record.Of, record.Binaries = append([]string{"namespaces"}, h.Init...), h.Init[:min(1, len(h.Init))]
 	if detail, ok := record.Recall(time.Now()); ok {
 		f.Available, f.Detail, h.recalled = true, detail, true
@@ -91,7 +93,7 @@ func (h *Host) probeNamespaces(landlock int) Finding {
 }
 
 func probeLandlock() (Finding, int) {
-	f := Finding{Rung: Landlock}
+	f := Finding{Layer: Landlock}
 	abi, err := landlockABI()
 	switch {
 	case errors.Is(err, unix.EOPNOTSUPP):
@@ -105,7 +107,7 @@ func probeLandlock() (Finding, int) {
 }
 
 // probeStart builds a whole sandbox that runs nothing.
-func (h *Host) probeStart(f Finding, namespaces bool, landlock int) Finding {
+func (h *HostMachine) probeStart(f Finding, namespaces bool, landlock int) Finding {
 	s := Spec{Path: "/", Root: Root{Source: "/", Only: []string{}}}.withDefaults()
 	m := machine{landlock: landlock}
 	p := &Process{}
@@ -116,7 +118,7 @@ func (h *Host) probeStart(f Finding, namespaces bool, landlock int) Finding {
 	}
 	if err != nil {
 		f.Reason = err.Error()
-		if namespaces && errors.Is(err, unix.ENOSPC) { // what clone(2) says where there may be no more of them
+		if namespaces && errors.Is(err, unix.ENOSPC) { // clone(2) returns it when the limit of namespaces is reached
 			f.Reason = "user namespaces are forbidden: " + f.Reason
 		}
 		f.Fix = h.fixOf(err)
@@ -125,21 +127,21 @@ func (h *Host) probeStart(f Finding, namespaces bool, landlock int) Finding {
 	exit, err := p.Wait()
 	f.Available = err == nil && exit.Code == 0
 	if !f.Available {
-		f.Reason, f.Fix = fmt.Sprintf("a trial run ended with %+v", exit), "report this"
+		f.Reason, f.Fix = fmt.Sprintf("a test sandbox ended with %+v", exit), "report this as a bug"
 	}
 	if p.noProc {
-		f.Detail += "; without /proc, since the server's own is partly hidden"
+		f.Detail += "; without /proc, because the server's own is partly hidden"
 	}
 	return f
 }
 
-// fixOf says what to do about a trial that failed. The switches that forbid user
-// namespaces are named by the distributions that have them.
-func (h *Host) fixOf(err error) string {
+// fixOf returns advice for a failed probe. The sysctls that forbid user namespaces
+// differ between distributions.
+func (h *HostMachine) fixOf(err error) string {
 	const others = 0o001
 	if errors.Is(err, fs.ErrPermission) && len(h.Init) > 0 {
 		if info, statErr := os.Stat(h.Init[0]); statErr == nil && info.Mode()&others == 0 {
-			return "chmod a+rx " + h.Init[0] + ": a sandbox's user is not its owner"
+			return "chmod a+rx " + h.Init[0] + ": the sandbox runs as another user than its owner"
 		}
 	}
 	for _, gate := range []struct{ path, closed, fix string }{
@@ -163,7 +165,7 @@ func (h *Host) fixOf(err error) string {
 }
 
 func probeCgroups() (Finding, cgroups) {
-	f := Finding{Rung: Cgroup, Fix: "run as root, or in a delegated cgroup (systemd: Delegate=yes, the server in a group below it)"}
+	f := Finding{Layer: Cgroup, Fix: "run as root, or in a delegated cgroup (systemd: Delegate=yes, the server in a group below it)"}
 	found, err := findCgroups()
 	for _, need := range []string{"memory", "pids"} {
 		if _, ok := found[need]; !ok {
@@ -180,5 +182,5 @@ func probeCgroups() (Finding, cgroups) {
 		return f, nil
 	}
 	g.remove()
-	return Finding{Rung: Cgroup, Available: true, Detail: found.describe()}, found
+	return Finding{Layer: Cgroup, Available: true, Detail: found.describe()}, found
 }

@@ -21,7 +21,7 @@ import (
 type Process struct {
 	plan    plan
 	limits  Limits
-	rungs   Rungs
+	layers  Layers
 	held    []Held
 	group   *group // nil without cgroups
 	cmd     *exec.Cmd
@@ -39,27 +39,28 @@ type Process struct {
 	err   error
 }
 
-// PID is the process id, outside, of the sandbox's init.
+// PID returns the process id, outside, of the sandbox's init.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Rungs is the isolation reached.
-func (p *Process) Rungs() Rungs { return p.rungs }
+// Layers returns the enforced isolation layers.
+func (p *Process) Layers() Layers { return p.layers }
 
-// Held says for each limit what holds it.
+// Held returns how each limit is enforced.
 func (p *Process) Held() []Held { return p.held }
 
-// Done is closed when the program and all it started are gone.
+// Done returns a channel that is closed when the program and all processes it
+// started have ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait returns when the program and all it started are gone. An error says that
-// the sandbox failed, not the program.
+// Wait waits until the program and all processes it started have ended. The error
+// is non-nil if the sandbox, not the program, failed.
 func (p *Process) Wait() (Exit, error) {
 	<-p.done
 	return p.exit, p.err
 }
 
-// Usage is what the tree has used so far; without cgroups that is known once
-// Done is closed.
+// Usage returns the resource usage of the tree so far. Without cgroups it is zero
+// until Done is closed.
 func (p *Process) Usage() Usage {
 	select {
 	case <-p.done:
@@ -82,27 +83,28 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return p.orders.Encode(order{Signal: int(sig)})
 }
 
-// Kill ends the program and all it started, and returns when they are gone. It
-// is idempotent.
+// Kill kills the program and all processes it started, and waits until they have
+// ended. It is idempotent.
 func (p *Process) Kill() {
 	p.kill()
 	<-p.done
 }
 
-// killGrace is how long an init that is not PID 1 has for killing what is left.
+// killGrace is the time in which an init that is not PID 1 must kill the other
+// processes.
 const killGrace = 2 * time.Second
 
 func (p *Process) kill() {
 	if p.plan.Namespaces {
-		// With the first process of a namespace the kernel ends all others, before
-		// it tells of its end; what is in the group is among them.
+		// When PID 1 of a namespace is killed, the kernel kills all other processes
+		// there before it reports the end. The group contains no others.
 		_ = p.cmd.Process.Kill()
 		return
 	}
 	if p.plan.Direct {
 		_ = p.cmd.Process.Kill()
 	} else {
-		// Init hears that nobody listens any more, and ends all it has adopted.
+		// Init sees the end of the stream and kills all processes it has adopted.
 		_ = p.control.CloseWrite()
 		timer := time.AfterFunc(killGrace, func() { _ = p.cmd.Process.Kill() })
 		go func() { <-p.done; timer.Stop() }()
@@ -112,9 +114,9 @@ func (p *Process) kill() {
 	}
 }
 
-// live starts init and waits for it on one thread: Linux ends a child with its
-// parent's thread, not its parent's process.
-func (p *Process) live(started chan<- error) {
+// runInit starts init and waits for it on one locked thread: Pdeathsig kills a
+// child when its parent's thread ends, not its parent's process.
+func (p *Process) runInit(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	start := p.cmd.Start
@@ -129,7 +131,7 @@ func (p *Process) live(started chan<- error) {
 	_ = p.cmd.Wait()
 }
 
-// handOver tells init the plan and returns when the program runs.
+// handOver sends init the plan and returns when the program runs.
 func (p *Process) handOver(answers *json.Decoder) error {
 	if err := p.orders.Encode(p.plan); err != nil {
 		return fmt.Errorf("init ended before it began; does main hand %s to lockdown.Main? %w", InitArg, err)
@@ -148,8 +150,8 @@ func (p *Process) handOver(answers *json.Decoder) error {
 	return nil
 }
 
-// follow waits for the end, and works out how it came.
-func (p *Process) follow(answers *json.Decoder, gone <-chan struct{}, release func()) {
+// await waits for the end of the program and records how it ended.
+func (p *Process) await(answers *json.Decoder, gone <-chan struct{}, release func()) {
 	stop := make(chan struct{})
 	watching := p.watchTime(stop)
 	var last message
@@ -182,7 +184,7 @@ func (p *Process) finish(last message) {
 		if p.exit.Signal == int(unix.SIGKILL) && p.group.outOfMemory() {
 			p.exit.Exceeded = "memory"
 		}
-		p.group.kill() // there is nothing, unless init itself was killed
+		p.group.kill() // the group is empty unless init itself was killed
 		p.group.remove()
 	}
 	p.mu.Lock()
@@ -195,8 +197,8 @@ func (p *Process) finish(last message) {
 	}
 }
 
-// watchTime ends the tree when its processor time is over the limit: an rlimit
-// counts each process by itself.
+// watchTime kills the tree when its total processor time exceeds the limit; an
+// rlimit counts each process separately.
 func (p *Process) watchTime(stop <-chan struct{}) (done <-chan struct{}) {
 	ended := make(chan struct{})
 	limit := p.limits.CPUTime
@@ -215,7 +217,7 @@ func (p *Process) watchTime(stop <-chan struct{}) (done <-chan struct{}) {
 				p.kill()
 				return
 			}
-			// On all processors at once it is used up no sooner than this.
+			// Even on all processors at once, the rest lasts at least this long.
 			timer := time.NewTimer(max(left/time.Duration(runtime.NumCPU()), 5*time.Millisecond))
 			select {
 			case <-timer.C:

@@ -1,24 +1,24 @@
 package lockdown
 
-// Finding is what the probe found of one rung.
+// Finding is the probe's result for one layer.
 type Finding struct {
-	Rung      Rung
+	Layer     Layer
 	Available bool
-	// Detail says how it is held, such as "Landlock ABI 7".
+	// Detail says how the layer is enforced, such as "Landlock ABI 7".
 	Detail string
-	// Reason says why it is missing, Fix what to do about it.
+	// Reason says why the layer is missing, and Fix what to do about it.
 	Reason, Fix string
 }
 
-// Report is what this machine can do, one finding per rung, strongest first.
+// Report holds one finding per layer, strongest first.
 type Report []Finding
 
-// Find is the finding of a rung.
-func (r Report) Find(rung Rung) Finding {
+// Find returns the finding of a layer.
+func (r Report) Find(layer Layer) Finding {
 	for _, f := range r {
-		if f.Rung == rung {
+		if f.Layer == layer {
 			return f
 		}
 	}
-	return Finding{Rung: rung, Reason: "there is no such rung", Fix: "name one of ns, net, landlock, seccomp, cgroup"}
+	return Finding{Layer: layer, Reason: "there is no such isolation layer", Fix: "use one of ns, net, landlock, seccomp, cgroup"}
 }

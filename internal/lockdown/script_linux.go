@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// script is what the program's process does before it becomes the program: it
-// gives up one right after the other.
+// script returns the system calls that the program's process makes, one after the
+// other, to give up its rights before it executes the program.
 func (p *plan) script() (*script, error) {
 	s := &script{}
 	p.files(s)
@@ -23,7 +23,7 @@ func (p *plan) script() (*script, error) {
 		}
 		limit := unix.Rlimit{Cur: l.Value, Max: l.Value}
 		if l.Resource == unix.RLIMIT_CPU {
-			limit.Max++ // SIGXCPU comes first, which says why: at Max it is SIGKILL
+			limit.Max++ // SIGXCPU, which names the reason, comes first; at Max the signal is SIGKILL
 		}
 		s.add(fmt.Sprintf("limit %d", l.Resource), unix.SYS_PRLIMIT64, 0, uintptr(l.Resource), pointer(s, &limit))
 	}
@@ -54,8 +54,8 @@ func (p *plan) script() (*script, error) {
 	return s, nil
 }
 
-// files moves the program's files to 3 and on, over the control file, and has
-// all others closed when the program is executed.
+// files moves the program's files to 3 and up, replacing the control file, and
+// marks all others to be closed when the program is executed.
 func (p *plan) files(s *script) {
 	for i := range p.Files {
 		from := uintptr(firstFile + i)
@@ -64,8 +64,8 @@ func (p *plan) files(s *script) {
 	s.add("close_range", unix.SYS_CLOSE_RANGE, uintptr(firstFile-1+p.Files), uintptr(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC)
 }
 
-// capabilities drops all, and what they could come back from. Without
-// namespaces there are none to drop, and no right to drop the bounding set.
+// capabilities drops all capabilities, and the sets from which they could return.
+// Without namespaces there are none to drop, and no right to drop the bounding set.
 func (p *plan) capabilities(s *script) {
 	for c := range uintptr(64) {
 		s.try("drop capability", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c)
@@ -76,8 +76,8 @@ func (p *plan) capabilities(s *script) {
 	s.add("drop capabilities", unix.SYS_CAPSET, pointer(s, &header), pointer(s, &none[0]))
 }
 
-// rules are the Landlock rules: in a root of its own a second wall before what
-// the mounts show, without one the only wall.
+// rules returns the Landlock rules. With a root of its own they are a second layer
+// behind the mounts; without one they are the only restriction on files.
 func (p *plan) rules() (*ruleset, error) {
 	r, err := newRuleset(p.Landlock, p.Network || p.Loopback)
 	if err != nil {
@@ -118,8 +118,9 @@ func (p *plan) rules() (*ruleset, error) {
 	return r, nil
 }
 
-// threads is how many init has: they count as the program's, being of the same
-// user in the same namespace. It is 0 where there is no /proc.
+// threads returns the number of init's threads. They count towards the program's
+// limit, because both have the same user in the same namespace. It returns 0 if
+// there is no /proc.
 func threads() int {
 	tasks, _ := os.ReadDir("/proc/self/task")
 	return len(tasks)

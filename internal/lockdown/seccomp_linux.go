@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A filter is a program over struct seccomp_data (seccomp(2)): the number of the
-// call at 0, the architecture at 4, six arguments of 64 bits from 16 on.
+// A filter reads struct seccomp_data (seccomp(2)): the number of the call at 0, the
+// architecture at 4, six arguments of 64 bits from 16 on.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
@@ -31,8 +31,9 @@ func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-// loadArg loads the low half of an argument (both systems are little-endian):
-// the kernel itself looks at no more of flags, families and ioctl numbers.
+// loadArg loads the low half of an argument (both architectures are
+// little-endian): the kernel itself ignores the high half of flags, families and
+// ioctl numbers.
 func loadArg(n uint32) unix.SockFilter { return load(offsetArgs + 8*n) }
 
 // loadArgHigh loads the high half of an argument.
@@ -54,8 +55,8 @@ func and(k uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: k}
 }
 
-// newFilter refuses whatever does not come through this architecture's own
-// table of calls: a 32-bit or x32 call has other numbers.
+// newFilter kills processes that make calls through another table than this
+// architecture's own: 32-bit and x32 calls have other numbers.
 func newFilter() filter {
 	f := filter{
 		load(offsetArch), jumpEqual(auditArch, 1, 0), answer(killsProcess),
@@ -67,7 +68,7 @@ func newFilter() filter {
 	return f
 }
 
-// on answers one call with what body answers; body must answer.
+// on handles one call with body, which must end in an answer.
 func (f *filter) on(number int, body ...unix.SockFilter) {
 	*f = append(*f, jumpEqual(uint32(number), 0, uint8(len(body))))
 	*f = append(*f, body...)
@@ -83,11 +84,11 @@ func (f *filter) all(action uint32, numbers []int) {
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// surroundings are what the filters depend on.
+// surroundings are the properties of the sandbox that the filters depend on.
 type surroundings struct {
 	network bool
-	// alone says that the program has a root of its own, and so no Unix sockets of
-	// the host in reach.
+	// alone means that the program has its own root, and so cannot reach Unix sockets
+	// of the host machine.
 	alone bool
 }
 
@@ -102,51 +103,52 @@ func (s surroundings) families() []uint32 {
 	return families
 }
 
-// byArgument are the calls whose arguments decide, alike in both filters.
+// byArgument adds the calls whose arguments decide, which both filters share.
 func (f *filter) byArgument(s surroundings) {
 	f.on(unix.SYS_CLONE, loadArg(0), jumpAnyBit(newNamespaces, 0, 1), answer(refuse), answer(allow))
-	// The flags of clone3 are in memory, which a filter cannot see: with this
-	// answer the C libraries take clone.
+	// The flags of clone3 are in memory, which a filter cannot read. C libraries fall
+	// back to clone on ENOSYS.
 	f.on(unix.SYS_CLONE3, answer(unknown))
-	// Only the question for the personality, and the plain one.
+	// Allow reading the personality, and setting the default one.
 	f.on(unix.SYS_PERSONALITY, loadArg(0), jumpEqual(0, 1, 0), jumpEqual(0xffffffff, 0, 1), answer(allow), answer(refuse))
-	// To put characters into a terminal's input.
+	// Forbid inserting characters into a terminal's input.
 	f.on(unix.SYS_IOCTL, loadArg(1), jumpEqual(unix.TIOCSTI, 1, 0), jumpEqual(tiocLinux, 0, 1), answer(refuse), answer(allow))
 
-	// An overlay's mark for a removed file is a device that everybody may make.
+	// An overlay file system marks a removed file by a device node that everybody may
+	// make.
 	f.on(unix.SYS_MKNODAT, noDevice(2)...)
 	f.onLegacy()
 
 	families := s.families()
 	body := []unix.SockFilter{loadArg(0)}
 	for i, family := range families {
-		// Past the families that are left, and the refusal.
+		// Jump over the remaining families and the refusal.
 		body = append(body, jumpEqual(family, uint8(len(families)-i), 0))
 	}
 	body = append(body, answer(noFamily),
 		loadArg(1), and(0xf), jumpEqual(unix.SOCK_RAW, 0, 1), answer(refuse), answer(allow))
 	f.on(unix.SYS_SOCKET, body...)
 
-	// Processes of one user may set one another's limits and priorities: init is
-	// such a process, and without namespaces the server is.
+	// A process may change limits and priorities of other processes of its user: init
+	// is one, and without namespaces the server is, too.
 	for _, setter := range []int{unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR} {
 		f.on(setter, loadArg(0), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
 	}
 	for _, setter := range []int{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET} {
 		f.on(setter, loadArg(1), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
 	}
-	f.on(unix.SYS_PRLIMIT64, loadArg(0), jumpEqual(0, 4, 0), // itself, or only a question
+	f.on(unix.SYS_PRLIMIT64, loadArg(0), jumpEqual(0, 4, 0), // itself, or a query only
 		loadArg(2), jumpEqual(0, 0, 3), loadArgHigh(2), jumpEqual(0, 0, 1), answer(allow), answer(refuse))
 }
 
-// noDevice allows to make any node but a device; the mode is argument n.
+// noDevice allows making any node except a device; the mode is argument n.
 func noDevice(n uint32) []unix.SockFilter {
 	return []unix.SockFilter{
 		loadArg(n), and(unix.S_IFMT), jumpEqual(unix.S_IFCHR, 1, 0), jumpEqual(unix.S_IFBLK, 0, 1), answer(refuse), answer(allow),
 	}
 }
 
-// standardFilter refuses what is dangerous and allows the rest.
+// standardFilter refuses dangerous calls and allows the rest.
 func standardFilter(s surroundings) filter {
 	f := newFilter()
 	f.byArgument(s)
@@ -155,19 +157,20 @@ func standardFilter(s surroundings) filter {
 	return append(f, answer(allow))
 }
 
-// hardenedFilter allows what interpreters and command-line programs need and
-// knows nothing else, so that programs take the older way where there is one.
+// hardenedFilter allows the calls that interpreters and command-line programs need.
+// It answers all others with ENOSYS, so that programs fall back to older calls.
 func hardenedFilter(s surroundings) filter {
 	f := newFilter()
 	f.byArgument(s)
-	f.all(allow, ordinary)
-	f.all(allow, ordinaryLegacy)
+	f.all(allow, allowed)
+	f.all(allow, allowedLegacy)
 	f.all(refuse, dangerous)
 	return append(f, answer(unknown))
 }
 
-// install puts the filter on this thread, or with SECCOMP_FILTER_FLAG_TSYNC on
-// all threads of the process, for ever. The thread must have no_new_privs.
+// install installs the filter permanently on this thread or, with
+// SECCOMP_FILTER_FLAG_TSYNC, on all threads of the process. The thread must have
+// no_new_privs set.
 func (f filter) install(flags uintptr) error {
 	program := unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&program)))
@@ -175,13 +178,13 @@ func (f filter) install(flags uintptr) error {
 		return fmt.Errorf("seccomp: %w", errno)
 	}
 	if thread != 0 {
-		return fmt.Errorf("seccomp: thread %d could not be given the filter", thread)
+		return fmt.Errorf("seccomp: thread %d cannot take the filter", thread)
 	}
 	return nil
 }
 
-// dangerous are calls that no program inside has a good use for: they reach the
-// kernel's rarely walked paths, other processes, or the machine as a whole.
+// dangerous are calls that no sandboxed program needs: they reach rarely used code
+// of the kernel, other processes, or the machine as a whole.
 var dangerous = []int{
 	// Mounts and roots.
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF,
@@ -201,8 +204,8 @@ var dangerous = []int{
 	unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SYSLOG,
 }
 
-// dangerousNew are such calls of newer kernels: programs try them and take
-// another way when there is no such call.
+// dangerousNew are dangerous calls of newer kernels. They answer ENOSYS, because
+// programs try them and fall back to older calls.
 var dangerousNew = []int{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,

@@ -10,8 +10,8 @@ const (
 	newfstatat = unix.SYS_NEWFSTATAT
 )
 
-// ordinaryLegacy are ordinary calls that newer architectures do not have.
-var ordinaryLegacy = []int{
+// allowedLegacy are allowed calls that newer architectures do not have.
+var allowedLegacy = []int{
 	unix.SYS_ACCESS, unix.SYS_ALARM, unix.SYS_ARCH_PRCTL, unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_CREAT, unix.SYS_DUP2,
 	unix.SYS_EPOLL_CREATE, unix.SYS_EPOLL_WAIT, unix.SYS_EVENTFD, unix.SYS_FORK, unix.SYS_FUTIMESAT, unix.SYS_GETDENTS,
 	unix.SYS_GETPGRP, unix.SYS_INOTIFY_INIT, unix.SYS_LCHOWN, unix.SYS_LINK, unix.SYS_LSTAT, unix.SYS_MKDIR,
@@ -20,11 +20,13 @@ var ordinaryLegacy = []int{
 	unix.SYS_UTIMES, unix.SYS_VFORK,
 }
 
-// onLegacy are calls that newer architectures lack, and whose arguments decide.
+// onLegacy adds calls that newer architectures do not have and whose arguments
+// decide.
 func (f *filter) onLegacy() { f.on(unix.SYS_MKNOD, noDevice(1)...) }
 
 // workerLegacy are calls of a worker that newer architectures do not have.
 var workerLegacy = []int{unix.SYS_ARCH_PRCTL, unix.SYS_EPOLL_WAIT}
 
-// forkedLegacy are calls that make processes, and newer architectures lack.
+// forkedLegacy are calls that make processes and that newer architectures do not
+// have.
 var forkedLegacy = []int{unix.SYS_FORK, unix.SYS_VFORK}

@@ -4,20 +4,20 @@ import "golang.org/x/sys/unix"
 
 const (
 	auditArch = unix.AUDIT_ARCH_AARCH64
-	// x32Bit is of amd64 only.
+	// x32Bit is used on amd64 only.
 	x32Bit     = 0
 	tiocLinux  = unix.TIOCLINUX
 	newfstatat = unix.SYS_FSTATAT
 )
 
-// ordinaryLegacy are calls of older architectures.
-var ordinaryLegacy []int
+// allowedLegacy is empty: only older architectures have such calls.
+var allowedLegacy []int
 
-// workerLegacy are calls of older architectures.
+// workerLegacy is empty: only older architectures have such calls.
 var workerLegacy []int
 
-// forkedLegacy are calls that make processes; there are none here.
+// forkedLegacy is empty: only older architectures have such calls.
 var forkedLegacy []int
 
-// onLegacy are calls that newer architectures lack, such as this one.
+// onLegacy does nothing: only older architectures have such calls.
 func (f *filter) onLegacy() {}

@@ -10,9 +10,9 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-// Sweep removes the cgroups and folders that a Toolroom process which no longer
-// runs has left behind, and returns how many there were. The processes of its
-// sandboxes have ended with it.
+// Sweep removes the cgroups and folders left behind by Toolroom processes that have
+// ended, and returns their number. The processes in those sandboxes have ended with
+// their server.
 func Sweep() int {
 	swept := 0
 	for _, left := range Leftovers() {
@@ -23,10 +23,10 @@ func Sweep() int {
 	return swept
 }
 
-// Leftovers are what [Sweep] would remove.
+// Leftovers returns what [Sweep] would remove.
 func Leftovers() []Leftover {
 	var all []Leftover
-	found, _ := findCgroups() // those that are there are those that can hold something
+	found, _ := findCgroups() // a controller that cannot be used cannot have leftovers
 	(&group{folders: found}).each(func(dir string) {
 		for _, path := range leftOver(dir) {
 			all = append(all, Leftover{Path: path, Cgroup: true})
@@ -38,7 +38,7 @@ func Leftovers() []Leftover {
 	return all
 }
 
-// Remove removes it, and ends the processes that are in it.
+// Remove removes the leftover, and kills the processes in it.
 func (l Leftover) Remove() error {
 	if !l.Cgroup {
 		return os.RemoveAll(l.Path)
@@ -51,13 +51,17 @@ func (l Leftover) Remove() error {
 	return nil
 }
 
-// leftOver are the folders in dir whose owner has ended.
+// leftOver returns this user's folders in dir whose owner has ended.
 func leftOver(dir string) []string {
+	entries, _ := os.ReadDir(dir) // a folder that cannot be read has none of ours
 	var left []string
-	paths, _ := filepath.Glob(filepath.Join(dir, ownerPrefix+"*"))
-	for _, path := range paths {
-		if owner, ok := ownerOf(filepath.Base(path)); ok && !proc.Alive(owner) {
-			left = append(left, path)
+	for _, e := range entries {
+		owner, ok := ownerOf(e.Name())
+		if !ok || proc.Alive(owner) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && proc.Ours(info) {
+			left = append(left, filepath.Join(dir, e.Name()))
 		}
 	}
 	return left

@@ -13,7 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-// deadOwner is an owner that has ended.
+// deadOwner returns the owner name of a process that has ended.
 func deadOwner(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command("/bin/sleep", "1000")
@@ -26,8 +26,8 @@ func deadOwner(t *testing.T) string {
 	return strings.Replace(proc.Owner(), strings.SplitN(proc.Owner(), "-", 2)[0], strconv.Itoa(pid), 1)
 }
 
-func TestOnlyWhatTheDeadLeftIsSwept(t *testing.T) {
-	var h Host
+func TestOnlyLeftoversOfEndedProcessesAreSwept(t *testing.T) {
+	var h HostMachine
 	dead, living := ownerPrefix+deadOwner(t)+"-1", ownerPrefix+proc.Owner()+"-999999"
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -44,7 +44,7 @@ func TestOnlyWhatTheDeadLeftIsSwept(t *testing.T) {
 			t.Cleanup(func() { os.Remove(dir) })
 		}
 	}
-	// A process that was left in the group.
+	// A process is left in the group.
 	sleep := exec.Command("/bin/sleep", "1000")
 	if err := sleep.Start(); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestOnlyWhatTheDeadLeftIsSwept(t *testing.T) {
 	}
 	for _, folder := range folders {
 		if _, err := os.Stat(filepath.Join(folder, dead)); err == nil {
-			t.Errorf("%s of the dead is left in %s", dead, folder)
+			t.Errorf("%s of an ended process is left in %s", dead, folder)
 		}
 		for _, name := range []string{living, "other", ownerPrefix} {
 			if _, err := os.Stat(filepath.Join(folder, name)); err != nil {

@@ -1,4 +1,4 @@
-// Package nearest finds the name that a mistaken one was most likely meant to be.
+// Package nearest finds the most similar name for a misspelled one.
 package nearest
 
 import (
@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// Of returns the candidate that name was most likely meant to be, ok false when
-// none is near. Case and separators do not count, so that userId means user_id;
-// beyond that about one typing mistake in three characters may be made.
+// Of returns the candidate most similar to name; ok is false if none is similar. It
+// ignores case and separators, so that userId matches user_id, and permits about one
+// further typing error in three characters.
 func Of(name string, candidates []string) (meant string, ok bool) {
 	const longest, most = 64, 1000 // bounds the work: distance is quadratic
 	if len(name) > longest || len(candidates) > most {
@@ -21,7 +21,7 @@ func Of(name string, candidates []string) (meant string, ok bool) {
 			continue
 		}
 		other := plainName(candidate)
-		if len(plain) < 2 || len(other) < 2 { // any two letters are near
+		if len(plain) < 2 || len(other) < 2 { // any two letters are similar
 			if string(plain) != string(other) {
 				continue
 			}
@@ -34,8 +34,8 @@ func Of(name string, candidates []string) (meant string, ok bool) {
 	return best, best != ""
 }
 
-// IsSlip reports whether two names differ by two letters that changed places,
-// or by one that is missing, added or wrong.
+// IsSlip reports whether two names differ by two swapped letters, or by one letter that is
+// missing, added or wrong.
 func IsSlip(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a

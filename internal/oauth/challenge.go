@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// challenge is what a server says with 401 or 403 of the authorisation that it
-// wants (RFC 6750, 3; RFC 9728, 5.1; RFC 9449, 7.1).
+// challenge is the authorization that a server requests with status 401 or 403
+// (RFC 6750, 3; RFC 9728, 5.1; RFC 9449, 7.1).
 type challenge struct {
 	status       int
 	err, text    string
@@ -36,8 +36,8 @@ func readChallenge(resp *http.Response) challenge {
 	return ch
 }
 
-// parameters reads the parameters of all challenges in a header; the names of
-// the schemes do not matter here.
+// parameters reads the parameters of all challenges in a header. It ignores the names
+// of the schemes.
 func parameters(header string) map[string]string {
 	found := map[string]string{}
 	for header != "" {
@@ -45,7 +45,7 @@ func parameters(header string) map[string]string {
 		if !ok {
 			break
 		}
-		// Before the name may stand the scheme, or a comma.
+		// The scheme or a comma may precede the name.
 		if i := strings.LastIndexAny(name, " ,\t"); i >= 0 {
 			name = name[i+1:]
 		}
@@ -64,7 +64,7 @@ func parameters(header string) map[string]string {
 	return found
 }
 
-// unquote reads the rest of a quoted string and gives what stands behind it.
+// unquote reads the rest of a quoted string and returns the text after it.
 func unquote(s string) (value, rest string) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

@@ -16,7 +16,7 @@ import (
 // maxDocument is the largest metadata document, in bytes.
 const maxDocument = 1 << 20
 
-// servers is what discovery finds: the resource, as it names itself, and its
+// servers is the result of discovery: the resource, by its own name, and its
 // authorization server.
 type servers struct {
 	Resource string   // for the parameter "resource"
@@ -31,7 +31,7 @@ type resourceMetadata struct {
 	Scopes               []string `json:"scopes_supported"`
 }
 
-// authServer is RFC 8414, 2, with what MCP adds.
+// authServer is RFC 8414, 2, with the members that MCP adds.
 type authServer struct {
 	Issuer        string   `json:"issuer"`
 	Authorization string   `json:"authorization_endpoint"`
@@ -43,13 +43,13 @@ type authServer struct {
 	MetadataURLs  bool     `json:"client_id_metadata_document_supported"`
 	NamesIssuer   bool     `json:"authorization_response_iss_parameter_supported"`
 	DPoP          []string `json:"dpop_signing_alg_values_supported"`
-	// assumed says that there was no document: the endpoints are those of the
-	// revision of 2025-03-26.
+	// assumed means that there was no document, so the endpoints are those of MCP
+	// revision 2025-03-26.
 	assumed bool
 }
 
-// discover finds the authorization server of the resource. Metadata is where
-// the server's challenge says that its document is, if it does.
+// discover finds the authorization server of the resource. Metadata is the URL of the
+// resource metadata in the server's challenge, or empty.
 func (c *Client) discover(ctx context.Context, metadata string) (*servers, error) {
 	resource, err := c.resource(ctx, metadata)
 	if err != nil {
@@ -96,8 +96,8 @@ func (c *Client) resource(ctx context.Context, metadata string) (*resourceMetada
 	return &resourceMetadata{Resource: c.c.Resource, AuthorizationServers: []string{at("")}}, nil
 }
 
-// covers reports whether a resource is the server, or the part of its host that
-// the server lies in.
+// covers reports whether a resource is the server, or a part of its host that contains
+// the server.
 func covers(resource string, server *url.URL) bool {
 	r, err := url.Parse(resource)
 	if err != nil || r.Scheme != server.Scheme || !strings.EqualFold(r.Host, server.Host) {
@@ -147,7 +147,7 @@ func (c *Client) authServer(ctx context.Context, issuer string) (*authServer, er
 	}, nil
 }
 
-// document reads a metadata document; a status of 4xx says that there is none.
+// document reads a metadata document. A status of 4xx means that there is none.
 func (c *Client) document(ctx context.Context, place string, into any) (found bool, err error) {
 	if err := safe(place); err != nil {
 		return false, err
@@ -173,13 +173,13 @@ func (c *Client) document(ctx context.Context, place string, into any) (found bo
 		return false, err
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return false, fmt.Errorf("%s is no metadata document: %w", place, err)
+		return false, fmt.Errorf("%s is not a metadata document: %w", place, err)
 	}
 	return true, nil
 }
 
-// safe refuses addresses that credentials must not go to: plain HTTP, but to
-// this machine.
+// safe refuses URLs to which credentials must not be sent: those with plain HTTP,
+// except on this machine.
 func safe(address string) error {
 	u, err := url.Parse(address)
 	if err != nil {

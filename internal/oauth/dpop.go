@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// nonces remembers the nonce that each host wants in the next proof.
+// nonces stores the nonce that each host requires in the next proof.
 type nonces struct {
 	mu sync.Mutex
 	by map[string]string // by scheme and host
@@ -23,7 +23,7 @@ func (n *nonces) get(u *url.URL) string {
 	return n.by[u.Scheme+"://"+u.Host]
 }
 
-// note keeps the nonce of a response, and reports whether there was one.
+// note stores the nonce of a response, and reports whether there was one.
 func (n *nonces) note(resp *http.Response) bool {
 	nonce := resp.Header.Get("DPoP-Nonce")
 	if nonce == "" {
@@ -39,8 +39,8 @@ func (n *nonces) note(resp *http.Response) bool {
 	return true
 }
 
-// proof is a DPoP proof of one request (RFC 9449, 4.2). Token is the access
-// token that goes with it, empty at the token endpoint.
+// proof returns a DPoP proof for one request (RFC 9449, 4.2). Token is the access token
+// of the request, or empty at the token endpoint.
 func (s *signer) proof(req *http.Request, token, nonce string, now time.Time) (string, error) {
 	key, ok := s.key.Public().(*ecdsa.PublicKey)
 	if !ok {
@@ -50,7 +50,7 @@ func (s *signer) proof(req *http.Request, token, nonce string, now time.Time) (s
 	if err != nil {
 		return "", err
 	}
-	half := len(point) / 2 // after one byte that says: uncompressed
+	half := len(point) / 2 // after one byte that means uncompressed
 	target := url.URL{Scheme: req.URL.Scheme, Host: req.URL.Host, Path: req.URL.Path, RawPath: req.URL.RawPath}
 	claims := map[string]any{"jti": rand.Text(), "htm": req.Method, "htu": target.String(), "iat": now.Unix()}
 	if nonce != "" {

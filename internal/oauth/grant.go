@@ -16,8 +16,8 @@ const (
 	idJAG         = "urn:ietf:params:oauth:token-type:id-jag"
 )
 
-// token gives the grant to use now, nil for none: one that runs out is renewed
-// first. Callers that come meanwhile wait and share it.
+// token returns the grant to use now, or nil. It first renews a grant that expires
+// soon. Concurrent callers wait and share the result.
 func (c *Client) token(ctx context.Context) (*grant, error) {
 	if err := c.lock(ctx); err != nil {
 		return nil, err
@@ -32,9 +32,12 @@ func (c *Client) token(ctx context.Context) (*grant, error) {
 	if g == nil || g.usable(c.now()) {
 		return g, nil
 	}
-	if err := c.load(ctx); err != nil { // another process may have renewed it
+	end, err := c.begin(ctx)
+	if err != nil {
 		return nil, err
 	}
+	defer end()
+	// Another client may have renewed it.
 	if g = c.record.current(); g.usable(c.now()) {
 		return g, nil
 	}
@@ -44,10 +47,10 @@ func (c *Client) token(ctx context.Context) (*grant, error) {
 			return renewed, err
 		}
 	}
-	return nil, nil // the server's challenge says what to do
+	return nil, nil // the server's challenge decides
 }
 
-// renew uses the refresh token. It gives nil when that is no longer good.
+// renew uses the refresh token. It returns nil if that is no longer valid.
 func (c *Client) renew(ctx context.Context, g *grant) (*grant, error) {
 	key, err := g.signer()
 	if err != nil {
@@ -59,14 +62,33 @@ func (c *Client) renew(ctx context.Context, g *grant) (*grant, error) {
 		form: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.RefreshToken}, "resource": {g.Resource}},
 	})
 	if refused := (*tokenError)(nil); errors.As(err, &refused) {
-		g.RefreshToken = ""
-		return nil, c.save(ctx)
+		return c.refused(ctx, issuer, g.RefreshToken)
 	}
 	if err != nil {
 		return nil, err
 	}
 	s := &servers{Resource: g.Resource, Auth: authServer{Issuer: issuer, Token: g.TokenEndpoint}}
 	return c.keep(ctx, s, g.Client, g.Key, g.Scopes, answer)
+}
+
+// refused forgets a refresh token that its issuer refused, unless another client, whose
+// lock is not seen here, has stored a newer one: it returns that client's grant.
+func (c *Client) refused(ctx context.Context, issuer, sent string) (*grant, error) {
+	if err := c.load(ctx); err != nil {
+		return nil, err
+	}
+	g := c.record.Grants[issuer]
+	switch {
+	case g == nil:
+		return nil, nil
+	case g.RefreshToken == sent:
+		g.RefreshToken = ""
+		return nil, c.save(ctx)
+	case g.usable(c.now()):
+		return g, nil
+	default:
+		return nil, nil
+	}
 }
 
 func (g *grant) signer() (*signer, error) {
@@ -76,17 +98,19 @@ func (g *grant) signer() (*signer, error) {
 	return readKey(g.Key)
 }
 
-// challenged gives the grant to use after the server refused the one that was
-// used, nil for a request without one.
+// challenged returns the grant to use after the server refused the one that was used,
+// which is nil for a request without one.
 func (c *Client) challenged(ctx context.Context, used *grant, ch challenge) (*grant, error) {
 	if err := c.lock(ctx); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
-	if err := c.load(ctx); err != nil {
+	end, err := c.begin(ctx)
+	if err != nil {
 		return nil, err
 	}
-	// Somebody else has logged in or renewed it meanwhile.
+	defer end()
+	// Another caller or process has logged in or renewed it meanwhile.
 	if g := c.record.current(); g.usable(c.now()) && (used == nil || g.AccessToken != used.AccessToken) {
 		return g, nil
 	}
@@ -126,8 +150,8 @@ func (c *Client) need(ctx context.Context, s *servers, scopes []string, ch chall
 	return n
 }
 
-// unwelcome is the error of a request whose new token the server refuses as well:
-// yet another would fare no better, and a person must look.
+// unwelcome returns the error of a request whose new token the server refused as well.
+// A further token would not help, so a person must act.
 func (c *Client) unwelcome(ctx context.Context, g *grant, ch challenge) error {
 	const reason = "the server refuses tokens that were given just now"
 	if c.given.Grant != AuthorizationCode {
@@ -137,6 +161,11 @@ func (c *Client) unwelcome(ctx context.Context, g *grant, ch challenge) error {
 		return err
 	}
 	defer c.unlock()
+	end, err := c.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	n := &Needed{Issuer: c.record.Issuer, Scopes: union(g.Scopes, ch.scopes), Metadata: ch.metadata, Reason: reason}
 	c.record.Needed = n
 	if err := c.save(ctx); err != nil {
@@ -145,8 +174,8 @@ func (c *Client) unwelcome(ctx context.Context, g *grant, ch challenge) error {
 	return n
 }
 
-// scopes are what to ask for: what the challenge names, else what the resource
-// supports, with what was granted before and what the config adds.
+// scopes returns the scopes to request: those of the challenge, else those that the
+// resource supports, and also those granted before and those in the config.
 func (c *Client) scopes(s *servers, before *grant, challenged []string) []string {
 	scopes := challenged
 	if len(scopes) == 0 {
@@ -162,10 +191,10 @@ func (c *Client) scopes(s *servers, before *grant, challenged []string) []string
 	return scopes
 }
 
-// machine gets a token without a person.
+// machine obtains a token without a person.
 func (c *Client) machine(ctx context.Context, s *servers, scopes []string) (*grant, error) {
-	if c.c.Issuer != "" && strings.TrimSuffix(c.c.Issuer, "/") != strings.TrimSuffix(s.Auth.Issuer, "/") {
-		return nil, &Refused{fmt.Sprintf("its credentials are of the issuer %s, but it names %s", c.c.Issuer, s.Auth.Issuer)}
+	if err := c.own(s); err != nil {
+		return nil, err
 	}
 	client := registration{ID: c.c.ClientID, Secret: c.c.ClientSecret, Method: method(c.c.ClientSecret, c.c.PrivateKey, s.Auth.TokenMethods)}
 	form := url.Values{"resource": {s.Resource}}
@@ -197,7 +226,19 @@ func (c *Client) machine(ctx context.Context, s *servers, scopes []string) (*gra
 	return c.keep(ctx, s, client, text, scopes, answer)
 }
 
-// bind makes a key to bind a token to, where the authorization server can do
+// own returns an error unless s is the authorization server that the config names.
+func (c *Client) own(s *servers) error {
+	switch {
+	case c.c.Issuer == "":
+		return &Refused{fmt.Sprintf("it names the authorization server %s, but the config names none: credentials are sent only to oauth.issuer", s.Auth.Issuer)}
+	case strings.TrimSuffix(c.c.Issuer, "/") != strings.TrimSuffix(s.Auth.Issuer, "/"):
+		return &Refused{fmt.Sprintf("its credentials are of the issuer %s, but it names %s", c.c.Issuer, s.Auth.Issuer)}
+	default:
+		return nil
+	}
+}
+
+// bind creates a key to which a token is bound, if the authorization server supports
 // that.
 func (s *servers) bind() (*signer, string, error) {
 	if !slices.Contains(s.Auth.DPoP, "ES256") {
@@ -206,7 +247,7 @@ func (s *servers) bind() (*signer, string, error) {
 	return newKey()
 }
 
-// assertion is what a workload or an enterprise login shows to the
+// assertion returns the assertion of a workload or enterprise login for the
 // authorization server.
 func (c *Client) assertion(ctx context.Context, s *servers) (string, error) {
 	if c.c.Assertion == nil {

@@ -58,10 +58,10 @@ func readKey(text string) (*signer, error) {
 	case ed25519.PrivateKey:
 		return &signer{key, "EdDSA", 0}, nil
 	}
-	return nil, fmt.Errorf("the private key is of a kind that is not known here: %T", key)
+	return nil, fmt.Errorf("unsupported kind of private key: %T", key)
 }
 
-// newKey makes a key for DPoP proofs and gives it in PEM too.
+// newKey generates a key for DPoP proofs and returns it in PEM, too.
 func newKey() (*signer, string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -114,11 +114,10 @@ func padded(n *big.Int, size int) []byte { return n.FillBytes(make([]byte, size)
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// assertionLife is how long an assertion holds.
+// assertionLife is the lifetime of an assertion.
 const assertionLife = 2 * time.Minute
 
-// assertion is a client's proof of itself to an authorization server
-// (RFC 7523, 3).
+// assertion authenticates a client to an authorization server (RFC 7523, 3).
 func (s *signer) assertion(clientID, audience, keyID string, now time.Time) (string, error) {
 	header := map[string]any{"typ": "JWT"}
 	if keyID != "" {

@@ -15,16 +15,16 @@ import (
 	"strings"
 )
 
-// Visit shows a person the address to go to, and gives the address that the
-// browser was sent back to. Redirect is the begin of that.
+// Visit shows a person the login URL, and returns the URL to which the browser was
+// redirected. That URL begins with redirect.
 type Visit func(ctx context.Context, address string) (back string, err error)
 
-// Login lets a person log in: it finds the authorization server, makes itself
-// known there, has the person visit it, and keeps the token. Redirect is where
-// the browser comes back to.
+// Login lets a person log in. It finds the authorization server, registers the client
+// there, has the person visit it, and stores the token. The authorization server sends
+// the browser back to redirect.
 func (c *Client) Login(ctx context.Context, redirect string, visit Visit) error {
 	if c.given.Grant != AuthorizationCode {
-		return fmt.Errorf("the grant %s needs no login", c.given.Grant)
+		return fmt.Errorf("the grant %s does not use a login", c.given.Grant)
 	}
 	if err := c.lock(ctx); err != nil {
 		return err
@@ -58,21 +58,31 @@ func (c *Client) Login(ctx context.Context, redirect string, visit Visit) error 
 	if err != nil {
 		return err
 	}
+	end, err := c.begin(ctx) // the login took a person minutes
+	if err != nil {
+		return err
+	}
+	defer end()
 	_, err = c.keep(ctx, s, client, key, needed.Scopes, answer)
 	return err
 }
 
-// Logout forgets all tokens.
+// Logout deletes all tokens.
 func (c *Client) Logout(ctx context.Context) error {
 	if err := c.lock(ctx); err != nil {
 		return err
 	}
 	defer c.unlock()
+	end, err := c.store.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	c.record = &record{Grants: map[string]*grant{}}
 	return c.save(ctx)
 }
 
-// probe asks the server what it wants, with a request that any server answers.
+// probe obtains the server's challenge with a request that any server answers.
 func (c *Client) probe(ctx context.Context) (*Needed, error) {
 	body := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.c.Resource, bytes.NewReader(body))
@@ -90,8 +100,8 @@ func (c *Client) probe(ctx context.Context) (*Needed, error) {
 	return &Needed{Scopes: ch.scopes, Metadata: ch.metadata}, nil
 }
 
-// authorize has the person visit the authorization server and gets the token
-// for what comes back (RFC 6749, 4.1; RFC 7636; RFC 9207).
+// authorize has the person visit the authorization server and exchanges the returned
+// code for a token (RFC 6749, 4.1; RFC 7636; RFC 9207).
 func (c *Client) authorize(ctx context.Context, s *servers, client registration, redirect string, scopes []string, visit Visit) (*tokenAnswer, string, error) {
 	state, verifier := rand.Text(), rand.Text()+rand.Text()
 	sum := sha256.Sum256([]byte(verifier))
@@ -137,41 +147,43 @@ func (c *Client) authorize(ctx context.Context, s *servers, client registration,
 	return answer, text, err
 }
 
-// readReturn reads the code out of the address that the browser was sent to,
-// and checks that it comes from the authorization server that was visited.
+// readReturn reads the code from the URL to which the browser was redirected, and
+// checks that it comes from the authorization server that was visited.
 func (s *servers) readReturn(back, state string) (code string, err error) {
 	u, err := url.Parse(strings.TrimSpace(back))
 	if err != nil {
-		return "", errors.New("what came back is not an address")
+		return "", errors.New("the redirect is not a valid URL")
 	}
 	q := u.Query()
 	if q.Get("state") != state {
-		return "", errors.New("what came back belongs to another login: its state is not the one that was sent")
+		return "", errors.New("the redirect belongs to another login: its state differs from the one that was sent")
 	}
 	issuer := q.Get("iss")
 	switch {
 	case s.Auth.NamesIssuer && issuer == "":
-		return "", errors.New("what came back does not name its issuer, which the authorization server promised")
+		return "", errors.New("the redirect does not name its issuer, although the authorization server promised it")
 	case issuer != "" && issuer != s.Auth.Issuer:
-		return "", fmt.Errorf("what came back is from the issuer %q, not from %q", issuer, s.Auth.Issuer)
+		return "", fmt.Errorf("the redirect is from the issuer %q, not from %q", issuer, s.Auth.Issuer)
 	case issuer != "" && !s.Auth.NamesIssuer:
-		return "", fmt.Errorf("what came back names the issuer %q, which the authorization server does not do", issuer)
+		return "", fmt.Errorf("the redirect names the issuer %q, although the authorization server declares none", issuer)
 	}
 	if refused := q.Get("error"); refused != "" {
 		return "", &tokenError{Code: refused, Text: q.Get("error_description")}
 	}
 	if code = q.Get("code"); code == "" {
-		return "", errors.New("what came back has no code")
+		return "", errors.New("the redirect has no code")
 	}
 	return code, nil
 }
 
-// register makes the client known to the authorization server: with what the
-// operator gave it, with its metadata document, or by registration.
+// register returns the client's registration at the authorization server: the
+// operator's credentials, the client's metadata document, or a new registration.
 func (c *Client) register(ctx context.Context, s *servers, redirect string) (registration, error) {
 	if c.c.ClientID != "" {
-		if c.c.Issuer != "" && strings.TrimSuffix(c.c.Issuer, "/") != strings.TrimSuffix(s.Auth.Issuer, "/") {
-			return registration{}, &Refused{fmt.Sprintf("the client id is of the issuer %s, but the server names %s", c.c.Issuer, s.Auth.Issuer)}
+		if c.c.Issuer != "" || c.c.ClientSecret != "" || c.c.PrivateKey != "" {
+			if err := c.own(s); err != nil {
+				return registration{}, err
+			}
 		}
 		return registration{ID: c.c.ClientID, Secret: c.c.ClientSecret, Method: method(c.c.ClientSecret, c.c.PrivateKey, s.Auth.TokenMethods)}, nil
 	}
@@ -229,7 +241,7 @@ func (c *Client) registerAt(ctx context.Context, s *servers, redirect string) (r
 		Method string `json:"token_endpoint_auth_method"`
 	}
 	if err := json.Unmarshal(data, &got); err != nil || got.ID == "" {
-		return registration{}, fmt.Errorf("the registration at %s gave no client id", s.Auth.Registration)
+		return registration{}, fmt.Errorf("the registration at %s returned no client id", s.Auth.Registration)
 	}
 	if got.Method == "" {
 		got.Method = method(got.Secret, "", s.Auth.TokenMethods)

@@ -1,8 +1,7 @@
-// Package oauth gets the tokens that a remote server wants to see, keeps them
-// for each identity and issuer, and sends them. [New] makes a [Client] for one
-// server and one identity; [Client.Transport] puts its tokens into requests and
-// renews them; what needs a person fails with [*Needed] and is done by
-// [Client.Login].
+// Package oauth obtains the tokens that a remote server requires, stores them for each
+// identity and issuer, and sends them. [New] returns a [Client] for one server and one
+// identity. [Client.Transport] adds its tokens to requests and renews them. Requests
+// that need a person fail with [*Needed]; [Client.Login] lets the person log in.
 //
 // It follows the authorization chapter of MCP 2026-07-28: RFC 9728, RFC 8414
 // and OpenID discovery, PKCE, RFC 8707, RFC 9207, client ID metadata documents,
@@ -20,17 +19,17 @@ import (
 	"time"
 )
 
-// Grant is how tokens are got.
+// Grant is a way to obtain tokens.
 type Grant string
 
-// The grants. All but the first work without a person.
+// Grants. All except the first work without a person.
 const (
 	// AuthorizationCode is a login in a browser.
 	AuthorizationCode Grant = "authorization_code"
-	// ClientCredentials are the client's own: a secret, or a private key
-	// (RFC 7523).
+	// ClientCredentials uses the client's own credentials: a secret, or a private
+	// key (RFC 7523).
 	ClientCredentials Grant = "client_credentials"
-	// Workload exchanges a token of the platform that this process runs on
+	// Workload exchanges a token of the platform on which this process runs
 	// (RFC 7523, jwt-bearer).
 	Workload Grant = "workload"
 	// Enterprise exchanges an ID token of the company's identity provider for
@@ -38,65 +37,67 @@ const (
 	Enterprise Grant = "enterprise"
 )
 
-// Config says how to get tokens for one server.
+// Config says how to obtain tokens for one server.
 type Config struct {
 	// Resource is the server's URL.
 	Resource string
-	// Grant is AuthorizationCode when empty.
+	// Grant defaults to AuthorizationCode.
 	Grant Grant
-	// ClientID and ClientSecret were given by the operator of the authorization
-	// server, whose issuer is Issuer; without an Issuer they go to whichever
-	// server the resource names.
+	// ClientID and ClientSecret were issued by the authorization server whose issuer
+	// is Issuer. Credentials (a secret, an assertion) are sent to that server only:
+	// without Issuer the resource could name any server to get them.
 	ClientID, ClientSecret, Issuer string
-	// PrivateKey, in PEM, proves the client in place of a secret; KeyID names it
-	// in the assertion's header, if set.
+	// PrivateKey, in PEM, authenticates the client in place of a secret. KeyID, if
+	// set, names it in the assertion's header.
 	PrivateKey, KeyID string
-	// MetadataURL is where the client's metadata document lies.
+	// MetadataURL is the URL of the client's metadata document.
 	MetadataURL string
-	// Scopes are asked for besides what the server wants.
+	// Scopes are requested in addition to those that the server requires.
 	Scopes []string
-	// Assertion gives the platform's token for Workload, the ID token for
-	// Enterprise. It is asked each time, for such tokens are short-lived.
+	// Assertion returns the platform's token for Workload, or the ID token for
+	// Enterprise. It is called each time, because such tokens are short-lived.
 	Assertion func(context.Context) (string, error)
 	// IDP is the company's identity provider, for Enterprise.
 	IDP IDP
-	// Resolve gives the value of a secret that stands above as a reference; nil
-	// takes them as they stand. It is asked again whenever tokens are got, so
-	// that secrets can rotate.
+	// Resolve returns the value of a secret reference in the fields above. If it is
+	// nil, they hold values. It is called whenever tokens are obtained, so that
+	// secrets can rotate.
 	Resolve func(ctx context.Context, text string) (string, error)
 }
 
-// IDP is where an ID token is exchanged.
+// IDP is the identity provider that exchanges an ID token.
 type IDP struct {
 	Issuer, TokenEndpoint  string
 	ClientID, ClientSecret string
 }
 
-// Store keeps what a client knows, for one server and one identity.
+// Store stores the data of a client, for one server and one identity.
 type Store interface {
-	// Load gives what was kept last, nil for nothing.
+	// Load returns the data that was saved last, or nil.
 	Load(ctx context.Context) ([]byte, error)
-	// Save keeps data. Secrets names the values in it that nobody may see.
+	// Save stores data. Secrets lists the secret values in it.
 	Save(ctx context.Context, data []byte, secrets []string) error
-	// Learn names values that were read and that nobody may see.
+	// Learn lists secret values that were read, so that they can be redacted.
 	Learn(secrets []string)
+	// Lock waits until no other client of the same data, also in another process, holds
+	// the lock, and takes it.
+	Lock(ctx context.Context) (unlock func(), err error)
 }
 
-// Needed says that a person must log in.
+// Needed is the error of a request that needs a person to log in.
 type Needed struct {
-	// Issuer is the authorization server, empty where it is not known.
+	// Issuer is the authorization server, or empty if it is unknown.
 	Issuer string   `json:"issuer,omitempty"`
 	Scopes []string `json:"scopes,omitempty"`
-	// Metadata is where the server says that its resource metadata is.
+	// Metadata is the URL of the server's resource metadata, from its challenge.
 	Metadata string `json:"metadata,omitempty"`
-	// StepUp says that there is a login, which does not go far enough for this
-	// request.
+	// StepUp means that there is a login, but without enough scopes for this request.
 	StepUp bool `json:"step_up,omitempty"`
-	// Reason says why.
+	// Reason says why a login is needed.
 	Reason string `json:"reason"`
 }
 
-// Error says why a login is needed.
+// Error returns the reason why a login is needed.
 func (n *Needed) Error() string {
 	text := "it needs a login: " + n.Reason
 	if len(n.Scopes) > 0 {
@@ -105,38 +106,38 @@ func (n *Needed) Error() string {
 	return text
 }
 
-// Refused says that the server refuses what the authorization server granted:
-// asking again would not help.
+// Refused is the error of a request whose newly granted token the server refused.
+// Repeating it would not help.
 type Refused struct{ Reason string }
 
-// Error says what was refused.
+// Error returns a description of the refusal.
 func (r *Refused) Error() string { return "it refuses the authorisation: " + r.Reason }
 
-// Client gets, keeps and renews the tokens of one identity for one server. Its
+// Client obtains, stores and renews the tokens of one identity for one server. Its
 // methods are safe for concurrent use.
 type Client struct {
 	given  Config
-	c      Config   // given, with secrets resolved
-	server *url.URL // that the tokens are for, nil where its address is none
+	c      Config   // with secrets resolved
+	server *url.URL // that the tokens are for; nil if its URL is invalid
 	store  Store
 	http   *http.Client
 	now    func() time.Time
 	dpop   nonces
 
-	busy   chan struct{} // held while tokens are got or looked up: one at a time
-	record *record       // nil before it was loaded
+	busy   chan struct{} // held while tokens are obtained or looked up
+	record *record       // nil until it is loaded
 }
 
-// record is what is kept. Credentials belong to the issuer that gave them: one
-// server may come to name another.
+// record is the stored data. It holds credentials by issuer, because a server may change
+// its authorization server.
 type record struct {
 	Issuer string            `json:"issuer,omitempty"`
 	Grants map[string]*grant `json:"grants,omitempty"`
-	// Needed is what a login is waited for.
+	// Needed describes the login that is required.
 	Needed *Needed `json:"needed,omitempty"`
 }
 
-// grant is what one issuer gave.
+// grant holds the tokens of one issuer.
 type grant struct {
 	Client       registration `json:"client"`
 	Resource     string       `json:"resource,omitempty"`
@@ -147,19 +148,19 @@ type grant struct {
 	Scopes       []string     `json:"scopes,omitempty"`
 	// Key is the private key that the token is bound to, in PEM.
 	Key string `json:"key,omitempty"`
-	// TokenEndpoint is where it is renewed.
+	// TokenEndpoint is the URL at which it is renewed.
 	TokenEndpoint string `json:"token_endpoint,omitempty"`
 }
 
-// early is how long before its end a token is renewed.
+// early is the time before its expiry at which a token is renewed.
 const early = 30 * time.Second
 
 func (g *grant) usable(now time.Time) bool {
 	return g != nil && g.AccessToken != "" && (g.Expires.IsZero() || now.Before(g.Expires.Add(-early)))
 }
 
-// New makes a client. Base carries its requests to authorization servers; nil
-// is a transport of its own.
+// New returns a client. Base carries its requests to authorization servers; if it is
+// nil, the client creates a transport.
 func New(c Config, store Store, base *http.Client) *Client {
 	if c.Grant == "" {
 		c.Grant = AuthorizationCode
@@ -167,12 +168,12 @@ func New(c Config, store Store, base *http.Client) *Client {
 	if base == nil {
 		base = &http.Client{Timeout: time.Minute}
 	}
-	server, _ := url.Parse(c.Resource) // nil for what is no address
+	server, _ := url.Parse(c.Resource) // nil if it is not a URL
 	return &Client{given: c, c: c, server: server, store: store, http: base, now: time.Now, busy: make(chan struct{}, 1)}
 }
 
-// Waiting is the login that is waited for, nil when none is. It asks the store
-// alone, so that a login in another process is noticed.
+// Waiting returns the login that is required, or nil. It asks only the store, so it
+// notices a login in another process.
 func (c *Client) Waiting(ctx context.Context) (*Needed, error) {
 	if err := c.lock(ctx); err != nil {
 		return nil, err
@@ -195,7 +196,20 @@ func (c *Client) lock(ctx context.Context) error {
 
 func (c *Client) unlock() { <-c.busy }
 
-// load reads what is kept, and the secrets of the config, anew.
+// begin takes the lock of the stored data, and reads it again. An authorization server
+// takes a refresh token once, so one client at a time may use it.
+func (c *Client) begin(ctx context.Context) (end func(), err error) {
+	if end, err = c.store.Lock(ctx); err != nil {
+		return nil, err
+	}
+	if err = c.load(ctx); err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
+}
+
+// load reads the stored data, and the secrets of the config, again.
 func (c *Client) load(ctx context.Context) error {
 	if err := c.resolve(ctx); err != nil {
 		return err
@@ -207,7 +221,7 @@ func (c *Client) load(ctx context.Context) error {
 	r := &record{}
 	if len(data) > 0 {
 		if err := json.Unmarshal(data, r); err != nil {
-			return fmt.Errorf("what is kept of the logins cannot be read: %w", err)
+			return fmt.Errorf("stored logins cannot be read: %w", err)
 		}
 	}
 	if r.Grants == nil {
@@ -253,5 +267,5 @@ func (r *record) secrets() []string {
 	return all
 }
 
-// current is the grant of the issuer that was used last.
+// current returns the grant of the issuer that was used last.
 func (r *record) current() *grant { return r.Grants[r.Issuer] }

@@ -119,8 +119,14 @@ func (w *world) drop() {
 }
 
 type store struct {
-	mu   sync.Mutex
-	data []byte
+	mu     sync.Mutex
+	data   []byte
+	locked sync.Mutex
+}
+
+func (s *store) Lock(context.Context) (func(), error) {
+	s.locked.Lock()
+	return s.locked.Unlock, nil
 }
 
 func (s *store) Load(context.Context) ([]byte, error) {
@@ -339,14 +345,96 @@ func TestRegistrationIsUsedAgainWithItsIssuer(t *testing.T) {
 	}
 }
 
-func TestLoopbackTakesTheFirstWhoComes(t *testing.T) {
+func TestTwoClientsOfOneLoginKeepIt(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		w, s := newWorld(t), &store{}
+		first := w.client(s)
+		w.post(t, first, "") // learns that a login is needed
+		if err := w.login(t, first); err != nil {
+			t.Fatal(err)
+		}
+		w.drop()
+		var wg sync.WaitGroup
+		for _, c := range []*oauth.Client{w.client(s), w.client(s), first} {
+			wg.Go(func() {
+				if _, err := w.post(t, c, ""); err != nil {
+					t.Errorf("a request of one of them: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		w.drop()
+		if _, err := w.post(t, w.client(s), ""); err != nil {
+			t.Fatalf("the login is lost: %v", err)
+		}
+	}
+}
+
+func TestCredentialsGoOnlyToTheIssuerOfTheConfig(t *testing.T) {
+	t.Parallel()
+	assertion := func(context.Context) (string, error) { return "assertion-of-the-platform", nil }
+	for name, c := range map[string]oauth.Config{
+		"client credentials": {Grant: oauth.ClientCredentials, ClientID: "id", ClientSecret: "client-secret"},
+		"workload":           {Grant: oauth.Workload, ClientID: "id", Assertion: assertion},
+		"enterprise":         {Grant: oauth.Enterprise, ClientID: "id", Assertion: assertion},
+		"a login":            {ClientID: "id", ClientSecret: "client-secret"},
+	} {
+		for _, issuer := range []string{"", "https://login.example.com"} {
+			w := newWorld(t)
+			c.Resource, c.Issuer, c.IDP = w.URL+"/mcp", issuer, oauth.IDP{Issuer: w.URL, TokenEndpoint: w.URL + "/token"}
+			client := oauth.New(c, &store{}, w.Client())
+			_, err := w.post(t, client, "")
+			if c.Grant == "" {
+				err = w.login(t, client)
+			}
+			var refused *oauth.Refused
+			if !errors.As(err, &refused) || !strings.Contains(err.Error(), "issuer") {
+				t.Errorf("%s, issuer %q: got %v", name, issuer, err)
+			}
+			if len(w.tokenRequests) > 0 {
+				t.Errorf("%s, issuer %q: sent %v", name, issuer, w.tokenRequests)
+			}
+		}
+		w := newWorld(t)
+		c.Resource, c.Issuer, c.IDP = w.URL+"/mcp", w.URL+"/", oauth.IDP{Issuer: w.URL, TokenEndpoint: w.URL + "/token"}
+		client := oauth.New(c, &store{}, w.Client())
+		_, err := w.post(t, client, "")
+		if c.Grant == "" {
+			err = w.login(t, client)
+		}
+		if err != nil {
+			t.Errorf("%s with its issuer: %v", name, err)
+		}
+	}
+}
+
+func TestLoopbackTakesTheRedirectOfItsLoginOnly(t *testing.T) {
 	t.Parallel()
 	l, err := oauth.NewLoopback(0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	resp, err := http.Get(l.Redirect() + "?code=1&error=%3Cscript%3E")
+	stranger := func(query string) {
+		t.Helper()
+		resp, err := http.Get(l.Redirect() + query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: status %d", query, resp.StatusCode)
+		}
+	}
+	stranger("?code=early&state=s1")
+	if err := l.Expect("https://login.example.com/authorize?state=s1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"", "?code=2", "?code=2&state=", "?code=2&state=s", "?error=access_denied", "?code=2&state=s2&state=s1"} {
+		stranger(query)
+	}
+	resp, err := http.Get(l.Redirect() + "?state=s1&code=1&error=%3Cscript%3E")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// How a client proves itself at the token endpoint (RFC 7591, 2).
+// Methods by which a client authenticates at the token endpoint (RFC 7591, 2).
 const (
 	byBasic = "client_secret_basic"
 	byPost  = "client_secret_post"
@@ -21,22 +21,22 @@ const (
 	byNone  = "none"
 )
 
-// registration is what a client is to an authorization server.
+// registration is a client's registration at an authorization server.
 type registration struct {
 	ID     string `json:"id,omitempty"`
 	Secret string `json:"secret,omitempty"`
 	Method string `json:"method,omitempty"`
-	// Redirect is the address that a registered client is sent back to.
+	// Redirect is the redirect URL of a registered client.
 	Redirect string `json:"redirect,omitempty"`
 }
 
-// tokenError is the refusal of a token endpoint (RFC 6749, 5.2).
+// tokenError is the error response of a token endpoint (RFC 6749, 5.2).
 type tokenError struct {
 	Code string `json:"error"`
 	Text string `json:"error_description"`
 }
 
-// Error is the code and what the server says to it.
+// Error returns the code and the server's description.
 func (e *tokenError) Error() string {
 	text := "the authorization server refused: " + e.Code
 	if e.Text != "" {
@@ -59,12 +59,12 @@ type tokenRequest struct {
 	endpoint string
 	audience string // of a client's assertion: the issuer
 	client   registration
-	key      *signer // that the token is to be bound to; nil for none
+	key      *signer // to which the token is bound; may be nil
 	form     url.Values
 }
 
-// exchange asks a token endpoint. A server that wants a nonce in the proof is
-// asked once more.
+// exchange requests a token. It repeats the request once if the server requires a nonce
+// in the proof.
 func (c *Client) exchange(ctx context.Context, r tokenRequest) (*tokenAnswer, error) {
 	for again := true; ; again = false {
 		resp, err := c.post(ctx, r)
@@ -142,13 +142,13 @@ func (c *Client) post(ctx context.Context, r tokenRequest) (*http.Response, erro
 		}
 		req.Header.Set("DPoP", proof)
 	}
-	// A token endpoint that sends elsewhere would get the secrets taken there.
+	// Do not follow redirects: they would carry the secrets to another URL.
 	client := *c.http
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return client.Do(req)
 }
 
-// method picks how a client with these credentials proves itself.
+// method returns the authentication method for these credentials.
 func method(secret, key string, supported []string) string {
 	switch {
 	case key != "":
@@ -164,8 +164,7 @@ func method(secret, key string, supported []string) string {
 	}
 }
 
-// keep takes a token into the record, as what an issuer gave for the scopes
-// that were asked for.
+// keep stores a token in the record, under its issuer and with the requested scopes.
 func (c *Client) keep(ctx context.Context, s *servers, client registration, key string, asked []string, a *tokenAnswer) (*grant, error) {
 	g := &grant{
 		Client: client, Resource: s.Resource, TokenEndpoint: s.Auth.Token,
@@ -179,14 +178,14 @@ func (c *Client) keep(ctx context.Context, s *servers, client registration, key 
 		g.Expires = c.now().Add(time.Duration(a.ExpiresIn * float64(time.Second)))
 	}
 	if before := c.record.Grants[s.Auth.Issuer]; before != nil && g.RefreshToken == "" && before.Client.ID == client.ID {
-		g.RefreshToken = before.RefreshToken // it stays good where no new one comes
+		g.RefreshToken = before.RefreshToken // it stays valid if there is no new one
 	}
 	c.record.Grants[s.Auth.Issuer] = g
 	c.record.Issuer, c.record.Needed = s.Auth.Issuer, nil
 	return g, c.save(ctx)
 }
 
-// union is both lists without repetition, in order.
+// union returns the elements of both lists in order, without repetition.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, s := range b {

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// Transport puts the tokens into the requests to the server that base carries.
-// A refused request is made once more with a new token, if one can be had; else
-// it fails with [*Needed] or [*Refused], and so where the new token is refused too. Requests to other hosts go through as
-// they are, so that a redirect takes no token along.
+// Transport returns a transport that adds the tokens to requests to the server, which
+// base carries. It repeats a refused request once with a new token, if it can obtain
+// one. If it cannot, or if the server refuses the new token as well, the request fails
+// with [*Needed] or [*Refused]. Requests to other hosts are unchanged, so that no token
+// follows a redirect.
 func (c *Client) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -32,7 +33,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Most servers want no token: then there is nothing to put into a copy.
+	// Most servers require no token, so no copy of the request is needed.
 	send := t.base.RoundTrip
 	if g != nil {
 		send = func(req *http.Request) (*http.Response, error) { return t.send(req, g) }
@@ -43,7 +44,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ch := readChallenge(resp)
 	if ch.status == http.StatusForbidden && !ch.insufficient {
-		return resp, nil // what no token changes
+		return resp, nil // a token would not change it
 	}
 	if req.Body != nil && req.GetBody == nil {
 		return resp, nil // it cannot be sent twice
@@ -61,8 +62,8 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, t.c.unwelcome(req.Context(), g, ch)
 }
 
-// send sends a request with a token. A server that wants a nonce in the proof
-// is asked once more.
+// send sends a request with a token. It repeats the request once if the server requires
+// a nonce in the proof.
 func (t *transport) send(req *http.Request, g *grant) (*http.Response, error) {
 	for again := true; ; again = false {
 		out, err := t.c.authorise(req, g)
@@ -82,8 +83,8 @@ func (t *transport) send(req *http.Request, g *grant) (*http.Response, error) {
 	}
 }
 
-// authorise is a copy of the request that bears a token, and the proof that it
-// is bound to.
+// authorise returns a copy of the request with a token, and with a proof if the token
+// is bound to a key.
 func (c *Client) authorise(req *http.Request, g *grant) (*http.Request, error) {
 	out := req.Clone(req.Context())
 	if req.GetBody != nil {

@@ -1,4 +1,4 @@
-// Package pattern holds regular expressions that most processes never use.
+// Package pattern compiles regular expressions on first use.
 package pattern
 
 import (
@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// Lazy compiles an expression when it is first asked for: every command and
-// worker of the binary would wait for it otherwise, and those of long
-// expressions make most of the garbage of its start. An expression that is none
-// panics then. The function is safe for concurrent use.
+// Lazy returns a function that compiles an expression on first use. Otherwise every command
+// and worker of the binary would wait for the compilation, and long expressions would
+// cause most of the garbage at startup. The function panics if the expression is invalid.
+// It is safe for concurrent use.
 func Lazy(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

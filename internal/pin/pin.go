@@ -48,27 +48,32 @@ func Of(source string, tool *toolroom.Tool, now time.Time) (Pin, error) {
 	if err != nil {
 		return Pin{}, err
 	}
-	seen, err := Seen(definition, tool.Raw)
+	return Pin{Source: source, Tool: tool.ID.String(), Definition: definition, Raw: tool.Raw, Pinned: now}.Rehash()
+}
+
+// Rehash returns the pin with the hash that its definition has in this version, which
+// may cover more than an earlier one.
+func (p Pin) Rehash() (Pin, error) {
+	seen, err := Seen(p.Definition, p.Raw)
 	if err != nil {
 		return Pin{}, err
 	}
 	sum := sha256.Sum256(seen)
-	return Pin{
-		Source: source, Tool: tool.ID.String(), Hash: hex.EncodeToString(sum[:]),
-		Definition: definition, Raw: tool.Raw, Pinned: now,
-	}, nil
+	p.Hash = hex.EncodeToString(sum[:])
+	return p, nil
 }
 
-// unseen are members that no model or person sees.
-var unseen = []string{"_meta", "timeout", "concurrency"}
+// own are members of Toolroom's own definitions that no model or person sees. A source
+// whose text is passed on has none: a client acts on _meta, too.
+var own = []string{"timeout", "concurrency", "output_check"}
 
 // Seen is what a hash covers, in canonical JSON: the definition of the source
 // where there is one, for surfaces pass on what Toolroom does not model, else
 // Toolroom's own.
 func Seen(definition, raw json.RawMessage) ([]byte, error) {
-	text := definition
+	text, unseen := definition, own
 	if len(raw) > 0 {
-		text = raw
+		text, unseen = raw, nil
 	}
 	doc, err := jsonx.Decode(text, jsonx.Limits{})
 	if err != nil {

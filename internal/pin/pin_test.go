@@ -25,7 +25,8 @@ func TestTheHashIsOfWhatIsSaidNotOfHowItIsWritten(t *testing.T) {
 	base := `{"name":"x","description":"Reads.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`
 	for text, same := range map[string]bool{
 		`{"annotations":{"readOnlyHint":true}, "name":"x", "inputSchema": {"type":"object"},"description":"R\u0065ads."}`:         true,
-		`{"name":"x","description":"Reads.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"_meta":{"n":1}}`: true,
+		`{"name":"x","description":"Reads.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"_meta":{"n":1}}`: false,
+		`{"name":"x","description":"Reads.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"timeout":1}`:     false,
 		`{"name":"x","description":"Reads. ","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`:                false,
 		`{"name":"x","description":"Reads.","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":false}}`:                false,
 		`{"name":"x","description":"Reads.","inputSchema":{"type":"object","x":1},"annotations":{"readOnlyHint":true}}`:           false,
@@ -84,5 +85,20 @@ func TestTheDigestOfAnOfferDependsOnEachTool(t *testing.T) {
 	b.Tool = "s:b"
 	if pin.Digest([]pin.Pin{a, b}) != pin.Digest([]pin.Pin{b, a}) || pin.Digest([]pin.Pin{a}) == pin.Digest([]pin.Pin{a, b}) {
 		t.Error("the digest depends on the order, or not on the tools")
+	}
+}
+
+func TestPinsOfEarlierVersionsHaveTheHashOfThisOne(t *testing.T) {
+	t.Parallel()
+	now := of(t, `{"name":"x","_meta":{"ui":{"resourceUri":"ui://a"}}}`)
+	old := now
+	old.Hash = "of an earlier version, without _meta"
+	if got, err := old.Rehash(); err != nil || got.Hash != now.Hash {
+		t.Errorf("got %s, %v", got.Hash, err)
+	}
+	other := of(t, `{"name":"x","_meta":{"ui":{"resourceUri":"ui://b"}}}`)
+	want := []pin.Difference{{Tool: now.Tool, State: pin.Changed, Changes: []pin.Change{{Path: "/_meta/ui/resourceUri", Old: "ui://a", New: "ui://b"}}}}
+	if diff := cmp.Diff(want, pin.Compare([]pin.Pin{now}, []pin.Pin{other})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -1,8 +1,6 @@
 package poison
 
 import (
-	"encoding/base64"
-	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
@@ -18,79 +16,128 @@ func hidden(text string) []trace {
 	var out []trace
 	seen := map[string]bool{}
 	for i, r := range text {
+		if ' ' <= r && r < 0x7f {
+			continue
+		}
 		says := invisible(text, i, r)
 		if says != "" && !seen[says] {
 			seen[says] = true
 			out = append(out, trace{says, around(text, i, i+utf8.RuneLen(r))})
 		}
 	}
-	for _, p := range concealed {
-		if at := p.pattern().FindStringIndex(text); at != nil {
-			out = append(out, trace{p.says, around(text, at[0], at[1])})
+	shown := text
+	if strings.ContainsRune(text, '`') {
+		shown = code().ReplaceAllStringFunc(text, func(span string) string { return strings.Repeat("`", len(span)) })
+	}
+	for _, at := range comment().FindAllStringIndex(shown, -1) {
+		// A single word is the name of a mark, such as <!-- more -->.
+		if inside := shown[at[0]+len("<!--") : at[1]]; len(strings.Fields(strings.TrimSuffix(inside, "-->"))) > 1 || len(inside) > 24 {
+			out = append(out, trace{"a comment hides text", around(text, at[0], at[1])})
+			break
 		}
 	}
-	if decoded := encoded(text); decoded != "" {
-		out = append(out, trace{"orders are hidden in base64", decoded})
+	for _, p := range concealed {
+		if at := p.pattern().FindStringIndex(shown); at != nil {
+			out = append(out, trace{p.says, around(text, at[0], at[1])})
+		}
 	}
 	return out
 }
 
-// concealed are ways to keep printable text out of sight.
+// code is Markdown that is shown as it is written.
+var code = pattern.Lazy("(?s)```.*?```|`[^`\n]+`")
+
+// comment is one of HTML. One without an end hides the rest.
+var comment = pattern.Lazy(`(?s)<!--.*?(?:-->|\z)`)
+
+// concealed are further ways to keep printable text out of sight. A row of a Markdown table
+// often has much space.
 var concealed = []struct {
 	pattern func() *regexp.Regexp
 	says    string
 }{
-	{pattern.Lazy(`(?s)<!--.{12,}?-->`), "a comment hides text"},
-	{pattern.Lazy(`[ \t\x{00a0}]{60,}\S`), "text stands far to the right"},
-	{pattern.Lazy(`(?:\r?\n[ \t]*){12,}\S`), "text stands far below"},
-	{pattern.Lazy(`(?i)style\s*=\s*["'][^"']*(?:display\s*:\s*none|font-size\s*:\s*0|color\s*:\s*(?:white|transparent))`), "markup hides text"},
+	{pattern.Lazy(`(?m)^ {0,3}\[[^\]\n]*\]:[ \t]*(?:<>|<?#>?)[ \t]*\n?[ \t]*["'(].*\pL`), "a Markdown comment hides text"},
+	{pattern.Lazy(`(?m)^[^|\n]*[ \t\x{00a0}]{100,}[^|\s]`), "text stands far to the right"},
+	{pattern.Lazy(`(?:\r?\n[ \t]*){20,}\S`), "text stands far below"},
+	{pattern.Lazy(`(?i)<[a-z][^<>]*\sstyle\s*=\s*["'][^"'<>]*(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0|opacity\s*:\s*0(?:\.0*)?\s*[;"']|color\s*:\s*(?:white|transparent|#fff))`), "markup hides text"},
+	{pattern.Lazy(`(?i)<(?:[a-z][a-z0-9]*\s(?:[^<>]*\s)?hidden[\s>=/]|template\s*>)`), "markup hides text"},
 }
 
-// invisible says what is wrong with a rune at a place, empty when nothing is.
+// invisible says what is wrong with a rune at a place, or returns "".
 func invisible(text string, at int, r rune) string {
+	const (
+		noWidth   = "characters of no width are in the text"
+		direction = "characters that turn the direction of writing make text look like another"
+		selectors = "variation selectors, which nobody sees, can spell text"
+	)
+	before, _ := utf8.DecodeLastRuneInString(text[:at])
 	switch {
-	case r == '\t' || r == '\n' || r == '\r':
+	case r == '\t' || r == '\n' || r == '\r' || r == 0x85:
 		return ""
 	case r == 0x1b:
 		return "a terminal escape hides or changes text"
-	case r < 0x20 || 0x7f <= r && r < 0xa0 && r != 0x85:
+	case r < 0x20 || 0x7f <= r && r < 0xa0:
 		return "a control character is in the text"
 	case 0xe0000 <= r && r <= 0xe007f:
 		if flagged(text, at) {
 			return ""
 		}
 		return "tag characters, which nobody sees, spell text"
-	case 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069:
-		return "characters that turn the direction of writing make text look like another"
+	case r == 0x202d || r == 0x202e:
+		return direction
+	case 0x202a <= r && r <= 0x202c || 0x2066 <= r && r <= 0x2069:
+		if strings.ContainsFunc(text, isRightToLeft) {
+			return ""
+		}
+		return direction
 	case r == 0x200d || r == 0x200c:
 		if joins(text, at, r) {
 			return ""
 		}
-		return "characters of no width are in the text"
-	case r == 0x200b, 0x2060 <= r && r <= 0x2064, r == 0x00ad, r == 0x180e, r == 0xfeff && at > 0, r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0:
-		return "characters of no width are in the text"
-	case 0xe0100 <= r && r <= 0xe01ef, 0xfe00 <= r && r <= 0xfe0e:
-		if before, _ := utf8.DecodeLastRuneInString(text[:at]); unicode.Is(unicode.Han, before) {
+		return noWidth
+	case r == 0x00ad: // a place where a word may be divided
+		if unicode.IsLetter(before) {
 			return ""
 		}
-		return "variation selectors, which nobody sees, can spell text"
-	case 0xe000 <= r && r <= 0xf8ff, r >= 0xf0000:
+		return noWidth
+	case r == 0x200b:
+		if unicode.In(before, unicode.Thai, unicode.Khmer, unicode.Lao, unicode.Myanmar) {
+			return ""
+		}
+		return noWidth
+	case 0x2060 <= r && r <= 0x2064, r == 0x180e, r == 0xfeff && at > 0, r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, r == 0x034f:
+		return noWidth
+	case 0xfe00 <= r && r <= 0xfe0f: // one belongs to a symbol
+		if before > 0x7f && !unicode.Is(unicode.Variation_Selector, before) || strings.ContainsRune("#*0123456789", before) {
+			return ""
+		}
+		return selectors
+	case 0xe0100 <= r && r <= 0xe01ef:
+		if unicode.Is(unicode.Han, before) {
+			return ""
+		}
+		return selectors
+	case r >= 0xf0000:
 		return "characters without a meaning of their own are in the text"
 	default:
 		return ""
 	}
 }
 
+func isRightToLeft(r rune) bool {
+	return unicode.In(r, unicode.Arabic, unicode.Hebrew, unicode.Syriac, unicode.Thaana)
+}
+
 // flagged reports whether tag characters belong to a flag, such as Scotland's.
 func flagged(text string, at int) bool {
-	before := strings.TrimRightFunc(text[:at], func(r rune) bool { return 0xe0020 <= r && r <= 0xe007f })
-	return strings.HasSuffix(before, "\U0001f3f4") && len(text[len(before):at]) <= 7*4
+	before := strings.TrimRightFunc(text[max(0, at-40):at], func(r rune) bool { return 0xe0020 <= r && r <= 0xe007f })
+	return strings.HasSuffix(before, "\U0001f3f4") && at-strings.LastIndex(text[:at], "\U0001f3f4") <= 8*4
 }
 
 // joins reports whether a joiner has work to do: between parts of an emoji, or
 // in a script that needs it.
 func joins(text string, at int, r rune) bool {
-	before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(text[:at], "\ufe0f"))
+	before, _ := utf8.DecodeLastRuneInString(strings.TrimSuffix(text[:at], "\ufe0f"))
 	after, _ := utf8.DecodeRuneInString(text[at+utf8.RuneLen(r):])
 	joined := func(r rune) bool {
 		return r >= 0x1f000 && r <= 0x1faff || r >= 0x2190 && r <= 0x2bff ||
@@ -98,50 +145,4 @@ func joins(text string, at int, r rune) bool {
 				unicode.Kannada, unicode.Malayalam, unicode.Sinhala, unicode.Gujarati, unicode.Gurmukhi, unicode.Oriya, unicode.Mongolian)
 	}
 	return joined(before) && joined(after)
-}
-
-// unhide is the text as a model may read it: without what hides in it, and with
-// what is spelled in tag characters.
-func unhide(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case 0xe0020 <= r && r <= 0xe007e:
-			return r - 0xe0000
-		case r == '\n' || r == '\t' || r == '\r':
-			return r
-		case unicode.Is(unicode.Cf, r), unicode.IsControl(r), unicode.Is(unicode.Mn, r) && 0xfe00 <= r && r <= 0xfe0f:
-			return -1
-		default:
-			return folded(r)
-		}
-	}, text)
-}
-
-var base64Run = pattern.Lazy(`[A-Za-z0-9+/_-]{32,}={0,2}`)
-
-// encoded gives orders that are hidden in base64.
-func encoded(text string) string {
-	for _, run := range base64Run().FindAllString(text, 8) {
-		run = strings.TrimRight(run, "=")
-		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			decoded, err := encoding.DecodeString(run)
-			if err == nil && utf8.Valid(decoded) && len(orders(string(decoded))) > 0 {
-				return around(string(decoded), 0, len(decoded))
-			}
-		}
-	}
-	return ""
-}
-
-// Visible writes hidden characters as escapes.
-func Visible(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if r == ' ' || unicode.IsGraphic(r) && !unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Co, r) && (r < 0xfe00 || r > 0xfe0f) {
-			out.WriteRune(r)
-			continue
-		}
-		fmt.Fprintf(&out, `\u{%x}`, r)
-	}
-	return out.String()
 }

@@ -6,37 +6,39 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// lookalikes compares names with those of other tools: a model that means one
-// must not get the other.
-func (l *linter) lookalikes(tools []toolroom.Tool, others []toolroom.ID) {
-	known := map[string][]toolroom.ID{}
-	for _, id := range others {
-		known[skeleton(id.Name)] = append(known[skeleton(id.Name)], id)
+// names compares names with those of other sources: a model that means one tool must
+// not get the other. The same server under two names is no finding.
+func (l *look) names(tools, others []toolroom.Tool) {
+	known := map[string][]*toolroom.Tool{}
+	for i := range others {
+		key := skeleton(others[i].ID.Name)
+		known[key] = append(known[key], &others[i])
 	}
-	for _, t := range tools {
-		for _, id := range known[skeleton(t.ID.Name)] {
+	for i := range tools {
+		t := &tools[i]
+		for _, other := range known[skeleton(t.ID.Name)] {
+			var rule Rule
+			says := ""
 			switch {
-			case id.Name != t.ID.Name:
-				l.add(Lookalike, t.ID.String(), "/id", "its name can be taken for that of "+id.String(), "")
-			case len(words(id.Name)) > 1:
-				// A single word, such as search, is everybody's.
-				l.add(Lookalike, t.ID.String(), "/id", "it has the name of "+id.String(), "")
+			case other.ID.Namespace == t.ID.Namespace, other.Description == t.Description:
+				continue
+			case plain(other.ID.Name) != plain(t.ID.Name):
+				rule, says = Lookalike, "its name looks like that of a tool of "
+			case max(len(words(t.ID.Name)), len(words(other.ID.Name))) > 1 && (t.Source == toolroom.SourceMCP || other.Source == toolroom.SourceMCP):
+				// A single word, such as search, is everybody's, and an MCP server alone
+				// chooses the names of its tools when it likes.
+				rule, says = Shadow, "a tool has that name in "
+			default:
+				continue
 			}
-		}
-		for _, id := range others {
-			if swapped(strings.ToLower(id.Name), strings.ToLower(t.ID.Name)) {
-				l.add(Lookalike, t.ID.String(), "/id", "its name is that of "+id.String()+" misspelt", "")
-			}
-		}
-		if name := t.ID.Namespace; name != "" {
-			for _, id := range others {
-				if id.Namespace != name && skeleton(id.Namespace) == skeleton(name) {
-					l.add(Lookalike, t.ID.String(), "/id", "its namespace can be taken for "+id.Namespace, "")
-					break
-				}
-			}
+			l.add(rule, t.ID.String(), "/id", says+other.ID.Namespace, t.ID.Name)
 		}
 	}
+}
+
+// plain is the same for names that differ only in case and separators.
+func plain(name string) string {
+	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
 // skeleton is the same for names that look alike: after UTS 39, "Unicode
@@ -44,34 +46,6 @@ func (l *linter) lookalikes(tools []toolroom.Tool, others []toolroom.ID) {
 func skeleton(name string) string {
 	return strings.NewReplacer("0", "o", "1", "l", "i", "l", "|", "l", "5", "s", "rn", "m", "vv", "w", "_", "", "-", "", ".", "").
 		Replace(strings.ToLower(strings.Map(folded, name)))
-}
-
-// swapped reports whether two long names differ by neighbours that changed
-// places, or by one letter too many in a run.
-func swapped(a, b string) bool {
-	if a == b || len(a) < 7 || len(b) < 7 {
-		return false
-	}
-	if len(a) == len(b) {
-		for i := 0; i+1 < len(a); i++ {
-			if a[i] != b[i] {
-				return a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
-			}
-		}
-		return false
-	}
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	if len(b) != len(a)+1 {
-		return false
-	}
-	for i := range len(a) {
-		if a[i] != b[i] {
-			return i > 0 && b[i] == b[i-1] && a[i:] == b[i+1:]
-		}
-	}
-	return len(b) > 1 && b[len(b)-1] == b[len(b)-2]
 }
 
 func words(name string) []string {
@@ -105,16 +79,4 @@ func folded(r rune) rune {
 		at++
 	}
 	return r
-}
-
-// foreign are names that no tool of the source has, but one of another source.
-func foreign(tools []toolroom.Tool, others []toolroom.ID) map[string]bool {
-	names := map[string]bool{}
-	for _, id := range others {
-		names[strings.ToLower(id.Name)] = true
-	}
-	for _, t := range tools {
-		delete(names, strings.ToLower(t.ID.Name))
-	}
-	return names
 }

@@ -24,9 +24,9 @@ func declared(t *toolroom.Tool) map[string]string {
 	return names
 }
 
-// guarded gives arguments in which no name stands for another: many programs
-// take PATH for path, so that a rule would judge one value and the tool use
-// another. declared are the names that the tool takes.
+// guarded returns arguments without names that could be mistaken for one another:
+// many programs treat PATH as path, so that a rule would check one value and the
+// tool use another. declared are the argument names of the tool's schema.
 func guarded(arguments func() (any, error), declared map[string]string) func() (any, error) {
 	return func() (any, error) {
 		tree, err := arguments()
@@ -35,7 +35,7 @@ func guarded(arguments func() (any, error), declared map[string]string) func() (
 		}
 		object, ok := tree.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("they are no JSON object")
+			return nil, fmt.Errorf("they are not a JSON object")
 		}
 		for name := range object {
 			if meant, ok := declared[folded(name)]; ok && meant != name && object[meant] == nil {
@@ -46,7 +46,8 @@ func guarded(arguments func() (any, error), declared map[string]string) func() (
 	}
 }
 
-// twins reports two names in one object that a program may take for the same.
+// twins returns an error if two names in one object may be mistaken for one
+// another.
 func twins(v any) error {
 	switch v := v.(type) {
 	case map[string]any:

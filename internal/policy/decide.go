@@ -3,6 +3,9 @@ package policy
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,40 +27,40 @@ type Policy struct {
 	sensitive  sensitive
 
 	parts Parts
-	// views are what is known of a tool and a caller before any call.
+	// views caches the part of decisions that depends on tool and caller only.
 	views *lru.Cache[viewer, *view]
 }
 
-// Parts are what a Policy asks beside its Config. Each may be missing.
+// Parts are the optional parts of a Policy besides its Config.
 type Parts struct {
-	// Written are the rules of the section "policy".
+	// Written holds the rules of the section "policy".
 	Written Written
-	// Elevations hold who may call sensitive tools; without them nobody may.
+	// Elevations says who may call sensitive tools; without it no caller may.
 	Elevations Elevated
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Written decides by rules that are written as text; package cedar has one.
+// Written decides by rules that are written as text. Package cedar implements it.
 type Written interface {
-	// View prepares what the rules say of a tool and a caller.
+	// View prepares the rules for a tool and a caller.
 	View(t *toolroom.Tool, who toolroom.Identity) WrittenView
 }
 
-// WrittenView is what written rules say of one tool and one caller. It is safe
-// for concurrent use.
+// WrittenView is the written rules as they apply to one tool and one caller. It
+// is safe for concurrent use.
 type WrittenView interface {
-	// Judge gives the step of the rules for a call. With nil it is that for a
-	// list: a rule that depends on the call then takes nothing away.
+	// Judge returns the step of the rules for a call. A nil call stands for a list:
+	// then rules that depend on the call restrict nothing.
 	Judge(call *Context) Step
-	// Settled reports whether Judge says the same of every call.
+	// Settled reports whether Judge returns the same step for every call.
 	Settled() bool
 }
 
 // maxViews bounds the memory of a Policy, at about 1 KiB a view.
 const maxViews = 1 << 14
 
-// With gives a policy that asks these parts.
+// With returns a copy of the policy with these parts.
 func (p *Policy) With(parts Parts) *Policy {
 	out := *p
 	out.parts = parts
@@ -68,17 +71,17 @@ func (p *Policy) With(parts Parts) *Policy {
 	return &out
 }
 
-// WithElevations gives a policy that looks elevations up in held.
+// WithElevations returns a copy of the policy that looks up elevations in held.
 func (p *Policy) WithElevations(held Elevated) *Policy {
 	parts := p.parts
 	parts.Elevations = held
 	return p.With(parts)
 }
 
-// Config is what the policy was compiled from.
+// Config returns the config that the policy was compiled from.
 func (p *Policy) Config() Config { return p.config }
 
-// view is what is known of a tool and a caller before any call.
+// view is the part of a decision that depends on tool and caller only.
 type view struct {
 	layers    []Step
 	narrowing []*layer    // those of layers, when they have rules about effects
@@ -95,17 +98,17 @@ type view struct {
 	call *Decision
 }
 
-// viewer is what a view depends on. Tools of the catalog never change: a new
+// viewer is the cache key of a view. Tools of the catalog never change: a new
 // definition is a new Tool.
 type viewer struct {
 	tool                                    *toolroom.Tool
 	subject, agent, provider, skill, groups string
 }
 
-// Decide goes through the steps of a decision. Nothing a step says is lifted by
-// a later one: the first that denies decides, else the first that asks. The
-// order is that of the reference (Flynn); finding the tool comes before, and
-// running, cutting and recording come after, in package run.
+// Decide makes a decision step by step. No step lifts the restriction of another:
+// the first step that denies decides, else the first that asks. The order is that
+// of the reference (Flynn); package run resolves the tool before, and runs,
+// truncates and records the call afterwards.
 func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	v := p.view(r)
 	if r.Call == nil {
@@ -150,8 +153,8 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	return conclude(steps, v.log, r)
 }
 
-// maxKept bounds what a caller makes a Policy keep: callers name their agents
-// themselves.
+// maxKept bounds the size of a cache key, because callers choose the names of
+// their agents themselves.
 const maxKept = 256
 
 func (p *Policy) view(r Request) *view {
@@ -174,8 +177,13 @@ func (p *Policy) look(r Request) *view {
 	v := &view{denials: entries(p.denylist, r.Tool)}
 	autonomy := p.global.autonomy
 	applying := p.applying(r.Who)
-	for _, l := range applying {
-		v.layers = append(v.layers, l.judge(r.Tool, nil))
+	unknown := p.unknownName(r.Who)
+	for i, l := range applying {
+		step := l.judge(r.Tool, nil)
+		if i > 0 && step.Effect == Deny {
+			step.Hint = cmp.Or(step.Hint, unknown)
+		}
+		v.layers = append(v.layers, step)
 		if l.deny.aboutEffects() || l.confirm.aboutEffects() {
 			v.narrowing = applying
 		}
@@ -219,18 +227,41 @@ func (p *Policy) look(r Request) *view {
 	return v
 }
 
-// applying are the layers that concern a caller.
+// applying returns the layers that apply to a caller. A caller that names an agent or a
+// provider that is not configured, while others are, gets the least of them: all their
+// layers apply, so that a typo does not widen what it may do.
 func (p *Policy) applying(who toolroom.Identity) []*layer {
 	layers := []*layer{&p.global}
 	for _, narrow := range [...]struct {
 		by   map[string]*layer
 		name string
-	}{{p.agents, who.Agent}, {p.providers, who.Provider}, {p.identities, who.Key()}} {
+	}{{p.agents, who.Agent}, {p.providers, who.Provider}} {
 		if l, ok := narrow.by[narrow.name]; ok {
 			layers = append(layers, l)
+		} else if narrow.name != "" {
+			for _, name := range slices.Sorted(maps.Keys(narrow.by)) {
+				layers = append(layers, narrow.by[name])
+			}
 		}
 	}
+	if l, ok := p.identities[who.Key()]; ok {
+		layers = append(layers, l)
+	}
 	return layers
+}
+
+// unknownName returns what to do about a caller whose agent or provider is not configured,
+// while others are; else "".
+func (p *Policy) unknownName(who toolroom.Identity) string {
+	for _, named := range [...]struct {
+		by         map[string]*layer
+		kind, name string
+	}{{p.agents, "agent", who.Agent}, {p.providers, "provider", who.Provider}} {
+		if _, ok := named.by[named.name]; !ok && named.name != "" && len(named.by) > 0 {
+			return fmt.Sprintf("there is no %s %s in tools.%ss%s; an unknown one may do what all of them may", named.kind, quote(named.name), named.kind, didYouMean(named.name, named.by))
+		}
+	}
+	return ""
 }
 
 func (p *Policy) unknownSkill(name string) Step {
@@ -240,7 +271,7 @@ func (p *Policy) unknownSkill(name string) Step {
 	}
 }
 
-// conclude makes the decision of all steps.
+// conclude combines all steps into the decision.
 func conclude(steps []Step, log bool, r Request) Decision {
 	d := Decision{Effect: Allow, Log: log, Steps: steps}
 	for i, s := range steps {

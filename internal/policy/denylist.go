@@ -54,7 +54,7 @@ func (p *parser) denylist(list []Denial) []denial {
 	return out
 }
 
-// entries are those of the denylist that concern a tool.
+// entries returns the entries of the denylist that match a tool.
 func entries(list []denial, t *toolroom.Tool) (out []*denial) {
 	for i := range list {
 		if list[i].pattern.Catches(t) {
@@ -64,8 +64,8 @@ func entries(list []denial, t *toolroom.Tool) (out []*denial) {
 	return out
 }
 
-// refuse gives the step of the first entry that denies the call. Arguments that
-// cannot be read are denied: nobody can tell what is in them.
+// refuse returns the step of the first entry that denies the call. Unreadable
+// arguments are denied because their content cannot be checked.
 func refuse(list []*denial, call *Context) (Step, bool) {
 	step := Step{Layer: denylistLayer, Effect: Deny}
 	var forms []string
@@ -80,7 +80,7 @@ func refuse(list []*denial, call *Context) (Step, bool) {
 		if forms == nil {
 			args, err := call.Arguments()
 			if err != nil {
-				step.Rule = d.text + " (the arguments cannot be judged: " + err.Error() + ")"
+				step.Rule = d.text + " (the arguments cannot be checked: " + err.Error() + ")"
 				return step, true
 			}
 			forms = formsOf(args)

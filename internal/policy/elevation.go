@@ -13,22 +13,22 @@ import (
 // SensitiveLayer is the name of the step of sensitive tools.
 const SensitiveLayer = "tools.sensitive"
 
-// Elevation lets one identity call sensitive tools for a time. It lifts nothing
-// else: what a layer denies stays denied.
+// Elevation lets one identity call sensitive tools for some time. It lifts no
+// other restriction: tools that a layer denies stay denied.
 type Elevation struct {
 	ID string `json:"id"`
-	// Subject is whose it is, a [toolroom.Identity.Key]. Agent, when it is set,
-	// is the one agent of that identity that may use it.
+	// Subject is the [toolroom.Identity.Key] of the elevated identity. Agent, if it
+	// is set, is the only agent of that identity that may use the elevation.
 	Subject string `json:"subject"`
 	Agent   string `json:"agent,omitempty"`
-	// Tools are patterns; none stands for every sensitive tool.
+	// Tools are patterns; an empty list means every sensitive tool.
 	Tools []string `json:"tools"`
-	// By is who granted it, and Reason why.
+	// By names the person who granted it, and Reason is why.
 	By      string    `json:"by"`
 	Reason  string    `json:"reason,omitempty"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
-	// Ended is when it was taken back, zero when it was not.
+	// Ended is when it was revoked; zero means that it was not.
 	Ended time.Time `json:"ended,omitzero"`
 }
 
@@ -38,8 +38,8 @@ const (
 	MaxElevation     = 24 * time.Hour
 )
 
-// NewElevation checks and completes an elevation that lasts for the time given;
-// zero is DefaultElevation, and more than MaxElevation is an error.
+// NewElevation checks and completes an elevation. lasts is its duration: zero
+// means DefaultElevation, and more than MaxElevation is an error.
 func NewElevation(e Elevation, lasts time.Duration, now time.Time) (*Elevation, error) {
 	if lasts == 0 {
 		lasts = DefaultElevation
@@ -49,7 +49,7 @@ func NewElevation(e Elevation, lasts time.Duration, now time.Time) (*Elevation, 
 			WithHint("the most is %s", MaxElevation)
 	}
 	if e.Subject == "" || e.By == "" {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "an elevation names whose it is and who granted it")
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "an elevation needs a subject and the name of the person who grants it")
 	}
 	if _, err := ParsePatterns(e.Tools); err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err)
@@ -71,22 +71,26 @@ func (e *Elevation) covers(t *toolroom.Tool, who toolroom.Identity) bool {
 	return err == nil && (len(patterns) == 0 || AnyMatches(patterns, t))
 }
 
-// Elevated tells who is elevated. It is asked at each call of a sensitive tool
-// and must be safe for concurrent use.
+// Elevated looks up elevations. It is used at each call of a sensitive tool and
+// must be safe for concurrent use.
 type Elevated interface {
-	// Elevations are all that are in force at now, of one subject or, when it is
-	// empty, of all; the oldest first.
+	// Elevations returns the elevations in force at now, oldest first, of one
+	// subject or, if subject is empty, of all.
 	Elevations(ctx context.Context, subject string, now time.Time) ([]*Elevation, error)
 }
 
-// Elevations holds elevations. Its methods are safe for concurrent use, also by
+// Elevations stores elevations. Its methods are safe for concurrent use, also by
 // several processes on one store.
 type Elevations interface {
 	Elevated
-	// AddElevation keeps a new one.
+	// AddElevation stores a new elevation.
 	AddElevation(ctx context.Context, e *Elevation) error
-	// EndElevation takes one back. One that is not in force is not_found.
+	// EndElevation revokes an elevation. It returns not_found if the elevation is
+	// not in force.
 	EndElevation(ctx context.Context, id string, now time.Time) error
+	// ExpireElevations ends the elevations whose time is over at now, so that they are not
+	// in force again if the clock is set back.
+	ExpireElevations(ctx context.Context, now time.Time) error
 }
 
 type sensitive struct {
@@ -108,13 +112,13 @@ func (s sensitive) judge(ctx context.Context, held Elevated, r Request, text str
 	if s.confirm {
 		step.Effect = Confirm
 	}
-	step.Hint = fmt.Sprintf("an operator grants one for a time: toolroom policy elevate %s --tool %s", r.Who.Key(), r.Tool.ID.Unversioned())
+	step.Hint = fmt.Sprintf("an operator can grant one for some time: toolroom policy elevate %s --tool %s", r.Who.Key(), r.Tool.ID.Unversioned())
 	if held == nil {
 		return step
 	}
 	list, err := held.Elevations(ctx, r.Who.Key(), now)
 	if err != nil {
-		step.Rule = text + ", and elevations cannot be read: " + err.Error()
+		step.Rule = text + ", and elevations could not be read: " + err.Error()
 		return step
 	}
 	for _, e := range list {

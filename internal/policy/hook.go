@@ -6,23 +6,23 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Action is what a hook does with a call.
+// Action is the action of a hook.
 type Action string
 
-// The actions: ask a person, write a line to the log, or neither (the default).
+// The actions: ask a person, log the call, or neither (the default).
 const (
 	ActionConfirm Action = "confirm"
 	ActionLog     Action = "log"
 	ActionSilent  Action = "silent"
 )
 
-// Autonomy is how much an agent does without asking.
+// Autonomy is how much an agent may do without asking.
 type Autonomy string
 
 // The levels. Conservative asks before every tool of a fixed set, whatever the
-// hooks say; standard (the default) leaves it to the hooks; autonomous turns
-// their questions into lines in the log. Confirmations of layers, of written
-// rules and of sensitive tools are no hooks: they are asked at every level.
+// hooks say. Standard (the default) follows the hooks. Autonomous logs calls
+// instead of asking for hooks. Confirmations by layers, written rules and
+// sensitive tools are not hooks: they are required at every level.
 const (
 	Conservative Autonomy = "conservative"
 	Standard     Autonomy = "standard"
@@ -45,8 +45,8 @@ func (a Autonomy) rank() int {
 // Standard.
 func (a Autonomy) AtMost(level Autonomy) bool { return a.rank() <= level.rank() }
 
-// ConservativeTools are those that the reference (Flynn) asks before at the
-// level conservative.
+// ConservativeTools returns the tools that need confirmation at the level
+// conservative, as in the reference (Flynn).
 func ConservativeTools() []string {
 	return []string{"file.write", "file.edit", "file.patch", "shell.exec", "process.start", "process.kill"}
 }
@@ -89,8 +89,8 @@ func (p *parser) hooks(list []Hook) hooks {
 	return h
 }
 
-// judge gives the step of the hooks under a level of autonomy; ok is false when
-// nothing is said of the tool.
+// judge returns the step of the hooks at a level of autonomy; ok is false if no
+// hook matches the tool.
 func (h hooks) judge(t *toolroom.Tool, level Autonomy) (step Step, log, ok bool) {
 	step = Step{Layer: "tools.hooks", Effect: Allow}
 	for i := range h.list {

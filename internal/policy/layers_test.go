@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -63,7 +64,11 @@ func TestLayersDecideAsDocumented(t *testing.T) {
 		{"an agent's allow does not widen", "shell:exec", with("narrow", ""), Deny, `tools: neither its profile "minimal" nor its allow list has it`},
 		{"an agent's confirm asks", "file:read", with("asking", ""), Confirm, `tools.agents.asking.confirm[0]: "file.*"`},
 		{"the first who asks is named", "github:merge", with("asking", ""), Confirm, `tools.confirm[0]: "github:merge"`},
-		{"an unknown agent has no layer", "file:read", with("nobody", ""), Allow, "tools.profile: minimal"},
+		{"an unknown agent has the least of all: what one asks about", "file:read", with("nobody", ""), Confirm, `tools.agents.asking.confirm[0]: "file.*"`},
+		{"an unknown agent has the least of all: what one denies", "web:fetch", with("nobody", ""), Deny, `tools.agents.fast.deny[0]: "web.fetch"`},
+		{"an unknown agent has the least of all: what one lacks", "github:create_issue", with("fsat", ""), Deny, `tools.agents.narrow: its allow list does not have it`},
+		{"an unknown provider has the least of all", "file:read", with("", "olama"), Deny, `tools.providers.ollama.deny[0]: "group:fs"`},
+		{"who names no agent has no layer of agents", "file:read", with("", ""), Allow, "tools.profile: minimal"},
 		{"a provider's group narrows", "file:read", with("", "ollama"), Deny, `tools.providers.ollama.deny[0]: "group:fs"`},
 		{"a provider's deny beats an agent's confirm", "file:read", with("asking", "ollama"), Deny, `tools.providers.ollama.deny[0]: "group:fs"`},
 		{"an identity's profile narrows", "file:read", toolroom.Identity{Subject: "ann"}, Deny, `tools.identities.ann: neither its profile "own" nor its allow list has it`},
@@ -75,6 +80,13 @@ func TestLayersDecideAsDocumented(t *testing.T) {
 			got := decide(layers, tool(tt.tool), tt.who)
 			if got.Effect != tt.effect || got.Rule != tt.rule {
 				t.Errorf("got %s by %s, want %s by %s", got.Effect, got.Rule, tt.effect, tt.rule)
+			}
+			unknown := tt.who.Agent == "nobody" || tt.who.Agent == "fsat" || tt.who.Provider == "olama"
+			if unknown && got.Effect == Deny {
+				if !strings.HasPrefix(got.Hint, "there is no ") || tt.who.Agent == "fsat" && !strings.Contains(got.Hint, "did you mean fast?") {
+					t.Errorf("the unknown name is not said: %q", got.Hint)
+				}
+				return
 			}
 			if got.Effect == Deny && !strings.HasPrefix(got.Hint, "see which layer decided: toolroom policy explain") {
 				t.Errorf("no next step: %q", got.Hint)
@@ -286,28 +298,20 @@ func TestDenyAlwaysWins(t *testing.T) {
 	})
 }
 
-func TestAddingALayerNeverWidens(t *testing.T) {
+func TestNamingAnAgentNeverWidens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, tool, who := drawConfig.Draw(t, "config"), drawTool.Draw(t, "tool"), drawWho.Draw(t, "who")
-		without := func(layers map[string]Rules, name string) map[string]Rules {
-			out := map[string]Rules{}
-			for n, r := range layers {
-				if n != name {
-					out[n] = r
-				}
-			}
-			return out
-		}
-		fewer := c
+		fewer, unnamed := c, who
 		switch rapid.IntRange(0, 2).Draw(t, "layer") {
 		case 0:
-			fewer.Agents = without(c.Agents, who.Agent)
+			unnamed.Agent = ""
 		case 1:
-			fewer.Providers = without(c.Providers, who.Provider)
+			unnamed.Provider = ""
 		case 2:
-			fewer.Identities = without(c.Identities, who.Key())
+			fewer.Identities = maps.Clone(c.Identities)
+			delete(fewer.Identities, who.Key())
 		}
-		before, after := decide(mustCompile(t, fewer), tool, who), decide(mustCompile(t, c), tool, who)
+		before, after := decide(mustCompile(t, fewer), tool, unnamed), decide(mustCompile(t, c), tool, who)
 		if before.Effect.narrower(after.Effect) {
 			t.Fatalf("%s was %+v, and with one layer more %+v", tool.ID, before, after)
 		}

@@ -63,6 +63,14 @@ func (m model) permits(t *toolroom.Tool, who toolroom.Identity) bool {
 			sets = append(sets, m.resolve(r, false))
 		}
 	}
+	for name, by := range map[string]map[string]Rules{who.Agent: m.config.Agents, who.Provider + "/": m.config.Providers} {
+		name = strings.TrimSuffix(name, "/")
+		if _, ok := by[name]; !ok && name != "" { // an unknown one has the least of all
+			for _, r := range by {
+				sets = append(sets, m.resolve(r, false))
+			}
+		}
+	}
 	if who.Skill != "" {
 		var patterns []string
 		if p := m.config.Skills[who.Skill].Permissions; p != nil {

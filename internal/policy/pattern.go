@@ -27,7 +27,7 @@ type Pattern struct {
 	any  []Pattern // group
 }
 
-// ParsePattern reads a pattern; groups resolves group names.
+// ParsePattern parses a pattern; groups resolves group names.
 func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 	p := Pattern{text: text}
 	prefix, rest, _ := strings.Cut(text, ":")
@@ -55,7 +55,7 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 		return p, nil
 	case "tag":
 		if rest == "" {
-			return p, fmt.Errorf("%q names no tag: write tag:name", text)
+			return p, fmt.Errorf("%q has no tag name: write tag:name", text)
 		}
 		p.tag = strings.ToLower(rest)
 		return p, nil
@@ -98,7 +98,7 @@ func ParsePattern(text string, groups map[string][]string) (Pattern, error) {
 func sourceKinds() map[string]bool {
 	kinds := map[string]bool{}
 	for _, k := range []toolroom.SourceKind{
-		toolroom.SourceGo, toolroom.SourcePython, toolroom.SourceJavaScript, toolroom.SourceWASM, toolroom.SourceHTTP,
+		toolroom.SourceGo, toolroom.SourcePython, toolroom.SourceJavaScript, toolroom.SourceWASM, toolroom.SourceScript, toolroom.SourceHTTP,
 		toolroom.SourceOpenAPI, toolroom.SourceMCP, toolroom.SourceCLI, toolroom.SourceBuiltin,
 	} {
 		kinds[string(k)] = true
@@ -106,7 +106,7 @@ func sourceKinds() map[string]bool {
 	return kinds
 }
 
-// ParsePatterns reads patterns that use no groups of their own.
+// ParsePatterns parses patterns that use the built-in groups only.
 func ParsePatterns(texts []string) ([]Pattern, error) {
 	groups := builtinGroups()
 	patterns := make([]Pattern, len(texts))
@@ -129,7 +129,7 @@ func AnyMatches(patterns []Pattern, t *toolroom.Tool) bool {
 	return false
 }
 
-// String is the pattern as it was written.
+// String returns the pattern as it was written.
 func (p Pattern) String() string { return p.text }
 
 // Matches reports whether the pattern selects the tool.
@@ -137,9 +137,9 @@ func (p Pattern) Matches(t *toolroom.Tool) bool {
 	return p.matches(t, t.ID.Namespace, t.ID.Name, false)
 }
 
-// Catches is Matches for patterns that take away: upper and lower case do not
-// count, and a tool is also caught by its aliases. So a tool is not let through
-// because its source calls it Delete_Repo, or offers it under a second name.
+// Catches is Matches for patterns that restrict: it ignores case and also matches
+// the aliases of the tool. So a tool cannot escape a rule because its source
+// calls it Delete_Repo, or offers it under a second name.
 func (p Pattern) Catches(t *toolroom.Tool) bool {
 	if p.matches(t, t.ID.Namespace, t.ID.Name, true) {
 		return true

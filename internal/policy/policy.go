@@ -1,6 +1,6 @@
-// Package policy decides who may call what. [Compile] reads the section "tools"
-// of toolroom.yaml into a [Policy]; decide.go has the steps of a decision in
-// their order. Every surface asks the same [Decider], for lists and for calls.
+// Package policy decides who may call which tool. [Compile] compiles the section
+// "tools" of toolroom.yaml into a [Policy]; decide.go lists the steps of a
+// decision in order. Every surface asks the same [Decider], for lists and calls.
 package policy
 
 import (
@@ -15,7 +15,7 @@ import (
 // Effect is the outcome of a decision.
 type Effect string
 
-// The effects, from the widest to the narrowest.
+// The effects, from the most permissive to the strictest.
 const (
 	Allow   Effect = "allow"
 	Confirm Effect = "confirm"
@@ -36,31 +36,30 @@ func (e Effect) rank() int {
 	}
 }
 
-// Decision is an outcome, the rule that made it, and what every layer said.
+// Decision is the outcome, the rule that decided, and the step of every layer.
 type Decision struct {
 	Effect Effect `json:"effect"`
 	// Rule names the rule as the config writes it, for example
 	// tools.deny[0]: "browser.*".
 	Rule string `json:"rule"`
-	// Because is the effect that the rule is about, when it is about effects. It
-	// may repeat arguments, secrets among them.
+	// Because is the effect of the call that the rule matched, if the rule is about
+	// effects. It may contain arguments and therefore secrets.
 	Because toolroom.Effect `json:"because,omitzero"`
-	// Isolation is the least isolation that the tool may run in; empty is none.
+	// Isolation is the weakest isolation that the tool may run in; empty means none.
 	Isolation Isolation `json:"isolation,omitempty"`
-	// Engine is the one engine or runtime that the tool may run on; empty is any.
+	// Engine is the only engine or runtime that the tool may run on; empty means any.
 	Engine string `json:"engine,omitempty"`
-	// Log asks for a line in the log for this call.
+	// Log requests a log line for this call.
 	Log bool `json:"log,omitempty"`
-	// Hint says how to change the outcome, when it is not Allow.
+	// Hint says how to change the outcome, if it is not Allow.
 	Hint string `json:"hint,omitempty"`
-	// Steps are what each layer says, in order. They are shared: do not change
+	// Steps are the steps of all layers, in order. They are shared: do not change
 	// them.
 	Steps []Step `json:"steps,omitempty"`
 }
 
-// Then is the decision after one step more: that of a part that is asked after
-// the policy. A step that does not allow takes the decision's place, unless that
-// denies.
+// Then returns the decision after one more step, of a part that decides after the
+// policy. A step that does not allow replaces the outcome, unless d denies.
 func (d Decision) Then(s Step) Decision {
 	d.Steps = append(slices.Clip(d.Steps), s)
 	if d.Effect != Deny && s.Effect != Allow {
@@ -71,83 +70,82 @@ func (d Decision) Then(s Step) Decision {
 	return d
 }
 
-// Step is what one layer says of a tool.
+// Step is the outcome of one layer.
 type Step struct {
 	Layer  string `json:"layer"`
 	Effect Effect `json:"effect"`
 	Rule   string `json:"rule"`
-	// Because is the effect that the rule is about, as in a Decision.
+	// Because is the matched effect, as in a Decision.
 	Because   toolroom.Effect `json:"because,omitzero"`
 	Isolation Isolation       `json:"isolation,omitempty"`
 	Engine    string          `json:"engine,omitempty"`
-	// Hint says what would change the outcome, where the layer knows.
+	// Hint says how to change the outcome, if the layer knows.
 	Hint string `json:"hint,omitempty"`
 }
 
-// Request is what a decision is about.
+// Request is a question to a [Decider].
 type Request struct {
 	Tool *toolroom.Tool
 	Who  toolroom.Identity
-	// Call is what one call brings. Nil asks whether the tool is to be seen at
-	// all: what depends on the call then takes nothing away.
+	// Call describes one call. If it is nil, the question is whether the tool is
+	// visible at all: then rules that depend on the call restrict nothing.
 	Call *Context
 }
 
-// Context is what a call brings beside its tool and its caller. The runner
-// fills it in; a part that is not known is left out, and written rules see it
-// as missing.
+// Context describes a call apart from its tool and caller. The runner fills it
+// in; written rules see a part that is not known as missing.
 type Context struct {
-	// Arguments decodes the arguments. It is called when a rule depends on
-	// them. Nil stands for a call whose arguments are not known, which nothing
-	// but an explanation asks about: what depends on them takes nothing away.
+	// Arguments decodes the arguments. It is called if a rule depends on them. It
+	// is nil only for explanations without known arguments: then rules that depend
+	// on them restrict nothing.
 	Arguments func() (any, error)
 	Surface   string
 	Session   string
-	// Time is when the call came; zero is now.
+	// Time is when the call arrived; zero means now.
 	Time time.Time
-	// Depth is how many calls this one is inside of.
+	// Depth is how many calls this one is nested in.
 	Depth int
-	// Effects are what the call would do to the world; nil when nobody can tell.
+	// Effects are the predicted effects; nil if they are not known.
 	Effects []toolroom.Effect
-	// Secrets are the scopes of the secrets that the tool would be given.
+	// Secrets are the scopes of the secrets that the tool would receive.
 	Secrets []string
-	// Taint are the labels of what the call's session has read.
+	// Taint are the names of the taint labels of the call.
 	Taint []string
-	// Isolation gives the strength of what the call would run in. It is called
-	// when a rule depends on it; nil stands for none. Like Effects it is known
-	// where Arguments are.
+	// Isolation returns the isolation that the call would run in. It is called if a
+	// rule depends on it; nil means none. Like Effects, it is known if Arguments
+	// are.
 	Isolation func() Isolation
-	// Budget is what the call and those inside it may still spend.
+	// Budget is what the call and the calls inside it may still use.
 	Budget Budget
 }
 
-// Budget is what may still be spent: calls, and bytes of their results.
+// Budget is the rest of a budget: calls, and bytes of their results.
 type Budget struct{ Calls, Bytes int64 }
 
-// Explanation is a decision about a call, and what was known of the call.
+// Explanation is a decision about a call, and what is known about the call.
 type Explanation struct {
 	Decision
-	// Answered names the rule of an approval (see toolroom approve rules) that
-	// answers the question in advance, where the decision is to ask.
+	// Answered describes the grant (see toolroom approve rules) that covers the
+	// call, if the decision is Confirm.
 	Answered string            `json:"answered,omitempty"`
 	Effects  []toolroom.Effect `json:"effects,omitempty"`
-	// Unwalled says that the tool runs in no sandbox, so that every call is refused
-	// for the isolation that is asked for (sandbox_unavailable).
+	// Unwalled says that the tool runs in no sandbox but needs isolation, so that
+	// every call is refused (sandbox_unavailable).
 	Unwalled bool `json:"unwalled,omitempty"`
-	// Unknown says that no source has the tool now.
+	// Unknown says that no source offers the tool now.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
-// Decider decides. It is asked on the hot path and must be safe for concurrent
-// use. ctx bounds look-ups such as that of an elevation.
+// Decider makes decisions. It is on the hot path and must be safe for concurrent
+// use. ctx bounds look-ups, for example of elevations.
 type Decider interface {
 	Decide(ctx context.Context, r Request) Decision
 }
 
-// AllowAll permits everything: the policy of a library user who sets none.
+// AllowAll allows every call. It is the default policy of the Go library.
 type AllowAll struct{}
 
-// Decide allows.
+// Decide implements [Decider].
 func (AllowAll) Decide(context.Context, Request) Decision {
 	return Decision{Effect: Allow, Rule: "no policy"}
 }

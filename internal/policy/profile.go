@@ -17,9 +17,11 @@ const (
 	ProfileFull      = "full"
 )
 
-// builtinProfiles are the profiles of the reference policy (Flynn).
+// builtinProfiles are the profiles of the reference policy (Flynn), with the built-in tools
+// that it does not have: searching files is reading, undoing is writing, and git is what
+// coding needs.
 func builtinProfiles() map[string][]string {
-	minimal := []string{"file.read", "file.list", "web.fetch", "system.info"}
+	minimal := []string{"file.read", "file.list", "file.search", "web.fetch", "system.info"}
 	messaging := append(slices.Clone(minimal),
 		"memory.*", "web.search", "web.search.news", "gmail.*", "calendar.*", "docs.*", "drive.*",
 		"tasks.list", "tasks.get", "tasks.lists",
@@ -28,8 +30,9 @@ func builtinProfiles() map[string][]string {
 		"k8s.pods", "k8s.deployments", "k8s.logs",
 		"agent.delegate", "agents.list", "council.run")
 	coding := append(slices.Clone(messaging),
-		"file.write", "file.edit", "file.patch", "shell.exec",
+		"file.write", "file.edit", "file.patch", "file.undo", "shell.exec",
 		"process.start", "process.status", "process.output", "process.kill", "process.list",
+		"git.status", "git.diff", "git.log", "git.show", "git.blame", "git.add", "git.commit", "git.branch",
 		"screen.capture", "camera.capture", "browser.*")
 	return map[string][]string{
 		ProfileMinimal:   minimal,

@@ -18,10 +18,11 @@ import (
 // MaxManifest is the largest manifest of a skill, in bytes.
 const MaxManifest = 1 << 20
 
-// ReadManifests gives c with the permissions of every skill that names a file;
-// a relative path is one from dir. A manifest without the member "permissions"
-// leaves its skill with nothing.
-func ReadManifests(c Config, dir string) (Config, error) {
+// ReadManifests returns c with the permissions from the manifest file of every
+// skill that names one. Relative paths are relative to dir. A manifest without
+// the member "permissions" permits nothing. If verify is not nil, it must accept the
+// content of each file.
+func ReadManifests(c Config, dir string, verify func(path string, text []byte) error) (Config, error) {
 	skills := maps.Clone(c.Skills)
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(skills)) {
@@ -30,14 +31,14 @@ func ReadManifests(c Config, dir string) (Config, error) {
 			continue
 		}
 		if s.Permissions != nil {
-			problems = append(problems, fmt.Errorf("tools.skills.%s.permissions: they are in its manifest", name))
+			problems = append(problems, fmt.Errorf("tools.skills.%s.permissions: cannot be combined with manifest, which has them", name))
 			continue
 		}
 		path := s.Manifest
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		permissions, err := readManifest(path)
+		permissions, err := readManifest(path, verify)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("tools.skills.%s.manifest: %w", name, err))
 			continue
@@ -49,7 +50,7 @@ func ReadManifests(c Config, dir string) (Config, error) {
 	return c, errors.Join(problems...)
 }
 
-func readManifest(path string) (*Permissions, error) {
+func readManifest(path string, verify func(string, []byte) error) (*Permissions, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -62,11 +63,16 @@ func readManifest(path string) (*Permissions, error) {
 	if len(data) > MaxManifest {
 		return nil, fmt.Errorf("%s has more than %d bytes", path, MaxManifest)
 	}
+	if verify != nil {
+		if err := verify(path, data); err != nil {
+			return nil, err
+		}
+	}
 	var manifest struct {
 		Permissions json.RawMessage `json:"permissions"`
 	}
 	if err := json.Unmarshal(data, &manifest); err != nil {
-		return nil, fmt.Errorf("%s is no JSON object: %w", path, err)
+		return nil, fmt.Errorf("%s is not a JSON object: %w", path, err)
 	}
 	if len(manifest.Permissions) == 0 || string(manifest.Permissions) == "null" {
 		return nil, nil
@@ -120,11 +126,11 @@ func (p *parser) skill(s *skill, permissions Permissions) {
 	}
 	for i, net := range permissions.Net {
 		if net.Host == "" {
-			p.problem(fmt.Sprintf("%s.net[%d].host", s.path, i), "it names no host")
+			p.problem(fmt.Sprintf("%s.net[%d].host", s.path, i), "missing host")
 		}
 		for _, port := range net.Ports {
 			if port < 1 || port > 65535 {
-				p.problem(fmt.Sprintf("%s.net[%d].ports", s.path, i), "%d is no port", port)
+				p.problem(fmt.Sprintf("%s.net[%d].ports", s.path, i), "%d is not a port", port)
 			}
 		}
 	}
@@ -137,7 +143,7 @@ func (p *parser) skill(s *skill, permissions Permissions) {
 	}
 }
 
-// judge is what the skill's manifest says of a tool.
+// judge returns the step of the skill's manifest for a tool.
 func (s *skill) judge(t *toolroom.Tool) Step {
 	step := Step{Layer: s.path, Effect: Deny}
 	if s.none {
@@ -146,18 +152,19 @@ func (s *skill) judge(t *toolroom.Tool) Step {
 	}
 	text, ok := s.tools.match(t)
 	if !ok {
-		step.Rule = s.path + ": its permissions do not have it"
+		step.Rule = s.path + ": its permissions do not include the tool"
 		return step
 	}
 	step.Effect, step.Rule, step.Isolation = Allow, text, s.isolation
 	return step
 }
 
-// hold is what the manifest says of a call; ok is false when all that it would
-// do, and be given, is within the limits. What is not known is not.
+// hold returns the step that denies a call; ok is false if all its predicted
+// effects and secrets are within the manifest's limits. Unknown effects are not
+// within them.
 func (s *skill) hold(call *Context) (step Step, ok bool) {
 	beyond := func(what string, e toolroom.Effect) (Step, bool) {
-		return Step{Layer: s.path, Effect: Deny, Rule: fmt.Sprintf("%s.%s: it does not have what the call needs", s.path, what), Because: e}, true
+		return Step{Layer: s.path, Effect: Deny, Rule: fmt.Sprintf("%s.%s: does not permit this effect of the call", s.path, what), Because: e}, true
 	}
 	for _, e := range call.Effects {
 		switch {
@@ -171,7 +178,7 @@ func (s *skill) hold(call *Context) (step Step, ok bool) {
 	}
 	for _, scope := range call.Secrets {
 		if !MatchAny(s.limits.Secrets.Scopes, scope) {
-			return Step{Layer: s.path, Effect: Deny, Rule: fmt.Sprintf("%s.secrets.scopes: %s is outside", s.path, scope)}, true
+			return Step{Layer: s.path, Effect: Deny, Rule: fmt.Sprintf("%s.secrets.scopes: does not include %s", s.path, scope)}, true
 		}
 	}
 	return Step{}, false

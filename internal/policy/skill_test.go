@@ -63,7 +63,7 @@ func TestASkillIsHeldToItsManifest(t *testing.T) {
 		"reading or writing":    {Context{Effects: []toolroom.Effect{effect(t, "file:/srv/a")}}, "fs.write"},
 		"deleting is writing":   {Context{Effects: []toolroom.Effect{effect(t, "file.delete:/srv/a")}}, "fs.write"},
 		"a host nobody knows":   {Context{Effects: []toolroom.Effect{effect(t, "host")}}, "net"},
-		"another scope":         {Context{Secrets: []string{"docs", "prod"}}, "secrets.scopes: prod"},
+		"another scope":         {Context{Secrets: []string{"docs", "prod"}}, "secrets.scopes: does not include prod"},
 	} {
 		got := decideCall(p, tool("web:fetch"), toolroom.Identity{Skill: "whole"}, &tt.does)
 		if (got.Effect == Deny) != (tt.want != "") || !strings.Contains(got.Rule, tt.want) || got.Isolation != "gvisor" {
@@ -84,7 +84,7 @@ func TestManifestsAreReadFromFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := ReadManifests(Config{Skills: map[string]Skill{"w": {Manifest: "whole.json"}, "n": {Manifest: filepath.Join(dir, "none.json")}, "u": {Manifest: "null.json"}}}, dir)
+	c, err := ReadManifests(Config{Skills: map[string]Skill{"w": {Manifest: "whole.json"}, "n": {Manifest: filepath.Join(dir, "none.json")}, "u": {Manifest: "null.json"}}}, dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestManifestsAreReadFromFiles(t *testing.T) {
 	_, err = ReadManifests(Config{Skills: map[string]Skill{
 		"a": {Manifest: "wrong.json"}, "b": {Manifest: "no.json"}, "c": {Manifest: "missing.json"},
 		"d": {Manifest: "whole.json", Permissions: &Permissions{}}, "e": {Manifest: "form.json"},
-	}}, dir)
+	}}, dir, nil)
 	if err == nil {
 		t.Fatal("no error")
 	}
@@ -134,7 +134,7 @@ func TestMistakesInTheOtherSectionsAreToldToo(t *testing.T) {
 		"tools.sensitive.tools[0]: there is no group \"rutnime\" (did you mean runtime?)",
 		"tools.sensitive.mode: ",
 		"tools.skills.s.tool_groups[0]: there is no group \"wbe\" (did you mean web?)",
-		"tools.skills.s.net[0].host: ", "tools.skills.s.net[0].ports: 70000 is no port",
+		"tools.skills.s.net[0].host: ", "tools.skills.s.net[0].ports: 70000 is not a port",
 		"tools.skills.s.execution_environment: there is no isolation \"gvizor\" (did you mean gvisor?)",
 	} {
 		if !strings.Contains(err.Error(), want) {

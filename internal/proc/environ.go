@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// inherited are the variables that a child gets from its parent: what programs
-// need to find their files and speak the user's language, and nothing that may
-// be a secret.
+// inherited are the variables that a child inherits: programs need them to find their
+// files and the user's language, and none of them contains a secret.
 var inherited = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "SystemRoot", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PATHEXT", "COMSPEC", "TEMP", "TMP"}
 
-// depthVariable counts how many Toolrooms stand above a process.
+// depthVariable is the number of Toolroom processes above a process.
 const depthVariable = "TOOLROOM_DEPTH"
 
-// Depth is how many Toolrooms stand above the process whose environment this
-// is: one whose sources start it again would do so for ever.
+// Depth returns the number of Toolroom processes above the process with this environment.
+// It detects a Toolroom whose sources start Toolroom again, without end.
 func Depth(environ []string) int {
 	for _, entry := range environ {
 		if value, ok := strings.CutPrefix(entry, depthVariable+"="); ok {
@@ -27,8 +26,8 @@ func Depth(environ []string) int {
 	return 0
 }
 
-// Environ is the environment of a child: what may be inherited from base, and
-// extra on top of it.
+// Environ returns the environment of a child: the variables of base that may be inherited,
+// overridden by extra.
 func Environ(base []string, extra map[string]string) []string {
 	env := []string{depthVariable + "=" + strconv.Itoa(Depth(base)+1)}
 	for _, entry := range base {

@@ -20,7 +20,7 @@ func TestEnvironKeepsSecretsOut(t *testing.T) {
 	}{
 		{"nothing extra", nil, []string{"TOOLROOM_DEPTH=1", "PATH=/bin", "HOME=/home/ann", "LANG=C", "LC_ALL=C", "XDG_CONFIG_HOME=/c", "TZ="}},
 		{
-			"extra wins and is in order",
+			"extra overrides, in alphabetical order",
 			map[string]string{"PATH": "/mine", "B": "2=3", "A": "", "GITHUB_TOKEN": "given"},
 			[]string{"TOOLROOM_DEPTH=1", "HOME=/home/ann", "LANG=C", "LC_ALL=C", "XDG_CONFIG_HOME=/c", "TZ=", "A=", "B=2=3", "GITHUB_TOKEN=given", "PATH=/mine"},
 		},
@@ -34,7 +34,7 @@ func TestEnvironKeepsSecretsOut(t *testing.T) {
 	}
 }
 
-func TestEachToolroomKnowsHowManyStandAboveIt(t *testing.T) {
+func TestEachToolroomKnowsHowManyAreAboveIt(t *testing.T) {
 	t.Parallel()
 	child := Environ(nil, nil)
 	grandchild := Environ(child, nil)
@@ -42,6 +42,6 @@ func TestEachToolroomKnowsHowManyStandAboveIt(t *testing.T) {
 		t.Errorf("got %d, %d, %d", Depth(nil), Depth(child), Depth(grandchild))
 	}
 	if Depth([]string{"TOOLROOM_DEPTH=many"}) != 0 {
-		t.Error("a depth that is no number counts")
+		t.Error("a depth that is not a number is counted")
 	}
 }

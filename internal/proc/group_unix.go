@@ -11,5 +11,5 @@ func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true
 
 func signalGroup(pid int, sig syscall.Signal) { _ = syscall.Kill(-pid, sig) }
 
-// peakMemory is not told in the same unit by all of these systems.
+// peakMemory returns 0: these systems use different units.
 func peakMemory(*os.ProcessState) int64 { return 0 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Memory is what the process and the others of its group hold in memory now, in
-// bytes: their resident sets, of which shared pages count for each.
+// Memory returns the resident memory of the process and the other processes of its group,
+// in bytes. Shared pages are counted for each process.
 func (p *Process) Memory() int64 {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	var pages int64
@@ -21,10 +21,10 @@ func (p *Process) Memory() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// residentPages reads field 24 of /proc/PID/stat, if field 5 says that the
-// process is of the group (proc(5)).
+// residentPages returns field 24 of /proc/PID/stat if field 5 says that the process is in
+// the group (proc(5)).
 func residentPages(stat []byte, group int) int64 {
-	// The command, field 2, is in parentheses and may hold anything.
+	// The command, field 2, is in parentheses and may contain any characters.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	const groupField, residentField = 5 - 3, 24 - 3
 	if len(fields) <= residentField || fields[groupField] != strconv.Itoa(group) {

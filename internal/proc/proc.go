@@ -1,6 +1,6 @@
-// Package proc starts long-lived child processes that never outlive this one:
-// each has a process group of its own, is ended whole, and carries a mark by
-// which [Sweep] finds what a killed Toolroom left behind.
+// Package proc starts long-lived child processes that do not outlive this process: each has
+// its own process group, is killed with all its descendants, and is labeled so that [Sweep]
+// finds the processes left behind by a killed Toolroom.
 package proc
 
 import (
@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// Spec says what to start.
+// Spec describes a process to start.
 type Spec struct {
 	Command string
 	Args    []string
-	// Env is the whole environment.
+	// Env is the whole environment, except the label of Owner.
 	Env []string
 	Dir string
-	// Owner marks the process as a child of this Toolroom process; see [Owner].
+	// Owner labels the process as a child of this Toolroom process; see [Owner].
 	Owner string
-	// Stderr receives what the process writes there; it must not block.
+	// Stderr receives the process's stderr; it must not block.
 	Stderr io.Writer
-	// Files are open in the process as descriptors 3, 4 and so on.
+	// Files are open in the process as file descriptors 3, 4 and so on.
 	Files []*os.File
-	// Apart changes how the process is made, where it needs namespaces of its
-	// own; nil leaves it.
-	Apart func(*syscall.SysProcAttr)
+	// Namespaces, if not nil, changes the attributes of a process that needs its own
+	// namespaces.
+	Namespaces func(*syscall.SysProcAttr)
 }
 
 // Process is a started process. Its methods are safe for concurrent use.
@@ -43,7 +43,7 @@ type Process struct {
 	once sync.Once
 }
 
-// Start starts a process. An error names the command and what to do.
+// Start starts a process. Errors name the command.
 func Start(s Spec) (*Process, error) {
 	cmd := exec.Command(s.Command, s.Args...)
 	cmd.Env = append(s.Env[:len(s.Env):len(s.Env)], ownerVariable+"="+s.Owner)
@@ -51,25 +51,25 @@ func Start(s Spec) (*Process, error) {
 	cmd.Stderr = s.Stderr
 	cmd.ExtraFiles = s.Files
 	cmd.SysProcAttr = ownGroup()
-	if s.Apart != nil {
-		s.Apart(cmd.SysProcAttr)
+	if s.Namespaces != nil {
+		s.Namespaces(cmd.SysProcAttr)
 	}
-	// A grandchild that keeps stderr open must not hold Wait for ever.
+	// Do not wait for ever for a grandchild that keeps stderr open.
 	cmd.WaitDelay = time.Second
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	// Our own pipe: StdoutPipe would be closed by Wait before it is drained.
+	// Use a pipe of our own: Wait would close StdoutPipe before it has been read.
 	stdout, childOut, err := os.Pipe()
 	if err != nil {
 		return nil, err
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, errors.Join(err, stdout.Close(), childOut.Close())
 	}
 	cmd.Stdout = childOut
 
 	p := &Process{Stdin: stdin, Stdout: stdout, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
-	go p.live(started)
+	go p.run(started)
 	err = <-started
 	childOut.Close()
 	if err != nil {
@@ -79,9 +79,9 @@ func Start(s Spec) (*Process, error) {
 	return p, nil
 }
 
-// live starts the process and waits for it on one thread: Linux ends a child
-// with its parent's thread, not its parent's process.
-func (p *Process) live(started chan<- error) {
+// run starts the process and waits for it on one locked thread: Pdeathsig kills a child
+// when its parent's thread ends, not its parent's process.
+func (p *Process) run(started chan<- error) {
 	unlock := lockThread()
 	defer unlock()
 	if err := p.cmd.Start(); err != nil {
@@ -89,32 +89,31 @@ func (p *Process) live(started chan<- error) {
 		return
 	}
 	started <- nil
-	// That a grandchild held stderr does not say how the process ended.
+	// ErrWaitDelay means that a grandchild kept stderr open, not how the process ended.
 	if err := p.cmd.Wait(); !errors.Is(err, exec.ErrWaitDelay) {
 		p.err = err
 	}
-	signalGroup(p.cmd.Process.Pid, syscall.SIGKILL) // what it left behind in its group
+	signalGroup(p.cmd.Process.Pid, syscall.SIGKILL) // kill the rest of the group
 	close(p.done)
 }
 
-// Orphan is a process that a Toolroom process which no longer runs has started.
+// Orphan is a process that was started by a Toolroom process that has ended.
 type Orphan struct {
 	PID     int
 	Command string
 }
 
-// PID is the process id.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Done is closed when the process has ended; Err says how after that.
+// Done returns a channel that is closed when the process has ended; then Err is valid.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is how the process ended, nil for exit code 0. It is valid once Done is
-// closed.
+// Err returns how the process ended, nil for exit code 0. It is valid once Done is closed.
 func (p *Process) Err() error { return p.err }
 
-// Usage is the processor time and the peak memory, in bytes, of the process and
-// the children it waited for. It is valid once Done is closed.
+// Usage returns the processor time and the peak memory, in bytes, of the process and the
+// children it waited for. It is valid once Done is closed.
 func (p *Process) Usage() (cpu time.Duration, peak int64) {
 	state := p.cmd.ProcessState
 	if state == nil {
@@ -123,9 +122,18 @@ func (p *Process) Usage() (cpu time.Duration, peak int64) {
 	return state.UserTime() + state.SystemTime(), peakMemory(state)
 }
 
-// Stop ends the process and its group, and returns when it is gone: its stdin
-// is closed first, after a third of grace it gets SIGTERM, after grace SIGKILL.
-// It is idempotent.
+// Signal sends a signal to the process and its group.
+func (p *Process) Signal(sig syscall.Signal) {
+	select {
+	case <-p.done:
+	default:
+		signalGroup(p.PID(), sig)
+	}
+}
+
+// Stop ends the process and its group, and waits until the process has ended. It first
+// closes stdin, sends SIGTERM after a third of grace, and SIGKILL after grace. It is
+// idempotent.
 func (p *Process) Stop(grace time.Duration) {
 	p.once.Do(func() {
 		p.Stdin.Close()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,17 +23,17 @@ func lockThread() (unlock func()) {
 
 func signalGroup(pid int, sig syscall.Signal) { _ = syscall.Kill(-pid, sig) }
 
-// ownerVariable marks children in their environment.
+// ownerVariable is the environment variable that labels children.
 const ownerVariable = "TOOLROOM_OWNER"
 
-// Owner names this process so that no later one can be taken for it: pid and
-// start time.
+// Owner returns a unique name of this process: its pid and start time. No later process
+// can have the same name.
 func Owner() string {
 	pid := os.Getpid()
 	return fmt.Sprintf("%d-%s", pid, startTime(pid))
 }
 
-// Alive reports whether the process that an owner names still runs.
+// Alive reports whether the process named by owner still runs.
 func Alive(owner string) bool {
 	pid, started, ok := readOwner(owner)
 	return ok && startTime(pid) == started
@@ -44,14 +45,14 @@ func readOwner(owner string) (pid int, started string, ok bool) {
 	return pid, started, ok && err == nil && started != ""
 }
 
-// startTime is when a process started, in clock ticks since boot: field 22 of
-// /proc/PID/stat (proc(5)). It is empty when there is no such process.
+// startTime returns the time at which a process started, in clock ticks since boot: field
+// 22 of /proc/PID/stat (proc(5)). It returns "" if there is no such process.
 func startTime(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
-	// The command, field 2, is in parentheses and may hold anything.
+	// The command, field 2, is in parentheses and may contain any characters.
 	after := stat[bytes.LastIndexByte(stat, ')')+1:]
 	fields := strings.Fields(string(after))
 	const startField = 22 - 3
@@ -61,18 +62,17 @@ func startTime(pid int) string {
 	return fields[startField]
 }
 
-// Sweep ends the processes that a Toolroom process which no longer runs has
-// left behind, and returns how many there were. Only processes of this user
-// can be seen and ended.
+// Sweep kills the processes left behind by Toolroom processes that have ended, and returns
+// their number. It can only find and kill processes of this user.
 func Sweep() int { return end(Orphans()) }
 
-// Orphans are the processes that [Sweep] would end.
+// Orphans returns the processes that [Sweep] would kill.
 func Orphans() []Orphan {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	return orphans(environs)
 }
 
-// Kill ends the process.
+// Kill kills the process.
 func (o Orphan) Kill() error { return syscall.Kill(o.PID, syscall.SIGKILL) }
 
 func end(list []Orphan) int {
@@ -85,7 +85,7 @@ func end(list []Orphan) int {
 	return ended
 }
 
-// orphans looks at the processes of the given /proc/PID/environ files.
+// orphans returns the orphans among the processes of the given /proc/PID/environ files.
 func orphans(environs []string) []Orphan {
 	var list []Orphan
 	for _, path := range environs {
@@ -94,19 +94,37 @@ func orphans(environs []string) []Orphan {
 			continue
 		}
 		owner, _ := lookup(environ, ownerVariable)
-		// A mark that Owner cannot have made says nothing of who died.
+		// Ignore a label that Owner cannot have made.
 		if _, _, ours := readOwner(owner); !ours || Alive(owner) {
 			continue
 		}
 		folder := filepath.Dir(path)
+		// Any user can label a process, also one that runs with more rights (setuid).
+		if !ofThisUser(folder) {
+			continue
+		}
 		pid, err := strconv.Atoi(filepath.Base(folder))
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		command, _ := os.ReadFile(filepath.Join(folder, "comm")) // for people
+		command, _ := os.ReadFile(filepath.Join(folder, "comm")) // shown to people
 		list = append(list, Orphan{PID: pid, Command: strings.TrimSpace(string(command))})
 	}
 	return list
+}
+
+// ofThisUser reports whether all user ids of the process with a /proc folder are this
+// process's.
+func ofThisUser(folder string) bool {
+	status, err := os.ReadFile(filepath.Join(folder, "status"))
+	if err != nil {
+		return false
+	}
+	_, after, _ := bytes.Cut(status, []byte("\nUid:"))
+	line, _, _ := bytes.Cut(after, []byte("\n"))
+	ids := strings.Fields(string(line))
+	own := strconv.Itoa(os.Geteuid())
+	return len(ids) == 4 && !slices.ContainsFunc(ids, func(id string) bool { return id != own })
 }
 
 func lookup(environ []byte, name string) (string, bool) {
@@ -118,7 +136,7 @@ func lookup(environ []byte, name string) (string, bool) {
 	return "", false
 }
 
-// peakMemory is ru_maxrss, which Linux counts in KiB (getrusage(2)).
+// peakMemory returns ru_maxrss, which Linux counts in KiB (getrusage(2)), in bytes.
 func peakMemory(state *os.ProcessState) int64 {
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 		return usage.Maxrss << 10

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,14 +18,14 @@ import (
 	"time"
 )
 
-// roleVariable makes the test binary play a part of its own.
+// roleVariable makes the test binary play another role.
 const roleVariable = "PROC_TEST_ROLE"
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(roleVariable) {
-	case "owner": // says its name and ends
+	case "owner": // print its name and exit
 		fmt.Println(Owner())
-	case "parent": // starts a child and waits to be killed
+	case "parent": // start a child and wait to be killed
 		p, err := Start(Spec{Command: "sleep", Args: []string{"600"}, Env: os.Environ(), Owner: Owner()})
 		if err != nil {
 			fmt.Println(err)
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// sh starts a shell script whose first line of output is read.
+// sh starts a shell script and reads its first line of output.
 func sh(t *testing.T, script string, stderr io.Writer) (p *Process, line string) {
 	t.Helper()
 	p, err := Start(Spec{Command: "sh", Args: []string{"-c", script}, Env: os.Environ(), Owner: Owner(), Stderr: stderr})
@@ -61,8 +62,7 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// waitGone waits until the process has ended; the test's own deadline is what
-// bounds it.
+// waitGone waits until a process has ended.
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -98,12 +98,12 @@ func TestAProcessTalksAndEndsByItself(t *testing.T) {
 	}
 	var exit *exec.ExitError
 	if !errors.As(p.Err(), &exit) || exit.ExitCode() != 3 {
-		t.Errorf("it ended with %v, want exit code 3", p.Err())
+		t.Errorf("the process ended with %v, want exit code 3", p.Err())
 	}
 	if _, peak := p.Usage(); peak <= 0 {
 		t.Errorf("peak memory %d", peak)
 	}
-	p.Stop(time.Minute) // of an ended process: returns at once
+	p.Stop(time.Minute) // returns at once, because the process has ended
 }
 
 func TestOutputWrittenBeforeTheEndIsNotLost(t *testing.T) {
@@ -138,12 +138,12 @@ func TestStopEscalates(t *testing.T) {
 	for _, tt := range []struct {
 		name, script string
 		grace        time.Duration
-		signal       syscall.Signal // that ended it; 0: it ended by itself
+		signal       syscall.Signal // that ended the process; 0 if it ended by itself
 	}{
-		{"closing stdin is enough for one that reads it", `echo up; cat >/dev/null`, time.Minute, 0},
-		{"SIGTERM ends one that does not read", `echo up; exec sleep 600`, 300 * time.Millisecond, syscall.SIGTERM},
-		{"SIGKILL ends one that ignores SIGTERM", `trap "" TERM; echo up; while :; do sleep 600; done`, 300 * time.Millisecond, syscall.SIGKILL},
-		{"no grace is SIGKILL soon", `trap "" TERM; echo up; while :; do sleep 600; done`, 0, syscall.SIGKILL},
+		{"closing stdin ends a process that reads it", `echo up; cat >/dev/null`, time.Minute, 0},
+		{"SIGTERM ends a process that does not read", `echo up; exec sleep 600`, 300 * time.Millisecond, syscall.SIGTERM},
+		{"SIGKILL ends a process that ignores SIGTERM", `trap "" TERM; echo up; while :; do sleep 600; done`, 300 * time.Millisecond, syscall.SIGKILL},
+		{"without grace SIGKILL comes soon", `trap "" TERM; echo up; while :; do sleep 600; done`, 0, syscall.SIGKILL},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -159,16 +159,16 @@ func TestStopEscalates(t *testing.T) {
 			switch {
 			case tt.signal == 0:
 				if p.Err() != nil {
-					t.Errorf("it ended with %v", p.Err())
+					t.Errorf("the process ended with %v", p.Err())
 				}
 			case !errors.As(p.Err(), &exit) || exit.Sys().(syscall.WaitStatus).Signal() != tt.signal:
-				t.Errorf("it ended with %v, want %v", p.Err(), tt.signal)
+				t.Errorf("the process ended with %v, want %v", p.Err(), tt.signal)
 			}
 		})
 	}
 }
 
-func TestGrandchildrenAreEndedWithTheGroup(t *testing.T) {
+func TestGrandchildrenAreKilledWithTheGroup(t *testing.T) {
 	t.Parallel()
 	t.Run("at stop", func(t *testing.T) {
 		t.Parallel()
@@ -182,12 +182,12 @@ func TestGrandchildrenAreEndedWithTheGroup(t *testing.T) {
 		<-p.Done()
 		waitGone(t, number(t, grandchild))
 	})
-	t.Run("also one that holds stderr, which is no failure", func(t *testing.T) {
+	t.Run("even if it keeps stderr open, which is not an error", func(t *testing.T) {
 		t.Parallel()
 		p, grandchild := sh(t, `sleep 600 & echo $!`, &bytes.Buffer{})
 		<-p.Done()
 		if p.Err() != nil {
-			t.Errorf("exit code 0 is told as %v", p.Err())
+			t.Errorf("exit code 0 is reported as %v", p.Err())
 		}
 		waitGone(t, number(t, grandchild))
 	})
@@ -210,7 +210,7 @@ func TestAChildEndsWithItsKilledParent(t *testing.T) {
 	}
 	child := number(t, line)
 	if startTime(child) == "" {
-		t.Fatal("the child is not there")
+		t.Fatal("the child does not run")
 	}
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestAChildEndsWithItsKilledParent(t *testing.T) {
 	waitGone(t, child)
 }
 
-// deadOwner is the mark of a process that has ended.
+// deadOwner returns the owner name of a process that has ended.
 func deadOwner(t *testing.T) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -231,7 +231,7 @@ func deadOwner(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-func TestAliveKnowsTheDeadAndTheMalformed(t *testing.T) {
+func TestAliveRejectsDeadAndMalformedOwners(t *testing.T) {
 	t.Parallel()
 	if !Alive(Owner()) {
 		t.Errorf("%s, this process, is not alive", Owner())
@@ -244,9 +244,9 @@ func TestAliveKnowsTheDeadAndTheMalformed(t *testing.T) {
 	}
 }
 
-// Sweep is tested by sweep on the processes of this test alone: another
-// Toolroom on this machine may have something to sweep too.
-func TestSweepEndsWhatADeadOwnerLeftAndNothingElse(t *testing.T) {
+// The test calls the parts of Sweep on its own processes only, because Sweep could kill
+// orphans of another Toolroom on this machine.
+func TestSweepKillsOnlyProcessesOfDeadOwners(t *testing.T) {
 	t.Parallel()
 	dead := deadOwner(t)
 	start := func(env ...string) *exec.Cmd {
@@ -263,11 +263,11 @@ func TestSweepEndsWhatADeadOwnerLeftAndNothingElse(t *testing.T) {
 	}
 	orphan := start(ownerVariable + "=" + dead)
 	others := map[string]*exec.Cmd{
-		"of a living owner":      start(ownerVariable + "=" + Owner()),
-		"without a mark":         start(),
-		"with an empty mark":     start(ownerVariable + "="),
-		"with a foreign mark":    start(ownerVariable + "=somebody"),
-		"with a mark in a value": start("OTHER=" + ownerVariable + "=" + dead),
+		"of a living owner":       start(ownerVariable + "=" + Owner()),
+		"without a label":         start(),
+		"with an empty label":     start(ownerVariable + "="),
+		"with a foreign label":    start(ownerVariable + "=somebody"),
+		"with a label in a value": start("OTHER=" + ownerVariable + "=" + dead),
 	}
 	environs := []string{"/proc/self/environ", "/proc/none/environ"}
 	for _, cmd := range append(slices.Collect(maps.Values(others)), orphan) {
@@ -278,15 +278,15 @@ func TestSweepEndsWhatADeadOwnerLeftAndNothingElse(t *testing.T) {
 	err := orphan.Wait()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Errorf("what the dead owner left ended with %v", err)
+		t.Errorf("the orphan ended with %v", err)
 	}
 	for what, cmd := range others {
 		if startTime(cmd.Process.Pid) == "" {
-			t.Errorf("the process %s was ended", what)
+			t.Errorf("the process %s was killed", what)
 		}
 	}
 	if n := end(orphans(environs)); n != 0 {
-		t.Errorf("a second sweep found %d", n)
+		t.Errorf("a second sweep found %d orphans", n)
 	}
 }
 
@@ -313,5 +313,27 @@ func TestStartTimeReadsPastAnyCommandName(t *testing.T) {
 	}
 	if startTime(cmd.Process.Pid) == ticks {
 		t.Error("an ended process still has its start time")
+	}
+}
+
+func TestOnlyThisUsersProcessesAreOrphans(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir() // as in /proc/PID
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := strconv.Itoa(os.Geteuid())
+	for uids, want := range map[string]bool{
+		own + "\t" + own + "\t" + own + "\t" + own:    true,
+		"4711\t" + own + "\t" + own + "\t" + own:      false, // setuid
+		"4711\t4711\t4711\t4711":                      false,
+		own + "\t" + own + "\t" + own + "\t" + "4711": false,
+	} {
+		write("status", "Name:\tUid:\nUid:\t"+uids+"\nGid:\t0\t0\t0\t0\n")
+		if got := ofThisUser(folder); got != want {
+			t.Errorf("ids %q: %v", uids, got)
+		}
 	}
 }

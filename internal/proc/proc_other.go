@@ -8,18 +8,18 @@ import (
 	"syscall"
 )
 
-// Outside Linux there is neither a parent-death signal nor /proc: children are
-// ended when Toolroom stops, but not when it is killed.
+// Other systems than Linux have neither Pdeathsig nor /proc: children are killed when
+// Toolroom stops, but not when it is killed.
 
 const ownerVariable = "TOOLROOM_OWNER"
 
 func lockThread() (unlock func()) { return func() {} }
 
-// Owner names this process.
+// Owner returns the name of this process.
 func Owner() string { return strconv.Itoa(os.Getpid()) }
 
-// Alive reports whether the process that an owner names still runs. A process
-// id that was taken anew is mistaken for it.
+// Alive reports whether the process named by owner still runs. It mistakes another process
+// with the same id for it.
 func Alive(owner string) bool {
 	pid, err := strconv.Atoi(owner)
 	if err != nil {
@@ -29,14 +29,14 @@ func Alive(owner string) bool {
 	return err == nil && p.Signal(syscall.Signal(0)) == nil
 }
 
-// Sweep does nothing here.
+// Sweep does nothing on this system.
 func Sweep() int { return 0 }
 
-// Memory is not known on this system.
+// Memory returns 0: the memory is unknown on this system.
 func (p *Process) Memory() int64 { return 0 }
 
-// Orphans are not looked for here.
+// Orphans returns nil on this system.
 func Orphans() []Orphan { return nil }
 
-// Kill has nothing to end: there are no orphans here.
+// Kill does nothing: there are no orphans on this system.
 func (o Orphan) Kill() error { return nil }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Tail keeps the end of what is written to it, such as what a program says on
-// stderr. Its zero value is ready, and safe for concurrent use.
+// Tail keeps the end of the bytes written to it, such as a program's stderr. The zero
+// value is ready to use. It is safe for concurrent use.
 type Tail struct {
-	// Limit is how many bytes are kept, 8 KiB if zero.
+	// Limit is the number of bytes kept, 8 KiB if zero.
 	Limit int
 
 	mu   sync.Mutex
@@ -19,7 +19,7 @@ type Tail struct {
 
 const defaultTail = 8 << 10
 
-// Write never fails.
+// Write appends p. It never fails.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,27 +34,26 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept.
+// String returns the kept bytes.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text)
 }
 
-// Follower is the end of a stream that is read while its writer lives. What a
-// program wrote last may still be on its way when the program has ended, so that
-// [Follower.Last] waits for it.
+// Follower keeps the end of a stream that is read while its writer runs. The last output
+// of a program may still be in the stream when the program has ended; [Follower.Last]
+// waits for it.
 type Follower struct {
 	tail Tail
 	done chan struct{}
 }
 
-// onTheirWay bounds how long the last words are waited for: a descendant that
-// outlives the program may keep the stream open.
-const onTheirWay = time.Second
+// drainTimeout bounds the wait for the end of the stream, because a descendant that outlives
+// the program may keep it open.
+const drainTimeout = time.Second
 
-// Follow calls read, which returns at the end of the stream, in a goroutine of its
-// own.
+// Follow calls read in a new goroutine; read must return at the end of the stream.
 func Follow(read func(to io.Writer)) *Follower {
 	f := &Follower{done: make(chan struct{})}
 	go func() {
@@ -64,15 +63,15 @@ func Follow(read func(to io.Writer)) *Follower {
 	return f
 }
 
-// Last is the end of the stream, once the stream has ended; or what has come of it
-// after a second, or when ctx ends. A nil Follower has read nothing.
+// Last waits for the end of the stream, for a second, or until ctx is done, and returns the
+// end of what was read. A nil Follower has read nothing.
 func (f *Follower) Last(ctx context.Context) string {
 	if f == nil {
 		return ""
 	}
 	select {
 	case <-f.done:
-	case <-time.After(onTheirWay):
+	case <-time.After(drainTimeout):
 	case <-ctx.Done():
 	}
 	return f.tail.String()

@@ -19,16 +19,16 @@ func TestATailKeepsTheEnd(t *testing.T) {
 		}
 	}
 	if got := small.String(); got != "ijkl" {
-		t.Errorf("it kept %q", got)
+		t.Errorf("the tail is %q", got)
 	}
 	var usual proc.Tail
 	_, _ = io.WriteString(&usual, strings.Repeat("x", 9<<10))
 	if got := len(usual.String()); got != 8<<10 {
-		t.Errorf("it kept %d bytes", got)
+		t.Errorf("the tail has %d bytes", got)
 	}
 }
 
-func TestTheLastWordsThatAreOnTheirWayAreWaitedFor(t *testing.T) {
+func TestLastWaitsForTheEndOfTheStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		late := proc.Follow(func(to io.Writer) {
@@ -36,17 +36,17 @@ func TestTheLastWordsThatAreOnTheirWayAreWaitedFor(t *testing.T) {
 			_, _ = io.WriteString(to, "last words")
 		})
 		if got := late.Last(t.Context()); got != "last words" {
-			t.Errorf("it heard %q", got)
+			t.Errorf("the follower read %q", got)
 		}
 		open, end := io.Pipe()
 		held := proc.Follow(func(to io.Writer) { _, _ = io.Copy(to, open) })
 		_, _ = io.WriteString(end, "held open")
 		if got := held.Last(t.Context()); got != "held open" {
-			t.Errorf("of a stream that does not end it heard %q", got)
+			t.Errorf("of a stream that does not end the follower read %q", got)
 		}
 		end.Close()
 	})
 	if got := (*proc.Follower)(nil).Last(t.Context()); got != "" {
-		t.Errorf("nothing said %q", got)
+		t.Errorf("a nil follower returned %q", got)
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Chain is an end of the hash chain: the place and hash of the last receipt.
-// The zero Chain is the beginning. A store keeps the end of its chain beside
-// the receipts, so that receipts cut off at the end are missed as well.
+// Chain is the end of a hash chain: the number and hash of its last receipt. The
+// zero Chain is the beginning. A store keeps the end of its chain beside the
+// receipts, so that the removal of receipts at the end is detected as well.
 //
-// The chain shows changes by those who can reach single receipts. Whoever can
-// rewrite the whole store can compute a new chain; against them an operator
-// notes Hash elsewhere.
+// The chain reveals changes by anyone who can change single receipts. Anyone who
+// can rewrite the whole store can compute a new chain; to detect that, an
+// operator keeps Hash in another place.
 type Chain struct {
 	Seq  int64  `json:"seq"`
 	Hash string `json:"hash"`
 }
 
-// Next links r to the chain. It returns the new end, whose Seq and Hash are
-// those of r, and the record that a store keeps. It leaves r as it is.
+// Next links r to the chain. It returns the new end, whose Seq and Hash are those
+// of r, and the record to store. It does not change r.
 func (c Chain) Next(r *Receipt) (Chain, Record, error) {
 	linked := *r
 	linked.Seq, linked.Hash = c.Seq+1, ""
@@ -33,9 +33,9 @@ func (c Chain) Next(r *Receipt) (Chain, Record, error) {
 	return end, Record{Seq: end.Seq, Hash: end.Hash, Body: body, Detail: detail}, nil
 }
 
-// Check tells whether a stored record is the next link, and returns its receipt
-// and the new end. The error names the receipt's id and seq. A record whose
-// details were taken out fits; see [Walk] for whether that was recorded.
+// Check checks that a stored record is the next link, and returns its receipt and
+// the new end. The error names the receipt's id and seq. A record without its
+// details passes; [Walk] checks that their redaction was recorded.
 func (c Chain) Check(k Record) (Chain, *Receipt, error) {
 	r, err := k.Receipt()
 	switch {
@@ -51,8 +51,8 @@ func (c Chain) Check(k Record) (Chain, *Receipt, error) {
 	return Chain{k.Seq, k.Hash}, r, nil
 }
 
-// CheckEnd tells whether c, reached by checking every receipt, is the end that
-// the store noted.
+// CheckEnd checks that c, reached by checking every receipt, is the end that the
+// store recorded.
 func (c Chain) CheckEnd(noted Chain) error {
 	switch {
 	case c == noted:
@@ -60,7 +60,7 @@ func (c Chain) CheckEnd(noted Chain) error {
 	case c.Seq < noted.Seq:
 		return Broken("", c.Seq+1, fmt.Sprintf("it and all up to %d are missing", noted.Seq))
 	default:
-		return Broken("", noted.Seq+1, "it was added by something else than Toolroom")
+		return Broken("", noted.Seq+1, "it was not added by Toolroom")
 	}
 }
 
@@ -72,8 +72,8 @@ func (c Chain) link(body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Broken is the error for the first receipt that does not fit its chain; id may be
-// empty when it is not known.
+// Broken returns the error for the first receipt that does not fit its chain. id
+// is empty if it is not known.
 func Broken(id string, seq int64, reason string) *toolroom.Error {
 	name := fmt.Sprintf("receipt %d", seq)
 	if id != "" {

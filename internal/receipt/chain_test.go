@@ -67,7 +67,7 @@ func TestAChainFindsTampering(t *testing.T) {
 			func(l []Record) []Record {
 				_, k, _ := Chain{3, l[2].Hash}.Next(&Receipt{ID: "d"})
 				return append(l, k)
-			}, []string{"receipt 4", "added by something else"},
+			}, []string{"receipt 4", "was not added by Toolroom"},
 		},
 	}
 	for name, tt := range tests {

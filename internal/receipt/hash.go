@@ -7,7 +7,7 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// Hash is the SHA-256 of data, in hex.
+// Hash returns the SHA-256 of data, in hex.
 func Hash(data []byte) string {
 	sum := sha256.Sum256(data)
 	var text [2 * sha256.Size]byte
@@ -15,7 +15,8 @@ func Hash(data []byte) string {
 	return string(text[:])
 }
 
-// hashArguments makes the hash that the call has left to the recorder.
+// hashArguments computes the hash of the arguments, which calls leave to the
+// recorder.
 func (r *Receipt) hashArguments() {
 	if r.Called == nil {
 		return

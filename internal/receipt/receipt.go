@@ -1,6 +1,6 @@
-// Package receipt keeps the durable record of every call. [Recorder] takes
-// receipts from the runner off the hot path and commits them in groups; a
-// [Store] holds them, chained by hash.
+// Package receipt stores the durable record of every call. A [Recorder] accepts
+// receipts from the runner and commits them in groups off the hot path. A [Store]
+// holds them, chained by hash.
 package receipt
 
 import (
@@ -12,9 +12,8 @@ import (
 	"github.com/toolroom/toolroom/internal/policy"
 )
 
-// Receipt is the record of one call. It holds no secret: the runner has
-// redacted Arguments, and of the result only a digest and a short preview are
-// kept.
+// Receipt is the record of one call. It holds no secret: the runner has redacted
+// Arguments, and only a digest and a short preview of the result are kept.
 type Receipt struct {
 	ID       string              `json:"id"`
 	Parent   string              `json:"parent,omitempty"`
@@ -24,8 +23,13 @@ type Receipt struct {
 	Identity toolroom.Identity   `json:"identity,omitzero"`
 	Session  string              `json:"session,omitempty"`
 
-	// Arguments is a redacted copy; ArgumentsHash is the SHA-256, in hex, of
-	// the canonical form of the arguments as they came.
+	// Release is the version of the tool that served the call, and Environment the
+	// environment that the caller chose; both are empty for tools without versions.
+	Release     *toolroom.Release `json:"release,omitempty"`
+	Environment string            `json:"environment,omitempty"`
+
+	// Arguments is a redacted copy; ArgumentsHash is the SHA-256, in hex, of the
+	// canonical form of the original arguments.
 	Arguments     json.RawMessage `json:"arguments,omitempty"`
 	ArgumentsHash string          `json:"arguments_hash,omitempty"`
 	Key           string          `json:"idempotency_key,omitempty"`
@@ -33,27 +37,29 @@ type Receipt struct {
 	Status  toolroom.Status  `json:"status"`
 	Effects toolroom.Effects `json:"effects,omitempty"`
 	Error   *toolroom.Error  `json:"error,omitempty"`
+	// Warnings are those of the result.
+	Warnings []toolroom.Warning `json:"warnings,omitempty"`
 	// Preview is the beginning of the result's text, redacted, at most
 	// MaxPreview bytes. ResultHash is the SHA-256, in hex, of the whole value.
 	Preview    string   `json:"preview,omitempty"`
 	ResultHash string   `json:"result_hash,omitempty"`
 	Artifacts  []string `json:"artifacts,omitempty"`
 
-	// Labels say what kind of data or tool the call was about: the tags of the
-	// tool and the labels of the result. Reach is what was in reach when the call
-	// was decided upon, as "private from files:read".
+	// Labels are the tags of the tool and the labels of the result. Reach are the
+	// taint labels of the call when policy decided, for example
+	// "private from files:read".
 	Labels []string `json:"labels,omitempty"`
 	Reach  []string `json:"reach,omitempty"`
 
-	// Expected is what the call would do, as policy saw it.
+	// Expected are the predicted effects that policy saw.
 	Expected []toolroom.Effect `json:"expected_effects,omitempty"`
 
-	// Connections are those that a program of code mode was refused.
+	// Connections are the connections that a program of code mode was refused.
 	Connections []toolroom.RefusedConnection `json:"refused_connections,omitempty"`
 
-	// Rule is the policy rule that decided, Decision its outcome, Layers what
-	// every layer said, and Isolation the least isolation that they asked for;
-	// Approval is the approval that was used.
+	// Rule is the policy rule that decided, Decision its outcome, Layers the steps
+	// of all layers, and Isolation the weakest isolation that they permit. Approval
+	// is the approval that was used.
 	Rule      string           `json:"rule,omitempty"`
 	Decision  policy.Effect    `json:"decision,omitempty"`
 	Layers    []policy.Step    `json:"layers,omitempty"`
@@ -63,26 +69,32 @@ type Receipt struct {
 	Started time.Time      `json:"started"`
 	Usage   toolroom.Usage `json:"usage"`
 
-	// Redacts are the places in the chain of receipts whose details this one
-	// records the removal of, and Redacted says that those of this one are gone.
+	// Redacts are the numbers of the receipts whose details were removed, if this
+	// receipt records a redaction. Redacted says that the details of this one were
+	// removed.
 	Redacts  []int64 `json:"redacts,omitempty"`
 	Redacted bool    `json:"redacted,omitempty"`
 
-	// Called are the arguments as they came, where ArgumentsHash is yet to be
-	// made: the recorder does that, off the path of the call.
+	// Called are the original arguments if ArgumentsHash is not yet computed: the
+	// recorder computes it, off the path of the call.
 	Called json.RawMessage `json:"-"`
 
-	// Refused says that the call was refused for receipts cannot be kept: where
-	// many of them wait, the recorder leaves this one out.
+	// Journal and Entry are the position of the receipt in the journal of the
+	// process that made it, if any.
+	Journal string `json:"-"`
+	Entry   int64  `json:"-"`
+
+	// Refused says that the call was refused because receipts cannot be stored: if
+	// many receipts are waiting, the recorder drops this one.
 	Refused bool `json:"-"`
 
-	// Seq and Hash are set by the store: the place in the chain, and the
-	// SHA-256, in hex, over the previous receipt's hash and this receipt.
+	// Seq and Hash are set by the store: the number in the chain, and the SHA-256,
+	// in hex, over the previous receipt's hash and this receipt.
 	Seq  int64  `json:"seq,omitempty"`
 	Hash string `json:"hash,omitempty"`
 }
 
-// MaxPreview is the most of a result that a receipt shows, in bytes.
+// MaxPreview is the maximum length of a preview, in bytes.
 const MaxPreview = 512
 
 // Query selects receipts. Zero fields do not restrict.
@@ -93,25 +105,25 @@ type Query struct {
 	Subject string
 	Surface string
 	Status  toolroom.Status
-	// Code is that of the error that the call failed with.
+	// Code is the code of the error that the call failed with.
 	Code   toolroom.Code
 	Label  string
 	Parent string
-	// Since keeps receipts of calls that started at or after it, Until those of
-	// calls that started before it.
+	// Since selects calls that started at or after it, Until calls that started
+	// before it.
 	Since, Until time.Time
-	// AfterSeq keeps receipts after a place in the chain, oldest first; it is
-	// how a follower reads on, and FromStart how one begins at the first
-	// receipt. Without it the newest come first.
+	// AfterSeq selects receipts after a number in the chain, oldest first, so that
+	// a follower can continue. FromStart begins at the first receipt. If AfterSeq
+	// is zero, the newest come first.
 	AfterSeq int64
 	// BeforeSeq pages backwards through the newest.
 	BeforeSeq int64
-	// Limit is the most receipts to return; zero is DefaultLimit, and more than
-	// MaxLimit is MaxLimit.
+	// Limit is the maximum number of receipts; zero means DefaultLimit, and more
+	// than MaxLimit means MaxLimit.
 	Limit int
 }
 
-// FromStart as Query.AfterSeq reads the chain from its first receipt on.
+// FromStart, as Query.AfterSeq, selects the chain from its first receipt.
 const FromStart int64 = -1
 
 // Limits of a query, in receipts.
@@ -120,7 +132,7 @@ const (
 	MaxLimit     = 1000
 )
 
-// RowLimit is the most receipts that a store returns for q.
+// RowLimit returns the maximum number of receipts that a store returns for q.
 func (q Query) RowLimit() int {
 	if q.Limit <= 0 {
 		return DefaultLimit
@@ -128,53 +140,55 @@ func (q Query) RowLimit() int {
 	return min(q.Limit, MaxLimit)
 }
 
-// Store holds receipts. Its methods are safe for concurrent use, also by
-// several processes on one store.
+// Store stores receipts. Its methods are safe for concurrent use, also by several
+// processes on one store.
 type Store interface {
-	// AppendReceipts adds a group in one durable transaction, in order, and
-	// fills in Seq and Hash. After an error none of the group is stored. A call
-	// id that is there already is no error: a record is never refused because a
-	// caller chose its call ids badly.
+	// AppendReceipts appends a group in one durable transaction, in order, and sets
+	// Seq and Hash. After an error none of the group is stored. AppendReceipts skips
+	// receipts whose Journal and Entry are already stored. A call id that is already
+	// stored is no error: a record is never refused because a caller chose its call
+	// ids badly.
 	AppendReceipts(ctx context.Context, group []*Receipt) error
-	// Receipt is the newest one with a call id, or an error with code not_found.
+	// Receipt returns the newest receipt with a call id, or an error with code
+	// not_found.
 	Receipt(ctx context.Context, id string) (*Receipt, error)
-	// Receipts are those that q selects, none being no error.
+	// Receipts returns the receipts that q selects. It is no error if there are none.
 	Receipts(ctx context.Context, q Query) ([]*Receipt, error)
-	// IntendReceipt stores, durably, that a call is about to run, with what its
-	// receipt says so far. The receipt that is appended for the call takes its
-	// place.
+	// IntendReceipt durably stores that a call is about to run, with its receipt so
+	// far. The receipt that is later appended for the call replaces it.
 	IntendReceipt(ctx context.Context, r *Receipt, owner string) error
-	// SettleIntents appends the receipts of calls whose owner is no longer alive
-	// and that were never appended, after settle has filled in how they ended; n
-	// is how many.
+	// SettleIntents appends the stored intents of calls whose owner is no longer
+	// alive and whose receipts were never appended. settle sets how they ended.
+	// SettleIntents returns their number.
 	SettleIntents(ctx context.Context, alive func(owner string) bool, settle func(*Receipt)) (n int, err error)
-	// ReceiptSpace is how many bytes there is room for where receipts are kept,
-	// as far as that is known.
+	// ReceiptSpace returns how many bytes are free where receipts are stored, as far
+	// as that is known.
 	ReceiptSpace(ctx context.Context) (int64, error)
 
-	// VerifyReceipts walks the chain with [Walk] and reports the first receipt
-	// that does not fit, as an error that names its id and seq; n is how many
-	// fit. Where old receipts were pruned the chain begins at a checkpoint, which
-	// trust is asked about; a nil trust trusts none.
+	// VerifyReceipts checks the chain with [Walk] and returns the number of receipts
+	// that fit. The error names the id and seq of the first receipt that does not.
+	// If old receipts were pruned, the chain begins at a checkpoint, which trust
+	// must accept; a nil trust accepts none.
 	VerifyReceipts(ctx context.Context, trust func(Checkpoint) error) (n int64, err error)
 
-	// ReceiptRecords are those after a place in the chain as they are stored,
-	// oldest first, at most limit.
+	// ReceiptRecords returns at most limit stored records after a number in the
+	// chain, oldest first.
 	ReceiptRecords(ctx context.Context, after int64, limit int) ([]Record, error)
-	// ReceiptRange is the first place whose call started at or after since and
-	// the last whose call started before until; a zero time does not restrict.
-	// With nothing in between, to is before from.
+	// ReceiptRange returns the number of the first receipt whose call started at or
+	// after since and of the last whose call started before until; a zero time does
+	// not restrict. If there are none in between, to is less than from.
 	ReceiptRange(ctx context.Context, since, until time.Time) (from, to int64, err error)
-	// ReceiptEnds are where the stored chain begins and ends. The checkpoint is
-	// zero where nothing was pruned.
+	// ReceiptEnds returns the beginning and the end of the stored chain. The
+	// checkpoint is zero if nothing was pruned.
 	ReceiptEnds(ctx context.Context) (Checkpoint, Chain, error)
 
-	// RedactReceipts removes the details of all receipts of a call, for good, and
-	// appends notice, with Redacts filled in, in the same transaction. A call
-	// without receipts is not_found, one whose details are gone a conflict.
+	// RedactReceipts permanently removes the details of all receipts of a call and
+	// appends notice, with Redacts set, in the same transaction. It returns
+	// not_found if the call has no receipts, and a conflict if their details were
+	// already removed.
 	RedactReceipts(ctx context.Context, call string, notice *Receipt) error
-	// PruneReceipts removes the oldest receipts up to the first whose call
-	// started at or after before, and leaves the checkpoint that sign makes; n is
-	// how many. With none to remove it does nothing.
+	// PruneReceipts removes the oldest receipts up to the first whose call started
+	// at or after before, and stores the checkpoint that sign signs. It returns the
+	// number of removed receipts, and does nothing if there are none.
 	PruneReceipts(ctx context.Context, before time.Time, sign func(*Checkpoint) error) (n int64, err error)
 }

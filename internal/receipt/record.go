@@ -49,6 +49,7 @@ type detail struct {
 	// Expected repeats arguments.
 	Expected    []toolroom.Effect            `json:"expected_effects,omitempty"`
 	Connections []toolroom.RefusedConnection `json:"refused_connections,omitempty"`
+	Warnings    []toolroom.Warning           `json:"warnings,omitempty"` // they quote the result
 	Preview     string                       `json:"preview,omitempty"`
 	ResultHash  string                       `json:"result_hash,omitempty"`
 	Message     string                       `json:"message,omitempty"`
@@ -56,21 +57,21 @@ type detail struct {
 	Details     map[string]any               `json:"details,omitempty"`
 }
 
-// encode never fails on what a tool or caller has put into a receipt: a record
-// without a detail is better than none, and one that can never be stored would
-// hold up all that follow.
+// encode never fails because of values that a tool or caller has put into a
+// receipt: a record without a detail is better than none, and a record that can
+// never be stored would block all that follow.
 func encode(r Receipt) (inChain, apart []byte, err error) {
 	d := detail{
-		Salt: rand.Text(), Arguments: r.Arguments, ArgumentsHash: r.ArgumentsHash, Expected: r.Expected, Connections: r.Connections, Preview: r.Preview, ResultHash: r.ResultHash,
+		Salt: rand.Text(), Arguments: r.Arguments, ArgumentsHash: r.ArgumentsHash, Expected: r.Expected, Connections: r.Connections, Warnings: r.Warnings, Preview: r.Preview, ResultHash: r.ResultHash,
 	}
 	b := body{Receipt: &r}
 	if r.Error != nil {
-		d.Message, d.Hint, d.Details = r.Error.Message, r.Error.Hint, r.Error.Details
+		d.Message, d.Hint, d.Details = r.Error.Message, r.Error.Hint, r.Error.AllDetails()
 		b.Error = &toolroom.Error{Code: r.Error.Code, Phase: r.Error.Phase, Tool: r.Error.Tool, Retryable: r.Error.Retryable}
 	}
-	r.Arguments, r.ArgumentsHash, r.Expected, r.Connections, r.Preview, r.ResultHash, r.Error, r.Redacted = nil, "", nil, nil, "", "", nil, false
+	r.Arguments, r.ArgumentsHash, r.Expected, r.Connections, r.Warnings, r.Preview, r.ResultHash, r.Error, r.Redacted = nil, "", nil, nil, nil, "", "", nil, false
 	if apart, err = json.Marshal(&d); err != nil {
-		if !json.Valid(d.Arguments) {
+		if len(d.Arguments) > 0 && !json.Valid(d.Arguments) {
 			d.Arguments = json.RawMessage(`"(left out: not valid JSON)"`)
 		}
 		d.Details = nil
@@ -83,8 +84,8 @@ func encode(r Receipt) (inChain, apart []byte, err error) {
 	return inChain, apart, err
 }
 
-// Receipt decodes the record, with Seq and Hash as it is stored under. It checks
-// nothing: see [Chain.Check].
+// Receipt decodes the record, with the Seq and Hash under which it is stored. It
+// does not check the chain, see [Chain.Check].
 func (k Record) Receipt() (*Receipt, error) {
 	r := &Receipt{}
 	b := body{Receipt: r}
@@ -103,14 +104,14 @@ func (k Record) Receipt() (*Receipt, error) {
 	if err := json.Unmarshal(k.Detail, &d); err != nil {
 		return nil, fmt.Errorf("decode the details of a stored receipt: %w", err)
 	}
-	r.Arguments, r.ArgumentsHash, r.Expected, r.Connections, r.Preview, r.ResultHash = d.Arguments, d.ArgumentsHash, d.Expected, d.Connections, d.Preview, d.ResultHash
+	r.Arguments, r.ArgumentsHash, r.Expected, r.Connections, r.Warnings, r.Preview, r.ResultHash = d.Arguments, d.ArgumentsHash, d.Expected, d.Connections, d.Warnings, d.Preview, d.ResultHash
 	if r.Error != nil {
 		r.Error.Message, r.Error.Hint, r.Error.Details = d.Message, d.Hint, d.Details
 	}
 	return r, nil
 }
 
-// detailFits reports whether the details are those whose digest is in the chain.
+// detailFits reports whether the details have the digest that is in the chain.
 func (k Record) detailFits() bool {
 	var b struct {
 		Digest string `json:"detail_digest"`

@@ -9,39 +9,53 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/panics"
 )
 
-// RecorderOptions tune a Recorder; the zero value is what a server wants.
+// RecorderOptions configure a Recorder. The zero value is ready to use.
 type RecorderOptions struct {
-	// Window is how long the first receipt of a group waits for others: a
-	// transaction costs as much as many receipts. Flush does not wait for it.
-	// Default 25 ms.
+	// Window is how long the first receipt of a group waits for others, because a
+	// transaction costs as much as many receipts. Flush does not wait for it. The
+	// default is 25 ms.
 	Window time.Duration
-	// Group is the most receipts of one transaction; default 1,024.
+	// Group is the maximum number of receipts in one transaction; default 1,024.
 	Group int
-	// Queue is the most receipts that are not yet durable; default 8,192.
+	// Queue is the maximum number of receipts that are not yet durable; default
+	// 8,192.
 	Queue int
-	// Retry is the wait after a failed commit; it doubles with each failure up
-	// to MaxRetry. Defaults 50 ms and 2 s.
+	// Retry is the pause after a failed commit; it doubles with each failure up to
+	// MaxRetry. The defaults are 50 ms and 2 s.
 	Retry, MaxRetry time.Duration
-	// Reserve is how many bytes must be free where receipts are kept: with less,
-	// calls are refused while those that run can still be recorded. Default
-	// 16 MiB, negative none.
+	// Reserve is how many bytes must be free where receipts are stored: with less,
+	// new calls are refused, so that the running ones can still be recorded. The
+	// default is 16 MiB; a negative value means none.
 	Reserve int64
-	// Written is told of each group once it is durable, in order, with Seq and
-	// Hash. It holds up the next group while it runs; it may be nil.
+	// Journal holds the receipts that are not yet durable, so that none is lost when
+	// the process ends. The recorder closes it. Without a Journal they are held in
+	// memory only.
+	Journal *Journal
+	// Sync selects receipts for which Append waits until they are durable; nil
+	// selects none.
+	Sync func(*Receipt) bool
+	// Head records the end of the chain after each group; it may be nil.
+	Head *Head
+	// Failed is called with errors of writing the journal or head; it may be nil.
+	Failed func(error)
+	// Written is called with each durable group, in order, with Seq and Hash set.
+	// The next group waits until it returns. It may be nil.
 	Written func([]*Receipt)
-	// LeftOut is told, once receipts can be written again, how many of refused
-	// calls were left out meanwhile: see [Receipt.Refused]. It may be nil.
+	// LeftOut is called once receipts can be written again, with the number of
+	// receipts of refused calls that were dropped meanwhile, see [Receipt.Refused].
+	// It may be nil.
 	LeftOut func(n int)
 }
 
-// Recorder takes receipts off the path of calls and commits them in groups, in
-// the order in which they came. When the store refuses a group, the Recorder
-// keeps it and tries again until it succeeds; meanwhile Ready says why.
+// Recorder commits receipts in groups, in the order of arrival, without delaying
+// calls. If the store fails to take a group, the Recorder keeps it and retries
+// until it succeeds; meanwhile Ready returns the reason.
 //
-// Make one with NewRecorder and end it with Close. Its methods are safe for
-// concurrent use.
+// Create a Recorder with NewRecorder and end it with Close. Its methods are safe
+// for concurrent use.
 type Recorder struct {
 	store Store
 	opts  RecorderOptions
@@ -51,10 +65,11 @@ type Recorder struct {
 	total   uint64        // receipts appended so far
 	leftOut int           // receipts of refused calls since the last commit
 	failure error         // why the last commit failed
-	space   error         // why there is too little room for more
-	looked  time.Time     // when space was found out
+	space   error         // why there is too little space for more
+	looked  time.Time     // when space was checked
 	closing bool          // no more appends
 	over    bool          // run has ended
+	closed  bool          // the journal is closed
 	changed chan struct{} // closed and replaced when any of the above has changed
 
 	arrived chan struct{} // wakes run from an empty queue
@@ -63,7 +78,7 @@ type Recorder struct {
 	done    chan struct{} // closed when run has ended
 }
 
-// NewRecorder starts a recorder over store.
+// NewRecorder starts a Recorder that writes to store.
 func NewRecorder(store Store, opts RecorderOptions) *Recorder {
 	opts.Window = orDefault(opts.Window, 25*time.Millisecond)
 	opts.Group = orDefault(opts.Group, 1024)
@@ -87,15 +102,26 @@ func NewRecorder(store Store, opts RecorderOptions) *Recorder {
 	return r
 }
 
-// Append queues a receipt, which belongs to the recorder from then on. It
-// blocks only while the queue is full; ctx ends that wait and nothing else, so
-// the receipt of a cancelled call is kept when ctx has ended already. An error
-// means that the receipt was not taken.
+// Append queues a receipt, which belongs to the recorder from then on. When
+// Append returns, the receipt is in the journal. A receipt that Sync selects, or
+// that could not be written to the journal, is durable, unless receipts cannot be
+// written now. Append also blocks while the queue is full. ctx ends these waits
+// only, so the receipt of a cancelled call is kept even if ctx has already ended.
+// An error means that the receipt was not accepted.
 func (r *Recorder) Append(ctx context.Context, rec *Receipt) error {
+	sync := r.opts.Sync != nil && r.opts.Sync(rec)
+	var text []byte
+	if r.opts.Journal != nil {
+		rec.hashArguments() // the raw arguments may be secret
+		var err error
+		if text, err = rec.text(); err != nil {
+			return fmt.Errorf("record call %s: %w", rec.ID, err)
+		}
+	}
 	r.mu.Lock()
 	if rec.Refused && len(r.queue) >= r.opts.Queue/2 {
-		// Half of the room is for calls that have run: who refuses must not have
-		// anybody wait, and callers come again.
+		// Half of the queue is reserved for calls that have run: a refused call must
+		// not wait, and callers retry.
 		r.leftOut++
 		r.mu.Unlock()
 		return nil
@@ -110,21 +136,44 @@ func (r *Recorder) Append(ctx context.Context, rec *Receipt) error {
 	if r.closing {
 		return fmt.Errorf("record call %s: %w", rec.ID, errClosed)
 	}
+	if r.opts.Journal != nil {
+		// In the order of the queue, so that committed entries are a prefix of the
+		// journal.
+		if err := r.opts.Journal.add(rec, text); err != nil {
+			r.fails(err)
+			sync = true
+		}
+	}
 	r.queue = append(r.queue, rec)
 	r.total++
 	wake(r.arrived)
 	if len(r.queue) == r.opts.Group {
 		wake(r.hurry)
 	}
+	if sync {
+		// The receipt is accepted; Ready says why it is not durable.
+		_ = r.flush(ctx)
+	}
 	return nil
 }
 
-// Flush returns when every receipt appended before it is durable. It returns
-// the reason at once when they cannot be written now; they stay queued and are
-// tried again.
+// fails reports an error that no call can return.
+func (r *Recorder) fails(err error) {
+	if err != nil && r.opts.Failed != nil {
+		r.opts.Failed(err)
+	}
+}
+
+// Flush waits until every receipt appended before is durable. If receipts cannot
+// be written now, it returns the reason at once; they stay queued and are retried.
 func (r *Recorder) Flush(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.flush(ctx)
+}
+
+// flush is Flush for callers that hold mu.
+func (r *Recorder) flush(ctx context.Context) error {
 	target := r.total
 	for r.total-uint64(len(r.queue)) < target {
 		if r.failure != nil {
@@ -141,8 +190,8 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Ready is nil, or the reason why receipts cannot be written now. The runner
-// refuses calls while there is one.
+// Ready returns the reason why receipts cannot be written now, or nil. The runner
+// refuses calls while it returns an error.
 func (r *Recorder) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +207,7 @@ func (r *Recorder) Ready() error {
 	return r.space
 }
 
-// spacePeriod is how often the room that is left is looked at.
+// spacePeriod is how often the free space is checked.
 const spacePeriod = 250 * time.Millisecond
 
 func (r *Recorder) checkSpace() error {
@@ -167,34 +216,34 @@ func (r *Recorder) checkSpace() error {
 	}
 	free, err := r.store.ReceiptSpace(context.Background())
 	if err != nil || free >= r.opts.Reserve {
-		return nil // what cannot be known shows when a write fails
+		return nil // if it is unknown, a failing write will show it
 	}
-	e := toolroom.Errorf(toolroom.CodeInternal, "%d bytes are free where receipts are kept, and %d are reserved for the calls that run", free, r.opts.Reserve)
+	e := toolroom.Errorf(toolroom.CodeInternal, "%d bytes are free where receipts are stored, and %d are reserved for the running calls", free, r.opts.Reserve)
 	e.Phase, e.Retryable = toolroom.PhaseReceipt, true
-	return e.WithHint("free space on that disk; Toolroom then goes on by itself")
+	return e.WithHint("free space on that disk; Toolroom then continues by itself")
 }
 
-// Intend makes it durable that a call is about to run. Where the process dies
-// before the call's receipt is appended, the intent becomes its receipt. An
-// error means that the call must not run.
+// Intend durably records that a call is about to run. If the process dies before
+// the call's receipt is appended, the intent becomes its receipt. An error means
+// that the call must not run.
 func (r *Recorder) Intend(ctx context.Context, rec *Receipt, owner string) error {
 	return r.store.IntendReceipt(ctx, rec, owner)
 }
 
-// Queued is how many receipts are not yet durable.
+// Queued returns the number of receipts that are not yet durable.
 func (r *Recorder) Queued() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.queue)
 }
 
-// Close takes no more receipts and returns when all are durable. When ctx ends
-// first it gives up, and the error says how many receipts were lost. Closing
-// again waits for the same end.
+// Close stops accepting receipts and waits until all are durable. If ctx ends
+// first, Close gives up and its error says how many receipts were lost. A second
+// Close waits for the same end.
 func (r *Recorder) Close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closing = true
-	r.announce() // appends that wait for room give up
+	r.announce() // appends that wait for space give up
 	wake(r.arrived)
 	wake(r.hurry)
 	r.mu.Unlock()
@@ -209,7 +258,13 @@ func (r *Recorder) Close(ctx context.Context) error {
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if lost := len(r.queue); lost > 0 {
+	if r.opts.Journal != nil && !r.closed {
+		r.closed = true
+		r.fails(r.opts.Journal.close())
+	}
+	if lost := len(r.queue); lost > 0 && r.opts.Journal != nil {
+		return fmt.Errorf("close the recorder: %d receipts wait in the journal for the next process: %w", lost, cmp.Or(r.failure, ctx.Err()))
+	} else if lost > 0 {
 		return fmt.Errorf("close the recorder: %d receipts could not be written: %w", lost, cmp.Or(r.failure, ctx.Err()))
 	}
 	return nil
@@ -235,8 +290,8 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// awaitReceipt blocks until there is something to commit. It is false when
-// there will be nothing more.
+// awaitReceipt blocks until there is a receipt to commit. It reports false if
+// there will be no more.
 func (r *Recorder) awaitReceipt(ctx context.Context) bool {
 	for {
 		r.mu.Lock()
@@ -258,7 +313,7 @@ func (r *Recorder) groupIsFull() bool {
 	return len(r.queue) >= r.opts.Group
 }
 
-// pause waits for d, less when somebody is in a hurry.
+// pause waits for d, or until a flush needs a commit sooner.
 func (r *Recorder) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -269,19 +324,29 @@ func (r *Recorder) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// commit writes the receipts at the head of the queue and takes them off it
-// once they are durable.
+// commit writes the receipts at the head of the queue and removes them once they
+// are durable.
 func (r *Recorder) commit(ctx context.Context) bool {
 	r.mu.Lock()
 	group := slices.Clone(r.queue[:min(len(r.queue), r.opts.Group)])
+	if r.opts.Journal != nil {
+		r.opts.Journal.turn()
+	}
 	r.mu.Unlock()
 
-	for _, receipt := range group {
-		receipt.hashArguments()
+	var err error
+	panicked := panics.Catch(func() {
+		for _, receipt := range group {
+			receipt.hashArguments()
+		}
+		err = r.store.AppendReceipts(ctx, group)
+	})
+	err = cmp.Or(panicked, err)
+	if last := len(group) - 1; err == nil && r.opts.Head != nil && group[0].Seq > 0 && group[last].Seq > 0 {
+		r.fails(r.opts.Head.note(group[0].Seq, Chain{group[last].Seq, group[last].Hash}))
 	}
-	err := r.store.AppendReceipts(ctx, group)
 	if err == nil && r.opts.Written != nil {
-		r.opts.Written(group)
+		_ = panics.Catch(func() { r.opts.Written(group) }) // the receipts are durable all the same
 	}
 
 	r.mu.Lock()
@@ -293,6 +358,9 @@ func (r *Recorder) commit(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		r.queue = slices.Delete(r.queue, 0, len(group))
+		if r.opts.Journal != nil {
+			r.opts.Journal.committed(group[len(group)-1].Entry)
+		}
 		r.failure = nil
 	case ctx.Err() == nil || r.failure == nil:
 		r.failure = unready(err)
@@ -309,13 +377,13 @@ func (r *Recorder) ended() {
 	r.announce()
 }
 
-// announce wakes all who wait for a change. The caller holds mu.
+// announce wakes all waits for a change. The caller holds mu.
 func (r *Recorder) announce() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
-// await lets go of mu until something has changed or ctx has ended.
+// await releases mu until something has changed or ctx has ended.
 func (r *Recorder) await(ctx context.Context) error {
 	changed := r.changed
 	r.mu.Unlock()
@@ -334,7 +402,7 @@ func unready(err error) error {
 	e.Message = "receipts cannot be written: " + e.Message
 	e.Retryable = true
 	if e.Hint == "" {
-		e.Hint = "calls are refused until this is mended; Toolroom tries again by itself"
+		e.Hint = "calls are refused until this is fixed; Toolroom retries by itself"
 	}
 	return &e
 }
@@ -343,7 +411,7 @@ var errClosed = &toolroom.Error{
 	Code:    toolroom.CodeInternal,
 	Phase:   toolroom.PhaseReceipt,
 	Message: "receipts cannot be written: the recorder is closed",
-	Hint:    "this process is shutting down; call again when it is back",
+	Hint:    "this process is shutting down; call again after it has restarted",
 }
 
 func wake(ch chan struct{}) {

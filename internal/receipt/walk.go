@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Walk checks a chain, record after record. The zero Walk begins at the first
+// Walk checks a chain record by record. The zero Walk begins at the first
 // receipt.
 type Walk struct {
-	// At is how far the chain has been found whole.
+	// At is the end of the part that has been checked.
 	At Chain
-	// unexplained are the receipts without details whose redaction has not been
-	// met yet, by place.
+	// unexplained holds the ids of receipts without details whose redaction has
+	// not been found yet, by number.
 	unexplained map[int64]string
 }
 
-// Next checks the record that follows.
+// Next checks the next record.
 func (w *Walk) Next(k Record) (*Receipt, error) {
 	at, r, err := w.At.Check(k)
 	if err != nil {
@@ -34,12 +34,12 @@ func (w *Walk) Next(k Record) (*Receipt, error) {
 	return r, nil
 }
 
-// Unexplained are the places whose details are gone without a later receipt
-// that says so.
+// Unexplained returns the numbers of receipts whose details were removed without
+// a later receipt that records it.
 func (w *Walk) Unexplained() []int64 { return slices.Sorted(maps.Keys(w.unexplained)) }
 
-// End tells whether what was walked is the whole chain up to the end that the
-// store noted, and every redaction is recorded.
+// End checks that the walk covered the whole chain up to the end that the store
+// recorded, and that every redaction is recorded.
 func (w *Walk) End(noted Chain) error {
 	if err := w.At.CheckEnd(noted); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -10,10 +11,10 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// BreakerLimits say when a tool whose source keeps failing is left alone.
+// BreakerLimits configure the circuit breaker of each tool.
 type BreakerLimits struct {
-	// Failures in a row open the circuit (5); from then on one call in each
-	// Delay (1.5 s) may try, until one is well.
+	// Failures is how many consecutive failures open the circuit (5). Then one call per
+	// Delay (1.5 s) is permitted, until one succeeds.
 	Failures int
 	Delay    time.Duration
 }
@@ -22,11 +23,11 @@ type BreakerLimits struct {
 type breaker struct {
 	BreakerLimits
 	mu     sync.Mutex
-	failed int       // in a row
-	next   time.Time // when one may try, of an open circuit
+	failed int       // consecutive failures
+	next   time.Time // when an open circuit permits the next call
 }
 
-// enter permits a call, or says how long until one is.
+// enter permits a call, or returns how long to wait until one is permitted.
 func (b *breaker) enter() (wait time.Duration, permitted bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,22 +38,21 @@ func (b *breaker) enter() (wait time.Duration, permitted bool) {
 	if wait = b.next.Sub(now); wait > 0 {
 		return wait, false
 	}
-	// Should this one hang, the next need not wait for its end.
+	// If this call hangs, the next one does not wait for its end.
 	b.next = now.Add(b.Delay)
 	return 0, true
 }
 
-// leave learns how a call ended.
+// leave records how a call ended.
 func (b *breaker) leave(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch open := b.failed >= b.Failures; {
-	case errors.Is(err, context.Canceled): // which says nothing of the source
+	case errors.Is(err, context.Canceled): // says nothing about the source
 	case !upstreamFault(err):
 		b.failed = 0
 	case unreached(err):
-		// The source itself knows when to connect again, and is not to be left
-		// alone for longer.
+		// The source itself decides when to reconnect, so the breaker adds no delay.
 		b.next = time.Time{}
 	case !open:
 		b.failed++
@@ -63,7 +63,7 @@ func (b *breaker) leave(err error) {
 func withBreaker(next executor, l BreakerLimits) executor {
 	var breakers sync.Map // of *breaker, by the canonical id
 	return func(ctx context.Context, x *execution) (*source.Output, error) {
-		id := x.entry.ID
+		id := x.call.entry.ID
 		kept, ok := breakers.Load(id)
 		if !ok {
 			kept, _ = breakers.LoadOrStore(id, &breaker{BreakerLimits: l})
@@ -71,13 +71,17 @@ func withBreaker(next executor, l BreakerLimits) executor {
 		b := kept.(*breaker)
 		if wait, permitted := b.enter(); !permitted {
 			wait = max(wait.Round(time.Second), time.Second)
-			e := toolroom.Errorf(toolroom.CodeCircuitOpen, "%s failed %d times in a row and is left alone for now", id, l.Failures)
-			e.Details = map[string]any{"retry_after_seconds": wait.Seconds()}
-			return nil, e.WithHint("try again in %s; see what is wrong: toolroom sources test %s", wait, x.entry.Tool.ID.Namespace)
+			e := toolroom.Errorf(toolroom.CodeCircuitOpen, "%s failed %d times in a row and is not called for now", id, l.Failures)
+			e.RetryAfter = wait
+			return nil, e.WithHint("try again in %s; see what is wrong: toolroom sources test %s", wait, x.call.entry.Tool.ID.Namespace)
 		}
 		out, err := next(ctx, x)
 		if err != nil && ctx.Err() != nil {
-			b.leave(context.Cause(ctx)) // contexts within the call's call its deadline a cancel
+			ended := context.Cause(ctx) // inside the call, its deadline looks like a cancellation
+			if errors.Is(ended, context.DeadlineExceeded) && x.hurried() {
+				ended = context.Canceled
+			}
+			b.leave(ended)
 		} else {
 			b.leave(err)
 		}
@@ -85,7 +89,15 @@ func withBreaker(next executor, l BreakerLimits) executor {
 	}
 }
 
+// hurried reports whether the tool has run for less than its usual time: whoever set so
+// short a deadline learns nothing about the tool, and must not close it to others.
+func (x *execution) hurried() bool {
+	c := x.call
+	usual := min(cmp.Or(c.entry.Tool.DefaultTimeout, c.runner.Limits().Timeout), c.ceiling())
+	return c.runner.Now().Sub(x.began) < usual-time.Millisecond
+}
+
 // unreached reports whether a call failed before anything was sent.
 func unreached(err error) bool {
-	return toolroom.AsError(err).Details["effects"] == toolroom.EffectsNone
+	return toolroom.AsError(err).Effects == toolroom.EffectsNone
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// CacheLimits say whose results are remembered. The cache is off until tools
-// are named: a read-only tool may still read something that changes.
+// CacheLimits configure the cache of results. It is off until tools are named, because a
+// read-only tool may read something that changes.
 type CacheLimits struct {
 	// Tools are patterns as in policy. Only read-only tools are cached.
 	Tools []string
-	// TTL is how long a result is used (5 min, at most 1 h), Entries how many
-	// are kept (1,000).
+	// TTL is how long a result is used (5 min, at most 1 h). Entries is how many results are
+	// stored (1,000).
 	TTL     time.Duration
 	Entries int
 }
 
 const maxCacheTTL = time.Hour
 
-// Validate reports patterns that cannot be read.
+// Validate returns an error if a pattern is invalid.
 func (l CacheLimits) Validate() error {
 	_, err := policy.ParsePatterns(l.Tools)
 	return err
@@ -32,26 +32,28 @@ func (l CacheLimits) Validate() error {
 
 func withCache(next executor, l CacheLimits, now func() time.Time) executor {
 	patterns, err := policy.ParsePatterns(l.Tools)
-	if err != nil || len(patterns) == 0 { // Validate has told of an error
+	if err != nil || len(patterns) == 0 { // Validate reports the error
 		return next
 	}
 	type cacheKey struct {
 		id                          toolroom.ID
 		provider, owner, hash, more string
+		// source is compared too: after a reload another one may have the name.
+		source source.Source
 	}
 	type remembered struct {
 		output  *source.Output
 		expires time.Time
 	}
 	results, err := lru.New[cacheKey, remembered](max(l.Entries, 1))
-	if err != nil { // only a size below one is an error
+	if err != nil { // impossible: the size is positive
 		return next
 	}
 	return func(ctx context.Context, x *execution) (*source.Output, error) {
-		if !x.entry.Tool.Hints.IsReadOnly() || !policy.AnyMatches(patterns, &x.entry.Tool) {
+		if !x.call.entry.Tool.Hints.IsReadOnly() || !policy.AnyMatches(patterns, &x.call.entry.Tool) {
 			return next(ctx, x)
 		}
-		key := cacheKey{x.entry.Tool.ID, x.entry.Provider, x.request.Identity.Key(), x.pass.argumentsHash(), string(x.request.More)}
+		key := cacheKey{x.call.entry.Tool.ID, x.call.entry.Provider, x.request.Identity.Key(), x.call.argumentsHash(), string(x.request.More), x.call.entry.Source}
 		if r, ok := results.Get(key); ok && now().Before(r.expires) {
 			x.cached = true
 			return r.output, nil

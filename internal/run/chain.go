@@ -3,13 +3,12 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/expr-lang/expr"
-	"github.com/expr-lang/expr/vm"
-
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/expression"
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
@@ -17,19 +16,19 @@ import (
 type Step struct {
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// UsePrevious puts the value of the step before into the argument
-	// "previous"; for the first step it is null.
+	// UsePrevious passes the value of the previous step as the argument "previous".
+	// For the first step it is null.
 	UsePrevious bool `json:"use_previous,omitempty"`
-	// Map sets arguments from Expr expressions over previous (the value of the
-	// step before) and steps (the values of all steps before).
+	// Map sets arguments from Expr expressions over previous (the value of the previous
+	// step) and steps (the values of all previous steps).
 	Map map[string]string `json:"map,omitempty"`
-	// If is an Expr condition over the same; a step whose condition is false is
-	// skipped, and previous stays what it was.
+	// If is an Expr condition over the same variables. If it is false, the step is skipped
+	// and previous does not change.
 	If string `json:"if,omitempty"`
-	// Retry repeats a failed step so many times, whatever its guarantee: the
-	// author of the chain says that this is right.
+	// Retry is how often a failed step is repeated, whatever the guarantee of its tool: the
+	// author of the chain is responsible.
 	Retry int `json:"retry,omitempty"`
-	// ContinueOnError goes on after a failure, with previous as null.
+	// ContinueOnError continues the chain after a failure, with previous as null.
 	ContinueOnError bool          `json:"continue_on_error,omitempty"`
 	Timeout         time.Duration `json:"timeout,omitempty"`
 }
@@ -40,41 +39,58 @@ type ChainResult struct {
 	// Value is the value of the last step that ran.
 	Value json.RawMessage `json:"value,omitempty"`
 	Steps []StepResult    `json:"steps"`
-	// Failed is the index of the step that ended the chain, and Error its cause.
+	// Failed is the index of the step that ended the chain, and Error is the reason.
 	Failed *int            `json:"failed,omitempty"`
 	Error  *toolroom.Error `json:"error,omitempty"`
 }
 
-// StepResult is what became of one step. Result is nil for a skipped one.
+// StepResult is the outcome of one step. Result is nil if the step was skipped.
 type StepResult struct {
 	Tool    string           `json:"tool"`
 	Skipped bool             `json:"skipped,omitempty"`
 	Result  *toolroom.Result `json:"result,omitempty"`
 }
 
-// MaxChainSteps bounds a chain.
+// MaxChainSteps is the largest number of steps of a chain.
 const MaxChainSteps = 100
 
-// retryPause is the first pause between tries of a step; it doubles.
+// retryPause is the first pause between the attempts of a step. It doubles each time.
 const retryPause = 100 * time.Millisecond
 
-// Chain runs steps one after the other as the given caller. It stops at the
-// first failure, with the results so far. An empty chain is ok and has no
-// value. Mistakes in expressions are found before anything runs.
+// Chain runs steps one after the other, as the caller in as. It stops at the first failure
+// and returns the results so far. An empty chain succeeds without a value. Mistakes in
+// expressions are found before the first step runs.
+//
+// A chain that is longer than its budget is refused before its first step.
 func (r *Runner) Chain(ctx context.Context, as toolroom.Call, steps []Step) *ChainResult {
+	if len(steps) <= MaxChainSteps {
+		counted, all := r.reserve(ctx, as.Budget, len(steps))
+		defer all.end()
+		if all.err != nil {
+			return RefuseChain(all.err)
+		}
+		ctx = counted
+	}
 	return r.ChainOf(ctx, as, steps, r.Run)
 }
 
-// ChainOf is Chain with another way to make a call, which itself comes to Run.
-func (r *Runner) ChainOf(ctx context.Context, as toolroom.Call, steps []Step, run func(context.Context, toolroom.Call) *toolroom.Result) *ChainResult {
-	ctx = WithReach(ctx)
-	return ChainThrough(as, steps, func(call toolroom.Call, retries int) *toolroom.Result { return try(ctx, call, retries, run) })
+// RefuseChain returns the outcome of a chain that was refused before its first step.
+func RefuseChain(err error) *ChainResult {
+	e, first := *toolroom.AsError(err), 0
+	return &ChainResult{Status: e.Code.Info().Status, Steps: []StepResult{}, Error: &e, Failed: &first}
 }
 
-// ChainThrough is [Runner.Chain] where do makes the calls, each with the
-// number of times that its author lets it be repeated. It asks no clock and has
-// no state, so a workflow can run it again.
-func ChainThrough(as toolroom.Call, steps []Step, do func(call toolroom.Call, retries int) *toolroom.Result) *ChainResult {
+// ChainOf is Chain with run in place of [Runner.Run]. It is for callers that do more for
+// each call. They count the calls themselves.
+func (r *Runner) ChainOf(ctx context.Context, as toolroom.Call, steps []Step, run func(context.Context, toolroom.Call) *toolroom.Result) *ChainResult {
+	ctx = WithSharedTaint(ctx)
+	return ChainThrough(ctx, as, steps, func(call toolroom.Call, retries int) *toolroom.Result { return try(ctx, call, retries, run) })
+}
+
+// ChainThrough runs a chain whose calls do makes; retries is the Retry of the step.
+// Expressions end with ctx. ChainThrough reads no clock and has no state, so a workflow can
+// replay it.
+func ChainThrough(ctx context.Context, as toolroom.Call, steps []Step, do func(call toolroom.Call, retries int) *toolroom.Result) *ChainResult {
 	out := &ChainResult{Status: toolroom.StatusOK, Steps: make([]StepResult, 0, len(steps))}
 	fail := func(i int, err error) *ChainResult {
 		e := *toolroom.AsError(err)
@@ -87,6 +103,9 @@ func ChainThrough(as toolroom.Call, steps []Step, do func(call toolroom.Call, re
 	if len(steps) > MaxChainSteps {
 		return fail(len(steps), toolroom.Errorf(toolroom.CodeInvalidArguments, "the chain has %d steps; at most %d are allowed", len(steps), MaxChainSteps))
 	}
+	if err := checkExpressions(steps); err != nil {
+		return fail(len(steps), err)
+	}
 	programs := make([]stepPrograms, len(steps))
 	for i, step := range steps {
 		var err error
@@ -95,9 +114,9 @@ func ChainThrough(as toolroom.Call, steps []Step, do func(call toolroom.Call, re
 		}
 	}
 
-	env := chainEnv{Steps: make([]any, 0, len(steps))}
+	env := chainEnv{ctx: ctx, Steps: make([]any, 0, len(steps))}
 	for i, step := range steps {
-		due, err := programs[i].condition(env)
+		due, err := programs[i].condition(&env)
 		if err != nil {
 			return fail(i, err)
 		}
@@ -111,7 +130,7 @@ func ChainThrough(as toolroom.Call, steps []Step, do func(call toolroom.Call, re
 		if step.Timeout > 0 {
 			call.Timeout = step.Timeout
 		}
-		if call.Arguments, err = programs[i].arguments(step, env); err != nil {
+		if call.Arguments, err = programs[i].arguments(step, &env); err != nil {
 			return fail(i, err)
 		}
 		result := do(call, step.Retry)
@@ -134,7 +153,7 @@ func try(ctx context.Context, call toolroom.Call, retries int, run func(context.
 	pause := retryPause
 	for {
 		result := run(ctx, call)
-		if result.Error == nil || retries <= 0 || result.Status == toolroom.StatusDenied || ctx.Err() != nil {
+		if result.Error == nil || retries <= 0 || result.Status == toolroom.StatusDenied || result.Error.Code == toolroom.CodeBudgetExceeded || ctx.Err() != nil {
 			return result
 		}
 		retries--
@@ -147,53 +166,89 @@ func try(ctx context.Context, call toolroom.Call, retries int, run func(context.
 	}
 }
 
-// chainEnv is what the expressions of a step see.
+// Limits on the expressions of a chain: their number, and their total length in bytes.
+const (
+	maxExpressions    = 1000
+	maxExpressionText = 64 << 10
+)
+
+func checkExpressions(steps []Step) error {
+	count, bytes := 0, 0
+	for _, step := range steps {
+		count += len(step.Map)
+		bytes += len(step.If)
+		for _, text := range step.Map {
+			bytes += len(text)
+		}
+	}
+	if count > maxExpressions || bytes > maxExpressionText {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the chain has %d mappings, and expressions of %d bytes; at most %d and %d are allowed", count, bytes, maxExpressions, maxExpressionText).
+			WithHint("pass data in arguments, and do what takes long in a program (code:execute)")
+	}
+	return nil
+}
+
+// chainEnv holds the variables of a chain's expressions, and the limits on their work.
 type chainEnv struct {
-	Previous any   `expr:"previous"`
-	Steps    []any `expr:"steps"`
+	Previous any
+	Steps    []any
+
+	ctx   context.Context //nolint:containedctx // it is the chain's
+	meter expression.Meter
+}
+
+// evaluate evaluates an expression. what names it in errors.
+func (e *chainEnv) evaluate(p *expression.Program, what string) (any, error) {
+	v, err := p.Run(e.ctx, &e.meter, map[string]any{"previous": e.Previous, "steps": e.Steps})
+	switch {
+	case err == nil:
+		return v, nil
+	case errors.Is(err, expression.ErrWork):
+		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "%s was stopped: %w", what, err)
+	case e.ctx.Err() != nil:
+		return nil, context.Cause(e.ctx)
+	}
+	return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s failed: %w", what, err)
 }
 
 type stepPrograms struct {
-	when *vm.Program
-	set  map[string]*vm.Program
+	when *expression.Program
+	set  map[string]*expression.Program
 }
 
 func compileStep(s Step) (stepPrograms, error) {
-	p := stepPrograms{set: map[string]*vm.Program{}}
-	compile := func(what, text string, options ...expr.Option) (*vm.Program, error) {
-		program, err := expr.Compile(text, append(options, expr.Env(chainEnv{}))...)
+	p := stepPrograms{set: map[string]*expression.Program{}}
+	compile := func(what, text string, kind expression.Kind) (*expression.Program, error) {
+		program, err := expression.Compile(text, kind, "previous", "steps")
 		if err != nil {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s %q cannot be read: %w", what, text, err).
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s %.200q cannot be read: %w", what, text, err).
 				WithHint("an expression sees previous and steps, for example previous.count > 0")
 		}
 		return program, nil
 	}
 	var err error
 	if s.If != "" {
-		if p.when, err = compile("the condition", s.If, expr.AsBool()); err != nil {
+		if p.when, err = compile("the condition", s.If, expression.Bool); err != nil {
 			return p, err
 		}
 	}
 	for name, text := range s.Map {
-		if p.set[name], err = compile("the mapping of "+name, text); err != nil {
+		if p.set[name], err = compile("the mapping of "+name, text, expression.Any); err != nil {
 			return p, err
 		}
 	}
 	return p, nil
 }
 
-func (p stepPrograms) condition(env chainEnv) (bool, error) {
+func (p stepPrograms) condition(env *chainEnv) (bool, error) {
 	if p.when == nil {
 		return true, nil
 	}
-	v, err := expr.Run(p.when, env)
-	if err != nil {
-		return false, toolroom.Errorf(toolroom.CodeInvalidArguments, "its condition failed: %w", err)
-	}
-	return v == true, nil
+	v, err := env.evaluate(p.when, "its condition")
+	return v == true, err
 }
 
-func (p stepPrograms) arguments(s Step, env chainEnv) (json.RawMessage, error) {
+func (p stepPrograms) arguments(s Step, env *chainEnv) (json.RawMessage, error) {
 	if !s.UsePrevious && len(p.set) == 0 {
 		return s.Arguments, nil
 	}
@@ -210,16 +265,16 @@ func (p stepPrograms) arguments(s Step, env chainEnv) (json.RawMessage, error) {
 		args["previous"] = env.Previous
 	}
 	for name, program := range p.set {
-		v, err := expr.Run(program, env)
+		v, err := env.evaluate(program, "the mapping of "+name)
 		if err != nil {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the mapping of %s failed: %w", name, err)
+			return nil, err
 		}
 		args[name] = v
 	}
 	return jsonx.Marshal(args)
 }
 
-// native decodes a value for expressions.
+// native decodes a value into the types that expressions use.
 func native(value json.RawMessage) (any, error) {
 	if len(value) == 0 {
 		return nil, nil

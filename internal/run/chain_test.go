@@ -3,6 +3,8 @@ package run_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +84,45 @@ func TestChains(t *testing.T) {
 				t.Errorf("failed: %+v", r.Error)
 			case c.failed >= 0 && (r.Failed == nil || *r.Failed != c.failed || r.Error.Code != c.code || !strings.Contains(r.Error.Message, "step 2")):
 				t.Errorf("got failed %v, error %+v", r.Failed, r.Error)
+			}
+		})
+	}
+}
+
+func TestExpressionsOfAChainAreBounded(t *testing.T) {
+	t.Parallel()
+	second := func(s run.Step) []run.Step { s.Tool = "echo:it"; return []run.Step{{Tool: "make:list"}, s} }
+	mapping := func(text string) []run.Step { return second(run.Step{Map: map[string]string{"x": text}}) }
+	many := func() []run.Step {
+		s := run.Step{Map: map[string]string{}}
+		for i := range 2000 {
+			s.Map[fmt.Sprint(i)] = "1"
+		}
+		return second(s)
+	}
+	for name, c := range map[string]struct {
+		steps []run.Step
+		code  toolroom.Code
+		done  int
+	}{
+		"a condition of brackets": {second(run.Step{If: strings.Repeat("(", 500_000)}), toolroom.CodeInvalidArguments, 0},
+		"a mapping of brackets":   {mapping(strings.Repeat("[", 3_000_000)), toolroom.CodeInvalidArguments, 0},
+		"many mappings":           {many(), toolroom.CodeInvalidArguments, 0},
+		"a doubled string":        {mapping(`reduce(1..40, #acc + #acc, "xxxxxxxxxx")`), toolroom.CodeResourceLimit, 1},
+		"a string that grows":     {mapping(`reduce(1..400000, #acc + "xx", "")`), toolroom.CodeResourceLimit, 1},
+		"a condition of work":     {second(run.Step{If: `reduce(1..40, #acc + #acc, "xxxxxxxxxx") == ""`}), toolroom.CodeResourceLimit, 1},
+		"steps add up": {append(second(run.Step{Map: map[string]string{"x": `len(repeat("x", 1000000))`}}), slices.Repeat([]run.Step{{Tool: "echo:it", Map: map[string]string{
+			"a": `len(repeat("x", 1000000))`, "b": `len(repeat("y", 1000000))`,
+		}}}, 60)...), toolroom.CodeResourceLimit, 18},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := chainBench(t).Chain(t.Context(), toolroom.Call{Surface: "chain"}, c.steps)
+			if r.Error == nil || r.Error.Code != c.code || len(r.Steps) != c.done {
+				t.Fatalf("after %d steps: %+v", len(r.Steps), r.Error)
+			}
+			if len(r.Error.Message) > 1000 {
+				t.Errorf("the error has %d bytes", len(r.Error.Message))
 			}
 		})
 	}

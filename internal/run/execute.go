@@ -1,26 +1,36 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/catalog"
-	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/source"
 )
 
-// execution is one run of a tool inside its decorators, and the context of what
-// the tool does: it ends with the tool's time, and calls made with it are
-// children of its pass.
-type execution struct {
-	patience.Clock
-	entry   *catalog.Entry
-	request source.Request
-	// pass is the call that this runs for.
-	pass *pass
+// How long a source has to stop after the deadline or a cancellation, before the
+// call returns without it. Sources that run processes wait two seconds between
+// SIGTERM and SIGKILL. Nothing can stop a Go function that ignores its context,
+// so the wait for one is short.
+const (
+	stopGrace   = 3 * time.Second
+	stopGraceGo = 100 * time.Millisecond
+)
 
+// execution is one run of a tool inside its decorators, and the context of what the tool
+// does: it ends with the tool's time, and calls made with it are children of the call.
+type execution struct {
+	deadline.Timer
+	call    *cleared
+	request source.Request
+	scope   scope
+
+	began    time.Time
 	attempts int
 	cached   bool
 	sent     bool // an attempt may have reached the tool
@@ -28,52 +38,189 @@ type execution struct {
 	err      error
 }
 
+// Value returns the scope of the calls that the tool makes.
 func (x *execution) Value(key any) any {
-	if key == (passKey{}) {
-		return x.pass
+	if key == (scopeKey{}) {
+		return &x.scope
 	}
-	return x.Clock.Value(key)
+	return x.Timer.Value(key)
 }
 
-// executor runs a tool. Decorators wrap one executor in another.
-type executor func(context.Context, *execution) (*source.Output, error)
-
-// newExecutor builds what stands around every tool, innermost first.
-func newExecutor(l Limits, now func() time.Time) executor {
-	x := executor(callSource)
-	x = withBreaker(x, l.Breaker)
-	x = withRetry(x, l.Retry)
-	x = withConcurrency(x, l.Concurrency)
-	x = withRate(x, l.Rate)
-	x = withCache(x, l.Cache, now)
+// execution returns the execution of the call's tool.
+func (c *cleared) execution() *execution {
+	x := &execution{
+		call: c,
+		request: source.Request{
+			Call:           c.request.ID,
+			Tool:           c.entry.Tool.ID,
+			Arguments:      c.request.Arguments,
+			Identity:       c.request.Identity,
+			IdempotencyKey: c.request.IdempotencyKey,
+			Session:        c.request.Session,
+			Environment:    c.request.Environment,
+			Isolation:      string(c.isolation),
+			Engine:         c.decision.Engine,
+			Meta:           c.request.Meta,
+			More:           c.request.More,
+			Emit:           c.emit,
+			Ask:            c.asker(),
+			Again:          c.background != nil,
+		},
+	}
+	x.scope = c.scope
+	s := &x.scope
+	s.runner, s.identity, s.session = c.runner, c.request.Identity, c.request.Session
+	s.environment = c.request.Environment
+	s.id, s.tool, s.entry, s.around, s.inside = c.request.ID, c.tool, c.entry, c.around, &c.inside
+	s.suspend = nil
+	if c.around == nil {
+		x.request.Resume = c.resume
+		if c.request.Budget == nil { // a caller's own budget must not grow
+			x.request.Budget = s.budget
+		}
+		x.request.Task = c.task(x)
+		if c.runner.Jobs != nil {
+			s.suspend = c.suspend
+		}
+	}
 	return x
 }
 
-func callSource(ctx context.Context, x *execution) (*source.Output, error) {
-	x.attempts++
-	before := x.sent
-	x.sent = true // also when the source panics
-	out, err := x.entry.Source.Call(ctx, &x.request)
-	x.sent = before || err == nil || out == nil || !out.Unsent
-	return out, err
+// execute runs the tool under its deadline. When the deadline passes or the call is
+// cancelled, the tool itself is stopped.
+func (c *cleared) execute() (*ran, error) {
+	x := c.execution()
+	x.Start(c.ctx, c.timeout(), context.DeadlineExceeded)
+	defer x.Stop()
+	done := &ran{cleared: c, began: c.runner.Now()}
+	x.began = done.began
+	usage := &done.result.Usage
+	usage.Wait = c.waited
+	usage.Queue = done.began.Sub(c.started) - usage.Wait
+
+	stopped := c.attend(x)
+	ended := x.Err()
+	waited := x.Stop()
+	usage.Wait += waited
+	usage.Run = c.runner.Now().Sub(done.began) - waited
+	if !stopped { // the tool's goroutine may still write to x
+		done.sent = true
+		return done, done.interrupted(ended, nil, false)
+	}
+	done.sent = x.sent
+	usage.Attempts, usage.Cached = x.attempts, x.cached
+	if x.err != nil && ended != nil {
+		return done, done.interrupted(ended, x.err, true)
+	}
+	done.output = x.output
+	if x.err != nil && x.output != nil { // a protocol error, as it was sent
+		done.result.Raw = x.output.Raw
+		if c.runner.Secrets != nil {
+			done.result.Raw = c.runner.Secrets.Redact(done.result.Raw)
+		}
+	}
+	return done, c.executionError(x.err)
 }
 
-// upstreamFault reports whether err says that the tool's place is in trouble,
-// rather than that the tool did its work and failed.
-func upstreamFault(err error) bool {
-	if err == nil {
-		return false
-	}
-	var e *toolroom.Error
-	if !errors.As(err, &e) {
-		return errors.Is(err, context.DeadlineExceeded)
-	}
-	switch e.Code {
-	case toolroom.CodeUpstreamUnavailable, toolroom.CodeTimeout:
+// attend runs the tool. If the tool does not stop after its time is over, attend returns
+// without it, and stopped is false.
+func (c *cleared) attend(x *execution) (stopped bool) {
+	if s, ok := source.As[source.PromptCanceller](c.entry.Source); ok && s.CancelsPromptly() {
+		c.attempt(x)
 		return true
-	case toolroom.CodeUpstreamError:
-		return e.Retryable
-	default:
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.attempt(x)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-x.Done():
+		return await(done, c.grace())
+	}
+}
+
+// attempt runs the tool to its end. A panic is a failure of the tool.
+func (c *cleared) attempt(x *execution) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.runner.Log.Error("a tool panicked", "tool", c.tool, "call", c.request.ID, "panic", v, "stack", string(debug.Stack()))
+			x.output, x.err = nil, toolroom.Errorf(toolroom.CodeExecutionFailed, "%s panicked: %v", c.tool, v)
+		}
+	}()
+	x.output, x.err = c.runner.limits.Load().execute(x, x)
+}
+
+// asker returns the asker of the tool.
+func (c *call) asker() source.Asker {
+	if c.scope.asker == nil {
+		return source.NoAsker{}
+	}
+	return toolAsker{c.scope.asker, c.runner.Secrets}
+}
+
+func await(done <-chan struct{}, grace time.Duration) bool {
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
 		return false
 	}
+}
+
+func (c *resolved) grace() time.Duration {
+	if c.entry.Tool.Source == toolroom.SourceGo {
+		return stopGraceGo
+	}
+	return stopGrace
+}
+
+// timeout returns the caller's timeout, limited by the tool's maximum.
+func (c *resolved) timeout() time.Duration {
+	asked := cmp.Or(max(c.request.Timeout, 0), c.entry.Tool.DefaultTimeout, c.runner.Limits().Timeout)
+	return min(asked, c.ceiling())
+}
+
+// ceiling returns the longest time that the tool may take.
+func (c *resolved) ceiling() time.Duration {
+	return cmp.Or(c.entry.Tool.Timeout, c.runner.Limits().MaxTimeout)
+}
+
+// interrupted returns the error of a call that timed out or was cancelled. Its
+// effects are known only if the source reports them.
+func (c *ran) interrupted(ended, cause error, stopped bool) error {
+	code := toolroom.CodeTimeout
+	what := fmt.Sprintf("%s timed out after %s", c.tool, c.result.Usage.Run.Round(time.Millisecond))
+	if errors.Is(ended, context.Canceled) {
+		code, what = toolroom.CodeCancelled, c.tool+" was cancelled"
+	}
+	if !stopped {
+		what += ", and it has not stopped"
+	}
+	e := toolroom.Errorf(code, "%s", what)
+	e.Retryable = c.entry.Tool.RepeatGuarantee() == toolroom.GuaranteeSafe
+	e.Cause = cause
+	if code == toolroom.CodeTimeout {
+		e.Hint = "ask for more time (at most " + c.ceiling().String() + "), or for less work"
+	}
+	if known := (*toolroom.Error)(nil); errors.As(cause, &known) {
+		e.Details, e.Facts = known.Details, known.Facts
+	}
+	return e
+}
+
+// executionError returns err, with the code execution_failed if it has none.
+func (c *call) executionError(err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *toolroom.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s failed: %w", c.tool, err)
 }

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// idText is Crockford's base32 in lower case: it sorts as the bytes do and has
-// no letters that people confuse.
+// idText is Crockford's base32 in lower case. It sorts like the bytes and has no letters that
+// people confuse.
 var idText = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// maxIDText is room for a prefix and its 24 letters of base32.
+// maxIDText is enough for a prefix and 24 letters of base32.
 const maxIDText = 40
 
-// newID makes a name that sorts by time: 48 bits of milliseconds and 72 random
-// ones.
+// newID returns an id that sorts by time: 48 bits of milliseconds and 72 random bits.
 func newID(prefix string, now time.Time) string {
 	var b [15]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(now.UnixMilli())<<16)

@@ -12,23 +12,23 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Judge asks the policy about a call; the Isolation of asked.Call is Judge's to
-// set. behind is the strength of the walls that a rule has relied on, empty or
-// none where there are no walls or no rule looks at them.
+// Judge asks the policy about a call. It sets the Isolation of asked.Call itself.
+// behind is the isolation that a rule has relied on; it is empty or none if the
+// tool has no isolation or no rule reads it.
 func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Request, req source.Request) (d policy.Decision, behind policy.Isolation) {
 	isolator, isolates := source.As[source.Isolator](e.Source)
 	if isolates {
 		req.Tool = e.Tool.ID
-		return r.judgeWalls(ctx, asked, isolator, req)
+		return r.judgeIsolated(ctx, asked, isolator, req)
 	}
 	asked.Call.Isolation = func() policy.Isolation { return policy.IsolationNone }
 	return r.Policy.Decide(ctx, asked), policy.IsolationNone
 }
 
-// judgeWalls asks the policy about a call of a tool that has walls. Where a rule
-// looks at them, and another one then asks for more, the policy is asked once
-// more: of the walls that the call will have.
-func (r *Runner) judgeWalls(ctx context.Context, asked policy.Request, isolator source.Isolator, req source.Request) (d policy.Decision, behind policy.Isolation) {
+// judgeIsolated asks the policy about a call of an isolated tool. If one rule
+// reads the isolation and another one then requires more, judgeIsolated asks the
+// policy again, with the isolation that the call will have.
+func (r *Runner) judgeIsolated(ctx context.Context, asked policy.Request, isolator source.Isolator, req source.Request) (d policy.Decision, behind policy.Isolation) {
 	asked.Call.Isolation = func() policy.Isolation {
 		if behind == "" {
 			behind = policy.Walls(isolator.Isolation(ctx, &req)).Strength()
@@ -44,35 +44,23 @@ func (r *Runner) judgeWalls(ctx context.Context, asked policy.Request, isolator 
 	return d, behind
 }
 
-// judge is Judge for this call.
-func (p *pass) judge() policy.Decision {
-	d, behind := p.Judge(p.ctx, p.entry,
-		policy.Request{Tool: &p.entry.Tool, Who: p.call.Identity, Call: p.policyContext()},
-		source.Request{Call: p.call.ID, Arguments: p.call.Arguments, Identity: p.call.Identity})
-	p.least = d.Isolation
-	if behind != policy.IsolationNone && !p.least.Holds(behind) {
-		p.least = behind // a rule has relied on it
-	}
-	return d
-}
-
-// Unwalled reports whether a tool cannot run as a decision lets it: it runs in no
-// sandbox, and on no engine.
+// Unwalled reports whether a decision requires isolation or an engine for a tool that has
+// neither.
 func Unwalled(e *catalog.Entry, d policy.Decision) bool {
 	_, isolates := source.As[source.Isolator](e.Source)
 	return !isolates && (d.Engine != "" || !policy.IsolationNone.Holds(d.Isolation))
 }
 
-// unwalled is the error of such a call.
-func (p *pass) unwalled() error {
+// unwalled returns the error of a call for which [Unwalled] is true.
+func (c *decided) unwalled() error {
 	var only []string
-	if p.decision.Isolation != "" {
-		only = append(only, fmt.Sprintf("in %s or stronger", p.decision.Isolation))
+	if c.decision.Isolation != "" {
+		only = append(only, fmt.Sprintf("in %s or stronger", c.decision.Isolation))
 	}
-	if p.decision.Engine != "" {
-		only = append(only, "on "+p.decision.Engine)
+	if c.decision.Engine != "" {
+		only = append(only, "on "+c.decision.Engine)
 	}
-	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s may only run %s, and it would run in none", p.tool, strings.Join(only, ", "))
-	e.Details = map[string]any{"isolation": p.decision.Isolation, "engine": p.decision.Engine}
-	return e.WithHint("see which rule asks for it: toolroom policy explain %s", p.tool)
+	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s may only run %s, but it runs in no sandbox", c.tool, strings.Join(only, ", "))
+	e.Details = map[string]any{"isolation": c.decision.Isolation, "engine": c.decision.Engine}
+	return e.WithHint("see which rule requires it: toolroom policy explain %s", c.tool)
 }

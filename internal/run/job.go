@@ -2,257 +2,86 @@ package run
 
 import (
 	"context"
-	"errors"
-	"sync"
+	"encoding/json"
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/source"
 )
 
-// Submit accepts a call to be run later and returns its job once it is durable.
-// The job is run by a [Worker] of this process or of another one on the same
-// store.
-func (r *Runner) Submit(ctx context.Context, call toolroom.Call) (*Job, error) {
-	return r.SubmitAsking(ctx, call, nil)
+// JobState is the state of a background call.
+type JobState string
+
+// The states of a background call.
+const (
+	JobQueued  JobState = "queued"
+	JobRunning JobState = "running"
+	// JobWaiting is a suspended call, which is resumed when a person has answered.
+	JobWaiting JobState = "waiting"
+	JobDone    JobState = "done"
+)
+
+// Job is a background call: accepted, durable, and run once.
+type Job struct {
+	ID       string            `json:"id"`
+	Identity toolroom.Identity `json:"identity,omitzero"`
+	Call     toolroom.Call     `json:"call"`
+	State    JobState          `json:"state"`
+	Created  time.Time         `json:"created"`
+	Finished time.Time         `json:"finished,omitzero"`
+	// Started says that the tool itself may have started: after a crash such a job
+	// is repeated only if the tool's guarantee allows it.
+	Started bool             `json:"started,omitempty"`
+	Result  *toolroom.Result `json:"result,omitempty"`
+	// Answers are the methods of questions that the submitting client answers.
+	Answers []string `json:"answers,omitempty"`
+	// Approvals are the approvals that a suspended job waits for.
+	Approvals []string `json:"approvals,omitempty"`
+	// Cancelled says that the job is to be cancelled.
+	Cancelled bool `json:"cancelled,omitempty"`
+	// Resume is the state of a call whose source continues by itself (see
+	// [source.Request]): a process that takes the job over resumes from it and does
+	// not call the tool again.
+	Resume json.RawMessage `json:"-"`
+
+	// Fence is the token of the current lease. It grows with every claim; writes
+	// with an older one are refused.
+	Fence int64     `json:"-"`
+	Lease time.Time `json:"-"`
 }
 
-// SubmitAsking is Submit for a client that answers questions: those of the
-// methods named.
-func (r *Runner) SubmitAsking(ctx context.Context, call toolroom.Call, answers []string) (*Job, error) {
-	if r.Jobs == nil {
-		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "asynchronous calls need a store, and this room has none")
-	}
-	now := r.Now()
-	if call.ID == "" {
-		call.ID = newID("call", now)
-	}
-	job := &Job{ID: call.ID, Identity: call.Identity, Call: call, State: JobQueued, Created: now, Answers: answers}
-	if err := r.Jobs.CreateJob(ctx, job); err != nil {
-		return nil, err
-	}
-	return job, nil
-}
-
-// Withdraw ends a submitted call that no worker has begun, and reports
-// whether there was one.
-func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
-	job, err := r.Jobs.Job(ctx, id)
-	if err != nil || job.State != JobQueued && job.State != JobWaiting {
-		return false, err
-	}
-	why := toolroom.Errorf(toolroom.CodeCancelled, "the call was cancelled before it began")
-	result := &toolroom.Result{
-		Call: id, Tool: job.Call.Tool, Status: toolroom.StatusCancelled, Effects: toolroom.EffectsNone, Error: why,
-	}
-	cancelled, err := r.Jobs.WithdrawJob(ctx, id, result, r.Now())
-	if cancelled {
-		r.begin(ctx, job.Call).end(why) // its receipt and its last event
-		for _, question := range job.Approvals {
-			if err := r.Desk.Abandon(ctx, question); err != nil {
-				r.Log.Warn("the question of a cancelled call stays open", "approval", question, "error", err)
-			}
-		}
-	}
-	return cancelled, err
-}
-
-// WorkerOptions configure a Worker; zero fields have the defaults named.
-type WorkerOptions struct {
-	// Parallel is how many jobs run at once (10).
-	Parallel int
-	// Lease is how long a claim lasts without a sign of life (10 s).
-	Lease time.Duration
-	// Poll is how often the store is asked for work of other processes (500 ms).
-	Poll time.Duration
-}
-
-// Worker runs submitted calls. Start it once; it goes on until its context ends.
-type Worker struct {
-	runner *Runner
-	o      WorkerOptions
-	wake   chan struct{}
-
-	mu      sync.Mutex
-	cancels map[string]context.CancelFunc
-	ended   context.Context // that of Run; nil before
-	adopted sync.WaitGroup  // jobs that began as calls
-	full    bool            // no more of these are taken
-	// questions is closed and replaced when a job asks or is answered here.
-	questions chan struct{}
-}
-
-// NewWorker makes a worker for r's jobs.
-func NewWorker(r *Runner, o WorkerOptions) *Worker {
-	set(&o.Parallel, DefaultParallel)
-	set(&o.Lease, 10*time.Second)
-	set(&o.Poll, 500*time.Millisecond)
-	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), cancels: map[string]context.CancelFunc{}, questions: make(chan struct{})}
-}
-
-// Wake makes the worker look for work now.
-func (w *Worker) Wake() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Cancel ends a job that runs in this process. It reports whether there was one.
-func (w *Worker) Cancel(id string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	cancel, ok := w.cancels[id]
-	if ok {
-		cancel()
-	}
-	return ok
-}
-
-// Run works until ctx ends, then waits for its jobs to end.
-func (w *Worker) Run(ctx context.Context) {
-	w.mu.Lock()
-	w.ended = ctx
-	w.mu.Unlock()
-	slots := make(chan struct{}, w.o.Parallel)
-	var wg sync.WaitGroup
-	defer w.leaveAdopted()
-	defer wg.Wait()
-	tick := time.NewTicker(w.o.Poll)
-	defer tick.Stop()
-	for {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		job, err := w.runner.Jobs.ClaimJob(ctx, w.runner.Now(), w.runner.Now().Add(w.o.Lease))
-		if err != nil && ctx.Err() == nil {
-			w.runner.Log.Error("no job could be claimed", "error", err)
-		}
-		if job != nil {
-			wg.Go(func() {
-				defer func() { <-slots; w.Wake() }()
-				w.do(ctx, job, slots)
-			})
-			continue
-		}
-		<-slots
-		select {
-		case <-w.wake:
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// do runs one job under its lease, and stores its one result unless it goes on
-// later.
-func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroom.Result {
-	runCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	cancel := func() { end(context.Canceled) }
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { end(leaving(job)) })()
-	if job.Cancelled {
-		cancel()
-	}
-	defer w.cancelled(job.ID, cancel)()
-
-	var heart sync.WaitGroup
-	heart.Go(func() { w.runner.beat(runCtx, job, w.o.Lease, end) })
-	call := job.Call
-	if call.IdempotencyKey == "" {
-		// The key decides what a second process may do with a job whose first
-		// one died: see claimKey.
-		call.IdempotencyKey = "job:" + job.ID
-	}
-	kept := &Kept{runner: w.runner, job: job, hold: min(parkAfter, w.runner.Limits.ApprovalWait)}
-	asking := resuming(w.asking(runCtx, job, slots), job)
-	result := w.runner.Run(context.WithValue(asking, keptKey{}, kept), call)
-	cancel()
-	heart.Wait()
-	if kept.isParked() || ctx.Err() != nil && kept.isActive() {
-		w.release(ctx, job)
-		return result
-	}
-	w.finish(ctx, job, result)
-	return result
-}
-
-// finish stores the result of a job, or leaves the job to another process where
-// this one ends, which closes ended.
-func (w *Worker) finish(ended context.Context, job *Job, result *toolroom.Result) {
-	if ended.Err() != nil && (mayRunAgain(result) || job.Resume != nil && result.Error != nil) {
-		w.release(ended, job)
-		return
-	}
-	err := w.runner.Jobs.FinishJob(context.WithoutCancel(ended), job.ID, job.Fence, result, w.runner.Now())
-	if err != nil {
-		w.runner.Log.Error("the result of a job was not stored", "job", job.ID, "error", err)
-	}
-}
-
-// release gives up a job that waits for a person, or whose process ends: another
-// process takes it over, at once if it can be told.
-func (w *Worker) release(ctx context.Context, job *Job) {
-	_ = w.runner.Jobs.ExtendJob(context.WithoutCancel(ctx), job.ID, job.Fence, w.runner.Now(), true)
-}
-
-// cancelled makes cancel end a job that is asked to, until the job leaves.
-func (w *Worker) cancelled(id string, cancel context.CancelFunc) (leave func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cancels[id] = cancel
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.cancels, id)
-	}
-}
-
-// mayRunAgain reports whether a call that was cut off can simply be made again:
-// nothing happened, or the tool may be repeated.
-func mayRunAgain(r *toolroom.Result) bool {
-	return r.Status == toolroom.StatusCancelled && (r.Effects == toolroom.EffectsNone || r.Error.Retryable)
-}
-
-// asking lets the tool of a job ask, where the store keeps questions.
-func (w *Worker) asking(ctx context.Context, job *Job, slots chan struct{}) context.Context {
-	store, ok := w.runner.Jobs.(QuestionStore)
-	if !ok || len(job.Answers) == 0 {
-		return ctx
-	}
-	return WithAsker(ctx, &jobAsker{worker: w, store: store, job: job, slots: slots})
-}
-
-// leaving is why a job ends here that goes on elsewhere.
-func leaving(job *Job) error {
-	if job.Resume == nil {
-		return context.Canceled // it is begun anew there
-	}
-	return source.ErrLeft
-}
-
-// beat keeps the lease alive, and ends the run when it has been lost or when
-// another process was asked to end it.
-func (r *Runner) beat(ctx context.Context, job *Job, lease time.Duration, end context.CancelCauseFunc) {
-	tick := time.NewTicker(lease / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		err := r.Jobs.ExtendJob(ctx, job.ID, job.Fence, r.Now().Add(lease), true)
-		if errors.Is(err, &toolroom.Error{Code: toolroom.CodeConflict}) {
-			end(leaving(job))
-			return
-		}
-		if now, err := r.Jobs.Job(ctx, job.ID); err == nil && now.Cancelled {
-			end(context.Canceled)
-			return
-		}
-	}
+// JobStore stores background calls. Its methods are safe for concurrent use, also
+// by several processes on one store.
+type JobStore interface {
+	// CreateJob durably stores a job: queued, or already claimed with its fence and
+	// lease if its state is running. An id that is taken is a conflict.
+	CreateJob(ctx context.Context, j *Job) error
+	// Job returns one by id, or an error with code not_found.
+	Job(ctx context.Context, id string) (*Job, error)
+	// ListJobs returns at most limit jobs of one owner (see [toolroom.Identity.Key];
+	// empty means all owners), newest first.
+	ListJobs(ctx context.Context, owner string, limit int) ([]*Job, error)
+	// ClaimJob leases the oldest job that may run, until the given time, or returns
+	// nil if there is none. A job may run if it is queued, if it is running with a
+	// lease that ended before now, or if it is waiting with such a lease and one of
+	// its approvals is no longer pending.
+	ClaimJob(ctx context.Context, now, until time.Time) (*Job, error)
+	// TakeJob is ClaimJob for one job: it returns nil if the job may not run now. An
+	// unknown id is not_found.
+	TakeJob(ctx context.Context, id string, now, until time.Time) (*Job, error)
+	// WaitJob makes a running job wait for approvals, or a waiting one run again if
+	// there are none. A stale fence is a conflict.
+	WaitJob(ctx context.Context, id string, fence int64, approvals []string) error
+	// ExtendJob extends a lease and records started. It returns an error with code
+	// conflict if the fence is stale, because the job belongs to another process
+	// now, or if the job is done; an unknown id is not_found.
+	ExtendJob(ctx context.Context, id string, fence int64, until time.Time, started bool) error
+	// FinishJob stores the one final result, with the raw message of its source. A
+	// stale fence or a second result is a conflict, an unknown id not_found.
+	FinishJob(ctx context.Context, id string, fence int64, result *toolroom.Result, now time.Time) error
+	// WithdrawJob stores the result of a job that no process runs: one that is
+	// queued, or waiting with a lease that ended before now. It reports whether there
+	// was one: false for a job that is running or done; an unknown id is not_found.
+	WithdrawJob(ctx context.Context, id string, result *toolroom.Result, now time.Time) (bool, error)
+	// SweepJobs removes jobs that were done before a time and returns how many.
+	SweepJobs(ctx context.Context, before time.Time) (n int64, err error)
 }

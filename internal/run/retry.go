@@ -12,12 +12,13 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// RetryLimits bound the repeats of a call whose source was in trouble. Only
-// calls that may be repeated are: by guarantee safe, or keyed with a key.
+// RetryLimits limit the retries of a call that failed because of its source. Only calls
+// that may be repeated are: those of tools with the guarantee safe, or keyed if the call has
+// a key.
 type RetryLimits struct {
-	// Attempts is how often a call is tried in all (3); 1 never repeats.
+	// Attempts is the largest number of attempts (3); 1 means no retry.
 	Attempts int
-	// Base is the first pause (100 ms); it doubles, with jitter, up to Max (30 s).
+	// Base is the first pause (100 ms). It doubles, with jitter, up to Max (30 s).
 	Base time.Duration
 	Max  time.Duration
 }
@@ -46,7 +47,7 @@ func withRetry(next executor, l RetryLimits) executor {
 }
 
 func mayRepeat(x *execution) bool {
-	switch x.entry.Tool.RepeatGuarantee() {
+	switch x.call.entry.Tool.RepeatGuarantee() {
 	case toolroom.GuaranteeSafe:
 		return true
 	case toolroom.GuaranteeKeyed:

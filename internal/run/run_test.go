@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
@@ -246,6 +244,18 @@ func TestNothingIsCalledWhileReceiptsCannotBeKept(t *testing.T) {
 	}
 }
 
+func TestTheEmptyPointerMakesAllArgumentsSensitive(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	x := tool("login:it")
+	x.Sensitive = []string{"/user", ""}
+	b.add(x, value(`1`))
+	b.Run(t.Context(), toolroom.Call{Tool: "login:it", Arguments: json.RawMessage(`{"password":"hunter2","user":"ann"}`)})
+	if got := string(b.receipts.last().Arguments); got != `"[sensitive]"` {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestSensitiveArgumentsNeverReachTheReceipt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -260,7 +270,7 @@ func TestSensitiveArgumentsNeverReachTheReceipt(t *testing.T) {
 	}
 }
 
-func TestASecretAcrossACutIsMaskedWhole(t *testing.T) {
+func TestASecretAcrossACutIsRedactedWhole(t *testing.T) {
 	t.Parallel()
 	const hush = "correct-horse-battery"
 	b := newBench(t, func(o *run.Options) {
@@ -303,6 +313,21 @@ func TestStreamYieldsEveryEventAndExactlyOneEnd(t *testing.T) {
 	}
 	if len(kinds) != 102 || kinds[0] != toolroom.EventCalled || kinds[101] != toolroom.EventDone {
 		t.Errorf("got %d events: %v", len(kinds), kinds)
+	}
+}
+
+func TestTheFirstEventHasTheArgumentsOfTheReceipt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	x := tool("login:it")
+	x.Sensitive = []string{"/password"}
+	b.add(x, value(`1`))
+	for name, want := range map[string]string{"login:it": `{"password":"[sensitive]","user":"ada"}`, "login:unknown": ""} {
+		for e := range b.Stream(t.Context(), toolroom.Call{Tool: name, Arguments: json.RawMessage(`{"user":"ada","password":"hunter2"}`)}) {
+			if e.Kind == toolroom.EventCalled && string(e.Arguments) != want {
+				t.Errorf("%s: got %s, want %s", name, e.Arguments, want)
+			}
+		}
 	}
 }
 
@@ -352,11 +377,4 @@ func TestABatchAnswersInTheOrderOfItsCalls(t *testing.T) {
 	if most.Load() > 4 {
 		t.Errorf("%d ran at once", most.Load())
 	}
-}
-
-// keeper lets the runner keep results in an artifact store, as a room does.
-type keeper struct{ files *artifact.Store }
-
-func (k keeper) PutResult(ctx context.Context, owner, name, mimeType string, r io.Reader) (toolroom.Artifact, error) {
-	return k.files.Put(ctx, owner, artifact.Result, name, mimeType, r)
 }

@@ -1,15 +1,9 @@
-// Package run is the one path of every call: resolve, validate input, policy,
-// approval, execute, normalise, validate output, shape, receipt. Read pass.go
-// for the steps in their order and execute.go for what stands around the tool.
-// Every surface turns its input into a [toolroom.Call] and gives it to
-// [Runner.Run], [Runner.Stream], [Runner.Batch], [Runner.Chain] or
-// [Runner.Submit].
 package run
 
 import (
 	"context"
-	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -23,18 +17,18 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Limits bound calls; zero fields have the defaults named.
+// Limits bounds calls. Zero fields have the defaults in parentheses.
 type Limits struct {
-	// Timeout is the run time of a call that asks for none (30 s); MaxTimeout
-	// is the most a caller may ask for (10 min) where a tool has no ceiling of
-	// its own.
+	// Timeout is the run time of a call that does not set one (30 s). MaxTimeout is
+	// the longest that a caller may set (10 min) if the tool has no maximum of its
+	// own.
 	Timeout    time.Duration
 	MaxTimeout time.Duration
-	// ApprovalWait is how long a caller is held while a person decides (10 min).
-	// After it the call ends with approval_required; the question stays open.
+	// ApprovalWait is how long a call waits for a person's decision (10 min). Then
+	// it ends with approval_required; the question stays open.
 	ApprovalWait time.Duration
-	// OutputBytes is how much of a result is shown (51,200); the whole stays
-	// readable through its handle.
+	// OutputBytes is the length to which a result is truncated (51,200); the whole
+	// stays readable under its handle.
 	OutputBytes int
 	// InputBytes is the largest arguments document (4 MiB).
 	InputBytes int
@@ -45,8 +39,8 @@ type Limits struct {
 	Breaker BreakerLimits
 	Rate    RateLimits
 	Cache   CacheLimits
-	// Concurrency is how many calls of one tool may run at once where the tool
-	// does not say; zero is unlimited.
+	// Concurrency is how many calls of one tool may run at once if the tool does
+	// not set a limit; zero means unlimited.
 	Concurrency int
 }
 
@@ -75,65 +69,72 @@ func set[T comparable](field *T, fallback T) {
 	}
 }
 
-// Receipts takes the record of every call; [receipt.Recorder] is one.
+// Receipts stores the receipt of every call. [receipt.Recorder] implements it.
 type Receipts interface {
-	// Append takes a receipt. It is durable soon after, or Ready says why not.
+	// Append stores a receipt. The call returns its result after Append returns.
 	Append(ctx context.Context, r *receipt.Receipt) error
-	// Ready reports why receipts cannot be kept now; calls are refused then.
+	// Ready returns an error if receipts cannot be stored now; then calls are
+	// refused.
 	Ready() error
-	// Intend makes it durable that a call is about to run in the process that
-	// owner names. An error means that it must not.
+	// Intend durably records that a call is about to run in the process owner. If
+	// it returns an error, the call must not run.
 	Intend(ctx context.Context, r *receipt.Receipt, owner string) error
-	// Flush returns when everything appended before is durable.
+	// Flush returns when all receipts appended before are durable.
 	Flush(ctx context.Context) error
 }
 
-// Artifacts keeps what is too large to show; [artifact.Store] is one.
+// Artifacts stores results that are too large to show. [artifact.Store]
+// implements it.
 type Artifacts interface {
-	// PutResult keeps a whole result for an owner and returns its handle. A
-	// full store is an error with code resource_limit.
-	PutResult(ctx context.Context, owner, name, mimeType string, r io.Reader) (toolroom.Artifact, error)
+	// PutResult stores a result for an owner and returns its handle. If the result
+	// is too large to store, PutResult stores only its beginning, as the size of the
+	// artifact shows; with whole it returns an error with code resource_limit.
+	PutResult(ctx context.Context, owner, name, mimeType string, data []byte, whole bool) (toolroom.Artifact, error)
 }
 
-// Options are the parts of a Runner. Catalog is required. Without Receipts,
-// Artifacts, Desk, Keys or Jobs the runner works and refuses what needs them.
+// Options configure a Runner. Catalog is required. Without Receipts, Artifacts,
+// Approvals, Keys or Jobs the runner works, but refuses calls that need them.
 type Options struct {
 	Catalog   *catalog.Catalog
 	Policy    policy.Decider
 	Receipts  Receipts
 	Artifacts Artifacts
-	Desk      *approval.Desk
+	Approvals *approval.Service
 	Keys      KeyStore
 	Jobs      JobStore
 	Bus       *Bus
 	Limits    Limits
-	// Discover is asked when no tool has the spelling of a call: sources that
-	// have not been listed yet may know it. The error says why the source that
-	// the spelling names cannot be listed. It may be nil.
+	// Discover is called when no tool matches the spelling in a call, because a
+	// source that has not been listed yet may have it. The error says why the source
+	// named in the spelling cannot be listed. Discover may be nil.
 	Discover func(ctx context.Context, spelling string) error
-	// Preview tells people who are asked about a call what it would do; nil tells
-	// them nothing but the arguments.
+	// Releases chooses the versions of released tools; nil means that there are none.
+	Releases Releases
+	// Preview describes a call for the people who are asked to approve it. If it is
+	// nil, they see the arguments only.
 	Preview func(ctx context.Context, tool *toolroom.Tool, from source.Source, req *source.Request) (source.Preview, error)
-	// MustRecord selects tools that run only after it is durable that they do;
-	// nil selects none. The receipts of all others are durable soon after.
+	// MustRecord selects tools that run only after the intent to run them is
+	// durable; nil selects none. The receipts of all other tools are stored before
+	// the result is returned.
 	MustRecord func(tool *toolroom.Tool) bool
-	// Home is what ~ stands for in paths; empty is not known.
+	// Home is the directory that ~ means in paths; empty means unknown.
 	Home string
-	// Secrets masks known secrets in everything that leaves a call: results,
-	// errors, events, and what is recorded. Nil masks nothing.
-	Secrets *secret.Masker
-	// Trust says how far a tool is trusted; nil trusts all.
+	// Secrets redacts known secrets in everything that leaves a call: results,
+	// errors, events, and what is recorded. Nil redacts nothing.
+	Secrets *secret.Redactor
+	// Trust returns how far a tool is trusted; nil trusts all tools.
 	Trust func(*toolroom.Tool) Trust
-	// Taints remembers what sessions have read; nil remembers nothing beyond one
-	// run.
+	// Taints stores the taint labels of sessions. If it is nil, labels do not
+	// outlive a run.
 	Taints taint.Store
-	// Spending holds calls to what they may spend; nil lets them.
+	// Spending limits what calls spend; nil means no limit.
 	Spending *spending.Book
-	// Scopes are those that a caller who is limited by scopes needs for a tool;
-	// nil needs none.
+	// Scopes returns the scopes that a caller with limited scopes needs for a tool;
+	// nil requires none.
 	Scopes func(*toolroom.Tool) []string
-	// OwnerAlive tells whether another process that took an idempotency key
-	// still runs; nil takes every other process for dead. Owner names this one.
+	// OwnerAlive reports whether another process that took an idempotency key is
+	// still running; nil treats every other process as dead. Owner identifies this
+	// process.
 	OwnerAlive func(owner string) bool
 	Owner      string
 	Log        *slog.Logger
@@ -144,13 +145,18 @@ type Options struct {
 // Runner runs calls. Its methods are safe for concurrent use.
 type Runner struct {
 	Options
-	execute executor
+	limits  atomic.Pointer[limitsInForce]
 	flights flights
 }
 
-// New makes a Runner.
+// limitsInForce are limits and the decorators that hold calls to them.
+type limitsInForce struct {
+	Limits
+	execute executor
+}
+
+// New returns a Runner.
 func New(o Options) *Runner {
-	o.Limits = o.Limits.withDefaults()
 	if o.Policy == nil {
 		o.Policy = policy.AllowAll{}
 	}
@@ -164,23 +170,25 @@ func New(o Options) *Runner {
 		o.Now = time.Now
 	}
 	r := &Runner{Options: o}
-	r.execute = newExecutor(r.Limits, r.Now)
+	r.SetLimits(o.Limits)
 	return r
 }
 
-// Visible reports whether who may see the entry: everything but what policy
-// denies. Lists, search and calls agree because they ask the same decider.
+// Limits returns the limits of calls.
+func (r *Runner) Limits() Limits { return r.limits.Load().Limits }
+
+// SetLimits changes the limits of the calls that begin from now on. Circuit breakers,
+// rates and caches begin anew.
+func (r *Runner) SetLimits(l Limits) {
+	l = l.withDefaults()
+	r.limits.Store(&limitsInForce{l, newExecutor(l, r.Now)})
+}
+
+// Visible returns a function that reports whether who may see an entry: every
+// entry that policy does not deny. Lists, search and calls agree because they use
+// the same decider.
 func (r *Runner) Visible(who toolroom.Identity) func(*catalog.Entry) bool {
 	return func(e *catalog.Entry) bool {
 		return r.Policy.Decide(context.Background(), policy.Request{Tool: &e.Tool, Who: who}).Effect != policy.Deny
 	}
-}
-
-// Run runs one call to its end. It always returns a result; a failure is in
-// Result.Error. Cancelling ctx ends the work itself.
-//
-// A call made with the ctx that a tool was given is a child of that tool's
-// call: it has its identity, deadline, budget and trace.
-func (r *Runner) Run(ctx context.Context, call toolroom.Call) *toolroom.Result {
-	return r.pass(ctx, call, Waiting{})
 }

@@ -2,82 +2,117 @@ package run
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
-	"unicode/utf8"
+	"maps"
+	"slices"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/panics"
 )
 
 // maxBinaryContent is the largest image, audio or resource blob that stays in a
 // result; a larger one becomes an artifact.
 const maxBinaryContent = 4 << 20
 
-// shape cuts what is too long to show and keeps the whole under a handle. Of a
-// long text it leaves the head and the tail; a long value of another kind
-// becomes the text of its JSON, cut the same way. Secrets are masked first: half
-// of one is one too much.
-func (p *pass) shape() error {
-	p.maskResult()
-	limit := p.call.MaxOutput
-	if limit == 0 {
-		limit = p.Limits.OutputBytes
+// shape truncates the result and stores the whole under a handle, also for a call that
+// failed. It returns the error of the call. A result that cannot be stored is truncated
+// without a handle and says so: that is no failure, because the tool has run. A recorded
+// result has been shaped.
+func (o *outcome) shape(failed error) error {
+	if o.replayed != nil {
+		return failed
 	}
-	if err := p.moveBinaries(); err != nil {
+	if err := o.try(toolroom.PhaseShape, func() { failed = o.shapeResult(failed) }); err != nil {
+		o.result.Result = toolroom.Result{Usage: o.result.Usage} // it may hold secrets, and be of any length
 		return err
 	}
-	r := &p.result
-	texts := 0
-	for _, c := range r.Content {
-		if c.Type == toolroom.ContentText {
-			texts += len(c.Text)
-		}
-	}
-	if limit < 0 || len(r.Value) <= limit && texts <= limit {
-		return nil
-	}
+	return failed
+}
 
-	text, mimeType := wholeText(r)
-	kept, err := p.keep("result", mimeType, []byte(text))
-	if err != nil {
-		return err
+// shapeResult redacts secrets first, because half a secret would not be recognised.
+func (o *outcome) shapeResult(failed error) error {
+	o.result.redact(o.runner.Secrets)
+	limit := cmp.Or(o.request.MaxOutput, o.runner.Limits().OutputBytes)
+	if failed != nil {
+		failed = o.shortenError(failed, limit)
 	}
-	shown, hidden := cut(text, limit, kept.Handle)
-	value, err := jsonx.Marshal(shown)
-	if err != nil {
-		return err
+	o.moveLargeContent(limit)
+	if limit >= 0 {
+		o.cutResult(limit)
 	}
-	r.Value, r.Raw = value, nil
-	r.Hidden = &toolroom.Hidden{Bytes: hidden, Handle: kept.Handle}
-	content := []toolroom.Content{toolroom.TextContent(shown)}
-	for _, c := range r.Content {
+	return failed
+}
+
+// cutResult truncates the text of the result to limit bytes. A value that says more than the
+// text is truncated separately.
+func (o *outcome) cutResult(limit int) {
+	r := &o.result
+	text := r.Text()
+	if o.valueRepeats(text) {
+		switch {
+		case len(r.Content) > 0 && !hasText(r.Content) && o.valueOfContent(): // the value is in the blobs
+		case len(text) > limit:
+			shown := o.cutText("result", text, limit)
+			r.Value, r.Raw = quoted(shown.text), nil
+			o.showTexts(shown.text)
+		case len(r.Value) > limit && r.Value[0] != '"' && len(r.Content) > 0:
+			o.compactValue()
+		}
+		return
+	}
+	shown := section{text: text}
+	if len(text) > limit {
+		shown = o.cutText("result", text, limit)
+		r.Raw = nil
+		o.showTexts(shown.text)
+	}
+	if len(r.Value) > limit {
+		o.cutValue(text, shown, limit)
+	}
+}
+
+// showTexts replaces the text of the result.
+func (o *outcome) showTexts(texts ...string) {
+	var content []toolroom.Content
+	for _, text := range texts {
+		content = append(content, toolroom.TextContent(text))
+	}
+	for _, c := range o.result.Content {
 		if c.Type != toolroom.ContentText {
 			content = append(content, c)
 		}
 	}
-	r.Content = content
-	return nil
+	o.result.Content = content
 }
 
-// wholeText is all that a long result says: the text that a model would read,
-// and the value as well where it says something else.
-func wholeText(r *toolroom.Result) (text, mimeType string) {
-	text = r.Text()
-	value := string(r.Value)
-	if value == "" || text == value || sameJSON(text, r.Value) {
-		return text, "text/plain"
-	}
-	both, err := jsonx.Marshal(map[string]any{"text": text, "value": r.Value})
-	if err != nil {
-		return text, "text/plain"
-	}
-	return string(both), "application/json"
+// valueRepeats reports whether the value says no more than the content.
+func (o *outcome) valueRepeats(text string) bool {
+	return o.valueOfContent() || len(o.result.Value) == 0 || len(o.result.Content) == 0 || sameJSON(text, o.result.Value)
 }
 
-// sameJSON reports whether text says no more than the value: it is the value, or
-// its JSON but for white space, or the only member of an object, as servers
-// write that repeat their text as structured content.
+// valueOfContent reports whether normalise has made the value from the content.
+func (o *outcome) valueOfContent() bool { return o.output() == nil || len(o.output().Value) == 0 }
+
+func hasText(content []toolroom.Content) bool {
+	return slices.ContainsFunc(content, func(c toolroom.Content) bool { return c.Type == toolroom.ContentText })
+}
+
+// compactValue removes white space from a value.
+func (o *outcome) compactValue() {
+	var compact bytes.Buffer
+	if json.Compact(&compact, o.result.Value) == nil && compact.Len() < len(o.result.Value) {
+		o.result.Value, o.result.Raw = compact.Bytes(), nil
+	}
+}
+
+// sameJSON reports whether text says no more than the value: the text is the value, or its
+// JSON apart from white space, or the only member of an object. Servers that repeat their
+// text as structured content send the last.
 func sameJSON(text string, value json.RawMessage) bool {
 	switch value[0] {
 	case '"':
@@ -97,58 +132,146 @@ func sameJSON(text string, value json.RawMessage) bool {
 	return json.Compact(&a, []byte(text)) == nil && json.Compact(&b, value) == nil && bytes.Equal(a.Bytes(), b.Bytes())
 }
 
-// cut leaves three quarters of the limit at the head and the rest at the tail,
-// both ending at rune boundaries, and counts exactly what is between them.
-func cut(text string, limit int, handle string) (shown string, hidden int64) {
-	head := runeStart(text, limit*3/4)
-	tail := len(text) - (limit - limit*3/4)
-	for tail < len(text) && !utf8.RuneStart(text[tail]) {
-		tail++
+func quoted(text string) json.RawMessage {
+	value, err := jsonx.Marshal(text)
+	if err != nil { // a string can always be written
+		return nil
 	}
-	hidden = int64(tail - head)
-	return text[:head] + fmt.Sprintf("\n[Output truncated - %d bytes hidden; read them: artifact %s from byte %d]\n", hidden, handle, head) + text[tail:], hidden
+	return value
 }
 
-func runeStart(text string, at int) int {
-	for at > 0 && at < len(text) && !utf8.RuneStart(text[at]) {
-		at--
-	}
-	return at
-}
-
-// moveBinaries turns large blobs into artifacts.
-func (p *pass) moveBinaries() error {
+// moveLargeContent turns large blobs, and long texts that are not the result's
+// own, into artifacts. A negative limit moves blobs only.
+func (o *outcome) moveLargeContent(limit int) {
 	copied := false
-	for i, c := range p.result.Content {
-		if len(c.Data) <= maxBinaryContent {
+	for i, c := range o.result.Content {
+		data := c.Data
+		switch {
+		case len(data) > maxBinaryContent:
+		case limit < 0 || c.Type == toolroom.ContentText || len(data) > 0:
+			continue
+		case len(c.Text) > limit:
+			data = []byte(c.Text)
+		case len(c.Raw) > max(limit, o.runner.Limits().OutputBytes):
+			data = c.Raw
+		default:
 			continue
 		}
-		kept, err := p.keep(string(c.Type), c.MIMEType, c.Data)
-		if err != nil {
-			return err
-		}
 		if !copied { // the list may be the source's own, or in the cache
-			p.result.Content = append([]toolroom.Content(nil), p.result.Content...)
+			o.result.Content = append([]toolroom.Content(nil), o.result.Content...)
 			copied = true
 		}
-		p.result.Content[i] = toolroom.Content{Type: toolroom.ContentResourceLink, URI: "toolroom://artifacts/" + kept.Handle, MIMEType: c.MIMEType}
-		p.result.Raw = nil
+		o.result.Raw = nil
+		stored, err := o.store(string(c.Type), c.MIMEType, data, true)
+		if err != nil {
+			o.result.Content[i] = toolroom.TextContent(fmt.Sprintf("[%s %s of %d bytes is not shown, and was not kept: %v]", c.Type, c.MIMEType, len(data), err))
+			continue
+		}
+		o.result.Content[i] = toolroom.Content{Type: toolroom.ContentResourceLink, URI: "toolroom://artifacts/" + stored.Handle, MIMEType: c.MIMEType}
 	}
-	return nil
+	if !copied || limit < 0 || !o.valueOfContent() {
+		return
+	}
+	// The value repeats the content, and so the blobs as well.
+	if value, err := valueOf(o.result.Content); err == nil {
+		o.result.Value = value
+	}
 }
 
-// keep stores bytes for the caller. When that is not possible the call fails:
-// a result is never shown cut without a way to the rest.
-func (p *pass) keep(name, mimeType string, data []byte) (toolroom.Artifact, error) {
-	if p.Artifacts == nil {
-		return toolroom.Artifact{}, toolroom.Errorf(toolroom.CodeResourceLimit,
-			"the result of %s has %d bytes, more than may be shown, and there is no store for the rest", p.tool, len(data)).
-			WithHint("ask the tool for less")
+// shortenError limits the length of an error. A longer message becomes the text of the
+// result, if the tool returned none, and is truncated like one. A negative limit limits
+// nothing.
+func (o *outcome) shortenError(err error, limit int) error {
+	e := *toolroom.AsError(err)
+	if limit >= 0 {
+		limit = max(limit, maxFailureText)
 	}
-	kept, err := p.Artifacts.PutResult(p.ctx, p.call.Identity.Key(), name, mimeType, bytes.NewReader(data))
+	if len(e.Details) > 0 {
+		e.Details = showable(e.Details, limit)
+	}
+	if e.RPC != nil && limit >= 0 {
+		shortenRPC(&e, limit)
+	}
+	if limit < 0 {
+		return &e
+	}
+	if len(o.result.Raw) > 2*limit && len(o.result.Content) == 0 { // the error as it was sent
+		o.result.Raw = nil
+	}
+	if len(e.Message) > limit {
+		message := o.runner.Secrets.Text(e.Message)
+		if o.at.ran != nil && len(o.result.Value) == 0 && len(o.result.Content) == 0 {
+			o.result.Content = []toolroom.Content{toolroom.TextContent(message)}
+			o.result.Value, o.result.Raw = quoted(message), nil
+		}
+		e.Message = catalog.Shorten(message, maxFailureText)
+	}
+	if len(e.Hint) > limit {
+		e.Hint = catalog.Shorten(o.runner.Secrets.Text(e.Hint), maxFailureText)
+	}
+	return &e
+}
+
+// showable returns details without those that are too long or cannot be encoded as JSON,
+// with which every surface and the store would fail.
+func showable(details map[string]any, limit int) map[string]any {
+	short := maps.Clone(details) // the source may use the map again
+	for name, value := range details {
+		var text []byte
+		var err error
+		if panicked := panics.Catch(func() { text, err = jsonx.Marshal(value) }); panicked != nil || err != nil {
+			short[name] = "[cannot be written as JSON]"
+		} else if limit >= 0 && len(text) > limit {
+			short[name] = notShown(len(text))
+		}
+	}
+	return short
+}
+
+func notShown(bytes int) string { return fmt.Sprintf("[%d bytes are not shown]", bytes) }
+
+// shortenRPC removes the parts of a JSON-RPC error that are too long.
+func shortenRPC(e *toolroom.Error, limit int) {
+	short, tooLong := *e.RPC, map[string]any{}
+	if text := quoted(short.Message); len(text) > limit {
+		short.Message = notShown(len(text))
+	}
+	if len(short.Data) > limit {
+		tooLong["rpc_data"], short.Data = notShown(len(short.Data)), nil
+	}
+	if len(short.Sent) > limit {
+		tooLong["rpc_sent"], short.Sent = notShown(len(short.Sent)), nil
+	}
+	e.RPC = &short
+	if len(tooLong) > 0 {
+		maps.Copy(tooLong, e.Details)
+		e.Details = tooLong
+	}
+}
+
+// storing returns the context in which the result is stored: it has the call's labels.
+func (o *outcome) storing() context.Context {
+	ctx := context.WithoutCancel(o.ctx)
+	if o.at.resolved == nil {
+		return ctx
+	}
+	return withScope(ctx, func(s *scope) {
+		s.runner, s.labels, s.inside = o.runner, o.scope.labels, &o.inside
+		s.tool, s.entry = o.tool, o.at.resolved.entry
+	})
+}
+
+// store stores bytes for the caller, who may be gone by now. With whole it stores all of
+// them or nothing; else it may store only their beginning.
+func (o *outcome) store(name, mimeType string, data []byte, whole bool) (toolroom.Artifact, error) {
+	if o.runner.Artifacts == nil {
+		return toolroom.Artifact{}, toolroom.Errorf(toolroom.CodeUnsupported, "no artifact store is configured")
+	}
+	stored, err := o.runner.Artifacts.PutResult(o.storing(), o.request.Identity.Key(), name, mimeType, data, whole)
 	if err != nil {
+		o.runner.Log.Warn("failed to store a result", "call", o.request.ID, "tool", o.tool, "bytes", len(data), "error", err)
 		return toolroom.Artifact{}, err
 	}
-	p.result.Artifacts = append(p.result.Artifacts, kept)
-	return kept, nil
+	o.result.Artifacts = append(o.result.Artifacts, stored)
+	return stored, nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // A Cache compiles each schema text once. It is safe for concurrent use:
-// callers who ask for the same text at the same time wait for one compilation.
+// callers that request the same text at the same time wait for one compilation.
 // A refused text is remembered as well.
 type Cache struct {
 	limits Limits
@@ -24,8 +24,8 @@ type cacheEntry struct {
 }
 
 // NewCache returns a cache of at most size schemas, 1,000 if size is zero or
-// less. The schema that was not asked for longest goes first; those who hold it
-// keep it. One typical schema takes about 15 KB.
+// less. It evicts the least recently used schema, which remains usable for its
+// holders. One typical schema takes about 15 KB.
 func NewCache(size int, limits Limits) *Cache {
 	if size <= 0 {
 		size = 1000

@@ -11,7 +11,7 @@ import (
 // maxProblems is how many problems a [Failure] lists.
 const maxProblems = 20
 
-// A Failure says all that is wrong with a document.
+// A Failure lists the problems of a document.
 type Failure struct {
 	// Problems are sorted by place, at most 20 of them.
 	Problems []Problem

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -11,6 +12,9 @@ import (
 // panics, errors are of our own types, the matcher never accepts what the judge
 // refuses, and repairs and examples are valid.
 func FuzzASchemaAndADocument(f *testing.F) {
+	for _, unit := range []string{`[`, `{"not":`, `{"items":`, `{"allOf":[`} { // nested deep
+		f.Add([]byte(strings.Repeat(unit, 500)), []byte(strings.Repeat("[", 500)))
+	}
 	for i, group := range suite(f) {
 		if i%7 == 0 && len(group.Tests) > 0 {
 			f.Add([]byte(group.Schema), []byte(group.Tests[0].Data))

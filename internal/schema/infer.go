@@ -34,6 +34,38 @@ func Infer(t reflect.Type) (json.RawMessage, error) {
 	})
 }
 
+// InferWith is like [Infer], for a struct, and adds members such as enum or default to the
+// schemas of the properties named.
+func InferWith(t reflect.Type, members map[string]map[string]any) (json.RawMessage, error) {
+	var problem error
+	isRoot := true
+	text, err := infer(t, func(s *jsonschema.Schema) {
+		if slices.Equal(s.Types, []string{"null", "array"}) {
+			s.Type, s.Types = "array", nil
+		}
+		if !isRoot {
+			return
+		}
+		isRoot = false // the root is visited first
+		for name, more := range members {
+			property, ok := s.Properties[name]
+			if !ok {
+				problem = fmt.Errorf("schema of Go type %s: it has no property %s", t, name)
+				return
+			}
+			text, err := jsonx.Marshal(more)
+			if err == nil {
+				err = json.Unmarshal(text, property)
+			}
+			if err != nil {
+				problem = fmt.Errorf("schema of Go type %s: property %s: %w", t, name, err)
+				return
+			}
+		}
+	})
+	return text, errors.Join(problem, err)
+}
+
 // InferResult is [Infer] for values that Go encodes: there a nil slice, map or
 // []byte becomes null, and the schema says so.
 func InferResult(t reflect.Type) (json.RawMessage, error) {

@@ -18,6 +18,8 @@ type Document struct {
 	SourceDescription string          // what the source says of itself
 	Tags              []string        // labels
 	Schema            json.RawMessage // JSON Schema of the input; what cannot be read is left out
+	ReadOnly          bool            // it changes nothing, as its author says
+	Destructive       bool            // it may destroy something, as its author says
 }
 
 // A Field is a part of a tool that a query can match.
@@ -50,8 +52,9 @@ func (s fieldSet) has(f Field) bool { return s&(1<<f) != 0 }
 
 // A section is a kind of text in a tool: the field it is reported as, how many
 // times a word in it counts, and whether bare numbers in it are words. In a
-// name a number tells two tools apart; in prose it is a size, a date or a
-// default, and only misleads.
+// name a number tells two tools apart; in prose it is mostly a size, a date or a
+// default. Numbers of names and descriptions are terms of their own besides,
+// which count little: see [numberWeight].
 type section struct {
 	field   Field
 	weight  float32
@@ -69,6 +72,7 @@ var (
 	parameterSection   = section{FieldParameter, 1, false}
 	parameterProse     = section{FieldParameter, 0.5, false}
 	enumSection        = section{FieldEnum, 1, false}
+	verbSection        = section{FieldName, 2.5, true} // of a word in a name that changes things
 	tagSection         = section{FieldTag, 2, true}
 	sourceSection      = section{FieldSource, 2, true}
 	sourceProse        = section{FieldSource, 0.5, false}
@@ -92,6 +96,7 @@ type occurrence struct {
 type bag struct {
 	terms  map[string]occurrence
 	length float32 // sum of the weights
+	names  float32 // different words of the name
 	words  int
 }
 
@@ -126,10 +131,37 @@ func (b *bag) add(s section, text string) {
 		b.words++
 		term := stem(word)
 		o := b.terms[term]
+		s := s
+		if s.field == FieldName {
+			if changing[term] {
+				s = verbSection
+			}
+			if !o.fields.has(FieldName) {
+				b.names++
+			}
+		}
 		o.weight += s.weight
 		o.fields |= 1 << s.field
 		b.terms[term] = o
 		b.length += s.weight
+	}
+	if s.field == FieldName || s.field == FieldTitle || s.field == FieldDescription {
+		b.addNumbers(s, text)
+	}
+}
+
+// addNumbers adds the numbers in text, also those beside letters. They leave the
+// length as it is.
+func (b *bag) addNumbers(s section, text string) {
+	for _, n := range numbers(cut(text, maxText)) {
+		if b.full() {
+			return
+		}
+		b.words++
+		o := b.terms[numberTerm(n)]
+		o.weight += s.weight
+		o.fields |= 1 << s.field
+		b.terms[numberTerm(n)] = o
 	}
 }
 

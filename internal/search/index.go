@@ -14,11 +14,13 @@ type Index struct {
 	slots     map[string]int32 // by id
 	docs      []indexed        // by slot
 	lengths   []float32        // by slot, beside docs because scoring reads nothing else
+	traits    []trait          // by slot
 	free      []int32          // slots without a document
 	total     float64          // sum of lengths
 	spellings map[string][]int32
 	vocab     vocabulary
-	scores    sync.Pool // of *[]float64, all zero
+	sources   map[string]int // documents by namespace
+	scores    sync.Pool      // of *[]tally, all zero
 }
 
 // indexed is a document in the index, with what is needed to take it out again.
@@ -26,6 +28,13 @@ type indexed struct {
 	id, name  string
 	spellings []string
 	terms     []*term
+}
+
+// A trait is what a ranking knows of a document beside its words.
+type trait struct {
+	namespace string
+	names     float32 // different words of the name
+	nudge     float32 // factor for what it may do
 }
 
 // A posting says how a term occurs in one document.
@@ -51,6 +60,7 @@ func (ix *Index) Put(docs ...Document) {
 	if ix.slots == nil {
 		ix.slots = make(map[string]int32)
 		ix.spellings = make(map[string][]int32)
+		ix.sources = make(map[string]int)
 	}
 	for i, d := range docs {
 		ix.remove(d.ID)
@@ -89,6 +99,8 @@ func (ix *Index) insert(d Document, b *bag) {
 	ix.slots[d.ID] = slot
 	ix.docs[slot] = entry
 	ix.lengths[slot] = b.length
+	ix.traits[slot] = trait{d.Namespace, b.names, d.nudge()}
+	ix.sources[d.Namespace]++
 	ix.total += float64(b.length)
 }
 
@@ -100,6 +112,7 @@ func (ix *Index) takeSlot() int32 {
 	}
 	ix.docs = append(ix.docs, indexed{})
 	ix.lengths = append(ix.lengths, 0)
+	ix.traits = append(ix.traits, trait{})
 	return int32(len(ix.docs) - 1)
 }
 
@@ -125,6 +138,12 @@ func (ix *Index) remove(id string) {
 	}
 	ix.total -= float64(ix.lengths[slot])
 	ix.lengths[slot] = 0
+	if of := ix.traits[slot].namespace; ix.sources[of] == 1 {
+		delete(ix.sources, of)
+	} else {
+		ix.sources[of]--
+	}
+	ix.traits[slot] = trait{}
 	ix.docs[slot] = indexed{}
 	ix.free = append(ix.free, slot)
 	delete(ix.slots, id)

@@ -54,10 +54,34 @@ var synonyms = groups(
 	"website site web url link page",
 )
 
+// tradeSynonyms are as good as the word itself, for those who know the trade.
+var tradeSynonyms = groups(
+	"history log",
+	"undo revert",
+	"issue ticket",
+	"outdated update",
+	"pod kubernetes kubectl",
+)
+
+// changing holds, by stem, the words that say that something is to be changed. What
+// is as often the name of a thing (commit, request) is not among them.
+var changing = stems(`create add new make delete remove update set edit send close put post
+	patch generate replace insert drop erase write change modify rename move copy push
+	merge install uninstall enable disable cancel stop start restart kill apply publish
+	upload save store revert undo reset approve assign deploy submit buy pay`)
+
 func set(words string) map[string]bool {
 	s := make(map[string]bool)
 	for word := range strings.FieldsSeq(words) {
 		s[word] = true
+	}
+	return s
+}
+
+func stems(words string) map[string]bool {
+	s := make(map[string]bool)
+	for word := range set(words) {
+		s[stem(word)] = true
 	}
 	return s
 }

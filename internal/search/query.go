@@ -13,6 +13,8 @@ const (
 type query struct {
 	text  string
 	words []queryWord
+	// changes is whether a word says that something is to be changed.
+	changes bool
 }
 
 type queryWord struct {
@@ -40,6 +42,7 @@ func (q *query) take(words []string, except map[string]bool) {
 		}
 		seen[term] = true
 		q.words = append(q.words, queryWord{word, term})
+		q.changes = q.changes || changing[term]
 		if len(q.words) == maxTerms {
 			return
 		}
@@ -56,6 +59,10 @@ type clause struct {
 const (
 	nearWeight    = 0.5 // of a neighbour one typing error away
 	synonymWeight = 0.25
+	tradeWeight   = 0.8 // of a synonym in the language of a trade
+	// A number decides between tools that fit alike. Most numbers in a query are
+	// values, so that it does no more.
+	numberWeight = 0.05
 )
 
 // clauses looks the words of a query up. Each word stands for itself, or, if
@@ -75,6 +82,11 @@ func (v *vocabulary) clauses(q query) []clause {
 			cs = append(cs, clause{word, t.postings, weight})
 		}
 	}
+	for _, w := range q.words {
+		if t, ok := v.terms[numberTerm(w.word)]; ok && isNumber(w.word) {
+			add(w.word, t, numberWeight)
+		}
+	}
 	sought := 0
 	for _, w := range q.words {
 		if _, ok := v.terms[w.term]; ok || sought == maxUnknown {
@@ -89,6 +101,11 @@ func (v *vocabulary) clauses(q query) []clause {
 		for _, text := range synonyms[w.term] {
 			if t, ok := v.terms[text]; ok {
 				add(w.word, t, synonymWeight)
+			}
+		}
+		for _, text := range tradeSynonyms[w.term] {
+			if t, ok := v.terms[text]; ok {
+				add(w.word, t, tradeWeight)
 			}
 		}
 	}

@@ -109,6 +109,23 @@ func isNumber(word string) bool {
 	return true
 }
 
+// numbers are the runs of digits in text.
+func numbers(text string) []string {
+	if strings.IndexFunc(text, unicode.IsDigit) < 0 {
+		return nil
+	}
+	var found []string
+	for _, run := range strings.FieldsFunc(fold(text), func(r rune) bool { return !unicode.IsDigit(r) }) {
+		if utf8.RuneCountInString(run) <= maxWord {
+			found = append(found, run)
+		}
+	}
+	return found
+}
+
+// numberTerm is a number as a term of its own: no word begins so.
+func numberTerm(number string) string { return "#" + number }
+
 // fold makes compatible forms equal (full width, ligatures, composed or not)
 // and drops the accents of alphabets. Marks beyond those carry vowels or voicing.
 func fold(text string) string {

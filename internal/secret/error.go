@@ -8,34 +8,42 @@ import (
 )
 
 // Error is a copy of e without known values, or e itself when nothing is known.
-func (m *Masker) Error(e *toolroom.Error) *toolroom.Error {
+func (m *Redactor) Error(e *toolroom.Error) *toolroom.Error {
 	if e == nil || m.matcher() == nil {
 		return e
 	}
-	masked := *e
-	masked.Message, masked.Hint = m.Text(e.Message), m.Text(e.Hint)
+	redacted := *e
+	redacted.Message, redacted.Hint = m.Text(e.Message), m.Text(e.Hint)
 	if e.Cause != nil {
 		if said := e.Cause.Error(); m.Text(said) != said {
-			masked.Cause = errors.New(m.Text(said))
+			redacted.Cause = errors.New(m.Text(said))
 		}
 	}
 	if len(e.Details) > 0 {
-		masked.Details = m.details(e.Details)
+		redacted.Details = m.details(e.Details)
 	}
-	return &masked
+	if e.RPC != nil {
+		rpc := *e.RPC
+		rpc.Message, rpc.Data, rpc.Sent = m.Text(rpc.Message), m.Redact(rpc.Data), m.Redact(rpc.Sent)
+		redacted.RPC = &rpc
+	}
+	if e.Missing != nil {
+		redacted.Missing = m.details(map[string]any{"": e.Missing})[""]
+	}
+	return &redacted
 }
 
-func (m *Masker) details(details map[string]any) map[string]any {
+func (m *Redactor) details(details map[string]any) map[string]any {
 	text, err := json.Marshal(details)
 	if err != nil {
 		return nil // what cannot be looked through does not leave
 	}
-	masked := m.Mask(text)
-	if string(masked) == string(text) {
+	redacted := m.Redact(text)
+	if string(redacted) == string(text) {
 		return details
 	}
 	var out map[string]any
-	if json.Unmarshal(masked, &out) != nil {
+	if json.Unmarshal(redacted, &out) != nil {
 		return nil
 	}
 	return out

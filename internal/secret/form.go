@@ -6,30 +6,31 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"slices"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// forms lists the texts that betray a value: itself, and what encoders that
-// tools use make of it. Forms shorter than MinMasked are left out.
+// forms lists the texts that betray a value and that no [view] shows: itself, and
+// what encoders that tools use make of it beyond escapes. Forms shorter than
+// MinRedacted are left out.
 func forms(value string) []string {
-	out := append(lines(value), value, strings.TrimSpace(value))
-	for _, escape := range []func(string) string{jsonText, jsonHTML, jsonASCII, jsonSlashes} {
-		// JSON in a string of JSON is how MCP servers give structured results,
-		// and some of those quote the JSON of another service.
-		escaped := value
-		for range 3 {
-			escaped = escape(escaped)
-			out = append(out, escaped)
+	plain := append(lines(value), value, strings.TrimSpace(value))
+	plain = append(plain, quoted(value)...)
+	for _, form := range distinct(plain) { // escapes that are in the value itself are in no view
+		for range maxLayers {
+			without := string(render([]byte(form), unescaped))
+			if without == form {
+				break
+			}
+			plain, form = append(plain, without), without
 		}
 	}
-	for _, e := range urlEscapes {
-		escaped := percent(value, e.keep, e.plus)
-		out = append(out, escaped, lowerHex(escaped))
-	}
+	out := plain
 	// A file with any of these may come as a blob.
-	for _, form := range distinct(out) {
+	for _, form := range escaped(value) {
 		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 			out = append(out, encoding.EncodeToString([]byte(form)), encoding.WithPadding(base64.NoPadding).EncodeToString([]byte(form)))
 			for offset := range 3 {
@@ -40,6 +41,57 @@ func forms(value string) []string {
 	inHex := hex.EncodeToString([]byte(value))
 	out = append(out, inHex, strings.ToUpper(inHex))
 	return slices.DeleteFunc(distinct(out), func(form string) bool { return len(form) < head })
+}
+
+// quoted are the forms of a value in which signs are doubled or written otherwise
+// without an escape: in CSV and SQL, for shells, in forms of the web, in mail, and
+// where bytes were taken for characters or characters for bytes.
+func quoted(value string) []string {
+	var out []string
+	for _, r := range [...]*strings.Replacer{
+		strings.NewReplacer(`"`, `""`), strings.NewReplacer(`'`, `''`),
+		strings.NewReplacer(`'`, `'\''`), strings.NewReplacer(`'`, `'"'"'`),
+		strings.NewReplacer(" ", "+"),
+	} {
+		out = append(out, r.Replace(value))
+	}
+	var mail, chars, octets strings.Builder
+	for i := range len(value) {
+		if c := value[i]; c == '=' || c >= utf8.RuneSelf {
+			fmt.Fprintf(&mail, "=%02X", c)
+		} else {
+			mail.WriteByte(c)
+		}
+		chars.WriteRune(rune(value[i]))
+	}
+	for _, r := range value {
+		if r <= 0xff {
+			octets.WriteByte(byte(r))
+		} else {
+			octets.WriteRune(r)
+		}
+	}
+	return append(out, mail.String(), chars.String(), octets.String())
+}
+
+// escaped are the forms that a value has in JSON, HTML and URLs, before they are
+// encoded once more.
+func escaped(value string) []string {
+	out := append(lines(value), value, strings.TrimSpace(value), html.EscapeString(value))
+	for _, escape := range []func(string) string{jsonText, jsonHTML, jsonASCII, jsonSlashes} {
+		// JSON in a string of JSON is how MCP servers give structured results,
+		// and some of those quote the JSON of another service.
+		text := value
+		for range 3 {
+			text = escape(text)
+			out = append(out, text)
+		}
+	}
+	for _, e := range urlEscapes {
+		text := percentEscape(value, e.keep, e.plus)
+		out = append(out, text, lowerHex(text))
+	}
+	return distinct(out)
 }
 
 func distinct(texts []string) []string {
@@ -133,8 +185,8 @@ var urlEscapes = [...]struct {
 	{"-_.", true},                   // PHP's urlencode
 }
 
-// percent escapes s for a URL.
-func percent(s, keep string, plus bool) string {
+// percentEscape escapes s for a URL.
+func percentEscape(s, keep string, plus bool) string {
 	var out strings.Builder
 	for _, c := range []byte(s) {
 		switch {

@@ -10,7 +10,7 @@ import (
 
 // head is how many bytes of a form it is looked up by, the length of the
 // shortest form.
-const head = MinMasked
+const head = MinRedacted
 
 const (
 	// A window is told how far it may move by its last three bytes, or by four
@@ -28,7 +28,8 @@ const (
 
 // matcher finds many patterns in one pass, after Wu and Manber, "A fast
 // algorithm for multi-pattern searching" (1994): the last bytes of a window say
-// how far the next place where a pattern can begin is. It is immutable.
+// how far the next place where a pattern can begin is. It is immutable; with adds
+// to a copy of its tables, not of its patterns.
 type matcher struct {
 	// window is how many bytes are looked at at once, no more than the shortest
 	// pattern has.
@@ -40,70 +41,99 @@ type matcher struct {
 	skip  []uint8
 	shift int // of the hash
 	drop  int // bits of four bytes that are not of the block
-	// patterns are those with the same head, longest first.
-	patterns map[uint64][]pattern
-	// beginnings are the first 1 to head-1 bytes of all patterns.
-	beginnings map[string]bool
+	// patterns has those with the same place in heads in chains.
+	patterns []pattern
+	// heads is by the hash of the first bytes the last such pattern, from 1 on.
+	heads []int32
+	// beginnings has a bit for each of the first 1 to head-1 bytes of all
+	// patterns, by their hash. A bit of two only delays the end of a stream.
+	beginnings []uint64
 	longest    int
 }
 
 type pattern struct {
-	text []byte
+	text string
 	mark string
+	next int32 // in the chain, from 1 on; 0 ends it
 }
 
 // newMatcher returns nil when there is nothing to find.
-func newMatcher(marks map[string]string) *matcher {
-	if len(marks) == 0 {
+func newMatcher(all []pattern) *matcher {
+	if len(all) == 0 {
 		return nil
 	}
-	var all []pattern
-	for value, mark := range marks {
-		for _, form := range forms(value) {
-			all = append(all, pattern{[]byte(form), mark})
-		}
-	}
-	m := &matcher{patterns: map[uint64][]pattern{}, beginnings: map[string]bool{}}
-	for _, p := range all {
-		key := headKey(p.text)
-		m.patterns[key] = append(m.patterns[key], p)
-		m.longest = max(m.longest, len(p.text))
-		for i := 1; i < head; i++ {
-			m.beginnings[string(p.text[:i])] = true
-		}
-	}
-	for _, p := range m.patterns {
-		slices.SortFunc(p, func(a, b pattern) int {
-			return cmp.Or(cmp.Compare(len(b.text), len(a.text)), bytes.Compare(a.text, b.text), cmp.Compare(a.mark, b.mark))
-		})
-	}
-	m.tabulate(all)
-	return m
-}
-
-// tabulate makes the table of skips, with a window as long as the patterns and
-// the size of the table permit.
-func (m *matcher) tabulate(all []pattern) {
-	m.window = maxWindow
+	m := &matcher{window: maxWindow, block: 3}
 	for _, p := range all {
 		m.window = min(m.window, len(p.text))
 	}
-	m.block = 3
 	if m.window >= roomForFour {
 		m.block = 4
 	}
 	m.drop = 32 - 8*m.block
-	size := bits.Len(uint(sparse * len(m.patterns) * (m.window - m.block + 1)))
+	// There is room to grow to twice as many.
+	size := bits.Len(uint(sparse * len(all) * (m.window - m.block + 1)))
 	size = min(max(size, minTableBits), maxTableBits)
 	m.shift = 32 - size
 	m.skip = bytes.Repeat([]byte{uint8(m.window - m.block + 1)}, 1<<size)
-	for _, p := range all {
+	m.heads = make([]int32, 1<<bits.Len(uint(2*len(all))))
+	m.beginnings = make([]uint64, beginningBits/64)
+	m.patterns = make([]pattern, 0, len(m.heads))
+	m.put(all)
+	return m
+}
+
+// with is a matcher that finds more patterns.
+func (m *matcher) with(more []pattern) *matcher {
+	if m == nil {
+		return newMatcher(more)
+	}
+	rebuild := len(m.patterns)+len(more) > len(m.heads)
+	for _, p := range more {
+		rebuild = rebuild || len(p.text) < m.window
+	}
+	if rebuild {
+		return newMatcher(slices.Concat(m.patterns, more))
+	}
+	grown := *m
+	grown.skip, grown.heads, grown.beginnings = bytes.Clone(m.skip), slices.Clone(m.heads), slices.Clone(m.beginnings)
+	grown.put(more)
+	return &grown
+}
+
+// put adds patterns to the tables. Patterns of an older matcher stay as they are.
+func (m *matcher) put(more []pattern) {
+	for _, p := range more {
+		at := m.headHash(p.text)
+		m.patterns = append(m.patterns, pattern{p.text, p.mark, m.heads[at]})
+		m.heads[at] = int32(len(m.patterns))
+		m.longest = max(m.longest, len(p.text))
+		for i := 1; i < head; i++ {
+			bit := beginningHash(p.text[:i])
+			m.beginnings[bit/64] |= 1 << (bit % 64)
+		}
 		for end := m.block; end <= m.window; end++ {
 			// The hash reads four bytes; one before the block does not count.
 			at := m.hash(append(make([]byte, 4-m.block), p.text[end-m.block:end]...))
 			m.skip[at] = min(m.skip[at], uint8(m.window-end))
 		}
 	}
+}
+
+// beginningBits is the size of the table of beginnings.
+const beginningBits = 1 << 18
+
+func beginningHash[T string | []byte](text T) uint64 {
+	key := uint64(len(text))
+	for i := range len(text) {
+		key = key<<8 | uint64(text[i])
+	}
+	return key * 0x9e3779b97f4a7c15 >> (64 - 18)
+}
+
+func (m *matcher) headHash(text string) uint64 { return m.hashOf(headKey([]byte(text[:head]))) }
+
+func (m *matcher) hashOf(key uint64) uint64 {
+	return key * 0x9e3779b97f4a7c15 >> 32 & uint64(len(m.heads)-1)
 }
 
 // hash is of the last bytes of four, which are read at once.
@@ -125,35 +155,82 @@ func (m *matcher) next(text []byte, at int) (place int, ok bool) {
 	return at, false
 }
 
-// find gives the parts of text to replace, in order and apart. Where matches
-// overlap they become one part, so that no rest of a value stays.
-func (m *matcher) find(text []byte) []span {
-	var spans []span
-	for at, ok := m.next(text, 0); ok; at, ok = m.next(text, at+1) {
-		if p, ok := m.longestAt(text[at:]); ok {
-			found := span{at, at + len(p.text), p.mark}
-			if n := len(spans); n > 0 && found.start < spans[n-1].end {
-				spans[n-1].end = max(spans[n-1].end, found.end)
-			} else {
-				spans = append(spans, found)
-			}
+// find gives the parts of text to replace, in order and apart, also those that
+// only a view of it shows.
+func (m *matcher) find(text []byte, c around) []span {
+	spans := m.findPlain(text)
+	views(text, c, func(chain []view, text []byte) {
+		if found := m.findPlain(text); len(found) > 0 {
+			spans = append(spans, outward(chain, found)...)
 		}
-	}
-	return spans
+	})
+	return joined(spans)
 }
 
-func (m *matcher) longestAt(text []byte) (pattern, bool) {
-	for _, p := range m.patterns[headKey(text)] {
-		if bytes.HasPrefix(text, p.text) {
-			return p, true
+// joined puts spans in order. Where some overlap they become one, so that no rest
+// of a value stays.
+func joined(spans []span) []span {
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end)) })
+	out := spans[:0]
+	for _, s := range spans {
+		if n := len(out); n > 0 && s.start < out[n-1].end {
+			out[n-1].end = max(out[n-1].end, s.end)
+		} else {
+			out = append(out, s)
 		}
 	}
-	return pattern{}, false
+	return out
+}
+
+// findPlain gives the parts of text that are patterns.
+func (m *matcher) findPlain(text []byte) []span {
+	var spans []span
+	for at, ok := m.next(text, 0); ok; at, ok = m.next(text, at+1) {
+		if p := m.longestAt(text[at:]); p != nil {
+			spans = append(spans, span{at, at + len(p.text), p.mark})
+		}
+	}
+	return joined(spans)
+}
+
+// longestAt is nil where no pattern begins.
+func (m *matcher) longestAt(text []byte) *pattern {
+	var longest *pattern
+	for i := m.heads[m.hashOf(headKey(text))]; i > 0; i = m.patterns[i-1].next {
+		p := &m.patterns[i-1]
+		if len(p.text) > len(text) || string(text[:len(p.text)]) != p.text {
+			continue
+		}
+		if longest == nil || len(p.text) > len(longest.text) || len(p.text) == len(longest.text) && p.mark < longest.mark {
+			longest = p
+		}
+	}
+	return longest
 }
 
 // unsettled is where the last part of text begins that further bytes could make
-// a pattern of; len(text) when there is none.
-func (m *matcher) unsettled(text []byte) int {
+// a pattern of, also in a view of it; len(text) when there is none.
+func (m *matcher) unsettled(text []byte, c around) int {
+	c.open = true
+	at := min(m.unsettledPlain(text), unfinished(text))
+	var chains [][]view
+	views(text, c, func(chain []view, text []byte) {
+		chains = append(chains, chain)
+		if from := min(m.unsettledPlain(text), unfinished(text)); from < len(text) {
+			at = min(at, outward(chain, []span{{start: from, end: len(text)}})[0].start)
+		}
+	})
+	for again := true; again; {
+		before := at
+		for _, chain := range chains {
+			at = min(at, boundary(chain, at))
+		}
+		again = at < before
+	}
+	return at
+}
+
+func (m *matcher) unsettledPlain(text []byte) int {
 	at, whole := m.next(text, max(0, len(text)-m.longest+1))
 	for ; whole; at, whole = m.next(text, at+1) {
 		if m.mayGrow(text[at:]) {
@@ -170,10 +247,11 @@ func (m *matcher) unsettled(text []byte) int {
 
 func (m *matcher) mayGrow(rest []byte) bool {
 	if len(rest) < head {
-		return m.beginnings[string(rest)]
+		bit := beginningHash(rest)
+		return m.beginnings[bit/64]&(1<<(bit%64)) != 0
 	}
-	for _, p := range m.patterns[headKey(rest)] {
-		if len(p.text) > len(rest) && bytes.HasPrefix(p.text, rest) {
+	for i := m.heads[m.hashOf(headKey(rest))]; i > 0; i = m.patterns[i-1].next {
+		if p := &m.patterns[i-1]; len(p.text) > len(rest) && p.text[:len(rest)] == string(rest) {
 			return true
 		}
 	}

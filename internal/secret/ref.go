@@ -1,6 +1,6 @@
 // Package secret keeps values that no config, receipt or log may show.
 // toolroom.yaml names them by reference ([ParseRef]); [Store] keeps them
-// encrypted and resolves references; [Masker] takes them out of what is shown
+// encrypted and resolves references; [Redactor] takes them out of what is shown
 // or recorded.
 package secret
 

@@ -2,6 +2,8 @@ package secret
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -33,13 +35,17 @@ type Options struct {
 //	secrets.key    the key, readable by the owner alone
 //	secrets.lock   held while secrets.json changes
 type Store struct {
-	home   string
-	o      Options
-	masker Masker
+	home     string
+	o        Options
+	redactor Redactor
 }
 
+// RecordPrefix begins the names of records, which are no secrets as a whole: see
+// [Store.SetRecord].
+const RecordPrefix = "oauth."
+
 // Open makes a store of the folder home, which must exist. All values that are
-// there are known to the [Masker] from then on.
+// there, but records, are known to the [Redactor] from then on.
 func Open(home string, o Options) (*Store, error) {
 	if o.Key != nil && len(o.Key) != KeyBytes {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the key of the secrets has %d bytes, want %d", len(o.Key), KeyBytes)
@@ -59,21 +65,24 @@ func Open(home string, o Options) (*Store, error) {
 		if err != nil {
 			return nil, s.damaged(err)
 		}
+		if strings.HasPrefix(ref.Name, RecordPrefix) {
+			continue // whoever reads the record has its secrets learned
+		}
 		if values[ref], err = box.open(v, ref); err != nil {
 			return nil, err
 		}
 	}
-	s.masker.Learn(values)
+	s.redactor.Learn(values)
 	return s, nil
 }
 
-// Masker knows every value that was in the store when it was opened, and every
+// Redactor knows every value that was in the store when it was opened, and every
 // one that was set since.
-func (s *Store) Masker() *Masker { return &s.masker }
+func (s *Store) Redactor() *Redactor { return &s.redactor }
 
 // Set keeps a value under secret://scope/name, replacing an earlier one. Empty
 // values are refused, for they are nearly always a mistake of a pipe, and those
-// too short to mask.
+// too short to redact.
 func (s *Store) Set(ctx context.Context, ref Ref, value string) error {
 	if err := ref.keepable(); err != nil {
 		return err
@@ -82,19 +91,37 @@ func (s *Store) Set(ctx context.Context, ref Ref, value string) error {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s is empty", ref).
 			WithHint("pipe the value in: printf %%s … | toolroom secret set %s", ref.path())
 	}
-	if len(value) < MinMasked {
-		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s has %d bytes; under %d it cannot be masked, for it occurs by chance everywhere", ref, len(value), MinMasked).
+	if len(value) < MinRedacted {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s has %d bytes; under %d it cannot be redacted, for it occurs by chance everywhere", ref, len(value), MinRedacted).
 			WithHint("use a longer secret; what is no secret can stand in toolroom.yaml")
 	}
 	if len(value) > MaxValue {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "the value of %s has %d bytes, at most %d are kept", ref, len(value), MaxValue)
 	}
+	s.redactor.Learn(map[Ref]string{ref: value})
+	return s.put(ctx, ref, value)
+}
+
+// SetRecord keeps a document that has secrets in it, replacing an earlier one. The
+// [Redactor] learns those, and not the document, which changes with each of them.
+// The name begins with [RecordPrefix].
+func (s *Store) SetRecord(ctx context.Context, ref Ref, record string, secrets []string) error {
+	if err := ref.keepable(); err != nil {
+		return err
+	}
+	if len(record) > MaxValue {
+		return toolroom.Errorf(toolroom.CodeResourceLimit, "%s has %d bytes, at most %d are kept", ref, len(record), MaxValue)
+	}
+	s.redactor.LearnAll(ref, secrets)
+	return s.put(ctx, ref, record)
+}
+
+func (s *Store) put(ctx context.Context, ref Ref, value string) error {
 	return s.change(ctx, func(v *vault) error {
 		box, err := s.boxFor(v)
 		if err != nil {
 			return err
 		}
-		s.masker.Learn(map[Ref]string{ref: value})
 		box.seal(v, ref, value)
 		return nil
 	})
@@ -165,6 +192,17 @@ func (s *Store) change(ctx context.Context, f func(*vault) error) (err error) {
 		return err
 	}
 	return s.write(v)
+}
+
+// LockRecord waits until no other process, and nobody else in this one, holds the lock of
+// a record, and takes it.
+func (s *Store) LockRecord(ctx context.Context, ref Ref) (unlock func(), err error) {
+	sum := sha256.Sum256([]byte(ref.key()))
+	lock := flock.New(s.path("login-"+hex.EncodeToString(sum[:8])+".lock"), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeOf(err), "the login in %s cannot be locked: %w", s.home, err)
+	}
+	return func() { _ = lock.Close() }, nil
 }
 
 func (s *Store) path(name string) string { return filepath.Join(s.home, name) }

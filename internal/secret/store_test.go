@@ -34,7 +34,9 @@ func set(t *testing.T, s *secret.Store, path, value string) {
 }
 
 // resolver is a keeper that knows the file alone.
-func resolver(s *secret.Store) *secret.Keeper { return secret.NewKeeper(s, secret.KeeperOptions{}) }
+func resolver(s *secret.Store) *secret.Resolver {
+	return secret.NewResolver(s, secret.ResolverOptions{})
+}
 
 // explain is what a person sees of an error.
 func explain(err error) string {
@@ -130,7 +132,7 @@ func TestErrorsNameTheReferenceAndTheNextCommand(t *testing.T) {
 func TestExpandAllResolvesReferencesAndLeavesTheRest(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), secret.Options{})
-	k := secret.NewKeeper(s, secret.KeeperOptions{LookupEnv: func(name string) (string, bool) { return "from " + name, name == "REGION" }})
+	k := secret.NewResolver(s, secret.ResolverOptions{LookupEnv: func(name string) (string, bool) { return "from " + name, name == "REGION" }})
 	set(t, s, "github/token", "ghp_first")
 	in := map[string]string{"A": "secret://github/token", "B": "env://REGION", "C": "plain", "D": "Bearer secret://github/token, env://REGION;"}
 	got, err := k.ExpandAll(t.Context(), in)
@@ -146,20 +148,20 @@ func TestExpandAllResolvesReferencesAndLeavesTheRest(t *testing.T) {
 	}
 }
 
-func TestTheMaskerKnowsWhatIsStoredAndWhatWasResolved(t *testing.T) {
+func TestTheRedactorKnowsWhatIsStoredAndWhatWasResolved(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	set(t, open(t, home, secret.Options{}), "github/token", "ghp_first")
 	s := open(t, home, secret.Options{})
-	k := secret.NewKeeper(s, secret.KeeperOptions{LookupEnv: func(string) (string, bool) { return "variable", true }})
-	if got := masked(s.Masker(), "ghp_first variable"); got != "[secret github/token] variable" {
+	k := secret.NewResolver(s, secret.ResolverOptions{LookupEnv: func(string) (string, bool) { return "variable", true }})
+	if got := redacted(s.Redactor(), "ghp_first variable"); got != "[secret github/token] variable" {
 		t.Errorf("before: %s", got)
 	}
 	if _, err := k.Resolve(t.Context(), "env://REGION"); err != nil {
 		t.Fatal(err)
 	}
 	set(t, s, "github/token", "ghp_second")
-	if got := masked(s.Masker(), "ghp_first ghp_second variable"); got != "[secret github/token] [secret github/token] [env REGION]" {
+	if got := redacted(s.Redactor(), "ghp_first ghp_second variable"); got != "[secret github/token] [secret github/token] [env REGION]" {
 		t.Errorf("after: %s", got)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// cardPath is where clients look for the card of the MCP server at /mcp.
+// cardPath is the path of the card of the MCP server at /mcp.
 const cardPath = "/mcp/server-card"
 
-// card says what is to be known of an MCP server before connecting to it
-// (SEP-2127): who it is and where, but nothing of its tools.
+// card describes an MCP server to clients that have not connected yet (SEP-2127): its
+// name and address, but not its tools.
 type card struct {
 	Schema      string   `json:"$schema"`
 	Name        string   `json:"name"`
@@ -30,14 +30,15 @@ type remote struct {
 	Versions []string `json:"supportedProtocolVersions"`
 }
 
-// newCard serves the card of a server whose clients reach it at base. It is nil
-// where that is no URL: what a request calls the host is not to be believed.
+// newCard returns a handler that serves the card of a server at the URL base. It
+// returns nil if base is not a URL; the Host of a request cannot be trusted instead.
 func newCard(base, version string) (http.Handler, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Hostname() == "" {
 		return nil, nil
 	}
-	// The name begins with the domain, backwards. Addresses stay as they are.
+	// The name begins with the labels of the domain in reverse order. Addresses are
+	// not reversed.
 	labels := strings.Split(strings.ToLower(u.Hostname()), ".")
 	if strings.Trim(u.Hostname(), "0123456789.:") != "" {
 		slices.Reverse(labels)
@@ -47,7 +48,7 @@ func newCard(base, version string) (http.Handler, error) {
 		Name:        strings.ReplaceAll(strings.Join(labels, "."), ":", "-") + "/toolroom",
 		Version:     version,
 		Title:       "Toolroom",
-		Description: "Tools of many sources behind one server.",
+		Description: "A gateway and runtime for the tools of many sources.",
 		Remotes: []remote{{
 			Type: "streamable-http", URL: strings.TrimSuffix(base, "/") + "/mcp",
 			Versions: []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"},
@@ -60,7 +61,7 @@ func newCard(base, version string) (http.Handler, error) {
 	tag := `"` + hex.EncodeToString(digest[:8]) + `"`
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		// Pages of any origin may read what everybody may.
+		// The card is public, so pages of any origin may read it.
 		h.Set("Access-Control-Allow-Origin", "*")
 		h.Set("Access-Control-Allow-Methods", "GET")
 		h.Set("Access-Control-Allow-Headers", "Content-Type, If-None-Match")
@@ -76,6 +77,6 @@ func newCard(base, version string) (http.Handler, error) {
 			return
 		}
 		h.Set("Content-Type", "application/mcp-server-card+json")
-		_, _ = w.Write(text) // who does not read it has gone
+		_, _ = w.Write(text) // an error means that the client has gone
 	}), nil
 }

@@ -1,21 +1,29 @@
 package server
 
 import (
+	"crypto/rand"
 	_ "embed"
+	"html"
 	"net/http"
 	"strings"
+
+	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
 //go:embed page.html
 var pageHTML string
 
-// page is what a person sees who opens the address in a browser.
-func page(version string) http.Handler {
-	body := strings.ReplaceAll(pageHTML, "{{version}}", version)
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		_, _ = w.Write([]byte(body))
+// page returns a handler that serves the page at /. Only the page's own script runs; it
+// has the token that decisions need.
+func page(version string, key auth.PageKey) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		nonce := rand.Text()
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-"+nonce+
+			"'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		// An error means that the client has gone.
+		_, _ = strings.NewReplacer("{{version}}", html.EscapeString(version), "{{nonce}}", nonce, "{{token}}", key.Token(r.Host)).WriteString(w, pageHTML)
 	})
 }

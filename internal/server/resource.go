@@ -2,38 +2,31 @@ package server
 
 import (
 	"context"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/server/oauth"
 )
 
-// resource is the server as an OAuth 2.0 protected resource: who its tokens are
-// for, and which scopes tools need.
+// resource is the server as an OAuth 2.0 protected resource. It verifies tokens and
+// knows the scopes that tools need.
 type resource struct {
 	*oauth.Verifier
-	scopes map[string][]policy.Pattern
+	// needed returns the scopes that a tool needs.
+	needed func(*toolroom.Tool) []string
 }
 
-// newResource is nil where the config has no authorization servers.
-func newResource(c config.Server) (*resource, error) {
+// newResource returns nil if the config has no authorization servers. needed returns the
+// scopes that a tool needs.
+func newResource(c config.Server, needed func(*toolroom.Tool) []string) *resource {
 	o := c.Auth.OAuth
 	if o == nil {
-		return nil, nil
+		return nil
 	}
-	r := &resource{scopes: map[string][]policy.Pattern{}}
-	for scope, patterns := range o.Scopes {
-		var err error
-		if r.scopes[scope], err = policy.ParsePatterns(patterns); err != nil {
-			return nil, err
-		}
-	}
+	r := &resource{needed: needed}
 	url := o.Resource
 	if url == "" {
 		url = strings.TrimSuffix(c.URL, "/") + "/mcp"
@@ -41,26 +34,15 @@ func newResource(c config.Server) (*resource, error) {
 	r.Verifier = oauth.New(oauth.Options{
 		Issuers: o.Issuers, Resource: url, GroupsClaim: o.GroupsClaim, Scopes: o.Required,
 	})
-	return r, nil
+	return r
 }
 
-// needed are the scopes of a tool.
-func (r *resource) needed(t *toolroom.Tool) []string {
-	var needed []string
-	for _, scope := range slices.Sorted(maps.Keys(r.scopes)) {
-		if policy.AnyMatches(r.scopes[scope], t) {
-			needed = append(needed, scope)
-		}
-	}
-	return needed
-}
-
-// lacking are the scopes that a caller lacks for a tool.
+// lacking returns the scopes that a caller lacks for a tool.
 func (r *resource) lacking(who toolroom.Identity, t *toolroom.Tool) []string {
 	return r.Missing(who, r.needed(t)...)
 }
 
-// verify takes tokens of the authorization servers besides our own.
+// verify returns a function that verifies tokens of the authorization servers and our own.
 func (r *resource) verify(own func(context.Context, string) (toolroom.Identity, error)) func(context.Context, string) (toolroom.Identity, error) {
 	return func(ctx context.Context, bearer string) (toolroom.Identity, error) {
 		if oauth.Understands(bearer) {
@@ -70,10 +52,10 @@ func (r *resource) verify(own func(context.Context, string) (toolroom.Identity, 
 	}
 }
 
-// challenge tells a client without a good token where to get one.
+// challenge returns the header WWW-Authenticate for a client without a valid token.
 func (r *resource) challenge(problem string) string { return r.Challenge(problem, r.Base()) }
 
-// guarded refuses callers that lack what every request needs.
+// guarded refuses callers that lack the scopes that every request needs.
 func (r *resource) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		who := auth.Identity(req.Context())

@@ -8,15 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/room"
 )
 
-// rulesPeriod is how often the files of rules and manifests are looked at. They
-// may be in any folder and are few: looking is simpler than being told.
+// rulesPeriod is the interval at which the files of rules and manifests are polled.
+// They may be in any folder and are few, so polling is simpler than watching.
 const rulesPeriod = 2 * time.Second
 
-// watchRules puts changed rules and manifests in force, until ctx ends. The
-// config itself is watched elsewhere.
+// watchRules applies changed rules and manifests, until ctx ends. watchConfig watches
+// the config itself.
 func watchRules(ctx context.Context, r *room.Room, log *slog.Logger) {
 	tick := time.NewTicker(rulesPeriod)
 	defer tick.Stop()
@@ -32,13 +33,15 @@ func watchRules(ctx context.Context, r *room.Room, log *slog.Logger) {
 			continue
 		}
 		last = now
-		if err := r.ReloadPolicy(); err != nil {
-			log.Error("the changed rules are not used; those before stay in force", "error", err)
-		}
+		panics.Log(log, "reading changed rules", func() {
+			if err := r.ReloadPolicy(); err != nil {
+				log.Error("cannot apply the changed rules; the previous ones stay in force", "error", err)
+			}
+		})
 	}
 }
 
-// stamps tells versions of files apart, by size and time.
+// stamps returns a text that changes when the size or time of a file changes.
 func stamps(files []string) string {
 	var b strings.Builder
 	for _, file := range files {

@@ -1,8 +1,9 @@
-// Package server puts a room on the network: MCP at /mcp, the API at /api/v1,
-// a page at /, health and metrics; or MCP alone on stdin and stdout.
+// Package server serves a room over HTTP: MCP at /mcp, the API at /api/v1, a page at
+// /, health and metrics. It can also serve MCP alone on stdin and stdout.
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,29 +30,53 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// Options say how to serve.
+// Options configure Serve and ServeStdio.
 type Options struct {
-	// Listen is the address; empty is the config's.
+	// Listen is the address to listen on; empty means that of the config.
 	Listen string
-	// Client is who the one client of ServeStdio is.
+	// Client is the identity of the client of ServeStdio.
 	Client toolroom.Identity
-	// ConfigFile is watched; a change is put in force. Empty watches nothing.
+	// Environment is that of the client of ServeStdio; empty means prod.
+	Environment string
+	// ConfigFile is watched, and its changes are applied. If empty, no file is
+	// watched.
 	ConfigFile string
-	// Started is called with the address once requests are taken; may be nil.
+	// Verify, if not nil, must accept a changed config; see [room.Options]. Record is the
+	// file on which its answers depend.
+	Verify config.Verify
+	Record string
+	// Started, if not nil, is called with the address once the server accepts
+	// requests.
 	Started func(net.Addr)
+	// Listed, if not nil, is called once after the sources have listed their tools, with
+	// what a client without a name sees.
+	Listed  func(Listing)
 	Version string
 	Log     *slog.Logger
+	// Local, if not nil, is called with a handler for clients that the caller has found to
+	// be the operator: all their requests are the operator's.
+	Local func(http.Handler)
+
+	page string // where a person opens the page; empty for none
+}
+
+// Listing describes the tools that an MCP client sees.
+type Listing = mcpserver.Listing
+
+// environment returns the environment of a request.
+func (o Options) environment(ctx context.Context) string {
+	return cmp.Or(auth.Environment(ctx), o.Environment)
 }
 
 const (
-	// firstListWait is how long the first list of a client waits for sources
+	// firstListWait is how long a client's first list of tools waits for sources
 	// that are still starting.
 	firstListWait = 10 * time.Second
-	// drainWait is how long requests may finish after the end was asked for.
+	// drainWait is how long running requests may take to finish at shutdown.
 	drainWait = 10 * time.Second
 )
 
-// Serve serves over HTTP until ctx ends; calls in flight may finish then.
+// Serve serves over HTTP until ctx ends. Running calls may finish then.
 func Serve(ctx context.Context, r *room.Room, o Options) error {
 	c := r.Config()
 	if o.Listen == "" {
@@ -66,7 +92,8 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 		return err
 	}
 	defer self.Close()
-	handler, closeHandler, err := newHandler(r, c, o, self)
+	o.page = pageAddress(c.Server, listener.Addr())
+	handler, mcp, closeHandler, err := newHandler(r, c, o, self)
 	if err != nil {
 		listener.Close()
 		return err
@@ -76,23 +103,25 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.Start(ctx)
-	watchConfig(ctx, r, o)
+	warnPlainSecrets(o.Log, c)
+	watchConfig(ctx, r, mcp, o)
 	go watchRules(ctx, r, o.Log)
 	srv := auth.Server(o.Listen, (&ballast{}).under(handler))
-	// The end of ctx ends no call: requests have a time of their own.
+	// Calls may outlive ctx for drainWait, so requests have a context of their own.
 	requests, endRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRequests()
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
-	neighbours := auth.Server("", nil)
-	neighbours.BaseContext = srv.BaseContext
-	self.Start(neighbours, srv.Handler, func(err error) {
+	replicas := auth.Server("", nil)
+	replicas.BaseContext = srv.BaseContext
+	self.Start(replicas, srv.Handler, func(err error) {
 		if o.Log != nil {
-			o.Log.Warn("other servers of this home cannot hand requests on to this one", "error", err)
+			o.Log.Warn("other servers of this home cannot forward requests to this one", "error", err)
 		}
 	})
 	if o.Started != nil {
 		o.Started(listener.Addr())
 	}
+	go tellListing(ctx, r, mcp, o)
 	served := make(chan error, 1)
 	go func() { served <- serveOn(srv, listener, c.Server.TLS) }()
 	select {
@@ -103,7 +132,7 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	drain, stop := context.WithTimeout(context.WithoutCancel(ctx), drainWait)
 	defer stop()
 	go func() {
-		r.Quiet(drain)
+		r.Drain(drain)
 		endRequests() // streams that only listen
 	}()
 	if err := srv.Shutdown(drain); err != nil {
@@ -113,7 +142,23 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	return nil
 }
 
-// openReplica makes a server known to the others of its home.
+// pageAddress returns the address at which a person opens the page.
+func pageAddress(c config.Server, at net.Addr) string {
+	if c.URL != "" {
+		return strings.TrimSuffix(c.URL, "/") + "/"
+	}
+	scheme := "http"
+	if c.TLS.Cert != "" {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(at.String())
+	if ip := net.ParseIP(host); err != nil || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + "/"
+}
+
+// openReplica registers this server with the others of its home.
 func openReplica(r *room.Room) (*replica.Replica, error) {
 	key, err := r.StateKey()
 	if err != nil {
@@ -135,7 +180,7 @@ func serveOn(srv *http.Server, l net.Listener, tls config.TLS) error {
 	return err
 }
 
-// ServeStdio serves MCP to one client on a pair of streams.
+// ServeStdio serves MCP to one client over a pair of streams.
 func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.WriteCloser, o Options) error {
 	s, err := newMCP(r, r.Config(), o, func(context.Context) toolroom.Identity { return o.Client }, nil, nil)
 	if err != nil {
@@ -143,37 +188,46 @@ func ServeStdio(ctx context.Context, r *room.Room, in io.ReadCloser, out io.Writ
 	}
 	defer s.Close()
 	r.Start(ctx)
-	watchConfig(ctx, r, o)
+	warnPlainSecrets(o.Log, r.Config())
+	watchConfig(ctx, r, s, o)
 	go watchRules(ctx, r, o.Log)
-	return s.Stdio(ctx, in, out)
+	go tellListing(ctx, r, s, o)
+	return s.Stdio(ctx, in, redactedLines{r.Parts().Runner.Secrets.Lines(out), out})
 }
 
-func newHandler(r *room.Room, c *config.Config, o Options, self *replica.Replica) (http.Handler, func(), error) {
-	resource, err := newResource(c.Server)
+func newHandler(r *room.Room, c *config.Config, o Options, self *replica.Replica) (http.Handler, *mcpserver.Server, func(), error) {
+	parts := r.Parts()
+	resource := newResource(c.Server, parts.Runner.Scopes)
+	state, err := r.StateKey()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
+	}
+	about, err := newCard(c.Server.URL, o.Version)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	mcp, err := newMCP(r, c, o, auth.Identity, resource, self)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	parts := r.Parts()
 	tokens := token.NewVerifier(parts.Tokens, nil)
-	door := auth.Options{
+	authOptions := auth.Options{
 		Verify:   tokens.Verify,
 		Required: auth.Required(c.Server.Auth.Required),
 		Origins:  c.Server.Origins,
 		Listen:   o.Listen,
+		URL:      c.Server.URL,
+		Hosts:    c.Server.Hosts,
 		MaxBody:  c.Server.MaxBody,
 		Open:     api.OpenPaths(),
-		Log:      o.Log,
+		Page:     auth.PageKey(state), Decisions: api.DecisionPaths(),
+		Log: o.Log,
 	}
 	if resource != nil {
-		door.Verify, door.Challenge = resource.verify(tokens.Verify), resource.challenge
-		door.Open = append(door.Open, resource.MetadataPaths()...)
-		parts.Runner.Scopes = resource.needed
+		authOptions.Verify, authOptions.Challenge = resource.verify(tokens.Verify), resource.challenge
+		authOptions.Open = append(authOptions.Open, resource.MetadataPaths()...)
 	}
-	guard := auth.Middleware(door)
+	guard := auth.Middleware(authOptions)
 	sources := func() []api.Source {
 		var out []api.Source
 		for _, s := range r.Sources() {
@@ -181,11 +235,11 @@ func newHandler(r *room.Room, c *config.Config, o Options, self *replica.Replica
 		}
 		return out
 	}
-	metrics := api.NewMetrics(api.MetricsOptions{Desk: parts.Desk, Sources: sources, ReceiptQueue: parts.Recorder.Queued, WarmPools: warmPools(r)})
-	parts.Runner.Receipts = metrics.Receipts(parts.Runner.Receipts)
-	stopMetrics := metrics.Watch(parts.Runner.Bus)
+	metrics := api.NewMetrics(api.MetricsOptions{Approvals: parts.Approvals, Sources: sources, ReceiptQueue: parts.Recorder.Queued, WarmPools: warmPools(r)})
+	stopCounting, stopMetrics := parts.WatchReceipts(metrics.Count), metrics.Watch(parts.Runner.Bus)
 	rest := api.New(api.Options{
-		Runner: parts.Runner, Worker: parts.Worker, Desk: parts.Desk, Artifacts: parts.Artifacts, Sessions: parts.Sessions,
+		Runner: parts.Runner, Worker: parts.Worker, Approvals: parts.Approvals, Artifacts: parts.Artifacts, Sessions: parts.Sessions,
+		Releases: parts.Releases,
 		Owner:    func(e *toolroom.Event) string { return e.Identity.Key() },
 		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
 		Version: o.Version, Log: o.Log,
@@ -195,30 +249,31 @@ func newHandler(r *room.Room, c *config.Config, o Options, self *replica.Replica
 	if c.Server.MCP.SSE {
 		mux.Handle("/sse", mcp.SSE())
 	}
-	mux.Handle("GET /{$}", page(o.Version))
+	mux.Handle("GET /{$}", page(o.Version, authOptions.Page))
 	mux.Handle("/", rest)
-	inner := guard(mux)
+	inner := guard(inEnvironment(mux, r.CheckEnvironment))
 	if resource != nil {
-		metadata := resource.Metadata(slices.Collect(maps.Keys(resource.scopes)))
+		metadata := resource.Metadata(slices.Collect(maps.Keys(c.Server.Auth.OAuth.Scopes)))
 		for _, path := range resource.MetadataPaths() {
 			mux.Handle("GET "+path, metadata)
 		}
-		inner = guard(resource.guarded(mux))
+		inner = guard(resource.guarded(inEnvironment(mux, r.CheckEnvironment)))
+	}
+	if o.Local != nil {
+		local := authOptions
+		local.Required = auth.Never
+		o.Local(auth.Secure(redacted(auth.Middleware(local)(inEnvironment(mux, r.CheckEnvironment)), parts.Runner.Secrets)))
 	}
 	outer := http.NewServeMux()
 	outer.Handle("/", inner)
-	// A card is for those who have not come yet.
-	about, err := newCard(c.Server.URL, o.Version)
-	if err != nil {
-		return nil, nil, err
-	}
+	// Clients read the card before they connect, without a token.
 	if about != nil {
 		outer.Handle("GET "+cardPath, about)
 		outer.Handle("OPTIONS "+cardPath, about)
 	}
-	// A signed link shows for itself who answers.
-	outer.Handle(hook.AnswerPath, answer.New(parts.Desk, o.Log))
-	return outer, func() { stopMetrics(); mcp.Close() }, nil
+	// A signed link itself identifies the person that answers.
+	outer.Handle(hook.AnswerPath, answer.New(parts.Approvals, o.Log))
+	return auth.Secure(redacted(outer, parts.Runner.Secrets)), mcp, func() { stopCounting(); stopMetrics(); mcp.Close() }, nil
 }
 
 func warmPools(r *room.Room) func() []api.WarmPool {
@@ -256,30 +311,41 @@ func newMCP(r *room.Room, c *config.Config, o Options, who func(context.Context)
 	return mcpserver.New(mcpserver.Options{
 		Replica: name, Neighbour: neighbour,
 		Scopes: scopes, StateKey: key,
-		Runner: parts.Runner, Artifacts: parts.Artifacts, Desk: parts.Desk, Library: parts.Library, Worker: parts.Worker,
-		Expose: expose, Identity: who, Version: o.Version, Log: o.Log,
-		PollAfter: c.Server.MCP.PollAfter,
+		Runner: parts.Runner, Artifacts: parts.Artifacts, Approvals: parts.Approvals, Library: parts.Library, Worker: parts.Worker,
+		Expose: expose, Identity: who, Environment: o.environment, Version: o.Version, Log: o.Log,
+		PollAfter:    c.Server.MCP.PollAfter,
+		ApprovalWait: func() time.Duration { return r.Config().Approvals.MCPWait }, Page: o.page,
 		Ready: func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, firstListWait)
 			defer cancel()
-			// A source that fails is reported by its status, not here.
+			// The state of a source reports its failure.
 			_ = r.Load(ctx)
 		},
 	})
 }
 
-// CheckConfig reports what of a valid config this build cannot serve.
+// CheckConfig returns an error if this build cannot serve a valid config.
 func CheckConfig(c *config.Config) error {
 	_, err := exposure(c.Expose)
 	return err
 }
 
-// exposure reads how tools are shown: as they are, or behind search, or both
-// mixed by pattern.
+// exposure converts the config of how tools are exposed: directly, behind search, or
+// both, by patterns.
 func exposure(e config.Expose) (mcpserver.Exposure, error) {
 	out := mcpserver.Exposure{Plain: e.Names == "plain", PerSource: e.PerSource}
 	direct := e.Direct
 	switch e.Mode {
+	case "auto":
+		large := e
+		large.Mode, e.Mode = "search", "direct"
+		out, err := exposure(e)
+		if err != nil {
+			return out, err
+		}
+		many, err := exposure(large)
+		out.Large = &many
+		return out, err
 	case "direct":
 		direct = append([]string{"*"}, direct...)
 		out.Search = len(e.Search) > 0
@@ -299,28 +365,75 @@ func exposure(e config.Expose) (mcpserver.Exposure, error) {
 	return out, err
 }
 
-func watchConfig(ctx context.Context, r *room.Room, o Options) {
+// tellListing reports what clients see, once the sources have listed their tools.
+func tellListing(ctx context.Context, r *room.Room, s *mcpserver.Server, o Options) {
+	if o.Listed == nil {
+		return
+	}
+	_ = r.Load(ctx) // the state of a source reports its failure
+	if ctx.Err() == nil {
+		o.Listed(s.Listing(o.Client))
+	}
+}
+
+// ListingOf returns what an MCP client that the local operator starts sees now.
+func ListingOf(r *room.Room) (Listing, error) {
+	s, err := newMCP(r, r.Config(), Options{}, func(context.Context) toolroom.Identity { return toolroom.Identity{} }, nil, nil)
+	if err != nil {
+		return Listing{}, err
+	}
+	defer s.Close()
+	return s.Listing(toolroom.Identity{}), nil
+}
+
+// reload applies a changed config, and tells the clients whose lists may have changed.
+func reload(r *room.Room, s *mcpserver.Server, c *config.Config) error {
+	expose, err := exposure(c.Expose)
+	if err != nil {
+		return err
+	}
+	if err := r.Reload(c); err != nil {
+		return err
+	}
+	s.SetExposure(expose)
+	return nil
+}
+
+func watchConfig(ctx context.Context, r *room.Room, s *mcpserver.Server, o Options) {
 	if o.ConfigFile == "" {
 		return
 	}
 	go func() {
-		err := config.Watch(ctx, o.ConfigFile, func(c *config.Config, err error) {
+		err := config.WatchVerified(ctx, o.ConfigFile, o.Record, o.Verify, func(c *config.Config, err error) {
 			if err == nil {
-				err = r.Reload(c)
+				err = reload(r, s, c)
+			}
+			if err == nil {
+				warnPlainSecrets(o.Log, c)
 			}
 			if err != nil {
-				o.Log.Error("the changed config is not used; the one before stays in force", "error", err)
+				o.Log.Error("cannot apply the changed config; the previous one stays in force", "error", err, "try", toolroom.AsError(err).Hint)
 			}
 		})
 		if err != nil && ctx.Err() == nil {
-			o.Log.Warn("the config is not watched for changes", "error", err)
+			o.Log.Warn("cannot watch the config for changes", "error", err)
 		}
 	}()
 }
 
+// warnPlainSecrets names the settings that seem to hold a secret in plain text.
+func warnPlainSecrets(log *slog.Logger, c *config.Config) {
+	if log == nil {
+		return
+	}
+	for _, s := range c.PlainSecrets() {
+		log.Warn("the config seems to hold a secret in plain text", "key", s.Key, "try", s.Fix)
+	}
+}
+
 func listenError(addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return toolroom.Errorf(toolroom.CodeInternal, "%s is in use: another Toolroom, or another program, listens there", addr).
+		return toolroom.Errorf(toolroom.CodeInternal, "address %s is in use by another Toolroom or another program", addr).
 			WithHint("stop it, or choose another address: toolroom serve --listen 127.0.0.1:7071")
 	}
 	return fmt.Errorf("listen on %s: %w", addr, err)

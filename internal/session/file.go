@@ -14,14 +14,14 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// A session is one file, so that what is said of a state is always of that
-// state: a line of JSON, and the state. An export is the same file.
+// A session is one file, so that its description always belongs to its state. The file
+// has a line of JSON, and then the state. An export is the same file.
 const (
 	format    = "toolroom-session-1"
 	extension = ".session"
-	// maxHead is the longest first line.
-	maxHead = 4 << 10
-	// maxState is the largest state, in bytes.
+	// maxHead is the maximum length of the first line: a set of labels has at most 256.
+	maxHead = 128 << 10
+	// maxState is the maximum size of a state, in bytes.
 	maxState = 64 << 20
 )
 
@@ -38,14 +38,14 @@ func encode(info Info, state []byte) ([]byte, error) {
 	return append(append(line, '\n'), state...), nil
 }
 
-// decode reads a file; with state false its first line only.
+// decode decodes a file. If withState is false, it reads only the first line.
 func decode(r io.Reader, withState bool) (Info, []byte, error) {
 	in := bufio.NewReaderSize(r, maxHead)
 	line, err := in.ReadSlice('\n')
 	var h head
 	if err != nil || json.Unmarshal(line, &h) != nil || h.Format != format {
-		return Info{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "it is no session that was exported by this version of Toolroom").
-			WithHint("toolroom session export ID FILE writes one")
+		return Info{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the file is not a session exported by this version of Toolroom").
+			WithHint("export a session: toolroom session export ID FILE")
 	}
 	if !withState {
 		return h.Info, nil, nil
@@ -58,12 +58,12 @@ func decode(r io.Reader, withState bool) (Info, []byte, error) {
 		return Info{}, nil, full("the state is larger than %d MiB", maxState>>20)
 	}
 	if h.Bytes != int64(state.Len()) {
-		return Info{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the session was cut: it has %d bytes of state and not %d", state.Len(), h.Bytes)
+		return Info{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the session is truncated: it has %d bytes of state, want %d", state.Len(), h.Bytes)
 	}
 	return h.Info, state.Bytes(), nil
 }
 
-// read reads a session's file; a missing one is fs.ErrNotExist.
+// read reads a session's file. If the file is missing, the error is fs.ErrNotExist.
 func read(path string, withState bool) (Info, []byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -90,7 +90,7 @@ func write(path string, info Info, state []byte) error {
 
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget a session: %w", err)
+		return fmt.Errorf("delete a session: %w", err)
 	}
 	return nil
 }

@@ -11,12 +11,12 @@ import (
 
 const (
 	lockExtension = ".lock"
-	// retry is how often a lock that another has is asked for again.
+	// retry is the interval at which a held lock is tried again.
 	retry = 5 * time.Millisecond
 )
 
-// lock is a file that one holder at a time has, over all processes; the system
-// frees it when its process dies.
+// lock is a file lock with one holder at a time over all processes. The operating
+// system releases it when the holder's process dies.
 type lock struct{ file *flock.Flock }
 
 // acquire waits for a lock until ctx ends.
@@ -34,7 +34,7 @@ func acquire(ctx context.Context, path string) (*lock, error) {
 	}
 }
 
-// try takes a lock if it is free.
+// try acquires a lock if it is free.
 func try(path string) (*lock, bool, error) {
 	l := &lock{flock.New(path, flock.SetPermissions(0o600))}
 	held, err := l.file.TryLock()
@@ -44,8 +44,8 @@ func try(path string) (*lock, bool, error) {
 	if !held {
 		return nil, false, l.release()
 	}
-	// A holder that deletes its session removes the file, which may have been
-	// this one.
+	// A holder that deletes its session removes the lock file, perhaps the one that
+	// has just been locked.
 	if !l.current() {
 		return nil, false, l.release()
 	}
@@ -63,8 +63,8 @@ func (l *lock) current() bool {
 
 func (l *lock) release() error { return l.file.Close() }
 
-// discard frees the lock and takes its file away, where the system lets an open
-// file go; elsewhere an empty one stays.
+// discard removes the lock's file and releases the lock. If the operating system cannot
+// remove an open file, the file, which is empty, stays.
 func (l *lock) discard() error {
 	_ = os.Remove(l.file.Path())
 	return l.release()

@@ -1,6 +1,6 @@
-// Package session keeps what programs leave behind for the next run: the state
-// of a session, as the engine that made it gives it. A session belongs to one
-// owner; that of another is not found. Begin with [Open] and [Store.Begin].
+// Package session stores code sessions: the state that one run leaves for the next. The
+// engine that made a state encodes it. A session belongs to one owner; for others it is
+// not found. Start at [Open] and [Store.Begin].
 package session
 
 import (
@@ -9,49 +9,52 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/pattern"
+	"github.com/toolroom/toolroom/internal/taint"
 )
 
 // Info describes a session.
 type Info struct {
-	// ID is the name that its owner gave it.
+	// ID is the session's name, which its owner chose.
 	ID string `json:"id"`
-	// Language is that of the last run; Engine made the state, and alone can
+	// Language is that of the last run. Engine made the state; no other engine can
 	// read it.
 	Language string `json:"language"`
 	Engine   string `json:"engine"`
 	// Bytes is the size of the state.
 	Bytes int64 `json:"bytes"`
-	// Runs counts the runs that it has taken part in and kept.
+	// Runs is the number of runs that have saved their state in the session.
 	Runs    int       `json:"runs"`
 	Created time.Time `json:"created"`
 	Used    time.Time `json:"used"`
-	// Expires is when it is forgotten, unless it is used before.
+	// Expires is when the session is deleted, unless it is used before.
 	Expires time.Time `json:"expires"`
+	// Labels are the taint labels of the state.
+	Labels []taint.Label `json:"labels,omitempty"`
 }
 
 var idForm = pattern.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// checkID refuses names that are none of a session.
+// checkID returns an error if id is not a valid name of a session.
 func checkID(id string) error {
 	if idForm().MatchString(id) {
 		return nil
 	}
-	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%.80q is no name of a session", id).
-		WithHint("a name is 1 to 64 letters, digits, dots, underscores and hyphens, and begins with a letter or digit")
+	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%.80q is not a valid name of a session", id).
+		WithHint("use 1 to 64 letters, digits, dots, underscores and hyphens, beginning with a letter or digit")
 }
 
 func notFound(id string) error {
-	return toolroom.Errorf(toolroom.CodeNotFound, "there is no session %s", id).
-		WithHint("toolroom session list shows those that there are; idle ones are forgotten")
+	return toolroom.Errorf(toolroom.CodeNotFound, "session %s not found", id).
+		WithHint("list sessions: toolroom session list; idle sessions are deleted")
 }
 
-// Limits bound what is kept. Zero fields have the defaults named.
+// Limits limit the stored sessions. Zero fields have the defaults named.
 type Limits struct {
-	Sessions int           // of one owner, 32
-	Bytes    int64         // of one owner, 512 MiB
-	Total    int64         // bytes of all owners, 4 GiB
-	Each     int64         // bytes of one session, 64 MiB, which is the most
-	Idle     time.Duration // how long an unused one is kept, 24 h
+	Sessions int           // sessions of one owner; default 32
+	Bytes    int64         // bytes of one owner; default 512 MiB
+	Total    int64         // bytes of all owners; default 4 GiB
+	Each     int64         // bytes of one session; default and maximum 64 MiB
+	Idle     time.Duration // how long an unused session is kept; default 24 h
 }
 
 func (l Limits) withDefaults() Limits {
@@ -73,37 +76,39 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// usage is what is kept, without the session that is asked about.
+// usage is the space that all sessions but the one in question use.
 type usage struct {
 	sessions int
 	bytes    int64
 	total    int64
 }
 
-// admit refuses what there is no room for; nothing is given up for it.
+// admit returns an error if a session of a size exceeds a limit. No other session is
+// deleted for it.
 func (l Limits) admit(u usage, size int64) error {
 	const free = "free space with toolroom session delete ID (toolroom session list shows them), or raise code.sessions in the config"
 	switch {
 	case size > l.Each:
 		return full("one session may take %s, this one would take %s", amount(l.Each), amount(size)).
-			WithHint("let the program give up what it needs no more, keep large data with artifacts.put, or raise code.sessions.entry_bytes in the config")
+			WithHint("let the program delete variables that it no longer needs, keep large data with artifacts.put, or raise code.sessions.entry_bytes in the config")
 	case u.sessions+1 > l.Sessions:
-		return full("there are %d sessions already, the most that one caller may have", u.sessions).WithHint(free)
+		return full("the caller already has %d sessions, the maximum", u.sessions).WithHint(free)
 	case u.bytes+size > l.Bytes:
-		return full("the sessions of one caller may take %d MiB in all, with this one they would take %d", l.Bytes>>20, mib(u.bytes+size)).WithHint(free)
+		return full("the sessions of one caller may take %d MiB in all; with this one they would take %d", l.Bytes>>20, mib(u.bytes+size)).WithHint(free)
 	case u.total+size > l.Total:
-		return full("the sessions of all callers may take %d MiB, with this one they would take %d", l.Total>>20, mib(u.total+size)).WithHint(free)
+		return full("the sessions of all callers may take %d MiB in all; with this one they would take %d", l.Total>>20, mib(u.total+size)).WithHint(free)
 	}
 	return nil
 }
 
 func full(format string, args ...any) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeResourceLimit, format, args...)
-	e.Details = map[string]any{"limit": "session"}
+	e.Limit = "session"
 	return e
 }
 
-// mib rounds up, so that what is too much never reads as if it fitted.
+// mib converts bytes to MiB. It rounds up, so that a size over a limit never looks equal
+// to the limit.
 func mib(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
 
 func amount(n int64) string {

@@ -313,7 +313,7 @@ func TestAnExportIsImportedElsewhere(t *testing.T) {
 	for name, bad := range map[string]string{
 		"nothing": "", "text": "hello\n", "no line": strings.Repeat("x", 10_000), "cut": file.String()[:file.Len()-1],
 		"longer": file.String() + "x", "another format": `{"format":"toolroom-session-9"}` + "\n",
-		"a name that leads elsewhere": strings.Replace(file.String(), `"work"`, `"../x"`, 1),
+		"a name that is a path": strings.Replace(file.String(), `"work"`, `"../x"`, 1),
 	} {
 		if _, err := to.Import(t.Context(), "bob", "", strings.NewReader(bad)); toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
 			t.Errorf("%s: %v", name, err)

@@ -15,16 +15,17 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/taint"
 )
 
-// Options tune a Store; the zero value is what a server wants.
+// Options configure a Store. The zero value is right for a server.
 type Options struct {
 	Limits Limits
-	// Now is the clock; default time.Now.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
-// Store keeps sessions. Its methods are safe for concurrent use, and several
+// Store stores sessions. Its methods are safe for concurrent use, and several
 // processes may have the same folder open.
 type Store struct {
 	dir    string
@@ -32,8 +33,8 @@ type Store struct {
 	now    func() time.Time
 }
 
-// Open opens the store in dir, which is made when the first session is kept,
-// and forgets what has expired.
+// Open opens the store in dir and deletes expired sessions. The first saved session
+// creates dir.
 func Open(dir string, o Options) (*Store, error) {
 	s := &Store{dir: dir, limits: o.Limits.withDefaults(), now: o.Now}
 	if s.now == nil {
@@ -42,9 +43,9 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, s.Sweep()
 }
 
-// Run is a session that a run has to itself, until [Run.End].
+// Run is a session that one run holds exclusively until [Run.End].
 type Run struct {
-	// Info is what is kept; its Engine is empty when the session is new.
+	// Info describes the stored session. Its Engine is empty if the session is new.
 	Info  Info
 	State []byte
 
@@ -53,15 +54,15 @@ type Run struct {
 	lock  *lock
 }
 
-// Begin takes a session for a run. It waits until earlier runs have ended, also
-// those of other processes, or until ctx ends. One that is not there is new,
-// and kept by the first [Run.Keep].
+// Begin locks a session for a run. It waits until earlier runs have ended, including
+// those of other processes, or until ctx ends. If there is no such session, it is new,
+// and the first [Run.Keep] saves it.
 func (s *Store) Begin(ctx context.Context, owner, id string) (*Run, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(s.folder(owner), 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of sessions: %w", err)
+		return nil, fmt.Errorf("create the folder of sessions: %w", err)
 	}
 	l, err := acquire(ctx, s.path(owner, id)+lockExtension)
 	if err != nil && ctx.Err() == nil {
@@ -82,11 +83,16 @@ func (s *Store) Begin(ctx context.Context, owner, id string) (*Run, error) {
 	return r, nil
 }
 
-// Keep replaces the state by that after the run. When there is no room the
-// error has the code resource_limit, and the state stays as it was.
-func (r *Run) Keep(ctx context.Context, engine, language string, state []byte) error {
+// Keep replaces the state with that after the run. If a limit is exceeded, the error has
+// code resource_limit, and the state stays unchanged. Labels are the taint labels of what
+// the run has read; they are added to those of the session.
+func (r *Run) Keep(ctx context.Context, engine, language string, state []byte, labels ...taint.Label) error {
 	info := r.Info
 	info.Engine, info.Language = engine, language
+	var all taint.Set
+	all.Add(info.Labels...)
+	all.Add(labels...)
+	info.Labels = all.Labels()
 	info.Runs++
 	if err := r.store.put(ctx, r.owner, info, state); err != nil {
 		return err
@@ -95,15 +101,15 @@ func (r *Run) Keep(ctx context.Context, engine, language string, state []byte) e
 	return nil
 }
 
-// End lets the next run have the session.
+// End releases the session for the next run.
 func (r *Run) End() error { return r.lock.release() }
 
-// put keeps a session, if there is room.
+// put saves a session if the limits allow it.
 func (s *Store) put(ctx context.Context, owner string, info Info, state []byte) error {
-	// What is counted must not change until it has been added to.
+	// The usage must not change between counting and writing.
 	l, err := acquire(ctx, filepath.Join(s.dir, "all"+lockExtension))
 	if err != nil {
-		return fmt.Errorf("wait for the store of sessions: %w", err)
+		return fmt.Errorf("wait for the lock of the session store: %w", err)
 	}
 	defer l.release()
 	info.Bytes = int64(len(state))
@@ -119,7 +125,7 @@ func (s *Store) put(ctx context.Context, owner string, info Info, state []byte) 
 	return write(s.path(owner, info.ID), info, state)
 }
 
-// List describes the sessions of an owner by name.
+// List returns the sessions of an owner, sorted by name.
 func (s *Store) List(owner string) ([]Info, error) {
 	list := []Info{}
 	err := s.each(s.folder(owner), func(path string, info Info) error {
@@ -132,7 +138,7 @@ func (s *Store) List(owner string) ([]Info, error) {
 	return list, err
 }
 
-// Fork makes a copy under another name, which must be free.
+// Fork copies a session to another name, which must be free.
 func (s *Store) Fork(ctx context.Context, owner, id, to string) (Info, error) {
 	info, state, err := s.load(owner, id, true)
 	if err != nil {
@@ -141,7 +147,7 @@ func (s *Store) Fork(ctx context.Context, owner, id, to string) (Info, error) {
 	return s.add(ctx, owner, to, info, state)
 }
 
-// Export writes a session for [Store.Import], also of another store.
+// Export writes a session for [Store.Import], which may be that of another store.
 func (s *Store) Export(owner, id string, to io.Writer) error {
 	info, state, err := s.load(owner, id, true)
 	if err != nil {
@@ -154,9 +160,9 @@ func (s *Store) Export(owner, id string, to io.Writer) error {
 	return err
 }
 
-// Import keeps what was exported under a name that must be free; empty is the
-// name that it had. What a session holds is code: the importer's next program
-// in it runs that.
+// Import saves an exported session. Its name must be free; if id is empty, it is the
+// name that the session had. A session contains code: the importer's next program in
+// it runs that code.
 func (s *Store) Import(ctx context.Context, owner, id string, from io.Reader) (Info, error) {
 	info, state, err := decode(from, true)
 	if err != nil {
@@ -168,7 +174,7 @@ func (s *Store) Import(ctx context.Context, owner, id string, from io.Reader) (I
 	return s.add(ctx, owner, id, info, state)
 }
 
-// add keeps a session under a free name.
+// add saves a session under a free name.
 func (s *Store) add(ctx context.Context, owner, id string, info Info, state []byte) (Info, error) {
 	r, err := s.Begin(ctx, owner, id)
 	if err != nil {
@@ -176,18 +182,18 @@ func (s *Store) add(ctx context.Context, owner, id string, info Info, state []by
 	}
 	defer r.End()
 	if r.Info.Engine != "" {
-		return Info{}, toolroom.Errorf(toolroom.CodeConflict, "there is a session %s already", id).
+		return Info{}, toolroom.Errorf(toolroom.CodeConflict, "session %s already exists", id).
 			WithHint("choose another name, or delete it first")
 	}
-	r.Info.Runs = info.Runs - 1 // Keep counts one
-	if err := r.Keep(ctx, info.Engine, info.Language, state); err != nil {
+	r.Info.Runs = info.Runs - 1 // Keep adds one
+	if err := r.Keep(ctx, info.Engine, info.Language, state, info.Labels...); err != nil {
 		return Info{}, err
 	}
 	added, _, err := s.load(owner, id, false)
 	return added, err
 }
 
-// Delete forgets a session, once a run that has it has ended.
+// Delete deletes a session. It first waits until a run that holds it has ended.
 func (s *Store) Delete(ctx context.Context, owner, id string) error {
 	if _, _, err := s.load(owner, id, false); err != nil {
 		return err
@@ -199,7 +205,7 @@ func (s *Store) Delete(ctx context.Context, owner, id string) error {
 	return errors.Join(remove(s.path(owner, id)), r.lock.discard())
 }
 
-// Sweep forgets what has expired. [Open] calls it.
+// Sweep deletes expired sessions. [Open] calls it.
 func (s *Store) Sweep() error {
 	folders, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -225,19 +231,19 @@ func (s *Store) Sweep() error {
 	return nil
 }
 
-// expire removes a session, unless a run has it.
+// expire deletes a session, unless a run holds it.
 func (s *Store) expire(path string) error {
 	l, free, err := try(path + lockExtension)
 	if err != nil || !free {
 		return err
 	}
 	if info, _, err := read(path, false); err != nil || info.Expires.After(s.now()) {
-		return l.release() // a run was faster
+		return l.release() // a run has used it meanwhile
 	}
 	return errors.Join(remove(path), l.discard())
 }
 
-// load reads a session that is there and has not expired.
+// load reads a session if it exists and has not expired.
 func (s *Store) load(owner, id string, withState bool) (Info, []byte, error) {
 	if err := checkID(id); err != nil {
 		return Info{}, nil, err
@@ -250,7 +256,7 @@ func (s *Store) load(owner, id string, withState bool) (Info, []byte, error) {
 	return info, state, err
 }
 
-// usage counts what is kept beside the session id of owner.
+// usage returns the usage of all sessions but the session id of owner.
 func (s *Store) usage(owner, id string) (usage, error) {
 	var u usage
 	folders, err := os.ReadDir(s.dir)
@@ -280,8 +286,8 @@ func (s *Store) usage(owner, id string) (usage, error) {
 	return u, nil
 }
 
-// each visits the sessions of a folder. What cannot be read is passed over: it
-// is no reason to refuse the others.
+// each visits the sessions of a folder. It skips unreadable files, so that the other
+// sessions stay usable.
 func (s *Store) each(folder string, visit func(path string, info Info) error) error {
 	files, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -304,7 +310,7 @@ func (s *Store) each(folder string, visit func(path string, info Info) error) er
 	return nil
 }
 
-// folder is where the sessions of an owner are. Owners are hashed because their
+// folder returns the folder of an owner's sessions. Owners are hashed because their
 // names are not safe as file names.
 func (s *Store) folder(owner string) string {
 	sum := sha256.Sum256([]byte(owner))

@@ -170,7 +170,7 @@ func amountsOf(would []toolroom.Effect) (amounts map[string]int64, unknown bool)
 			unknown = true
 			continue
 		}
-		amounts[amount.Unit] += amount.Micros
+		amounts[amount.Unit] = effects.AddMicros(amounts[amount.Unit], amount.Micros)
 	}
 	return amounts, unknown
 }
@@ -201,11 +201,11 @@ func (r Rule) judge(sums Sums, owner string, amount int64, unknown bool, now tim
 		}
 		for tool, n := range byTool {
 			if r.Selects(tool) {
-				spent += n
+				spent = effects.AddMicros(spent, n)
 			}
 		}
 	}
-	total := spent + amount
+	total := effects.AddMicros(spent, amount)
 	switch {
 	case amount == 0:
 	case r.DenyAbove > 0 && amount > r.DenyAbove:

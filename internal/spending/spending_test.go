@@ -59,6 +59,7 @@ func TestOneCallIsAskedAboutAndDeniedByItsAmount(t *testing.T) {
 		"the unit in lower case":          {"shop:pay", spends("101 eur"), policy.Deny},
 		"no unit":                         {"shop:pay", spends("5"), policy.Deny},
 		"beyond all numbers":              {"shop:pay", spends("99999999999999999999 EUR"), policy.Deny},
+		"a sum beyond all numbers":        {"shop:pay", spends("5000 EUR", "9000000000000 EUR", "8999999999999 EUR"), policy.Deny},
 		"nothing":                         {"shop:look", nil, ""},
 		"a tool that no rule is about":    {"other:pay", spends("5000 EUR"), ""},
 		"too small a part for millionths": {"shop:pay", spends("20.0000000001 EUR"), policy.Confirm},

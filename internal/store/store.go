@@ -1,5 +1,6 @@
-// Package store names what Toolroom keeps. Implementations are packages named
-// for their engine; package storetest holds the suite that each must pass.
+// Package store defines the interface of Toolroom's persistent state. Each
+// implementation is a package named after its database; package storetest is the test
+// suite that each must pass.
 package store
 
 import (
@@ -9,14 +10,16 @@ import (
 	"github.com/toolroom/toolroom/internal/pin"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/internal/token"
 )
 
-// Store is everything that is kept. Each part belongs to the package that uses
-// it; they share an engine so that one file, or one server, is the whole state.
+// Store stores all persistent state. The package that uses a part defines its
+// interface. All parts share one database, so that one file, or one server, is the
+// whole state.
 type Store interface {
 	receipt.Store
 	approval.Store
@@ -29,7 +32,8 @@ type Store interface {
 	taint.Store
 	journal.Store
 	spending.Store
+	release.Store
 
-	// Close ends the use of the store. Closing again does nothing.
+	// Close closes the store. Closing it again does nothing.
 	Close() error
 }

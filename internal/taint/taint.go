@@ -1,7 +1,7 @@
-// Package taint follows labels of what calls have read. A result carries the
-// labels of its tool; whoever got it may put it into any later call, so the
-// labels stay in reach for all that follows in the same run and session. What
-// is in reach decides whether a call may send outside, see [Judge].
+// Package taint follows labels on what calls have read. A result carries the
+// labels of its tool. The caller may put that result into any later call, so
+// its labels taint every later call of the same run and session. The labels
+// decide whether a call may send data outside, see [Judge].
 package taint
 
 import (
@@ -13,130 +13,141 @@ import (
 	"time"
 )
 
-// Labels with a meaning; all others are for written rules and for people.
+// The names of labels that Toolroom itself acts on; all others serve policy
+// rules and people.
 const (
-	// Untrusted is content that anybody may have written: it can hold orders to
-	// a model.
+	// Untrusted labels content that anyone may have written: it can hold
+	// instructions to a model.
 	Untrusted = "untrusted"
-	// Private is what must not get out.
+	// Private labels data that must not leave.
 	Private = "private"
 )
 
-// Mark says that something with a label was read through a tool.
-type Mark struct {
-	Label string `json:"label"`
-	Tool  string `json:"tool"`
+// Label records that something with a taint label was read through a tool.
+type Label struct {
+	Name string `json:"label"`
+	Tool string `json:"tool"`
 }
 
-// String is the mark as receipts have it.
-func (m Mark) String() string { return m.Label + " from " + m.Tool }
+// String returns the label as receipts show it.
+func (l Label) String() string { return l.Name + " from " + l.Tool }
 
-// maxMarks bounds what is remembered of one reach: labels are few, and of each
-// some tools are enough to explain it.
+// Of returns labels of what was read through a tool.
+func Of(names []string, tool string) []Label {
+	var labels []Label
+	for _, name := range names {
+		labels = append(labels, Label{Name: name, Tool: tool})
+	}
+	return Sorted(labels)
+}
+
+// Limits of one set: there are few names, and some tools of each are enough to
+// explain it.
 const (
-	maxMarks        = 256
-	maxToolsOfLabel = 16
+	maxLabels       = 256
+	maxToolsPerName = 16
 )
 
-// Reach is what is in reach of a run. The zero Reach is empty and ready. Its
-// methods are safe for concurrent use.
-type Reach struct {
-	mu    sync.Mutex
-	marks []Mark
+// Set holds the taint labels of a run. The zero Set is empty and ready to use.
+// Its methods are safe for concurrent use.
+type Set struct {
+	mu     sync.Mutex
+	labels []Label
 }
 
-// Add puts marks in reach and reports which of them are new.
-func (r *Reach) Add(marks ...Mark) (fresh []Mark) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, m := range marks {
-		if slices.Contains(r.marks, m) || r.full(m.Label) {
+// Add adds labels and returns those that are new.
+func (s *Set) Add(labels ...Label) (fresh []Label) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range labels {
+		if slices.Contains(s.labels, l) || s.full(l.Name) {
 			continue
 		}
-		r.marks = append(r.marks, m)
-		fresh = append(fresh, m)
+		s.labels = append(s.labels, l)
+		fresh = append(fresh, l)
 	}
 	return fresh
 }
 
-// full reports whether another mark of a label would say nothing new. The first
-// of each label always has room.
-func (r *Reach) full(label string) bool {
+// full reports whether another label of this name would add no information. The
+// first label of each name always fits.
+func (s *Set) full(name string) bool {
 	n := 0
-	for _, m := range r.marks {
-		if m.Label == label {
+	for _, l := range s.labels {
+		if l.Name == name {
 			n++
 		}
 	}
-	return n >= maxToolsOfLabel || n > 0 && len(r.marks) >= maxMarks
+	return n >= maxToolsPerName || n > 0 && len(s.labels) >= maxLabels
 }
 
-// Marks are all that is in reach, in order.
-func (r *Reach) Marks() []Mark {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return Sorted(r.marks)
+// Labels returns all labels of the set, sorted.
+func (s *Set) Labels() []Label {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Sorted(s.labels)
 }
 
-// Sorted is a sorted copy without repeats.
-func Sorted(marks []Mark) []Mark {
-	out := slices.Clone(marks)
-	slices.SortFunc(out, func(a, b Mark) int { return strings.Compare(a.String(), b.String()) })
+// Sorted returns a sorted copy of labels without duplicates.
+func Sorted(labels []Label) []Label {
+	out := slices.Clone(labels)
+	slices.SortFunc(out, func(a, b Label) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(out)
 }
 
-// Labels are those of marks, in order, without repeats.
-func Labels(marks []Mark) []string {
+// Names returns the names of labels, sorted and without duplicates.
+func Names(labels []Label) []string {
 	var out []string
-	for _, m := range marks {
-		out = append(out, m.Label)
+	for _, l := range labels {
+		out = append(out, l.Name)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// Window is how long what was read without a session stays in reach of the same
-// caller.
+// Window is how long labels that were read without a session taint later calls
+// of the same caller.
 const Window = time.Hour
 
-// Keep is how long what a session has read stays in reach after the last use of
-// the session: whoever goes on with it keeps it so. It is long enough that no
-// model works on with what it read then.
+// Keep is how long the labels of a session are kept after its last use; each use
+// renews them. It is long enough that no model still works with content that it
+// read so long ago.
 const Keep = 30 * 24 * time.Hour
 
-// Store remembers what sessions have read. Its methods are safe for concurrent
+// Store remembers the labels of sessions. Its methods are safe for concurrent
 // use, also by several processes on one store.
 type Store interface {
-	// Taints are the marks of a caller's session that are at least as new as
+	// Taints returns the labels of a caller's session that are at least as new as
 	// since, in no order.
-	Taints(ctx context.Context, owner, session string, since time.Time) ([]Mark, error)
-	// AddTaints adds marks, durably. One that is there becomes as new as now. It
-	// removes marks, of all, that are older than Keep before now.
-	AddTaints(ctx context.Context, owner, session string, marks []Mark, now time.Time) error
-	// RemoveTaints forgets what a caller's session has read, durably, and says what
-	// that was.
-	RemoveTaints(ctx context.Context, owner, session string) ([]Mark, error)
+	Taints(ctx context.Context, owner, session string, since time.Time) ([]Label, error)
+	// AddTaints adds labels durably. A label that is already there becomes as new
+	// as now. AddTaints also removes the labels of all sessions that are older
+	// than Keep before now.
+	AddTaints(ctx context.Context, owner, session string, labels []Label, now time.Time) error
+	// RemoveTaints durably removes the labels of a caller's session, and returns
+	// them.
+	RemoveTaints(ctx context.Context, owner, session string) ([]Label, error)
 }
 
-// Judge says why a call that can send outside is dangerous: content that nobody
-// vouches for and private data are both in reach. Empty is no danger. tool is
-// where the call would send to.
-func Judge(inReach []Mark, tool string) string {
-	untrusted, private := toolsOf(inReach, Untrusted), toolsOf(inReach, Private)
+// Judge returns the reason why a call that can send data outside is dangerous:
+// its labels name both untrusted content and private data. An empty reason means
+// no danger. tool is the tool that would send.
+func Judge(labels []Label, tool string) string {
+	untrusted, private := toolsOf(labels, Untrusted), toolsOf(labels, Private)
 	if untrusted == "" || private == "" {
 		return ""
 	}
-	return fmt.Sprintf("this call would send data read from %s (private) to %s, with content from %s (untrusted) in reach", private, tool, untrusted)
+	return fmt.Sprintf("this call would send data read from %s (private) to %s, after content from %s (untrusted) was read", private, tool, untrusted)
 }
 
-// maxNamed is how many tools a sentence names.
+// maxNamed is how many tools a reason names.
 const maxNamed = 3
 
-func toolsOf(marks []Mark, label string) string {
+func toolsOf(labels []Label, name string) string {
 	var tools []string
-	for _, m := range Sorted(marks) {
-		if m.Label == label {
-			tools = append(tools, m.Tool)
+	for _, l := range Sorted(labels) {
+		if l.Name == name {
+			tools = append(tools, l.Tool)
 		}
 	}
 	if more := len(tools) - maxNamed; more > 0 {

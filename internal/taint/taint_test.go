@@ -9,32 +9,32 @@ import (
 
 func TestOnlyBothTogetherAreDangerous(t *testing.T) {
 	t.Parallel()
-	private, untrusted := taint.Mark{Label: taint.Private, Tool: "files:read"}, taint.Mark{Label: taint.Untrusted, Tool: "web:fetch"}
+	private, untrusted := taint.Label{Name: taint.Private, Tool: "files:read"}, taint.Label{Name: taint.Untrusted, Tool: "web:fetch"}
 	for _, c := range []struct {
-		marks []taint.Mark
-		want  string
+		labels []taint.Label
+		want   string
 	}{
 		{nil, ""},
-		{[]taint.Mark{private}, ""},
-		{[]taint.Mark{untrusted, {Label: "mine", Tool: "x:y"}}, ""},
-		{[]taint.Mark{untrusted, private}, "this call would send data read from files:read (private) to mail:send, with content from web:fetch (untrusted) in reach"},
+		{[]taint.Label{private}, ""},
+		{[]taint.Label{untrusted, {Name: "mine", Tool: "x:y"}}, ""},
+		{[]taint.Label{untrusted, private}, "this call would send data read from files:read (private) to mail:send, after content from web:fetch (untrusted) was read"},
 	} {
-		if got := taint.Judge(c.marks, "mail:send"); got != c.want {
-			t.Errorf("%v: got %q", c.marks, got)
+		if got := taint.Judge(c.labels, "mail:send"); got != c.want {
+			t.Errorf("%v: got %q", c.labels, got)
 		}
 	}
 }
 
-func TestAFullReachStillTakesTheFirstOfEachLabel(t *testing.T) {
+func TestAFullSetStillTakesTheFirstOfEachLabel(t *testing.T) {
 	t.Parallel()
-	var r taint.Reach
+	var r taint.Set
 	for i := range 10_000 {
-		r.Add(taint.Mark{Label: fmt.Sprint("label", i%100), Tool: fmt.Sprint("t:", i)})
+		r.Add(taint.Label{Name: fmt.Sprint("label", i%100), Tool: fmt.Sprint("t:", i)})
 	}
-	if n := len(r.Marks()); n > 400 {
-		t.Errorf("%d marks are kept", n)
+	if n := len(r.Labels()); n > 400 {
+		t.Errorf("%d labels are kept", n)
 	}
-	private := taint.Mark{Label: taint.Private, Tool: "files:read"}
+	private := taint.Label{Name: taint.Private, Tool: "files:read"}
 	if fresh := r.Add(private); len(fresh) != 1 {
 		t.Errorf("a new label found no room")
 	}

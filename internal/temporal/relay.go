@@ -13,19 +13,18 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/internal/deadline"
 )
 
-// relay hands the calls of a program to the program's workflow. An update of an
-// id is carried out once, so a program that is begun anew gets the answers of
-// the first time.
+// relay makes the calls of a program through its workflow. Temporal carries out an
+// update once per id, so a restarted program gets the results of its first attempt.
 type relay struct {
 	client client.Client
 	at     activity.Info
 
 	mu    sync.Mutex
-	count map[string]int  // how often a call of the same tool and arguments came
-	left  map[string]bool // calls of the time before that have not come again
+	count map[string]int  // number of calls with the same tool and arguments
+	left  map[string]bool // calls of earlier attempts that have not been repeated yet
 }
 
 func newRelay(ctx context.Context, c client.Client) (*relay, error) {
@@ -47,10 +46,10 @@ func newRelay(ctx context.Context, c client.Client) (*relay, error) {
 	return r, nil
 }
 
-// name is the id of a call: the same one when the program is begun anew. A call
-// that is not one of the time before, while some of those are left, is an error:
-// the program took another way, and what it did can no longer be told apart from
-// what it does.
+// name returns the id of a call, which is the same after the program is restarted. It
+// returns an error if the call is new while calls of an earlier attempt have not been
+// repeated: the program then took another path, and its earlier calls cannot be matched
+// with its new ones.
 func (r *relay) name(call toolroom.Call) (string, error) {
 	sum := sha256.Sum256(append([]byte(call.Tool+"\x00"), call.Arguments...))
 	kind := hex.EncodeToString(sum[:12])
@@ -59,8 +58,8 @@ func (r *relay) name(call toolroom.Call) (string, error) {
 	r.count[kind]++
 	id := fmt.Sprintf("%s-%d", kind, r.count[kind])
 	if len(r.left) > 0 && !r.left[id] {
-		return "", toolroom.Errorf(toolroom.CodeConflict, "the program was begun anew on another worker and called %s, which it had not called before", call.Tool).
-			WithHint("a program that a workflow carries must do the same when it runs again: no random numbers, no clock")
+		return "", toolroom.Errorf(toolroom.CodeConflict, "the program was restarted on another worker and made a call of %s that it had not made before", call.Tool).
+			WithHint("a program in a workflow must make the same calls each time it runs: use no random numbers and no clock")
 	}
 	delete(r.left, id)
 	return id, nil
@@ -73,7 +72,7 @@ func (r *relay) call(ctx context.Context, call toolroom.Call) *toolroom.Result {
 	}
 	a, err := r.update(ctx, id, callUpdate, id, call)
 	if err == nil && a.Approval != "" {
-		resume := patience.Hold(ctx)
+		resume := deadline.Pause(ctx)
 		a, err = r.update(ctx, id+"-answer", awaitUpdate, id, call, a.Approval)
 		resume()
 	}
@@ -81,15 +80,15 @@ func (r *relay) call(ctx context.Context, call toolroom.Call) *toolroom.Result {
 	case ctx.Err() != nil:
 		return failedCall(call, toolroom.Errorf(toolroom.CodeCancelled, "the program ended before the call"))
 	case err != nil:
-		return failedCall(call, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the workflow did not make the call of %s: %w", call.Tool, err))
+		return failedCall(call, toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "call %s through the workflow: %w", call.Tool, err))
 	}
 	return a.Result
 }
 
-// update asks until there is an answer: an update that Temporal does not wait
-// for any longer goes on, and has the same outcome for who asks again.
+// update sends an update and waits for its result. Temporal ends long waits, but the
+// update continues, and a repeated request returns the result of the same update.
 func (r *relay) update(ctx context.Context, id, name string, args ...any) (*answer, error) {
-	ctx = undated{ctx}
+	ctx = withoutDeadline{ctx}
 	for {
 		handle, err := r.client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 			UpdateID: id, WorkflowID: r.at.WorkflowExecution.ID, RunID: r.at.WorkflowExecution.RunID,
@@ -107,13 +106,13 @@ func (r *relay) update(ctx context.Context, id, name string, args ...any) (*answ
 	}
 }
 
-// undated is a context whose deadline may be put off while a person is asked,
-// which gRPC would not notice: it ends when its time is over, and does not say
-// before when that is.
-type undated struct{ context.Context }
+// withoutDeadline is a context that hides its deadline. The deadline may be paused
+// while a person is asked, and gRPC would not notice. The context still ends at its
+// deadline.
+type withoutDeadline struct{ context.Context }
 
-// Deadline is not known.
-func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }
+// Deadline reports no deadline.
+func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
 
 func failedCall(call toolroom.Call, e *toolroom.Error) *toolroom.Result {
 	return &toolroom.Result{Tool: call.Tool, Status: e.Code.Info().Status, Effects: toolroom.EffectsUnknown, Error: e}

@@ -17,13 +17,14 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// minSecret is the least length of the shared secret in bytes.
+// minSecret is the minimum length of the shared secret in bytes.
 const minSecret = 32
 
-// converters seal all that goes into Temporal's history, failures included.
+// converters returns converters that encrypt all data in Temporal's history, including
+// failures.
 func converters(secret string) (converter.DataConverter, converter.FailureConverter, error) {
 	if len(secret) < minSecret {
-		return nil, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the secret for Temporal has %d bytes, and needs at least %d", len(secret), minSecret).
+		return nil, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the secret for Temporal has %d bytes; at least %d are required", len(secret), minSecret).
 			WithHint("openssl rand -hex 32 | toolroom secret set temporal/key")
 	}
 	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "toolroom temporal payloads", 32)
@@ -43,13 +44,13 @@ func converters(secret string) (converter.DataConverter, converter.FailureConver
 	return data, failures, nil
 }
 
-// sealing is AES-256-GCM over whole payloads. A payload that is not sealed is
-// refused, so that nothing forged is ever read.
+// sealing encrypts whole payloads with AES-256-GCM. It refuses payloads that are not
+// encrypted, so that forged payloads are never read.
 type sealing struct{ aead cipher.AEAD }
 
 const encoding = "binary/toolroom-sealed"
 
-// Encode seals payloads.
+// Encode encrypts payloads.
 func (s sealing) Encode(plain []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	sealed := make([]*commonpb.Payload, len(plain))
 	for i, p := range plain {
@@ -65,24 +66,24 @@ func (s sealing) Encode(plain []*commonpb.Payload) ([]*commonpb.Payload, error) 
 	return sealed, nil
 }
 
-// Decode opens payloads.
+// Decode decrypts payloads.
 func (s sealing) Decode(sealed []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	plain := make([]*commonpb.Payload, len(sealed))
 	for i, p := range sealed {
 		if string(p.GetMetadata()[converter.MetadataEncoding]) != encoding {
-			return nil, errors.New("a payload is not sealed")
+			return nil, errors.New("a payload is not encrypted")
 		}
 		text, err := s.aead.Open(nil, nil, p.GetData(), nil)
 		if err != nil {
-			return nil, errors.New("a payload was sealed with another secret")
+			return nil, errors.New("a payload was encrypted with another secret")
 		}
 		plain[i] = &commonpb.Payload{}
 		if err := proto.Unmarshal(text, plain[i]); err != nil {
-			return nil, fmt.Errorf("a sealed payload: %w", err)
+			return nil, fmt.Errorf("decode an encrypted payload: %w", err)
 		}
 	}
 	return plain, nil
 }
 
-// random is a part of a name.
+// random returns a random part of a name.
 func random() string { return rand.Text()[:16] }

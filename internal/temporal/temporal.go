@@ -1,9 +1,9 @@
-// Package temporal lets Temporal carry programs and chains that must outlive a
-// process. A run is a workflow, and each of its tool calls an activity, which a
-// worker makes through the runner of its room: its policy decides, its receipts
-// tell. What Temporal keeps is sealed with a secret that rooms and workers
-// share; who has the namespace but not the secret can neither read it nor have
-// anything run.
+// Package temporal runs programs and chains as Temporal workflows, so that they can
+// outlive a process. Each tool call of a workflow is an activity. A worker makes the
+// call through the runner of its own room: the room's policy decides, and its receipts
+// record the call. All data in Temporal is encrypted with a secret that rooms and
+// workers share. With access to the namespace but without the secret, it is neither
+// possible to read the data nor to run anything.
 package temporal
 
 import (
@@ -31,23 +31,25 @@ import (
 // Name is the runtime's id.
 const Name = "temporal"
 
-// Options say where Temporal is.
+// Options configure the connection to Temporal.
 type Options struct {
-	// Address is HOST:PORT of the frontend (127.0.0.1:7233).
+	// Address is HOST:PORT of the frontend; empty means 127.0.0.1:7233.
 	Address string
-	// Namespace (default) and Queue (toolroom), the task queue of the workers.
+	// Namespace is the namespace; empty means default. Queue is the task queue of
+	// the workers; empty means toolroom.
 	Namespace, Queue string
-	// Secret gives the secret that rooms and workers share.
+	// Secret returns the secret that rooms and workers share.
 	Secret func(context.Context) (string, error)
-	// TLS is spoken when CA or Cert is set: CA has the certificates that the
-	// server's must be signed by, Cert and Key are ours (PEM files).
+	// CA, Cert and Key are PEM files. TLS is used if CA or Cert is set. CA has the
+	// certificates of the authorities that sign the server's certificate. Cert and
+	// Key are the client's certificate and key.
 	CA, Cert, Key, ServerName string
-	// Log receives what the SDK has to say; nil discards it.
+	// Log receives the log of the SDK; nil discards it.
 	Log *slog.Logger
 }
 
-// Temporal is a connection, which is made at the first use. Its methods may be
-// called concurrently.
+// Temporal is a connection to Temporal, which is made at the first use. Its methods
+// are safe for concurrent use.
 type Temporal struct {
 	o Options
 
@@ -55,7 +57,7 @@ type Temporal struct {
 	connected client.Client
 }
 
-// New makes a Temporal.
+// New returns a Temporal. It does not connect yet.
 func New(o Options) *Temporal {
 	o.Address = cmp.Or(o.Address, client.DefaultHostPort)
 	o.Namespace = cmp.Or(o.Namespace, client.DefaultNamespace)
@@ -66,10 +68,10 @@ func New(o Options) *Temporal {
 	return &Temporal{o: o}
 }
 
-// Name is temporal.
+// Name returns the runtime's id, temporal.
 func (t *Temporal) Name() string { return Name }
 
-// connectTimeout bounds the first connection; Temporal's own is 5 s.
+// connectTimeout limits the first connection; the default of the SDK is 5 s.
 const connectTimeout = 10 * time.Second
 
 func (t *Temporal) client(ctx context.Context) (client.Client, error) {
@@ -88,7 +90,7 @@ func (t *Temporal) client(ctx context.Context) (client.Client, error) {
 	}
 	secured, err := t.tls()
 	if err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "TLS to Temporal: %w", err).WithHint("see code.runtimes.temporal.ca, cert and key")
+		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "set up TLS to Temporal: %w", err).WithHint("check code.runtimes.temporal.ca, cert and key")
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -116,7 +118,7 @@ func (t *Temporal) tls() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s has no certificate", t.o.CA)
+			return nil, fmt.Errorf("%s contains no certificate", t.o.CA)
 		}
 	}
 	if t.o.Cert != "" {
@@ -129,7 +131,7 @@ func (t *Temporal) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (t *Temporal) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +142,7 @@ func (t *Temporal) Close() error {
 	return nil
 }
 
-// Probe asks whether a worker serves the queue.
+// Probe reports whether a worker serves the queue.
 func (t *Temporal) Probe(ctx context.Context) sandbox.Probe {
 	c, err := t.client(ctx)
 	if err != nil {
@@ -157,18 +159,18 @@ func (t *Temporal) Probe(ctx context.Context) sandbox.Probe {
 	}
 }
 
-// served reports as an error that no worker asks for work.
+// served returns an error if no worker polls the queue.
 func (t *Temporal) served(ctx context.Context, c client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	queue, err := c.DescribeTaskQueue(ctx, t.o.Queue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
-		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "Temporal at %s does not know about the queue %s: %w", t.o.Address, t.o.Queue, err)
-		return e.WithHint("is the namespace %q right? See code.runtimes.temporal", t.o.Namespace)
+		e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "describe the queue %[2]s of Temporal at %[1]s: %[3]w", t.o.Address, t.o.Queue, err)
+		return e.WithHint("check the namespace %q: code.runtimes.temporal.namespace", t.o.Namespace)
 	}
 	if len(queue.GetPollers()) == 0 {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no worker serves the queue %s of Temporal at %s", t.o.Queue, t.o.Address).
-			WithHint("start one, with the same secret: toolroom temporal worker")
+			WithHint("start one with the same secret: toolroom temporal worker")
 	}
 	return nil
 }
@@ -176,18 +178,18 @@ func (t *Temporal) served(ctx context.Context, c client.Client) error {
 // Execute runs a program as a workflow.
 func (t *Temporal) Execute(ctx context.Context, call toolroom.Call, emit func(toolroom.Event)) (*toolroom.Result, error) {
 	result := &toolroom.Result{}
-	return result, t.carry(ctx, programWorkflow, &order{Call: call}, emit, result)
+	return result, t.execute(ctx, programWorkflow, &order{Call: call}, emit, result)
 }
 
-// Chain runs a chain as a workflow. Cancelling ctx ends it.
+// Chain runs a chain as a workflow. When ctx ends, Chain cancels the workflow.
 func (t *Temporal) Chain(ctx context.Context, as toolroom.Call, steps []run.Step, emit func(toolroom.Event)) (*run.ChainResult, error) {
 	result := &run.ChainResult{}
-	return result, t.carry(ctx, chainWorkflow, &order{Call: as, Steps: steps}, emit, result)
+	return result, t.execute(ctx, chainWorkflow, &order{Call: as, Steps: steps}, emit, result)
 }
 
-// carry starts a workflow and waits for its result. When ctx ends it ends the
-// workflow too, and waits a moment for that.
-func (t *Temporal) carry(ctx context.Context, workflow string, o *order, emit func(toolroom.Event), result any) error {
+// execute starts a workflow and waits for its result. When ctx ends, execute cancels
+// the workflow and waits a short time for its end.
+func (t *Temporal) execute(ctx context.Context, workflow string, o *order, emit func(toolroom.Event), result any) error {
 	c, err := t.client(ctx)
 	if err == nil {
 		err = t.served(ctx, c)
@@ -198,11 +200,11 @@ func (t *Temporal) carry(ctx context.Context, workflow string, o *order, emit fu
 	o.Issued = time.Now()
 	o.Workflow = newWorkflowID(o.Issued)
 	started, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: o.Workflow, TaskQueue: t.o.Queue, WorkflowExecutionTimeout: longest,
+		ID: o.Workflow, TaskQueue: t.o.Queue, WorkflowExecutionTimeout: maxDuration,
 		WorkflowIDReusePolicy: enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 	}, workflow, o)
 	if err != nil {
-		return stopped(ctx, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "Temporal did not take the workflow: %w", err))
+		return stopped(ctx, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "start the workflow: %w", err))
 	}
 	stop := t.watch(ctx, c, o.Workflow, emit)
 	err = started.Get(ctx, result)
@@ -211,7 +213,7 @@ func (t *Temporal) carry(ctx context.Context, workflow string, o *order, emit fu
 		ending, done := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
 		defer done()
 		if cerr := c.CancelWorkflow(ending, o.Workflow, ""); cerr == nil {
-			_ = started.Get(ending, result) // how it ended is known: it was cancelled
+			_ = started.Get(ending, result) // the error is known: it was cancelled
 		}
 		return stopped(ctx, err)
 	}
@@ -226,12 +228,12 @@ func stopped(ctx context.Context, err error) error {
 		return err
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return toolroom.Errorf(toolroom.CodeTimeout, "the workflow was stopped: its time was over")
+		return toolroom.Errorf(toolroom.CodeTimeout, "the workflow was stopped at its deadline")
 	}
 	return toolroom.Errorf(toolroom.CodeCancelled, "the workflow was cancelled")
 }
 
-// failed is the error of a workflow that ended without a result.
+// failed returns the error of a workflow that ended without a result.
 func failed(id string, err error) error {
 	var application *temporal.ApplicationError
 	var cancelled *temporal.CanceledError

@@ -8,24 +8,24 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/internal/deadline"
 )
 
-// watchEvery is how often a workflow is asked what it waits for.
+// watchEvery is the interval at which a workflow is queried for its pending approvals.
 const watchEvery = time.Second
 
-// watch tells emit what questions to people a workflow waits for, and stops the
-// clocks around ctx meanwhile. stop ends it.
+// watch emits an event for each approval for which a workflow waits, and pauses the
+// deadlines of ctx meanwhile. stop ends it.
 func (t *Temporal) watch(ctx context.Context, c client.Client, workflow string, emit func(toolroom.Event)) (stop func()) {
 	watching, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
-		told := map[string]bool{}
+		emitted := map[string]bool{}
 		resume := func() {}
 		defer func() { resume() }()
 		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
-		for holding := false; ; {
+		for paused := false; ; {
 			select {
 			case <-watching.Done():
 				return
@@ -33,25 +33,25 @@ func (t *Temporal) watch(ctx context.Context, c client.Client, workflow string, 
 			}
 			value, err := c.QueryWorkflow(watching, workflow, "", waitsQuery)
 			if err != nil {
-				continue // no worker is there to answer; the workflow waits for one
+				continue // the workflow waits for a worker, which would answer the query
 			}
 			var waits map[string]toolroom.ApprovalNotice
 			if value.Get(&waits) != nil {
 				continue
 			}
 			for id, notice := range waits {
-				if !told[id] && emit != nil {
+				if !emitted[id] && emit != nil {
 					emit(toolroom.Event{Kind: toolroom.EventApproval, Approval: &notice})
 				}
-				told[id] = true
+				emitted[id] = true
 			}
-			if waiting := len(waits) > 0; waiting != holding {
+			if waiting := len(waits) > 0; waiting != paused {
 				resume()
 				resume = func() {}
 				if waiting {
-					resume = patience.Hold(ctx)
+					resume = deadline.Pause(ctx)
 				}
-				holding = waiting
+				paused = waiting
 			}
 		}
 	})

@@ -20,25 +20,25 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// lastOrders is how long a worker that is stopped lets its calls end.
-const lastOrders = 10 * time.Second
+// stopTimeout is how long a stopped worker waits for its calls to end.
+const stopTimeout = 10 * time.Second
 
-// Work serves the queue with the tools of r until ctx ends. ready is told when
-// it does.
+// Work serves the queue with the tools of r until ctx ends. It calls ready once the
+// worker has started.
 func (t *Temporal) Work(ctx context.Context, r *room.Room, ready func()) error {
 	c, err := t.client(ctx)
 	if err != nil {
 		return err
 	}
 	a := &activities{client: c, room: r}
-	// A client that is cancelled still needs the worker for its last orders.
+	// A cancelled workflow still needs the worker to end its calls.
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer a.watches.Wait()
 	defer end()
 	a.lasting = lasting
 	fatal := make(chan error, 1)
 	w := worker.New(c, t.o.Queue, worker.Options{
-		WorkerStopTimeout: lastOrders,
+		WorkerStopTimeout: stopTimeout,
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:
@@ -53,7 +53,7 @@ func (t *Temporal) Work(ctx context.Context, r *room.Room, ready func()) error {
 	w.RegisterActivityWithOptions(a.facts, activity.RegisterOptions{Name: factsActivity})
 	w.RegisterActivityWithOptions(a.isAnswered, activity.RegisterOptions{Name: answerActivity})
 	if err := w.Start(); err != nil {
-		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the worker did not start: %w", err)
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "start the worker: %w", err)
 	}
 	ready()
 	select {
@@ -66,7 +66,7 @@ func (t *Temporal) Work(ctx context.Context, r *room.Room, ready func()) error {
 	return err
 }
 
-// activities are what a worker does for workflows.
+// activities are the activities that a worker serves.
 type activities struct {
 	client client.Client
 	room   *room.Room
@@ -76,43 +76,43 @@ type activities struct {
 	stopping atomic.Bool
 }
 
-// largest is how many bytes of a result go into a history; Temporal takes 2 MiB.
-const largest = 1 << 20
+// maxResult is the maximum size of a result in a history; the limit of Temporal is 2 MiB.
+const maxResult = 1 << 20
 
 // call makes one call through the room.
 func (a *activities) call(ctx context.Context, call toolroom.Call) (*answer, error) {
-	defer alive(ctx)()
+	defer heartbeat(ctx)()
 	result := a.room.Run(ctx, call)
 	if err := a.interrupted(ctx, result); err != nil {
 		return nil, err
 	}
-	if text, err := json.Marshal(result); err != nil || len(text) > largest {
-		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the result of %s has %d bytes, and a workflow keeps at most %d", result.Tool, len(text), largest)
+	if text, err := json.Marshal(result); err != nil || len(text) > maxResult {
+		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the result of %s has %d bytes; a workflow keeps at most %d", result.Tool, len(text), maxResult)
 		result = &toolroom.Result{Call: result.Call, Tool: result.Tool, Status: toolroom.StatusError, Effects: result.Effects, Error: e}
 	}
 	out := &answer{Result: result}
 	if e := result.Error; e != nil && e.Code == toolroom.CodeApprovalRequired {
-		out.Approval, _ = e.Details["approval"].(string)
+		out.Approval = e.Approval
 	}
 	if out.Approval != "" {
 		at := activity.GetInfo(ctx).WorkflowExecution
-		a.watches.Go(func() { a.tell(out.Approval, at) })
+		a.watches.Go(func() { a.signal(out.Approval, at) })
 	}
 	return out, nil
 }
 
-// tell signals a workflow once a person has answered.
-func (a *activities) tell(approval string, at workflow.Execution) {
-	_, _ = a.room.WaitForAnswer(a.lasting, approval) // what the answer was, the call itself finds out
+// signal signals a workflow once a person has answered.
+func (a *activities) signal(approval string, at workflow.Execution) {
+	_, _ = a.room.WaitForAnswer(a.lasting, approval) // the repeated call reads the answer
 	if a.lasting.Err() != nil {
-		return // the workflow looks by itself
+		return // the workflow polls for the answer
 	}
-	_ = a.client.SignalWorkflow(a.lasting, at.ID, at.RunID, answered, approval) // likewise
+	_ = a.client.SignalWorkflow(a.lasting, at.ID, at.RunID, answered, approval) // if lost, the workflow polls
 }
 
-// program runs a program through the room; its calls become the workflow's.
+// program runs a program through the room. The workflow makes the program's calls.
 func (a *activities) program(ctx context.Context, o order) (*toolroom.Result, error) {
-	defer alive(ctx)()
+	defer heartbeat(ctx)()
 	r, err := newRelay(ctx, a.client)
 	if err != nil {
 		return nil, err
@@ -121,8 +121,8 @@ func (a *activities) program(ctx context.Context, o order) (*toolroom.Result, er
 	return result, a.interrupted(ctx, result)
 }
 
-// interrupted is the error of an activity whose end is not its own, so that
-// Temporal knows to begin it again or that it was cancelled.
+// interrupted returns an error if the activity was ended from outside. By the error
+// Temporal knows whether to start the activity again or that it was cancelled.
 func (a *activities) interrupted(ctx context.Context, result *toolroom.Result) error {
 	switch {
 	case ctx.Err() == nil || result.Status != toolroom.StatusCancelled:
@@ -133,17 +133,17 @@ func (a *activities) interrupted(ctx context.Context, result *toolroom.Result) e
 	return temporal.NewCanceledError()
 }
 
-// facts are those of the tool of a call.
+// facts returns the facts about a call's tool.
 func (a *activities) facts(ctx context.Context, call toolroom.Call) (facts, error) {
 	tool, limit := a.room.ToolOf(ctx, call)
-	known := facts{Guarantee: toolroom.GuaranteeNever, Timeout: limit + lastOrders}
+	known := facts{Guarantee: toolroom.GuaranteeNever, Timeout: limit + stopTimeout}
 	if tool != nil {
 		known.Guarantee = tool.RepeatGuarantee()
 	}
 	return known, nil
 }
 
-// isAnswered reports whether nobody needs to answer any more.
+// isAnswered reports whether an approval is no longer pending.
 func (a *activities) isAnswered(ctx context.Context, id string) (bool, error) {
 	asked, err := a.room.Approval(ctx, id)
 	if err != nil {
@@ -152,12 +152,12 @@ func (a *activities) isAnswered(ctx context.Context, id string) (bool, error) {
 	return asked.State != approval.Pending, nil
 }
 
-// alive tells Temporal that an activity lives, until it is stopped; that is also
-// how an activity hears that it was cancelled.
-func alive(ctx context.Context) (stop func()) {
+// heartbeat sends heartbeats of an activity until stop is called. By them an activity
+// also learns that it was cancelled.
+func heartbeat(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
-		tick := time.NewTicker(beat / 5)
+		tick := time.NewTicker(heartbeatTimeout / 5)
 		defer tick.Stop()
 		for {
 			select {

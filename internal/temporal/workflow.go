@@ -1,6 +1,7 @@
 package temporal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -12,7 +13,8 @@ import (
 	"github.com/toolroom/toolroom/internal/run"
 )
 
-// The names of what workers serve. Histories depend on them.
+// The names of workflows, activities, updates, queries and signals. Histories depend
+// on them.
 const (
 	programWorkflow = "toolroom.program"
 	chainWorkflow   = "toolroom.chain"
@@ -26,32 +28,36 @@ const (
 	awaitUpdate = "await"
 	madeQuery   = "made"
 	waitsQuery  = "waits"
-	// answered is the signal that a person has answered; its argument is the
-	// approval's id. It only wakes: the answer is read where approvals are kept.
+	// answered is the signal that a person has answered. Its argument is the
+	// approval's id. It only wakes the workflow, which then reads the answer from
+	// the store of approvals.
 	answered = "answered"
 )
 
-// refusal is the type of errors by which a workflow refuses its order.
+// refusal is the type of the error with which a workflow refuses its order.
 const refusal = "toolroom.refused"
 
 const (
-	// longest is how long a workflow may live, people included.
-	longest = 24 * time.Hour
-	// fresh is how old an order may be when its workflow begins; workers that
-	// were away may come back within it.
-	fresh = time.Hour
-	// beat is how long a worker may be silent before it is taken for dead.
-	beat = 10 * time.Second
-	// lookAgain is how often an approval is looked at whose signal was lost.
-	lookAgain = 30 * time.Second
-	// tries is how often an activity is begun on another worker.
-	tries = 5
+	// maxDuration limits a workflow, including the time in which it waits for people.
+	maxDuration = 24 * time.Hour
+	// maxOrderAge is the maximum age of an order when its workflow starts. If all
+	// workers were down, one may come back within it.
+	maxOrderAge = time.Hour
+	// heartbeatTimeout is how long an activity may send no heartbeat before its
+	// worker counts as dead.
+	heartbeatTimeout = 10 * time.Second
+	// approvalPoll is the interval at which an approval is polled, in case its
+	// signal was lost.
+	approvalPoll = 30 * time.Second
+	// maxAttempts is the maximum number of attempts of an activity, each of which
+	// may be on another worker.
+	maxAttempts = 5
 )
 
-// order is what a workflow is asked to do.
+// order is the input of a workflow.
 type order struct {
-	// Workflow is the id of the workflow that it was issued for, and Issued
-	// when: a copy of a recorded order begins nothing.
+	// Workflow is the id of the workflow for which the order was issued, and Issued
+	// the time. Because of them, a copy of a recorded order is refused.
 	Workflow string        `json:"workflow"`
 	Issued   time.Time     `json:"issued"`
 	Call     toolroom.Call `json:"call"`
@@ -62,40 +68,40 @@ func newWorkflowID(at time.Time) string {
 	return "toolroom-" + at.UTC().Format("20060102T150405") + "-" + random()
 }
 
-// facts are what a workflow needs to know of a tool.
+// facts are the properties of a tool on which a workflow depends.
 type facts struct {
 	Guarantee toolroom.Guarantee `json:"guarantee"`
-	// Timeout is the most that a call may take.
+	// Timeout limits a call.
 	Timeout time.Duration `json:"timeout"`
 }
 
-// answer is what became of a call: it ended, or it waits for a person.
+// answer is the outcome of a call: it ended, or it waits for a person.
 type answer struct {
 	Result *toolroom.Result `json:"result"`
-	// Approval is the question that it waits for.
+	// Approval is the id of the approval for which it waits.
 	Approval string `json:"approval,omitempty"`
 }
 
-// errand is the state of one workflow. Its methods run in the workflow.
-type errand struct {
+// state is the state of one workflow. Its methods run in the workflow.
+type state struct {
 	order    order
 	answered map[string]bool // approvals that a person has answered
 	waits    map[string]toolroom.ApprovalNotice
-	made     []string // ids of calls, in the order in which they came
+	made     []string // ids of calls, in order of arrival
 }
 
-func begin(ctx workflow.Context, o order) (*errand, error) {
+func begin(ctx workflow.Context, o order) (*state, error) {
 	info := workflow.GetInfo(ctx)
 	switch {
 	case o.Workflow != info.WorkflowExecution.ID:
-		return nil, temporal.NewNonRetryableApplicationError("the order is a copy: it was issued for "+o.Workflow, refusal, nil)
-	case info.WorkflowStartTime.Sub(o.Issued) > fresh || o.Issued.Sub(info.WorkflowStartTime) > fresh:
+		return nil, temporal.NewNonRetryableApplicationError("the order was issued for another workflow: "+o.Workflow, refusal, nil)
+	case info.WorkflowStartTime.Sub(o.Issued) > maxOrderAge || o.Issued.Sub(info.WorkflowStartTime) > maxOrderAge:
 		return nil, temporal.NewNonRetryableApplicationError(
-			fmt.Sprintf("the order was issued at %s, and the workflow began at %s: more than %s apart", o.Issued, info.WorkflowStartTime, fresh), refusal, nil)
+			fmt.Sprintf("the order was issued at %s, and the workflow began at %s: more than %s apart", o.Issued, info.WorkflowStartTime, maxOrderAge), refusal, nil)
 	}
-	e := &errand{order: o, answered: map[string]bool{}, waits: map[string]toolroom.ApprovalNotice{}}
+	e := &state{order: o, answered: map[string]bool{}, waits: map[string]toolroom.ApprovalNotice{}}
 	if e.order.Call.Session == "" {
-		// What one step has read is in reach of the next.
+		// Steps share a session, so that a step's taint labels hold for the next.
 		e.order.Call.Session = o.Workflow
 	}
 	err := workflow.SetQueryHandler(ctx, waitsQuery, func() (map[string]toolroom.ApprovalNotice, error) { return e.waits, nil })
@@ -115,10 +121,10 @@ func begin(ctx workflow.Context, o order) (*errand, error) {
 	return e, nil
 }
 
-// program runs a program in one activity. The program's calls come back as
-// updates, each of which is an activity of its own; when the program's worker
-// dies, the program begins anew on another one, and the calls that it has made
-// are answered from the history.
+// program runs a program in one activity. The program makes its calls as updates of the
+// workflow, each of which is an activity of its own. If the program's worker dies, the
+// program starts again on another worker, and gets the results of the calls that it has
+// already made from the history.
 func program(ctx workflow.Context, o order) (*toolroom.Result, error) {
 	e, err := begin(ctx, o)
 	if err != nil {
@@ -138,8 +144,8 @@ func program(ctx workflow.Context, o order) (*toolroom.Result, error) {
 		return nil, err
 	}
 	running := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		StartToCloseTimeout: longest, HeartbeatTimeout: beat, WaitForCancellation: true,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: tries},
+		StartToCloseTimeout: maxDuration, HeartbeatTimeout: heartbeatTimeout, WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: maxAttempts},
 	})
 	var result *toolroom.Result
 	err = workflow.ExecuteActivity(running, programActivity, e.order).Get(ctx, &result)
@@ -148,19 +154,19 @@ func program(ctx workflow.Context, o order) (*toolroom.Result, error) {
 		err = werr
 	}
 	if err == nil {
-		err = ctx.Err() // a program may well have ended by itself over a call that was cancelled
+		err = ctx.Err() // because a call was cancelled, the program may have ended without an error
 	}
 	return result, err
 }
 
-// chain runs a chain; every step is an activity.
+// chain runs a chain. Each step is an activity.
 func chain(ctx workflow.Context, o order) (*run.ChainResult, error) {
 	e, err := begin(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	step := 0
-	result := run.ChainThrough(e.order.Call, o.Steps, func(call toolroom.Call, retries int) *toolroom.Result {
+	result := run.ChainThrough(context.Background(), e.order.Call, o.Steps, func(call toolroom.Call, retries int) *toolroom.Result {
 		for pause := 100 * time.Millisecond; ; pause *= 2 {
 			step++
 			id := fmt.Sprint("step-", step)
@@ -177,21 +183,21 @@ func chain(ctx workflow.Context, o order) (*run.ChainResult, error) {
 	return result, ctx.Err()
 }
 
-// call makes one call as an activity, which is begun again on another worker
-// only as far as the tool's guarantee allows.
-func (e *errand) call(ctx workflow.Context, id string, call toolroom.Call) *answer {
+// call makes one call as an activity. After a failure of its worker, the activity
+// starts again on another worker only if the tool's guarantee allows it.
+func (e *state) call(ctx workflow.Context, id string, call toolroom.Call) *answer {
 	call.Identity, call.Session, call.Parent = e.order.Call.Identity, e.order.Call.Session, e.order.Call.Parent
 	call.NoWait = true
 	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: tries},
+		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: maxAttempts},
 	})
 	var known facts
 	if err := workflow.ExecuteLocalActivity(local, factsActivity, call).Get(ctx, &known); err != nil {
 		return &answer{Result: broken(call, toolroom.EffectsNone, err)}
 	}
 	o := workflow.ActivityOptions{
-		StartToCloseTimeout: known.Timeout, HeartbeatTimeout: beat, WaitForCancellation: true,
-		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: tries},
+		StartToCloseTimeout: known.Timeout, HeartbeatTimeout: heartbeatTimeout, WaitForCancellation: true,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: maxAttempts},
 	}
 	effects := toolroom.EffectsUnknown
 	switch known.Guarantee {
@@ -215,14 +221,14 @@ func (e *errand) call(ctx workflow.Context, id string, call toolroom.Call) *answ
 	return a
 }
 
-// answer waits until a person has answered, and makes the call then.
-func (e *errand) answer(ctx workflow.Context, id string, call toolroom.Call, approval string) *answer {
+// answer waits until a person has answered, and then makes the call.
+func (e *state) answer(ctx workflow.Context, id string, call toolroom.Call, approval string) *answer {
 	defer delete(e.waits, approval)
 	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: tries},
+		StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: maxAttempts},
 	})
 	for !e.answered[approval] {
-		woken, err := workflow.AwaitWithTimeout(ctx, lookAgain, func() bool { return e.answered[approval] })
+		woken, err := workflow.AwaitWithTimeout(ctx, approvalPoll, func() bool { return e.answered[approval] })
 		if err == nil && !woken {
 			err = workflow.ExecuteLocalActivity(local, answerActivity, approval).Get(ctx, &woken)
 		}
@@ -239,7 +245,7 @@ func (e *errand) answer(ctx workflow.Context, id string, call toolroom.Call, app
 	return a
 }
 
-// broken is the result of a call whose activity did not end by itself.
+// broken returns the result of a call whose activity failed.
 func broken(call toolroom.Call, effects toolroom.Effects, err error) *toolroom.Result {
 	var e *toolroom.Error
 	var timeout *temporal.TimeoutError
@@ -250,7 +256,7 @@ func broken(call toolroom.Call, effects toolroom.Effects, err error) *toolroom.R
 		e = toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the worker that called %s was lost (%s)", call.Tool, timeout.TimeoutType())
 		e.Retryable = effects == toolroom.EffectsNone
 		if effects == toolroom.EffectsUnknown {
-			e = e.WithHint("it may have acted: look before you repeat it")
+			e = e.WithHint("it may have had effects: check before you repeat it")
 		}
 	default:
 		e = toolroom.Errorf(toolroom.CodeInternal, "the call of %s was lost: %v", call.Tool, err)

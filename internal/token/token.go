@@ -1,6 +1,6 @@
-// Package token makes and checks the bearer tokens of remote callers. [Create]
-// gives the plaintext out once; a [Store] keeps only its hash; a [Verifier]
-// turns the plaintext of a request back into an identity.
+// Package token creates and verifies the bearer tokens of remote callers. [Create]
+// returns the plaintext of a token once, and a [Store] keeps only its hash. A
+// [Verifier] finds the identity for the plaintext in a request.
 package token
 
 import (
@@ -18,29 +18,28 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Token is what Toolroom knows of a bearer token. Hash is the SHA-256 of the
-// plaintext, which has 256 random bits and needs no slow hash.
+// Token is the record of a bearer token. Hash is the SHA-256 of the plaintext, which
+// has 256 random bits and so needs no slow hash.
 type Token struct {
 	ID      string   `json:"id"`
 	Name    string   `json:"name"`
 	Hash    []byte   `json:"-"`
 	Subject string   `json:"subject"`
 	Groups  []string `json:"groups,omitempty"`
-	// Agent, Provider and Skill are what its holder acts as, each if the token
-	// says so.
+	// Agent, Provider and Skill are those of the identity; each may be empty.
 	Agent    string `json:"agent,omitempty"`
 	Provider string `json:"provider,omitempty"`
 	Skill    string `json:"skill,omitempty"`
 
 	Created time.Time `json:"created"`
-	// Expires is the end of the token; zero is never.
+	// Expires is the time at which the token expires; zero means never.
 	Expires time.Time `json:"expires,omitzero"`
 	// LastUsed is exact to about a minute.
 	LastUsed time.Time `json:"last_used,omitzero"`
 	Revoked  time.Time `json:"revoked,omitzero"`
 }
 
-// Identity is whom the token stands for.
+// Identity returns the identity of the token's bearer.
 func (t *Token) Identity() toolroom.Identity {
 	return toolroom.Identity{
 		Subject: t.Subject, Groups: slices.Clone(t.Groups),
@@ -48,41 +47,43 @@ func (t *Token) Identity() toolroom.Identity {
 	}
 }
 
-// Store holds tokens. Its methods are safe for concurrent use, also by several
-// processes on one store.
+// Store stores tokens. Its methods are safe for concurrent use, also by several
+// processes with one store.
 type Store interface {
-	// CreateToken stores a token, durably. An id that is taken is a conflict.
+	// CreateToken stores a token durably. If the id is taken, the error has code
+	// conflict.
 	CreateToken(ctx context.Context, t *Token) error
-	// Token is one by id, or an error with code not_found.
+	// Token returns the token with an id. If there is none, the error has code
+	// not_found.
 	Token(ctx context.Context, id string) (*Token, error)
-	// Tokens lists all, oldest first.
+	// Tokens returns all tokens, oldest first.
 	Tokens(ctx context.Context) ([]*Token, error)
-	// RevokeToken ends a token, durably. Revoking again changes nothing; an
-	// unknown id is not_found.
+	// RevokeToken revokes a token durably. Revoking it again does nothing. If there
+	// is no such token, the error has code not_found.
 	RevokeToken(ctx context.Context, id string, now time.Time) error
-	// TouchToken notes that a token was used. An unknown id is no error.
+	// TouchToken records that a token was used. It ignores unknown ids.
 	TouchToken(ctx context.Context, id string, now time.Time) error
 }
 
 // Options describe a new token.
 type Options struct {
-	// Name is for people; default Subject.
+	// Name is a name for people; the default is Subject.
 	Name string
-	// Subject is whom the token stands for; default Name. One of the two is
-	// needed, and it cannot be "local", which is the local operator.
+	// Subject is the subject of the bearer's identity; the default is Name. One of
+	// the two is required. It cannot be "local", which is the local operator.
 	Subject string
 	Groups  []string
-	// Agent, Provider and Skill are what its holder acts as. One that is empty
-	// is the holder's to name at each request.
+	// Agent, Provider and Skill are those of the bearer's identity. If one is
+	// empty, the bearer may name it in each request.
 	Agent, Provider, Skill string
-	// Now is the present time; zero is time.Now().
+	// Now is the current time; zero means time.Now().
 	Now time.Time
-	// TTL is how long the token holds; zero is for ever.
+	// TTL is how long the token is valid; zero means for ever.
 	TTL time.Duration
 }
 
-// Create makes a token and stores it. The plaintext, tr_<id>_<secret>, cannot
-// be had again.
+// Create creates a token and stores it. It returns the plaintext, tr_<id>_<secret>,
+// which cannot be recovered later.
 func Create(ctx context.Context, store Store, opts Options) (plaintext string, t Token, err error) {
 	if opts.Now.IsZero() {
 		opts.Now = time.Now()
@@ -97,15 +98,15 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 	}
 	switch {
 	case t.Subject == "":
-		return "", Token{}, invalid("a token needs a subject", "say whom the token stands for, for example: toolroom token create ann")
+		return "", Token{}, invalid("a token needs a subject", "name the caller, for example: toolroom token create ann")
 	case t.Subject == (toolroom.Identity{}).Key():
-		return "", Token{}, invalid(fmt.Sprintf("the subject %q is the local operator, who needs no token", t.Subject), "choose another subject")
+		return "", Token{}, invalid(fmt.Sprintf("the subject %q is reserved for the local operator, who needs no token", t.Subject), "choose another subject")
 	case opts.TTL < 0:
-		return "", Token{}, invalid(fmt.Sprintf("a token cannot hold for %v", opts.TTL), "give a positive time, or none for a token without end")
+		return "", Token{}, invalid(fmt.Sprintf("a token cannot be valid for %v", opts.TTL), "use a positive duration, or omit it for a token that never expires")
 	case opts.TTL > 0:
 		t.Expires = opts.Now.Add(opts.TTL)
 	}
-	// Two texts of at least 128 random bits each.
+	// Each text has at least 128 random bits.
 	plaintext = prefix + t.ID + "_" + strings.ToLower(rand.Text()+rand.Text())
 	sum := sha256.Sum256([]byte(plaintext))
 	t.Hash = sum[:]
@@ -115,17 +116,17 @@ func Create(ctx context.Context, store Store, opts Options) (plaintext string, t
 	return plaintext, t, nil
 }
 
-// find gives the usable token that a plaintext is, or the error of
+// find returns the token with a plaintext if it is valid, or else the error of
 // [Verifier.Verify].
 func find(ctx context.Context, store Store, plaintext string, now time.Time) (*Token, error) {
 	id, ok := idOf(plaintext)
 	if !ok {
-		return nil, unauthenticated("it has not the form of a token")
+		return nil, unauthenticated("it does not have the form of a token")
 	}
 	t, err := store.Token(ctx, id)
 	switch {
 	case toolroom.CodeOf(err) == toolroom.CodeNotFound:
-		return nil, unauthenticated("there is no token " + id)
+		return nil, unauthenticated("token " + id + " not found")
 	case err != nil:
 		return nil, fmt.Errorf("look up a token: %w", err)
 	}
@@ -134,9 +135,18 @@ func find(ctx context.Context, store Store, plaintext string, now time.Time) (*T
 		return nil, unauthenticated("the secret of token " + id + " is wrong")
 	}
 	if err := t.usable(now); err != nil {
+		t.retire(ctx, store)
 		return nil, err
 	}
 	return t, nil
+}
+
+// retire makes an expired token stay expired if the clock is set back. It ignores errors:
+// the token is refused now in any case.
+func (t *Token) retire(ctx context.Context, store Store) {
+	if t.Revoked.IsZero() {
+		_ = store.RevokeToken(ctx, t.ID, t.Expires)
+	}
 }
 
 func (t *Token) usable(now time.Time) error {
@@ -144,7 +154,7 @@ func (t *Token) usable(now time.Time) error {
 	case !t.Revoked.IsZero():
 		return unauthenticated("token " + t.ID + " is revoked")
 	case !t.Expires.IsZero() && !now.Before(t.Expires):
-		return unauthenticated("token " + t.ID + " is expired")
+		return unauthenticated("token " + t.ID + " has expired")
 	default:
 		return nil
 	}
@@ -152,8 +162,8 @@ func (t *Token) usable(now time.Time) error {
 
 const (
 	prefix = "tr_"
-	// maxPlaintext is well over the 69 bytes of a token, so that long garbage
-	// is not looked at.
+	// maxPlaintext is well over the 69 bytes of a token. Longer texts are refused
+	// without a lookup.
 	maxPlaintext = 128
 )
 
@@ -166,7 +176,8 @@ func idOf(plaintext string) (id string, ok bool) {
 	return id, ok && id != "" && secret != ""
 }
 
-// unauthenticated tells the caller nothing that would help to guess.
+// unauthenticated returns an error whose message does not help to guess a token. Only
+// its cause has the reason.
 func unauthenticated(reason string) *toolroom.Error {
 	return &toolroom.Error{
 		Code:    toolroom.CodeUnauthenticated,

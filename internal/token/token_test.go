@@ -318,3 +318,28 @@ func (s *memoryStore) change(id string, f func(*Token)) error {
 	}
 	return nil
 }
+
+func TestAnExpiredTokenStaysSoWhenTheClockGoesBack(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	for _, cached := range []bool{true, false} {
+		store, now := &memoryStore{}, start
+		plaintext := create(t, store, Options{Subject: "ann", Now: now, TTL: 100 * time.Millisecond})
+		v := NewVerifier(store, func() time.Time { return now })
+		if cached {
+			if _, err := v.Verify(t.Context(), plaintext); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now = start.Add(200 * time.Millisecond)
+		if _, err := v.Verify(t.Context(), plaintext); err == nil {
+			t.Fatal("it has expired")
+		}
+		now = start
+		for name, v := range map[string]*Verifier{"the same verifier": v, "after a restart": NewVerifier(store, func() time.Time { return now })} {
+			if _, err := v.Verify(t.Context(), plaintext); toolroom.CodeOf(err) != toolroom.CodeUnauthenticated {
+				t.Errorf("cached %v, %s: %v", cached, name, err)
+			}
+		}
+	}
+}

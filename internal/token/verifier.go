@@ -10,26 +10,27 @@ import (
 )
 
 const (
-	// recheck is how long a Verifier trusts what it read: it bounds how late a
-	// revocation is seen.
+	// recheck is how long a Verifier caches a token, and so how late it may notice a
+	// revocation.
 	recheck = 500 * time.Millisecond
-	// touchEvery keeps the note of the last use from being a write per request.
+	// touchEvery is the minimum interval between writes of the last use, so that
+	// not every request writes.
 	touchEvery = time.Minute
-	// touchPatience keeps a request from waiting for that note when the store
-	// is locked.
-	touchPatience = 100 * time.Millisecond
+	// touchTimeout limits how long a request waits to write the last use if the
+	// store is locked.
+	touchTimeout = 100 * time.Millisecond
 )
 
-// Verifier checks tokens without reading the store at each request. It sees a
-// revocation, also by another process, within a second. Make one with
-// NewVerifier; its methods are safe for concurrent use.
+// Verifier verifies tokens without reading the store at each request. It notices a
+// revocation, also by another process, within a second. Its methods are safe for
+// concurrent use.
 type Verifier struct {
 	store Store
 	now   func() time.Time
 
 	mu sync.Mutex
-	// known holds tokens that were good, by the hash of their plaintext. Only
-	// holders of a token can add to it, so strangers cannot make it grow.
+	// known holds valid tokens by the hash of their plaintext. Only bearers of a valid
+	// token can add to it, so other callers cannot make it grow.
 	known map[[sha256.Size]byte]known
 }
 
@@ -38,7 +39,7 @@ type known struct {
 	checked time.Time
 }
 
-// NewVerifier makes a verifier over store; a nil clock is time.Now.
+// NewVerifier returns a Verifier for the tokens in store. A nil now means time.Now.
 func NewVerifier(store Store, now func() time.Time) *Verifier {
 	if now == nil {
 		now = time.Now
@@ -46,15 +47,17 @@ func NewVerifier(store Store, now func() time.Time) *Verifier {
 	return &Verifier{store: store, now: now, known: map[[sha256.Size]byte]known{}}
 }
 
-// Verify tells whom a plaintext stands for, from memory where that is fresh, and
-// notes the last use of the token. Whatever is wrong with it, the error has the
-// code unauthenticated and the same message; only its cause, for the log, says
-// what.
+// Verify returns the identity of a token's bearer and records the last use of the
+// token. It caches valid tokens for a short time. If the token is invalid for any
+// reason, the error has code unauthenticated and always the same message; only its
+// cause, for the log, has the reason.
 func (v *Verifier) Verify(ctx context.Context, plaintext string) (toolroom.Identity, error) {
 	now := v.now()
 	sum := sha256.Sum256([]byte(plaintext))
 	if k, ok := v.recall(sum); ok && now.Sub(k.checked) < recheck {
 		if err := k.token.usable(now); err != nil {
+			k.token.retire(ctx, v.store)
+			v.forget(sum)
 			return toolroom.Identity{}, err
 		}
 		return k.token.Identity(), nil
@@ -72,10 +75,10 @@ func (v *Verifier) Verify(ctx context.Context, plaintext string) (toolroom.Ident
 	return t.Identity(), nil
 }
 
-// touch drops an error on purpose: the note only informs people, and the token
-// is as good without it.
+// touch records the last use of a token. It ignores errors, because the time only
+// informs people and the token is valid without it.
 func (v *Verifier) touch(ctx context.Context, id string, now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, touchPatience)
+	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
 	_ = v.store.TouchToken(ctx, id, now)
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// claimed are the limits of the table in docs/runtimes.md, in its order.
+// claimed are the limits in the table of docs/runtimes.md, in its order.
 var claimed = []sandbox.Limit{
 	sandbox.LimitWall, sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork, sandbox.LimitEgress,
 }
 
-// Row is what a driver says that it holds here, and [Run] then tries, as a line of
+// Row returns the limits that a driver reports here, which [Run] then tests, as a row of
 // the table in docs/runtimes.md.
 func Row(name string, p sandbox.Probe) string {
 	cells := []string{"`" + name + "`", "`" + p.Isolation + "`"}
 	for _, limit := range claimed {
-		cell := cmp.Or(p.Holds[limit], p.Partly[limit], "no: "+cmp.Or(p.Lacks[limit], "nobody asks for it"))
-		if limit == sandbox.LimitEgress { // all hold it alike
+		cell := cmp.Or(p.Holds[limit], p.Partly[limit], "no: "+cmp.Or(p.Lacks[limit], "not reported"))
+		if limit == sandbox.LimitEgress { // all drivers enforce it in the same way
 			cell = map[bool]string{true: "yes", false: "no"}[p.Holds[limit] != ""]
 		}
 		cells = append(cells, cell)
@@ -32,8 +32,8 @@ func Row(name string, p sandbox.Probe) string {
 	return alike.ReplaceAllStringFunc("| "+strings.Join(cells, " | ")+" |", func(word string) string { return cmp.Or(same[word], "so many processes") })
 }
 
-// Machines have cgroups of one version or the other, and processors that VMs run
-// on or that are emulated; what is held is the same.
+// Row leaves out differences between machines: the version of cgroups, and whether
+// virtual machines run on the processor or are emulated.
 var (
 	alike = regexp.MustCompile(`cgroup v[12]|microvm\+kvm|gvisor\(kvm\)|\d+ processes`)
 	same  = map[string]string{
@@ -41,9 +41,9 @@ var (
 	}
 )
 
-// Documented fails where a table of the page no longer has the line of a driver
-// as it is here. On a machine that holds other limits for what it is itself, the
-// driver is not compared: a skipped test of its own says why.
+// Documented fails the test if the table of the page does not contain the driver's row.
+// On a machine on which drivers enforce fewer limits for lack of a feature, it compares
+// nothing, and says why in a skipped subtest.
 func Documented(t *testing.T, page, name string, p sandbox.Probe) {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -58,38 +58,38 @@ func Documented(t *testing.T, page, name string, p sandbox.Probe) {
 		return
 	}
 	if gap := machineLacks(); gap != "" {
-		untried(t, "its line in "+filepath.Base(page), "NOT COMPARED, since this machine "+gap+": "+row)
+		untried(t, "its line in "+filepath.Base(page), "NOT COMPARED, because this machine "+gap+": "+row)
 		return
 	}
-	t.Errorf("%s does not have the line\n%s\nIf that is what the driver is to hold, put it in the place of the old one.", page, row)
+	t.Errorf("%s does not contain the line\n%s\nIf the driver is correct, replace the old line.", page, row)
 }
 
-// untried says, as a test, what is not tried on this machine: a log shows with -v
-// alone.
+// untried reports what is not tested on this machine in a skipped subtest, because logs
+// are shown only with -v.
 func untried(t *testing.T, what, why string) {
 	t.Run(what, func(t *testing.T) { t.Skip(why) })
 }
 
-// ofCgroups are the limits that only cgroups hold whole in some drivers.
+// ofCgroups are the limits that some drivers can fully enforce only with cgroups.
 var ofCgroups = []sandbox.Limit{sandbox.LimitCPU, sandbox.LimitMemory, sandbox.LimitPIDs}
 
-// claims fails where the driver no longer says that it holds a limit: what tries
-// the limits asks the driver first, and would pass.
+// claims fails the test if the driver no longer reports a limit as enforced. The tests of
+// the limits ask the driver first, and would pass.
 func (s *suite) claims(t *testing.T) {
 	p := s.engine.Probe(t.Context())
 	for _, limit := range claimed {
 		_, holds := p.Holds[limit]
 		switch lacks := slices.Contains(s.o.Lacks, limit); {
 		case lacks && holds:
-			t.Errorf("it says that it holds %s, which the suite is told that it lacks", limit)
+			t.Errorf("the driver reports that it enforces %s, but Options.Lacks contains it", limit)
 		case holds || lacks:
 		case slices.Contains(ofCgroups, limit) && machineLacks() != "":
-			untried(t, string(limit), fmt.Sprintf("NOT HELD, since this machine %s: %s", machineLacks(), p.Lacks[limit]))
+			untried(t, string(limit), fmt.Sprintf("NOT ENFORCED, because this machine %s: %s", machineLacks(), p.Lacks[limit]))
 		default:
-			t.Errorf("it does not say that it holds %s: %s", limit, p.Lacks[limit])
+			t.Errorf("the driver does not report that it enforces %s: %s", limit, p.Lacks[limit])
 		}
 	}
 }
 
-// holdsEgress tells whether the driver must keep to a list of hosts.
+// holdsEgress reports whether the driver must enforce a list of hosts.
 func (o Options) holdsEgress() bool { return !slices.Contains(o.Lacks, sandbox.LimitEgress) }

@@ -19,7 +19,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// outProgram tries the proxy that a program is given, and ways around it.
+// outProgram tries the proxy of a program, and ways around it.
 const outProgram = `
 import http.client, os, socket, urllib.error, urllib.request
 proxy = urllib.request.urlparse(os.environ.get("HTTP_PROXY", "http://127.0.0.1:1"))
@@ -65,14 +65,14 @@ def split(to):
 [str(tries[t["how"]](t["to"])) for t in todo]
 `
 
-// way is one that a program with a list of hosts tries.
+// way is an attempt of a program with a list of hosts.
 type way struct {
 	How  string `json:"how"`
 	To   string `json:"to"`
-	want string // that the outcome contains
+	want string // a part of the expected outcome
 }
 
-// egress has a program with a list of hosts reach what is on it, and try the rest.
+// egress tests that a program with a list of hosts reaches those hosts, and no others.
 func (s *suite) egress(t *testing.T) {
 	var strangers atomic.Int32
 	stranger := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strangers.Add(1) }))
@@ -110,16 +110,16 @@ func (s *suite) egress(t *testing.T) {
 		{"get", "http://allowed.example:" + strange + "/", "403 toolroom: "},    // another port
 		{"get", "http://other.example:" + strange + "/", "403 toolroom: "},      // another host
 		{"get", "http://allowed.example:" + known + "/away", "403 toolroom: "},  // a redirect to it
-		{"get", "http://meta.example/latest/meta-data/", "403 toolroom: "},      // on the list, and refused all the same
+		{"get", "http://meta.example/latest/meta-data/", "403 toolroom: "},      // on the list, but always refused
 		{"get", "http://169.254.169.254/latest/meta-data/", "403 toolroom: "},   // the same by its address
-		{"get", "http://private.example/", "403 toolroom: "},                    // on the list, and private
+		{"get", "http://private.example/", "403 toolroom: "},                    // on the list, but private
 		{"tunnel", "10.1.2.3:80", "failed: Tunnel connection failed: 403"},      // the same by its address
 		{"tunnel", "127.0.0.1:" + known, "failed: Tunnel connection failed: 4"}, // the allowed host by its address
 		{"tunnel", "2130706433:" + known, "failed: Tunnel connection failed: 4"},
 		{"tunnel", "localhost:" + known, "failed: Tunnel connection failed: 4"},
 		{"direct", "169.254.169.254:80", "failed: "},
 		{"direct", "8.8.8.8:53", "failed: "},
-		{"direct", "127.0.0.1:" + known, "failed: "}, // this machine's loopback is not the program's
+		{"direct", "127.0.0.1:" + known, "failed: "}, // the program's loopback is not this machine's
 		{"lookup", "allowed.example", "failed: "},
 	}
 	addresses, _ := net.InterfaceAddrs()
@@ -141,7 +141,7 @@ func (s *suite) egress(t *testing.T) {
 		})
 		if !s.o.holdsEgress() {
 			if toolroom.CodeOf(out.err) != toolroom.CodeLimitNotEnforceable && !s.lacksNetwork() {
-				t.Errorf("%s: the driver does not hold a list of hosts, but ran: %v", profile, out)
+				t.Errorf("%s: the driver does not enforce a list of hosts, but ran: %v", profile, out)
 			}
 			continue
 		}
@@ -149,7 +149,7 @@ func (s *suite) egress(t *testing.T) {
 			t.Fatalf("%s: the program ended with %v", profile, out)
 		}
 		if out.Held[sandbox.LimitEgress] == "" {
-			t.Errorf("%s: the result does not say how the list was held: %v", profile, out.Held)
+			t.Errorf("%s: the result does not say how the list was enforced: %v", profile, out.Held)
 		}
 		list, _ := out.Outcome.Value.([]bridge.Value)
 		for i, w := range ways {
@@ -157,7 +157,7 @@ func (s *suite) egress(t *testing.T) {
 				t.Fatalf("%s: %v", profile, list)
 			}
 			if got, _ := list[i].(string); !strings.Contains(got, w.want) {
-				t.Errorf("%s: %s %s gives %.200q, want %q", profile, w.How, w.To, got, w.want)
+				t.Errorf("%s: %s %s returned %.200q, want %q", profile, w.How, w.To, got, w.want)
 			}
 		}
 	}

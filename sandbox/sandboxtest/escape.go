@@ -19,24 +19,23 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/escape"
 )
 
-// GuestInside is where drivers put the guest's binary.
+// GuestInside is the path of the guest's binary inside a sandbox.
 const GuestInside = "/run/toolroom-guest"
 
-// everywhere are the attempts that no driver refuses, with the reason why they
-// are no way out.
+// everywhere are the attempts that succeed under every driver, with the reason why they
+// are harmless.
 var everywhere = map[string]string{
-	"signal the parent": "the parent is the guest, with whom the run ends",
+	"signal the parent": "the parent is the guest, and its end is the end of the run",
 }
 
-// Escape has a program try every way out that package escape knows, in the
-// profiles standard and hardened, and wants each to be refused. The guest must
-// know [escape.Main], as ./escape/guest does. Besides the driver's own words,
-// what lies outside is looked at afterwards.
+// Escape tests that a program cannot get out of a sandbox, by all attempts of package
+// escape, in the profiles standard and hardened. The guest must call [escape.Main], as
+// ./escape/guest does. Afterwards Escape checks that nothing outside has changed.
 //
-// A driver that is not said to lack a list of hosts is tried with one too.
+// Drivers that enforce a list of hosts are tested with one, too.
 //
-// possible names attempts that the driver does not refuse, with the reason why
-// they lead nowhere; that they are still possible is asserted too.
+// possible names the attempts that succeed under this driver, with the reason why they
+// are harmless. Escape fails if one of them no longer succeeds.
 func Escape(t *testing.T, o Options, possible map[string]string) {
 	known := maps.Clone(everywhere)
 	maps.Copy(known, possible)
@@ -55,9 +54,9 @@ func Escape(t *testing.T, o Options, possible map[string]string) {
 			known := maps.Clone(known)
 			if tt.egress != nil {
 				if !o.holdsEgress() {
-					return // that it then runs nothing, Run asserts
+					return // Run tests that the driver runs nothing then
 				}
-				known["listen"] = "nobody else is in its network"
+				known["listen"] = "its network contains nothing else"
 			}
 			spec := s.spec(tt.profile)
 			spec.Egress = tt.egress
@@ -74,30 +73,30 @@ func Escape(t *testing.T, o Options, possible map[string]string) {
 	}
 }
 
-// judge looks at what became of one attempt.
+// judge checks the result of one attempt.
 func judge(t *testing.T, result, why string) {
 	succeeded := result == escape.Succeeded
 	switch {
 	case succeeded && why == "":
-		t.Error("it succeeded")
+		t.Error("the attempt succeeded")
 	case !succeeded && why != "":
-		t.Errorf("it is said to be possible (%s), and is not: %s", why, result)
+		t.Errorf("the attempt should succeed (%s), but failed: %s", why, result)
 	}
 	for _, malformed := range []string{"bad address", "bad file descriptor"} {
 		if strings.Contains(result, malformed) {
-			t.Errorf("the attempt itself is wrong: %s", result)
+			t.Errorf("the attempt is malformed: %s", result)
 		}
 	}
 }
 
-// attempts runs the attempts in a sandbox, as a program of the guest.
+// attempts runs all attempts in a sandbox, as a command of the guest.
 func (s *suite) attempts(t *testing.T, spec sandbox.Spec, o escape.Outside) map[string]string {
 	t.Helper()
 	argument, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec.Limits.Wall = 100 * time.Second // for a processor that is emulated
+	spec.Limits.Wall = 100 * time.Second // enough for an emulated processor
 	out := s.run(t, engine.Job{
 		Program: bridge.Program{Language: "command", Command: []string{GuestInside, escape.Arg, string(argument)}},
 		Sandbox: spec,
@@ -112,7 +111,7 @@ func (s *suite) attempts(t *testing.T, spec sandbox.Spec, o escape.Outside) map[
 	return results
 }
 
-// outside is what lies on this machine for a program to reach.
+// outside holds the targets on this machine that a program might reach.
 type outside struct {
 	escape.Outside
 	folder string
@@ -120,7 +119,7 @@ type outside struct {
 
 func newOutside(t *testing.T) outside {
 	t.Helper()
-	// Not t.TempDir, which only this user can enter.
+	// Only this user could enter t.TempDir.
 	folder, err := os.MkdirTemp("", "outside-")
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +143,7 @@ func newOutside(t *testing.T) outside {
 	o.TCP = listen("tcp", "127.0.0.1:0").String()
 	listen("unix", o.Abstract)
 	listen("unix", o.Socket)
-	// Nobody is kept away by anything but the sandbox.
+	// All users may access the targets, so that only the sandbox protects them.
 	for path, mode := range map[string]os.FileMode{folder: 0o777, o.Secret: 0o666, o.Socket: 0o777} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
@@ -153,7 +152,7 @@ func newOutside(t *testing.T) outside {
 	return o
 }
 
-// check looks whether anything outside has changed.
+// check fails the test if anything outside has changed.
 func (o outside) check(t *testing.T) {
 	t.Helper()
 	if text, err := os.ReadFile(o.Secret); err != nil || string(text) != escape.Word {

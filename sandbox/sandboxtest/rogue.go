@@ -14,21 +14,21 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/rogue"
 )
 
-// fate is what must become of the run of a rogue guest.
+// fate is the expected outcome of a rogue guest's run.
 type fate struct {
 	conduct string
-	code    toolroom.Code // empty where the run succeeds all the same
-	message []string      // what its error says, among other things
-	// unseen is the code where the engine does not tell of what the guest did.
+	code    toolroom.Code // empty if the run succeeds
+	message []string      // parts of the error message
+	// unseen is the code if the engine does not see what the guest did.
 	unseen toolroom.Code
 }
 
 var fates = []fate{
 	{rogue.Stillborn, toolroom.CodeSandboxUnavailable, []string{"before its hello", "exit code 42", rogue.LastWords}, ""},
-	{rogue.Crash, toolroom.CodeExecutionFailed, []string{"broke off", "exit code 42", rogue.LastWords}, ""},
-	{rogue.FloodStderr, toolroom.CodeExecutionFailed, []string{"broke off", "exit code 42", rogue.LastWords}, ""},
-	{rogue.Shut, toolroom.CodeExecutionFailed, []string{"broke off", "ended its stream"}, toolroom.CodeTimeout},
-	{rogue.Garbage, toolroom.CodeExecutionFailed, []string{"broke off", "protocol"}, ""},
+	{rogue.Crash, toolroom.CodeExecutionFailed, []string{"ended early", "exit code 42", rogue.LastWords}, ""},
+	{rogue.FloodStderr, toolroom.CodeExecutionFailed, []string{"ended early", "exit code 42", rogue.LastWords}, ""},
+	{rogue.Shut, toolroom.CodeExecutionFailed, []string{"ended early", "ended its stream"}, toolroom.CodeTimeout},
+	{rogue.Garbage, toolroom.CodeExecutionFailed, []string{"ended early", "protocol"}, ""},
 	{rogue.FloodOutput, toolroom.CodeResourceLimit, []string{"printed more than"}, ""},
 	{rogue.FloodCalls, toolroom.CodeResourceLimit, []string{"limit of 10 calls"}, ""},
 	{rogue.Hang, toolroom.CodeTimeout, nil, ""},
@@ -36,15 +36,14 @@ var fates = []fate{
 	{rogue.Silent, toolroom.CodeSandboxUnavailable, []string{"no hello within"}, ""},
 }
 
-// Rogue puts guests in the sandboxes that crash, flood and hang, and wants each
-// run to end with an error that names the cause and the fix, the next program to
-// run, and nothing to be left. The guest must know [rogue.Main], as
-// ./escape/guest does.
+// Rogue tests guests that crash, flood and hang. Each run must end with an error that
+// names the cause and the fix, the next program must run, and nothing may be left. The
+// guest must call [rogue.Main], as ./escape/guest does.
 func Rogue(t *testing.T, o Options) {
 	s := &suite{t: t, o: o, engine: hosted.New(o.New(t))}
 	for _, f := range fates {
 		t.Run(f.conduct, func(t *testing.T) {
-			if f.conduct == rogue.Silent { // which takes all of it
+			if f.conduct == rogue.Silent { // it uses up the whole time-out
 				s.engine.StartTimeout = silence
 				defer func() { s.engine.StartTimeout = 0 }()
 			}
@@ -61,11 +60,11 @@ func Rogue(t *testing.T, o Options) {
 	}
 }
 
-// silence is long enough for the start of a sandbox on a busy machine: a guest
-// that is given up before it could speak shows nothing.
+// silence is the time-out of a start without a hello. It is long enough for a busy
+// machine: a guest that is killed before it could start would show nothing.
 const silence = 20 * time.Second
 
-// suffers runs a program in the sandbox of a rogue guest.
+// suffers runs a program in the sandbox of a rogue guest and checks the outcome.
 func (s *suite) suffers(t *testing.T, f fate) {
 	t.Helper()
 	spec := s.spec(sandbox.Standard)
@@ -79,24 +78,24 @@ func (s *suite) suffers(t *testing.T, f fate) {
 	}
 	result, err := s.engine.Run(ctx, engine.Job{
 		Run: "rogue", Owner: "tester", Sandbox: spec, Program: bridge.Program{Language: "shell", Name: "main.sh", Source: "exit 5", Limits: limits},
-	}, &listener{})
+	}, &handler{})
 	if f.code == "" {
 		if err != nil || result.Outcome.Value != bridge.Value("done") {
-			t.Errorf("it ended with %v, %+v", err, result)
+			t.Errorf("the run ended with %v, %+v", err, result)
 		}
 		return
 	}
-	const most = 16 << 10 // for what a guest says is said again to a model
+	const most = 16 << 10 // the guest's text in the message is sent to a model
 	e := toolroom.AsError(err)
 	if e != nil && e.Code == f.unseen && e.Hint != "" {
 		return
 	}
 	if e == nil || e.Code != f.code || e.Hint == "" || len(e.Message) > most {
-		t.Fatalf("it ended with %.2000v, want %s with a hint", err, f.code)
+		t.Fatalf("the run ended with %.2000v, want %s with a hint", err, f.code)
 	}
 	for _, want := range f.message {
 		if !strings.Contains(e.Message, want) {
-			t.Errorf("its error lacks %q: %.2000v", want, err)
+			t.Errorf("the error lacks %q: %.2000v", want, err)
 		}
 	}
 }

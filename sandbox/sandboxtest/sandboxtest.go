@@ -1,5 +1,5 @@
-// Package sandboxtest is the suite that every sandbox driver passes: programs
-// run and call tools, limits bite, walls hold, and nothing is left behind.
+// Package sandboxtest is the test suite for sandbox drivers: programs run and call
+// tools, limits and isolation are enforced, and nothing is left behind.
 package sandboxtest
 
 import (
@@ -21,45 +21,46 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options say what is to be tested.
+// Options configures the suite.
 type Options struct {
-	// New makes the driver.
+	// New returns the driver.
 	New func(t *testing.T) sandbox.Driver
-	// Guest is the path of the static guest binary, GuestArgs make it the guest.
+	// Guest is the path of the static guest binary; with GuestArgs it runs as the guest.
 	Guest     string
 	GuestArgs []string
-	// Image is given to the driver with every run.
+	// Image is the image of every run.
 	Image string
-	// Languages that the sandbox can run, of python, javascript and shell.
+	// Languages are the languages that the sandbox can run, of python, javascript and
+	// shell.
 	Languages []string
-	// Leftovers lists what the driver has left on this machine: processes,
-	// containers, mounts, cgroups, files. It is asked when all runs are over.
+	// Leftovers lists what the driver has left on this machine: processes, containers,
+	// mounts, cgroups, files. It is called after all runs.
 	Leftovers func(t *testing.T) []string
-	// Lacks are the limits that the driver does not hold, by what it is. That it
-	// says that it holds all others is asserted.
+	// Lacks are the limits that the driver does not enforce by design. It must report
+	// all others as enforced.
 	Lacks []sandbox.Limit
-	// Without names the subtests that the driver cannot pass by what it is; its
-	// Probe must say so under Lacks. The host driver is such a one.
+	// Without names subtests that the driver cannot pass by design. Its Probe must
+	// report the reason in Lacks. The host driver has such subtests.
 	Without []string
 }
 
-// essentials are the programs of the suite of engines that show what a driver can
-// break: its stream, its end, and its walls. What a guest does is the same in all.
+// essentials are the programs of the engines' test suite that depend on the driver: its
+// stream, its end, and its isolation. The guest behaves the same under all drivers.
 var essentials = []string{
-	"a value comes back", "a failed tool that nobody catches", "calls run in parallel", "a thousand calls", "a large value",
+	"a value comes back", "a failed tool, not caught", "calls run in parallel", "a thousand calls", "a large value",
 	"artifacts go out and come in whole", "output, progress and logs", "values round trip",
 	"a cancelled program is stopped", "runs see nothing of each other",
 }
 
-// Run runs the suite; with -short, of the programs in Python and JavaScript those
-// that show what a driver can break.
+// Run runs the suite. With -short it runs only the essentials of the programs in Python
+// and JavaScript.
 func Run(t *testing.T, o Options) {
 	s := &suite{t: t, o: o, engine: hosted.New(o.New(t))}
 	if p := s.engine.Probe(t.Context()); p.State != sandbox.Available {
 		t.Fatalf("%s is not available: %s (%s)", s.engine.Name(), p.Reason, p.Fix)
 	}
 	t.Log(Row(s.engine.Name(), s.engine.Probe(t.Context())))
-	s.test("it says what it holds", s.claims)
+	s.test("the probe reports the limits", s.claims)
 	var only []string
 	if testing.Short() {
 		only = essentials
@@ -77,7 +78,8 @@ func Run(t *testing.T, o Options) {
 	s.test("a static binary", s.binary)
 	s.test("exit codes and streams", s.exit)
 	s.test("a process that double-forks ends with its run", s.fork)
-	s.test("orphans that have ended are no processes", s.orphans)
+	s.test("ended orphans do not count as processes", s.orphans)
+	s.test("a daemon does not hold up its program", s.daemon)
 	s.test("memory", s.memory)
 	s.test("pids", s.pids)
 	s.test("disk", s.disk)
@@ -97,7 +99,7 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
-// module has a module of WebAssembly call tools.
+// module tests that a WebAssembly module can call tools.
 func (s *suite) module(t *testing.T) {
 	module, err := builtModule()
 	if err != nil {
@@ -105,7 +107,7 @@ func (s *suite) module(t *testing.T) {
 	}
 	enginetest.Run(t, enginetest.Options{
 		New: func(t *testing.T) engine.Engine { return hosted.New(s.o.New(t)) }, Languages: []string{"wasm"}, Module: module,
-		Sandbox: s.spec(sandbox.Standard), Only: []string{"values round trip"}, // each run compiles it anew
+		Sandbox: s.spec(sandbox.Standard), Only: []string{"values round trip"}, // each run compiles the module again
 	})
 }
 
@@ -130,21 +132,21 @@ func (s *suite) spec(p sandbox.Profile) sandbox.Spec {
 	return sandbox.Spec{Profile: p, Guest: s.o.Guest, Args: s.o.GuestArgs, Image: s.o.Image, BestEffort: s.lacksNetwork()}
 }
 
-// lacksNetwork says whether the driver says itself that it cannot close the
-// network: it is then asked for its best.
+// lacksNetwork reports whether the driver's probe says that it cannot isolate the
+// network. Its runs then accept best effort.
 func (s *suite) lacksNetwork() bool {
 	_, lacks := s.engine.Probe(context.Background()).Lacks[sandbox.LimitNetwork]
 	return lacks
 }
 
-// outcome is a run with what it printed.
+// outcome is the result of a run, with its output.
 type outcome struct {
 	*engine.Result
 	stdout, stderr string
 	err            error
 }
 
-// shellRun runs a script under limits.
+// shellRun runs a shell script under limits.
 func (s *suite) shellRun(t *testing.T, script string, limits sandbox.Limits) outcome {
 	t.Helper()
 	return s.run(t, engine.Job{
@@ -171,7 +173,7 @@ func (s *suite) run(t *testing.T, j engine.Job) outcome {
 	if j.Sandbox.Limits.CPU > 0 {
 		j.Program.Limits.CPU = j.Sandbox.Limits.CPU.Milliseconds()
 	}
-	h := &listener{}
+	h := &handler{}
 	result, err := s.engine.Run(ctx, j, h)
 	return outcome{result, h.stdout.String(), h.stderr.String(), err}
 }
@@ -180,12 +182,12 @@ func (o outcome) failed() bool {
 	return o.err != nil || o.Outcome.Failure != nil || o.Outcome.Exit != 0
 }
 
-// limit is the limit at which a run ended, by its typed end alone: empty for any
-// other.
+// limit returns the limit that ended a run, according to its typed error or failure, or
+// "" if no limit ended it.
 func (o outcome) limit() string {
 	var e *toolroom.Error
 	if errors.As(o.err, &e) && e.Code == toolroom.CodeResourceLimit {
-		return fmt.Sprint(e.Details["limit"])
+		return e.Limit
 	}
 	if o.err == nil && o.Outcome.Failure != nil && o.Outcome.Failure.Kind == bridge.FailLimit {
 		return o.Outcome.Failure.Limit
@@ -215,7 +217,7 @@ func (s *suite) binary(t *testing.T) {
 	}
 	out = s.run(t, engine.Job{Program: bridge.Program{Language: "command", Command: []string{"/no/such/program"}}, Sandbox: s.spec(sandbox.Standard)})
 	if out.err != nil || out.Outcome.Failure == nil || out.Outcome.Failure.Kind != bridge.FailUnsupported {
-		t.Errorf("a program that is not there ended with %v", out)
+		t.Errorf("a program that does not exist ended with %v", out)
 	}
 }
 
@@ -236,8 +238,17 @@ func (s *suite) fork(t *testing.T) {
 	}
 }
 
-// orphans makes more of them than there may be processes, one after the other:
-// who has ended and is waited for by nobody must not count for ever.
+// daemon leaves a process in a session of its own, which holds the program's output.
+func (s *suite) daemon(t *testing.T) {
+	began := time.Now()
+	out := s.shellRun(t, `command -v setsid >/dev/null || { echo hi; exit; }; (setsid sleep 60 &); sleep 0.2; echo hi`, sandbox.Limits{Wall: 30 * time.Second})
+	if took := time.Since(began); out.failed() || out.stdout != "hi\n" || took > 20*time.Second {
+		t.Errorf("after %s: %v", took, out)
+	}
+}
+
+// orphans makes more orphans than there may be processes, one after the other. A process
+// that has ended must not count for ever because it is not waited for.
 func (s *suite) orphans(t *testing.T) {
 	limits := sandbox.Limits{PIDs: 64}
 	if _, held := s.engine.Probe(t.Context()).Holds[sandbox.LimitPIDs]; !held {
@@ -249,20 +260,20 @@ func (s *suite) orphans(t *testing.T) {
 	}
 }
 
-// bites runs a script that must break a limit, and its twin that must not.
+// bites tests a limit with a script that exceeds it, and with one that does not.
 func (s *suite) bites(t *testing.T, limit sandbox.Limit, l sandbox.Limits, over, within string) {
 	t.Helper()
 	if _, held := s.engine.Probe(t.Context()).Holds[limit]; !held {
 		out := s.shellRun(t, within, l)
 		if toolroom.CodeOf(out.err) != toolroom.CodeLimitNotEnforceable && !s.lacksNetwork() {
-			t.Errorf("the driver does not hold %s, but ran: %v", limit, out)
+			t.Errorf("the driver does not enforce %s, but ran: %v", limit, out)
 		}
 		return
 	}
 	if out := s.shellRun(t, within, l); out.failed() {
 		t.Errorf("a program within the limit of %s ended with %v", limit, out)
 	} else if out.Held[limit] == "" {
-		t.Errorf("the result does not say how %s was held: %v", limit, out.Held)
+		t.Errorf("the result does not say how %s was enforced: %v", limit, out.Held)
 	}
 	if out := s.shellRun(t, over, l); !out.failed() {
 		t.Errorf("a program over the limit of %s ended with %v", limit, out)
@@ -299,9 +310,8 @@ func (s *suite) cpu(t *testing.T) {
 	}
 }
 
-// network tries to reach a listener on this machine, a name, and the metadata
-// address of clouds. The program is a shell script, so it tries with what a
-// shell has; python3 does it properly where it is there.
+// network tries to reach a listener on this machine, a name, and the metadata address of
+// clouds.
 func (s *suite) network(t *testing.T) {
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
@@ -370,11 +380,11 @@ func (s *suite) root(t *testing.T) {
 func (s *suite) environment(t *testing.T) {
 	const canary = "TOOLROOM_SUITE_CANARY"
 	if os.Getenv(canary) == "" {
-		t.Setenv(canary, "the host's secret")
+		t.Setenv(canary, "the server's secret")
 	}
 	out := s.shellRun(t, `env; cat /proc/*/environ 2>/dev/null | tr '\0' '\n'; cat /etc/shadow 2>/dev/null; true`, sandbox.Limits{})
-	if out.err != nil || strings.Contains(out.stdout, "host's secret") || strings.Contains(out.stdout, "root:") {
-		t.Errorf("the program sees the host: %v", out)
+	if out.err != nil || strings.Contains(out.stdout, "server's secret") || strings.Contains(out.stdout, "root:") {
+		t.Errorf("the program sees the host machine: %v", out)
 	}
 }
 

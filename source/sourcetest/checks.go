@@ -26,7 +26,7 @@ func (cfg *Config) testTools(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		if tool.ID.Namespace != cfg.Namespace {
-			t.Errorf("%s is not in the namespace %q that the source was made with", tool.ID, cfg.Namespace)
+			t.Errorf("%s is not in the namespace %q that the source was created with", tool.ID, cfg.Namespace)
 		}
 		if seen[tool.ID] {
 			t.Errorf("%s is listed twice", tool.ID)
@@ -56,8 +56,8 @@ func (cfg *Config) testTools(t *testing.T) {
 	}
 }
 
-// checkSchema accepts what every compiler of JSON Schema takes as a whole: an
-// object. An input schema must also be able to accept an object.
+// checkSchema accepts only objects, because every JSON Schema compiler accepts
+// these. An input schema must also be able to accept an object.
 func checkSchema(t *testing.T, id toolroom.ID, which string, schema json.RawMessage) {
 	t.Helper()
 	if len(schema) == 0 {
@@ -83,7 +83,7 @@ func (cfg *Config) testToolsCancelled(t *testing.T) {
 		done <- err
 	}()
 	select {
-	case <-done: // A source that knows its list already may give it.
+	case <-done: // A source that already knows its list may return it.
 	case <-time.After(cfg.Bound):
 		t.Fatalf("listing has not returned %v after its context ended", cfg.Bound)
 	}
@@ -109,7 +109,7 @@ func (cfg *Config) testGood(t *testing.T) {
 func checkOutput(t *testing.T, c Call, output *source.Output) {
 	t.Helper()
 	if output == nil {
-		t.Fatal("the call gave neither an output nor an error")
+		t.Fatal("the call returned neither an output nor an error")
 	}
 	if output.Failed {
 		t.Fatalf("the tool failed: value %s, content %+v", output.Value, output.Content)
@@ -122,8 +122,8 @@ func checkOutput(t *testing.T, c Call, output *source.Output) {
 	}
 }
 
-// sameJSON compares without regard to the order of members, but with every
-// digit of numbers.
+// sameJSON compares two JSON texts. It ignores the order of members and compares
+// every digit of numbers.
 func sameJSON(t *testing.T, want, got []byte) bool {
 	t.Helper()
 	decode := func(text []byte) any {
@@ -174,13 +174,13 @@ func (cfg *Config) testFailing(t *testing.T) {
 	s := cfg.open(t, func() {})
 	output, err := s.Call(t.Context(), cfg.request(t, cfg.Failing))
 	if err != nil {
-		t.Fatalf("a tool that ran and failed gave the error %v; want an output with Failed set", err)
+		t.Fatalf("a tool that ran and failed returned the error %v; want an output with Failed set", err)
 	}
 	if !output.Failed {
 		t.Fatalf("the output does not say that the tool failed: value %s", output.Value)
 	}
 	if len(output.Content) == 0 && len(output.Value) == 0 {
-		t.Error("a failed output says nothing; Content or Value tells why")
+		t.Error("a failed output is empty; Content or Value must say why it failed")
 	}
 	if want := cfg.Failing.Want; want != "" && !sameJSON(t, []byte(want), output.Value) {
 		t.Errorf("value: got %s, want %s", output.Value, want)
@@ -229,8 +229,8 @@ func (cfg *Config) testDeadline(t *testing.T) {
 	}
 }
 
-// expiring is a context whose deadline passes when done is closed, so that the
-// test need not guess how long a call takes to start.
+// expiring is a context whose deadline passes when done is closed. The test then
+// need not guess how long a call takes to start.
 type expiring struct {
 	context.Context
 	done chan struct{}
@@ -305,7 +305,7 @@ func (cfg *Config) testChange(t *testing.T) {
 		t.Skip(reason)
 	}
 	if cfg.Change == nil {
-		t.Fatal("the source is a Notifier but the fixture has no Change; give one, or declare a Skip with the reason")
+		t.Fatal("the source is a Notifier but the fixture has no Change; set it, or declare a Skip with the reason")
 	}
 	before, err := s.Tools(t.Context())
 	if err != nil {
@@ -315,14 +315,14 @@ func (cfg *Config) testChange(t *testing.T) {
 	select {
 	case <-changed:
 	case <-time.After(cfg.Bound):
-		t.Fatalf("no notice of the change came in %v", cfg.Bound)
+		t.Fatalf("the source did not announce the change within %v", cfg.Bound)
 	}
 	after, err := s.Tools(t.Context())
 	if err != nil {
 		t.Fatalf("list: %v", err)
 	}
 	if reflect.DeepEqual(before, after) {
-		t.Error("the source told of a change, but lists the same tools")
+		t.Error("the source announced a change, but lists the same tools")
 	}
 }
 
@@ -339,7 +339,7 @@ func (cfg *Config) testDescribe(t *testing.T) {
 	}
 	for _, tool := range tools {
 		if tool.Source != kind {
-			t.Errorf("%s says it comes from %q, its source that it is %q", tool.ID, tool.Source, kind)
+			t.Errorf("%s has source kind %q, its source describes itself as %q", tool.ID, tool.Source, kind)
 		}
 	}
 }

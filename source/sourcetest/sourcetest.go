@@ -1,6 +1,6 @@
-// Package sourcetest checks that a [source.Source] keeps the contract. A new
-// kind of source is accepted when [Run] passes, with what it cannot do declared
-// in [Skip].
+// Package sourcetest checks that a [source.Source] fulfils the contract. A new
+// kind of source is accepted if [Run] passes; [Skip] declares the parts of the
+// contract that do not apply to it.
 package sourcetest
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Config describes a source under test and calls to make of it.
+// Config describes a source under test and the calls to make.
 type Config struct {
-	// Open makes a fresh source whose tools are in Namespace. Run calls it once
-	// for each subtest and closes what it returns.
+	// Open returns a new source whose tools are in Namespace. Run calls it once for
+	// each subtest and closes the source.
 	Open      func(t *testing.T) source.Source
 	Namespace string
 
@@ -25,15 +25,16 @@ type Config struct {
 	Failing Call
 	// Slow is a call that runs for a minute or more unless it is ended.
 	Slow Call
-	// Running says how much work of Slow calls goes on now, as seen from the
-	// side that works: requests in a test server, living processes.
+	// Running returns how many Slow calls are being worked on now, measured where
+	// the work is done: requests in a test server, living processes.
 	Running func() int
 
-	// Change makes the tools of s change. It is needed for sources that
-	// implement source.Notifier.
+	// Change changes the tools of s. It is required for sources that implement
+	// source.Notifier.
 	Change func(t *testing.T, s source.Source)
 
-	// Bound is how long the end of a call or source may take; default 10 s.
+	// Bound is the longest time that ending a call or source may take. The default
+	// is 10 s.
 	Bound time.Duration
 	Skip  Skip
 }
@@ -48,8 +49,8 @@ type Call struct {
 	Want string
 }
 
-// Skip says why a part of the contract does not apply to a source. An empty
-// reason means that it does.
+// Skip holds the reasons why parts of the contract do not apply to a source. An
+// empty reason means that the part applies.
 type Skip struct {
 	// Failing: no tool of this kind of source can report failure by itself.
 	Failing string
@@ -64,7 +65,7 @@ const (
 	concurrency  = 16
 )
 
-// Run checks the contract of source.Source, one subtest for each promise.
+// Run checks the contract of source.Source, one subtest for each requirement.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
 	if cfg.Bound == 0 {
@@ -72,7 +73,7 @@ func Run(t *testing.T, cfg Config) {
 	}
 	t.Run("tools have canonical ids of the namespace and JSON schemas", cfg.testTools)
 	t.Run("listing ends when its context has ended", cfg.testToolsCancelled)
-	t.Run("a good call gives its value and leaves the arguments alone", cfg.testGood)
+	t.Run("a good call returns its value and leaves the arguments unchanged", cfg.testGood)
 	t.Run("calls run concurrently", cfg.testConcurrent)
 	t.Run("an unknown tool is tool_not_found", cfg.testUnknownTool)
 	t.Run("a tool that fails is an output, not an error", cfg.testFailing)
@@ -82,12 +83,12 @@ func Run(t *testing.T, cfg Config) {
 	t.Run("closing ends the calls in flight", cfg.testCloseInFlight)
 	t.Run("closing twice is closing once", cfg.testCloseTwice)
 	t.Run("a closed source refuses calls with a typed error", cfg.testCallAfterClose)
-	t.Run("a notifier tells that its tools have changed", cfg.testChange)
+	t.Run("a notifier announces that its tools have changed", cfg.testChange)
 	t.Run("a describer says which kind it is", cfg.testDescribe)
 }
 
-// open makes a source that ends with the test. notify is handed to a Notifier,
-// which expects to be told before anything else is asked of it.
+// open returns a source that is closed when the test ends. If the source is a
+// Notifier, open calls Notify first, because it must precede any other method.
 func (cfg *Config) open(t *testing.T, notify func()) source.Source {
 	t.Helper()
 	s := cfg.Open(t)
@@ -125,17 +126,17 @@ func (cfg *Config) request(t *testing.T, c Call) *source.Request {
 	}
 }
 
-// outcome is what a call in another goroutine came to.
+// outcome is the result of a call in another goroutine.
 type outcome struct {
 	output *source.Output
 	err    error
 }
 
-// start makes the slow call and returns once its work goes on.
+// start makes the slow call and returns when its work has started.
 func (cfg *Config) start(ctx context.Context, t *testing.T, s source.Source) <-chan outcome {
 	t.Helper()
 	if cfg.Running == nil {
-		t.Fatal("the fixture has no Running function, so the end of a slow call's work cannot be seen")
+		t.Fatal("the fixture has no Running function, so the test cannot see the end of a slow call's work")
 	}
 	req := cfg.request(t, cfg.Slow)
 	done := make(chan outcome, 1)
@@ -147,7 +148,7 @@ func (cfg *Config) start(ctx context.Context, t *testing.T, s source.Source) <-c
 	return done
 }
 
-// ended waits for a slow call to return an error and its work to be gone.
+// ended waits until a slow call has returned an error and its work has ended.
 func (cfg *Config) ended(t *testing.T, done <-chan outcome) error {
 	t.Helper()
 	var got outcome
@@ -157,14 +158,14 @@ func (cfg *Config) ended(t *testing.T, done <-chan outcome) error {
 		t.Fatalf("the call has not returned %v after it was ended", cfg.Bound)
 	}
 	if got.err == nil {
-		t.Fatalf("the call that was ended gave an output and no error: %+v", got.output)
+		t.Fatalf("the call that was ended returned an output and no error: %+v", got.output)
 	}
-	cfg.eventually(t, "the call's work still goes on after the call was ended", func() bool { return cfg.Running() == 0 })
+	cfg.eventually(t, "the call's work continues after the call was ended", func() bool { return cfg.Running() == 0 })
 	return got.err
 }
 
-// eventually polls: what it waits for happens in another process, where no
-// channel reaches.
+// eventually polls until ok returns true, because the condition may depend on
+// another process.
 func (cfg *Config) eventually(t *testing.T, failure string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(cfg.Bound)

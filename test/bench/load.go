@@ -15,7 +15,7 @@ import (
 
 const modern, legacy = "2026-07-28", "2025-11-25"
 
-// request is a call as clients of a revision make it.
+// request returns a call as clients of a revision make it.
 func request(version string) string {
 	if version == legacy {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"x"}}}`
@@ -23,7 +23,7 @@ func request(version string) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"greet","arguments":{"name":"x"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"}}}}`
 }
 
-// headers are those of the call.
+// headers returns the headers of the call.
 func headers(version, session string) map[string]string {
 	h := map[string]string{
 		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": version,
@@ -37,7 +37,7 @@ func headers(version, session string) map[string]string {
 	return h
 }
 
-// begin begins a session, where the revision and the server have any.
+// begin begins a session, if the revision and the server have sessions.
 func begin(ctx context.Context, client *http.Client, to, version string) (session string, err error) {
 	if version != legacy {
 		return "", nil
@@ -49,7 +49,7 @@ func begin(ctx context.Context, client *http.Client, to, version string) (sessio
 	return session, err
 }
 
-// load makes calls in a closed loop and checks each answer.
+// load makes calls in a closed loop and checks each response.
 func load(ctx context.Context, p *process, version string, connections, calls int) (figure, error) {
 	client := &http.Client{Transport: keepAlives()}
 	defer client.CloseIdleConnections()
@@ -95,8 +95,8 @@ func load(ctx context.Context, p *process, version string, connections, calls in
 	return figure{(after - before) / time.Duration(len(all)), all[len(all)/2], all[len(all)*99/100], float64(len(all)) / took.Seconds()}, nil
 }
 
-// post sends a message. An answer without want, or that says that the tool has
-// failed, is an error.
+// post sends a message. It returns an error if the response does not contain want, or
+// reports that the tool has failed.
 func post(ctx context.Context, client *http.Client, to, want, body string, headers map[string]string) (answer, session string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(body))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command bench measures what a tool call over MCP costs on its way through
-// Toolroom, beside other ways to the same server. Each way is a process of its
-// own, so that its CPU can be told from the others'.
+// Command bench measures the cost of a tool call over MCP through Toolroom, and compares it
+// with other routes to the same server. Each route is a process of its own, so that its
+// CPU time can be measured separately.
 package main
 
 import (

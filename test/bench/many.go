@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// idleSessions opens sessions of older clients and leaves them alone.
+// idleSessions opens sessions of older clients and leaves them idle.
 func idleSessions(ctx context.Context, o options) error {
 	up, err := start(ctx, "upstream", "")
 	if err != nil {
@@ -48,7 +48,7 @@ const (
 	toolsPerServer = 50
 )
 
-// manyServers starts with many servers behind, and lists their tools.
+// manyServers starts Toolroom with many upstream servers, and lists their tools.
 func manyServers(ctx context.Context, o options) error {
 	up, err := start(ctx, "upstream", "", fmt.Sprintf("-tools=%d", toolsPerServer))
 	if err != nil {

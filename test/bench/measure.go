@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// options bound what is measured.
+// options configure the measurements.
 type options struct {
 	calls, idle, rate int
 	wrk, vegeta       string
 	only              string
 }
 
-// way is one way to the server.
+// way is one route to the server.
 type way struct {
 	name string
 	*process
 }
 
-// measure prints everything: the ways of calls, then what many sessions and many
-// servers cost.
+// measure prints all measurements: calls by each route, then the cost of many sessions and
+// of many servers.
 func measure(ctx context.Context, o options) error {
 	for _, part := range []struct {
 		title string
@@ -44,8 +44,8 @@ func measure(ctx context.Context, o options) error {
 	return nil
 }
 
-// calls measures calls by every way, the plain proxy before those that are
-// compared with it. A server on stdio has no plain proxy: the ratio is to that
+// calls measures calls by each route. It measures the plain proxy first, because the others
+// are compared with it. A server on stdio has no plain proxy, so it is compared with that
 // over HTTP.
 func calls(ctx context.Context, o options, version string, stdio bool) error {
 	up, err := start(ctx, "upstream", "")

@@ -17,7 +17,7 @@ import (
 // loadTime is how long wrk and vegeta run for one figure.
 const loadTime = 3 * time.Second
 
-// others has wrk (closed loop) and vegeta (open loop) make the same calls.
+// others makes the same calls with wrk (closed loop) and vegeta (open loop).
 func others(ctx context.Context, o options, ways []way, version string, connections int) error {
 	if o.wrk == "" && o.vegeta == "" {
 		return nil
@@ -50,13 +50,13 @@ func others(ctx context.Context, o options, ways []way, version string, connecti
 var wrkFigures = regexp.MustCompile(`(?s)\n +50%\s+(\S+).*99%\s+(\S+).*Requests/sec:\s+(\S+)`)
 
 func runWrk(ctx context.Context, o options, w way, dir, version, session string, connections int) error {
-	// In a session no two requests under way may have one id.
+	// In a session no two concurrent requests may have the same id.
 	head, tail, _ := strings.Cut(request(version), `"id":1`)
 	script := fmt.Sprintf("wrk.method='POST'\nn=0\nfunction request() n=n+1 return wrk.format(nil,nil,nil,[[%s\"id\":]]..n..[[%s]]) end\n", head, tail)
 	for name, value := range headers(version, session) {
 		script += fmt.Sprintf("wrk.headers[%q]=%q\n", name, value)
 	}
-	// An error of JSON-RPC is a success of HTTP: bodies are looked at.
+	// A JSON-RPC error is a success in HTTP, so check the bodies.
 	script += `bad=0
 function setup(t) it=t end
 function response(s,h,b) if s~=200 or not string.find(b,'"text":"hello"',1,true) then bad=bad+1 end end

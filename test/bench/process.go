@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// process is a way to the server, running.
+// process is the running process of a route.
 type process struct {
 	cmd *exec.Cmd
 	url string
@@ -45,7 +45,7 @@ func start(ctx context.Context, role, target string, more ...string) (*process, 
 // ticksPerSecond is Linux's USER_HZ, the unit of the times in /proc.
 const ticksPerSecond = 100
 
-// cpu is what the process has used so far.
+// cpu returns the CPU time that the process has used so far.
 func (p *process) cpu() (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(user+system) * time.Second / ticksPerSecond, errors.Join(errU, errS)
 }
 
-// resident is the process's memory, in bytes.
+// resident returns the process's resident memory, in bytes.
 func (p *process) resident() (int, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
 	if err != nil {
@@ -71,5 +71,5 @@ func (p *process) resident() (int, error) {
 // end ends the process and waits for it.
 func (p *process) end() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	_ = p.cmd.Wait() // it was told to end
+	_ = p.cmd.Wait() // the error is that it was killed
 }

@@ -24,10 +24,11 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// onStdio is the target that is a process of its own, on stdin and stdout.
+// onStdio is the name of the target that is a process on stdin and stdout.
 const onStdio = "stdio"
 
-// upstream answers every method itself, so that little of the time is its own.
+// upstream is a server that answers every method without an SDK, so that it takes little of
+// the measured time.
 func upstream(tools int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -58,7 +59,7 @@ func stdioUpstream() error {
 	return lines.Err()
 }
 
-// reply is the answer to a message, nil for a notification.
+// reply returns the response to a message, or nil for a notification.
 func reply(body []byte, tools int) []byte {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -112,7 +113,7 @@ func plainProxy(ctx context.Context, target string) error {
 	return serve(ctx, &httputil.ReverseProxy{Transport: keepAlives(), ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }})
 }
 
-// sdkProxy is what one writes in half an hour: a server and a client of the SDK.
+// sdkProxy is a minimal proxy: a server and a client of the SDK.
 func sdkProxy(ctx context.Context, target string, sessions bool) error {
 	client := mcp.NewClient(&mcp.Implementation{Name: "proxy", Version: "1"}, nil)
 	var transport mcp.Transport = &mcp.StreamableClientTransport{Endpoint: target, HTTPClient: &http.Client{Transport: keepAlives()}}
@@ -148,8 +149,7 @@ func toolroom(ctx context.Context, target string, sources int) error {
 	}
 	defer os.RemoveAll(home)
 	config := filepath.Join(home, "toolroom.yaml")
-	// The tools of the profile are permitted by a rule of policy, and each call
-	// leaves a receipt.
+	// A rule of policy permits the tools of the profile, and each call has a receipt.
 	text, allow := "sources:\n", ""
 	for i := range sources {
 		where := fmt.Sprintf("url: %q", target)

@@ -30,7 +30,7 @@ func embedded(uri string) toolroom.Content {
 	return toolroom.Content{Type: toolroom.ContentResource, URI: uri, MIMEType: "text/plain", Text: "This is an embedded resource content."}
 }
 
-// contentTools answer with each kind of content, tell of progress and log.
+// contentTools returns tools that return each kind of content, report progress and log.
 func contentTools() map[string]fixture {
 	image := toolroom.Content{Type: toolroom.ContentImage, Data: bytesOf(dot), MIMEType: "image/png"}
 	audio := toolroom.Content{Type: toolroom.ContentAudio, Data: bytesOf(silence), MIMEType: "audio/wav"}

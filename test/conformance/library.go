@@ -25,7 +25,7 @@ func (p *pack) Resources(context.Context) ([]source.Resource, error) {
 	}, nil
 }
 
-// Templates lists those of the suite.
+// Templates lists the resource templates of the suite.
 func (p *pack) Templates(context.Context) ([]source.Template, error) {
 	return []source.Template{{URITemplate: "test://template/{id}/data", Name: "template", Description: "A resource for each id.", MIMEType: "application/json"}}, nil
 }
@@ -53,10 +53,10 @@ func (p *pack) ReadResource(_ context.Context, uri string, _ *source.Request) (j
 	return json.Marshal(map[string]any{"contents": []any{content}})
 }
 
-// Watch sets who hears of updates.
+// Watch sets the function that is called for updates.
 func (p *pack) Watch(updated func(uri string)) { p.updated = updated }
 
-// Subscribe begins to tell of updates.
+// Subscribe begins to send updates.
 func (p *pack) Subscribe(_ context.Context, uri string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.mu.Lock()
@@ -70,7 +70,7 @@ func (p *pack) Subscribe(_ context.Context, uri string) error {
 	return nil
 }
 
-// Unsubscribe ends that.
+// Unsubscribe stops sending updates.
 func (p *pack) Unsubscribe(_ context.Context, uri string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,7 @@ func promptFixtures() map[string]promptFixture {
 	}
 }
 
-// Prompts lists the fixtures.
+// Prompts lists the prompts of the suite.
 func (p *pack) Prompts(context.Context) ([]source.Prompt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *pack) Prompts(context.Context) ([]source.Prompt, error) {
 	return prompts, nil
 }
 
-// GetPrompt fills a fixture in.
+// GetPrompt returns a prompt with its arguments filled in.
 func (p *pack) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
 	f, ok := p.prompts[name]
 	if !ok {
@@ -164,7 +164,7 @@ func (p *pack) GetPrompt(ctx context.Context, name string, args map[string]strin
 	return json.Marshal(map[string]any{"description": f.Description, "messages": messages})
 }
 
-// Complete suggests values for the argument of the suite.
+// Complete completes the argument of the suite.
 func (p *pack) Complete(_ context.Context, c source.Completion) (source.Completions, error) {
 	return source.Completions{Values: []string{c.Value + "-first", c.Value + "-second"}, Total: 2}, nil
 }

@@ -1,6 +1,6 @@
-// Command conformance is Toolroom with the fixtures that the MCP conformance
-// suite asks a server for. They are an ordinary source: each call of the suite
-// goes the whole way of a call, and leaves a receipt.
+// Command conformance is Toolroom with the fixtures that the MCP conformance suite requires
+// of a server. The fixtures are an ordinary source: each call of the suite passes the whole
+// pipeline and has a receipt.
 package main
 
 import (

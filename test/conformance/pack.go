@@ -28,7 +28,7 @@ type pack struct {
 
 	mu        sync.Mutex
 	changed   func()
-	transient map[string]bool // what a change has added
+	transient map[string]bool // the fixtures that a change has added
 	watching  map[string]context.CancelFunc
 	updated   func(uri string)
 }
@@ -79,7 +79,7 @@ func (p *pack) Call(ctx context.Context, req *source.Request) (*source.Output, e
 	return f.call(ctx, req)
 }
 
-// Close ends the updates of watched resources.
+// Close stops the updates of watched resources.
 func (p *pack) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,10 +90,10 @@ func (p *pack) Close() error {
 	return nil
 }
 
-// Notify sets who hears of changes.
+// Notify sets the function that is called for changes.
 func (p *pack) Notify(changed func()) { p.changed = changed }
 
-// changeTools are those that change the lists.
+// changeTools returns the tools that change the lists.
 func (p *pack) changeTools() map[string]fixture {
 	toggle := func(what string) func(context.Context, *source.Request) (*source.Output, error) {
 		return func(context.Context, *source.Request) (*source.Output, error) {
@@ -114,7 +114,7 @@ func text(t string) *source.Output {
 	return &source.Output{Content: []toolroom.Content{toolroom.TextContent(t)}}
 }
 
-// pause waits unless the call ends first.
+// pause waits until the time is over or the call ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

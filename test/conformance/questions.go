@@ -33,7 +33,7 @@ func roots() source.Question {
 	return source.Question{Method: source.MethodRoots, Params: json.RawMessage(`{}`)}
 }
 
-// asks puts questions and shows the answers.
+// asks returns a tool that asks the client questions and returns the answers.
 func asks(title string, questions map[string]source.Question) func(context.Context, *source.Request) (*source.Output, error) {
 	return func(ctx context.Context, req *source.Request) (*source.Output, error) {
 		answers, err := req.Ask.Ask(ctx, questions)
@@ -45,8 +45,8 @@ func asks(title string, questions map[string]source.Question) func(context.Conte
 	}
 }
 
-// questionTools ask the client as the suites of the revisions with sessions
-// expect it.
+// questionTools returns tools that ask the client as the suites of revisions with sessions
+// expect.
 func questionTools() map[string]fixture {
 	return map[string]fixture{
 		"test_sampling": {

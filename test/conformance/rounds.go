@@ -10,8 +10,8 @@ import (
 
 const confirmForm = `{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"]}`
 
-// roundTools ask the client as the suite of 2026-07-28 expects it, where a
-// question ends the request and the answer comes with the next.
+// roundTools returns tools that ask the client as the suite of 2026-07-28 expects: a
+// question ends the request, and the next request has the answer.
 func roundTools() map[string]fixture {
 	confirm := asks("state-ok", map[string]source.Question{"confirm": elicit("Please confirm", confirmForm)})
 	return map[string]fixture{

@@ -10,7 +10,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// The suite reads any skill that there is; this one has a file besides.
+// The suite reads any skill. This one also has a second file.
 const skillURI = "skill://fixtures/careful-greeting/SKILL.md"
 
 var skillFiles = []struct{ uri, text string }{
@@ -24,7 +24,7 @@ func (p *pack) Skills(ctx context.Context) ([]source.Skill, error) {
 	return []source.Skill{skill}, err
 }
 
-// Skill gives the skill.
+// Skill returns the skill.
 func (p *pack) Skill(_ context.Context, uri string) (source.Skill, error) {
 	if uri != skillURI {
 		return source.Skill{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no skill %s", uri)
@@ -41,7 +41,7 @@ func (p *pack) Skill(_ context.Context, uri string) (source.Skill, error) {
 	return source.Skill{URI: uri, Raw: raw}, err
 }
 
-// skillFile is a file of the skill, empty where there is none.
+// skillFile returns a file of the skill, or an empty text if there is none.
 func skillFile(uri string) string {
 	for _, f := range skillFiles {
 		if f.uri == uri {

@@ -11,11 +11,11 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// taskTools are those of the tasks extension.
+// taskTools returns the tools for the tasks extension.
 func taskTools() map[string]fixture {
 	return map[string]fixture{
 		"slow_compute": {
-			description: "Takes as long as it is told.", task: toolroom.TaskOptional, call: slowCompute,
+			description: "Takes as long as requested.", task: toolroom.TaskOptional, call: slowCompute,
 			schema: `{"type":"object","properties":{"seconds":{"type":"number"},"label":{"type":"string"}}}`,
 		},
 		"failing_job": {description: "Fails after a moment.", task: toolroom.TaskRequired, call: func(ctx context.Context, _ *source.Request) (*source.Output, error) {
@@ -52,7 +52,7 @@ func slowCompute(ctx context.Context, req *source.Request) (*source.Output, erro
 	return text("computed " + in.Label), nil
 }
 
-// twoAtOnce asks in two places at the same time.
+// twoAtOnce asks two questions concurrently.
 func twoAtOnce(ctx context.Context, req *source.Request) (*source.Output, error) {
 	var wg sync.WaitGroup
 	var errs [2]error

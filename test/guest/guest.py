@@ -1,7 +1,7 @@
 """A guest for Python programs, written from docs/bridge.md and nothing else.
 
-It runs one program and has no walls of its own: the sandbox around it has them.
-Start it with the path of a Unix socket that leads to the host.
+It runs one program and isolates nothing itself; the sandbox around it does.
+Start it with the path of a Unix socket that leads to the server.
 """
 
 import ast
@@ -29,10 +29,10 @@ class Handle:
 
 
 class NoValue(TypeError):
-    """A value that the bridge does not carry; the message says which part."""
+    """A value cannot be sent over the bridge; the message says which part."""
 
 
-# CBOR, as much as the bridge uses.
+# The part of CBOR that the bridge uses.
 
 
 def head(major, n):
@@ -45,7 +45,7 @@ def head(major, n):
 
 def encode(v, path="value", depth=0):
     if depth > MAX_NESTING:
-        raise NoValue(f"{path[:40]}… nests too deep, or holds itself")
+        raise NoValue(f"{path[:40]}… nests too deep, or contains itself")
     if v is None or v is True or v is False:
         return {None: b"\xf6", True: b"\xf5", False: b"\xf4"}[v]
     if isinstance(v, int):
@@ -55,13 +55,13 @@ def encode(v, path="value", depth=0):
         return bytes([0xC2 + major]) + encode(n.to_bytes((n.bit_length() + 7) // 8, "big"))
     if isinstance(v, float):
         if not math.isfinite(v):
-            raise NoValue(f"{path} is {v}, which is no number that JSON has")
+            raise NoValue(f"{path} is {v}, which JSON cannot represent")
         return struct.pack(">Bd", 0xFB, v)
     if isinstance(v, str):
         try:
             text = v.encode()
         except UnicodeEncodeError:
-            raise NoValue(f"{path} has half a surrogate pair, which no UTF-8 has") from None
+            raise NoValue(f"{path} contains half a surrogate pair, which UTF-8 cannot represent") from None
         return head(3, len(text)) + text
     if isinstance(v, bytes):
         return head(2, len(v)) + v
@@ -114,7 +114,7 @@ def decode(data, at=0):
 
 
 class Bridge:
-    """The stream to the host, and one run on it."""
+    """The stream to the server, and the one run on it."""
 
     def __init__(self, stream):
         self.stream, self.sending = stream, threading.Lock()
@@ -130,7 +130,7 @@ class Bridge:
     def send(self, kind, body, id=0):
         frame = encode([kind, id, self.token, body], depth=-2)
         if len(frame) > MAX_FRAME:
-            raise NoValue(f"it has {len(frame)} bytes, the most is {MAX_FRAME}")
+            raise NoValue(f"it has {len(frame)} bytes, the limit is {MAX_FRAME}")
         with self.sending:
             self.stream.sendall(struct.pack(">I", len(frame)) + frame)
 
@@ -140,7 +140,7 @@ class Bridge:
             while len(data) < n:
                 part = self.stream.recv(n - len(data))
                 if not part:
-                    os._exit(0)  # the host wants no more
+                    os._exit(0)  # the server has closed the stream
                 data += part
             return bytes(data)
 
@@ -156,7 +156,7 @@ class Bridge:
                 self.open.pop(id).set_result(body)
 
     def ask(self, kind, body):
-        """A future of the answer. Every question has an id that no open one has."""
+        """Sends a request and returns a future of the answer. Open requests have different ids."""
         id, answer = next(self.ids), concurrent.futures.Future()
         self.open[id] = answer
         self.send(kind, body, id)
@@ -188,6 +188,12 @@ def opened(body):
 
 
 class Command(dict):
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
     def text(self):
         return self["stdout"]
 
@@ -199,7 +205,7 @@ class Command(dict):
 
 
 class Path:
-    """tools.math.add: what is called is the tool of that path, or for the host to judge."""
+    """tools.math.add: calls the tool of that path, or lets the server decide."""
 
     def __init__(self, program, *path):
         self._program, self._path = program, path
@@ -211,7 +217,7 @@ class Path:
 
     def _id(self):
         tool = self._program.tools.get(self._path)
-        # Any other is for the host to judge: a namespace and a name below tools, mcp or cli.
+        # The server decides about other paths: a namespace and a name below tools, mcp or cli.
         return tool["id"] if tool else ":".join(self._path[1:])
 
     def __call__(self, *words, **named):
@@ -228,7 +234,7 @@ class Path:
 
 
 class Part:
-    """artifacts and results."""
+    """The members of artifacts and results."""
 
     def __init__(self, **members):
         self.__dict__.update(members)
@@ -299,7 +305,7 @@ class Program:
     # The run.
 
     def check(self, tree):
-        """Calls of what no tool has are refused before anything runs."""
+        """Refuses calls of unknown tools before the program runs."""
         bound = {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)} | {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for n in ast.walk(tree):
             if not isinstance(n, ast.Call):
@@ -322,7 +328,7 @@ class Program:
         if refused := self.check(tree):
             return ERROR, refused
         self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFor, ast.AsyncWith)) for n in ast.walk(tree))
-        # The program becomes the body of a function, which gives its last value.
+        # The program becomes the body of a function that returns its last value.
         if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = tree.body[-1]
             tree.body[-1] = ast.copy_location(ast.Return(last.value), last)
@@ -342,13 +348,13 @@ class Program:
         message = str(e)
         if isinstance(e, NameError):
             message = self.withheld.get(getattr(e, "name", None), message)
-        message, trace = (shown(t[:100_000]) for t in (message, trace))  # an error is always told
+        message, trace = (shown(t[:100_000]) for t in (message, trace))  # an error must always be sent
         body = {"kind": "program", "type": type(e).__name__, "message": message, "line": frames[-1].lineno if frames else 0, "trace": trace + f"{type(e).__name__}: {message}"}
         return body | ({"tool": e.error} if isinstance(e, ToolError) else {})
 
 
 def shown(text):
-    """A text for people: half a surrogate pair is U+FFFD in it."""
+    """Returns text for people, with U+FFFD instead of half surrogate pairs."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

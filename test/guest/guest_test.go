@@ -1,5 +1,5 @@
-// Package guest holds docs/bridge.md to its word: a guest that was written from
-// that page, in another language, keeps the contract of engines.
+// Package guest tests docs/bridge.md: a guest that was written from that page, in another
+// language, passes the test suite of engines.
 package guest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-func TestAGuestWrittenFromThePageKeepsTheContract(t *testing.T) {
+func TestAGuestWrittenFromThePagePassesTheSuite(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -33,8 +33,8 @@ func TestAGuestWrittenFromThePageKeepsTheContract(t *testing.T) {
 	enginetest.Run(t, enginetest.Options{
 		New:       func(*testing.T) engine.Engine { return hosted.New(&driver{python: python}) },
 		Languages: []string{"python"},
-		Sandbox:   sandbox.Spec{Guest: python, Profile: sandbox.Dev}, // it has no walls
-		// What the page leaves to guests: to check arguments and awaits ahead.
+		Sandbox:   sandbox.Spec{Guest: python, Profile: sandbox.Dev}, // the driver isolates nothing
+		// The page leaves it to guests to check arguments and awaits before the run.
 		Without: []string{
 			"a wrong argument is refused before the run",
 			"a missing argument is refused before the run",
@@ -47,7 +47,7 @@ func TestAGuestWrittenFromThePageKeepsTheContract(t *testing.T) {
 	})
 }
 
-// driver starts the guest as a process that is led to its host by a socket.
+// driver starts the guest as a process that connects to the server by a socket.
 type driver struct{ python string }
 
 func (d *driver) Name() string { return "page" }
@@ -80,15 +80,15 @@ func (d *driver) Start(ctx context.Context, _ sandbox.Spec) (_ sandbox.Sandbox, 
 	}
 	p.command = command
 	go func() {
-		_ = command.Wait() // the state tells
-		listener.Close()   // nobody will come any more
+		_ = command.Wait() // Wait reports the state
+		listener.Close()   // no connection will come any more
 		close(p.ended)
 	}()
 	p.conn, err = listener.Accept()
 	return p, err
 }
 
-// process is a guest that runs.
+// process is a running guest.
 type process struct {
 	dir     string
 	conn    net.Conn
@@ -112,7 +112,7 @@ func (p *process) Wait(ctx context.Context) (sandbox.Exit, error) {
 func (p *process) Kill(context.Context) (err error) {
 	p.once.Do(func() {
 		if p.command != nil {
-			_ = p.command.Process.Kill() // it may have ended
+			_ = p.command.Process.Kill() // it may have ended already
 			<-p.ended
 		}
 		if p.conn != nil {

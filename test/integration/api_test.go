@@ -17,8 +17,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// echoService is an HTTP service with one tool, echo, that answers with its
-// arguments; calls counts the requests.
+// echoService is an HTTP service with one tool, echo, that returns its arguments. calls
+// counts the requests.
 func echoService(t *testing.T) (source object, calls *atomic.Int64) {
 	calls = new(atomic.Int64)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +40,7 @@ func echoService(t *testing.T) (source object, calls *atomic.Int64) {
 	return object{"http": object{"base_url": service.URL, "tools": tools}}, calls
 }
 
-// api is the HTTP API of a server, asked by curl.
+// api is the HTTP API of a server, called with curl.
 type api struct {
 	r    *room
 	base string
@@ -49,7 +49,7 @@ type api struct {
 // in is the API within a subtest.
 func (a api) in(t *testing.T) api { return api{a.r.in(t), a.base} }
 
-// ask makes a request; it returns the status and the body.
+// ask makes a request and returns the status and the body.
 func (a api) ask(path string, args ...string) (status, body string) {
 	a.r.t.Helper()
 	out := a.r.do("curl", append([]string{"-s", "-w", "\n%{http_code}", a.base + path}, args...)...)
@@ -60,7 +60,7 @@ func (a api) ask(path string, args ...string) (status, body string) {
 	return out.stdout[end+1:], out.stdout[:end]
 }
 
-// want makes a request that must have the status.
+// want makes a request and checks the status.
 func (a api) want(status, path string, args ...string) string {
 	a.r.t.Helper()
 	got, body := a.ask(path, args...)
@@ -118,7 +118,7 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 			t.Errorf("the events are %q", events)
 		}
 	})
-	t.Run("runs a call while nobody waits", func(t *testing.T) {
+	t.Run("runs a background call", func(t *testing.T) {
 		a := a.in(t)
 		accepted := decode[struct{ ID string }](t, a.want("202", "/call?async=true", "-d", `{"tool": "service:echo", "arguments": {"n": 7}}`))
 		var call struct {
@@ -147,20 +147,20 @@ func TestHTTPAPIWithCurl(t *testing.T) {
 		}
 		a.want("409", "/call", "-H", key[1], "-d", `{"tool": "service:echo", "arguments": {"n": 2}}`)
 	})
-	t.Run("asks those from elsewhere for a token", func(t *testing.T) {
+	t.Run("requires a token of other machines", func(t *testing.T) {
 		a := a.in(t)
-		elsewhere := []string{"-H", "X-Forwarded-For: 203.0.113.9"}
-		head := a.want("401", "/tools", append(elsewhere, "-i")...)
+		remote := []string{"-H", "X-Forwarded-For: 203.0.113.9"}
+		head := a.want("401", "/tools", append(remote, "-i")...)
 		if !strings.Contains(strings.ToLower(head), "www-authenticate: bearer") {
 			t.Errorf("there is no challenge in %s", head)
 		}
 		a.want("401", "/tools", "-H", "Authorization: Bearer nonsense")
-		status, _ := api{a.r, strings.TrimSuffix(a.base, "/api/v1")}.ask("/mcp", append(elsewhere, "-d", "{}")...)
+		status, _ := api{a.r, strings.TrimSuffix(a.base, "/api/v1")}.ask("/mcp", append(remote, "-d", "{}")...)
 		if status != "401" {
 			t.Errorf("/mcp answered %s, want 401", status)
 		}
 		token := strings.TrimSpace(a.r.toolroom(0, "token", "create", "ann").stdout)
-		a.want("200", "/tools", append(elsewhere, "-H", "Authorization: Bearer "+token)...)
+		a.want("200", "/tools", append(remote, "-H", "Authorization: Bearer "+token)...)
 	})
 	t.Run("refuses a body of 100 MB", func(t *testing.T) {
 		a := a.in(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 )
 
-// confirmWrites asks a person before the filesystem server writes.
+// confirmWrites is config that requires approval before the filesystem server writes.
 var confirmWrites = object{"tools": object{"confirm": []string{"filesystem:write_file"}}}
 
 func TestCallOverHTTPWaitsForAnAnswerOfAnotherProcess(t *testing.T) {
@@ -115,8 +115,8 @@ func TestMCPClientIsAskedForApproval(t *testing.T) {
 	}
 }
 
-// writeLater calls write_file over HTTP; its result comes when it comes, and is
-// empty when the server goes away.
+// writeLater calls write_file over HTTP in the background. The result is empty if the server
+// ends first.
 func (r *room) writeLater(s *server, name string) <-chan toolroom.Result {
 	body := encode(r.t, object{"tool": "filesystem:write_file", "arguments": object{"path": filepath.Join(r.files, name), "content": "written"}})
 	answered := make(chan toolroom.Result, 1)
@@ -131,7 +131,7 @@ func (r *room) writeLater(s *server, name string) <-chan toolroom.Result {
 	return answered
 }
 
-// pending waits for the one approval that is not answered.
+// pending waits for the one pending approval.
 func (r *room) pending() approval.Approval {
 	r.t.Helper()
 	var list []approval.Approval
@@ -145,7 +145,7 @@ func (r *room) pending() approval.Approval {
 	return list[0]
 }
 
-// wantFile checks a file of the room; an empty text means that it is not there.
+// wantFile checks a file of the room. An empty text means that it must not exist.
 func (r *room) wantFile(name, text string) {
 	r.t.Helper()
 	data, err := os.ReadFile(filepath.Join(r.files, name))

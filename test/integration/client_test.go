@@ -25,10 +25,10 @@ func (r *room) inspect(s *server, era string, args ...string) object {
 	return r.inspector(append(target, args...)...)
 }
 
-// inspectStdio runs the Inspector on a server that it starts by itself.
+// inspectStdio runs the Inspector on a server that the Inspector starts itself.
 func (r *room) inspectStdio(era string, args ...string) object {
 	r.t.Helper()
-	return r.inspector(append([]string{binary(r.t), "serve", "--stdio", "--protocol-era", era}, args...)...)
+	return r.inspector(append([]string{binary(r.t), "serve", "--stdio", "--trust-config", "--protocol-era", era}, args...)...)
 }
 
 func (r *room) inspector(args ...string) object {
@@ -42,7 +42,7 @@ func (r *room) inspector(args ...string) object {
 	return answer.Result
 }
 
-// toolNames are the sorted names of a tools/list result.
+// toolNames returns the sorted names of a tools/list result.
 func toolNames(result object) []string {
 	var names []string
 	tools, _ := result["tools"].([]any)
@@ -68,7 +68,7 @@ func contentText(result object) string {
 func connect(t *testing.T, s *server, version string, o *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "integration", Version: "1"}, o)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	t.Cleanup(cancel)
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp"}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
@@ -78,7 +78,7 @@ func connect(t *testing.T, s *server, version string, o *mcp.ClientOptions) *mcp
 	return session
 }
 
-// callJSON calls a tool with the binary, which must end with the code.
+// callJSON calls a tool with the binary and checks the exit code.
 func (r *room) callJSON(code int, tool, args string) *toolroom.Result {
 	r.t.Helper()
 	out := r.toolroom(code, "call", tool, args, "--json")
@@ -89,7 +89,7 @@ func (r *room) callJSON(code int, tool, args string) *toolroom.Result {
 	return &result
 }
 
-// receipts are those of a tool, newest first.
+// receipts returns the receipts of a tool, newest first.
 func (r *room) receipts(tool string) []receipt.Receipt {
 	r.t.Helper()
 	return decode[[]receipt.Receipt](r.t, r.toolroom(0, "calls", "--json", "--tool", tool).stdout)

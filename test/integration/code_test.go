@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestProgramsOverMCP runs the same program in two languages with the
-// Inspector, in both eras, against an MCP server that others wrote.
+// TestProgramsOverMCP runs the same program in two languages with the Inspector, in both
+// eras, against a third-party MCP server.
 func TestProgramsOverMCP(t *testing.T) {
 	r := newRoom(t, nil)
 	r.configure(object{"files": r.filesystem()}, object{"expose": object{"mode": "code"}})
@@ -38,7 +38,7 @@ return texts.reduce((n, t) => n + t.content.split(/\s+/).length, 0);`,
 			result := r.inspect(s, era, "--method", "tools/call", "--tool-name", "execute_code",
 				"--tool-arg", "language="+language, "--tool-arg", "code="+program, "--tool-arg", `inputs={"folder": "`+r.files+`"}`)
 			if text := contentText(result); text != "value:\n4" {
-				t.Errorf("%s, %s: the program gives %q", era, language, text)
+				t.Errorf("%s, %s: the program returns %q", era, language, text)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func TestTheExampleOverMCP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			defer cancel()
 			c := r.command(ctx, node(t), npmProgram(t, "mcp-inspector"), "--cli", program, "--stdio", "--protocol-era", era,
 				"--method", "tools/call", "--tool-name", "execute_code", "--tool-arg", "language="+language,
@@ -77,7 +77,7 @@ func TestTheExampleOverMCP(t *testing.T) {
 			result := decode[struct{ Result object }](t, string(out)).Result
 			const want = "value:\n" + `[{"file":"todo.txt","words":8,"blob":"cc2a888"},{"file":"shopping.txt","words":4,"blob":"8d958c4"}]`
 			if text := contentText(result); text != want {
-				t.Errorf("%s, %s: the program gives %q", era, file, text)
+				t.Errorf("%s, %s: the program returns %q", era, file, text)
 			}
 		}
 	}

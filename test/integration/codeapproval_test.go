@@ -13,8 +13,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// caught are programs that make a call, which asks a person, and print the code
-// of the error that it ends with.
+// caught are programs that make a call that needs approval, and print the code of its error.
 var caught = map[string]struct{ language, code string }{
 	"js":        {"javascript", `try { await tools.filesystem.TOOL(inputs); console.log("done") } catch (e) { console.log("caught " + e.code) }`},
 	"py":        {"python", "try:\n    tools.filesystem.TOOL(**inputs)\n    print('done')\nexcept Exception as e:\n    print('caught', e.code)\n"},
@@ -29,7 +28,7 @@ func TestAProgramCatchesThatItsCallWasDeclinedExpiredOrCancelled(t *testing.T) {
 				"tools":     object{"confirm": []string{"filesystem:write_file", "filesystem:create_directory"}},
 				"approvals": object{"rules": []object{{"match": "filesystem:create_directory", "ttl": "1s"}}},
 			})
-			r.toolroom(0, "sources", "test", "filesystem") // a program sees the tools that are known when it begins
+			r.toolroom(0, "sources", "test", "filesystem") // a program has the tools that are known when it starts
 			inputs := object{"path": filepath.Join(r.files, "new"), "content": "written"}
 			begin := func(tool string, inputs object) <-chan output {
 				ended := make(chan output, 1)
@@ -57,17 +56,16 @@ func TestAProgramCatchesThatItsCallWasDeclinedExpiredOrCancelled(t *testing.T) {
 
 			wants("approval_expired", <-begin("create_directory", object{"path": inputs["path"]}))
 			if _, err := os.Stat(filepath.Join(r.files, "new")); err == nil {
-				t.Error("a call ran that nobody approved")
+				t.Error("a call ran without approval")
 			}
 		})
 	}
 }
 
-// giveUp runs a command that waits for the answer to a question, and interrupts
-// it then.
+// giveUp runs a command that waits for an approval, and interrupts it.
 func (r *room) giveUp(question string, args ...string) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), waitTimeout)
 	defer cancel()
 	c := r.command(ctx, binary(r.t), args...)
 	stderr, err := c.StderrPipe()

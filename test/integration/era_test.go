@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What each server lists, of the tools that it shows to a client which can ask
-// its user and its model, but has no folders.
+// The tools that each server lists to a client that supports elicitation and sampling but
+// not roots.
 var (
 	everythingTools = []string{
 		"echo", "get-annotated-message", "get-env", "get-resource-links", "get-resource-reference", "get-structured-content",
@@ -29,8 +29,8 @@ var (
 	}
 )
 
-// TestUpstreamsOfEveryEra lists and calls servers that others wrote, of both
-// eras and over every transport.
+// TestUpstreamsOfEveryEra lists and calls the tools of third-party servers, of both eras and
+// over every transport.
 func TestUpstreamsOfEveryEra(t *testing.T) {
 	r := newRoom(t, nil)
 	proxy := func(flags ...string) string {
@@ -64,7 +64,7 @@ func TestUpstreamsOfEveryEra(t *testing.T) {
 		{"everything-http", url(everything("streamableHttp", "/mcp")), "2025-11-25", everythingTools, []string{"get-sum", "a=3", "b=4"}, "is 7"},
 		{"everything-sse", url(everything("sse", "/sse")), "2025-11-25", everythingTools, []string{"echo", "message=hi"}, "Echo: hi"},
 		{"filesystem", r.filesystem(), "2025-11-25", filesystemTools, []string{"list_allowed_directories"}, r.files},
-		{"memory", npmServer(t, "mcp-server-memory"), "2025-11-25", memoryTools, []string{"read_graph"}, "entities"},
+		{"memo", npmServer(t, "mcp-server-memory"), "2025-11-25", memoryTools, []string{"read_graph"}, "entities"},
 		{"memory-modern", url(proxy()), "2026-07-28", memoryTools, []string{"read_graph"}, "entities"},
 		{"memory-legacy", url(proxy("--no-modern")), "2025-11-25", memoryTools, []string{"read_graph"}, "entities"},
 		{"thinking", npmServer(t, "mcp-server-sequential-thinking"), "2025-11-25", []string{"sequentialthinking"}, []string{"sequentialthinking", "thought=x", "nextThoughtNeeded=false", "thoughtNumber=1", "totalThoughts=1"}, "thoughtNumber"},

@@ -31,9 +31,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// vault is an MCP server of the Go SDK that wants a token of its issuer, and
-// for its tool "write" one with the scope vault:write. Tokens are bound to it
-// by their audience; their signature it takes for good.
+// vault is an MCP server with the Go SDK that requires a token of its issuer. Its tool "write"
+// requires the scope vault:write. It checks the audience of tokens but not their signature.
 type vault struct {
 	*httptest.Server
 	issuer string
@@ -90,7 +89,7 @@ func (r *room) vault(issuer string) *vault {
 	return v
 }
 
-// claims reads the token of a request that is for this server.
+// claims returns the claims of a request's token, which must be for this server.
 func (v *vault) claims(h http.Header) (c claims, ok bool) {
 	_, token, _ := strings.Cut(h.Get("Authorization"), " ")
 	v.mu.Lock()
@@ -103,7 +102,7 @@ func (v *vault) claims(h http.Header) (c claims, ok bool) {
 	return c, err == nil && json.Unmarshal(data, &c) == nil && c.Iss == v.issuer && c.Aud == v.URL+"/mcp"
 }
 
-// drop makes the tokens of a person that it has seen invalid.
+// drop makes all tokens of a person that it has seen invalid.
 func (v *vault) drop(person string) {
 	v.mu.Lock()
 	seen := slices.Clone(v.seen)
@@ -126,11 +125,11 @@ func (v *vault) headers(t *testing.T) string {
 
 var loginAddress = regexp.MustCompile(`(?m)^http\S+client_id=\S+$`)
 
-// login runs "sources login" for a caller, and goes where it says as a person.
-// It gives the parameters of the address that it printed.
+// login runs "sources login" for a caller, and visits the printed address as a person. It
+// returns the parameters of the address.
 func (r *room) login(source, as, person string) url.Values {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), waitTimeout)
 	defer cancel()
 	args := []string{"sources", "login", source}
 	if as != "" {
@@ -171,7 +170,7 @@ func (r *room) login(source, as, person string) url.Values {
 	return asked
 }
 
-// browse goes through a login as a person's browser does.
+// browse completes a login like a person's browser.
 func (r *room) browse(address, person string) {
 	r.t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -197,7 +196,7 @@ func (r *room) browse(address, person string) {
 	}
 }
 
-// browsers puts programs in the way that would note that they were started.
+// browsers puts fake browsers on the path that record whether they are started.
 func (r *room) browsers() {
 	r.t.Helper()
 	dir := filepath.Join(r.dir, "programs")
@@ -212,8 +211,8 @@ func (r *room) browsers() {
 	}
 }
 
-// reaches allows an authorization server on this machine, which only an operator
-// can: the server that names it is a stranger.
+// reaches allows an authorization server on this machine. Only an operator can do so, because
+// the MCP server that names it is not trusted.
 func reaches(issuer string) object {
 	return object{"egress": object{"allow": []string{strings.TrimPrefix(issuer, "http://")}}}
 }
@@ -247,7 +246,7 @@ func TestLoginsAtAnAuthorizationServerAreEachCallersOwn(t *testing.T) {
 	for _, name := range []string{"ann", "bob", "eve"} {
 		tokens[name] = decode[struct{ Token string }](t, r.toolroom(0, "token", "create", name, "--json").stdout).Token
 	}
-	r.login("vault", "", "operator") // whose login reads the list of tools
+	r.login("vault", "", "operator") // the operator's login is used to list the tools
 	if asked := r.login("vault", "ann", "ada"); asked.Get("resource") != v.URL+"/mcp" || asked.Get("scope") != "vault" {
 		t.Errorf("the login of ann asked for %v", asked)
 	}
@@ -262,7 +261,7 @@ func TestLoginsAtAnAuthorizationServerAreEachCallersOwn(t *testing.T) {
 		t.Errorf("who has no login got %q", got)
 	}
 
-	// Many find at once that their token is no longer good: it is renewed once.
+	// Many concurrent calls find that the token is invalid: it is renewed once.
 	v.drop("ada")
 	var all sync.WaitGroup
 	for range 8 {
@@ -281,7 +280,7 @@ func TestLoginsAtAnAuthorizationServerAreEachCallersOwn(t *testing.T) {
 		t.Errorf("tokens were given %v, of three logins with a registration each and one renewal", done())
 	}
 
-	// What needs more names the command, and the login goes further.
+	// The error of a call that needs more scopes names the command to get them.
 	if got := said(r.callAs(s, tokens["ann"], "vault:write")); !strings.HasPrefix(got, "unauthenticated") || !strings.Contains(got, "--as ann") {
 		t.Errorf("a call that needs more got %q", got)
 	}
@@ -344,7 +343,7 @@ func TestAMachineProvesItselfWithASecretOrAPrivateKey(t *testing.T) {
 		if got := said(*r.callJSON(0, id+":read", "{}")); !strings.HasSuffix(got, "through "+id) {
 			t.Errorf("%s: %q", id, got)
 		}
-		// More is had without a person.
+		// More scopes need no person here.
 		if got := said(*r.callJSON(0, id+":write", "{}")); !strings.HasSuffix(got, "through "+id) {
 			t.Errorf("%s, what needs more: %q", id, got)
 		}

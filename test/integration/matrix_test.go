@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestClientsOfEveryEraReachUpstreamsOfEveryEra puts clients that others wrote in
-// front of Toolroom, and servers of either era that others wrote behind it.
+// TestClientsOfEveryEraReachUpstreamsOfEveryEra tests Toolroom between third-party clients
+// and third-party servers of both eras.
 func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 	r := newRoom(t, nil)
 	proxy := func(flags ...string) object {
@@ -47,8 +47,7 @@ func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 	s := r.serveListed()
 	endpoint := s.url + "/mcp"
 
-	// A client lists the tools, or calls one with an argument, and gives what it
-	// printed.
+	// A client lists the tools, or calls one with an argument, and returns its output.
 	type client struct {
 		list func(r *room) []string
 		call func(r *room, tool, key, value string) string
@@ -89,7 +88,9 @@ func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 		},
 	}
 	// On stdio each client starts a server of its own.
-	overStdio := func(era string) client { return inspector(binary(t), "serve", "--stdio", "--protocol-era", era) }
+	overStdio := func(era string) client {
+		return inspector(binary(t), "serve", "--stdio", "--trust-config", "--protocol-era", era)
+	}
 	mcporterOnStdio := client{
 		func(r *room) []string {
 			out := r.do(node(r.t), npmProgram(r.t, "mcporter"), "list", "--stdio", binary(r.t)+" serve --stdio", "--name", "room", "--json")
@@ -129,13 +130,13 @@ func TestClientsOfEveryEraReachUpstreamsOfEveryEra(t *testing.T) {
 	t.Logf("%d clients, %d tools and %d calls each; Gemini CLI lists", len(clients), len(names), len(calls))
 }
 
-// geminiConnects has the Gemini CLI list its servers: Toolroom at an address and
-// on stdio.
+// geminiConnects runs the Gemini CLI, which lists its servers: Toolroom at an address and on
+// stdio.
 func (r *room) geminiConnects(endpoint string) {
 	r.t.Helper()
 	settings := encode(r.t, object{"mcpServers": object{
 		"http":  object{"httpUrl": endpoint},
-		"stdio": object{"command": binary(r.t), "args": []string{"serve", "--stdio"}},
+		"stdio": object{"command": binary(r.t), "args": []string{"serve", "--stdio", "--trust-config"}},
 	}})
 	for name, text := range map[string]string{
 		"settings.json":       settings,

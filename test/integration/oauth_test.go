@@ -14,18 +14,18 @@ import (
 	"testing"
 )
 
-// authorizationServer starts oidc-provider and gives its URL.
+// authorizationServer starts oidc-provider and returns its URL.
 func (r *room) authorizationServer(scopes string) string {
 	issuer, _ := r.grants(scopes, nil, nil)
 	return issuer
 }
 
-// grant is a line of the authorization server: a token that it gave, or a client
-// that made itself known.
+// grant is a line of the authorization server's output: an issued token or a registered
+// client.
 type grant struct{ Grant, Client, Method, Registered string }
 
-// grants starts oidc-provider with further clients; it gives its URL, and a
-// function for what it has done so far.
+// grants starts oidc-provider with further clients. It returns its URL, and a function that
+// returns its grants so far.
 func (r *room) grants(scopes string, clients []object, env []string) (issuer string, log func() []grant) {
 	r.t.Helper()
 	cmd := r.command(r.t.Context(), node(r.t), nodeFile(r.t, "oauth-server.mjs"), scopes, encode(r.t, append([]object{}, clients...)))
@@ -63,7 +63,7 @@ func (r *room) grants(scopes string, clients []object, env []string) (issuer str
 	}
 }
 
-// freeAddress is an address of this machine that nobody listens on now.
+// freeAddress returns an unused address of this machine.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +74,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestAClientLogsInAndStepsUpWhereAToolNeedsMore(t *testing.T) {
+func TestAClientLogsInAndStepsUpIfAToolNeedsMore(t *testing.T) {
 	t.Parallel()
 	r := bareRoom(t)
 	address := freeAddress(t)
@@ -141,7 +141,7 @@ func TestAClientLogsInAndStepsUpWhereAToolNeedsMore(t *testing.T) {
 	}
 }
 
-// nodeFile is a script of ours that runs under node.
+// nodeFile returns the path of one of our scripts for Node.
 func nodeFile(t *testing.T, name string) string {
 	return existing(t, "it is part of the repository", "test", "node", name)
 }

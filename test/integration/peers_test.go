@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// github is the MCP server of GitHub. It speaks to a double of GitHub's API: as a
-// proxy, because it drops the port of an address of its own.
+// github is the MCP server of GitHub with a fake of GitHub's API. The fake is a proxy, because
+// the server drops the port of a configured address.
 func (r *room) github() object {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path != "/api/v3/user" || req.Header.Get("Authorization") != "Bearer github-token" {
@@ -29,7 +29,7 @@ func (r *room) github() object {
 	}}
 }
 
-// python is the interpreter that has FastMCP.
+// python returns the interpreter that has FastMCP.
 func python(t *testing.T) string {
 	return existing(t, "run: make peers", "test", "python", ".venv", "bin", "python")
 }
@@ -42,7 +42,7 @@ func stdio(command []string) object {
 	return object{"mcp": object{"command": command[0], "args": command[1:]}}
 }
 
-// chromium is the browser of this machine.
+// chromium returns the browser of this machine.
 func chromium(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -68,8 +68,8 @@ func (r *room) playwright(args ...string) []string {
 	}, args...)
 }
 
-// listening starts a program on a free port, which it also finds in PORT, and
-// gives the address of path there.
+// listening starts a program on a free port, which is also in its environment as PORT, and
+// returns the address of path.
 func (r *room) listening(path string, command func(port string) []string) string {
 	r.t.Helper()
 	address := freeAddress(r.t)

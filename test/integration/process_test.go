@@ -15,11 +15,11 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// marked is the everything server, whose processes can be told from those of
-// other tests: it does not look at its second argument.
+// marked is the everything server with a second argument, which it ignores, and by which its
+// processes differ from those of other tests.
 func (r *room) marked() object { return npmServer(r.t, "mcp-server-everything", "stdio", r.files) }
 
-// upstreams are the processes that have the room's folder among their arguments.
+// upstreams returns the processes with the room's folder in their arguments.
 func (r *room) upstreams() []int {
 	r.t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -38,7 +38,7 @@ func (r *room) upstreams() []int {
 	return pids
 }
 
-// upstream is the one such process.
+// upstream returns the only such process.
 func (r *room) upstream() int {
 	r.t.Helper()
 	pids := r.upstreams()
@@ -62,11 +62,11 @@ func TestNoProcessIsLeft(t *testing.T) {
 			r := newRoom(t, nil)
 			// The second runs below a shell, as programs started by npx do.
 			shell := object{"mcp": object{"command": "sh", "args": []string{"-c", `"$@"; true`, "sh", node(t), npmProgram(t, "mcp-server-everything"), "stdio", r.files}}}
-			r.configure(object{"filesystem": r.filesystem(), "shell": shell})
+			r.configure(object{"filesystem": r.filesystem(), "term": shell})
 			s := r.serveListed()
 			a := api{r, s.url + "/api/v1"}
 			a.want("200", "/call", "-d", `{"tool": "filesystem:list_allowed_directories"}`)
-			a.want("200", "/call", "-d", `{"tool": "shell:echo", "arguments": {"message": "m"}}`)
+			a.want("200", "/call", "-d", `{"tool": "term:echo", "arguments": {"message": "m"}}`)
 			if len(r.upstreams()) != 3 {
 				t.Errorf("%d processes run, want 3", len(r.upstreams()))
 			}
@@ -106,8 +106,8 @@ func TestNoProcessIsLeft(t *testing.T) {
 	})
 }
 
-// longCall starts a call of so many steps of 100 ms and waits for the first; the
-// result comes when it comes.
+// longCall starts a call with a number of steps of 100 ms and waits for the first. The result
+// arrives on the channel.
 func (r *room) longCall(s *server, steps int) <-chan toolroom.Result {
 	r.t.Helper()
 	c := r.command(r.t.Context(), "curl", "-sN", s.url+"/api/v1/call?stream=true", "-d",
@@ -167,7 +167,7 @@ func TestUpstreamThatIsKilledIsStartedAgain(t *testing.T) {
 
 func TestUpstreamThatHangsTimesOutAlone(t *testing.T) {
 	r := newRoom(t, nil)
-	r.configure(object{"filesystem": r.filesystem(), "memory": npmServer(t, "mcp-server-memory")})
+	r.configure(object{"filesystem": r.filesystem(), "memo": npmServer(t, "mcp-server-memory")})
 	a := api{r, r.serveListed().url + "/api/v1"}
 	list := `{"tool": "filesystem:list_allowed_directories", "timeout_ms": 1500}`
 	a.want("200", "/call", "-d", list)
@@ -184,7 +184,7 @@ func TestUpstreamThatHangsTimesOutAlone(t *testing.T) {
 	if result := decode[toolroom.Result](t, a.want("504", "/call", "-d", write)); result.Effects != toolroom.EffectsUnknown {
 		t.Errorf("the effects of the write that timed out are %s, want unknown", result.Effects)
 	}
-	a.want("200", "/call", "-d", `{"tool": "memory:read_graph", "timeout_ms": 10000}`)
+	a.want("200", "/call", "-d", `{"tool": "memo:read_graph", "timeout_ms": 10000}`)
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

@@ -22,17 +22,17 @@ func TestChangedConfigAddsToolsAndKeepsCalls(t *testing.T) {
 			session := connect(t, s, version, &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 				changed <- struct{}{}
 			}})
-			if sees(t, session, "memory__read_graph") {
+			if sees(t, session, "memo__read_graph") {
 				t.Fatal("the new tools are there before their source")
 			}
 			ended := r.longCall(s, 40)
 			pid := r.upstream()
-			r.configure(object{"everything": r.marked(), "memory": npmServer(t, "mcp-server-memory")})
-			for end := time.After(patience); !sees(t, session, "memory__read_graph"); {
+			r.configure(object{"everything": r.marked(), "memo": npmServer(t, "mcp-server-memory")})
+			for end := time.After(waitTimeout); !sees(t, session, "memo__read_graph"); {
 				select {
 				case <-changed:
 				case <-end:
-					t.Fatal("the client was not told of the new tools")
+					t.Fatal("the client got no notification of the new tools")
 				}
 			}
 			if result := <-ended; result.Status != toolroom.StatusOK {
@@ -45,7 +45,7 @@ func TestChangedConfigAddsToolsAndKeepsCalls(t *testing.T) {
 	}
 }
 
-func TestBrokenConfigLeavesTheOneBeforeInForce(t *testing.T) {
+func TestABrokenConfigLeavesThePreviousOneInForce(t *testing.T) {
 	r := newRoom(t, nil)
 	source, _ := echoService(t)
 	r.configure(object{"service": source})

@@ -18,15 +18,14 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// counting is a server of 2026-07-28 that counts how often it did what it was
-// asked to, by the argument n of its tools once and again. At /keyed it is a plain
-// service that does once what it is asked to with one key.
+// counting is a server of 2026-07-28 that counts the calls of its tools once and again by their
+// argument n. At /keyed it is an HTTP service that acts once for each idempotency key.
 type counting struct {
 	*httptest.Server
 	mu   sync.Mutex
 	done map[string]int    // "TOOL N"
-	keys map[string]string // of what was done, by the key
-	seen int               // with a key that had been there
+	keys map[string]string // actions by key
+	seen int               // number of requests with a known key
 }
 
 func newCounting(t *testing.T) *counting {
@@ -36,7 +35,7 @@ func newCounting(t *testing.T) *counting {
 	return c
 }
 
-// keyed serves the plain service.
+// keyed serves the HTTP service.
 func (c *counting) keyed(w http.ResponseWriter, r *http.Request) {
 	var arguments struct {
 		N string `json:"n"`
@@ -88,16 +87,15 @@ func (c *counting) serve(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		c.done[m.Params.Name+" "+m.Params.Arguments.N]++
 		c.mu.Unlock()
-		time.Sleep(20 * time.Millisecond) // so that kills meet calls under way
+		time.Sleep(20 * time.Millisecond) // so that kills hit running calls
 		result = `{"content":[{"type":"text","text":"done"}]}`
 	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-// TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall kills the server in the
-// middle of many calls. Each call is repeated with its key until it has an answer
-// that says what became of it.
+// TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall kills the server during many calls.
+// Each call is repeated with its key until its outcome is known.
 func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
 	r := newRoom(t, nil)
 	up := newCounting(t)
@@ -116,12 +114,12 @@ func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
 	settle := func(tool, n string) {
 		body := encode(t, object{"tool": tool, "arguments": object{"n": n, "message": n}})
 		var last *toolroom.Error
-		for end := time.Now().Add(patience); time.Now().Before(end); repeats.Add(1) {
+		for end := time.Now().Add(waitTimeout); time.Now().Before(end); repeats.Add(1) {
 			result, err := post(url, tool+n, body)
 			last = result.Error
 			switch {
 			case err != nil || result.Status == "":
-				time.Sleep(20 * time.Millisecond) // it is being started again
+				time.Sleep(20 * time.Millisecond) // the server is restarting
 			case result.Status == toolroom.StatusOK:
 				ok.Add(1)
 				return
@@ -129,7 +127,7 @@ func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
 				t.Errorf("%s %s ended with %s and no error", tool, n, result.Status)
 				return
 			case tool == "up:once" && (result.Error.Code == toolroom.CodeConflict || result.Effects == toolroom.EffectsUnknown):
-				unknown.Add(1) // nobody can know whether it acted, and so it is not repeated
+				unknown.Add(1) // it may have acted, so it is not repeated
 				return
 			}
 		}
@@ -172,11 +170,11 @@ func TestServerRestartedUnderLoadLosesAndDoublesNoKeyedCall(t *testing.T) {
 	r.upstream() // one process, and none of the servers that were killed
 	s.stop(t, syscall.SIGTERM)
 	r.wantNoUpstream()
-	t.Logf("%d kills, %d calls done, %d requests repeated, %d calls that nobody can know the end of, %d idempotent ones done again; %d keyed calls, %d sent again with their key, none done twice",
+	t.Logf("%d kills, %d calls done, %d requests repeated, %d calls with an unknown outcome, %d idempotent ones done again; %d keyed calls, %d sent again with their key, none done twice",
 		len(kills), ok.Load(), repeats.Load(), unknown.Load(), doubled, keyed, up.seen)
 }
 
-// post makes a call; the result is empty where the answer is none.
+// post makes a call. The result is empty if the response is not a result.
 func post(url, key, body string) (result toolroom.Result, err error) {
 	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err != nil {

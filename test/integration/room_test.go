@@ -1,7 +1,7 @@
 //go:build integration
 
-// Package integration runs the built binary against programs that others wrote:
-// MCP servers and the MCP Inspector from npm, git and curl. Run it with
+// Package integration tests the built binary with third-party programs: MCP servers and the
+// MCP Inspector from npm, git and curl. Run it with
 // "make integration" after "npm ci --ignore-scripts" in test/node.
 package integration
 
@@ -23,20 +23,20 @@ import (
 	"time"
 )
 
-// patience bounds everything that is waited for.
-const patience = 60 * time.Second
+// waitTimeout limits each wait.
+const waitTimeout = 60 * time.Second
 
 // object is a JSON object.
 type object = map[string]any
 
-// room is one installation of Toolroom: a home folder with a config and the
-// state, and in it a folder of files that no other test has.
+// room is one installation of Toolroom: a home folder with a config and the state, and in it
+// a folder of files of this test alone.
 type room struct {
 	t          *testing.T
 	dir, files string
 }
 
-// newRoom makes a room with the sources and further sections of its config.
+// newRoom creates a room whose config has the sources and further sections.
 func newRoom(t *testing.T, sources object, sections ...object) *room {
 	t.Helper()
 	t.Parallel()
@@ -45,7 +45,7 @@ func newRoom(t *testing.T, sources object, sections ...object) *room {
 	return r
 }
 
-// in is the room within a subtest.
+// in returns the room for a subtest.
 func (r *room) in(t *testing.T) *room { return &room{t: t, dir: r.dir, files: r.files} }
 
 // bareRoom is a room without a config.
@@ -57,10 +57,11 @@ func bareRoom(t *testing.T) *room {
 	return r
 }
 
-// configure writes the config. JSON is YAML.
+// configure writes the config, without the built-in packs, and with tools listed directly
+// however many they are. JSON is YAML.
 func (r *room) configure(sources object, sections ...object) {
 	r.t.Helper()
-	config := object{"server": object{"listen": "127.0.0.1:0"}, "sources": sources}
+	config := object{"server": object{"listen": "127.0.0.1:0"}, "sources": sources, "builtin": object{"off": true}, "expose": object{"mode": "direct"}}
 	for _, section := range sections {
 		for name, value := range section {
 			config[name] = value
@@ -75,7 +76,7 @@ func (r *room) configure(sources object, sections ...object) {
 	}
 }
 
-// write puts a file into the room's folder and returns its path.
+// write writes a file in the room's folder and returns its path.
 func (r *room) write(name, text string) string {
 	r.t.Helper()
 	path := filepath.Join(r.files, name)
@@ -85,27 +86,27 @@ func (r *room) write(name, text string) string {
 	return path
 }
 
-// filesystem is the source of the room's folder.
+// filesystem returns a source with the files of the room's folder.
 func (r *room) filesystem() object { return npmServer(r.t, "mcp-server-filesystem", r.files) }
 
-// npmServer is an MCP source on stdio.
+// npmServer returns an MCP source on stdio.
 func npmServer(t *testing.T, name string, args ...string) object {
 	return object{"mcp": object{"command": node(t), "args": append([]string{npmProgram(t, name)}, args...)}}
 }
 
-// output is what a program left.
+// output is the output of a program.
 type output struct {
 	stdout, stderr string
 	code           int
 }
 
-// command prepares a program that lives in the room and ends with the test.
+// command prepares a program that runs in the room's folder and ends with the test.
 func (r *room) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = r.dir
 	c.Env = []string{
 		"PATH=" + filepath.Dir(node(r.t)) + ":" + os.Getenv("PATH"), "HOME=" + r.dir,
-		"GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_NOSYSTEM=1", "TOOLROOM_TRUST_CONFIG=1",
 	}
 	return c
 }
@@ -113,7 +114,7 @@ func (r *room) command(ctx context.Context, name string, args ...string) *exec.C
 // do runs a program to its end.
 func (r *room) do(name string, args ...string) output {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), waitTimeout)
 	defer cancel()
 	c := r.command(ctx, name, args...)
 	var stdout, stderr bytes.Buffer
@@ -125,7 +126,7 @@ func (r *room) do(name string, args ...string) output {
 	return output{stdout.String(), stderr.String(), c.ProcessState.ExitCode()}
 }
 
-// toolroom runs a command of Toolroom that must end with the code.
+// toolroom runs a command of Toolroom and checks its exit code.
 func (r *room) toolroom(code int, args ...string) output {
 	r.t.Helper()
 	out := r.do(binary(r.t), args...)
@@ -139,13 +140,13 @@ func (r *room) toolroom(code int, args ...string) output {
 type server struct {
 	url string
 	cmd *exec.Cmd
-	// ended is closed when the process has been waited for.
+	// ended is closed after the process has ended.
 	ended chan struct{}
 }
 
 var readyLine = regexp.MustCompile(`ready at (http://\S+)`)
 
-// serve starts the server on the address of the config.
+// serve starts the server at the address of the config.
 func (r *room) serve() *server { return r.serveAt("") }
 
 // serveListed starts the server and waits until the tools of all its sources
@@ -165,7 +166,7 @@ func (r *room) serveListed() *server {
 	return s
 }
 
-// serveAt starts the server and waits until it takes requests.
+// serveAt starts the server and waits until it accepts requests.
 func (r *room) serveAt(address string) *server {
 	r.t.Helper()
 	args := []string{"serve", "--log-level", "warn"}
@@ -206,7 +207,7 @@ func (r *room) serveAt(address string) *server {
 	case s.url = <-ready:
 	case <-s.ended:
 		r.t.Fatal("the server ended before it was ready")
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		r.t.Fatal("the server is not ready")
 	}
 	return s
@@ -220,12 +221,12 @@ func (s *server) stop(t *testing.T, signal os.Signal) {
 	}
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatalf("the server is still there after %v", signal)
 	}
 }
 
-// repository is the root of the source tree.
+// repository returns the root of the source tree.
 func repository(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join("..", ".."))
@@ -260,7 +261,7 @@ func existing(t *testing.T, hint string, parts ...string) string {
 	return path
 }
 
-// decode reads JSON, keeping numbers as they are written.
+// decode decodes JSON and keeps numbers as they are written.
 func decode[T any](t *testing.T, data string) T {
 	t.Helper()
 	var v T
@@ -275,7 +276,7 @@ func decode[T any](t *testing.T, data string) T {
 // eventually waits until the condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); {
+	for end := time.Now().Add(waitTimeout); !holds(); {
 		if time.Now().After(end) {
 			t.Fatalf("still not so: %s", what)
 		}
@@ -283,7 +284,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// readUntil reads until a line has the text.
+// readUntil reads until a line contains the text.
 func readUntil(t *testing.T, from io.Reader, text string) string {
 	t.Helper()
 	lines := bufio.NewScanner(from)
@@ -296,7 +297,7 @@ func readUntil(t *testing.T, from io.Reader, text string) string {
 	return ""
 }
 
-// eachLine is the lines of a stream, without their ends.
+// eachLine returns the lines of a stream, without their ends.
 func eachLine(from io.Reader) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		lines := bufio.NewScanner(from)

@@ -112,7 +112,7 @@ func TestTruncatedResultIsReadOnToItsLastByte(t *testing.T) {
 	}
 }
 
-// truncated stands where a result was cut.
+// truncated marks where a result was truncated.
 var truncated = regexp.MustCompile(`\n\[Output truncated - (\d+) bytes hidden; [^]]*\]\n`)
 
 func encode(t *testing.T, v any) string {

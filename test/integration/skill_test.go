@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSkillsOfAServerAreVerifiedByTheInspector has the Inspector compare the
-// digests of a server's skills with the files that it reads through Toolroom.
+// The Inspector compares the digests of a server's skills with the files that it reads
+// through Toolroom.
 func TestSkillsOfAServerAreVerifiedByTheInspector(t *testing.T) {
 	r := newRoom(t, object{"typescript": stdio([]string{node(t), nodeFile(t, "server.mjs"), "stdio"})})
 	s := r.serveListed()

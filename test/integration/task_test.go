@@ -31,7 +31,7 @@ func (r *room) fixtures(address string) *exec.Cmd {
 	return cmd
 }
 
-// ask makes a request of 2026-07-28 as a client that knows tasks.
+// ask makes a request of 2026-07-28 as a client that supports tasks.
 func ask(t *testing.T, address, method, name, params string) object {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `,"_meta":{
@@ -71,7 +71,11 @@ func TestATaskSurvivesTheRestartOfItsServer(t *testing.T) {
 			r := bareRoom(t)
 			address := freeAddress(t)
 			first := r.fixtures(address)
-			id, _ := ask(t, address, "tools/call", "confirm_delete", `"name":"confirm_delete","arguments":{"filename":"x"}`)["taskId"].(string)
+			created := ask(t, address, "tools/call", "confirm_delete", `"name":"confirm_delete","arguments":{"filename":"x"}`)
+			id, _ := created["taskId"].(string)
+			if id == "" {
+				t.Fatalf("the call became no task: %v", created)
+			}
 			becomes := func(status string) object {
 				t.Helper()
 				var task object
@@ -89,7 +93,7 @@ func TestATaskSurvivesTheRestartOfItsServer(t *testing.T) {
 			go func() { defer close(ended); _ = first.Wait() }()
 			select {
 			case <-ended:
-			case <-time.After(patience):
+			case <-time.After(waitTimeout):
 				t.Fatal("the server did not end")
 			}
 			r.fixtures(address)

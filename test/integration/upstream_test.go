@@ -19,13 +19,13 @@ func TestUpstreamsOverStdioAndHTTP(t *testing.T) {
 	everything := npmServer(t, "mcp-server-everything", "stdio")
 	r.configure(object{
 		"filesystem": r.filesystem(),
-		"memory":     npmServer(t, "mcp-server-memory"),
+		"memo":       npmServer(t, "mcp-server-memory"),
 		"everything": everything,
 		"remote":     object{"mcp": object{"url": r.everythingOverHTTP()}},
 	})
 
-	// The everything server shows one more tool to clients that have roots.
-	for source, want := range map[string]int{"filesystem": 14, "memory": 9, "everything": 16, "remote": 16} {
+	// The everything server lists one more tool to clients with roots.
+	for source, want := range map[string]int{"filesystem": 14, "memo": 9, "everything": 16, "remote": 16} {
 		test := decode[struct{ Tools int }](t, r.toolroom(0, "sources", "test", source, "--json").stdout)
 		if test.Tools != want {
 			t.Errorf("%s has %d tools, want %d", source, test.Tools, want)
@@ -36,7 +36,7 @@ func TestUpstreamsOverStdioAndHTTP(t *testing.T) {
 	}
 	t.Run("memory", func(t *testing.T) {
 		r := r.in(t)
-		r.callJSON(0, "memory:create_entities", `{"entities": [{"name": "Ada", "entityType": "person", "observations": ["wrote a program"]}]}`)
+		r.callJSON(0, "memo:create_entities", `{"entities": [{"name": "Ada", "entityType": "person", "observations": ["wrote a program"]}]}`)
 	})
 	t.Run("an error of the tool is a failed call", func(t *testing.T) {
 		r := r.in(t)
@@ -131,7 +131,7 @@ func TestClientThatLeavesCancelsItsCall(t *testing.T) {
 			case <-started:
 			case err := <-failed:
 				t.Fatalf("the call ended before any progress: %v", err)
-			case <-time.After(patience):
+			case <-time.After(waitTimeout):
 				t.Fatal("no progress came")
 			}
 			cancel()

@@ -18,12 +18,12 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// quiet is a host without tools.
-type quiet struct{ bridge.Host }
+// quiet is a call handler without tools.
+type quiet struct{ bridge.Handler }
 
 func (quiet) Print(string, string) {}
 
-// python runs a program and gives its value.
+// python runs a program and returns its value.
 func python(t *testing.T, o kubernetes.Options, p sandbox.Profile, source string) bridge.Value {
 	t.Helper()
 	result, err := hosted.New(kubernetes.New(o)).Run(t.Context(), engine.Job{
@@ -84,9 +84,8 @@ found
 	}
 }
 
-// The node writes what the first process of a Pod prints to files, and log
-// collectors carry them away.
-func TestWhatAProgramExchangesIsNotInTheLogsOfTheNode(t *testing.T) {
+// The node writes the output of a Pod's first process to files, and log collectors read them.
+func TestTheLogsOfTheNodeHaveNoMessagesOfAProgram(t *testing.T) {
 	t.Parallel()
 	o := namespace(t)
 	_, conn := begin(t, kubernetes.New(o), sandbox.Spec{}) // which is removed, with its logs, after the test

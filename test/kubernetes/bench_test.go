@@ -18,9 +18,9 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// BenchmarkColdStart measures a guest from its start to its hello, and beside it
-// a Pod of the same image from its creation until it runs. In ns/op is the
-// removal too.
+// BenchmarkColdStart measures the time from the start of a guest to its hello and, for
+// comparison, from the creation of a Pod of the same image until it runs. ns/op includes the
+// removal.
 func BenchmarkColdStart(b *testing.B) {
 	b.Run("driver", func(b *testing.B) {
 		d := kubernetes.New(namespace(b))
@@ -30,15 +30,15 @@ func BenchmarkColdStart(b *testing.B) {
 		var starts []time.Duration
 		for b.Loop() {
 			begun := time.Now()
-			box, err := d.Start(b.Context(), sandbox.Spec{Guest: node.guest, Limits: sandbox.Limits{Memory: 256 << 20}})
+			instance, err := d.Start(b.Context(), sandbox.Spec{Guest: node.guest, Limits: sandbox.Limits{Memory: 256 << 20}})
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+			if _, err := io.ReadFull(instance.Stream(), make([]byte, 4)); err != nil {
 				b.Fatal(err)
 			}
 			starts = append(starts, time.Since(begun))
-			if err := box.Kill(b.Context()); err != nil {
+			if err := instance.Kill(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -61,23 +61,23 @@ func begin(t *testing.T, d sandbox.Driver, s sandbox.Spec) (sandbox.Sandbox, *br
 	ctx, done := context.WithTimeout(t.Context(), time.Minute)
 	defer done()
 	s.Guest = node.guest
-	box, err := d.Start(ctx, s)
+	instance, err := d.Start(ctx, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := box.Kill(context.WithoutCancel(t.Context())); err != nil {
+		if err := instance.Kill(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	conn, err := bridge.Accept(ctx, box.Stream(), bridge.Options{})
+	conn, err := bridge.Accept(ctx, instance.Stream(), bridge.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return box, conn
+	return instance, conn
 }
 
-// pods are those of a namespace.
+// pods returns the Pods of a namespace.
 func pods(t *testing.T, namespace string) []corev1.Pod {
 	t.Helper()
 	list, err := node.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
@@ -87,7 +87,7 @@ func pods(t *testing.T, namespace string) []corev1.Pod {
 	return list.Items
 }
 
-func TestWhatKeepsAPodFromRunningIsTold(t *testing.T) {
+func TestTheReasonWhyAPodDoesNotRunIsReported(t *testing.T) {
 	t.Parallel()
 	o := namespace(t)
 	with := func(change func(*kubernetes.Options)) *kubernetes.Driver {
@@ -114,9 +114,9 @@ func TestWhatKeepsAPodFromRunningIsTold(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.spec.Guest = node.guest
-			box, err := tt.driver.Start(t.Context(), tt.spec)
+			instance, err := tt.driver.Start(t.Context(), tt.spec)
 			if err == nil {
-				t.Fatalf("it started: %v", box.Kill(t.Context()))
+				t.Fatalf("it started: %v", instance.Kill(t.Context()))
 			}
 			for _, p := range pods(t, o.Namespace) {
 				if p.Name == podOf(err) {
@@ -130,7 +130,7 @@ func TestWhatKeepsAPodFromRunningIsTold(t *testing.T) {
 	}
 }
 
-// podOf is the Pod that an error names.
+// podOf returns the Pod that an error names.
 func podOf(err error) string {
 	for _, word := range strings.Fields(err.Error()) {
 		if name := strings.Trim(word, `:";,`); strings.HasPrefix(name, "toolroom-") && len(name) > 30 {
@@ -162,10 +162,10 @@ func TestAClusterThatCannotBeUsedIsExplained(t *testing.T) {
 	}
 }
 
-func TestAnEvictedPodIsToldAsSuch(t *testing.T) {
+func TestAnEvictedPodIsReported(t *testing.T) {
 	t.Parallel()
 	o := namespace(t)
-	box, _ := begin(t, kubernetes.New(o), sandbox.Spec{})
+	instance, _ := begin(t, kubernetes.New(o), sandbox.Spec{})
 	for _, p := range pods(t, o.Namespace) {
 		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}}
 		if err := node.client.PolicyV1().Evictions(o.Namespace).Evict(t.Context(), eviction); err != nil {
@@ -174,12 +174,12 @@ func TestAnEvictedPodIsToldAsSuch(t *testing.T) {
 	}
 	ctx, done := context.WithTimeout(t.Context(), time.Minute)
 	defer done()
-	if _, err := box.Wait(ctx); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), "was deleted while its program ran") || !strings.Contains(toolroom.AsError(err).Hint, "get events") {
+	if _, err := instance.Wait(ctx); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), "was deleted while its program ran") || !strings.Contains(toolroom.AsError(err).Hint, "get events") {
 		t.Errorf("it ended with %v", err)
 	}
 }
 
-func TestWhatADeadProcessLeftInAClusterIsRemoved(t *testing.T) {
+func TestRemainsOfADeadProcessInAClusterAreRemoved(t *testing.T) {
 	t.Parallel()
 	o := namespace(t)
 	own := mark.Labels("run")

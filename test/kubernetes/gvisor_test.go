@@ -19,9 +19,9 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// shown keeps what a program prints, and has one tool.
+// shown is a call handler that records output and has one tool.
 type shown struct {
-	bridge.Host
+	bridge.Handler
 	text strings.Builder
 }
 

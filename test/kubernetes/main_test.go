@@ -34,8 +34,8 @@ var node struct {
 }
 
 func TestMain(m *testing.M) {
-	// The suite's secret of the host, which guests must not see.
-	os.Setenv("TOOLROOM_SUITE_CANARY", "the host's secret")
+	// The suite's secret of the host machine, which guests must not see.
+	os.Setenv("TOOLROOM_SUITE_CANARY", "the server's secret")
 	os.Exit(func() int {
 		folder, err := os.MkdirTemp("", "toolroom-kubernetes-")
 		if err == nil {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// prepare puts the default image on the node.
+// prepare installs the default image on the node.
 func prepare(ctx context.Context, folder string) error {
 	node.folder = os.Getenv("TOOLROOM_TEST_KUBERNETES")
 	if node.folder == "" {
@@ -81,12 +81,12 @@ func prepare(ctx context.Context, folder string) error {
 	if _, err := archive.Seek(0, 0); err != nil {
 		return err
 	}
-	// The kubelet's images are containerd's of this namespace.
+	// The kubelet uses containerd's images in this namespace.
 	return containerd.New(containerd.Options{Address: filepath.Join(node.folder, "containerd.sock"), Namespace: "k8s.io"}).LoadImage(ctx, archive)
 }
 
-// namespace makes a namespace as docs/kubernetes.md says, for the user toolroom,
-// who has no other rights, and gives the options of a driver there.
+// namespace creates a namespace as in docs/kubernetes.md for the user toolroom, which has no
+// other rights, and returns the options of a driver in it.
 func namespace(t testing.TB) driver.Options {
 	t.Helper()
 	name := "t-" + strings.ToLower(strings.Map(func(r rune) rune {
@@ -102,8 +102,8 @@ func namespace(t testing.TB) driver.Options {
 	}
 	defer manifest.Close()
 	apply(t, name, yaml.NewYAMLOrJSONDecoder(manifest, 4096))
-	// The default service account of a namespace comes a moment after it, and no
-	// Pod before that.
+	// The default service account of a namespace is created a moment later, and no Pod can
+	// be created before it.
 	for {
 		_, err := node.client.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
 		if err == nil {
@@ -116,7 +116,7 @@ func namespace(t testing.TB) driver.Options {
 	return driver.Options{Kubeconfig: filepath.Join(node.folder, "kubeconfig-toolroom"), Namespace: name}
 }
 
-// apply makes the objects of the manifest, with the namespace called otherwise.
+// apply creates the objects of the manifest, with another name of the namespace.
 func apply(t testing.TB, name string, documents *yaml.YAMLOrJSONDecoder) {
 	t.Helper()
 	ctx := t.Context()
@@ -156,8 +156,8 @@ func apply(t testing.TB, name string, documents *yaml.YAMLOrJSONDecoder) {
 	}
 }
 
-// leftovers are the Pods and Jobs of a namespace, and their containers on the
-// node. (The kubelet keeps empty folders for their logs for a while.)
+// leftovers returns the Pods and Jobs of a namespace, and their containers on the node.
+// (The kubelet keeps empty folders for their logs for a while.)
 func leftovers(t *testing.T, namespace string) []string {
 	t.Helper()
 	var left []string
@@ -183,7 +183,7 @@ func leftovers(t *testing.T, namespace string) []string {
 	return left
 }
 
-// ctr asks the node's containerd, line by line.
+// ctr runs a command of ctr on the node's containerd and returns its lines.
 func ctr(t *testing.T, args ...string) []string {
 	t.Helper()
 	out, err := exec.Command("ctr", append([]string{"-a", filepath.Join(node.folder, "containerd.sock"), "-n", "k8s.io"}, args...)...).CombinedOutput()

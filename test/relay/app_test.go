@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestAServerHearsOfPagesFromAClientThatShowsThem: with each call, or, an older
-// one, in a session of its own; and a client that shows none is not given the
-// tools that are for pages alone.
+// A server learns with each call that the client can show pages; an older server learns it
+// in a session for such clients. A client that cannot show pages does not get the tools
+// that only pages use.
 func TestAServerHearsOfPagesFromAClientThatShowsThem(t *testing.T) {
 	t.Parallel()
 	const shows = `"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}`

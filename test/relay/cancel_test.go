@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// hanging is a server of an older revision whose calls end when their client says
-// so. Its tool "asks" puts a question first, and takes it back.
+// hanging is a server of an older revision whose calls end when the client cancels them.
+// Its tool "asks" first asks a question, and withdraws it.
 type hanging struct {
 	*httptest.Server
-	began    chan struct{} // has one for each call
+	began    chan struct{} // receives one value for each call
 	withdraw chan struct{}
-	said     chan string // the params of what its client tells, but for the first
+	said     chan string // the params of its client's notifications, except the first
 	refusal  chan string // the error of a client that does not answer
 }
 
@@ -99,8 +99,8 @@ func (u *hanging) asks(w http.ResponseWriter, id json.RawMessage) {
 	say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
 }
 
-// TestWhyAClientCancelsReachesTheServer, of calls and of what the SDK serves, over
-// HTTP and on stdio, from clients of both eras.
+// TestWhyAClientCancelsReachesTheServer tests calls and the methods that the SDK serves,
+// over HTTP and on stdio, with clients of revision 2026-07-28 and of an older one.
 func TestWhyAClientCancelsReachesTheServer(t *testing.T) {
 	t.Parallel()
 	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{%s"requestId":"c",` + whyCancelled + `}}`
@@ -116,13 +116,13 @@ func TestWhyAClientCancelsReachesTheServer(t *testing.T) {
 		t.Run("HTTP "+method, func(t *testing.T) {
 			t.Parallel()
 			up := newHanging(t)
-			url, _ := serveAt(t, t.TempDir(), up.URL)
+			url, _ := serveAt(t, homeDir(t), up.URL)
 			c := connect(t, url, legacy)
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
 				resp := c.send(t, fmt.Sprintf(call, ""), method, "hangs")
-				_, _ = io.Copy(io.Discard, resp.Body) // a cancelled call may have no answer
+				_, _ = io.Copy(io.Discard, resp.Body) // a cancelled call may have no response
 				resp.Body.Close()
 			}()
 			<-up.began
@@ -142,10 +142,10 @@ func TestWhyAClientCancelsReachesTheServer(t *testing.T) {
 	}
 }
 
-// asksOf is a client's call of the tool that asks, and the question it gets.
+// asksOf makes a client's call of the tool that asks, and returns the question.
 func asksOf(t *testing.T, up *hanging) (c *client, id string, lines *bufio.Scanner) {
 	t.Helper()
-	url, _ := serveAt(t, t.TempDir(), up.URL)
+	url, _ := serveAt(t, homeDir(t), up.URL)
 	c = &client{url: url, version: legacy, can: `"elicitation":{}`}
 	c.open(t)
 	resp := c.send(t, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"asks","arguments":{}}}`, "tools/call", "asks")
@@ -160,7 +160,7 @@ func asksOf(t *testing.T, up *hanging) (c *client, id string, lines *bufio.Scann
 			return c, string(m.ID), lines
 		}
 	}
-	t.Fatalf("nobody is asked: %v", lines.Err())
+	t.Fatalf("no question arrived: %v", lines.Err())
 	return nil, "", nil
 }
 
@@ -192,9 +192,9 @@ func TestTheErrorOfAClientThatDoesNotAnswerReachesTheServer(t *testing.T) {
 	}
 }
 
-// TestHowFarAClientIsWithItsAnswerReachesTheServerThatAsked, as long as it asks, and
-// no other.
-func TestHowFarAClientIsWithItsAnswerReachesTheServerThatAsked(t *testing.T) {
+// The progress of an answer reaches only the server that asked, and only while the question
+// is open.
+func TestTheProgressOfAnAnswerReachesOnlyTheServerThatAsked(t *testing.T) {
 	t.Parallel()
 	const progress = `{"zeta":9007199254740993,"progressToken":"p","progress":1.50,"message":"<é\u003c"}`
 	up := newHanging(t)

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// programVariable makes the test binary a server on stdio that fails as the files
-// of a folder have it.
+// programVariable is the environment variable that makes the test binary a server on stdio.
+// Files in the folder that it names select the faults of the server.
 const programVariable = "TOOLROOM_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -33,13 +33,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// program is a server of an older revision on stdio, with a child process. In its
-// folder are "fault", which it reads at each call and which says what it does,
-// and "processes" and "calls", which it writes.
+// program is a server of an older revision on stdio, with a child process. At each call it
+// reads the file "fault" of its folder, which selects its behaviour. It writes the files
+// "processes" and "calls".
 type program struct {
 	dir  string
 	out  sync.Mutex
-	more atomic.Bool // it has one more tool
+	more atomic.Bool // whether it has one more tool
 }
 
 func (p *program) fault() string {
@@ -127,7 +127,7 @@ func (p *program) serve() {
 	os.Exit(0)
 }
 
-// call answers a call as the fault has it.
+// call responds to a call with the current fault.
 func (p *program) call(id string) {
 	done := `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":"done"}]}}` + "\n"
 	switch p.fault() {
@@ -161,9 +161,9 @@ func (p *program) call(id string) {
 	}
 }
 
-// TestNoFaultOfAProgramOutlivesItByMuch is TestNoFaultOfAServerOutlivesItByMuch
-// with a server on stdio, which has a child process. Not parallel: it counts what
-// the process holds.
+// TestNoFaultOfAProgramOutlivesItByMuch is like TestNoFaultOfAServerOutlivesItByMuch with a
+// server on stdio that has a child process. It is not parallel, because it counts the
+// resources of the process.
 func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 	p := &program{dir: t.TempDir()}
 	c := callerOf(t, fmt.Sprintf("{command: %q, env: {%s: %q}}", os.Args[0], programVariable, p.dir))
@@ -180,7 +180,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 		p.set(t, fault)
 		timeout := 500 * time.Millisecond
 		if fault == "killed" || fault == "changes" {
-			timeout = time.Minute // these calls are well, or fail, when they may
+			timeout = time.Minute // these calls may take long
 		}
 		before := len(p.noted("calls"))
 		failed := make(chan int64, 1)
@@ -212,7 +212,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 			signal(t, stopped, syscall.SIGSTOP)
 		case "changes":
 			underWay()
-			untilListed(t, c.room, "up:more") // while eight calls are under way
+			untilListed(t, c.room, "up:more") // while eight calls run
 			p.set(t, "")
 		}
 		failures := <-failed
@@ -229,7 +229,7 @@ func TestNoFaultOfAProgramOutlivesItByMuch(t *testing.T) {
 	}
 	again := 0
 	for call, n := range times {
-		if strings.HasPrefix(call, "once") && n > 1 || n > 3 { // an idempotent call is tried three times at most
+		if strings.HasPrefix(call, "once") && n > 1 || n > 3 { // an idempotent call is tried at most three times
 			t.Errorf("%s was called %d times", call, n)
 		}
 		if n > 1 {

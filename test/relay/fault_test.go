@@ -22,16 +22,16 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// failing is a server of an older revision over HTTP, with a fault or with none.
+// failing is a server of an older revision over HTTP, with a fault or without.
 type failing struct {
 	address string
 	server  *httptest.Server
 	fault   atomic.Value // string
-	calls   sync.Map     // how often, by the tool and the argument n
-	tools   atomic.Int64 // it has so many more
+	calls   sync.Map     // number of calls by tool and argument n
+	tools   atomic.Int64 // number of further tools
 
 	sessions atomic.Int64
-	session  atomic.Value // the id of the only one that is good
+	session  atomic.Value // the id of the only valid session
 }
 
 func (f *failing) start(t *testing.T) {
@@ -43,7 +43,7 @@ func (f *failing) start(t *testing.T) {
 func (f *failing) listen(t *testing.T) {
 	t.Helper()
 	var listener net.Listener
-	for listener == nil { // the address of the one before may not be free at once
+	for listener == nil { // the address of the previous server may not be free at once
 		var err error
 		if listener, err = net.Listen("tcp", f.address); err != nil {
 			runtime.Gosched()
@@ -59,7 +59,7 @@ func (f *failing) stop() {
 	f.server.Close()
 }
 
-// ServeHTTP serves as the fault has it.
+// ServeHTTP serves a request with the current fault.
 func (f *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -134,23 +134,23 @@ func (f *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// outlives is how long after the end of a fault a call may still fail. Two
-// seconds are what is promised (docs/decisions/0010), which the tests log; the
-// rest is for a machine with too much to do.
+// outlives is how long after the end of a fault a call may still fail. The guarantee is two
+// seconds (docs/decisions/0010), and the tests log the time; the rest is for a loaded
+// machine.
 const outlives = 25 * time.Second
 
-// caller calls the two tools of the MCP server up by turns, each call with a key;
-// the second may not be called twice.
+// caller calls the two tools of the MCP server up in turn. Each call has a key, and the
+// second tool may not be called twice with one.
 type caller struct {
 	room *room.Room
 	ctx  context.Context
 	made atomic.Int64
 }
 
-// callerOf opens a room whose one source is the server, as the config has it.
+// callerOf opens a room whose one source is the server, with the config.
 func callerOf(t *testing.T, server string) *caller {
 	t.Helper()
-	home := t.TempDir()
+	home := homeDir(t)
 	config := home + "/toolroom.yaml"
 	if err := os.WriteFile(config, []byte("sources: {up: {mcp: "+server+"}}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -173,16 +173,16 @@ func (c *caller) call(timeout time.Duration) error {
 	}).Err()
 }
 
-// TestNoFaultOfAServerOutlivesItByMuch lets a server over HTTP fail in one way
-// after the other, each time with eight calls at once, and takes the time from the
-// end of the fault to the first call that is well. Each call has a key. Not
-// parallel: it counts what the process holds.
+// TestNoFaultOfAServerOutlivesItByMuch makes a server over HTTP fail in one way after the
+// other, each time with eight concurrent calls, and measures the time from the end of the
+// fault to the first successful call. Each call has a key. It is not parallel, because it
+// counts the resources of the process.
 func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 	f := &failing{address: "127.0.0.1:0"}
 	f.fault.Store("")
 	f.session.Store("")
 	f.start(t)
-	// A 401 to a key of the config is a fault; without one it waits for a login.
+	// A 401 to a key of the config is a fault. Without a key the source needs a login.
 	c := callerOf(t, fmt.Sprintf("{url: \"http://%s/mcp\", headers: {Authorization: key}}", f.address))
 	defer c.room.Close()
 	if err := errors.Join(c.call(0), c.call(0)); err != nil {
@@ -221,7 +221,7 @@ func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 	again := 0
 	f.calls.Range(func(call, times any) bool {
 		times, once := times.(*atomic.Int64).Load(), strings.HasPrefix(call.(string), "once")
-		if n := times.(int64); n > 3 || once && n > 1 { // an idempotent call is tried three times at most
+		if n := times.(int64); n > 3 || once && n > 1 { // an idempotent call is tried at most three times
 			t.Errorf("%s was called %d times", call, n)
 		} else if n > 1 {
 			again++
@@ -237,7 +237,7 @@ func TestNoFaultOfAServerOutlivesItByMuch(t *testing.T) {
 	f.stop()
 }
 
-// atOnce makes so many calls at once, and counts those that fail.
+// atOnce makes calls concurrently, and counts those that fail.
 func atOnce(calls int, do func() error) (failed int64) {
 	var all sync.WaitGroup
 	var failures atomic.Int64
@@ -252,7 +252,7 @@ func atOnce(calls int, do func() error) (failed int64) {
 	return failures.Load()
 }
 
-// untilWell calls until a call is well.
+// untilWell repeats a call until it succeeds.
 func untilWell(t *testing.T, fault string, do func() error) (took time.Duration, tries int) {
 	t.Helper()
 	began := time.Now()
@@ -269,7 +269,7 @@ func untilWell(t *testing.T, fault string, do func() error) (took time.Duration,
 	}
 }
 
-// untilListed waits for a tool that a call has brought.
+// untilListed waits for a tool that a call has added.
 func untilListed(t *testing.T, r *room.Room, tool string) {
 	t.Helper()
 	began := time.Now()
@@ -286,7 +286,7 @@ func untilListed(t *testing.T, r *room.Room, tool string) {
 	}
 }
 
-// startTLS begins to speak TLS with a certificate that nobody trusts.
+// startTLS starts TLS with an untrusted certificate.
 func (f *failing) startTLS(t *testing.T) {
 	t.Helper()
 	f.listen(t)

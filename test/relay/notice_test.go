@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// telling is a server of one era that tells things outside of calls: on the stream
-// of its session, or on that of a subscription.
+// telling is a server that sends notifications outside of calls: on the stream of its
+// session, or on that of a subscription.
 type telling struct {
 	*httptest.Server
 	modern bool
 
 	mu       sync.Mutex
 	says     func(text string) // on the stream that was opened last
-	opened   chan struct{}     // has one for each stream
-	answered chan struct{}     // has one for each answer of its client
+	opened   chan struct{}     // receives one value for each stream
+	answered chan struct{}     // receives one value for each response of its client
 	ends     chan struct{}
 }
 
@@ -35,7 +35,7 @@ func newTelling(t *testing.T, modern bool) *telling {
 	return u
 }
 
-// tell sends a notification, in the words of the stream.
+// tell sends a notification in the format of the stream.
 func (u *telling) tell(text string) {
 	u.mu.Lock()
 	says := u.says
@@ -124,8 +124,7 @@ func (u *telling) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)
 }
 
-// listening is a stream of a client: of its session, or of a subscription to a
-// resource.
+// listening is a client's stream: that of its session, or of a subscription to a resource.
 func (c *client) listening(t *testing.T) (next func() string) {
 	t.Helper()
 	var resp *http.Response
@@ -149,7 +148,7 @@ func (c *client) listening(t *testing.T) (next func() string) {
 	return func() string {
 		for lines.Scan() {
 			data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: {"))
-			if ok && !bytes.Contains(data, []byte("/list_changed")) { // which may come at any time
+			if ok && !bytes.Contains(data, []byte("/list_changed")) { // which may arrive at any time
 				return "{" + string(data)
 			}
 		}
@@ -158,9 +157,9 @@ func (c *client) listening(t *testing.T) (next func() string) {
 	}
 }
 
-// TestWhatAServerTellsOutsideOfCallsReachesTheClients: what nobody knows reaches
-// those with sessions; what is said of a changed resource, those who watch it.
-func TestWhatAServerTellsOutsideOfCallsReachesTheClients(t *testing.T) {
+// Unknown notifications reach clients with sessions. Updates of a resource reach the clients
+// that subscribe to it.
+func TestNotificationsOutsideOfCallsReachTheClients(t *testing.T) {
 	t.Parallel()
 	const (
 		unknown = `{"jsonrpc":"2.0","method":"acme/<odd>","params":{"zeta":9007199254740993,"a":["<é\u003c",1.50]}}`
@@ -172,7 +171,7 @@ func TestWhatAServerTellsOutsideOfCallsReachesTheClients(t *testing.T) {
 			t.Run(fmt.Sprintf("server modern=%t, client %s", u, version), func(t *testing.T) {
 				t.Parallel()
 				up := newTelling(t, u)
-				url, _ := serveAt(t, t.TempDir(), up.URL)
+				url, _ := serveAt(t, homeDir(t), up.URL)
 				c := connect(t, url, version)
 				if !u {
 					<-up.opened
@@ -212,16 +211,16 @@ func TestWhatAServerTellsOutsideOfCallsReachesTheClients(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAVisitIsToldToTheClientThatWasAskedAlone: a page that a user was sent
-// to is nobody else's.
-func TestTheEndOfAVisitIsToldToTheClientThatWasAskedAlone(t *testing.T) {
+// The notification that a user has finished with a page (a URL elicitation) reaches only the
+// client that was asked.
+func TestTheEndOfAURLElicitationReachesOnlyTheClientThatWasAsked(t *testing.T) {
 	t.Parallel()
 	const (
 		done  = `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"zeta":1.50,"elicitationId":"page","_meta":{"k":"<"}}}`
 		other = `{"jsonrpc":"2.0","method":"acme/other"}`
 	)
 	up := newTelling(t, false)
-	url, _ := serveAt(t, t.TempDir(), up.URL)
+	url, _ := serveAt(t, homeDir(t), up.URL)
 	<-up.opened
 	asked, bystander := &client{url: url, version: legacy, can: `"elicitation":{"url":{}}`}, &client{url: url, version: legacy, can: `"elicitation":{"url":{}}`}
 	asked.open(t)
@@ -239,7 +238,7 @@ func TestTheEndOfAVisitIsToldToTheClientThatWasAskedAlone(t *testing.T) {
 			asked.post(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept"}}`, m.ID), "", "")
 		}
 	}
-	<-up.opened // the session for clients that visit pages
+	<-up.opened // the session for clients that support URL elicitation
 	for _, text := range []string{done, done, other} {
 		up.tell(text)
 	}

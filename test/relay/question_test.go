@@ -14,7 +14,7 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// What the upstream asks and tells in mid-call, and what the client answers.
+// The upstream's requests and notifications during a call, and the client's responses.
 const (
 	oddForm     = `{"mode":"form","message":"é<&>\u003c","zeta":{"n":9007199254740993},"requestedSchema":{"type":"object","x-odd":1.50,"properties":{"n":{"type":"integer","x":[9007199254740993]}}},"_meta":{"a/b":1.50}}`
 	oddSampling = `{"maxTokens":9007199254740993,"messages":[{"role":"user","content":{"type":"hologram","n":1.50},"odd":[]}],"zeta":"<"}`
@@ -22,18 +22,18 @@ const (
 	oddSample   = `{"role":"assistant","model":"m","content":{"type":"hologram","n":9007199254740993},"stopReason":"odd","zeta":1.50}`
 	oddFolders  = `{"zeta":1.50,"roots":[{"odd":9007199254740993,"uri":"file:///a","name":"<é\u003c","_meta":{"o/p":1.50}}],"_meta":{"q/r":[9007199254740993]}}`
 	oddWhere    = `{"zeta":"<\u003c","_meta":{"s/t":1.50}}`
-	// What is said with the questions of a round.
+	// The members beside the questions of a round.
 	oddQuestion  = `{"method":"elicitation/create","odd":[1.50,9007199254740993],"params":` + oddForm + `,"alpha":"<"}`
 	oddRound     = `{"n":9007199254740993,"b":1.50,"a":"<é"}`
 	oddRoundMeta = `"i/j":{"z":1.50,"a":9007199254740993}`
-	// The token stands where it stands in the text: first.
+	// The token is the first member, as in the text.
 	oddProgress = `"progress":1.50,"total":9007199254740993,"message":"<é","zeta":{"n":9007199254740993},"_meta":{"e/f":1.50}}`
 	oddNotice   = `"method":"notifications/acme/odd","params":{"zeta":9007199254740993,"a":["<é\u003c",1.50],"_meta":{"m/n":1.50}}}`
 	bareNotice  = `{"jsonrpc":"2.0","method":"acme/bare"}`
 	oddLine     = `{"zeta":1.50,"level":"warning","logger":"odd","data":{"n":9007199254740993,"t":"<"},"_meta":{"g/h":2.50}}`
 )
 
-// asks serves the tool that tells its caller something, and asks it two things.
+// asks serves the tool that sends its caller notifications and asks it two questions.
 func (u *upstream) asks(w http.ResponseWriter, id json.RawMessage, body []byte) {
 	var m struct {
 		Params struct {
@@ -80,8 +80,8 @@ func (u *upstream) note(what string, said []byte) {
 	u.sent[what] = string(said)
 }
 
-// talk is a call of the odd tool with a client that answers what it is asked. It
-// gives all messages that the client got.
+// talk calls the odd tool with a client that answers questions. It returns all messages
+// that the client received.
 func (c *client) talk(t *testing.T) (heard []json.RawMessage) {
 	t.Helper()
 	answer := map[string]string{"elicitation/create": oddFilled, "sampling/createMessage": oddSample, "roots/list": oddFolders}
@@ -145,9 +145,9 @@ func (c *client) talk(t *testing.T) (heard []json.RawMessage) {
 	return nil
 }
 
-// TestWhatIsAskedAndToldInMidCallIsRelayedByteForByte crosses both eras of the
-// server with both of the client.
-func TestWhatIsAskedAndToldInMidCallIsRelayedByteForByte(t *testing.T) {
+// TestQuestionsAndNotificationsDuringACallAreRelayedByteForByte tests servers of revision
+// 2026-07-28 and of an older one, each with clients of both.
+func TestQuestionsAndNotificationsDuringACallAreRelayedByteForByte(t *testing.T) {
 	t.Parallel()
 	for _, u := range []bool{true, false} {
 		up := newUpstream(t, u)
@@ -163,7 +163,7 @@ func TestWhatIsAskedAndToldInMidCallIsRelayedByteForByte(t *testing.T) {
 				all := string(bytes.Join(rawBytes(heard), []byte("\n")))
 				wanted := map[string]string{
 					"the form": `"params":` + oddForm, "the sampling": `"params":` + oddSampling, "where": `"params":` + oddWhere,
-					"the log line": `"params":` + oddLine, "the notification that nobody knows": `{"jsonrpc":"2.0",` + oddNotice, "the one that says nothing": bareNotice,
+					"the log line": `"params":` + oddLine, "the unknown notification": `{"jsonrpc":"2.0",` + oddNotice, "the one that says nothing": bareNotice,
 					"the progress": `"params":{"progressToken":"tok",` + oddProgress,
 				}
 				if u && version == modern {
@@ -190,7 +190,7 @@ func rawBytes(messages []json.RawMessage) [][]byte {
 	return all
 }
 
-// TestABatchIsRelayedByteForByte: revision 2025-03-26 alone has batches.
+// Only revision 2025-03-26 has batches.
 func TestABatchIsRelayedByteForByte(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, false)

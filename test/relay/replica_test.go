@@ -12,17 +12,17 @@ import (
 	"testing"
 )
 
-// replicas are two servers of one home, by turns, as a balancer without affinity has
-// them.
+// replicas are two servers of one home that get requests in turn, as from a load balancer
+// without affinity.
 func replicas(t *testing.T, upstream string) (urls [2]string, stop func()) {
 	t.Helper()
-	home := t.TempDir()
+	home := homeDir(t)
 	urls[0], stop = serveAt(t, home, upstream)
 	urls[1], _ = serveHome(t, home)
 	return urls, stop
 }
 
-// TestASessionIsGoodAtEveryServerOfAHome, and so is its stream, and its end.
+// Clients can also listen to a session, and end it, at every server.
 func TestASessionIsGoodAtEveryServerOfAHome(t *testing.T) {
 	t.Parallel()
 	urls, stop := replicas(t, newUpstream(t, false).URL)
@@ -37,7 +37,7 @@ func TestASessionIsGoodAtEveryServerOfAHome(t *testing.T) {
 			t.Errorf("server %d fails: %s", i%2, failed)
 		}
 	}
-	// When its server has gone, the client hears that it must begin anew.
+	// When the session's server is gone, the client learns that it must initialize again.
 	stop()
 	c.url = urls[1]
 	resp := c.send(t, `{"jsonrpc":"2.0","id":99,"method":"ping"}`, "ping", "")
@@ -47,7 +47,7 @@ func TestASessionIsGoodAtEveryServerOfAHome(t *testing.T) {
 	}
 }
 
-// TestAQuestionIsAnsweredAtEveryServerOfAHome: the call waits in one of them.
+// A question can be answered at every server, although the call waits in one of them.
 func TestAQuestionIsAnsweredAtEveryServerOfAHome(t *testing.T) {
 	t.Parallel()
 	for _, u := range []bool{true, false} {
@@ -86,11 +86,11 @@ func TestAQuestionIsAnsweredAtEveryServerOfAHome(t *testing.T) {
 	}
 }
 
-// TestOnlyServersOfAHomeHandRequestsOn: a program on the machine that finds the
-// address is nobody, whatever it says of where its request came from.
-func TestOnlyServersOfAHomeHandRequestsOn(t *testing.T) {
+// A program on the machine that finds the address is refused, whatever origin its request
+// claims.
+func TestOnlyServersOfAHomeForwardRequests(t *testing.T) {
 	t.Parallel()
-	home := t.TempDir()
+	home := homeDir(t)
 	serveAt(t, home, newUpstream(t, true).URL)
 	known, err := filepath.Glob(filepath.Join(home, "replicas", "*"))
 	if err != nil || len(known) != 1 {
@@ -120,14 +120,13 @@ func TestOnlyServersOfAHomeHandRequestsOn(t *testing.T) {
 	}
 }
 
-// TestAnAddressThatIsAnotherProgramsNowIsSentNothing: a server that was killed left
-// its file behind, and somebody listens where it did.
-func TestAnAddressThatIsAnotherProgramsNowIsSentNothing(t *testing.T) {
+// A killed server has left its file, and another program listens at its address.
+func TestNothingIsSentToAnAddressThatAnotherProgramHasTaken(t *testing.T) {
 	t.Parallel()
 	got := make(chan http.Header, 8)
 	foreign := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header }))
 	defer foreign.Close()
-	home := t.TempDir()
+	home := homeDir(t)
 	url, _ := serveAt(t, home, newUpstream(t, true).URL)
 	left := filepath.Join(home, "replicas", "abcdefghijkl")
 	if err := os.WriteFile(left, []byte(strings.TrimPrefix(foreign.URL, "http://")), 0o600); err != nil {

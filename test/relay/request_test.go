@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestWhatAClientSendsReachesTheServerByteForByte crosses both eras of the server
-// with both of the client: what a request has that nobody knows, and what it has
-// that is known, in the client's own spelling.
+// TestWhatAClientSendsReachesTheServerByteForByte tests servers of revision 2026-07-28 and of
+// an older one, each with clients of both: unknown members of a request, and known ones in
+// the client's own spelling.
 func TestWhatAClientSendsReachesTheServerByteForByte(t *testing.T) {
 	t.Parallel()
 	const typed = `{"who":"\u003c<é&","a":"1"}`
@@ -42,25 +42,26 @@ func TestWhatAClientSendsReachesTheServerByteForByte(t *testing.T) {
 						}
 					}
 				}
-				// A server that reads names in any case must not find other arguments
-				// than those that policy has seen, nor another tool.
-				const smuggled = `"Arguments":{"x":1},"NAME":"fails","_META":{},"argument\u017f":{"x":2},"task":{"ttl":1}`
-				if _, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":{},`+smuggled+","+more); failed != nil {
+				// A server that ignores the case of names could find another tool or other
+				// arguments than policy did, so such a message is refused.
+				for _, smuggled := range []string{`"Arguments":{"x":1}`, `"NAME":"fails"`, `"_META":{}`, `"argument\u017f":{"x":2}`} {
+					if _, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":{},`+smuggled+","+more); failed == nil {
+						t.Errorf("%s was accepted", smuggled)
+					}
+				}
+				if _, failed := c.ask(t, "tools/call", "odd", `"name":"odd","arguments":{},"task":{"ttl":1},`+more); failed != nil {
 					t.Fatalf("refused: %s", failed)
 				}
-				came := up.last("tools/call")
-				for _, name := range []string{"Arguments", "NAME", "_META", "017f", "ſ", `"task"`} {
-					if strings.Contains(came, name) {
-						t.Errorf("%s was smuggled in: %s", name, came)
-					}
+				if came := up.last("tools/call"); strings.Contains(came, `"task"`) {
+					t.Errorf("task was forwarded: %s", came)
 				}
 			})
 		}
 	}
 }
 
-// TestTheAnswerToARepeatedKeyIsTheFirstOneByteForByte: it comes from the store.
-func TestTheAnswerToARepeatedKeyIsTheFirstOneByteForByte(t *testing.T) {
+// The result of a repeated key comes from the store.
+func TestTheResultOfARepeatedKeyIsTheFirstOneByteForByte(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, true)
 	c := connect(t, serve(t, up), modern)
@@ -76,12 +77,11 @@ func TestTheAnswerToARepeatedKeyIsTheFirstOneByteForByte(t *testing.T) {
 	}
 }
 
-// TestWhatAClientSendsSurvivesTheStoreOfATask: a task's call is made from what is
-// stored of it.
+// A task's call is made from the stored request.
 func TestWhatAClientSendsSurvivesTheStoreOfATask(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, true)
-	home := t.TempDir()
+	home := homeDir(t)
 	text := fmt.Sprintf("sources: {up: {names: plain, tasks: optional, mcp: {url: %q}}}\n", up.URL)
 	if err := os.WriteFile(home+"/toolroom.yaml", []byte(text), 0o600); err != nil {
 		t.Fatal(err)

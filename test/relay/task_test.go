@@ -15,14 +15,14 @@ import (
 
 const knowsTasks = `"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}`
 
-// tasking is a server of 2026-07-28 that answers each call with a task, which
-// ends when the test says so.
+// tasking is a server of 2026-07-28 that responds to each call with a task. The test ends
+// the task.
 type tasking struct {
 	*httptest.Server
 	mu     sync.Mutex
-	heard  map[string]int    // how often each method came
+	heard  map[string]int    // number of requests by method
 	status string            // of the task
-	sent   map[string]string // the last body, by method
+	sent   map[string]string // the last body by method
 }
 
 func newTasking(t *testing.T) *tasking {
@@ -77,12 +77,12 @@ func (u *tasking) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
 }
 
-// oddTask is what the server says of its task that nobody knows.
+// oddTask has unknown members of the server's task.
 const oddTask = `"zeta":{"n":9007199254740993,"t":"<é\u003c"},"_meta":{"x/y":[1.50]}`
 
 const completed = `"status":"completed","result":` + oddResult
 
-// begin calls the tool and gives the id of the task that it answers with.
+// begin calls the tool and returns the id of the task in the response.
 func (c *client) begin(t *testing.T) string {
 	t.Helper()
 	result, failed := c.ask(t, "tools/call", "slow", `"name":"slow","arguments":{}`)
@@ -93,7 +93,7 @@ func (c *client) begin(t *testing.T) string {
 	return id
 }
 
-// taskOf is the id of the task that an answer is.
+// taskOf returns the id of the task in a response.
 func taskOf(t *testing.T, result, failed json.RawMessage) string {
 	t.Helper()
 	var task struct {
@@ -114,7 +114,7 @@ type shownTask struct {
 	Error     json.RawMessage            `json:"error"`
 }
 
-// until asks for a task until it has a status.
+// until polls a task until it has a status.
 func (c *client) until(t *testing.T, id, status string) shownTask {
 	t.Helper()
 	for {
@@ -140,7 +140,7 @@ func (c *client) until(t *testing.T, id, status string) shownTask {
 func TestATaskOfAServerIsATaskOfItsClient(t *testing.T) {
 	t.Parallel()
 	u := newTasking(t)
-	url, _ := serveAt(t, t.TempDir(), u.URL)
+	url, _ := serveAt(t, homeDir(t), u.URL)
 	c := &client{url: url, version: modern, can: knowsTasks}
 
 	id := c.begin(t)
@@ -168,16 +168,15 @@ func TestATaskOfAServerIsATaskOfItsClient(t *testing.T) {
 	c.ask(t, "tasks/cancel", id, fmt.Sprintf(`"taskId":%q`, id))
 	c.until(t, id, "cancelled")
 	if n, last := u.count("tasks/cancel"); n != 1 || !strings.Contains(last, `"theirs"`) {
-		t.Errorf("the server was told %d times to cancel: %s", n, last)
+		t.Errorf("the server got %d cancellations: %s", n, last)
 	}
 }
 
-// TestWhatAServerSaysOfItsTaskReachesTheClientByteForByte: its first word and its
-// newest.
+// The client gets both the first and the latest state of the task.
 func TestWhatAServerSaysOfItsTaskReachesTheClientByteForByte(t *testing.T) {
 	t.Parallel()
 	u := newTasking(t)
-	url, _ := serveAt(t, t.TempDir(), u.URL)
+	url, _ := serveAt(t, homeDir(t), u.URL)
 	c := &client{url: url, version: modern, can: knowsTasks}
 	result, failed := c.ask(t, "tools/call", "slow", `"name":"slow","arguments":{}`)
 	id := taskOf(t, result, failed)
@@ -213,11 +212,11 @@ func TestWhatAServerSaysOfItsTaskReachesTheClientByteForByte(t *testing.T) {
 	}
 }
 
-func TestATaskIsFollowedToItsEndForAClientThatKnowsNone(t *testing.T) {
+func TestATaskIsFollowedToItsEndForAClientWithoutTasks(t *testing.T) {
 	t.Parallel()
 	u := newTasking(t)
 	u.becomes(completed)
-	url, _ := serveAt(t, t.TempDir(), u.URL)
+	url, _ := serveAt(t, homeDir(t), u.URL)
 	for _, version := range []string{modern, legacy} {
 		c := connect(t, url, version)
 		result, failed := c.ask(t, "tools/call", "slow", `"name":"slow","arguments":{}`)
@@ -227,10 +226,10 @@ func TestATaskIsFollowedToItsEndForAClientThatKnowsNone(t *testing.T) {
 	}
 }
 
-func TestATaskOfAServerGoesOnWhenToolroomIsStartedAgain(t *testing.T) {
+func TestATaskOfAServerContinuesAfterARestartOfToolroom(t *testing.T) {
 	t.Parallel()
 	u := newTasking(t)
-	home := t.TempDir()
+	home := homeDir(t)
 	url, stop := serveAt(t, home, u.URL)
 	c := &client{url: url, version: modern, can: knowsTasks}
 	id := c.begin(t)

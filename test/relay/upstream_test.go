@@ -11,24 +11,24 @@ import (
 	"testing"
 )
 
-// upstream is an MCP server of one era, written by hand: it sends what no SDK
-// would, and remembers what it was sent.
+// upstream is an MCP server of one revision without an SDK: it sends messages that no SDK
+// sends, and records the requests that it gets.
 type upstream struct {
 	*httptest.Server
 	modern bool
 
 	mu   sync.Mutex
-	sent map[string]string // the last request's body, by method
-	came map[string]int    // how many requests, by method
-	from map[string]string // the session of the last, by method
+	sent map[string]string // body of the last request by method
+	came map[string]int    // number of requests by method
+	from map[string]string // session of the last request by method
 
-	began map[string]string // the beginning of each session
+	began map[string]string // the request that opened each session
 
-	answered chan struct{} // has one for each answer of its client
+	answered chan struct{} // receives one value for each response of its client
 }
 
-// What the upstream sends. Each has fields that nobody knows, at every level,
-// numbers that no float holds, and members in no order.
+// The upstream's messages. Each has unknown members at every level, numbers that no float
+// can represent, and members in no order.
 const (
 	oddTool       = `{"title":"Odd","name":"odd","zeta":{"b":1,"a":[9007199254740993]},"inputSchema":{"type":"object","x-future":{"q":1.50},"properties":{"z":{"type":"integer","default":9007199254740993},"a":{"type":"string","x-unknown":[1]}}},"outputSchema":{"type":"object","x-out":1},"icons":[{"src":"data:,","theme":"odd"}],"annotations":{"readOnlyHint":true,"oddHint":"yes"},"_meta":{"ui":{"resourceUri":"ui://x"},"n":9007199254740993}}`
 	pagesTool     = `{"name":"refresh","inputSchema":{"type":"object"},"_meta":{"ui":{"visibility":["app"]}}}`
@@ -56,7 +56,7 @@ func (u *upstream) last(method string) string {
 	return u.sent[method]
 }
 
-// ofSession is the beginning of the session that the last request was made in.
+// ofSession returns the request that opened the session of the last request.
 func (u *upstream) ofSession(method string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

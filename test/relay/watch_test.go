@@ -51,8 +51,8 @@ func TestChangesOfAServerReachTheClientsThatWatch(t *testing.T) {
 				if err := session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "x:1"}); err != nil {
 					t.Fatal(err)
 				}
-				// A subscription takes its time to reach the server; what changes
-				// before is not told.
+				// A subscription takes some time to reach the server. Earlier changes
+				// are not sent.
 				ticker := time.NewTicker(100 * time.Millisecond)
 				defer ticker.Stop()
 				prompt := 0

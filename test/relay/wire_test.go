@@ -19,11 +19,11 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// wired is a client on one pair of streams: it sends lines, and gets messages.
+// wired is a client on a pair of streams. It sends lines and receives messages.
 type wired struct {
 	send func(message string)
 	next func() []byte
-	// oneMessage says that all answers are to come in one.
+	// oneMessage requires all responses in one message.
 	oneMessage bool
 }
 
@@ -112,7 +112,7 @@ func onSSE(t *testing.T, u *upstream) *wired {
 
 func openRoom(t *testing.T, u *upstream, more string) *room.Room {
 	t.Helper()
-	home := t.TempDir()
+	home := homeDir(t)
 	text := fmt.Sprintf("%ssources: {up: {names: plain, mcp: {url: %q}}}\n", more, u.URL)
 	if err := os.WriteFile(home+"/toolroom.yaml", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -127,8 +127,8 @@ func openRoom(t *testing.T, u *upstream, more string) *room.Room {
 	return r
 }
 
-// answers waits for the answers to requests, in one message or in several, and
-// gives their results without what is ours in them.
+// answers waits for the responses to requests, in one message or in several, and returns
+// their results without the members that Toolroom adds.
 func (w *wired) answers(t *testing.T, ids ...string) map[string]string {
 	t.Helper()
 	got := map[string]string{}
@@ -163,9 +163,10 @@ func (w *wired) answers(t *testing.T, ids ...string) map[string]string {
 	return got
 }
 
-// TestOldWiresRelayByteForByte tries the wires without a request for each answer:
-// single messages, and the batches of 2025-03-26, whose answers come in one piece.
-func TestOldWiresRelayByteForByte(t *testing.T) {
+// TestOldTransportsRelayByteForByte tests the transports that do not send each response to
+// its own request: with single messages, and with the batches of 2025-03-26, whose responses
+// come in one message.
+func TestOldTransportsRelayByteForByte(t *testing.T) {
 	t.Parallel()
 	const arguments = `{"z":9007199254740993,"a":"\u003c<é"}`
 	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"odd","arguments":` + arguments + `,"_meta":{` + said + `},` + more + `}}`
@@ -207,9 +208,8 @@ func TestOldWiresRelayByteForByte(t *testing.T) {
 	}
 }
 
-// TestABatchWithWhatIsNoRequestIsAnsweredWhole: what cannot be served does not hold
-// up the rest.
-func TestABatchWithWhatIsNoRequestIsAnsweredWhole(t *testing.T) {
+// Invalid messages of a batch do not block the others.
+func TestABatchWithInvalidRequestsIsAnsweredWhole(t *testing.T) {
 	t.Parallel()
 	for name, connect := range map[string]func(*testing.T, *upstream) *wired{"stdio": onStdio, "HTTP+SSE": onSSE} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 )
 
-// waits begins a program that waits for a person, and gives its call.
+// waits starts a program that waits for a person, and returns its call.
 func (f *fixture) waits(engine, language, code string) (call, question string) {
 	f.t.Helper()
 	var accepted struct{ ID string }
@@ -20,7 +20,7 @@ func (f *fixture) waits(engine, language, code string) (call, question string) {
 	return accepted.ID, question
 }
 
-func TestAQuestionThatExpiredWhileNoServerWasThereIsAnErrorInTheProgram(t *testing.T) {
+func TestAnApprovalThatExpiredWithoutAServerIsAnErrorInTheProgram(t *testing.T) {
 	for _, p := range programs {
 		t.Run(p.engine, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +50,7 @@ func TestAQuestionThatExpiredWhileNoServerWasThereIsAnErrorInTheProgram(t *testi
 	}
 }
 
-func TestARunIsListedAndCancelledInTheServerAfterTheOneThatBeganIt(t *testing.T) {
+func TestARunIsListedAndCancelledInTheNextServer(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	f.start()
@@ -67,7 +67,7 @@ func TestARunIsListedAndCancelledInTheServerAfterTheOneThatBeganIt(t *testing.T)
 	if len(list.Runs) != 1 || list.Runs[0].ID != call || list.Runs[0].State != "waiting" || !cmp.Equal(list.Runs[0].Approvals, []string{question}) {
 		t.Errorf("the runs are %+v", list.Runs)
 	}
-	f.until("the run is cancelled", func() bool { // the lease of the server that died holds a few seconds
+	f.until("the run is cancelled", func() bool { // the dead server's lease lasts a few seconds
 		var answer map[string]any
 		f.request(http.MethodPost, "/api/v1/calls/"+call+"/cancel", nil, &answer)
 		return f.call(call).State == "done"

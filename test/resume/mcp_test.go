@@ -13,8 +13,8 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// ask makes a request of the MCP of 2026-07-28, as a client that takes tasks and
-// answers no questions.
+// ask makes a request of MCP 2026-07-28, as a client that accepts tasks and answers no
+// elicitations.
 func (f *fixture) ask(method, name string, params object) object {
 	f.t.Helper()
 	params["_meta"] = object{
@@ -59,7 +59,7 @@ func (f *fixture) tool(name string, arguments object) object {
 	return f.ask("tools/call", name, object{"name": name, "arguments": arguments})
 }
 
-func TestAProgramOverMCPIsATaskWhileItWaitsAndItsRunIsReadInTheNextServer(t *testing.T) {
+func TestASuspendedProgramOverMCPIsATaskAndIsReadInTheNextServer(t *testing.T) {
 	for _, p := range programs {
 		t.Run(p.engine, func(t *testing.T) {
 			t.Parallel()
@@ -79,7 +79,7 @@ func TestAProgramOverMCPIsATaskWhileItWaitsAndItsRunIsReadInTheNextServer(t *tes
 				t.Errorf("in the next server the task is %v", got)
 			}
 			waits, _ := f.tool("read_result", object{"handle": id})["structuredContent"].(object)
-			delete(waits, "state") // it may go on for a moment, until it comes to the question
+			delete(waits, "state") // it may still run for a moment before the approval
 			if diff := cmp.Diff(object{"run": id, "tool": "code:execute", "approvals": []any{question}}, waits); diff != "" {
 				t.Errorf("read_result of a run that waits (-want +got):\n%s", diff)
 			}
@@ -92,7 +92,7 @@ func TestAProgramOverMCPIsATaskWhileItWaitsAndItsRunIsReadInTheNextServer(t *tes
 			for where, r := range map[string]object{"tasks/get": done, "read_result": f.tool("read_result", object{"handle": id})} {
 				value, _ := r["structuredContent"].(object)
 				if diff := cmp.Diff(want, value["value"]); diff != "" {
-					t.Errorf("%s gives %v (-want +got):\n%s", where, r, diff)
+					t.Errorf("%s returns %v (-want +got):\n%s", where, r, diff)
 				}
 			}
 			if counts := f.shop.counts(); counts["pay tea"] != 1 || counts["ship tea"] != 1 {

@@ -1,6 +1,6 @@
-// Package resume kills a server while a program waits for a person, and looks
-// whether the program goes on in the next one: with the right value, and with
-// every side effect done once.
+// Package resume tests that a program that waits for a person survives a crash of the
+// server. It kills the server and checks that the program continues in the next one,
+// with the right value and every side effect done once.
 package resume
 
 import (
@@ -50,12 +50,12 @@ func TestMain(m *testing.M) {
 	os.Exit(cli.Program{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, User: "ann", Version: "test", Helper: self, Open: room.Open}.Run(ctx, os.Args[1:]))
 }
 
-// compiled is where the homes of all tests have their cache: the engines are
+// compiled is the cache folder of all homes in the tests, so that the engines are
 // compiled once.
 var compiled string
 
-// side runs the tests, more of them at once than there are processors: each
-// spends nearly all of its time waiting until a question is parked.
+// side runs tests in parallel, more at once than there are processors, because each
+// spends nearly all of its time waiting until a call is suspended.
 func side(m *testing.M) int {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil {
@@ -84,7 +84,7 @@ sources:
 tools: {confirm: ["shop.pay"]}
 `
 
-// shop counts what it is asked to do.
+// shop is a tool server that counts its calls.
 type shop struct {
 	mu   sync.Mutex
 	done map[string]int
@@ -114,7 +114,7 @@ func (s *shop) counts() map[string]int {
 	return counts
 }
 
-// fixture is a home, the tools, and the server of the moment.
+// fixture is a home, the tools, and the current server.
 type fixture struct {
 	t    *testing.T
 	home string
@@ -173,7 +173,7 @@ func (f *fixture) command(ctx context.Context, args ...string) *exec.Cmd {
 	return c
 }
 
-// toolroom runs a command to its end.
+// toolroom runs a command until it ends.
 func (f *fixture) toolroom(args ...string) (stdout, stderr string, code int) {
 	f.t.Helper()
 	c := f.command(f.t.Context(), args...)
@@ -234,7 +234,7 @@ func (f *fixture) start() {
 	f.url = url
 }
 
-// kill ends the server as a crash would.
+// kill ends the server like a crash.
 func (f *fixture) kill() {
 	if f.server == nil {
 		return
@@ -269,7 +269,7 @@ func (f *fixture) request(method, path string, body any, into any) int {
 	return res.StatusCode
 }
 
-// until waits for what another process does.
+// until waits for an effect of another process.
 func (f *fixture) until(what string, is func() bool) {
 	f.t.Helper()
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -280,7 +280,7 @@ func (f *fixture) until(what string, is func() bool) {
 	f.t.Fatalf("never: %s", what)
 }
 
-// pending waits for one question and returns its id.
+// pending waits for one approval and returns its id.
 func (f *fixture) pending() string {
 	f.t.Helper()
 	var list struct{ Approvals []approval.Approval }
@@ -291,7 +291,7 @@ func (f *fixture) pending() string {
 	return list.Approvals[0].ID
 }
 
-// record is what the server says of a call.
+// record is the server's record of a call.
 type record struct {
 	State     string
 	Approvals []string
@@ -346,7 +346,7 @@ func (f *fixture) needs(engine string) {
 	}
 }
 
-func TestAProgramThatWaitsForAPersonSurvivesTheDeathOfTheServer(t *testing.T) {
+func TestASuspendedProgramSurvivesACrashOfTheServer(t *testing.T) {
 	for _, p := range programs {
 		for _, answer := range []struct {
 			name    string

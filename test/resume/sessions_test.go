@@ -53,7 +53,7 @@ func TestASessionIsTheSameOnEverySurfaceAndInTheNextServer(t *testing.T) {
 				t.Errorf("the program that fails: %+v", r.Error)
 			}
 			f.wantValue(f.execute("work", s.engine, s.count), "1") // a failed run keeps its state
-			if s.engine == "py-lite" {                             // what it lacks, another engine has: in another session
+			if s.engine == "py-lite" {                             // another engine, and another session, runs what this one lacks
 				r := f.execute("work", s.engine, "class Rows(list):\n    pass")
 				if r.Error == nil || r.Error.Code != toolroom.CodeUnsupported || !strings.Contains(r.Error.Hint, "with engine py") {
 					t.Errorf("what the engine cannot run: %+v", r.Error)
@@ -91,7 +91,7 @@ func TestASessionIsTheSameOnEverySurfaceAndInTheNextServer(t *testing.T) {
 			}
 			f.wantValue(f.execute("copy", s.engine, s.count), "5")
 
-			// It is the same session whichever way its owner comes.
+			// Its owner finds the same session on every surface.
 			over, _ := f.tool("execute_code", object{"language": languageOf[s.engine], "code": s.add + "\n" + s.count, "session": "copy"})["structuredContent"].(object)
 			if over["value"] != 6.0 {
 				t.Errorf("over MCP: %v", over)
@@ -103,7 +103,7 @@ func TestASessionIsTheSameOnEverySurfaceAndInTheNextServer(t *testing.T) {
 	}
 }
 
-func TestAnIdleSessionIsForgotten(t *testing.T) {
+func TestAnIdleSessionIsDeleted(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	f.configure("code: {sessions: {idle: 2s}}\n")
@@ -152,7 +152,7 @@ func (f *fixture) imported(id string, file []byte) int {
 	return status
 }
 
-// What runs in the server without a sandbox is the operator's alone.
+// Only the operator may run programs in the server without a sandbox.
 func TestNoProgramOfACallerRunsOnTheTrustedEngine(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)

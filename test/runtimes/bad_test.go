@@ -21,8 +21,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-func TestAFullDiskIsSaidAndANewStartWorksOnceThereIsSpace(t *testing.T) {
-	const size = 600 << 20 // the image, twice, and some
+func TestAFullDiskIsReportedAndANewStartWorksOnceThereIsSpace(t *testing.T) {
+	const size = 600 << 20 // more than twice the image
 	for _, name := range []string{"docker", "containerd"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,18 +38,18 @@ func TestAFullDiskIsSaidAndANewStartWorksOnceThereIsSpace(t *testing.T) {
 			}
 			filler := fill(t, disk)
 			_, err := d.Start(t.Context(), sandbox.Spec{Guest: made.guest})
-			refused(t, err, "no space left on device", "free the disk")
+			refused(t, err, "no space left on device", "free disk space")
 			if err := os.Remove(filler); err != nil {
 				t.Fatal(err)
 			}
-			box, err := d.Start(t.Context(), sandbox.Spec{Guest: made.guest})
+			instance, err := d.Start(t.Context(), sandbox.Spec{Guest: made.guest})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+			if _, err := io.ReadFull(instance.Stream(), make([]byte, 4)); err != nil {
 				t.Error(err)
 			}
-			if err := box.Kill(t.Context()); err != nil {
+			if err := instance.Kill(t.Context()); err != nil {
 				t.Error(err)
 			}
 			if left := left(); len(left) > 0 {
@@ -69,8 +69,7 @@ func TestAnImageThatCannotBePulledSaysWhy(t *testing.T) {
 	refused(t, err, image, "docker.pull")
 }
 
-// refused wants the error of a driver that cannot be used, which names the cause
-// and the fix.
+// refused checks the error of an unusable driver, which has the cause and the fix.
 func refused(t *testing.T, err error, message, hint string) {
 	t.Helper()
 	e := toolroom.AsError(err)
@@ -79,10 +78,11 @@ func refused(t *testing.T, err error, message, hint string) {
 	}
 }
 
-// strangerEnv makes this binary ask a driver as a user who may not use it.
+// strangerEnv is the environment variable that makes this binary probe a driver as a user
+// who may not use it.
 const strangerEnv = "TOOLROOM_TEST_STRANGER"
 
-// heard is what the stranger hears.
+// heard is the result of the stranger's probe.
 type heard struct {
 	Probe sandbox.Probe
 	Start *toolroom.Error
@@ -103,7 +103,7 @@ func stranger(text string) int {
 	return 0
 }
 
-func TestAUserWhoMayNotUseAnEngineIsToldWhatToDo(t *testing.T) {
+func TestAUserWithoutAccessToAnEngineGetsAHint(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	exe, socket := filepath.Join(dir, "stranger"), filepath.Join(dir, "root.sock")
@@ -129,7 +129,7 @@ func TestAUserWhoMayNotUseAnEngineIsToldWhatToDo(t *testing.T) {
 		reason, fix string
 	}{
 		{victim{Driver: "docker", Address: "unix://" + socket}, "this user may not use unix://" + socket, "group docker"},
-		{victim{Driver: "containerd", Address: socket}, "this user may not use " + socket, "run the server as a user who may"},
+		{victim{Driver: "containerd", Address: socket}, "this user may not use " + socket, "run the server as a user with access"},
 		{victim{Driver: "gvisor", Folder: dir}, "permission denied", "must be a folder that this user may write to"},
 	} {
 		t.Run(tt.Driver, func(t *testing.T) {

@@ -32,8 +32,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// measured is a driver, and the command by which its engine alone runs `true` in
-// the same image.
+// measured is a driver, and the command with which its engine alone runs `true` in the same
+// image.
 type measured struct {
 	sandbox.Driver
 	bare []string
@@ -71,8 +71,7 @@ func each(b *testing.B, f func(*testing.B, measured)) {
 	b.Run("microvm", func(b *testing.B) { f(b, measured{machines(b, true), bareMachine(b), ""}) })
 }
 
-// bareBundle is a bundle like the driver's, with the same limits, which does
-// nothing but end.
+// bareBundle is a bundle like the driver's, with the same limits, whose program ends at once.
 func bareBundle(b *testing.B) string {
 	b.Helper()
 	dir := folder(b)
@@ -89,8 +88,8 @@ func bareBundle(b *testing.B) string {
 	return dir
 }
 
-// bareMachine is QEMU with a machine of the same kind, kernel and size as the
-// driver's, which does nothing but end.
+// bareMachine is QEMU with a VM of the same kind, kernel and size as the driver's, which ends
+// at once.
 func bareMachine(b *testing.B) []string {
 	b.Helper()
 	busybox := program(b, "busybox", "busybox-static")
@@ -107,7 +106,7 @@ func bareMachine(b *testing.B) []string {
 	}
 }
 
-// clockKHz is the rate by which the emulated machine is told to count.
+// clockKHz is the clock rate of the emulated VM.
 func clockKHz(b *testing.B) int {
 	b.Helper()
 	text, err := os.ReadFile("/proc/cpuinfo")
@@ -129,18 +128,18 @@ func (m measured) start(b *testing.B) sandbox.Sandbox {
 	b.Helper()
 	spec := benchSpec
 	spec.Guest = made.guest
-	box, err := m.Start(b.Context(), spec)
+	instance, err := m.Start(b.Context(), spec)
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+	if _, err := io.ReadFull(instance.Stream(), make([]byte, 4)); err != nil {
 		b.Fatal(err)
 	}
-	return box
+	return instance
 }
 
-// BenchmarkColdStart measures a guest from its start to its hello, and its
-// removal; and in turn with it the engine's own command.
+// BenchmarkColdStart measures a guest from its start to its hello, and its removal. In turn
+// with it, it measures the engine's own command.
 func BenchmarkColdStart(b *testing.B) {
 	each(b, func(b *testing.B, m measured) {
 		var driver, bare []time.Duration
@@ -153,7 +152,7 @@ func BenchmarkColdStart(b *testing.B) {
 			if out, err := exec.CommandContext(b.Context(), m.bare[0], m.bare[1:]...).CombinedOutput(); err != nil {
 				b.Fatalf("%s: %v: %s", m.bare[0], err, out)
 			}
-			if round > 0 { // the first finds nothing in any cache
+			if round > 0 { // in the first round all caches are empty
 				driver, bare = append(driver, between.Sub(began)), append(bare, time.Since(between))
 			}
 		}
@@ -170,8 +169,8 @@ func BenchmarkColdStart(b *testing.B) {
 	})
 }
 
-// adder is a host with one tool.
-type adder struct{ bridge.Host }
+// adder is a call handler with one tool.
+type adder struct{ bridge.Handler }
 
 func (adder) Call(_ context.Context, _ string, arguments bridge.Map) (bridge.Value, error) {
 	return arguments.Int("a") + arguments.Int("b"), nil
@@ -179,8 +178,8 @@ func (adder) Call(_ context.Context, _ string, arguments bridge.Map) (bridge.Val
 
 func (adder) Print(string, string) {}
 
-// BenchmarkHostCall measures the round trip of one call of a tool, in the
-// program, of a thousand one after the other.
+// BenchmarkHostCall measures the round trip of one tool call in the program, as the average
+// of a thousand sequential calls.
 func BenchmarkHostCall(b *testing.B) {
 	const source = "import time\nbegan = time.perf_counter()\nfor i in range(1000):\n    tools.math.add(a=i, b=1)\n(time.perf_counter() - began) * 1000"
 	each(b, func(b *testing.B, m measured) {
@@ -203,9 +202,8 @@ func BenchmarkHostCall(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory measures what a guest that waits for its program takes of this
-// machine, with all that its engine starts for it: the proportional set size
-// (proc(5)) of the processes that are there because of it.
+// BenchmarkMemory measures the memory of an idle guest and of all processes that its engine
+// starts for it, as their proportional set size (proc(5)).
 func BenchmarkMemory(b *testing.B) {
 	const guests = 5
 	each(b, func(b *testing.B, m measured) {
@@ -215,13 +213,13 @@ func BenchmarkMemory(b *testing.B) {
 				b.Fatal(err)
 			}
 			before := m.memory()
-			var boxes []sandbox.Sandbox
+			var instances []sandbox.Sandbox
 			for range guests {
-				boxes = append(boxes, m.start(b))
+				instances = append(instances, m.start(b))
 			}
 			sum += (m.memory() - before) / guests
-			for _, box := range boxes {
-				if err := box.Kill(b.Context()); err != nil {
+			for _, instance := range instances {
+				if err := instance.Kill(b.Context()); err != nil {
 					b.Error(err)
 				}
 			}
@@ -230,8 +228,8 @@ func BenchmarkMemory(b *testing.B) {
 	})
 }
 
-// memory is that of the processes below this one, and of the engine's, whose
-// command lines or those of their parents name its folder.
+// memory returns the memory of the child processes of this process, and of the engine's
+// processes. Those have its folder in their command lines or in those of their parents.
 func (m measured) memory() int64 {
 	parents, ours, sum := map[int]int{}, map[int]bool{os.Getpid(): true}, int64(0)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")

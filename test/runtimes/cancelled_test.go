@@ -17,8 +17,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// slowRuntime is a runc that, before it creates a container, makes the file begun
-// and waits for the file go.
+// slowRuntime is a runc that creates the file begun and waits for the file go before it
+// creates a container.
 func slowRuntime(t *testing.T) (path, begun, goOn string) {
 	t.Helper()
 	dir := folder(t)
@@ -37,7 +37,7 @@ exec %s "$@"
 	return path, begun, goOn
 }
 
-// shims are the processes of a daemon's shims, by the daemon's socket.
+// shims returns the processes of a daemon's shims, found by the daemon's socket.
 func shims(t *testing.T, socket string) []int {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -55,8 +55,8 @@ func shims(t *testing.T, socket string) []int {
 	return found
 }
 
-// A warm pool that is closed cancels the start under way. The daemon may end right
-// after it, and then nobody is there to clean up.
+// When a warm pool is closed, it cancels the current start. The daemon may end right after
+// it, and then cannot clean up.
 func TestNothingStaysOfAContainerWhoseStartIsCancelledWhileItsTaskIsMade(t *testing.T) {
 	t.Parallel()
 	runtime, begun, goOn := slowRuntime(t)
@@ -89,7 +89,7 @@ func TestNothingStaysOfAContainerWhoseStartIsCancelledWhileItsTaskIsMade(t *test
 		}
 	})
 	var left []int
-	for range 200 { // a shim ends a moment after it was told to
+	for range 200 { // a shim ends with a short delay
 		if left = shims(t, socket); len(left) == 0 {
 			return
 		}

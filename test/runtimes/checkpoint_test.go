@@ -16,8 +16,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// restoring is an engine whose sandboxes begin from checkpoints, and the folder
-// that those are in.
+// restoring is an engine whose sandboxes start from checkpoints, and the folder of the
+// checkpoints.
 func restoring(t *testing.T) (*hosted.Engine, string) {
 	t.Helper()
 	program(t, "runsc", "gvisor.dev/gvisor/runsc")
@@ -34,7 +34,7 @@ func restoring(t *testing.T) (*hosted.Engine, string) {
 	return e, work
 }
 
-// checkpoints are those in a folder.
+// checkpoints returns the checkpoints in a folder.
 func checkpoints(t *testing.T, work string) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(work, "*", "checkpoint.img"))
@@ -44,7 +44,7 @@ func checkpoints(t *testing.T, work string) []string {
 	return found
 }
 
-// of runs a program, which must succeed, and gives its value.
+// of runs a program, which must succeed, and returns its value.
 func of(t *testing.T, e *hosted.Engine, p bridge.Program) bridge.Value {
 	t.Helper()
 	p.Limits.Wall = 60_000
@@ -64,7 +64,7 @@ func TestSandboxesOfGVisorThatBeginFromACheckpointDiffer(t *testing.T) {
 	drawn := map[bridge.Value]bool{}
 	const runs = 4
 	for run := range runs {
-		// asyncio, and with it random, is loaded in the checkpoint.
+		// The checkpoint has asyncio loaded, and with it random.
 		value := of(t, e, bridge.Program{
 			Language: "python", Name: "main.py",
 			Source: "import os, random, time\nopen('mark', 'x').close()\n[random.random(), os.urandom(8).hex(), time.time(), 'TOOLROOM_HOLD' in os.environ]",
@@ -83,13 +83,13 @@ func TestSandboxesOfGVisorThatBeginFromACheckpointDiffer(t *testing.T) {
 	if len(drawn) != 2*runs {
 		t.Errorf("sandboxes drew the same numbers: %v", drawn)
 	}
-	// What was prepared for Python is of no use here, and not in the way.
+	// The preparation for Python is neither used here nor harmful.
 	of(t, e, bridge.Program{Language: "shell", Source: "test ! -e mark && echo hello"})
 	of(t, e, bridge.Program{Language: "javascript", Source: "return 1"})
 	of(t, e, bridge.Program{Language: "python", Name: "main.py", Source: "import os\nassert os.environ['OWN'] == '1'", Env: []string{"OWN=1"}})
 }
 
-func TestACheckpointThatIsBrokenIsMadeAnew(t *testing.T) {
+func TestABrokenCheckpointIsReplaced(t *testing.T) {
 	t.Parallel()
 	e, work := restoring(t)
 	shell := bridge.Program{Language: "shell", Source: "true"}
@@ -112,9 +112,8 @@ func TestACheckpointThatIsBrokenIsMadeAnew(t *testing.T) {
 	of(t, e, shell)
 }
 
-// BenchmarkCheckpoint measures a program from the call to its first word, in
-// sandboxes of gVisor that begin from a checkpoint and, in turn with them, in
-// ones that begin from nothing.
+// BenchmarkCheckpoint measures a program from the call to its first output, in sandboxes of
+// gVisor that start from a checkpoint and, in turn with them, in sandboxes that start cold.
 func BenchmarkCheckpoint(b *testing.B) {
 	program(b, "runsc", "gvisor.dev/gvisor/runsc")
 	for _, p := range []bridge.Program{

@@ -56,7 +56,7 @@ func containerdDriver(t testing.TB, o containerd.Options) *containerd.Driver {
 	return d
 }
 
-// ctr asks a daemon for the names of things in our namespace.
+// ctr lists the names of a daemon's objects in our namespace.
 func ctr(t testing.TB, socket string, args ...string) []string {
 	t.Helper()
 	out, err := exec.Command("ctr", append([]string{"--address", socket, "--namespace", "toolroom"}, args...)...).CombinedOutput()
@@ -66,8 +66,8 @@ func ctr(t testing.TB, socket string, args ...string) []string {
 	return strings.Fields(string(out))
 }
 
-// containerdLeftovers are containers, tasks, leases, and snapshots without the
-// image's own, which is committed.
+// containerdLeftovers returns the containers, tasks, leases, and snapshots except the
+// committed one of the image.
 func containerdLeftovers(t testing.TB, socket string) []string {
 	t.Helper()
 	left := ctr(t, socket, "containers", "list", "--quiet")
@@ -90,7 +90,7 @@ func TestContainerdPassesTheSuite(t *testing.T) {
 			d := containerdDriver(t, containerd.Options{Address: socket, Runtime: runtime})
 			var lacks []sandbox.Limit
 			if runtime == "runsc" {
-				lacks = []sandbox.Limit{sandbox.LimitEgress} // nobody brings its loopback up
+				lacks = []sandbox.Limit{sandbox.LimitEgress} // its loopback interface is down
 			}
 			passes(t, "containerd/"+runtime, sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
@@ -103,12 +103,12 @@ func TestContainerdPassesTheSuite(t *testing.T) {
 	}
 }
 
-func TestWhatADeadProcessLeftInContainerdIsRemoved(t *testing.T) {
+func TestRemainsOfADeadProcessInContainerdAreRemoved(t *testing.T) {
 	t.Parallel()
 	socket := containerdEngine(t)
 	containerdDriver(t, containerd.Options{Address: socket})
 	own := mark.Labels("run")
-	// runc knows containers by their names, whatever the daemon.
+	// runc identifies containers by name, across daemons.
 	alive, dead := "toolroom-"+rand.Text(), "toolroom-"+rand.Text()
 	for name, owner := range map[string]string{dead: deadOwner(t), alive: own[mark.Owner]} {
 		ctr(t, socket, "run", "--detach", "--label", mark.Owner+"="+owner, "--label", mark.Machine+"="+own[mark.Machine], image.Name, name, "sleep", "300")
@@ -161,7 +161,7 @@ func TestARunCannotMakeContainerdStartAnyProgram(t *testing.T) {
 	}
 }
 
-// Kata runs nowhere here; its driver is tested up to the call of its shim.
+// Kata cannot run here, so its driver is tested up to the call of its shim.
 func TestKataStartsItsShim(t *testing.T) {
 	shims := folder(t)
 	called := filepath.Join(shims, "called")

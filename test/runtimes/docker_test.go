@@ -21,8 +21,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
 
-// dockerEngine starts a Docker engine of its own, which leaves the network of
-// the machine alone, and returns its host.
+// dockerEngine starts a Docker engine of its own, which does not change the network of the
+// machine, and returns its address.
 func dockerEngine(t testing.TB) string { return dockerEngineIn(t, folder(t)) }
 
 func dockerEngineIn(t testing.TB, dir string) string {
@@ -36,14 +36,14 @@ func dockerEngineIn(t testing.TB, dir string) string {
 	if runsc, err := exec.LookPath("runsc"); err == nil {
 		args = append(args, "--add-runtime", "runsc="+runsc)
 	}
-	// Its own bind mount of this folder stays when it is ended while it starts.
+	// Docker's bind mount of this folder stays if Docker is ended while it starts.
 	t.Cleanup(func() { _ = syscall.Unmount(filepath.Join(dir, "data"), syscall.MNT_DETACH) })
 	daemon(t, socket, dockerd, args...)
 	return "unix://" + socket
 }
 
-// dockerDriver is a driver on an engine, its own if none is named, which has the
-// default image.
+// dockerDriver returns a driver on an engine with the default image. If no engine is named,
+// it starts one.
 func dockerDriver(t testing.TB, o docker.Options) (d *docker.Driver, host string) {
 	t.Helper()
 	if o.Host == "" {
@@ -90,7 +90,7 @@ func TestDockerPassesTheSuite(t *testing.T) {
 	}
 }
 
-func TestWhatADeadProcessLeftInDockerIsRemoved(t *testing.T) {
+func TestRemainsOfADeadProcessInDockerAreRemoved(t *testing.T) {
 	t.Parallel()
 	_, host := dockerDriver(t, docker.Options{})
 	create := func(owner, machine string) {
@@ -142,7 +142,7 @@ func TestDockerSaysWhyItCannotBeUsed(t *testing.T) {
 		reason  string
 	}{
 		{"no socket", docker.Options{Host: "unix://" + dir + "/none.sock"}, sandbox.Unsupported, "there is no socket"},
-		{"nobody listens", docker.Options{Host: "unix://" + dead}, sandbox.Unsupported, "nobody listens"},
+		{"nothing listens", docker.Options{Host: "unix://" + dead}, sandbox.Unsupported, "nothing listens"},
 		{"no answer", docker.Options{Host: "unix://" + silent}, sandbox.Inconclusive, "does not answer"},
 		{"no image", docker.Options{Host: engine}, sandbox.Unsupported, "no image"},
 		{"no runtime", docker.Options{Host: engine, Runtime: "nothing"}, sandbox.Unsupported, "no runtime nothing"},

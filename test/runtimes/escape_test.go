@@ -4,7 +4,7 @@ package runtimes
 
 import "maps"
 
-// What the drivers do not refuse, and why it leads nowhere.
+// The attempts that the drivers do not refuse, and why they are harmless.
 var (
 	inAnImage = map[string]string{
 		"see /var": "the image's own folder, which has nothing of this machine",
@@ -30,7 +30,7 @@ func possible(lists ...map[string]string) map[string]string {
 	return all
 }
 
-// below is what a runtime below an engine does not refuse.
+// below lists the attempts that a runtime below an engine does not refuse.
 func below(runtime string) map[string]string {
 	if runtime == "runsc" {
 		return inGVisor

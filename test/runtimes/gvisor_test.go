@@ -53,8 +53,8 @@ func TestGVisorPassesTheSuite(t *testing.T) {
 	}
 }
 
-// lasting are the paths that do not go away: cgroups of gVisor do not tell whose
-// they are, and another process may be using some.
+// lasting returns the paths that remain. gVisor's cgroups do not name their owner, and
+// another process may use some.
 func lasting(paths []string) []string {
 	for deadline := time.Now().Add(20 * time.Second); len(paths) > 0 && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		paths = slices.DeleteFunc(paths, func(path string) bool {
@@ -65,11 +65,11 @@ func lasting(paths []string) []string {
 	return paths
 }
 
-func TestWhatADeadProcessLeftOfGVisorIsRemoved(t *testing.T) {
+func TestRemainsOfADeadProcessInGVisorAreRemoved(t *testing.T) {
 	t.Parallel()
 	program(t, "runsc", "gvisor.dev/gvisor/runsc")
 	work := folder(t)
-	left := filepath.Join(work, "toolroom-gvisor-"+deadOwner(t)+"-1234")
+	left := filepath.Join(work, "toolroom-gvisor-"+deadOwner(t)+"-"+strings.Repeat("a", 26))
 	if err := os.MkdirAll(filepath.Join(left, "state"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestGVisorSaysWhyItCannotBeUsed(t *testing.T) {
 		options gvisor.Options
 		reason  string
 	}{
-		{"no runsc", gvisor.Options{Program: "/no/such/runsc"}, "is not there"},
+		{"no runsc", gvisor.Options{Program: "/no/such/runsc"}, "was not found"},
 		{"no such platform", gvisor.Options{Platform: "steam"}, "does not boot"},
 		{"a full disk", gvisor.Options{Work: small(t, 4<<10)}, "no space left"},
 		{"no folder for bundles", gvisor.Options{Work: "/no/such/folder"}, "no such file"},

@@ -25,10 +25,11 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// victimEnv makes this binary a Toolroom that is killed in the middle of a run.
+// victimEnv is the environment variable that makes this binary a Toolroom that is killed
+// during a run.
 const victimEnv = "TOOLROOM_TEST_VICTIM"
 
-// victim is what it runs.
+// victim is the configuration of its run.
 type victim struct {
 	Driver, Address, Runtime, Folder, Guest string
 	Umask                                   int
@@ -49,23 +50,23 @@ func (v victim) driver() sandbox.Driver {
 	}
 }
 
-// live starts a guest, says so, and waits for its end.
+// live starts a guest, reports it, and waits for its end.
 func (v victim) live() error {
 	syscall.Umask(v.Umask)
-	box, err := v.driver().Start(context.Background(), sandbox.Spec{
+	instance, err := v.driver().Start(context.Background(), sandbox.Spec{
 		Run: "victim", Profile: sandbox.Standard, Guest: v.Guest, Limits: sandbox.Limits{Memory: 256 << 20, PIDs: 128},
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+	if _, err := io.ReadFull(instance.Stream(), make([]byte, 4)); err != nil {
 		return err
 	}
 	fmt.Println("it runs")
 	select {}
 }
 
-// kill runs a victim in a process of its own and kills that.
+// kill runs a victim in a process of its own and kills the process.
 func (v victim) kill(t *testing.T) (owner string) {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -95,7 +96,7 @@ func (v victim) kill(t *testing.T) (owner string) {
 	return fmt.Sprint(cmd.Process.Pid)
 }
 
-// traces are the processes, cgroups and folders that have the victim's mark.
+// traces returns the processes, cgroups and folders that have the victim's mark.
 func traces(t *testing.T, pid string, folders ...string) []string {
 	t.Helper()
 	var left []string
@@ -120,7 +121,7 @@ func TestNothingIsLeftOfAKilledToolroomAfterItsDriverHasCleaned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			driver, runtime, _ := strings.Cut(name, "/")
-			// Nothing may lean on others being let in by default.
+			// Nothing may depend on a umask that lets other users in.
 			v := victim{Driver: driver, Runtime: runtime, Folder: folder(t), Guest: made.guest, Umask: 0o077}
 			listed := func() []string { return nil }
 			switch driver {
@@ -151,7 +152,7 @@ func TestNothingIsLeftOfAKilledToolroomAfterItsDriverHasCleaned(t *testing.T) {
 					t.Errorf("%+v", c)
 				}
 			}
-			// What had lost its parent ends by itself, soon.
+			// Orphaned processes soon end by themselves.
 			var left []string
 			for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 				if left = append(listed(), traces(t, pid, v.Folder)...); len(left) == 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
 
-// made is what all tests share: the guest, the default image and its root.
+// made holds the files that all tests share: the guest, the default image and its root.
 var made struct{ guest, archive, root string }
 
 func TestMain(m *testing.M) {
@@ -38,9 +38,9 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(strangerEnv); text != "" {
 		os.Exit(stranger(text))
 	}
-	// The suite's secret of the host, which guests must not see; set here, because
-	// drivers are tested side by side.
-	os.Setenv("TOOLROOM_SUITE_CANARY", "the host's secret")
+	// The suite's secret of the host machine, which guests must not see. It is set here,
+	// because the tests of drivers run in parallel.
+	os.Setenv("TOOLROOM_SUITE_CANARY", "the server's secret")
 	os.Exit(func() int {
 		folder, err := os.MkdirTemp("", "toolroom-runtimes-")
 		if err == nil {
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// passes runs the suites of a driver, which has a line of the table of the docs.
+// passes runs the suites of a driver, which has a row in the table of the docs.
 func passes(t *testing.T, line string, o sandboxtest.Options, possible map[string]string) {
 	t.Helper()
 	sandboxtest.Documented(t, "../../docs/runtimes.md", line, o.New(t).Probe(t.Context()))
@@ -64,8 +64,7 @@ func passes(t *testing.T, line string, o sandboxtest.Options, possible map[strin
 	t.Run("a guest that breaks the rules", func(t *testing.T) { sandboxtest.Rogue(t, o) })
 }
 
-// build makes what all tests share, as `make build` and `toolroom image build`
-// do.
+// build builds the files that all tests share, as `make build` and `toolroom image build` do.
 func build(folder string) error {
 	if err := os.Chmod(folder, 0o755); err != nil { // guests are nobody
 		return err
@@ -88,8 +87,8 @@ func build(folder string) error {
 	})
 }
 
-// program is the path of a program of an engine, or the end of the test: a
-// failure in CI, where all of them must be.
+// program returns the path of a program of an engine. If it is missing, the test is skipped,
+// or fails in CI, where all must be installed.
 func program(t testing.TB, name, pkg string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -103,8 +102,7 @@ func program(t testing.TB, name, pkg string) string {
 	return ""
 }
 
-// daemon starts an engine, waits until its socket answers, and ends it with the
-// test.
+// daemon starts an engine, waits until its socket responds, and stops it when the test ends.
 func daemon(t testing.TB, socket string, command string, args ...string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(filepath.Dir(socket), filepath.Base(command)+".log"))
@@ -151,8 +149,8 @@ func daemon(t testing.TB, socket string, command string, args ...string) {
 	t.Fatalf("%s does not listen at %s after a minute", command, socket)
 }
 
-// folder is a temporary folder whose path is short enough for sockets, on a
-// file system that overlays can lie on.
+// folder returns a temporary folder whose path is short enough for sockets, on a file system
+// that supports overlays.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "tr-")
@@ -170,7 +168,7 @@ func folder(t testing.TB) string {
 	return dir
 }
 
-// small is a folder on a file system of its own, of so many bytes.
+// small returns a folder on a file system of its own with a size in bytes.
 func small(t testing.TB, size int) string {
 	t.Helper()
 	dir := folder(t)
@@ -185,8 +183,7 @@ func small(t testing.TB, size int) string {
 	return dir
 }
 
-// fill leaves no space on the file system of a folder, by the file whose path it
-// returns.
+// fill fills the file system of a folder with one file, and returns the file's path.
 func fill(t testing.TB, dir string) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "filler"))

@@ -30,7 +30,7 @@ func podmanEngine(t testing.TB) string {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _ = syscall.Unmount(in("graph/overlay"), syscall.MNT_DETACH) }) // which it leaves mounted
+	t.Cleanup(func() { _ = syscall.Unmount(in("graph/overlay"), syscall.MNT_DETACH) }) // Podman leaves it mounted
 	daemon(t, in("podman.sock"), "/usr/bin/env", "CONTAINERS_CONF="+in("containers.conf"), "CONTAINERS_STORAGE_CONF="+in("storage.conf"),
 		podman, "--tmpdir", in("tmp"), "--network-config-dir", in("net"), "system", "service", "--time", "0", "unix://"+in("podman.sock"))
 	return "unix://" + in("podman.sock")

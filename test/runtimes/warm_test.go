@@ -21,12 +21,12 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// usual is what programs are started under in the tests of warm sandboxes.
+// usual is the sandbox specification of programs in the tests of warm sandboxes.
 func usual() sandbox.Spec {
 	return sandbox.Spec{Profile: sandbox.Standard, Guest: made.guest, Limits: sandbox.Limits{Memory: 256 << 20}}
 }
 
-// awaitWarm waits for a sandbox that waits for a program.
+// awaitWarm waits until a warm sandbox is ready.
 func awaitWarm(t testing.TB, e *hosted.Engine) {
 	t.Helper()
 	for e.Stats()[0].Ready == 0 {
@@ -41,8 +41,7 @@ func awaitWarm(t testing.TB, e *hosted.Engine) {
 	}
 }
 
-// runWarm runs a program in a sandbox that waits, and gives how long it took to
-// its first word.
+// runWarm runs a program in a warm sandbox, and returns the time to its first output.
 func runWarm(t testing.TB, e *hosted.Engine) time.Duration {
 	t.Helper()
 	awaitWarm(t, e)
@@ -62,9 +61,9 @@ func runProgram(t testing.TB, e *hosted.Engine, language, source string) time.Du
 	return h.heard.Sub(began)
 }
 
-// listener notes when a program says its first word.
+// listener records the time of a program's first output.
 type listener struct {
-	bridge.Host
+	bridge.Handler
 	heard time.Time
 }
 
@@ -94,15 +93,15 @@ func TestContainersWaitForProgramsAndServeOneEach(t *testing.T) {
 	}
 }
 
-// machines is a driver of QEMU's machines, on the image of scripts/microvm.sh or
-// one that is made now; cold ones are booted each, and not restored.
+// machines returns a driver of QEMU's VMs, with the image of scripts/microvm.sh or one that
+// it builds now. If cold, each VM boots instead of being restored.
 func machines(t testing.TB, cold bool) *microvm.Driver {
 	t.Helper()
 	program(t, "qemu-system-x86_64", "qemu-system-x86")
 	return microvm.NewQEMU(microvm.Options{Folder: machineImage(t), Guest: made.guest, Cold: cold})
 }
 
-// machineImage is the folder of machines' image.
+// machineImage returns the folder of the image for machines.
 func machineImage(t testing.TB) string {
 	t.Helper()
 	image := os.Getenv("TOOLROOM_TEST_MICROVM")
@@ -117,13 +116,13 @@ func machineImage(t testing.TB) string {
 	return image
 }
 
-// waited is how long a sandbox has waited when it is measured: its guest prepares
-// itself a moment after its hello.
+// waited is how long a sandbox has been idle when it is measured, because its guest prepares
+// itself for a moment after its hello.
 const waited = 2 * time.Second
 
-// BenchmarkWarmStart measures a shell script, and a program in Python, from the call to its first word, in
-// a sandbox that has been started ahead: p50-ms is the median. What ns/op tells is the whole
-// run, with its end and the wait for the next sandbox.
+// BenchmarkWarmStart measures a shell script and a Python program from the call to the first
+// output, in a warm sandbox. p50-ms is the median. ns/op is the whole run, with its end and
+// the wait for the next sandbox.
 func BenchmarkWarmStart(b *testing.B) {
 	for _, row := range []struct {
 		name   string

@@ -17,12 +17,12 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/internal/secret/keyring"
+	"github.com/toolroom/toolroom/internal/secret/backend"
 	"github.com/toolroom/toolroom/room"
 )
 
-// busConfig is a bus that starts nothing by itself: one with service files would
-// start a keyring that is locked when somebody asks before ours is there.
+// busConfig configures a bus that starts no services. With service files, a request that
+// comes before our keyring has started would start a locked one.
 const busConfig = `<busconfig>
   <type>session</type>
   <listen>unix:dir=%s</listen>
@@ -30,8 +30,7 @@ const busConfig = `<busconfig>
   <policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>
 </busconfig>`
 
-// startKeyring starts a message bus and a Secret Service on it, and makes them
-// those of this process.
+// startKeyring starts a message bus and a Secret Service on it, which this process then uses.
 func startKeyring(t *testing.T) {
 	t.Helper()
 	for _, program := range []string{"dbus-daemon", "gnome-keyring-daemon"} {
@@ -62,7 +61,7 @@ func startKeyring(t *testing.T) {
 	start(t, daemon)
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		ctx, cancel := context.WithDeadline(t.Context(), end)
-		err := keyring.Probe(ctx)
+		err := backend.ProbeKeyring(ctx)
 		cancel()
 		if err == nil {
 			return
@@ -92,7 +91,7 @@ func TestSecretsAndTheKeyOfTheFileComeFromARealKeyring(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := &keyring.Store{}
+	s := &backend.Keyring{}
 	gh := secret.Ref{Scope: "gh", Name: "token"}
 	for _, c := range []struct {
 		ref  secret.Ref

@@ -20,7 +20,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/internal/secret/vaultkv"
+	"github.com/toolroom/toolroom/internal/secret/backend"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -71,7 +71,8 @@ func startVault(t *testing.T) vault {
 	}
 }
 
-// missing ends a test whose program is not there: loudly where all must be.
+// missing skips a test whose program is missing. It fails the test in CI, where all must be
+// installed.
 func missing(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -80,7 +81,7 @@ func missing(t *testing.T, what string) {
 	t.Skip(what)
 }
 
-// do asks the server as root.
+// do sends a request to the server as root.
 func (v vault) do(method, path string, body any) map[string]any {
 	v.t.Helper()
 	text, err := json.Marshal(body)
@@ -130,12 +131,12 @@ func TestSecretsComeFromARealVault(t *testing.T) {
 	id := v.do(http.MethodPost, "auth/approle/role/toolroom/secret-id", map[string]any{})["data"].(map[string]any)["secret_id"].(string)
 	gh := secret.Ref{Scope: "gh", Name: "token"}
 
-	for name, o := range map[string]vaultkv.Options{
+	for name, o := range map[string]backend.VaultOptions{
 		"token":   {Token: known(v.root)},
-		"approle": {AppRole: &vaultkv.AppRole{Role: role, Secret: known(id)}},
+		"approle": {AppRole: &backend.AppRole{Role: role, Secret: known(id)}},
 	} {
 		o.Address, o.Own = v.address, "users/{identity}/{scope}"
-		s := vaultkv.New(o)
+		s := backend.NewVault(o)
 		for _, c := range []struct {
 			ref  secret.Ref
 			want string
@@ -149,7 +150,7 @@ func TestSecretsComeFromARealVault(t *testing.T) {
 			{secret.Ref{Scope: "gh", Name: "count"}, "", toolroom.CodeUpstreamError},
 		} {
 			got, err := s.Get(t.Context(), c.ref)
-			// A policy without the path is refused before it is looked for.
+			// A path that the policy does not have is refused before it is looked up.
 			refused := name == "approle" && toolroom.CodeOf(err) == toolroom.CodeUnauthenticated && c.want == ""
 			if got != c.want || toolroom.CodeOf(err) != c.code && !refused {
 				t.Errorf("%s: %+v: got %q, %v", name, c.ref, got, err)
@@ -158,7 +159,7 @@ func TestSecretsComeFromARealVault(t *testing.T) {
 	}
 
 	t.Run("a token that ended is replaced", func(t *testing.T) {
-		s := vaultkv.New(vaultkv.Options{Address: v.address, AppRole: &vaultkv.AppRole{Role: role, Secret: known(id)}})
+		s := backend.NewVault(backend.VaultOptions{Address: v.address, AppRole: &backend.AppRole{Role: role, Secret: known(id)}})
 		if _, err := s.Get(t.Context(), gh); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +170,7 @@ func TestSecretsComeFromARealVault(t *testing.T) {
 		}
 	})
 	t.Run("a wrong secret id is refused and not shown", func(t *testing.T) {
-		s := vaultkv.New(vaultkv.Options{Address: v.address, AppRole: &vaultkv.AppRole{Role: role, Secret: known("wrong-secret-id")}})
+		s := backend.NewVault(backend.VaultOptions{Address: v.address, AppRole: &backend.AppRole{Role: role, Secret: known("wrong-secret-id")}})
 		_, err := s.Get(t.Context(), gh)
 		if toolroom.CodeOf(err) != toolroom.CodeUnauthenticated || strings.Contains(err.Error(), "wrong-secret-id") {
 			t.Errorf("got %v", err)
@@ -206,7 +207,7 @@ sources:
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for _, key := range []string{"key-number-1", "key-number-2"} { // the second is not in the room's memory
+	for _, key := range []string{"key-number-1", "key-number-2"} { // the room has not cached the second
 		mayCall = key
 		v.put("api", map[string]any{"key": key})
 		result := r.Run(t.Context(), toolroom.Call{Tool: "api:call"})

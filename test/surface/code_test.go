@@ -18,16 +18,17 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// codeDoors are programs that make the call, one for each engine and each way a
-// language has to call a tool.
-func codeDoors() []door {
+// codeHandlers returns handlers that make the call in a program, for each engine and
+// each way in which a language calls a tool.
+func codeHandlers() []handler {
 	const (
-		// Arguments that a program makes as it runs, as nothing of them is judged before.
+		// The programs make the arguments when they run, so that no effects are
+		// predicted from them before.
 		python = "import json\ncall_tool(%q, json.loads(%q))"
 		js     = "await call_tool(%q, JSON.parse(%q))"
 		shell  = "tool %s '%s' || exit 7"
 	)
-	doors := []door{
+	handlers := []handler{
 		{name: "code mode over HTTP", surface: "code", through: "code:execute", call: func(t *testing.T, f *fixture, a attempt) bool {
 			status, answer := f.post(t, a.who, "/api/v1/execute", programOn("js", fmt.Sprintf(js, a.spelled, a.arguments)))
 			return status == http.StatusOK && !strings.Contains(string(answer), `"error":{`)
@@ -53,7 +54,7 @@ func codeDoors() []door {
 			}).JSON()))
 			return status == http.StatusOK && !strings.Contains(string(answer), `"error":{`)
 		}},
-		{name: "Go, a call that is carried on", surface: "code", through: "gate:unlock", call: afterReplay},
+		{name: "Go, a call that is resumed", surface: "code", through: "gate:unlock", call: afterReplay},
 	}
 	for _, c := range []struct{ engine, language, call string }{
 		{"js", "javascript", js},
@@ -65,13 +66,13 @@ func codeDoors() []door {
 		{"process", "shell", shell},
 		{"host", "shell", shell},
 	} {
-		doors = append(doors, door{
+		handlers = append(handlers, handler{
 			name: "code mode, " + c.language + " on " + c.engine, surface: "code", through: "code:execute",
 			call: func(t *testing.T, f *fixture, a attempt) bool {
 				f.needs(t, c.engine)
 				program := room.Program{Language: c.language, Runtime: c.engine, Code: fmt.Sprintf(c.call, a.spelled, a.arguments)}
 				if c.engine == "host" {
-					program.Profile = "dev" // it holds to nothing more
+					program.Profile = "dev" // host supports no stricter profile
 				}
 				r, err := f.room.Execute(t.Context(), toolroom.Call{Identity: a.who}, program)
 				if err != nil || r.Execution == nil || len(r.Execution.Calls) != 1 {
@@ -81,12 +82,12 @@ func codeDoors() []door {
 			},
 		})
 	}
-	return doors
+	return handlers
 }
 
 var buildModule = sync.OnceValues(enginetest.BuildModule)
 
-// packedModule are the programs of enginetest for WebAssembly.
+// packedModule returns the programs of enginetest for WebAssembly.
 func packedModule(t *testing.T) []byte {
 	t.Helper()
 	module, err := buildModule()
@@ -99,28 +100,29 @@ func packedModule(t *testing.T) []byte {
 	return module
 }
 
-// programOn are the arguments of a program.
+// programOn returns the arguments of code:execute for a program.
 func programOn(engine, code string) string {
 	return string(room.Args(map[string]any{"language": "javascript", "engine": engine, "code": code}).JSON())
 }
 
-// afterReplay makes the attempt in a program that waited for a person before it:
-// it is begun anew, has what it did before from its journal, and goes on.
+// afterReplay makes the attempt in a program that first waits for a person. The program
+// then starts again, gets the results of its earlier calls from its journal, and
+// continues.
 func afterReplay(t *testing.T, f *fixture, a attempt) bool {
 	after := f.end(t)
 	code := fmt.Sprintf("await call_tool('gate:unlock', {command: %q}); await call_tool(%q, JSON.parse(%q))", t.Name()+a.name, a.spelled, a.arguments)
 	r, err := f.room.Execute(t.Context(), toolroom.Call{Identity: a.who, NoWait: true}, room.Program{Language: "javascript", Runtime: "js", Code: code})
 	if err != nil || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired {
-		t.Fatalf("it waits for nobody: %v, %v", err, r.Err())
+		t.Fatalf("it does not wait for approval: %v, %v", err, r.Err())
 	}
-	id, _ := r.Error.Details["approval"].(string)
+	id := r.Error.Approval
 	if _, err := f.room.Answer(t.Context(), id, approval.Answer{Approve: true, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	return f.receiptAfter(t, after, a.tool).Error == nil
 }
 
-// needs ends the test where an engine cannot run.
+// needs skips the test if an engine cannot run. In CI it fails the test.
 func (f *fixture) needs(t *testing.T, engine string) {
 	t.Helper()
 	for _, e := range f.room.Engines(t.Context()) {
@@ -137,7 +139,7 @@ func (f *fixture) needs(t *testing.T, engine string) {
 	t.Fatalf("there is no engine %s", engine)
 }
 
-// installEngines puts the engine that is no part of Toolroom into a home.
+// installEngines installs the engine that is not part of Toolroom in a home.
 func installEngines(t *testing.T, home string) {
 	t.Helper()
 	monty := os.Getenv("TOOLROOM_MONTY")
@@ -155,7 +157,7 @@ func installEngines(t *testing.T, home string) {
 	}
 }
 
-func TestAModuleThatWaitsForAPersonIsBegunAnew(t *testing.T) {
+func TestAModuleThatWaitsForAPersonIsRestarted(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
 	after := f.end(t)
@@ -163,13 +165,13 @@ func TestAModuleThatWaitsForAPersonIsBegunAnew(t *testing.T) {
 		Language: "wasm", Module: packedModule(t), Command: []string{"call", "gate:unlock", `{"command": "the module"}`},
 	})
 	if err != nil || toolroom.CodeOf(r.Err()) != toolroom.CodeApprovalRequired {
-		t.Fatalf("it waits for nobody: %v, %v", err, r.Err())
+		t.Fatalf("it does not wait for approval: %v, %v", err, r.Err())
 	}
-	id, _ := r.Error.Details["approval"].(string)
+	id := r.Error.Approval
 	if _, err := f.room.Answer(t.Context(), id, approval.Answer{Approve: true, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.receiptAfter(t, after, "code:execute"); got.Error != nil {
-		t.Errorf("the run that went on ended with %v", got.Error)
+		t.Errorf("the resumed run ended with %v", got.Error)
 	}
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/toolroom/toolroom/room"
 )
 
-// TestWhatAProgramTellsIsHeardWhileItRuns has programs print, tell how far they
-// are and log, and then wait until all of that has come through.
-func TestWhatAProgramTellsIsHeardWhileItRuns(t *testing.T) {
+// TestOutputOfAProgramIsStreamedWhileItRuns runs programs that print, report progress and
+// log, and then wait until all of it has arrived.
+func TestOutputOfAProgramIsStreamedWhileItRuns(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
 	heard := make(chan struct{}, 1)
@@ -65,7 +65,7 @@ func TestWhatAProgramTellsIsHeardWhileItRuns(t *testing.T) {
 				f.needs(t, p.Engine)
 				p.TimeoutMS = 300_000
 				missing := []string{"printed", "half way", "noted", "complained"}
-				if name == "command line" { // which tells the rest to people at terminals
+				if name == "command line" { // it shows the rest only on terminals
 					missing = []string{"printed"}
 				}
 				var told strings.Builder
@@ -88,7 +88,7 @@ func TestWhatAProgramTellsIsHeardWhileItRuns(t *testing.T) {
 	}
 }
 
-// executed is the call that runs a program.
+// executed returns the call that runs a program.
 func executed(t *testing.T, f *fixture, p room.Program) toolroom.Call {
 	t.Helper()
 	call, err := f.room.ExecuteCall(toolroom.Call{}, p)
@@ -130,7 +130,7 @@ func streamHTTP(t *testing.T, f *fixture, p room.Program) iter.Seq[string] {
 	}
 }
 
-// streamMCP hears what a client of the official SDK is notified of.
+// streamMCP receives the notifications of a client of the official SDK.
 func streamMCP(version string) func(*testing.T, *fixture, room.Program) iter.Seq[string] {
 	return func(t *testing.T, f *fixture, p room.Program) iter.Seq[string] {
 		told := make(chan string)
@@ -181,7 +181,7 @@ func streamMCP(version string) func(*testing.T, *fixture, room.Program) iter.Seq
 	}
 }
 
-// streamCommand reads what toolroom exec prints.
+// streamCommand reads the output of toolroom exec.
 func streamCommand(register func(*room.Room) error) func(*testing.T, *fixture, room.Program) iter.Seq[string] {
 	return func(t *testing.T, f *fixture, p room.Program) iter.Seq[string] {
 		read, write := io.Pipe()
@@ -205,7 +205,7 @@ func streamCommand(register func(*room.Room) error) func(*testing.T, *fixture, r
 	}
 }
 
-// lines are the lines of a stream, as they come.
+// lines returns the lines of a stream as they arrive.
 func lines(t *testing.T, stream io.Reader) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		s := bufio.NewScanner(stream)

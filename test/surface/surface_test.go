@@ -1,6 +1,6 @@
-// Package surface holds every door into Toolroom to one policy: the same call is
-// decided in the same way, and leaves the same receipt, whichever way it comes.
-// A new door is a row in doors_test.go.
+// Package surface tests that every handler of every surface applies the same policy:
+// the same call gets the same decision and the same receipt, whichever handler makes
+// it. A new handler needs a row in handlers_test.go.
 package surface
 
 import (
@@ -13,12 +13,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/cli"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/policy"
@@ -33,22 +35,23 @@ expose: {mode: search, direct: ["*"]}
 limits: {approval_wait: 1ms}
 code: {host: true}
 tools:
+  profiles: {messaging: ["pages.fetch"]}
   profile: messaging
-  allow: ["issues.*", "shell.*", "relay.*", "notes.*", "code.*", "gate.*"]
-  deny: ["browser.*"]
+  allow: ["issues.*", "term.*", "relay.*", "notes.*", "code.*", "gate.*"]
+  deny: ["window.*"]
   agents: {fast: {profile: minimal, allow: ["relay.*", "code.*"]}}
-  providers: {ollama: {deny: ["web.fetch"]}}
-  skills: {reader: {permissions: {tools: ["web.fetch", "relay.*"]}}}
+  providers: {ollama: {deny: ["pages.fetch"]}}
+  skills: {reader: {permissions: {tools: ["pages.fetch", "relay.*"]}}}
   hooks: [{tool: issues.close, action: confirm}, {tool: gate.unlock, action: confirm}]
-  immutable_denylist: [{tool: "shell.*", args_pattern: 'rm -rf /', reason: never}]
+  immutable_denylist: [{tool: "term.*", args_pattern: 'rm -rf /', reason: never}]
   sensitive: {tools: ["notes.drop"]}
 policy:
   rules:
-    - '@id("no-etc") forbid(principal, action, resource == Tool::"shell:exec") when { context.arguments.command like "*/etc/*" };'
-    - '@isolation("gvisor") permit(principal, action, resource == Tool::"shell:spawn");'
+    - '@id("no-etc") forbid(principal, action, resource == Tool::"term:exec") when { context.arguments.command like "*/etc/*" };'
+    - '@isolation("gvisor") permit(principal, action, resource == Tool::"term:spawn");'
 `
 
-// TestMain is the guest too that runs a program of code mode.
+// TestMain also runs the guest of code mode, because the test binary is that, too.
 func TestMain(m *testing.M) {
 	if code, ok := room.RunHelper(os.Args[1:]); ok {
 		os.Exit(code)
@@ -56,7 +59,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attempt is one call that is made through every door.
+// attempt is one call that is made through every handler.
 type attempt struct {
 	name      string
 	tool      string // canonical; spelled is how the caller writes it
@@ -71,24 +74,24 @@ type attempt struct {
 func attempts() []attempt {
 	const safe = `{"command":"ls"}`
 	return []attempt{
-		{name: "allowed by the profile", tool: "web:fetch", arguments: safe, effect: policy.Allow, rule: "tools.profile: messaging"},
-		{name: "denied by a pattern", tool: "browser:open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: `tools.deny[0]: "browser.*"`},
-		{name: "denied to an agent", tool: "shell:exec", arguments: safe, who: toolroom.Identity{Agent: "fast"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.agents.fast"},
-		{name: "denied to a provider", tool: "web:fetch", arguments: safe, who: toolroom.Identity{Provider: "ollama"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.providers.ollama.deny[0]"},
-		{name: "denied to a skill", tool: "shell:exec", arguments: safe, who: toolroom.Identity{Skill: "reader"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.skills.reader: its permissions do not have it"},
-		{name: "denied to an unknown skill", tool: "web:fetch", arguments: safe, who: toolroom.Identity{Skill: "raeder"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: `there is no skill "raeder"`},
+		{name: "allowed by the profile", tool: "pages:fetch", arguments: safe, effect: policy.Allow, rule: "tools.profile: messaging"},
+		{name: "denied by a pattern", tool: "window:open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: `tools.deny[0]: "window.*"`},
+		{name: "denied to an agent", tool: "term:exec", arguments: safe, who: toolroom.Identity{Agent: "fast"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.agents.fast"},
+		{name: "denied to a provider", tool: "pages:fetch", arguments: safe, who: toolroom.Identity{Provider: "ollama"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.providers.ollama.deny[0]"},
+		{name: "denied to a skill", tool: "term:exec", arguments: safe, who: toolroom.Identity{Skill: "reader"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.skills.reader: its permissions do not include the tool"},
+		{name: "denied to an unknown skill", tool: "pages:fetch", arguments: safe, who: toolroom.Identity{Skill: "raeder"}, effect: policy.Deny, code: toolroom.CodeDenied, rule: `there is no skill "raeder"`},
 		{name: "asked about by a hook", tool: "issues:close", arguments: safe, effect: policy.Confirm, code: toolroom.CodeApprovalRequired, rule: "tools.hooks[0]"},
 		{name: "sensitive without elevation", tool: "notes:drop", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.sensitive.tools[0]"},
-		{name: "denied for its arguments by a rule", tool: "shell:exec", arguments: `{"command":"cat /etc/passwd"}`, effect: policy.Deny, code: toolroom.CodeDenied, rule: "(no-etc)"},
-		{name: "denied for its arguments for ever", tool: "shell:exec", arguments: `{"command":"rm  -rf\t/"}`, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.immutable_denylist[0]"},
-		{name: "allowed with other arguments", tool: "shell:exec", arguments: safe, effect: policy.Allow, rule: `tools.allow[1]: "shell.*"`},
-		{name: "not isolated enough", tool: "shell:spawn", arguments: safe, effect: policy.Allow, code: toolroom.CodeSandboxUnavailable, rule: `tools.allow[1]: "shell.*"`},
-		{name: "written with a dot", tool: "browser:open", spelled: "browser.open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
-		{name: "written for a model", tool: "browser:open", spelled: "browser__open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
-		{name: "written as of a server", tool: "browser:open", spelled: "mcp:browser:open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
-		{name: "by its bare name", tool: "browser:open", spelled: "open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
-		{name: "by its alias", tool: "browser:open", spelled: "page:visit", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
-		{name: "an argument that looks like another", tool: "shell:exec", arguments: `{"Command":"cat /etc/passwd"}`, code: toolroom.CodeInvalidArguments},
+		{name: "denied for its arguments by a rule", tool: "term:exec", arguments: `{"command":"cat /etc/passwd"}`, effect: policy.Deny, code: toolroom.CodeDenied, rule: "(no-etc)"},
+		{name: "denied for its arguments for ever", tool: "term:exec", arguments: `{"command":"rm  -rf\t/"}`, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.immutable_denylist[0]"},
+		{name: "allowed with other arguments", tool: "term:exec", arguments: safe, effect: policy.Allow, rule: `tools.allow[1]: "term.*"`},
+		{name: "not isolated enough", tool: "term:spawn", arguments: safe, effect: policy.Allow, code: toolroom.CodeSandboxUnavailable, rule: `tools.allow[1]: "term.*"`},
+		{name: "written with a dot", tool: "window:open", spelled: "window.open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "written for a model", tool: "window:open", spelled: "window__open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "written as of a server", tool: "window:open", spelled: "mcp:window:open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "by its bare name", tool: "window:open", spelled: "open", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "by its alias", tool: "window:open", spelled: "page:visit", arguments: safe, effect: policy.Deny, code: toolroom.CodeDenied, rule: "tools.deny[0]"},
+		{name: "an argument that looks like another", tool: "term:exec", arguments: `{"Command":"cat /etc/passwd"}`, code: toolroom.CodeInvalidArguments},
 	}
 }
 
@@ -98,16 +101,16 @@ type fixture struct {
 	dir  string
 	room *room.Room
 	url  string
-	self string // this program, which is the guest of programs too
+	self string // the path of the test binary, which is also the guest
 }
 
 func guestOf(self string) room.Guest { return room.Guest{Path: self, Args: []string{guest.MainArg}} }
 
-func TestEveryDoorDecidesTheSame(t *testing.T) {
+func TestEveryHandlerDecidesTheSame(t *testing.T) {
 	t.Parallel()
 	f := serve(t)
-	everyEngineIsADoor(t, f)
-	for _, d := range doors() {
+	everyEngineIsAHandler(t, f)
+	for _, d := range handlers() {
 		t.Run(d.name, func(t *testing.T) {
 			for _, a := range attempts() {
 				if a.spelled == "" {
@@ -116,11 +119,15 @@ func TestEveryDoorDecidesTheSame(t *testing.T) {
 				if d.through != "" && f.denied(t, d.through, a.who) {
 					continue
 				}
+				if d.background && a.code == toolroom.CodeApprovalRequired {
+					defer f.decline(t, a.tool)()
+					a.code = toolroom.CodeApprovalDeclined
+				}
 				after := f.end(t)
 				worked := d.call(t, f, a)
 				got := f.receiptAfter(t, after, a.tool)
 				if worked != (a.code == "") {
-					t.Errorf("%s: the door says worked: %v", a.name, worked)
+					t.Errorf("%s: the handler reports success: %v", a.name, worked)
 				}
 				if got.Error == nil && a.code != "" || got.Error != nil && got.Error.Code != a.code {
 					t.Errorf("%s: the receipt has the error %v, want %q", a.name, got.Error, a.code)
@@ -134,6 +141,30 @@ func TestEveryDoorDecidesTheSame(t *testing.T) {
 	}
 }
 
+// decline declines the next approval of a tool. The returned function waits for that.
+func (f *fixture) decline(t *testing.T, tool string) (wait func()) {
+	var done sync.WaitGroup
+	done.Go(func() {
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			pending, err := f.room.Approvals(t.Context(), approval.Pending)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, p := range pending {
+				if p.Tool == tool {
+					if _, err := f.room.Answer(t.Context(), p.ID, approval.Answer{By: "ann"}); err != nil {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		}
+		t.Errorf("%s asked nobody", tool)
+	})
+	return done.Wait
+}
+
 func (f *fixture) denied(t *testing.T, tool string, who toolroom.Identity) bool {
 	t.Helper()
 	decision, err := f.room.Explain(t.Context(), tool, who, nil)
@@ -143,21 +174,21 @@ func (f *fixture) denied(t *testing.T, tool string, who toolroom.Identity) bool 
 	return decision.Effect == policy.Deny
 }
 
-// wantDecision holds a receipt to what explain says of the same call.
+// wantDecision compares a receipt with the explanation of the same call.
 func (f *fixture) wantDecision(t *testing.T, a attempt, got *receipt.Receipt) {
 	t.Helper()
 	if got.Decision != a.effect || !strings.Contains(got.Rule, a.rule) {
 		t.Errorf("%s: the receipt says %s by %s, want %s by %s", a.name, got.Decision, got.Rule, a.effect, a.rule)
 	}
 	if a.effect == "" {
-		return // it never came to a decision
+		return // no decision was made
 	}
 	explained, err := f.room.Explain(t.Context(), a.spelled, a.who, json.RawMessage(a.arguments))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(explained.Steps, got.Layers); diff != "" || got.Rule != explained.Rule || got.Isolation != explained.Isolation {
-		t.Errorf("%s: explain says otherwise (-explain +receipt):\n%s", a.name, diff)
+		t.Errorf("%s: the receipt differs from the explanation (-explain +receipt):\n%s", a.name, diff)
 	}
 }
 
@@ -171,7 +202,7 @@ func TestEveryListShowsTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// What only a call can tell, such as an elevation, hides nothing.
+			// A rule that depends on the call, such as on an elevation, hides no tool.
 			denied := slices.ContainsFunc(decision.Steps, func(s policy.Step) bool {
 				return s.Effect == policy.Deny && s.Layer != policy.SensitiveLayer
 			})
@@ -188,10 +219,10 @@ func TestEveryListShowsTheSame(t *testing.T) {
 }
 
 func toolIDs() []string {
-	return []string{"browser:open", "gate:unlock", "issues:close", "notes:drop", "relay:call", "shell:exec", "shell:spawn", "web:fetch"}
+	return []string{"gate:unlock", "issues:close", "notes:drop", "pages:fetch", "relay:call", "term:exec", "term:spawn", "window:open"}
 }
 
-// ours leaves out the builtin tools.
+// ours removes the built-in tools.
 func ours(ids []string) []string {
 	var out []string
 	for _, id := range ids {
@@ -203,7 +234,7 @@ func ours(ids []string) []string {
 	return out
 }
 
-// command is what the tools of the test take.
+// command is the input of the test's tools.
 type command struct {
 	Command string `json:"command"`
 }
@@ -214,8 +245,7 @@ type relayed struct {
 	Arguments map[string]any `json:"arguments"`
 }
 
-// openRoom opens a room with the tools of the test, for the server and for each
-// command line.
+// openRoom opens a room with the test's tools, for the server and for each command.
 func openRoom(ctx context.Context, o room.Options) (*room.Room, error) {
 	r, err := room.Open(ctx, o)
 	if err != nil {
@@ -228,7 +258,7 @@ func openRoom(ctx context.Context, o room.Options) (*room.Room, error) {
 			err = room.RegisterTool(r, tool, func(ctx context.Context, in relayed) (bool, error) {
 				return r.Run(ctx, toolroom.Call{Tool: in.Tool, Arguments: room.Args(in.Arguments).JSON()}).Error == nil, nil
 			})
-		case "browser:open":
+		case "window:open":
 			tool.Aliases = []string{"page:visit"}
 			fallthrough
 		default:
@@ -283,7 +313,7 @@ func serve(t *testing.T) *fixture {
 
 func (f *fixture) config() string { return filepath.Join(f.dir, "toolroom.yaml") }
 
-// end is the place of the newest receipt.
+// end returns the sequence number of the newest receipt.
 func (f *fixture) end(t *testing.T) int64 {
 	t.Helper()
 	list, err := f.room.Receipts(t.Context(), receipt.Query{Limit: 1})
@@ -296,7 +326,7 @@ func (f *fixture) end(t *testing.T) int64 {
 	return list[0].Seq
 }
 
-// receiptAfter waits for the one receipt of a tool after a place.
+// receiptAfter waits for the one receipt of a tool after a sequence number.
 func (f *fixture) receiptAfter(t *testing.T, after int64, tool string) *receipt.Receipt {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -315,7 +345,7 @@ func (f *fixture) receiptAfter(t *testing.T, after int64, tool string) *receipt.
 	return nil
 }
 
-// command runs a command line and returns its exit code and output.
+// command runs a command and returns its exit code and output.
 func (f *fixture) command(t *testing.T, args ...string) (code int, out string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -330,7 +360,7 @@ func (f *fixture) command(t *testing.T, args ...string) (code int, out string) {
 	return p.Run(t.Context(), args), stdout.String()
 }
 
-// post sends a request as somebody and returns the status and the body.
+// post sends a request as who and returns the status and the body.
 func (f *fixture) post(t *testing.T, who toolroom.Identity, path, body string) (int, []byte) {
 	t.Helper()
 	return f.request(t, http.MethodPost, who, path, body)

@@ -1,6 +1,6 @@
-// Package temporal tries the runtime temporal on a real Temporal server, with
-// the built programs as its clients and workers. It is a module of its own: the
-// server is large.
+// Package temporal tests the runtime temporal with a real Temporal server, and the built
+// programs as its clients and workers. It is a module of its own, because the server is
+// large.
 package temporal
 
 import (
@@ -25,7 +25,7 @@ import (
 	"go.temporal.io/server/temporaltest"
 )
 
-// place is a home of Toolroom with its config, and the server that it uses.
+// place is a home of Toolroom with its config.
 type place struct {
 	t    *testing.T
 	home string
@@ -34,7 +34,7 @@ type place struct {
 
 const secret = "0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// server is one Temporal for all tests; each has a queue of its own.
+// server is the Temporal server of all tests. Each test has a queue of its own.
 var server *temporaltest.TestServer
 
 func TestMain(m *testing.M) {
@@ -56,8 +56,8 @@ func bin(t *testing.T) string {
 	return path
 }
 
-// counter is a tool server: each path counts its calls, and answers the count
-// once hold, if there is one, is closed.
+// counter is an HTTP service for tools. Each path counts its calls, and returns the count
+// once hold, if not nil, is closed.
 type counter struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -103,7 +103,7 @@ func (c *counter) until(t *testing.T, path string, n int) {
 	}
 }
 
-// sources is the config of the counter's tools.
+// sources returns the config of the counter's tools.
 func (c *counter) sources() string {
 	text := "egress: {allow: [127.0.0.1]}\nsources:\n  work:\n    http:\n      base_url: " + c.URL + "\n      tools:\n"
 	for _, tool := range []string{"first never", "second never", "slow never", "slowsafe safe", "asked never"} {
@@ -113,7 +113,7 @@ func (c *counter) sources() string {
 	return text
 }
 
-// newPlace makes a home whose config is extended by more.
+// newPlace creates a home with more added to its config.
 func newPlace(t *testing.T, more string) *place {
 	t.Helper()
 	p := &place{t: t, home: t.TempDir()}
@@ -172,11 +172,11 @@ func (p *place) worker() *exec.Cmd {
 	var heard bytes.Buffer
 	go func() {
 		b := make([]byte, 1024)
-		for told := false; ; {
+		for seen := false; ; {
 			n, err := said.Read(b)
 			heard.Write(b[:n])
-			if !told && strings.Contains(heard.String(), "The worker is ready") {
-				told = true
+			if !seen && strings.Contains(heard.String(), "The worker is ready") {
+				seen = true
 				close(ready)
 			}
 			if err != nil {
@@ -194,7 +194,7 @@ func (p *place) worker() *exec.Cmd {
 	return c
 }
 
-// result is what exec --json prints, as far as the tests look.
+// result is the part of the output of exec --json that the tests check.
 type result struct {
 	Status    string          `json:"status"`
 	Value     json.RawMessage `json:"value"`
@@ -219,7 +219,7 @@ func (p *place) exec(args ...string) result {
 	return r
 }
 
-// raw is a client without the secret.
+// raw returns a client without the secret.
 func raw(t *testing.T) client.Client {
 	t.Helper()
 	c, err := client.Dial(client.Options{HostPort: server.GetFrontendHostPort(), Namespace: server.GetDefaultNamespace()})
@@ -230,8 +230,8 @@ func raw(t *testing.T) client.Client {
 	return c
 }
 
-// newest is the id of the newest workflow of a queue. Temporal lists it a moment
-// after it began.
+// newest returns the id of the newest workflow of a queue. Temporal lists it a moment after
+// its start.
 func newest(t *testing.T, c client.Client, queue string) string {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
@@ -247,8 +247,8 @@ func newest(t *testing.T, c client.Client, queue string) string {
 	return ""
 }
 
-// activities counts the activities of the newest workflow of a queue by name,
-// and gives its id and the text of its history.
+// activities counts the activities of the newest workflow of a queue by name. It also returns
+// the workflow's id and the text of its history.
 func activities(t *testing.T, c client.Client) (id string, count map[string]int, text string) {
 	t.Helper()
 	id = newest(t, c, t.Name())
@@ -290,7 +290,7 @@ a["n"] + b["n"]`)
 	}
 }
 
-func TestAProgramWhoseWorkerIsKilledGoesOnElsewhereAndRepeatsNoCall(t *testing.T) {
+func TestAProgramWhoseWorkerIsKilledContinuesOnAnotherAndRepeatsNoCall(t *testing.T) {
 	tools := newCounter(t)
 	tools.hold = make(chan struct{})
 	p := newPlace(t, tools.sources())
@@ -332,7 +332,7 @@ func TestACallThatMayNotBeRepeatedIsLostWithItsWorkerAndSaysSo(t *testing.T) {
 	}
 	p.worker()
 	said := <-ended
-	if !strings.Contains(said, "step 2") || !strings.Contains(said, "it may have acted") {
+	if !strings.Contains(said, "step 2") || !strings.Contains(said, "it may have had effects") {
 		t.Errorf("it said %s", said)
 	}
 	if tools.of("/first") != 1 || tools.of("/slow") != 1 || tools.of("/second") != 0 {
@@ -340,10 +340,10 @@ func TestACallThatMayNotBeRepeatedIsLostWithItsWorkerAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestAQuestionToAPersonIsWaitedForAcrossWorkersAndCostsNoTime(t *testing.T) {
+func TestAnApprovalOutlivesAWorkerAndPausesTheDeadline(t *testing.T) {
 	tools := newCounter(t)
 	p := newPlace(t, tools.sources()+"tools: {confirm: [work.asked]}\n")
-	// The one who starts it asks nobody: the worker's rules decide.
+	// The client that starts it needs no approval: the worker's rules decide.
 	first := p.worker()
 	ended := make(chan result, 1)
 	go func() {
@@ -354,7 +354,7 @@ func TestAQuestionToAPersonIsWaitedForAcrossWorkersAndCostsNoTime(t *testing.T) 
 		t.Fatal(err)
 	}
 	p.worker()
-	time.Sleep(6 * time.Second) // longer than the program may take
+	time.Sleep(6 * time.Second) // longer than the program's timeout
 	if _, errs, code := p.run("approve", id); code != 0 {
 		t.Fatal(errs)
 	}
@@ -367,7 +367,7 @@ func TestAQuestionToAPersonIsWaitedForAcrossWorkersAndCostsNoTime(t *testing.T) 
 	}
 }
 
-// question waits for a question to a person.
+// question waits for a pending approval.
 func (p *place) question() string {
 	p.t.Helper()
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
@@ -377,11 +377,11 @@ func (p *place) question() string {
 			return id
 		}
 	}
-	p.t.Fatal("nobody was asked")
+	p.t.Fatal("there is no pending approval")
 	return ""
 }
 
-func TestWhatIsDeclinedIsAnErrorThatAProgramCatches(t *testing.T) {
+func TestAProgramCatchesADeclinedCall(t *testing.T) {
 	tools := newCounter(t)
 	p := newPlace(t, tools.sources()+"tools: {confirm: [work.asked]}\n")
 	p.worker()
@@ -428,7 +428,7 @@ func TestCancellingTheCommandEndsTheWorkflowAndTheCall(t *testing.T) {
 	}
 }
 
-func TestWhoHasTheNamespaceButNotTheSecretHasNothingRun(t *testing.T) {
+func TestNothingRunsWithoutTheSecret(t *testing.T) {
 	tools := newCounter(t)
 	p := newPlace(t, tools.sources())
 	p.worker()

@@ -1,5 +1,5 @@
-// Package hook tells people about approvals over HTTP: [Notifier] sends each
-// question to the webhooks of the config, with a link that answers it.
+// Package hook notifies people of approvals over HTTP. A [Notifier] sends each
+// question to the configured webhooks, with a link to answer it.
 package hook
 
 import (
@@ -20,56 +20,60 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/panics"
 )
 
-// AnswerPath is where a server takes answers by link; the token follows.
+// AnswerPath is the path at which a server accepts answers by link; the token
+// follows it.
 const AnswerPath = "/approve/"
 
-// Hook is a place that is told of questions.
+// Hook is a webhook that receives questions.
 type Hook struct {
-	// Name is that of the approver, hook:NAME.
+	// Name is the NAME of the approver hook:NAME.
 	Name string
-	// URL takes the message by POST. Any 2xx says that it has arrived; redirects
-	// are not followed.
+	// URL receives the message by POST. Any 2xx status confirms it; redirects are
+	// not followed.
 	URL string
-	// PublicURL is where people reach this server. Without it the message has no
-	// link.
+	// PublicURL is the URL at which people reach this server. Without it the
+	// message has no link.
 	PublicURL string
 	Headers   map[string]string
-	// Secret signs messages; empty signs none.
+	// Secret signs messages. If it is empty, messages are not signed.
 	Secret string
 }
 
-// Message is what a webhook is sent, as JSON.
+// Message is the JSON document that a webhook receives.
 type Message struct {
 	Event    string             `json:"event"`
 	Approval *approval.Approval `json:"approval"`
-	// Link opens a page that shows the call and takes the answer. Whoever has it
-	// can answer, until it expires or has answered.
+	// Link opens a page that shows the call and takes the answer. Anyone who has
+	// the link can answer, once, until it expires.
 	Link string `json:"link,omitempty"`
 }
 
-// SignatureHeader is t=UNIXTIME,v1=HEX: the HMAC-SHA256 with the hook's secret
-// over the time, a full stop and the body.
+// SignatureHeader carries the signature, t=UNIXTIME,v1=HEX: the HMAC-SHA256 with
+// the hook's secret over the time, a full stop and the body.
 const SignatureHeader = "Toolroom-Signature"
 
-// DeliveryHeader names a message; a repeat after a failure has the same name.
+// DeliveryHeader carries the id of a message. A retry has the same id.
 const DeliveryHeader = "Toolroom-Delivery"
 
-// Options are the parts of a Notifier. Desk and Hooks are required.
+// Options configure a Notifier. Approvals and Hooks are required.
 type Options struct {
-	Desk *approval.Desk
-	// Hooks are those to tell, looked up for each attempt.
+	Approvals *approval.Service
+	// Hooks returns the webhooks to notify. It is called once per poll.
 	Hooks func(context.Context) ([]Hook, error)
-	// Poll is how often the store is asked for new questions (1 s), First the
-	// pause after a first failure (1 s), which doubles up to Last (1 min).
+	// Poll is how often the store is checked for new questions (1 s). First is the
+	// pause after the first failure (1 s); it doubles up to Last (1 min).
 	Poll, First, Last time.Duration
-	Log               *slog.Logger
+	// Redact removes secrets from each message; nil changes nothing.
+	Redact func(body []byte) []byte
+	Log    *slog.Logger
 }
 
-// Notifier sends messages. What has been delivered is kept in the store, so
-// that a restart repeats nothing that has arrived; where several processes
-// notify, or one dies in between, a message may come twice.
+// Notifier sends messages. The store records each delivery, so that a restart
+// does not repeat it. A message may arrive twice if several processes notify, or
+// if one dies between sending and recording.
 type Notifier struct {
 	o      Options
 	client *http.Client
@@ -81,7 +85,7 @@ type Notifier struct {
 // attemptTimeout bounds one attempt.
 const attemptTimeout = 10 * time.Second
 
-// New makes a notifier.
+// New returns a Notifier.
 func New(o Options) *Notifier {
 	set(&o.Poll, time.Second)
 	set(&o.First, time.Second)
@@ -106,7 +110,7 @@ func set(d *time.Duration, fallback time.Duration) {
 	}
 }
 
-// Run notifies until ctx ends, then waits for what is under way.
+// Run sends notifications until ctx ends, then waits for deliveries in progress.
 func (n *Notifier) Run(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -114,7 +118,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	tick := time.NewTicker(n.o.Poll)
 	defer tick.Stop()
 	for {
-		n.look(ctx, &sending)
+		panics.Log(n.o.Log, "polling for pending approvals", func() { n.poll(ctx, &sending) })
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -123,20 +127,20 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 }
 
-// look begins the deliveries that are due.
-func (n *Notifier) look(ctx context.Context, sending *sync.WaitGroup) {
+// poll starts the deliveries that are due.
+func (n *Notifier) poll(ctx context.Context, sending *sync.WaitGroup) {
 	hooks, err := n.o.Hooks(ctx)
 	if err != nil {
-		n.o.Log.Error("the webhooks of approvals cannot be used", "error", err)
+		n.o.Log.Error("failed to read the webhooks of approvals", "error", err)
 		return
 	}
 	if len(hooks) == 0 {
 		return
 	}
-	pending, err := n.o.Desk.List(ctx, approval.Pending)
+	pending, err := n.o.Approvals.List(ctx, approval.Pending)
 	if err != nil {
 		if ctx.Err() == nil {
-			n.o.Log.Error("webhooks cannot be told of approvals", "error", err)
+			n.o.Log.Error("failed to list pending approvals for webhooks", "error", err)
 		}
 		return
 	}
@@ -146,7 +150,7 @@ func (n *Notifier) look(ctx context.Context, sending *sync.WaitGroup) {
 			id := a.ID + ":" + h.Name
 			current[id] = true
 			if !slices.Contains(a.Notified, h.Name) && n.claim(id) {
-				sending.Go(func() { n.deliver(ctx, id, a, h) })
+				sending.Go(func() { panics.Log(n.o.Log, "notifying a webhook", func() { n.deliver(ctx, id, a, h) }) })
 			}
 		}
 	}
@@ -163,7 +167,7 @@ func (n *Notifier) claim(id string) bool {
 	return true
 }
 
-// forget drops what is no longer pending.
+// forget removes the deliveries of approvals that are no longer pending.
 func (n *Notifier) forget(current map[string]bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -174,24 +178,24 @@ func (n *Notifier) forget(current map[string]bool) {
 	}
 }
 
-// deliver tries until the message has arrived, is refused for good, or the
-// question is over.
+// deliver retries until the message has arrived or is refused permanently, or
+// the question is no longer pending.
 func (n *Notifier) deliver(ctx context.Context, id string, a *approval.Approval, h Hook) {
 	ctx, cancel := context.WithDeadline(ctx, a.Expires)
 	defer cancel()
 	for pause := n.o.First; ; pause = min(2*pause, n.o.Last) {
 		again, err := n.send(ctx, id, a, h)
 		if err == nil {
-			if err := n.o.Desk.Notified(ctx, a.ID, h.Name); err != nil && ctx.Err() == nil {
-				n.o.Log.Warn("a webhook may be told of an approval twice", "approval", a.ID, "hook", h.Name, "error", err)
+			if err := n.o.Approvals.Notified(ctx, a.ID, h.Name); err != nil && ctx.Err() == nil {
+				n.o.Log.Warn("failed to record the delivery to a webhook; it may be notified twice", "approval", a.ID, "hook", h.Name, "error", err)
 			}
 			return
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		// The URL may hold a token: it is not logged.
-		n.o.Log.Warn("a webhook could not be told of an approval", "approval", a.ID, "hook", h.Name, "error", err, "again", again)
+		// The URL is not logged because it may contain a token.
+		n.o.Log.Warn("failed to notify a webhook of an approval", "approval", a.ID, "hook", h.Name, "error", err, "again", again)
 		if !again {
 			return
 		}
@@ -200,7 +204,7 @@ func (n *Notifier) deliver(ctx context.Context, id string, a *approval.Approval,
 		case <-ctx.Done():
 			return
 		}
-		if now, err := n.o.Desk.Get(ctx, a.ID); err == nil && now.State != approval.Pending {
+		if now, err := n.o.Approvals.Get(ctx, a.ID); err == nil && now.State != approval.Pending {
 			return
 		}
 	}
@@ -209,15 +213,18 @@ func (n *Notifier) deliver(ctx context.Context, id string, a *approval.Approval,
 func (n *Notifier) send(ctx context.Context, id string, a *approval.Approval, h Hook) (again bool, err error) {
 	m := Message{Event: "approval.pending", Approval: a}
 	if h.PublicURL != "" {
-		m.Link = strings.TrimRight(h.PublicURL, "/") + AnswerPath + n.o.Desk.Link(a, h.Name)
+		m.Link = strings.TrimRight(h.PublicURL, "/") + AnswerPath + n.o.Approvals.Link(a, h.Name)
 	}
 	body, err := json.Marshal(m)
 	if err != nil {
 		return false, err
 	}
+	if n.o.Redact != nil {
+		body = n.o.Redact(body)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(body))
 	if err != nil {
-		return false, fmt.Errorf("the hook's url cannot be used")
+		return false, fmt.Errorf("the hook's url is not valid")
 	}
 	for name, value := range h.Headers {
 		req.Header.Set(name, value)
@@ -237,13 +244,13 @@ func (n *Notifier) send(ctx context.Context, id string, a *approval.Approval, h 
 	case res.StatusCode/100 == 2:
 		return false, nil
 	case res.StatusCode >= 500, res.StatusCode == http.StatusTooManyRequests, res.StatusCode == http.StatusRequestTimeout:
-		return true, fmt.Errorf("it answered %s", res.Status)
+		return true, fmt.Errorf("the webhook returned %s", res.Status)
 	default:
-		return false, fmt.Errorf("it answered %s", res.Status)
+		return false, fmt.Errorf("the webhook returned %s", res.Status)
 	}
 }
 
-// reason leaves the URL out of what http.Client reports.
+// reason returns the innermost error of http.Client, which has no URL in it.
 func reason(err error) error {
 	for inner := err; inner != nil; {
 		wrapped, ok := inner.(interface{ Unwrap() error })
@@ -255,7 +262,7 @@ func reason(err error) error {
 	return err
 }
 
-// Sign is the value of SignatureHeader.
+// Sign returns the value of SignatureHeader.
 func Sign(secret string, now time.Time, body []byte) string {
 	at := strconv.FormatInt(now.Unix(), 10)
 	h := hmac.New(sha256.New, []byte(secret))

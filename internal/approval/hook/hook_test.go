@@ -48,7 +48,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.each <- struct{}{}
 }
 
-func setUp(t *testing.T, script ...int) (*receiver, *approval.Desk, hook.Hook) {
+func setUp(t *testing.T, script ...int) (*receiver, *approval.Service, hook.Hook) {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "db"), sqlite.Options{})
 	if err != nil {
@@ -58,13 +58,13 @@ func setUp(t *testing.T, script ...int) (*receiver, *approval.Desk, hook.Hook) {
 	server := httptest.NewServer(r)
 	t.Cleanup(func() { server.Close(); store.Close() })
 	h := hook.Hook{Name: "ops", URL: server.URL + "/in", PublicURL: "https://tools.example.com/", Secret: "s3cret", Headers: map[string]string{"X-Team": "blue"}}
-	return r, approval.NewDesk(store, approval.DeskOptions{}), h
+	return r, approval.New(store, approval.Options{}), h
 }
 
-func start(t *testing.T, desk *approval.Desk, h hook.Hook) (stop func()) {
+func start(t *testing.T, approvals *approval.Service, h hook.Hook) (stop func()) {
 	t.Helper()
 	n := hook.New(hook.Options{
-		Desk: desk, Hooks: func(context.Context) ([]hook.Hook, error) { return []hook.Hook{h}, nil },
+		Approvals: approvals, Hooks: func(context.Context) ([]hook.Hook, error) { return []hook.Hook{h}, nil },
 		Poll: 5 * time.Millisecond, First: time.Millisecond, Last: 5 * time.Millisecond,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -82,9 +82,9 @@ func (r *receiver) wait(t *testing.T) {
 	}
 }
 
-func request(t *testing.T, desk *approval.Desk, digest string) *approval.Approval {
+func request(t *testing.T, approvals *approval.Service, digest string) *approval.Approval {
 	t.Helper()
-	a, err := desk.Request(t.Context(), approval.Approval{Digest: digest, Tool: "file:write", Arguments: json.RawMessage(`{"a":1}`), Effects: []string{"writes a"}})
+	a, err := approvals.Request(t.Context(), approval.Approval{Digest: digest, Tool: "file:write", Arguments: json.RawMessage(`{"a":1}`), Effects: []string{"writes a"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,14 +93,14 @@ func request(t *testing.T, desk *approval.Desk, digest string) *approval.Approva
 
 func TestAMessageArrivesOnceThoughTheReceiverFailsAtFirst(t *testing.T) {
 	t.Parallel()
-	r, desk, h := setUp(t, 503, 429)
-	asked := request(t, desk, "one")
-	stop := start(t, desk, h)
+	r, approvals, h := setUp(t, 503, 429)
+	asked := request(t, approvals, "one")
+	stop := start(t, approvals, h)
 	for range 3 {
 		r.wait(t)
 	}
 	for { // the delivery is noted after the answer
-		a, err := desk.Get(t.Context(), asked.ID)
+		a, err := approvals.Get(t.Context(), asked.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,9 +111,9 @@ func TestAMessageArrivesOnceThoughTheReceiverFailsAtFirst(t *testing.T) {
 	}
 	stop()
 	// After a restart what has arrived is not sent again; what is new is.
-	stop = start(t, desk, h)
+	stop = start(t, approvals, h)
 	defer stop()
-	later := request(t, desk, "two")
+	later := request(t, approvals, "two")
 	r.wait(t)
 	stop()
 
@@ -135,7 +135,7 @@ func TestAMessageArrivesOnceThoughTheReceiverFailsAtFirst(t *testing.T) {
 			t.Errorf("message %d is %s", i, r.bodies[i])
 		}
 		token, ok := strings.CutPrefix(m.Link, "https://tools.example.com/approve/")
-		if a, name, err := desk.OpenLink(t.Context(), token); !ok || err != nil || a.ID != want.ID || name != "ops" {
+		if a, name, err := approvals.OpenLink(t.Context(), token); !ok || err != nil || a.ID != want.ID || name != "ops" {
 			t.Errorf("the link %s leads to %v, %s, %v", m.Link, a, name, err)
 		}
 		if req.Header.Get(hook.DeliveryHeader) != want.ID+":ops" || req.Header.Get("X-Team") != "blue" {
@@ -152,14 +152,14 @@ func TestAMessageArrivesOnceThoughTheReceiverFailsAtFirst(t *testing.T) {
 func TestARefusedMessageAndARedirectAreNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{404, 302, 307} {
-		r, desk, h := setUp(t, status)
-		refused := request(t, desk, "one")
-		stop := start(t, desk, h)
+		r, approvals, h := setUp(t, status)
+		refused := request(t, approvals, "one")
+		stop := start(t, approvals, h)
 		r.wait(t)
-		request(t, desk, "two") // arrives after several looks at the first
+		request(t, approvals, "two") // arrives after several looks at the first
 		r.wait(t)
 		stop()
-		a, err := desk.Get(t.Context(), refused.ID)
+		a, err := approvals.Get(t.Context(), refused.ID)
 		if err != nil || len(a.Notified) != 0 {
 			t.Errorf("%d: noted as arrived: %v, %v", status, a, err)
 		}

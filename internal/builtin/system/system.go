@@ -1,4 +1,4 @@
-// Package system is the builtin tool system:info.
+// Package system provides the built-in tool system:info.
 package system
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/toolroom/toolroom/internal/source/gofunc"
 )
 
-// Info is what system:info returns. It names nothing that is secret: neither
-// the user nor the environment.
+// Info is the result of system:info. It contains nothing secret: neither the user nor the
+// environment.
 type Info struct {
 	Toolroom  string    `json:"toolroom" jsonschema:"version of Toolroom"`
 	OS        string    `json:"os" jsonschema:"operating system, as Go names it"`
@@ -23,13 +23,13 @@ type Info struct {
 	Zone      string    `json:"zone" jsonschema:"time zone of this machine"`
 }
 
-// Tools are the tools of this package.
+// Tools returns the tools of this package.
 func Tools(version string) ([]gofunc.Func, error) {
 	yes, no := true, false
 	info, err := gofunc.New(toolroom.Tool{
 		ID:          toolroom.MustParseID("system:info"),
 		Title:       "System information",
-		Description: "Tell what machine this runs on: operating system, processors, working directory, date and time.",
+		Description: "Tell what machine this runs on: operating system, processors (CPUs), working directory, date and time.",
 		Hints:       toolroom.Hints{ReadOnly: &yes, OpenWorld: &no},
 		Tags:        []string{"system"},
 	}, func(context.Context, struct{}) (Info, error) {

@@ -1,6 +1,5 @@
-// Package journal remembers what a program was answered, so that the program can
-// begin anew, on another engine or in another process, without anything being
-// done twice.
+// Package journal records the answers that a program got, so that the program can be
+// restarted, on another engine or in another process, without doing anything twice.
 package journal
 
 import (
@@ -10,66 +9,68 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/taint"
 )
 
-// Head is what a program needs to begin anew exactly as it began.
+// Head is the state that a program needs to be restarted identically.
 type Head struct {
 	Engine string `json:"engine"`
-	// Tools and Withheld are the names that the program has.
+	// Tools and Withheld are the names that the program can use.
 	Tools    []bridge.Tool     `json:"tools,omitempty"`
 	Withheld map[string]string `json:"withheld,omitempty"`
-	// State is the SHA-256, in hex, of its session's state, empty without one.
+	// State is the SHA-256, in hex, of its session's state; empty if it has none.
 	State string `json:"state,omitempty"`
-	// Seed is what random numbers begin with.
+	// Seed is the seed of random numbers.
 	Seed []byte `json:"seed"`
 }
 
-// Entry is one thing that a program asked for.
+// Entry is one request of a program.
 type Entry struct {
-	// Tool and Hash say what: hash is the SHA-256, in hex, of the arguments.
+	// Tool and Hash identify the request: Hash is the SHA-256, in hex, of the arguments.
 	Tool string `json:"tool"`
 	Hash string `json:"hash"`
-	// Shown is the call as the program's result lists it; nil where it lists
-	// none.
+	// Shown is the call as the program's result lists it; nil if it is not listed.
 	Shown *toolroom.ExecutionCall `json:"shown,omitempty"`
-	// Approval is the question that the call waits for, or waited for.
+	// Approval is the approval that the call waits for, or waited for.
 	Approval string `json:"approval,omitempty"`
-	// Unbegun says that a call without a result did nothing.
+	// Unbegun means that a call without a result has not done anything.
 	Unbegun bool `json:"unbegun,omitempty"`
-	// Result is the answer; nil when there was none yet.
+	// Result is the answer; nil if there is none yet.
 	Result *toolroom.Result `json:"result,omitempty"`
+	// Labels are the taint labels of the program once it had the answer.
+	Labels []taint.Label `json:"labels,omitempty"`
 }
 
-// Store keeps journals by the id of the call that runs the program, until the
-// job of that call has its result. Its methods are safe for concurrent use.
+// Store stores journals by the id of the call that runs the program, until that call's job
+// has its result. Its methods are safe for concurrent use.
 type Store interface {
-	// KeepJournal stores a journal in place of the one that is there.
+	// KeepJournal stores a journal, replacing an existing one.
 	KeepJournal(ctx context.Context, call string, head *Head, entries []Entry) error
-	// KeepEntry stores one entry of a journal in its place, from 0.
+	// KeepEntry stores one entry of a journal at its index, from 0.
 	KeepEntry(ctx context.Context, call string, place int, e Entry) error
-	// Journal is one by its call, or an error with code not_found.
+	// Journal returns the journal of a call, or an error with code not_found.
 	Journal(ctx context.Context, call string) (*Head, []Entry, error)
 }
 
-// Journal is that of one run. The zero value is one that begins. Its methods are
+// Journal is the journal of one run. The zero value is an empty journal. Its methods are
 // safe for concurrent use.
 type Journal struct {
 	mu      sync.Mutex
 	entries []Entry
-	replay  []int         // places that the program has not asked for again
-	left    int           // of these, how many have an answer
+	replay  []int         // indexes that the program has not requested again
+	left    int           // how many of them have an answer
 	drained chan struct{} // closed when left is 0
 	keep    func(place int, e Entry) error
 }
 
-// Resume makes a journal of what was stored.
+// Resume returns a journal with stored entries.
 func Resume(entries []Entry) *Journal {
 	j := &Journal{entries: entries}
 	j.Rewind()
 	return j
 }
 
-// Rewind makes all answers so far those to be given again.
+// Rewind makes all recorded answers available for replay.
 func (j *Journal) Rewind() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -86,8 +87,7 @@ func (j *Journal) Rewind() {
 	}
 }
 
-// Keep gives all entries to all, and every further one, or change of one, to
-// each.
+// Keep passes all entries to all, and every later entry or change to each.
 func (j *Journal) Keep(all func([]Entry) error, each func(place int, e Entry) error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -98,12 +98,11 @@ func (j *Journal) Keep(all func([]Entry) error, each func(place int, e Entry) er
 	return nil
 }
 
-// Ask takes down that a program asks for something, before it gets it. An entry
-// with a result is the answer of the first time. One without is to be done:
-// again, where it stands for something that was under way when the program was
-// cut off, which it then says; such an entry is given when all answers are. A
-// program that asks for something new while answers are left has taken another
-// way: that is a [*Divergence].
+// Ask records a request of a program before it is served. If the returned entry has a
+// result, that is the recorded answer. Otherwise the request must be served. If again is
+// set, the request was in progress when the program was interrupted; Ask returns such an
+// entry only after all answers have been replayed. If a program makes a new request while
+// answers are left, it has diverged, and the error is a [*Divergence].
 func (j *Journal) Ask(ctx context.Context, e Entry) (place int, found Entry, again bool, err error) {
 	j.mu.Lock()
 	for at, place := range j.replay {
@@ -158,14 +157,14 @@ func (j *Journal) Note(place int, change func(*Entry)) error {
 	return j.keep(place, j.entries[place])
 }
 
-// Left reports whether answers are left that the program has not asked for again.
+// Left reports whether there are answers that the program has not requested again.
 func (j *Journal) Left() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.left > 0
 }
 
-// Calls are the calls of the program, in the order in which they began.
+// Calls returns the program's calls in the order in which they began.
 func (j *Journal) Calls() []toolroom.ExecutionCall {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -178,17 +177,17 @@ func (j *Journal) Calls() []toolroom.ExecutionCall {
 	return calls
 }
 
-// Divergence is the error of a program that did not go the same way again.
+// Divergence is the error of a restarted program that made different requests.
 type Divergence struct {
-	// Asked is what it called, Expected what it called at this place before.
+	// Asked is the tool that it called, and Expected the one that it called there before.
 	Asked, Expected string
 }
 
 func (d *Divergence) Error() string {
-	return "the program was begun anew and took another way: it called " + d.Asked + ", where it had called " + d.Expected
+	return "the program was restarted and diverged: it called " + d.Asked + " instead of " + d.Expected
 }
 
-// Result is an answer as a result, for what is no call of a tool.
+// Result converts the answer of a request that is not a tool call.
 func Result(value json.RawMessage, err error) *toolroom.Result {
 	return &toolroom.Result{Value: value, Error: toolroom.AsError(err)}
 }

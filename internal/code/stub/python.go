@@ -13,16 +13,17 @@ import (
 //go:embed surface.py
 var surfacePython string
 
-// PythonAnswer is the type of the answer of a call in a program that awaits.
+// PythonAnswer is the type of a call's result in a program that awaits.
 const PythonAnswer = "Answer"
 
-// PythonPath is the path below tools of what the type checker calls by the class
-// of a namespace in [Python] and a method, such as github.delete for _github.delete.
+// PythonPath returns the path below tools for a name that the type checker builds from
+// the class of a namespace in [Python] and a method, such as github.delete for
+// _github.delete.
 func PythonPath(method string) string { return strings.TrimPrefix(method, "_") }
 
-// Python is a module of stubs of tools and of what programs have beside them: of
-// programs that get values at once or, if awaits is set, of those that await. It
-// is what people read and what programs are checked with.
+// Python returns a module of stubs of the tools and the built-in functions. If awaits
+// is set, calls return values to await, else plain values. People read the module, and
+// programs are checked with it.
 func Python(tools []Tool, awaits bool) string {
 	p := &python{awaits: awaits}
 	var spacesText strings.Builder
@@ -65,14 +66,14 @@ func Python(tools []Tool, awaits bool) string {
 	return b.String()
 }
 
-// python gathers the types that have to have a name.
+// python collects the types that need a name.
 type python struct {
 	types  strings.Builder
 	awaits bool
 }
 
-// surface is what programs have beside tools. What asks the room is answered as
-// tools are.
+// surface returns the stubs of the built-in functions. Those that call Toolroom
+// return their results like tools.
 func (p *python) surface() string {
 	if !p.awaits {
 		return strings.ReplaceAll(strings.ReplaceAll(surfacePython, "«", ""), "»", "")
@@ -143,7 +144,7 @@ func (p *python) parameters(t Tool, name string) string {
 	var required, optional []string
 	for _, f := range input.fields {
 		if !pythonName.MatchString(f.name) || isKeyword(f.name) || f.name == "self" {
-			return "values: " + p.kind(input, name+"_values") + " | Any = ..., *words: Any, **more: Any" // in order, or by name where Python can
+			return "values: " + p.kind(input, name+"_values") + " | Any = ..., *words: Any, **more: Any" // in order, or by name if Python can
 		}
 		text := f.name + ": " + p.kind(f.kind, name+"_"+f.name)
 		if f.required {
@@ -155,7 +156,7 @@ func (p *python) parameters(t Tool, name string) string {
 	return strings.Join(append(required, optional...), ", ")
 }
 
-// inString is text within """.
+// inString returns text for use within """.
 func inString(text string) string {
 	text = strings.ReplaceAll(text, `\`, `\\`)
 	return strings.ReplaceAll(text, `"`, `\"`)
@@ -192,7 +193,7 @@ func (p *python) kind(k kind, name string) string {
 	return "Any"
 }
 
-// dictionary declares a type of its own; a call does so for keys of any form.
+// dictionary declares a named type, with a call because that allows keys of any form.
 func (p *python) dictionary(k kind, name string) string {
 	fields := make([]string, len(k.fields))
 	for i, f := range k.fields {

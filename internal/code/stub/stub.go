@@ -1,5 +1,5 @@
-// Package stub writes down tools as the declarations of a language, for people
-// and editors: TypeScript as a .d.ts, Python as a module of stubs.
+// Package stub writes declarations of tools in a programming language, for people and
+// editors: TypeScript as a .d.ts, Python as a module of stubs.
 package stub
 
 import (
@@ -16,16 +16,17 @@ type Tool struct {
 	ID string
 	// Namespace and Name are identifiers: tools.Namespace.Name.
 	Namespace, Name string
-	// Global says that Namespace is also a name of its own.
+	// Global means that Namespace is also a global name.
 	Global bool
-	// Command says that it is a command-line program, also below cli: it takes
-	// words and options. Server says that it is of an MCP server, also below mcp.
+	// Command means that the tool is a command-line program, also below cli, which
+	// takes words and options. Server means that it belongs to an MCP server, also
+	// below mcp.
 	Command, Server bool
 	Doc             string
 	Input, Output   json.RawMessage
 }
 
-// spaces groups tools by namespace, both in their order by name.
+// spaces groups tools by namespace, both sorted by name.
 func spaces(tools []Tool) [][]Tool {
 	sorted := slices.Clone(tools)
 	slices.SortFunc(sorted, func(a, b Tool) int {
@@ -42,8 +43,8 @@ func spaces(tools []Tool) [][]Tool {
 	return groups
 }
 
-// roots are the names beside tools that have the namespaces of one kind, with
-// which those are.
+// roots are the global names beside tools that contain the namespaces of one kind,
+// with those namespaces.
 var roots = []struct {
 	name, class string // class in Python
 	has         func(Tool) bool
@@ -52,8 +53,8 @@ var roots = []struct {
 	{"cli", "_Cli", func(t Tool) bool { return t.Command }},
 }
 
-// doc is the documentation of a tool as lines, with its id where a program
-// cannot tell it from the name.
+// doc returns the documentation of a tool as lines, with its id if a program cannot
+// derive it from the name.
 func doc(t Tool) []string {
 	var lines []string
 	text := strings.Map(func(c rune) rune {
@@ -73,9 +74,9 @@ func doc(t Tool) []string {
 	return lines
 }
 
-// kind is what a schema says of a value, as far as types can say it.
+// kind is the type of a value in a schema, as far as types can express it.
 type kind struct {
-	// Exactly one of these is set; none is any value.
+	// At most one of these is set; if none is, any value is allowed.
 	literals []bridge.Value
 	union    []kind
 	all      []kind
@@ -94,9 +95,9 @@ type field struct {
 	doc      string
 }
 
-// maxDepth is how deep types are written out, and maxKinds how many there may be
-// in one schema; what is beyond is any value. They also end schemas that refer
-// to themselves.
+// maxDepth limits how deep types are written out, and maxKinds how many there are in
+// one schema; anything beyond is any value. They also end schemas that refer to
+// themselves.
 const (
 	maxDepth = 6
 	maxKinds = 1000
@@ -234,16 +235,16 @@ func scalar(v bridge.Value) bool {
 	return false
 }
 
-// literal is a scalar as JSON, which is a literal in TypeScript as well.
+// literal returns a scalar as JSON, which is also a literal in TypeScript.
 func literal(v bridge.Value) string {
 	text, err := bridge.ToJSON(v)
 	if err != nil {
-		return "null" // no scalar fails
+		return "null" // cannot happen for a scalar
 	}
 	return string(text)
 }
 
-// unique joins what is different among texts, in their order.
+// unique joins the distinct texts, in order.
 func unique(texts []string, sep string) string {
 	var kept []string
 	for _, text := range texts {

@@ -93,7 +93,7 @@ func TestToolsAreDeclaredInPython(t *testing.T) {
 	}
 }
 
-func TestASchemaThatGrowsWithoutEndIsCut(t *testing.T) {
+func TestASchemaThatGrowsWithoutEndIsTruncated(t *testing.T) {
 	t.Parallel()
 	var properties []string
 	for i := range 300 {
@@ -107,7 +107,7 @@ func TestASchemaThatGrowsWithoutEndIsCut(t *testing.T) {
 	}
 }
 
-// Schemas come from strangers.
+// Schemas come from untrusted sources.
 func FuzzAnySchemaGivesDeclarationsThatParse(f *testing.F) {
 	for _, t := range tools {
 		f.Add(string(t.Input), t.Doc)

@@ -11,8 +11,7 @@ import (
 //go:embed surface.d.ts
 var surfaceTypeScript string
 
-// TypeScript is a declaration file of tools and of what programs have beside
-// them.
+// TypeScript returns a declaration file of the tools and the built-in functions.
 func TypeScript(tools []Tool) string {
 	var b strings.Builder
 	b.WriteString(surfaceTypeScript)

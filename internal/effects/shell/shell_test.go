@@ -141,6 +141,9 @@ func TestArgumentsOfAProgramAreNoShellText(t *testing.T) {
 }
 
 func FuzzReadNeverPanicsAndIsBounded(f *testing.F) {
+	for _, unit := range []string{`(`, `((`, `$(`, `${a:-`, `{ `, `if a; then `, `! `, `"$(`, `eval "`, `[[ (`, `f(){ `, `$((`, `<(`} { // nested deep
+		f.Add(strings.Repeat(unit, 20_000))
+	}
 	for _, text := range evasions {
 		f.Add(text)
 	}

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// Server answers each name with one address after the other, the last one
-// for ever: so a name can lead elsewhere between two lookups.
+// Server answers queries for a name with its addresses, one after the other, and then
+// repeats the last one. So a name can resolve differently the second time.
 type Server struct {
 	mu      sync.Mutex
 	answers map[string][]netip.Addr
 	asked   map[string]int
 }
 
-// Serve starts a DNS server and gives a resolver that asks it alone.
+// Serve starts a DNS server and returns a resolver that asks only this server.
 func Serve(t *testing.T, answers map[string][]string) (*net.Resolver, *Server) {
 	t.Helper()
 	s := &Server{answers: map[string][]netip.Addr{}, asked: map[string]int{}}
@@ -90,7 +90,7 @@ func (s *Server) answer(m dnsmessage.Message) ([]byte, error) {
 	return m.Pack()
 }
 
-// Lookups counts the questions about a name, or about all.
+// Lookups returns the number of queries for a name, or of all queries if name is empty.
 func (s *Server) Lookups(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

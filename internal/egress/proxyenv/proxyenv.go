@@ -1,12 +1,11 @@
-// Package proxyenv knows the environment variables by which programs find their
-// proxy.
+// Package proxyenv defines the environment variables by which programs find their proxy.
 package proxyenv
 
 import "strings"
 
 var names = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
 
-// Without takes out of an environment what names proxies.
+// Without returns an environment without the variables that configure proxies.
 func Without(env []string) []string {
 	var out []string
 	for _, entry := range env {
@@ -20,10 +19,10 @@ func Without(env []string) []string {
 	return out
 }
 
-// Variables are those of a program whose one way out is the proxy at url. What it
-// serves on its own loopback it reaches without.
+// Variables returns the environment of a program that can reach others only through the
+// proxy at url. It reaches its own loopback without the proxy.
 func Variables(url string) []string {
-	// Node takes proxies of the environment from version 24 on, when it is told to.
+	// Node reads these variables from version 24 on, if NODE_USE_ENV_PROXY is set.
 	env := []string{"NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"}
 	for _, name := range names {
 		env = append(env, name+"="+url)

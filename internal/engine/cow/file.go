@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Save writes the image to a file, whole or not at all, with a note of less
-// than [PageSize] bytes behind it. Pages of zeroes take no room on disks that
-// have holes.
+// Save writes the image to a file, atomically, followed by a note of less than
+// [PageSize] bytes. On file systems with holes, pages of zeroes use no space.
 func (i *Image) Save(path string, note []byte) error {
 	if len(note) >= PageSize {
 		return fmt.Errorf("save an image: a note of %d bytes", len(note))
@@ -19,7 +18,7 @@ func (i *Image) Save(path string, note []byte) error {
 	if err != nil {
 		return fmt.Errorf("save an image: %w", err)
 	}
-	defer os.Remove(file.Name()) // when it has not been moved
+	defer os.Remove(file.Name()) // if it has not been moved
 	err = writeHoles(file, i.Bytes())
 	if err == nil {
 		_, err = file.WriteAt(note, int64(len(i.Bytes())))
@@ -33,7 +32,7 @@ func (i *Image) Save(path string, note []byte) error {
 	return nil
 }
 
-// hole is the unit in which zeroes are left out: a page of most processors.
+// hole is the unit in which zeroes are skipped: a page of most processors.
 const hole = 4 << 10
 
 func writeHoles(to io.WriterAt, content []byte) error {

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenImage opens an image that [Image.Save] has written, and gives the note
-// that was saved with it. Memories map the file itself, so that processes share
-// what none has written: whoever can write to the file can change them.
+// OpenImage opens an image that [Image.Save] has written, and returns its note.
+// Memories map the file itself, so that processes share unwritten pages. Any process
+// that can write to the file can change them.
 func OpenImage(path string) (*Image, []byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

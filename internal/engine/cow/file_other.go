@@ -8,8 +8,7 @@ import (
 	"os"
 )
 
-// OpenImage opens an image that [Image.Save] has written, and gives the note
-// that was saved with it.
+// OpenImage opens an image that [Image.Save] has written, and returns its note.
 func OpenImage(path string) (*Image, []byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

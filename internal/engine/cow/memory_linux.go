@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pagemap tells which pages a process has written. It is opened before a
-// process locks itself, and may be shared by all memories.
+// Pagemap reads which pages a process has written. It is opened before a process
+// locks itself, and may be shared by all memories.
 type Pagemap struct{ file *os.File }
 
 // OpenPagemap opens the page map of this process.
 func OpenPagemap() (*Pagemap, error) {
 	file, err := os.Open("/proc/self/pagemap")
 	if err != nil {
-		return nil, fmt.Errorf("open the page map, by which written memory is found: %w", err)
+		return nil, fmt.Errorf("open the page map: %w", err)
 	}
 	return &Pagemap{file}, nil
 }
@@ -33,11 +33,11 @@ type Memory struct {
 	size    int    // bytes in use
 	image   *Image
 	pagemap *Pagemap
-	entries []byte // room for the page map of the head of the image
+	entries []byte // buffer for the page map of the image's head
 }
 
-// NewMemory reserves address space for at most limit bytes. A nil pagemap
-// makes every reset drop all written pages.
+// NewMemory reserves address space for at most limit bytes. With a nil pagemap every
+// reset drops all written pages.
 func NewMemory(limit uint64, pagemap *Pagemap) (*Memory, error) {
 	region, err := unix.Mmap(-1, 0, int(limit), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
@@ -46,7 +46,7 @@ func NewMemory(limit uint64, pagemap *Pagemap) (*Memory, error) {
 	return &Memory{region: region, pagemap: pagemap}, nil
 }
 
-// Reallocate grows the memory to size bytes, in place; nil when it may not.
+// Reallocate grows the memory to size bytes, in place; or returns nil if the limit is reached.
 func (m *Memory) Reallocate(size uint64) []byte {
 	if size > uint64(len(m.region)) {
 		return nil
@@ -60,10 +60,10 @@ func (m *Memory) Reallocate(size uint64) []byte {
 	return m.region[:m.size:len(m.region)]
 }
 
-// Free gives the memory back to the system.
+// Free returns the memory to the system.
 func (m *Memory) Free() {
 	if m.region != nil {
-		_ = unix.Munmap(m.region) // a mapping that we made cannot fail to go
+		_ = unix.Munmap(m.region) // unmapping our own mapping cannot fail
 		m.region, m.size = nil, 0
 	}
 }
@@ -72,15 +72,14 @@ func (m *Memory) Free() {
 type Image struct {
 	file *os.File
 	data []byte // the file, mapped read-only
-	head int    // bytes after which there is nothing that a usual run writes to
+	head int    // end of the part that usual runs write to
 }
 
-// usual is how much a run usually writes to of the room that an image has, in
-// bytes.
+// usual is how many bytes of the free memory in an image a run usually writes to.
 const usual = 256 << 10
 
-// findHead finds the head: what lies before the largest hole, where the image has
-// its room, and the beginning of that.
+// findHead finds the head of the image: what is before the largest hole, which is
+// the image's free memory, and the beginning of the hole.
 func (i *Image) findHead() {
 	i.head = len(i.data)
 	largest := int64(usual)
@@ -129,21 +128,20 @@ func (i *Image) fill(content []byte) error {
 	return err
 }
 
-// Bytes is the image itself, not to be written.
+// Bytes returns the image itself, which must not be modified.
 func (i *Image) Bytes() []byte { return i.data }
 
-// Close gives the image back. Memories that adopted it stay usable, but cannot
-// be reset.
+// Close frees the image. Memories that adopted it stay usable, but cannot be reset.
 func (i *Image) Close() error {
 	if i.data != nil {
-		_ = unix.Munmap(i.data) // a mapping that we made cannot fail to go
+		_ = unix.Munmap(i.data) // unmapping our own mapping cannot fail
 		i.data = nil
 	}
 	return i.file.Close()
 }
 
-// Adopt makes the memory a private copy of the image, which must not be
-// larger than the memory is.
+// Adopt makes the memory a private copy of the image, which must not be larger than
+// the memory.
 func (m *Memory) Adopt(image *Image) error {
 	if len(image.data) != m.size {
 		return fmt.Errorf("a memory of %d bytes cannot adopt an image of %d", m.size, len(image.data))
@@ -156,8 +154,8 @@ func (m *Memory) Adopt(image *Image) error {
 	return nil
 }
 
-// mapOver puts a private mapping of a file where a part of the reservation is.
-// The unix package maps only where the kernel likes.
+// mapOver maps a file privately over a part of the reservation. The unix package
+// maps only at addresses that the kernel chooses.
 func mapOver(region []byte, fd int) error {
 	address := uintptr(unsafe.Pointer(unsafe.SliceData(region)))
 	_, _, errno := syscall.Syscall6(syscall.SYS_MMAP, address, uintptr(len(region)), unix.PROT_READ|unix.PROT_WRITE,
@@ -175,13 +173,13 @@ const (
 	pageOfFile  = 1 << 61
 )
 
-// Reset puts the memory back to the image it adopted, and returns how many
-// pages had to be copied; -1 when all were dropped instead. After an error the
-// memory must not be used.
+// Reset resets the memory to the image that it adopted. It returns how many pages
+// were copied, -1 if all were dropped instead. After an error the memory must not be
+// used.
 //
-// Written pages of the image's head are copied, since the next run writes to them
-// again and would have to wait for each. Those behind it are dropped: that is less
-// to do than to look where there is nothing.
+// Reset copies written pages of the image's head, because the next run writes to
+// them again and would have to wait for each. It drops pages behind the head, which
+// is faster than checking them.
 func (m *Memory) Reset() (int, error) {
 	if m.size != len(m.image.data) {
 		return 0, ErrGrown
@@ -207,7 +205,7 @@ func (m *Memory) Reset() (int, error) {
 	return copied, m.drop(m.image.head)
 }
 
-// drop drops what was written to from a byte on.
+// drop drops the pages written from an offset on.
 func (m *Memory) drop(from int) error {
 	if from == m.size {
 		return nil

@@ -4,7 +4,7 @@ package cow
 
 import "fmt"
 
-// Pagemap tells which pages a process has written. Only Linux has one.
+// Pagemap reads which pages a process has written. Only Linux has one.
 type Pagemap struct{}
 
 // OpenPagemap returns nil: a reset copies the whole image here.
@@ -21,10 +21,10 @@ type Memory struct {
 	image   *Image
 }
 
-// NewMemory makes a memory of at most limit bytes.
+// NewMemory returns a memory of at most limit bytes.
 func NewMemory(limit uint64, _ *Pagemap) (*Memory, error) { return &Memory{limit: limit}, nil }
 
-// Reallocate grows the memory to size bytes; nil when it may not.
+// Reallocate grows the memory to size bytes; or returns nil if the limit is reached.
 func (m *Memory) Reallocate(size uint64) []byte {
 	if size > m.limit {
 		return nil
@@ -35,7 +35,7 @@ func (m *Memory) Reallocate(size uint64) []byte {
 	return m.content
 }
 
-// Free gives the memory back.
+// Free frees the memory.
 func (m *Memory) Free() { m.content = nil }
 
 // Image is the content of a memory at one moment. It may be shared.
@@ -46,7 +46,7 @@ func (m *Memory) Freeze() (*Image, error) {
 	return &Image{append([]byte{}, m.content...)}, nil
 }
 
-// Bytes is the image itself, not to be written.
+// Bytes returns the image itself, which must not be modified.
 func (i *Image) Bytes() []byte { return i.data }
 
 // Close does nothing: an image is plain memory here.
@@ -62,8 +62,8 @@ func (m *Memory) Adopt(image *Image) error {
 	return nil
 }
 
-// Reset puts the memory back to the image it adopted. The count of pages
-// copied is not known here: -1.
+// Reset resets the memory to the image that it adopted. The number of copied pages
+// is not known: it returns -1.
 func (m *Memory) Reset() (int, error) {
 	if len(m.content) != len(m.image.data) {
 		return 0, ErrGrown

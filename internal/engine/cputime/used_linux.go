@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Supported tells whether there is a clock.
+// Supported reports whether there is a clock.
 const Supported = true
 
-// used is the processor time of all threads of this process; see clock_gettime(2).
+// used returns the processor time of all threads of this process; see clock_gettime(2).
 // A process may always read its own clock.
 func used() time.Duration {
 	var t unix.Timespec

@@ -4,7 +4,7 @@ package cputime
 
 import "time"
 
-// Supported tells whether there is a clock.
+// Supported reports whether there is a clock.
 const Supported = false
 
 func used() time.Duration { return 0 }

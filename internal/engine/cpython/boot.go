@@ -16,23 +16,23 @@ import (
 //go:embed boot.py
 var bootScript string
 
-// arguments are those of the interpreter: isolated from the environment,
-// nothing written, text in UTF-8.
+// arguments are the interpreter's arguments: isolated from the environment, write
+// no files, text in UTF-8.
 var arguments = []string{"python", "-I", "-B", "-X", "utf8", "-c", bootScript}
 
-// booting is the start of a machine, as the doors see it.
+// booting is the state of a starting machine for the host functions.
 type booting struct {
-	files    []byte // what the script reads
-	function uint32 // what it says, the address of the function to call
+	files    []byte // input of the script
+	function uint32 // its output, the address of the function to call
 	said     strings.Builder
 }
 
-// vectorcall is where a function object has the address of what calls it, as
-// an index in the table: Include/cpython/funcobject.h of CPython 3.12, with
-// words of 32 bits.
+// vectorcall is the offset in a function object of the function that calls it, an
+// index in the table: Include/cpython/funcobject.h of CPython 3.12, with 32-bit
+// words.
 const vectorcall = 64
 
-// errFrozen ends main where the image is taken.
+// errFrozen ends main when the image is taken.
 var errFrozen = errors.New("the image is to be taken")
 
 func (i *Isolate) boot(ctx context.Context, guest map[string]string) (layout, error) {
@@ -44,7 +44,7 @@ func (i *Isolate) boot(ctx context.Context, guest map[string]string) (layout, er
 	defer func() { i.booting = nil }()
 	_, err = i.Module.ExportedFunction("_start").Call(wasm.With(ctx, i))
 	if !errors.Is(err, errFrozen) {
-		return layout{}, fmt.Errorf("the interpreter did not come up: %w: %.2000s", err, i.booting.said.String())
+		return layout{}, fmt.Errorf("the interpreter did not start: %w: %.2000s", err, i.booting.said.String())
 	}
 	l := layout{StackPointer: uint32(i.StackPointer()), Function: i.booting.function}
 	call, ok := i.Module.Memory().ReadUint32Le(l.Function + vectorcall)
@@ -55,22 +55,22 @@ func (i *Isolate) boot(ctx context.Context, guest map[string]string) (layout, er
 	return l, nil
 }
 
-// freeze is called at every look at the clock, which is a system call that the
-// interpreter makes in the midst of Python, holding its lock.
+// freeze is called whenever the clock is read, a system call that the interpreter
+// makes in the middle of Python code, holding its lock.
 func (b *booting) freeze() {
 	if b.function != 0 {
 		panic(errFrozen)
 	}
 }
 
-// write takes what is written while the machine starts: to 0 the address of
-// the function, to 1 and 2 complaints.
+// write takes the output of the starting machine: the address of the function on
+// descriptor 0, and error messages on 1 and 2.
 func (b *booting) write(fd uint32, data []byte) {
 	if fd != 0 {
 		b.said.Write(data)
 		return
 	}
-	_, _ = fmt.Sscanf(string(data), "%d", &b.function) // at 0 the boot goes on, and ends
+	_, _ = fmt.Sscanf(string(data), "%d", &b.function) // with 0 the boot continues and fails
 }
 
 func (b *booting) read(to []byte) int {

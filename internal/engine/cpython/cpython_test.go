@@ -11,7 +11,7 @@ import (
 	files "github.com/toolroom/toolroom/internal/guest"
 )
 
-// compiled is the folder of compiled code that all machines of the tests share.
+// compiled is the folder of compiled code shared by all machines of the tests.
 var compiled string
 
 func TestMain(m *testing.M) {
@@ -44,7 +44,7 @@ func isolate(t testing.TB, m *Machine) *Isolate {
 	return i
 }
 
-// eval runs a program and gives its last frame.
+// eval runs a program and returns its last frame.
 func eval(t testing.TB, i *Isolate, source string) (bridge.Map, End, error) {
 	t.Helper()
 	inbox := mailbox.New[[]byte]()

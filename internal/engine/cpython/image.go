@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// imagePath is where a cache has the image with a guest, by all that it is made
-// of; empty without a cache.
+// imagePath returns the path in a cache of the image with a guest, which depends on
+// everything that the image is made of. Without a cache it returns "".
 func imagePath(cacheDir string, guest map[string]string) string {
 	if cacheDir == "" {
 		return ""
@@ -25,12 +25,12 @@ func imagePath(cacheDir string, guest map[string]string) string {
 	return filepath.Join(cacheDir, "cpython-"+hex.EncodeToString(h.Sum(nil)[:12])+".image")
 }
 
-// keepImage is how long the image of another build stays after it was made: two
-// builds may share a home. One that is removed too soon is made again.
+// keepImage is how long the image of another build is kept: two builds may share a
+// home. An image that is removed too soon is made again.
 const keepImage = 7 * 24 * time.Hour
 
 // forgetOthers removes the images of other builds from the folder of a new one.
-// What cannot be removed only takes room.
+// Images that cannot be removed only use disk space.
 func forgetOthers(image string) {
 	others, _ := filepath.Glob(filepath.Join(filepath.Dir(image), "cpython-*.image")) // the pattern is right
 	for _, other := range others {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestImagesOfOldBuildsAreForgotten(t *testing.T) {
+func TestImagesOfOldBuildsAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, age := range map[string]time.Duration{

@@ -19,13 +19,13 @@ import (
 type Isolate struct {
 	*wasm.Instance
 	machine *Machine
-	call    api.Function // nil in the first, which boots
+	call    api.Function // nil in the isolate that boots
 
 	booting *booting // while the machine starts
 	run     *run     // nil between runs
 }
 
-// open makes an isolate of a new instance.
+// open returns an isolate of a new instance.
 func (m *Machine) open(instance *wasm.Instance) (*Isolate, error) {
 	i := &Isolate{Instance: instance, machine: m}
 	if m.layout.Call != 0 {
@@ -35,45 +35,45 @@ func (m *Machine) open(instance *wasm.Instance) (*Isolate, error) {
 	return i, nil
 }
 
-// Release gives the isolate back, as [wasm.Machine.Release] says.
+// Release returns the isolate to its machine, as in [wasm.Machine.Release].
 func (i *Isolate) Release() {
 	i.run = nil
 	i.machine.Release(i)
 }
 
-// End says how a run ended.
+// End is the way in which a run ended.
 type End int
 
-// The ends.
+// The ways in which a run can end.
 const (
 	// Finished: the guest sent its last frame.
 	Finished End = iota
 	// OutOfCPU: the processor time was used up.
 	OutOfCPU
-	// Cancelled: the host asked for it.
+	// Cancelled: the server cancelled the run.
 	Cancelled
-	// Crashed: the interpreter failed or ended. The error says how.
+	// Crashed: the interpreter failed or ended. The error has the details.
 	Crashed
 )
 
-// ErrRefused says that a frame was not taken: the guest has written nothing.
+// ErrRefused means that Send refused a frame, as if the guest had not written it.
 var ErrRefused = errors.New("the frame is refused")
 
-// Port is how a run speaks with its host.
+// Port connects a run to the server.
 type Port struct {
-	// Inbox has the frames of the bridge for the guest, with their lengths, in
+	// Inbox holds the frames of the bridge for the guest, with their lengths, in
 	// pieces of any size.
 	Inbox *mailbox.Inbox[[]byte]
-	// Send takes a frame of the guest, without its length. It is called from
-	// the goroutine of the run, and must not keep the frame. Last reports that
-	// the run is over. The guest learns of ErrRefused, and goes on; any other
-	// error ends the run.
+	// Send handles a frame of the guest, without its length. It is called from the
+	// goroutine of the run, and must not keep the frame. Last reports that the run
+	// is over. The guest sees ErrRefused and continues; any other error ends the
+	// run.
 	Send func(frame []byte) (last bool, err error)
-	// Print takes what the interpreter itself writes, of stdout or stderr.
+	// Print handles output of the interpreter itself, on stdout or stderr.
 	Print func(stream string, text []byte) error
 	// Memory is the limit of the linear memory in bytes, [MaxMemory] if zero.
 	Memory int64
-	// CPU is the limit of the processor time of this process, none if zero.
+	// CPU limits the processor time of this process, if not zero.
 	CPU time.Duration
 }
 
@@ -83,17 +83,17 @@ type run struct {
 	port     Port
 	started  time.Time
 	cpu      cputime.Meter
-	piece    []byte // of the inbox: what the guest has not read of it
-	sent     []byte // of a frame that is not whole yet
+	piece    []byte // of the inbox, the part that the guest has not read
+	sent     []byte // of a frame that is not complete yet
 	finished bool
-	err      error // what a door could not do
+	err      error // the error of a host function
 }
 
-// Run lets the guest serve one program over the port, until it sends its last
+// Run makes the guest serve one program over the port, until it sends its last
 // frame. The guest reads and writes file descriptor 0.
 //
-// An error tells more of an end other than Finished. The isolate must be
-// released after it.
+// The error describes any end other than Finished. The isolate must be released
+// afterwards.
 func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	r := &run{ctx: ctx, port: port, started: time.Now(), cpu: cputime.Start(port.CPU)}
 	i.run = r
@@ -104,7 +104,7 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	i.Bad = i.Bad || err != nil
 	switch {
 	case r.finished:
-		// What goes on after the last frame is of no interest to anybody.
+		// Errors after the last frame do not matter.
 		return Finished, nil
 	case r.err != nil:
 		i.Bad = true
@@ -119,15 +119,15 @@ func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	}
 	var exit *wasi.ExitError
 	if errors.As(err, &exit) {
-		return Crashed, fmt.Errorf("the interpreter was ended with exit code %d", exit.Code)
+		return Crashed, fmt.Errorf("the interpreter ended with exit code %d", exit.Code)
 	}
 	return Crashed, fmt.Errorf("CPython failed: %w", err)
 }
 
 func (r *run) stopped() bool { return r.port.Inbox.Cancelled() || r.ctx.Err() != nil }
 
-// wait waits until there are bytes for the guest, and tells whether there are;
-// false after a cancellation and when the time is over.
+// wait waits until there are bytes for the guest, and reports whether there are. It
+// returns false after a cancellation and if the time is over.
 func (r *run) wait(atMost time.Duration) bool {
 	if len(r.piece) == 0 {
 		r.piece, _ = r.port.Inbox.Wait(r.ctx, atMost)
@@ -135,7 +135,7 @@ func (r *run) wait(atMost time.Duration) bool {
 	return len(r.piece) > 0
 }
 
-// read moves bytes for the guest into to, and tells how many.
+// read copies bytes for the guest to to, and returns their number.
 func (r *run) read(to []byte) int {
 	n := 0
 	for n < len(to) {

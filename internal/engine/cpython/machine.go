@@ -1,12 +1,12 @@
 // Package cpython runs Python in CPython, compiled to WebAssembly. A [Machine]
-// starts the interpreter once and lets it import what programs use most; each
-// [Isolate] begins from what was in memory then.
+// starts the interpreter once and imports what programs use most; each [Isolate]
+// begins from a copy of that memory.
 //
-// The module that there is of CPython is a command: it has a main and nothing
-// else to be called. The guest (boot.py) stops within it, in the middle of a
-// system call, and that is where the image is taken. A run begins by calling a
-// Python function of the image through the table of the module, on top of the
-// stack as it was then. Nothing ever returns into main.
+// The only existing build of CPython as a module is a command: it has main and no
+// other function to call. The guest (boot.py) stops inside main, in the middle of a
+// system call, and the image is taken there. A run calls a Python function of the
+// image through the table of the module, on top of the stack as it was then.
+// Nothing ever returns into main.
 package cpython
 
 import (
@@ -24,22 +24,22 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
-// The limits of every isolate, in bytes of linear memory. The interpreter's own
-// is among them.
+// The limits of every isolate, in bytes of linear memory, including the
+// interpreter's own.
 const (
-	// MinMemory is the smallest memory limit that a run may ask for.
+	// MinMemory is the smallest memory limit of a run.
 	MinMemory = 64 << 20
 	// MaxMemory is the largest.
 	MaxMemory = 1 << 30
 )
 
-// Machine makes isolates. Its methods may be called concurrently.
+// Machine makes isolates. Its methods are safe for concurrent use.
 type Machine struct {
 	*wasm.Machine[*Isolate]
 	layout layout
 }
 
-// layout tells what a machine has to know of its image.
+// layout holds what a machine needs to know about its image.
 type layout struct {
 	StackPointer uint32
 	Function     uint32 // address of the Python function that runs a program
@@ -50,9 +50,9 @@ func (l layout) String() string {
 	return fmt.Sprintf("%s, function %d, call %d", Version, l.Function, l.Call)
 }
 
-// New starts the interpreter and takes its image, or opens the one in the
-// cache. Guest are the modules of the guest: file names and texts, of which
-// guest.py runs a program, as [Isolate.Run] says. ctx bounds the start.
+// New starts the interpreter and takes its image, or opens the image in the cache.
+// Guest holds the modules of the guest, by file name; guest.py runs a program, as
+// [Isolate.Run] describes. ctx bounds the start.
 func New(ctx context.Context, guest map[string]string, o wasm.Options) (*Machine, error) {
 	m := &Machine{}
 	if err := m.start(ctx, guest, o); err != nil {
@@ -80,10 +80,10 @@ func (m *Machine) start(ctx context.Context, guest map[string]string, o wasm.Opt
 }
 
 func offer(ctx context.Context, r wazero.Runtime) error {
-	return wasi.Offer(ctx, r, func(ctx context.Context) wasi.System { return doors{wasm.Of[*Isolate](ctx)} })
+	return wasi.Offer(ctx, r, func(ctx context.Context) wasi.System { return hostFunctions{wasm.Of[*Isolate](ctx)} })
 }
 
-// begin takes the image from the cache, or makes it and puts it there.
+// begin opens the image in the cache, or makes it and stores it there.
 func (m *Machine) begin(ctx context.Context, guest map[string]string, cacheDir string) error {
 	path := imagePath(cacheDir, guest)
 	if path != "" {
@@ -111,7 +111,7 @@ func (m *Machine) begin(ctx context.Context, guest map[string]string, cacheDir s
 	switch err := m.Image().Save(path, note); {
 	case err == nil:
 		forgetOthers(path)
-	case !errors.Is(err, os.ErrPermission): // a folder that is only read has the code, and no image
+	case !errors.Is(err, os.ErrPermission): // a read-only folder has the code and no image
 		return err
 	}
 	return nil

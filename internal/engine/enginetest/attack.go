@@ -18,13 +18,13 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// secret is in a file of the host and in the environment of the server.
+// secret is in a file of the machine and in the environment of the server.
 const secret = "SECRET-OF-THE-SERVER"
 
-// Attack tries from inside what no program may do: files, sockets, exec, fork,
-// ptrace, signals, procfs, the environment, other runs' memory and variables,
-// tools outside the policy, and tokens of runs that are over. Each try must
-// fail. It sets a variable of this process's environment.
+// Attack tries forbidden operations from inside: files, sockets, exec, fork, ptrace,
+// signals, procfs, the environment, other runs' memory and variables, tools outside
+// the policy, and tokens of ended runs. Each attempt must fail. Attack sets a
+// variable of this process's environment.
 func Attack(t *testing.T, o Options) {
 	if err := os.Setenv("ENGINETEST_SECRET", secret); err != nil {
 		t.Fatal(err)
@@ -42,10 +42,10 @@ func Attack(t *testing.T, o Options) {
 			}
 			t.Run("the server's sockets were not reached", func(t *testing.T) {
 				if n := place.reached.Load(); n > 0 {
-					t.Errorf("%d connections came through", n)
+					t.Errorf("%d connections were made", n)
 				}
 			})
-			t.Run("tools are asked of the host, whatever a program was told of", func(t *testing.T) { s.outside(t, language) })
+			t.Run("the server authorizes tools, whatever tools a program knows", func(t *testing.T) { s.outside(t, language) })
 			t.Run("what a program starts after its end is not heard", func(t *testing.T) { s.late(t, language) })
 			t.Run("owners do not meet", func(t *testing.T) { s.owners(t, language) })
 			t.Run("a run that is under way is not reached by another of its owner", func(t *testing.T) { s.neighbours(t, language) })
@@ -56,14 +56,14 @@ func Attack(t *testing.T, o Options) {
 			}
 		})
 	}
-	t.Run("the isolation is told", func(t *testing.T) {
+	t.Run("the isolation is reported", func(t *testing.T) {
 		if p := s.engine.Probe(t.Context()); runtime.GOOS == "linux" && !strings.Contains(p.Isolation, "seccomp") && p.Isolation != "wasm" {
 			t.Errorf("the isolation is %q", p.Isolation)
 		}
 	})
 }
 
-// target is what attacks are on: things of this process, and of this machine.
+// target holds the targets of attacks, in this process and on this machine.
 type target struct {
 	file    string
 	port    int
@@ -112,8 +112,8 @@ func (p *target) fill(body string) string {
 		"ABSTRACT", fmt.Sprintf("%q", p.unix), "SERVER", fmt.Sprint(os.Getpid()), "STOLEN", fmt.Sprintf("%q", secret)).Replace(body)
 }
 
-// attack runs the body of a function. The system must refuse it, or the language
-// must not have it; a body that returns "refused" found nothing.
+// attack runs the body of a function. The system must refuse it, or the language must
+// lack it. A body that returns "refused" found nothing.
 func (s *suite) attack(t *testing.T, language, body string) {
 	t.Helper()
 	indented := "    " + strings.ReplaceAll(body, "\n", "\n    ")
@@ -123,7 +123,7 @@ func (s *suite) attack(t *testing.T, language, body string) {
 	}[language]
 	result, err := s.engine.Run(t.Context(), s.job(language, source), newRoom())
 	if err != nil {
-		// A program that kills itself, or its interpreter, has reached nobody else.
+		// A program that kills itself or its interpreter has harmed no other.
 		if code := toolroom.CodeOf(err); code != toolroom.CodeExecutionFailed {
 			t.Errorf("it ended with %v", err)
 		}
@@ -134,13 +134,13 @@ func (s *suite) attack(t *testing.T, language, body string) {
 	switch {
 	case f == nil && result.Outcome.Value == bridge.Value("refused"):
 	case f != nil && s.options.Bare && missing(f):
-	case f != nil && f.Type == "ValueError" && strings.Contains(f.Message, "limit"): // of a limit that is not to be raised
+	case f != nil && f.Type == "ValueError" && strings.Contains(f.Message, "limit"): // of a limit that cannot be raised
 	default:
 		t.Errorf("it was not refused: value %v, failure %+v", result.Outcome.Value, f)
 	}
 }
 
-// missing tells whether a failure says that the language has no such thing.
+// missing reports whether a failure means that the language lacks the feature.
 func missing(f *bridge.Failure) bool {
 	switch f.Kind {
 	case bridge.FailUnsupported, bridge.FailCheck, bridge.FailSyntax:
@@ -174,14 +174,14 @@ return seen`,
 	}
 	want := slices.Repeat([]bridge.Value{"tool_not_found"}, 8)
 	if diff := cmp.Diff(want, result.Outcome.Value); diff != "" {
-		t.Errorf("a tool that there is not gave something (-want +got):\n%s", diff)
+		t.Errorf("a missing tool returned something (-want +got):\n%s", diff)
 	}
 	if len(r.calls) == 0 {
 		t.Error("the host was not asked")
 	}
 }
 
-// late lets a program go on after its end.
+// late checks a program that continues after its end.
 func (s *suite) late(t *testing.T, language string) {
 	source := map[string]string{
 		"python": `import asyncio
@@ -196,12 +196,12 @@ return "ended"`,
 	}[language]
 	for range s.rounds(10) {
 		r := newRoom()
-		// How it ends is the engine's: it may refuse what is not awaited.
+		// The engine decides how it ends: it may refuse a call that is not awaited.
 		_, _ = s.engine.Run(t.Context(), s.job(language, source), r)
 		s.stillWorks(t, language)
 		r.mu.Lock()
 		if len(r.calls) > 0 {
-			t.Errorf("the host was asked for %v", r.calls)
+			t.Errorf("the handler received %v", r.calls)
 		}
 		r.mu.Unlock()
 	}

@@ -1,7 +1,7 @@
 package enginetest
 
-// attack is one try, the body of a function in each language. What stands in
-// capitals is replaced by what is there to be found.
+// attack is one attempt, the body of a function in each language. Words in capitals
+// are replaced by the targets.
 type attack struct {
 	key  string
 	body map[string]string
@@ -9,20 +9,20 @@ type attack struct {
 
 const (
 	libc = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
-	// found is for what succeeds without error: it must not hold the secret.
+	// found marks bodies that succeed without error: the result must not hold the secret.
 	found = "\nreturn 'found' if STOLEN in str(text) else 'refused'"
 )
 
 var attacks = []attack{
-	{"a file of the host is not read", map[string]string{
+	{"a file of the machine is not read", map[string]string{
 		"python":     "return open(FILE).read()",
 		"javascript": "return require('fs').readFileSync(FILE, 'utf8')",
 	}},
-	{"a folder of the host is not listed", map[string]string{
+	{"a folder of the machine is not listed", map[string]string{
 		"python":     "import os\nreturn os.listdir(FOLDER)",
 		"javascript": "return require('fs').readdirSync(FOLDER)",
 	}},
-	{"the host's passwords are not read", map[string]string{
+	{"the machine's passwords are not read", map[string]string{
 		"python":     "return open('/etc/shadow').read()",
 		"javascript": "return require('fs').readFileSync('/etc/shadow', 'utf8')",
 	}},
@@ -110,15 +110,15 @@ var attacks = []attack{
 	{"raising a limit", map[string]string{"python": "import resource\nresource.setrlimit(resource.RLIMIT_NPROC, (resource.RLIM_INFINITY,) * 2)"}},
 	{"a filter is not taken back", map[string]string{"python": libc + "if libc.prctl(22, 0, 0, 0, 0) < 0: raise OSError(ctypes.get_errno(), 'seccomp')"}},
 	{"the ways out of an interpreter", map[string]string{
-		"javascript": "const names = ['std', 'os', '__doors', 'load', 'read', 'scriptArgs', 'Deno', 'Bun', 'XMLHttpRequest', 'importScripts', '__filename']; return names.some((n) => n in globalThis) ? 'found' : 'refused'",
+		"javascript": "const names = ['std', 'os', '__hostFunctions', 'load', 'read', 'scriptArgs', 'Deno', 'Bun', 'XMLHttpRequest', 'importScripts', '__filename']; return names.some((n) => n in globalThis) ? 'found' : 'refused'",
 	}},
 	{"code that is made from text", map[string]string{
-		"javascript": "return new Function('return typeof __doors')() === 'undefined' ? 'refused' : 'found'",
+		"javascript": "return new Function('return typeof __hostFunctions')() === 'undefined' ? 'refused' : 'found'",
 	}},
-	{"the doors through functions", map[string]string{
+	{"host functions through functions", map[string]string{
 		"javascript": "for (const f of [console.log, call_tool, tools.echo.value, setTimeout, artifacts.put]) { try { if (f.caller ?? f.arguments) return 'found' } catch (e) {} } return 'refused'",
 	}},
-	{"the doors through traps on prototypes", map[string]string{
+	{"host functions through traps on prototypes", map[string]string{
 		"javascript": "const seen = new Set(), names = ['place', 'resolve', 'body', 'send', 'deliver', 'status', 'token']; for (const name of names) Object.defineProperty(Object.prototype, name, {set(v) { seen.add(typeof v) }, get() { return undefined }, configurable: true}); const found = seen.has('function'); for (const name of names) delete Object.prototype[name]; return found ? 'found' : 'refused'",
 	}},
 	{"a token in an error", map[string]string{

@@ -15,10 +15,9 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Bad runs programs that do what no program should. Each must end in an error
-// that says what was wrong, those that reach their time within it plus
-// [Overrun]; the next program must run as any other, and those of another owner
-// all the while.
+// Bad runs misbehaving programs. Each must end with an error that names the problem;
+// those that use up their time must end within it plus [Overrun]. The next program
+// must run normally, and programs of another owner must run normally all the time.
 func Bad(t *testing.T, o Options) {
 	s := begin(t, o)
 	for _, language := range s.languages() {
@@ -41,19 +40,19 @@ func Bad(t *testing.T, o Options) {
 	}
 }
 
-// Overrun is how long after its time a program may end.
+// Overrun is how long after its time a program may still take to end.
 const Overrun = 200 * time.Millisecond
 
-// BadProgram is one that must end in its way.
+// BadProgram is a program that must end in one of certain ways.
 type BadProgram struct {
 	Key    string
 	Source map[string]string // by language
-	// Ends are the ways in which it may end, parted by spaces: codes of the run's
-	// error, kinds of the program's failure, and "ok" for neither.
+	// Ends lists the allowed ends, separated by spaces: codes of the run's error,
+	// kinds of the program's failure, and "ok" for neither.
 	Ends string
-	// Says is in the text of the error, whatever the case of its letters.
+	// Says must be in the text of the error, ignoring case.
 	Says string
-	// Stream means that it needs the stream; STREAM in its source is the number.
+	// Stream means that it needs the stream; STREAM in its source becomes the descriptor.
 	Stream bool
 	Limits bridge.Limits
 }
@@ -65,9 +64,8 @@ const (
 
 func (s *suite) bad(t *testing.T, language, source string, c BadProgram) {
 	t.Helper()
-	// How late a program ends is the machine's doing too, which is why it may be
-	// tried again, on a busy one for a minute; an engine that is late by itself is
-	// so each time.
+	// A busy machine can delay the end, so a late program is tried again, for up to a
+	// minute. An engine that is itself late is late each time.
 	const tries = 4
 	began := time.Now()
 	for try := 1; ; try++ {
@@ -124,7 +122,7 @@ func (s *suite) badOnce(t *testing.T, language, source string, c BadProgram) (to
 	return took, how != string(toolroom.CodeTimeout) || took <= time.Duration(l.Wall)*time.Millisecond+Overrun
 }
 
-// heart runs small programs of another owner all the time.
+// heart continuously runs small programs of another owner.
 type heart struct {
 	beats  chan struct{}
 	cancel context.CancelFunc
@@ -167,7 +165,7 @@ func (h *heart) fail(err error) {
 	}
 }
 
-// next waits until a program of the other owner has ended, and checks all so far.
+// next waits until a program of the other owner has ended, and checks all of them so far.
 func (h *heart) next(t *testing.T) {
 	t.Helper()
 	select {

@@ -2,7 +2,7 @@ package enginetest
 
 import "github.com/toolroom/toolroom/bridge"
 
-// badPrograms are those that every engine must end.
+// badPrograms are the programs that every engine must end.
 var badPrograms = []BadProgram{
 	{
 		Key:    "an endless loop",
@@ -61,7 +61,7 @@ var badPrograms = []BadProgram{
 	{
 		Key:    "a huge value",
 		Source: map[string]string{"python": "'x' * 20_000_000", "javascript": "return 'x'.repeat(20e6)", "wasm": "value"},
-		Ends:   "value ok", // ok where no frame has to hold it
+		Ends:   "value ok", // ok if the value need not fit in a frame
 	},
 	{
 		Key: "a fork bomb",
@@ -74,7 +74,7 @@ var badPrograms = []BadProgram{
 	{
 		Key:    "a busy regular expression",
 		Source: map[string]string{"python": "import re\nre.match('(a+)+$', 'a' * 64 + 'b')", "javascript": "/(a+)+$/.test('a'.repeat(60) + 'b')"},
-		Ends:   "timeout ok", // ok where it takes linear time
+		Ends:   "timeout ok", // ok if it takes linear time
 	},
 	{
 		Key: "giant integers",
@@ -168,7 +168,7 @@ var badPrograms = []BadProgram{
 		Ends: "timeout resource_limit",
 	},
 
-	// What a program can do that has the stream to the host.
+	// Programs that misuse the stream to the server.
 	{
 		Key: "garbage on the stream", Stream: true,
 		Source: map[string]string{
@@ -215,12 +215,12 @@ var badPrograms = []BadProgram{
 		Ends:   broken,
 	},
 	{
-		Key: "calls whose answers nobody reads", Stream: true,
+		Key: "calls whose answers are not read", Stream: true,
 		Source: map[string]string{"python": itsBridge + "while True: b._ask(10, {'tool': 'echo:value', 'arguments': {'value': 'x' * 100_000}})", "wasm": "unread"},
 		Ends:   broken,
 	},
 	{
-		Key: "a program that goes on after it has told its end", Stream: true,
+		Key: "a program that continues after its last frame", Stream: true,
 		Source: map[string]string{"python": itsBridge + "for _ in range(3): b.send(30, {'value': 1})\nwhile True: pass", "wasm": "on"},
 		Ends:   "ok",
 	},
@@ -236,8 +236,8 @@ var badPrograms = []BadProgram{
 	},
 }
 
-// broken are the ends of a program that breaks what it runs in.
+// broken are the ends of a program that breaks its interpreter.
 const broken = "timeout execution_failed program resource_limit limit"
 
-// itsBridge finds the object that CPython speaks over.
+// itsBridge finds CPython's bridge object.
 const itsBridge = "import gc\nb = next(o for o in gc.get_objects() if type(o).__name__ == 'Bridge')\n"

@@ -10,11 +10,11 @@ import (
 	"github.com/toolroom/toolroom/internal/engine"
 )
 
-// Bench measures an engine: a run that does nothing, one call of a tool, ten one
-// after the other, a thousand at once; each in a state that no earlier program
-// has touched, and with the tools that code mode would offer it. Metrics are of single runs: the least, the median and the 99th
-// percentile, in microseconds. On Linux it also measures what one more program
-// that runs takes of memory, in the processes that the engine starts.
+// Bench measures an engine: an empty run, one tool call, ten calls in sequence, and a
+// thousand at once. Each starts in a state that no earlier program has touched, with
+// the tools that code mode would offer. The metrics are of single runs: the minimum,
+// the median and the 99th percentile, in microseconds. On Linux it also measures the
+// memory that one more running program takes in the engine's processes.
 func Bench(b *testing.B, e engine.Engine, o Options) {
 	b.Cleanup(func() {
 		if err := e.Close(); err != nil {
@@ -22,7 +22,7 @@ func Bench(b *testing.B, e engine.Engine, o Options) {
 		}
 	})
 	s := &suite{engine: e, options: o}
-	// First, since an engine keeps what it has once started.
+	// First, because an engine keeps its started processes.
 	b.Run("memory", func(b *testing.B) { s.memory(b, s.languages()[0]) })
 	for _, language := range s.languages() {
 		for _, c := range benchmarks {
@@ -45,7 +45,7 @@ func Bench(b *testing.B, e engine.Engine, o Options) {
 	}
 }
 
-// mentioned are the tools that code mode offers to a program: those of the
+// mentioned returns the tools that code mode offers to a program: those of the
 // namespaces in its text.
 func mentioned(p bridge.Program) []bridge.Tool {
 	return slices.DeleteFunc(slices.Clone(p.Tools), func(t bridge.Tool) bool { return !strings.Contains(p.Source, t.Path[0]) })
@@ -68,16 +68,16 @@ var benchmarks = []struct {
 	}, 1000},
 }
 
-// Measure repeats what it is given, and reports the least, the tenth, the median
-// and the 99th percentile of its time, and what all processes used of processors
-// for each, in microseconds. The first time is not counted: it starts what the
-// others find.
+// Measure repeats f, and reports the minimum, the 10th percentile, the median and the
+// 99th percentile of its time, and the processor time of all processes for each, in
+// microseconds. It does not count the first time, which starts things that the
+// others reuse.
 func Measure(b *testing.B, once func() error) {
 	b.Helper()
 	MeasureAfter(b, func() {}, once)
 }
 
-// MeasureAfter is [Measure] of what something not counted comes before.
+// MeasureAfter is like [Measure], with an uncounted step before each repetition.
 func MeasureAfter(b *testing.B, before func(), once func() error) {
 	b.Helper()
 	if err := once(); err != nil {

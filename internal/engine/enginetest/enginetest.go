@@ -1,5 +1,5 @@
-// Package enginetest is the suite that every engine passes: the same programs,
-// in each language that the engine runs, with the same tools.
+// Package enginetest is the test suite that every engine passes. It runs the same
+// programs in each language of the engine, with the same tools.
 package enginetest
 
 import (
@@ -19,37 +19,36 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options say what is to be tested.
+// Options configures the suites.
 type Options struct {
-	// New makes the engine; the suite closes it.
+	// New returns the engine, which the suite closes.
 	New func(t *testing.T) engine.Engine
-	// Languages to test, of python and javascript; all that the engine runs if
+	// Languages to test, of python and javascript; all languages of the engine if
 	// empty.
 	Languages []string
-	// Sandbox is the spec of every job, for engines that take one.
+	// Sandbox is the sandbox spec of every job, for engines that use one.
 	Sandbox sandbox.Spec
-	// Without lists what the engine cannot do by design; each is a subtest's
-	// key, see the table of behaviours. What it holds is said in docs.
+	// Without lists what the engine cannot do by design, as keys of subtests; see the
+	// table of behaviours. The docs describe what the engine enforces.
 	Without []string
-	// Only names the subtests of [Run] that are wanted, in place of all.
+	// Only, if set, lists the subtests of [Run] to run instead of all.
 	Only []string
-	// Memory is the limit of bad programs in bytes, 64 MiB if zero.
+	// Memory is the memory limit of bad programs in bytes, 64 MiB if zero.
 	Memory int64
-	// Stream is the file descriptor at which a program finds the stream to its
-	// host; 0 where it cannot get at it.
+	// Stream is the file descriptor of the stream to the server in a program, 0 if
+	// programs cannot access it.
 	Stream int
-	// Bare means that its languages have nothing that leads to the system: what is
-	// not there is refused.
+	// Bare means that its languages have no access to the system at all; a missing
+	// feature counts as refused.
 	Bare bool
-	// Runs is how often something is tried at most, for engines that start a
-	// sandbox for each run; 0 means as often as the suites want, 10,000 times in
-	// [Leak].
+	// Runs limits how often something is repeated, for engines that start a sandbox
+	// for each run; 0 means as often as the suites want, 10,000 times in [Leak].
 	Runs int
 	// Module is the suite's own WebAssembly module, as [BuildModule] makes it, for
-	// engines that run wasm: its first argument names one of its programs, and that
-	// is their source.
+	// engines that run wasm. Its first argument names one of its programs, which is
+	// that program's source.
 	Module []byte
-	// Bad are further bad programs, of this engine only.
+	// Bad holds further bad programs, for this engine only.
 	Bad []BadProgram
 }
 
@@ -84,7 +83,7 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
-// begin makes the engine that a suite is about.
+// begin returns the engine to test.
 func begin(t *testing.T, o Options) *suite {
 	e := o.New(t)
 	t.Cleanup(func() {
@@ -101,7 +100,7 @@ func begin(t *testing.T, o Options) *suite {
 	return &suite{engine: e, options: o}
 }
 
-// languages are those that there are programs in.
+// languages are the languages of the programs.
 func (s *suite) languages() []string {
 	list := s.options.Languages
 	if list == nil {
@@ -155,7 +154,7 @@ func (s *suite) check(t *testing.T, language, source string, c program) {
 		t.Fatalf("the run broke off: %v", err)
 	}
 	if result.Engine == "" || result.Isolation == "" {
-		t.Errorf("the result does not say where it ran: %+v", result)
+		t.Errorf("the result does not name the engine and isolation: %+v", result)
 	}
 	f := result.Outcome.Failure
 	switch {
@@ -183,8 +182,8 @@ func (s *suite) check(t *testing.T, language, source string, c program) {
 
 var bigInts = cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 })
 
-// values sends values of every type into a program and out of it again, by
-// input, through a tool, and as the result.
+// values sends values of every type into a program and out again: as input, through a
+// tool, and as the result.
 func (s *suite) values(t *testing.T, language string) {
 	huge, _ := new(big.Int).SetString("-123456789012345678901234567890", 10)
 	values := []bridge.Value{
@@ -221,14 +220,14 @@ func (s *suite) values(t *testing.T, language string) {
 	}
 }
 
-// leastTime is the least that a program has for itself while a person is asked.
+// leastTime is the least time of a program that waits for a person.
 const leastTime = 4 * time.Second
 
 func (s *suite) asks(t *testing.T, language string) {
 	source := map[string]string{"python": "call_tool('slow:person')", "javascript": "return await call_tool('slow:person')", "wasm": "call slow:person"}[language]
 	began := time.Now()
 	s.stillWorks(t, language)
-	wall := max(leastTime, 5*time.Since(began)) // enough for this machine, as busy as it is
+	wall := max(leastTime, 5*time.Since(began)) // enough for this machine under its present load
 	j, r := s.job(language, source), newRoom()
 	j.Program.Limits.Wall, r.askTime = wall.Milliseconds(), wall+time.Second
 	result, err := s.engine.Run(t.Context(), j, r)
@@ -269,7 +268,7 @@ func (s *suite) stillWorks(t *testing.T, language string) {
 	}
 }
 
-// apart leaves state in one run and looks for it in those that follow.
+// apart leaves state in one run and looks for it in the following runs.
 func (s *suite) apart(t *testing.T, language string) {
 	leave := map[string]string{
 		"python":     "import builtins, sys\nbuiltins.leak = 1\nsys.leak = 1\ntools.leak = 1\nleak = 1\nstr",
@@ -296,15 +295,15 @@ func (s *suite) apart(t *testing.T, language string) {
 	}
 }
 
-// half asks for half a processor, which no engine may take and not hold.
+// half asks for half a processor, which no engine may accept without enforcing it.
 func (s *suite) half(t *testing.T, language string) {
 	if s.options.Sandbox.Guest != "" {
-		return // its driver is asked, and tried by its own suite
+		return // its driver decides, and has its own suite
 	}
 	j := s.job(language, map[string]string{"python": "1", "javascript": "1", "wasm": "seven"}[language])
 	j.Sandbox.Limits.CPUs = 0.5
 	result, err := s.engine.Run(t.Context(), j, newRoom())
 	if toolroom.CodeOf(err) != toolroom.CodeLimitNotEnforceable && (err != nil || result.Outcome.Failure == nil) {
-		t.Errorf("it ran all the same: %+v, %v", result, err)
+		t.Errorf("the program ran anyway: %+v, %v", result, err)
 	}
 }

@@ -9,17 +9,17 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/internal/deadline"
 )
 
-// room is the host that programs of the suite talk to. Its tools are
+// room is the call handler of the suite's programs. Its tools are
 //
 //	math:add(a, b)      the sum
-//	echo:value(value)   what it is given
+//	echo:value(value)   its argument
 //	fail:always()       an error
-//	slow:wait()         nothing, until it is cancelled
+//	slow:wait()         waits until it is cancelled
 //	slow:meet(count)    waits until count calls are under way at once
-//	slow:person()       asks a person, who takes its time
+//	slow:person()       waits for a person's slow answer
 type room struct {
 	mu        sync.Mutex
 	calls     []string
@@ -41,7 +41,7 @@ func newRoom() *room {
 	return &room{artifacts: map[string][]byte{}, types: map[string]string{}, met: make(chan struct{})}
 }
 
-// tools are the tools of the room, as a program is told of them.
+// tools returns the tools of the room, as a program sees them.
 func tools() []bridge.Tool {
 	tool := func(namespace, name string, parameters ...bridge.Parameter) bridge.Tool {
 		return bridge.Tool{
@@ -91,7 +91,7 @@ func (r *room) Call(ctx context.Context, tool string, arguments bridge.Map) (bri
 		r.mu.Unlock()
 		return nil, context.Cause(ctx)
 	case "slow:person":
-		resume := patience.Hold(ctx)
+		resume := deadline.Pause(ctx)
 		defer resume()
 		select {
 		case <-time.After(r.askTime):
@@ -155,7 +155,7 @@ func (r *room) Get(_ context.Context, handle string, offset, _ int64) ([]byte, b
 	if !ok || offset > int64(len(data)) {
 		return nil, bridge.Handle{}, toolroom.Errorf(toolroom.CodeNotFound, "there is no artifact %s", handle)
 	}
-	// A part at a time, so that guests must ask on.
+	// Return a part at a time, so that guests must repeat the request.
 	part := data[offset:min(offset+4, int64(len(data)))]
 	return part, bridge.Handle{ID: handle, MediaType: r.types[handle], Size: int64(len(data))}, nil
 }

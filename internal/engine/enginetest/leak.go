@@ -8,11 +8,10 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// Leak lets ten thousand programs of one owner, a few at a time, leave what they
-// can, each of which looks first for what others have left. With -short there
-// are three hundred. Engines that make a sandbox for each program say how many
-// are enough in [Options.Runs]. It returns how many programs of each language
-// there were.
+// Leak runs ten thousand programs of one owner, a few at a time. Each looks for what
+// others have left, and then leaves what it can. With -short there are three hundred.
+// Engines that make a sandbox for each program set a smaller number in [Options.Runs].
+// Leak returns the number of programs per language.
 func Leak(t *testing.T, o Options) int {
 	s := begin(t, o)
 	runs := s.rounds(10_000)
@@ -45,8 +44,8 @@ func Leak(t *testing.T, o Options) int {
 	return runs
 }
 
-// rounds is how often something is tried: n times, or as often as makes sense
-// where each run has a sandbox of its own.
+// rounds returns how often to repeat something: n times, or fewer if each run has its
+// own sandbox.
 func (s *suite) rounds(n int) int {
 	if s.options.Runs > 0 {
 		return min(n, s.options.Runs)
@@ -54,8 +53,8 @@ func (s *suite) rounds(n int) int {
 	return n
 }
 
-// leak are programs that give the names of what they have found, before they
-// leave the same.
+// leak are programs that return the names of what they have found, and then leave the
+// same.
 var leak = map[string]string{
 	"wasm": "leak",
 	"python": `

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// memory reports what one more instance of the engine takes: programs that are
-// under way at once are compared with one alone.
+// memory reports the memory of one more instance of the engine: it compares programs
+// that run at the same time with one alone.
 func (s *suite) memory(b *testing.B, language string) {
 	const more = 3
 	hold := func(programs int) int64 {
@@ -32,21 +32,20 @@ func (s *suite) memory(b *testing.B, language string) {
 		wg.Wait()
 		return taken
 	}
-	hold(1) // what all share has been started
+	hold(1) // the shared processes have been started
 	one := hold(1)
 	if one == 0 {
 		b.Skip("what its processes take cannot be read here, or it has none")
 	}
 	taken := float64(hold(1+more)-one) / more
 	for b.Loop() {
-		continue // a second time it would find what the first has started
+		continue // a second time would reuse what the first has started
 	}
 	b.ReportMetric(taken/1024, "KiB/instance")
 }
 
-// memoryBelow is what the descendants of a process take, in bytes, where each
-// has its share of what it has in common with others: Pss in proc(5). It is 0
-// where that cannot be read.
+// memoryBelow returns the memory of the descendants of a process, in bytes, where
+// shared memory counts proportionally: Pss in proc(5). It is 0 if that cannot be read.
 func memoryBelow(pid int) (total int64) {
 	for _, p := range below(pid) {
 		total += pss(p.pid)

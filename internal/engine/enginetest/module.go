@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// BuildModule compiles the programs of the suite for WebAssembly, by the Go that
-// runs the tests, for [Options.Module].
+// BuildModule compiles the programs of the suite to WebAssembly, with the Go that runs
+// the tests, for [Options.Module].
 func BuildModule() ([]byte, error) {
 	folder, err := os.MkdirTemp("", "toolroom-module")
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// victim holds something in a variable and waits, with nothing of it in the text
-// of the program that looks for it.
+// victim holds a value in a variable and waits. The program that looks for the value
+// does not contain it.
 var victim = map[string]string{
 	"python":     "left = ''.join(['NEIGH', 'BOURS'])\ntools.slow.wait()",
 	"javascript": "globalThis.left = ['NEIGH', 'BOURS'].join(''); await tools.slow.wait()",
 }
 
-// burglar looks for it in its own variables, in its own memory and in that of
-// every process, and then kills them all.
+// burglar looks for it in its own variables, in its own memory and in that of every
+// process, and then kills them all.
 var burglar = map[string]string{
 	"python": `def attack():
     try:
@@ -68,8 +68,8 @@ if (typeof process !== 'undefined' && process.kill)
 return 'refused'`,
 }
 
-// neighbours has a program look for what another run of the same owner holds at
-// that very time, and try to end it.
+// neighbours makes a program look for what another run of the same owner holds at the
+// same time, and try to end it.
 func (s *suite) neighbours(t *testing.T, language string) {
 	r := newRoom()
 	ctx, end := context.WithCancel(t.Context())
@@ -92,7 +92,7 @@ func (s *suite) neighbours(t *testing.T, language string) {
 	result, err := s.engine.Run(t.Context(), s.job(language, burglar[language]), newRoom())
 	switch {
 	case err != nil:
-		// It may have killed itself, or its interpreter.
+		// The program may have killed itself or its interpreter.
 		if toolroom.CodeOf(err) != toolroom.CodeExecutionFailed {
 			t.Errorf("it ended with %v", err)
 		}
@@ -114,7 +114,7 @@ func (s *suite) neighbours(t *testing.T, language string) {
 	}
 }
 
-// asked reports whether the room was asked for a tool.
+// asked reports whether the room received a call of a tool.
 func (r *room) asked(tool string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

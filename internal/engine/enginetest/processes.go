@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// process is what proc(5) says of one.
+// process is the state of a process from proc(5).
 type process struct {
 	pid, parent int
-	cpu         time.Duration // of all its threads, those that ended included
+	cpu         time.Duration // of all its threads, including ended ones
 }
 
 // clockTick is the unit of times in proc(5) on every Linux that Go runs on.
 const clockTick = 10 * time.Millisecond
 
 func processes() (list []process) {
-	entries, _ := os.ReadDir("/proc") // none where there is no such folder
+	entries, _ := os.ReadDir("/proc") // none if there is no such folder
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat") // of one that has ended: empty
+		stat, _ := os.ReadFile("/proc/" + e.Name() + "/stat") // empty if the process has ended
 		// The second field is a name in brackets, which may hold anything.
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 		if len(fields) < 13 {
@@ -38,7 +38,7 @@ func processes() (list []process) {
 	return list
 }
 
-// below are the descendants of a process.
+// below returns the descendants of a process.
 func below(pid int) (found []process) {
 	children := map[int][]process{}
 	for _, p := range processes() {
@@ -51,7 +51,7 @@ func below(pid int) (found []process) {
 	return found
 }
 
-// cpu is what this process and its descendants have used; 0 where that cannot
+// cpu returns the processor time of this process and its descendants, 0 if it cannot
 // be read.
 func cpu() (total time.Duration) {
 	for _, p := range processes() {

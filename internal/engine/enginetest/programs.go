@@ -8,7 +8,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// program is one behaviour, with the source that shows it in each language.
+// program is one behaviour, with a program in each language that shows it.
 type program struct {
 	key      string
 	source   map[string]string
@@ -19,13 +19,13 @@ type program struct {
 
 	value   bridge.Value
 	stdout  string
-	stderr  string                                // in it
+	stderr  string                                // contained in it
 	failure func(t *testing.T, f *bridge.Failure) // the program must fail
 	code    toolroom.Code                         // the run must end with this error
 	after   func(t *testing.T, r *room)
 }
 
-// failing checks kind and texts of a failure.
+// failing checks the kind, line and texts of a failure.
 func failing(kind bridge.FailureKind, line int, texts ...string) func(*testing.T, *bridge.Failure) {
 	return func(t *testing.T, f *bridge.Failure) {
 		t.Helper()
@@ -75,7 +75,7 @@ var programs = []program{
 		value: []bridge.Value{true, true},
 		after: func(t *testing.T, r *room) {
 			if len(r.calls) > 0 {
-				t.Errorf("the tool was called with something else: %v", r.calls)
+				t.Errorf("the tool was called with other arguments: %v", r.calls)
 			}
 		},
 	},
@@ -137,7 +137,7 @@ var programs = []program{
 		value: []bridge.Value{"lookup", "value"},
 	},
 	{
-		key:    "a failed tool that nobody catches",
+		key:    "a failed tool, not caught",
 		source: map[string]string{"python": "\ntools.fail.always()", "javascript": "\nawait tools.fail.always()"},
 		failure: func(t *testing.T, f *bridge.Failure) {
 			failing(bridge.FailProgram, 2, "it always fails")(t, f)
@@ -147,7 +147,7 @@ var programs = []program{
 		},
 	},
 	{
-		key: "an error whose text cannot leave is told all the same",
+		key: "an error whose text cannot leave is still reported",
 		source: map[string]string{
 			"python":     "half = b'\\xed\\xa0\\x80'.decode('utf-8', 'surrogatepass')\nraise ValueError('it failed ' + half)",
 			"javascript": "\nthrow new Error('it failed \\ud800')",
@@ -163,18 +163,18 @@ var programs = []program{
 		value: int64(1), stdout: "é\ufffdb\n",
 	},
 	{
-		key: "an error that is too long for a frame is told in part",
+		key: "an error that is too long for a frame is truncated",
 		source: map[string]string{
 			"python":     "\nraise ValueError('it failed' + 'x' * 17_000_000)",
 			"javascript": "\nthrow new Error('it failed' + 'x'.repeat(17_000_000))",
 		},
 		failure: func(t *testing.T, f *bridge.Failure) {
-			f.Message = f.Message[:min(len(f.Message), 100)] // for what is shown here
+			f.Message = f.Message[:min(len(f.Message), 100)] // for shorter test output
 			failing(bridge.FailProgram, 2, "it failed")(t, f)
 		},
 	},
 	{
-		key: "a tool's error into which the program puts something else is told all the same",
+		key: "a tool's error that the program modifies is still reported",
 		source: map[string]string{
 			"python":     "try:\n    tools.fail.always()\nexcept ToolError as e:\n    e.details = {'a': print, b'\\xff': 1}\n    raise",
 			"javascript": "try { await tools.fail.always() }\ncatch (e) { e.details = {a: () => 1, b: '\\ud800'}; throw e }",
@@ -191,7 +191,7 @@ var programs = []program{
 			failing(bridge.FailProgram, 2, "inner")(t, f)
 			for _, ours := range []string{"guest", "prelude", "bridge"} {
 				if strings.Contains(f.Trace, ours) {
-					t.Errorf("the traceback shows our own code:\n%s", f.Trace)
+					t.Errorf("the traceback shows Toolroom's own code:\n%s", f.Trace)
 				}
 			}
 		},
@@ -249,6 +249,22 @@ var programs = []program{
 			"javascript": "return [await cli.git.status({short: true}).text(), await cli.git.status().lines(), (await cli('git').status()).exit_code]",
 		},
 		value: []bridge.Value{" M a\n?? b\n", []bridge.Value{" M a", "?? b"}, int64(0)},
+	},
+	{
+		key: "the result of a command has attributes",
+		source: map[string]string{
+			"python":     "r = cli.git.status()\n[r.ok, r.exit_code, r.stdout, r.stderr]",
+			"javascript": "const r = await cli.git.status(); return [r.ok, r.exit_code, r.stdout, r.stderr]",
+		},
+		value: []bridge.Value{true, int64(0), " M a\n?? b\n", ""},
+	},
+	{
+		key: "the result of a command has attributes in programs that await",
+		source: map[string]string{
+			"python":     "r = await cli.git.status()\n[r.ok, r.exit_code, r.text()]",
+			"javascript": "return [(await cli.git.status()).ok, 0, await cli.git.status().text()]",
+		},
+		value: []bridge.Value{true, int64(0), " M a\n?? b\n"},
 	},
 	{
 		key: "search, describe, chain",

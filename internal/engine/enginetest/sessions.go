@@ -13,8 +13,8 @@ import (
 
 // sessions tests an engine that keeps state, in one language.
 func (s *suite) sessions(t *testing.T, language string) {
-	keeper, ok := s.engine.(engine.SessionKeeper)
-	if !ok || !slices.Contains(keeper.Sessions(), language) {
+	stateful, ok := s.engine.(engine.SessionEngine)
+	if !ok || !slices.Contains(stateful.Sessions(), language) {
 		t.Run("a session is refused where none can be kept", func(t *testing.T) {
 			j := s.job(language, "1")
 			j.Program.Session = "s"
@@ -152,8 +152,8 @@ func (s *suite) session(t *testing.T, language string, c sessionCase) {
 	}
 }
 
-// step runs a step from a state, and gives the state after it as a service
-// keeps it: that of a run which ended by itself.
+// step runs a step from a state, and returns the state after it as a service keeps
+// it: only if the run ended by itself.
 func (s *suite) step(t *testing.T, language string, i int, step step, state []byte) []byte {
 	t.Helper()
 	j := s.job(language, step.source)

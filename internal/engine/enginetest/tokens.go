@@ -9,8 +9,8 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// itsStream is what a program on Node needs to speak for itself: what it writes to
-// its host passes by heard, and said makes a call with a token in hex.
+// itsStream is what a program on Node needs to speak the bridge itself: its writes to
+// the server pass through heard, and said makes a call with a token in hex.
 const itsStream = `const fs = require('fs'), write = fs.writeSync;
 let heard = () => {};
 fs.writeSync = (fd, frame, at) => { const n = write(fd, frame, at); heard(frame); return n };
@@ -22,9 +22,8 @@ const said = (token) => {
 const tokenOf = (frame) => { const at = frame.indexOf(0x50, 6); return frame.subarray(at + 1, at + 17).toString('hex') };
 `
 
-// tokenPrograms are programs with the stream to their host: one gives its own
-// token, in hex; one makes a call with the token that it is given; one tells its
-// end and then makes a call.
+// tokenPrograms are programs with access to the stream. One returns its own token, in
+// hex; one makes a call with a given token; one ends its run and then makes a call.
 var tokenPrograms = map[string]struct{ steal, use, late string }{
 	"python": {
 		steal: itsBridge + "b.token.hex()",
@@ -68,7 +67,7 @@ func (s *suite) tokenJob(t *testing.T, language, source, token string) (*room, b
 	return r, result.Outcome.Value, true
 }
 
-// reuse takes the token of one run into the next.
+// reuse uses the token of one run in the next.
 func (s *suite) reuse(t *testing.T, language string) {
 	programs := tokenPrograms[language]
 	_, value, _ := s.tokenJob(t, language, programs.steal, "")
@@ -83,7 +82,7 @@ func (s *suite) reuse(t *testing.T, language string) {
 	s.unheard(t, language, r)
 }
 
-// afterDone calls a tool after the end, with the token that was good until then.
+// afterDone calls a tool after the end of a run, with the run's token.
 func (s *suite) afterDone(t *testing.T, language string) {
 	for range s.rounds(5) {
 		r, _, _ := s.tokenJob(t, language, tokenPrograms[language].late, "")
@@ -97,6 +96,6 @@ func (s *suite) unheard(t *testing.T, language string, r *room) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.calls) > 0 {
-		t.Errorf("the host answered %v", r.calls)
+		t.Errorf("the handler answered %v", r.calls)
 	}
 }

@@ -18,7 +18,7 @@ func BenchmarkInProcessSandbox(b *testing.B) {
 	})
 }
 
-// What a run takes where each begins an interpreter of its own.
+// The time of a run if each starts its own interpreter.
 func BenchmarkOfNothing(b *testing.B) {
 	for name, command := range map[string][]string{
 		"node -e":    {"node", "-e", "1"},

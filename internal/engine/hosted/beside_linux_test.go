@@ -15,10 +15,10 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// BenchmarkBesideBwrap takes whole runs of the smallest program under the driver
-// process in turn with the same under bwrap, and with nothing around it. Warm
-// runs have a sandbox of their own that waited. Word is until the first word of
-// the program, without the removal of its sandbox.
+// BenchmarkBesideBwrap compares whole runs of the smallest program under the driver
+// process with runs under bwrap and without a sandbox, in turn. Warm runs have
+// their own sandbox, started in advance. Word is the time until the program's first
+// output, without the removal of its sandbox.
 func BenchmarkBesideBwrap(b *testing.B) {
 	guest := filepath.Join(b.TempDir(), "toolroom-guest")
 	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", guest, "github.com/toolroom/toolroom/cmd/toolroom-guest")
@@ -83,9 +83,9 @@ func BenchmarkBesideBwrap(b *testing.B) {
 	}
 }
 
-// firstWord notes when a program prints first.
+// firstWord records when a program first prints.
 type firstWord struct {
-	bridge.Host
+	bridge.Handler
 	at time.Time
 }
 

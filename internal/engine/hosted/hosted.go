@@ -1,5 +1,5 @@
-// Package hosted makes an engine of any sandbox driver: the guest inside runs
-// the program with the interpreter that it finds there.
+// Package hosted makes an engine of any sandbox driver. The guest inside the
+// sandbox runs the program with the interpreter that it finds there.
 package hosted
 
 import (
@@ -16,18 +16,18 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/js/program"
 	"github.com/toolroom/toolroom/internal/engine/module/machine"
 	"github.com/toolroom/toolroom/internal/guest"
-	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Engine runs programs in guests under one driver, each in a sandbox of its own.
+// Engine runs programs in guests under one driver, each in its own sandbox.
 type Engine struct {
-	// StartTimeout bounds a start, from the order to the guest's hello; a minute if
-	// zero. It is no part of the program's wall time, which begins then.
+	// StartTimeout limits a start, from the request to the guest's hello; a minute
+	// if zero. It is not part of the program's wall time, which begins afterwards.
 	StartTimeout time.Duration
 
 	driver sandbox.Driver
@@ -42,17 +42,17 @@ type Engine struct {
 	pools pools
 }
 
-// New makes an engine of a driver, which is probed at its first use.
+// New returns an engine that uses a driver. It probes the driver at its first use.
 func New(d sandbox.Driver) *Engine { return NewWarm(d, Warm{}) }
 
-// NewWarm makes an engine that starts sandboxes ahead, once [Engine.Warm] says
-// of which kinds.
+// NewWarm returns an engine that starts sandboxes in advance, once [Engine.Warm]
+// has set their kinds.
 func NewWarm(d sandbox.Driver, w Warm) *Engine {
 	return &Engine{driver: d, prepared: program.NewCache(), warm: w}
 }
 
-// probe asks the driver once; again after a while where it did not find out,
-// for what did not answer may do so later.
+// probe probes the driver once. If the result was inconclusive, it probes again
+// after a while, because a driver that did not answer may do so later.
 func (e *Engine) probe() sandbox.Probe {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,23 +68,23 @@ const (
 	probeTimeout = 60 * time.Second
 	probeAgain   = 30 * time.Second
 	killTimeout  = 10 * time.Second
-	// lastWords is how long an engine may take to say how a guest ended whose
-	// stream has: Podman on a busy machine, seconds.
+	// lastWords is how long an engine waits to learn how a guest ended after its
+	// stream has. Podman on a busy machine takes seconds.
 	lastWords = 10 * time.Second
 )
 
 // defaultStart is the default of [Engine.StartTimeout].
 const defaultStart = 60 * time.Second
 
-// Name is the driver's.
+// Name returns the driver's name.
 func (e *Engine) Name() string { return e.driver.Name() }
 
-// Languages are those that the guest knows to run, and whose interpreters the
-// driver has found.
+// Languages returns the languages that the guest can run and whose interpreters
+// the driver has found.
 func (e *Engine) Languages() []string {
 	known := []string{"python", "javascript", "typescript", "shell", "command", "wasm"}
 	found := e.probe().Languages
-	if len(found) == 0 { // an image that cannot be looked into
+	if len(found) == 0 { // an image that cannot be inspected
 		return known
 	}
 	if slices.Contains(found, "javascript") {
@@ -93,11 +93,11 @@ func (e *Engine) Languages() []string {
 	return slices.DeleteFunc(known, func(l string) bool { return l != "command" && l != "wasm" && !slices.Contains(found, l) })
 }
 
-// Probe is the driver's.
+// Probe returns the driver's probe.
 func (e *Engine) Probe(context.Context) sandbox.Probe { return e.probe() }
 
-// Close removes the sandboxes that wait, and what the driver keeps; every run
-// removes its own.
+// Close removes the sandboxes that wait and closes the driver. Every run removes
+// its own sandbox.
 func (e *Engine) Close() error {
 	e.pools.close()
 	if c, ok := e.driver.(io.Closer); ok {
@@ -107,7 +107,7 @@ func (e *Engine) Close() error {
 }
 
 // Run starts a sandbox, runs the program in it, and removes it.
-func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engine.Result, err error) {
+func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *engine.Result, err error) {
 	spec := j.Sandbox
 	spec.Run = j.Run
 	probe := e.probe()
@@ -129,52 +129,52 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (_ *engin
 	started := time.Now()
 	r, err := e.obtain(ctx, spec)
 	if over := engine.Stopped(ctx); err != nil && over != nil {
-		return nil, over // what the driver says is only how it noticed
+		return nil, over // the driver's error is only a consequence
 	}
 	if err != nil {
 		return nil, err
 	}
-	box, conn := r.box, r.conn
-	result := &engine.Result{Engine: e.Name(), Isolation: box.Isolation(), Held: box.Held()}
+	sb, conn := r.sb, r.conn
+	result := &engine.Result{Engine: e.Name(), Isolation: sb.Isolation(), Held: sb.Held()}
 	defer func() {
 		ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 		defer done()
 		if kerr := r.kill(ending); kerr != nil && err == nil {
 			err = toolroom.Errorf(toolroom.CodeInternal, "the program has ended, but its sandbox could not be removed: %w", kerr)
 		}
-		used := box.Usage()
+		used := sb.Usage()
 		result.CPU, result.PeakMemory = used.CPU, used.PeakMemory
 	}()
 	result.Start = time.Since(started)
 	limits := j.Program.Limits.WithDefaults()
-	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
+	ctx, stop := deadline.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	out, err := conn.Run(ctx, j.Program, h)
 	if err != nil {
-		return result, e.explain(ctx, box, err, brokeOff)
+		return result, e.explain(ctx, sb, err, brokeOff)
 	}
 	result.Outcome = *out
 	if f := out.Failure; f != nil && prepared != nil {
 		prepared.Blame(f)
 	}
-	return result, engine.StoppedAsTold(ctx, out.Failure)
+	return result, engine.StoppedAsReported(ctx, out.Failure)
 }
 
-// outward is a host that also connects a program to the outside.
+// outward is a call handler that also makes a program's connections.
 type outward struct {
-	bridge.Host
+	bridge.Handler
 	dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 func (o outward) Dial(ctx context.Context, address string) (net.Conn, error) {
 	if o.dial == nil {
-		return nil, toolroom.Errorf(toolroom.CodeDenied, "nobody here makes connections for programs")
+		return nil, toolroom.Errorf(toolroom.CodeDenied, "programs may not make connections here")
 	}
 	return o.dial(ctx, address)
 }
 
-// prepare makes what a guest runs of a program in JavaScript or TypeScript, on
-// this side, so that no guest needs a compiler. Of others there is nil.
+// prepare compiles a program in JavaScript or TypeScript to what a guest runs, so
+// that no guest needs a compiler. For other languages it returns nil.
 func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) {
 	if p.Language == "wasm" {
 		return nil, machine.Check(p.Module)
@@ -190,7 +190,7 @@ func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) 
 	return ready, nil
 }
 
-// obtain gives a sandbox for a program: one that waits, or one that starts now.
+// obtain returns a sandbox for a program: one that waits, or one that it starts now.
 func (e *Engine) obtain(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 	p := e.pools.of(spec.Profile)
 	if p == nil {
@@ -211,29 +211,29 @@ func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 	timeout := cmp.Or(e.StartTimeout, defaultStart)
 	starting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	box, err := e.driver.Start(starting, spec)
+	sb, err := e.driver.Start(starting, spec)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := bridge.Accept(starting, box.Stream(), bridge.Options{})
+	conn, err := bridge.Accept(starting, sb.Stream(), bridge.Options{})
 	if err == nil {
-		return &ready{box, conn}, nil
+		return &ready{sb, conn}, nil
 	}
 	if starting.Err() != nil && ctx.Err() == nil {
-		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest in the %s sandbox said no hello within %s of its start", e.Name(), timeout).
-			WithHint("this machine may be overloaded; toolroom doctor starts one of each kind")
+		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest in the %s sandbox sent no hello within %s of its start", e.Name(), timeout).
+			WithHint("this machine may be overloaded; run toolroom doctor, which starts a sandbox of each kind")
 	} else {
-		err = e.explain(ctx, box, err, unborn)
+		err = e.explain(ctx, sb, err, unborn)
 	}
 	ending, done := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer done()
-	if kerr := box.Kill(ending); kerr != nil {
+	if kerr := sb.Kill(ending); kerr != nil {
 		err = toolroom.Errorf(toolroom.CodeInternal, "%w; its sandbox could not be removed: %w", err, kerr)
 	}
 	return nil, err
 }
 
-// demise is what the end of a guest means, by when it came.
+// demise describes the end of a guest, depending on when it came.
 type demise struct {
 	code      toolroom.Code
 	what, fix string
@@ -242,16 +242,16 @@ type demise struct {
 var (
 	unborn = demise{
 		toolroom.CodeSandboxUnavailable, "ended before its hello",
-		"it may be of another version, or for another processor: make build, or build the image anew; toolroom doctor starts one of each kind",
+		"the guest may have another version, or be for another processor: run make build, or rebuild the image; toolroom doctor starts a sandbox of each kind",
 	}
 	brokeOff = demise{
-		toolroom.CodeExecutionFailed, "broke off",
-		"other runs were not touched; run the program again, and if all programs end so, toolroom doctor starts one of each kind",
+		toolroom.CodeExecutionFailed, "ended early",
+		"other runs were not affected; run the program again, and if all programs end like this, run toolroom doctor, which starts a sandbox of each kind",
 	}
 )
 
-// explain turns how a run ended with its guest into an error that says why.
-func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error, d demise) error {
+// explain returns an error that says why a run ended with its guest.
+func (e *Engine) explain(ctx context.Context, sb sandbox.Sandbox, err error, d demise) error {
 	var known *toolroom.Error
 	switch {
 	case errors.As(err, &known):
@@ -262,16 +262,16 @@ func (e *Engine) explain(ctx context.Context, box sandbox.Sandbox, err error, d 
 	soon, done := context.WithTimeout(ctx, lastWords)
 	defer done()
 	message := fmt.Sprintf("the guest in the %s sandbox %s: %v", e.Name(), d.what, err)
-	exit, werr := box.Wait(soon)
+	exit, werr := sb.Wait(soon)
 	switch {
-	case soon.Err() != nil: // it lives on, without its stream
+	case soon.Err() != nil: // the guest is still running, without its stream
 	case errors.As(werr, &known):
 		return known
 	case werr != nil:
 	case exit.OOM:
-		return bridge.OverLimit("memory", "the program used more memory than it may")
+		return bridge.OverLimit("memory", "the program exceeded its memory limit")
 	case exit.OutOfCPU:
-		return bridge.OverLimit("cpu", "the program and what it started used more CPU time than they may")
+		return bridge.OverLimit("cpu", "the program and its child processes exceeded the limit of CPU time")
 	default:
 		message += fmt.Sprintf(" (exit code %d%s) %s", exit.Code, signalled(exit.Signal), exit.Stderr)
 	}

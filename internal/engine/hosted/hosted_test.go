@@ -45,7 +45,7 @@ func TestTheHostRunsPrograms(t *testing.T) {
 	})
 }
 
-// inProcessSandbox is what the suites run under the driver process.
+// inProcessSandbox returns the suites' options for the driver process.
 func inProcessSandbox(t *testing.T) enginetest.Options {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -60,12 +60,12 @@ func inProcessSandbox(t *testing.T) enginetest.Options {
 		},
 		Languages: []string{"python", "javascript"},
 		Sandbox:   sandbox.Spec{Guest: self, Args: []string{guest.MainArg}},
-		// Node takes more by itself.
+		// Node alone needs more.
 		Memory: 256 << 20, Stream: 3, Runs: 8,
 		// A program under this driver may start others, and share memory with them;
-		// that they end with it is tested below. The first process is its own
-		// sandbox's, and a pidfd of it alone gives nothing: what it would be used
-		// for is tried.
+		// a test below checks that they end with it. The first process belongs to the
+		// program's own sandbox, and a pidfd of it alone is harmless; the suite tries
+		// what it could be used for.
 		Without: []string{"exec", "a subprocess", "fork", "memory that outlives the run", "a pidfd of the first process"},
 	}
 }
@@ -75,7 +75,7 @@ func TestTheProcessSandboxRunsPrograms(t *testing.T) {
 	enginetest.Run(t, inProcessSandbox(t))
 }
 
-func TestBadCodeEndsInItsWayAndHarmsNoOther(t *testing.T) {
+func TestBadCodeEndsAsExpectedAndHarmsNoOtherRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Bad(t, inProcessSandbox(t))
 }
@@ -90,8 +90,8 @@ func TestNothingLeaksFromOneRunToTheNext(t *testing.T) {
 	enginetest.Leak(t, inProcessSandbox(t))
 }
 
-// What this engine leaves out of the suite of attacks ends with the run.
-func TestWhatAProgramStartsAndSharesEndsWithIt(t *testing.T) {
+// The attacks that this engine skips in the suite end with the run.
+func TestProcessesAndSharedMemoryEndWithTheProgram(t *testing.T) {
 	t.Parallel()
 	o := inProcessSandbox(t)
 	e := o.New(t)
@@ -107,7 +107,7 @@ func TestWhatAProgramStartsAndSharesEndsWithIt(t *testing.T) {
 		}
 		return result.Outcome.Value
 	}
-	const name = "left-by-program" // as long as one may be
+	const name = "left-by-program" // of the maximum length
 	left := run(`
 import ctypes, os, time
 libc = ctypes.CDLL(None)
@@ -125,22 +125,22 @@ if os.fork() == 0:
 os.read(ready, 1)
 segment >= 0`)
 	if left != bridge.Value(true) {
-		t.Fatalf("it shared no memory: %v", left)
+		t.Fatalf("the program shared no memory: %v", left)
 	}
 	found := run(`
 import ctypes, os
 [ctypes.CDLL(None).shmget(42, 4096, 0) >= 0, os.path.exists("/dev/shm/left")]`)
 	if diff := cmp.Diff([]bridge.Value{false, false}, found); diff != "" {
-		t.Errorf("the next run finds memory of the one before (-want +got):\n%s", diff)
+		t.Errorf("the next run sees memory of the previous one (-want +got):\n%s", diff)
 	}
 	for _, p := range processes(t) {
 		if strings.Contains(p, name) {
-			t.Errorf("a process of a run that is over is still there: %s", p)
+			t.Errorf("a process of an ended run is still running: %s", p)
 		}
 	}
 }
 
-// processes are the names of all that run on this machine.
+// processes returns the names of all processes on this machine.
 func processes(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob("/proc/[0-9]*/comm")
@@ -175,12 +175,12 @@ func TestTypeScriptRunsInEverySandbox(t *testing.T) {
 	}
 }
 
-// selfWith is this binary, on a machine that has the programs.
+// selfWith returns this binary's path if the machine has the programs.
 func selfWith(t testing.TB, programs ...string) string {
 	t.Helper()
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
-			t.Fatalf("this is tested with %s, which is not there", name)
+			t.Fatalf("this test needs %s, which is not installed", name)
 		}
 	}
 	self, err := os.Executable()
@@ -190,11 +190,11 @@ func selfWith(t testing.TB, programs ...string) string {
 	return self
 }
 
-type quiet struct{ bridge.Host }
+type quiet struct{ bridge.Handler }
 
 func (quiet) Print(string, string) {}
 
-// slow is a driver whose start takes for ever.
+// slow is a driver whose start never ends.
 type slow struct{ sandbox.Driver }
 
 func (slow) Name() string { return "slow" }
@@ -208,7 +208,7 @@ func (slow) Start(ctx context.Context, _ sandbox.Spec) (sandbox.Sandbox, error) 
 	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the daemon did not answer")
 }
 
-func TestAStartHasABoundOfItsOwn(t *testing.T) {
+func TestAStartHasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		j := engine.Job{Sandbox: sandbox.Spec{Guest: os.Args[0], BestEffort: true}}
@@ -233,7 +233,7 @@ func TestAStartHasABoundOfItsOwn(t *testing.T) {
 	})
 }
 
-// late is a driver that is not there at first.
+// late is a driver that is unavailable at first.
 type late struct {
 	sandbox.Driver
 	answers []sandbox.State
@@ -245,7 +245,7 @@ func (d *late) Probe(context.Context) sandbox.Probe {
 	return p
 }
 
-func TestADriverThatDidNotAnswerIsAskedAgainAfterAWhile(t *testing.T) {
+func TestADriverThatDidNotAnswerIsProbedAgainAfterAWhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e := hosted.New(&late{answers: []sandbox.State{sandbox.Inconclusive, sandbox.Available}})
@@ -261,7 +261,7 @@ func TestADriverThatDidNotAnswerIsAskedAgainAfterAWhile(t *testing.T) {
 	})
 }
 
-func TestCPUTimeOfAllThatAProgramStartsCounts(t *testing.T) {
+func TestCPUTimeOfChildProcessesCounts(t *testing.T) {
 	t.Parallel()
 	o := inProcessSandbox(t)
 	e := o.New(t)

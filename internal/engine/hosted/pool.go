@@ -12,72 +12,71 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Warm says how many sandboxes are started before they are asked for. Each
-// serves one program and is then removed, as any other.
+// Warm configures how many sandboxes are started in advance. Each serves one
+// program and is then removed, like any other.
 type Warm struct {
-	// Size is how many wait in each profile. Zero is none.
+	// Size is how many sandboxes wait in each profile.
 	Size int
-	// MaxAge is how long one waits before another takes its place, 10 minutes if
+	// MaxAge is how long a sandbox waits before another replaces it, 10 minutes if
 	// zero.
 	MaxAge time.Duration
 }
 
 const defaultMaxAge = 10 * time.Minute
 
-// Stats are what became of the warm sandboxes of one profile. The counts are
-// since [Engine.Warm].
+// Stats counts the warm sandboxes of one profile since [Engine.Warm].
 type Stats struct {
 	Profile  sandbox.Profile
-	Size     int // that shall wait
-	Ready    int // that wait
-	Starting int // that are being started, or are to be after a failure
-	Taken    int // programs that got one
-	Drained  int // programs that found none of their kind, and waited for a start
+	Size     int // intended to wait
+	Ready    int // waiting
+	Starting int // starting, or queued after a failure
+	Taken    int // programs that got a warm sandbox
+	Drained  int // programs that found none of their kind and waited for a start
 	Failures int // starts that failed, and sandboxes that ended while they waited
-	// Problem is why the last start failed; nil after one that did not.
+	// Problem is the error of the last start, nil if it succeeded.
 	Problem error
 }
 
-// ready is a sandbox whose guest has said hello, and that no program has seen.
+// ready is a sandbox whose guest has sent hello and that no program has used.
 type ready struct {
-	box  sandbox.Sandbox
+	sb   sandbox.Sandbox
 	conn *bridge.Conn
 }
 
 func (r *ready) kill(ctx context.Context) error {
 	_ = r.conn.Close()
-	return r.box.Kill(ctx)
+	return r.sb.Kill(ctx)
 }
 
-// waiting is a ready one in a pool.
+// waiting is a ready sandbox in a pool.
 type waiting struct {
 	*ready
 	kind  string
 	spec  sandbox.Spec
-	timer *time.Timer   // its age
+	timer *time.Timer   // fires when it reaches MaxAge
 	gone  chan struct{} // closed when it leaves the pool
 }
 
-// pool keeps the ready ones of one profile. They are of the kind of base until
+// pool keeps the ready sandboxes of one profile. They are of the kind of base until
 // programs of another kind come, which are then expected to come again.
 type pool struct {
 	warm  Warm
 	base  sandbox.Spec
 	start func(context.Context, sandbox.Spec) (*ready, error)
 
-	ctx    context.Context // of starts and of what they leave
+	ctx    context.Context // of starts and of watching their sandboxes
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	wake   chan struct{} // there may be something to start
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting []*waiting // the oldest first
 	queue   []sandbox.Spec
 	failed  int // starts in a row
 	stats   Stats
 }
 
-// newPool starts to fill a pool.
+// newPool returns a pool, which it starts to fill.
 func newPool(w Warm, base sandbox.Spec, start func(context.Context, sandbox.Spec) (*ready, error)) *pool {
 	if w.MaxAge <= 0 {
 		w.MaxAge = defaultMaxAge
@@ -91,14 +90,14 @@ func newPool(w Warm, base sandbox.Spec, start func(context.Context, sandbox.Spec
 	return p
 }
 
-// kind is what sandboxes must have in common to stand in for one another. The
-// wall time is the engine's to hold.
+// kind returns a key that is equal for sandboxes that can replace one another. It
+// ignores the wall time, which the engine enforces.
 func kind(s sandbox.Spec) (string, sandbox.Spec) {
 	s.Run, s.Limits.Wall = "warm", 0
 	return fmt.Sprintf("%#v", s), s
 }
 
-// take gives a ready sandbox, or nil, and has one of its kind take its place.
+// take returns a ready sandbox and queues a replacement of its kind, or returns nil.
 func (p *pool) take(s sandbox.Spec) *ready {
 	wanted, _ := kind(s)
 	p.mu.Lock()
@@ -115,8 +114,8 @@ func (p *pool) take(s sandbox.Spec) *ready {
 	return nil
 }
 
-// learn has a sandbox of a kind that was missed, and that can be started, wait
-// in place of the oldest.
+// learn replaces the oldest sandbox by one of a kind that was missing and is known
+// to start.
 func (p *pool) learn(s sandbox.Spec) {
 	wanted, spec := kind(s)
 	p.mu.Lock()
@@ -129,15 +128,14 @@ func (p *pool) learn(s sandbox.Spec) {
 		return
 	}
 	if len(p.waiting) == 0 {
-		return // all are being started, and their turn comes
+		return // all are being started and will get their turn
 	}
 	p.drop(p.waiting[0])
 	p.enqueue(spec)
 }
 
-// fill starts what is queued, one at a time, so that programs keep their share
-// of the machine. One that fails is tried again after a pause, as one of the
-// base kind.
+// fill starts what is queued, one at a time, so that programs keep their share of
+// the machine. After a failed start it pauses and tries the base kind.
 func (p *pool) fill() {
 	for p.ctx.Err() == nil {
 		spec, pause, any := p.next()
@@ -158,13 +156,13 @@ func (p *pool) fill() {
 	}
 }
 
-// Pauses after starts that failed; each is twice the one before.
+// Pauses after failed starts. Each is twice as long as the one before.
 const (
 	firstPause   = time.Second
 	longestPause = time.Minute
 )
 
-// next is what is to be started, and after which pause.
+// next returns the spec of the next start, and the pause before it.
 func (p *pool) next() (s sandbox.Spec, pause time.Duration, any bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +175,7 @@ func (p *pool) next() (s sandbox.Spec, pause time.Duration, any bool) {
 	return p.queue[0], pause, true
 }
 
-// put ends the start of the first in the queue.
+// put records the result of starting the first spec in the queue.
 func (p *pool) put(s sandbox.Spec, r *ready, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,7 +211,7 @@ func (p *pool) fail(err error) {
 	p.stats.Problem = err
 }
 
-// replace removes one that still waits, with the reason where it has failed.
+// replace removes a sandbox that still waits. The failure is nil if it only grew too old.
 func (p *pool) replace(w *waiting, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,14 +233,14 @@ func (p *pool) enqueue(s sandbox.Spec) {
 	}
 }
 
-// leave takes one out.
+// leave takes a sandbox out of the pool.
 func (p *pool) leave(w *waiting) {
 	w.timer.Stop()
 	close(w.gone)
 	p.waiting = slices.DeleteFunc(p.waiting, func(one *waiting) bool { return one == w })
 }
 
-// drop takes one out and removes it.
+// drop takes a sandbox out of the pool and removes it.
 func (p *pool) drop(w *waiting) {
 	p.leave(w)
 	p.work.Go(func() { remove(w.ready) })
@@ -260,7 +258,7 @@ func (w *waiting) ended() bool {
 func remove(r *ready) {
 	ctx, done := context.WithTimeout(context.Background(), killTimeout)
 	defer done()
-	_ = r.kill(ctx) // a sandbox that stays is found by its mark, see sandbox.Cleaner
+	_ = r.kill(ctx) // sandbox.Cleaner finds a sandbox that is left behind by its mark
 }
 
 // close removes all that wait, and ends the start under way.

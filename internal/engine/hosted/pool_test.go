@@ -24,19 +24,19 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// boxes counts the sandboxes of a driver that are there.
-type boxes struct {
+// sandboxes counts the running sandboxes of a driver.
+type sandboxes struct {
 	sandbox.Driver
 	open atomic.Int32
 }
 
-func (d *boxes) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
-	box, err := d.Driver.Start(ctx, s)
+func (d *sandboxes) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
+	sb, err := d.Driver.Start(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	d.open.Add(1)
-	return &counted{Sandbox: box, gone: sync.OnceFunc(func() { d.open.Add(-1) })}, nil
+	return &counted{Sandbox: sb, gone: sync.OnceFunc(func() { d.open.Add(-1) })}, nil
 }
 
 type counted struct {
@@ -53,11 +53,11 @@ func TestWarmSandboxesServeOneProgramOfTheirKindEach(t *testing.T) {
 	t.Parallel()
 	self := selfWith(t, "sh")
 	// The path of a socket must be short, and a test's folder is not.
-	d := &boxes{Driver: &host.Driver{Owner: proc.Owner(), Environ: os.Environ()}}
+	d := &sandboxes{Driver: &host.Driver{Owner: proc.Owner(), Environ: os.Environ()}}
 	e := hosted.NewWarm(d, hosted.Warm{Size: 1})
 	spec := sandbox.Spec{Profile: sandbox.Dev, Guest: self, Limits: sandbox.Limits{Memory: 1 << 30}}
 	e.Warm(spec)
-	e.Warm(spec) // is there already
+	e.Warm(spec) // already exists
 	run := func(memory int64) {
 		t.Helper()
 		for e.Stats()[0].Ready == 0 {
@@ -94,13 +94,13 @@ func TestWarmSandboxesServeOneProgramOfTheirKindEach(t *testing.T) {
 	}
 }
 
-// tame is a driver whose guests are here, and whose starts fail as told.
+// tame is a driver whose guests run in this process and whose starts fail on request.
 type tame struct {
 	sandbox.Driver
-	mu     sync.Mutex
-	fail   int // starts that are to fail
-	starts []time.Time
-	boxes  []*inside
+	mu        sync.Mutex
+	fail      int // number of starts that fail
+	starts    []time.Time
+	sandboxes []*inside
 }
 
 func (*tame) Name() string { return "tame" }
@@ -118,11 +118,11 @@ func (d *tame) Start(context.Context, sandbox.Spec) (sandbox.Sandbox, error) {
 	ours, theirs := net.Pipe()
 	go bridge.Join(theirs, bridge.GuestOptions{})
 	b := &inside{stream: ours, guest: theirs}
-	d.boxes = append(d.boxes, b)
+	d.sandboxes = append(d.sandboxes, b)
 	return b, nil
 }
 
-// inside is a guest of this process, which runs nothing.
+// inside is a guest in this process that runs nothing.
 type inside struct {
 	sandbox.Sandbox
 	stream, guest net.Conn
@@ -136,7 +136,7 @@ func (b *inside) Kill(context.Context) error {
 	return b.guest.Close()
 }
 
-// since are the times of starts, in seconds from the first.
+// since returns the times of starts, in seconds from the first.
 func (d *tame) since() []float64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,10 +150,10 @@ func (d *tame) since() []float64 {
 func (d *tame) alive() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(slices.DeleteFunc(slices.Clone(d.boxes), func(b *inside) bool { return b.killed.Load() }))
+	return len(slices.DeleteFunc(slices.Clone(d.sandboxes), func(b *inside) bool { return b.killed.Load() }))
 }
 
-// keep fills a pool over d, and ends it with the test.
+// keep fills a pool that uses d, and closes it with the test.
 func keep(t *testing.T, d *tame, w hosted.Warm) *hosted.Engine {
 	e := hosted.NewWarm(d, w)
 	t.Cleanup(func() {
@@ -210,13 +210,13 @@ func TestASandboxThatEndsWhileItWaitsIsReplaced(t *testing.T) {
 		d := &tame{}
 		e := keep(t, d, hosted.Warm{Size: 1})
 		synctest.Wait()
-		d.boxes[0].guest.Close()
+		d.sandboxes[0].guest.Close()
 		synctest.Wait()
 		if s := e.Stats()[0]; s.Ready != 0 || s.Starting != 1 || s.Failures != 1 || s.Problem == nil {
 			t.Errorf("after its end: %+v", s)
 		}
 		time.Sleep(2 * time.Second)
-		if s := e.Stats()[0]; s.Ready != 1 || s.Problem != nil || !d.boxes[0].killed.Load() {
+		if s := e.Stats()[0]; s.Ready != 1 || s.Problem != nil || !d.sandboxes[0].killed.Load() {
 			t.Errorf("later: %+v", s)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// pools are the warm sandboxes of an engine, by profile.
+// pools holds the warm sandboxes of an engine, by profile.
 type pools struct {
 	mu     sync.Mutex
 	list   []*pool
@@ -40,9 +40,9 @@ func (p *pools) close() {
 	}
 }
 
-// Warm starts sandboxes ahead for programs like base, in its profile, and keeps
-// the number up until Close. It does nothing for a profile that has some already,
-// and after Close.
+// Warm starts sandboxes in advance for programs like base, in its profile, and
+// replaces used ones until Close. It does nothing if the profile already has a
+// pool, and after Close.
 func (e *Engine) Warm(base sandbox.Spec) {
 	e.pools.mu.Lock()
 	defer e.pools.mu.Unlock()
@@ -52,7 +52,7 @@ func (e *Engine) Warm(base sandbox.Spec) {
 	}
 }
 
-// ahead starts a sandbox that no program waits for.
+// ahead starts a sandbox before a program needs it.
 func (e *Engine) ahead(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 	if err := sandbox.Check(e.Name(), e.probe(), spec); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (e *Engine) ahead(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 	return e.ready(ctx, spec)
 }
 
-// Try starts a sandbox as for base and removes it.
+// Try starts a sandbox for programs like base and removes it.
 func (e *Engine) Try(ctx context.Context, base sandbox.Spec) error {
 	_, base = kind(base)
 	r, err := e.ahead(ctx, base)
@@ -73,10 +73,10 @@ func (e *Engine) Try(ctx context.Context, base sandbox.Spec) error {
 	return r.kill(ending)
 }
 
-// Ahead is how the engine keeps sandboxes warm.
+// Ahead returns the configuration of warm sandboxes.
 func (e *Engine) Ahead() Warm { return e.warm }
 
-// Stats are those of the warm sandboxes, one for each profile.
+// Stats returns the statistics of the warm sandboxes, one entry for each profile.
 func (e *Engine) Stats() []Stats {
 	e.pools.mu.Lock()
 	defer e.pools.mu.Unlock()

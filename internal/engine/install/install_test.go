@@ -44,7 +44,7 @@ func TestAWheelWithAnotherSumIsNotInstalled(t *testing.T) {
 	}
 }
 
-func TestAFetchThatFailsSaysWhatElseCanBeDone(t *testing.T) {
+func TestAFailedFetchReportsTheAlternatives(t *testing.T) {
 	t.Parallel()
 	_, err := install.Monty().Install(t.Context(), t.TempDir(), "", func(context.Context, string, string, string, string) error {
 		return errors.New("no network")
@@ -74,7 +74,7 @@ func TestAProgramIsFoundInTheHomeFolderAndThenOnThePath(t *testing.T) {
 	}
 	write(install.Folder(home), 0o644)
 	if got, err := install.Monty().Find(home, elsewhere); got != want || err != nil {
-		t.Errorf("a file that is no program was found: %q, %v", got, err)
+		t.Errorf("a file that is not executable was found: %q, %v", got, err)
 	}
 	if err := os.Remove(filepath.Join(install.Folder(home), "monty")); err != nil {
 		t.Fatal(err)
@@ -85,8 +85,8 @@ func TestAProgramIsFoundInTheHomeFolderAndThenOnThePath(t *testing.T) {
 	}
 }
 
-// What is on the index is what is pinned: it needs the network, and runs where
-// TOOLROOM_TEST_PYPI is set.
+// This checks that the index still has the pinned files. It needs the network, and
+// runs only if TOOLROOM_TEST_PYPI is set.
 func TestThePinnedReleaseIsInstalledFromTheIndex(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("TOOLROOM_TEST_PYPI") == "" {

@@ -22,27 +22,27 @@ import (
 
 // Package is a release in the npm registry, of which some files are installed.
 type Package struct {
-	// Name is that of the file or folder that it becomes.
+	// Name is the name of the installed file or folder.
 	Name    string
 	Version string
 	// Engine is the engine that needs it.
 	Engine string
-	// members are the files that are taken, of the folder package.
+	// members are the files to install, from the folder package.
 	members []string
-	// folder says that they go into a folder of their own.
+	// folder means that they get their own folder.
 	folder bool
-	// releases are by GOOS/GOARCH, or everywhere.
+	// releases are keyed by GOOS/GOARCH, or by everywhere.
 	releases map[string]release
 }
 
-// release is a package as the registry has it; sha512 is the one of its
-// dist.integrity, in base64.
+// release is a package in the registry; sha512 is from its dist.integrity, in
+// base64.
 type release struct{ project, sha512 string }
 
 const everywhere = "any"
 
-// Deno is the runtime that Pyodide runs under. For other platforms there are
-// releases too, which nobody here has seen: there it has to be on PATH.
+// Deno is the runtime of Pyodide. The releases for other platforms are untested, so
+// there Deno has to be on PATH.
 func Deno() Package {
 	return Package{
 		Name: "deno", Version: "2.9.6", Engine: "pyodide", members: []string{"deno"},
@@ -63,13 +63,13 @@ func Pyodide() Package {
 	}
 }
 
-// Packages are those that an engine needs.
+// Packages are the packages that an engine needs.
 func Packages(engine string) []Package {
 	return slices.DeleteFunc([]Package{Deno(), Pyodide()}, func(p Package) bool { return p.Engine != engine })
 }
 
-// Find gives the path of what is installed: in the home folder, or else, where
-// it is a program, in one of the folders of searchPath. It fails with
+// Find returns the path of an installed package: in the home folder, or else, if it
+// is a program, in one of the folders of searchPath. It fails with
 // [fs.ErrNotExist].
 func (p Package) Find(home, searchPath string) (string, error) {
 	if !p.folder {
@@ -84,7 +84,7 @@ func (p Package) Find(home, searchPath string) (string, error) {
 	return folder, nil
 }
 
-// Members are the names of its files.
+// Members returns the names of the package's files.
 func (p Package) Members() []string { return p.members }
 
 // NPM fetches a package into a folder with npm, which reads its own
@@ -107,7 +107,7 @@ func (p Package) Install(ctx context.Context, home string, fetch func(ctx contex
 	}
 	if !ok {
 		return "", toolroom.Errorf(toolroom.CodeUnsupported, "there is no %s for %s/%s", p.Name, runtime.GOOS, runtime.GOARCH).
-			WithHint("put one onto PATH")
+			WithHint("install one on PATH")
 	}
 	folder := Folder(home)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -136,7 +136,7 @@ func (p Package) Install(ctx context.Context, home string, fetch func(ctx contex
 	return to, p.unpack(r, found[0], folder)
 }
 
-// unpack checks a tarball and takes the files out of it.
+// unpack checks a tarball and extracts the files.
 func (p Package) unpack(r release, from, folder string) error {
 	f, err := os.Open(from)
 	if err != nil {
@@ -151,7 +151,7 @@ func (p Package) unpack(r release, from, folder string) error {
 		return toolroom.Errorf(toolroom.CodeDenied, "%s is not the %s %s that this Toolroom knows: its SHA-512 is %s, not %s", filepath.Base(from), r.project, p.Version, got, r.sha512).
 			WithHint("nothing was installed; fetch it again, from a registry that you trust")
 	}
-	// The file is the one whose sum is pinned: what is in it is known.
+	// The file has the pinned sum, so its content is known.
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "read the package: %w", err)
 	}
@@ -161,7 +161,7 @@ func (p Package) unpack(r release, from, folder string) error {
 	return nil
 }
 
-// take puts the members of a tarball into a folder.
+// take extracts the members of a tarball into a folder.
 func (p Package) take(from io.Reader, folder string) error {
 	unzipped, err := gzip.NewReader(from)
 	if err != nil {
@@ -174,7 +174,7 @@ func (p Package) take(from io.Reader, folder string) error {
 	for archive := tar.NewReader(unzipped); len(missing) > 0; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("%d files are not in the package", len(missing))
+			return fmt.Errorf("the package lacks %d files", len(missing))
 		}
 		if err != nil {
 			return err

@@ -28,7 +28,7 @@ func TestAPackageWithAnotherSumIsNotInstalled(t *testing.T) {
 	}
 }
 
-func TestARegistryThatCannotBeReachedIsToldOf(t *testing.T) {
+func TestAnUnreachableRegistryIsReported(t *testing.T) {
 	t.Parallel()
 	_, err := install.Pyodide().Install(t.Context(), t.TempDir(), func(context.Context, string, string, string) error {
 		return errors.New("no network")
@@ -39,7 +39,7 @@ func TestARegistryThatCannotBeReachedIsToldOf(t *testing.T) {
 	}
 }
 
-// What is in the registry is what is pinned.
+// This checks that the registry still has the pinned files.
 func TestThePinnedPackagesAreInstalledFromTheRegistry(t *testing.T) {
 	t.Parallel()
 	_, noNPM := exec.LookPath("npm")

@@ -10,7 +10,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
-// inProcess runs isolates in this process, all in one machine.
+// inProcess runs isolates in this process, all on one machine.
 type inProcess struct {
 	cacheDir string
 
@@ -18,7 +18,7 @@ type inProcess struct {
 	machine *service.Service
 }
 
-// here is a place in this process.
+// here is a worker.Place in this process.
 type here struct {
 	net.Conn
 	ended chan struct{}
@@ -34,22 +34,22 @@ func (p *inProcess) start(ctx context.Context) (worker.Place, error) {
 	go func() {
 		defer close(h.ended)
 		defer theirs.Close()
-		_ = m.Serve(context.Background(), theirs) // how it ends is told over the stream
+		_ = m.Serve(context.Background(), theirs) // the stream reports how it ends
 	}()
 	return h, nil
 }
 
-// Isolation is that of WebAssembly.
+// Isolation returns that WebAssembly isolates the program.
 func (h *here) Isolation() string { return "wasm" }
 
-// End ends what serves the pipe.
+// End stops serving the pipe.
 func (h *here) End() {
 	_ = h.Close() // a pipe in memory cannot fail to close
 	<-h.ended
 }
 
-// LastWords are none.
-func (h *here) LastWords() string { return "" }
+// StderrSuffix returns "", because this place has no stderr.
+func (h *here) StderrSuffix() string { return "" }
 
 func (p *inProcess) open(ctx context.Context) (*service.Service, error) {
 	p.mu.Lock()

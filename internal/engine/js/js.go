@@ -13,25 +13,25 @@ import (
 // Name is the engine's id.
 const Name = service.Name
 
-// Options say how the engine runs.
+// Options configures the engine.
 type Options struct {
-	// Command starts a worker: the absolute path of a binary, with arguments
-	// that lead it to [service.Main], such as [service.WorkerArg]. Empty runs isolates in this
-	// process, which is for programs that are trusted, and for tests.
+	// Command starts a worker: the absolute path of a binary, with arguments that
+	// lead it to [service.Main], such as [service.WorkerArg]. If it is empty, isolates
+	// run in this process, which is for trusted programs and for tests.
 	Command []string
-	// Init is the command that begins the sandbox of a worker; empty is Command.
-	// A small binary starts sooner.
+	// Init is the command that begins the sandbox of a worker; if it is empty, Command
+	// is used. A small binary starts sooner.
 	Init []string
 	// CacheDir keeps compiled code between starts, which then take tens of
-	// milliseconds in place of about a second. It must be private to the user
-	// of this process, since what lies there is executed. Empty means none.
+	// milliseconds instead of about a second. It must be private to the user of this
+	// process, because its files are executed. Empty means none.
 	CacheDir string
 	// Workers is how many programs run at once, [worker.DefaultSize] if zero.
-	// Further ones wait.
+	// Further programs wait.
 	Workers int
 }
 
-// New makes the engine. Nothing is started before the first run or probe.
+// New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *worker.Engine {
 	prepared := program.NewCache()
 	kind := worker.Kind{

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(withCache(m.Run))
 }
 
-// compiled is the folder of compiled code that all engines of the tests share.
+// compiled is the folder of compiled code shared by all engines of the tests.
 var compiled string
 
 func withCache(run func() int) int {
@@ -55,12 +55,12 @@ var workers = enginetest.Options{
 	Bare: true, Memory: 48 << 20, Bad: bad,
 }
 
-func TestTheEngineKeepsTheContractInThisProcess(t *testing.T) {
+func TestTheEngineFulfilsTheContractInThisProcess(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, here)
 }
 
-func TestTheEngineKeepsTheContractInWorkers(t *testing.T) {
+func TestTheEngineFulfilsTheContractInWorkers(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, workers)
 }
@@ -75,12 +75,12 @@ func TestAttacksFromInsideFail(t *testing.T) {
 	enginetest.Attack(t, workers)
 }
 
-func TestBadCodeEndsInItsWayAndHarmsNoOther(t *testing.T) {
+func TestBadCodeEndsAsExpectedAndHarmsNoOtherRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Bad(t, workers)
 }
 
-func TestWhatAProgramHasUnderWayComesBeforeItsEnd(t *testing.T) {
+func TestPendingCallsAreSentBeforeTheProgramEnds(t *testing.T) {
 	t.Parallel()
 	e := inProcess(t)
 	t.Cleanup(func() { _ = e.Close() })
@@ -114,7 +114,7 @@ const (
 	limited = string(toolroom.CodeResourceLimit)
 )
 
-// bad are programs that this engine must end besides those of the suite.
+// bad are programs that this engine must end in addition to those of the suite.
 var bad = []enginetest.BadProgram{
 	{Key: "endless promises", Source: script(`const again = () => Promise.resolve().then(again); await again(); await new Promise(() => {})`), Ends: timeout},
 	{Key: "an endless microtask that is not awaited", Source: script(`const again = async () => { for (;;) await null }; again(); await new Promise(r => setTimeout(r, 60000))`), Ends: timeout},

@@ -31,7 +31,7 @@ func TestRunsWithOneSeedDrawTheSameRandomNumbers(t *testing.T) {
 	}
 }
 
-func TestAsManyRandomBytesAsWebCryptoGivesComeAtOnce(t *testing.T) {
+func TestOneCallReturnsAsManyRandomBytesAsWebCryptoAllows(t *testing.T) {
 	t.Parallel()
 	e := js.New(js.Options{})
 	t.Cleanup(func() { _ = e.Close() })

@@ -1,4 +1,4 @@
-// Package mailbox has what waits for a guest that runs one program at a time.
+// Package mailbox queues messages for a guest that runs one program at a time.
 package mailbox
 
 import (
@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// Inbox holds what waits for the guest of one run. It takes any number of
-// messages, so that whoever fills it always gets to see a cancellation.
+// Inbox queues the messages for the guest of one run. It is unbounded, so that the
+// goroutine that fills it never blocks and always sees a cancellation.
 type Inbox[T any] struct {
-	// Pull, if set, fills the inbox on the goroutine of the run, which waits until
-	// there is a message: no other has to be woken. Its error says that none will come.
+	// Pull, if set, fills the inbox from the goroutine of the run, and waits until
+	// there is a message, so that no other goroutine has to wake. Its error means
+	// that no message will come.
 	Pull func() error
-	// Listen, if set, is called once, from the goroutine of the run, when that has
-	// computed for some milliseconds, or waits and there is no Pull, or not longer than
-	// for a time: from then on another fills the inbox, and sees cancellations, and Pull
+	// Listen, if set, is called once, from the goroutine of the run, when the run has
+	// computed for some milliseconds, or waits without a Pull or for a limited time.
+	// From then on another goroutine fills the inbox and sees cancellations, and Pull
 	// is not called any more.
 	Listen    func()
-	listening bool // belongs to the goroutine of the run
+	listening bool // used only by the goroutine of the run
 
 	mu        sync.Mutex
 	messages  []T
@@ -27,10 +28,10 @@ type Inbox[T any] struct {
 	cancelled atomic.Bool
 }
 
-// New makes an empty inbox.
+// New returns an empty inbox.
 func New[T any]() *Inbox[T] { return &Inbox[T]{filled: make(chan struct{}, 1)} }
 
-// Put adds a message, which the inbox owns from then on.
+// Put adds a message, which then belongs to the inbox.
 func (b *Inbox[T]) Put(message T) {
 	b.mu.Lock()
 	b.messages = append(b.messages, message)
@@ -38,13 +39,13 @@ func (b *Inbox[T]) Put(message T) {
 	b.wake()
 }
 
-// Cancel ends the run, also one that computes and reads nothing.
+// Cancel ends the run, even if it computes and reads nothing.
 func (b *Inbox[T]) Cancel() {
 	b.cancelled.Store(true)
 	b.wake()
 }
 
-// Cancelled tells whether Cancel was called.
+// Cancelled reports whether Cancel was called.
 func (b *Inbox[T]) Cancelled() bool { return b.cancelled.Load() }
 
 func (b *Inbox[T]) wake() {
@@ -54,8 +55,8 @@ func (b *Inbox[T]) wake() {
 	}
 }
 
-// Computing says, from the goroutine of the run, that it computes: another has
-// to listen for it.
+// Computing is called from the goroutine of the run when the program computes, so
+// that another goroutine must listen for it.
 func (b *Inbox[T]) Computing() {
 	if b.Listen != nil && !b.listening {
 		b.listening = true
@@ -63,7 +64,7 @@ func (b *Inbox[T]) Computing() {
 	}
 }
 
-// Take gives the first message, if there is one.
+// Take removes and returns the first message, if there is one.
 func (b *Inbox[T]) Take() (message T, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +76,7 @@ func (b *Inbox[T]) Take() (message T, ok bool) {
 	return message, true
 }
 
-// Wait waits for a message, a cancellation, or the end of a time.
+// Wait waits for a message, a cancellation, or a timeout.
 func (b *Inbox[T]) Wait(ctx context.Context, atMost time.Duration) (message T, ok bool) {
 	if b.Pull != nil && !b.listening && atMost > long {
 		return b.pull()
@@ -97,7 +98,7 @@ func (b *Inbox[T]) Wait(ctx context.Context, atMost time.Duration) (message T, o
 	}
 }
 
-// long is a time that no run has: before that its host cancels it.
+// long is longer than any run: the server cancels it earlier.
 const long = time.Hour
 
 func (b *Inbox[T]) pull() (message T, ok bool) {
@@ -111,15 +112,14 @@ func (b *Inbox[T]) pull() (message T, ok bool) {
 	}
 }
 
-// Sleep waits for a cancellation or the end of a time, whatever comes
-// meanwhile.
+// Sleep waits for a cancellation or a timeout, even if messages arrive.
 func (b *Inbox[T]) Sleep(ctx context.Context, d time.Duration) {
 	b.Computing()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	for !b.Cancelled() {
 		select {
-		case <-b.filled: // Wait looks at the messages before it waits for another
+		case <-b.filled: // Wait checks the messages before it waits for another
 		case <-timer.C:
 			return
 		case <-ctx.Done():

@@ -11,16 +11,16 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// The modules here try what no compiler makes of a program. After each, the same
-// worker, or the one in its place, must run a good module as ever.
+// The modules here do things that no compiler generates. After each, the same
+// worker, or its replacement, must run a good module as usual.
 
-// imported is a function of WASI, with its parameters: i and l for numbers of 32
-// and 64 bits.
+// imported is a WASI function with its parameters: i and l for 32-bit and 64-bit
+// numbers.
 type imported struct{ name, parameters string }
 
-// attack is a module: its _start has this code, and its function 2 that of start,
-// which is executed before it where there is any. Function 0 is proc_exit, and 1
-// the imported one. It has a table of one element and this memory.
+// attack is a module. Its _start has code; its function 2 has start, if any, which
+// is executed first. Function 0 is proc_exit, and function 1 is the imported one.
+// It has a table of one element and this memory.
 type attack struct {
 	imported
 	code, start []byte
@@ -63,8 +63,8 @@ func (a attack) module() []byte {
 // number pushes a constant.
 func number(n int32) []byte { return append([]byte{0x41}, signed(int64(n))...) }
 
-// asks is code that calls the imported function with the same number for all
-// parameters, and ends with what it answers.
+// asks returns code that calls the imported function with the same number for all
+// parameters, and exits with its result.
 func asks(f imported, n int32) []byte {
 	var code []byte
 	for _, p := range f.parameters {
@@ -86,7 +86,7 @@ func nested(blocks int) []byte {
 	return append(bytes.Repeat([]byte{0x02, 0x40}, blocks), bytes.Repeat([]byte{0x0b}, blocks)...)
 }
 
-// functions are those of WASI preview 1, but proc_exit and sched_yield.
+// functions lists the functions of WASI preview 1 except proc_exit and sched_yield.
 var functions = []imported{
 	{"args_get", "ii"},
 	{"args_sizes_get", "ii"},
@@ -140,7 +140,7 @@ func hostile(a attack, wall int64) engine.Job {
 	}}
 }
 
-// well fails unless a good module runs as ever.
+// well fails the test unless a good module runs as usual.
 func well(t *testing.T, e engine.Engine) {
 	t.Helper()
 	j := engine.Job{Owner: "tester", Program: bridge.Program{Language: "wasm", Name: "main.wasm", Module: exits(7), Limits: bridge.Limits{Wall: 120_000}}}
@@ -168,7 +168,7 @@ func TestFunctionsOfTheSystemTakeAnyNumber(t *testing.T) {
 	well(t, e)
 }
 
-func TestWhatAModuleCanDoToItselfEndsWithIt(t *testing.T) {
+func TestDamageByAModuleEndsWithIt(t *testing.T) {
 	t.Parallel()
 	e := open(t, 1)
 	t.Cleanup(func() { _ = e.Close() })
@@ -214,8 +214,8 @@ func TestAModuleSeesNothingOfTheRunBefore(t *testing.T) {
 	t.Parallel()
 	e := open(t, 1)
 	t.Cleanup(func() { _ = e.Close() })
-	// It looks at the last byte of its first and of its further pages, and then
-	// fills all of them.
+	// It reads the last byte of its first and of its further pages, and then fills
+	// all of them.
 	look := bytes.Join([][]byte{
 		number(15),
 		{0x40, 0, 0x1a},
@@ -223,7 +223,7 @@ func TestAModuleSeesNothingOfTheRunBefore(t *testing.T) {
 		{0x2d, 0, 0},
 		number(1<<20 - 1),
 		{0x2d, 0, 0, 0x6a},
-		{0x21, 0}, // the local holds what it saw
+		{0x21, 0}, // the local holds the bytes that it read
 		number(0), number(42), number(1 << 20),
 		{0xfc, 11, 0},
 		{0x20, 0, 0x10, 0},
@@ -264,7 +264,7 @@ func TestAHardenedModuleLearnsNoTimeFromAnyClock(t *testing.T) {
 	}
 }
 
-// signed is a number in signed LEB128.
+// signed returns a number in signed LEB128.
 func signed(n int64) []byte {
 	var out []byte
 	for {

@@ -20,7 +20,7 @@ func section(id byte, parts ...[]byte) []byte {
 	return append(append([]byte{id}, leb(len(body))...), body...)
 }
 
-// leb is an unsigned number in LEB128.
+// leb returns an unsigned number in LEB128.
 func leb(n int) []byte {
 	var out []byte
 	for n >= 0x80 {
@@ -32,8 +32,8 @@ func leb(n int) []byte {
 
 func name(s string) []byte { return append(leb(len(s)), s...) }
 
-// command is a module with one page of memory, whose _start has this code, and
-// which imports this function that takes one number.
+// command returns a module with one page of memory. Its _start has this code, and it
+// imports a function with this name that takes one number.
 func command(from, function string, code ...byte) []byte {
 	return withMemory([]byte{0, 1}, from, function, code...)
 }
@@ -53,10 +53,10 @@ func withMemory(memory []byte, from, function string, code ...byte) []byte {
 
 const wasi = "wasi_snapshot_preview1"
 
-// exits is a command that ends with this code.
+// exits returns a command that exits with this code.
 func exits(code byte) []byte { return command(wasi, "proc_exit", 0x41, code, 0x10, 0) }
 
-func TestWhatIsNoCommandIsRefusedWithItsReason(t *testing.T) {
+func TestAModuleThatIsNotACommandIsRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	e := opened(t)
 	empty := []byte("\x00asm\x01\x00\x00\x00")
@@ -90,7 +90,7 @@ func TestWhatIsNoCommandIsRefusedWithItsReason(t *testing.T) {
 	}
 }
 
-func TestAModuleThatBreaksOffSaysHow(t *testing.T) {
+func TestAModuleThatEndsEarlyReportsWhy(t *testing.T) {
 	t.Parallel()
 	e := opened(t)
 	for what, c := range map[string]struct {
@@ -115,7 +115,7 @@ func TestAModuleThatBreaksOffSaysHow(t *testing.T) {
 	}
 }
 
-func TestMemoryIsWithinTheLimitFromTheBeginning(t *testing.T) {
+func TestInitialMemoryIsWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	e := opened(t)
 	for what, c := range map[string]struct {
@@ -139,7 +139,7 @@ func TestMemoryIsWithinTheLimitFromTheBeginning(t *testing.T) {
 	}
 }
 
-func TestAModuleThatTakesTooLongToCompileIsGivenUp(t *testing.T) {
+func TestCompilingAModuleTimesOut(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {

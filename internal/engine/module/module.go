@@ -1,7 +1,7 @@
-// Package module is the engine for WebAssembly modules that callers bring:
-// commands of WASI preview 1, in worker processes that are this same binary. A
-// module is metered before it is compiled, has streams and nothing else of the
-// system, and calls tools over descriptor 3, by the frames of the bridge.
+// Package module is the engine for WebAssembly modules that callers supply: WASI
+// preview 1 commands, in worker processes that run this same binary. A module is
+// metered before it is compiled. Its only access to the system is its streams, and
+// it calls tools over descriptor 3, in frames of the bridge.
 package module
 
 import (
@@ -20,27 +20,26 @@ import (
 const Name = "wasm"
 
 const (
-	// maxProcess bounds a worker as a whole: a module's memory, and what compiling
-	// takes.
+	// maxProcess bounds a whole worker: a module's memory and the compiler's.
 	maxProcess = machine.MaxMemory + 1<<30
 )
 
-// Options say how the engine runs.
+// Options configures the engine.
 type Options struct {
 	// Command starts a worker: the absolute path of a binary, with arguments
 	// that lead it to [Worker], such as [WorkerArg].
 	Command []string
-	// Init is the command that begins the sandbox of a worker; empty is Command.
-	// A small binary starts sooner.
+	// Init is the command that begins the sandbox of a worker; if it is empty,
+	// Command is used. A small binary starts sooner.
 	Init []string
 	// CompileTime bounds the compilation of a module, one minute if zero.
 	CompileTime time.Duration
 	// Workers is how many programs run at once, [worker.DefaultSize] if zero.
-	// Further ones wait.
+	// Further programs wait.
 	Workers int
 }
 
-// New makes the engine. Nothing is started before the first run or probe.
+// New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *worker.Engine {
 	self := worker.NewSelf("wasm", o.Command, o.Init, "")
 	self.Memory = maxProcess
@@ -53,11 +52,11 @@ func New(o Options) *worker.Engine {
 	}, o.Workers, self.Start, nil)
 }
 
-// WorkerArg is the first argument of a binary that is executed to be a worker:
-// its main must hand the arguments after it to [Worker].
+// WorkerArg is the first argument of a binary that is executed as a worker. Its
+// main must pass the arguments after it to [Worker].
 const WorkerArg = "__module-worker"
 
-// Worker is the main of a worker process. It returns the exit code.
+// Worker is the main function of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
 	return worker.Main(ctx, arguments, worker.Open{Compiles: true, Service: func(ctx context.Context, _ string) (worker.Service, error) {
 		m, err := machine.New(ctx)
@@ -65,7 +64,7 @@ func Worker(ctx context.Context, arguments []string) int {
 	}})
 }
 
-// service is a machine that runs the modules which the host sends.
+// service is a machine that runs the modules that the server sends.
 type service struct{ *machine.Machine }
 
 func (s service) Serve(ctx context.Context, stream io.ReadWriter) error {

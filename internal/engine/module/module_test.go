@@ -32,8 +32,8 @@ func open(t *testing.T, workers int) engine.Engine {
 	return module.New(module.Options{Command: []string{self, module.WorkerArg}, Workers: workers, CompileTime: 10 * time.Minute})
 }
 
-// shared is one engine with one worker for all tests that need none of their own:
-// a module is compiled once.
+// shared is one engine with one worker for the tests that do not need their own, so
+// that a module is compiled once.
 var (
 	shared engine.Engine
 	once   sync.Once
@@ -47,7 +47,7 @@ func opened(t *testing.T) engine.Engine {
 
 var build = sync.OnceValues(enginetest.BuildModule)
 
-// suite is the engine as the suites take it.
+// suite returns the engine's options for the suites.
 func suite(t *testing.T) enginetest.Options {
 	t.Helper()
 	if raced {
@@ -60,12 +60,12 @@ func suite(t *testing.T) enginetest.Options {
 	return enginetest.Options{New: func(t *testing.T) engine.Engine { return open(t, 0) }, Bare: true, Stream: 3, Module: programs}
 }
 
-func TestTheEngineKeepsTheContract(t *testing.T) {
+func TestTheEngineFulfilsTheContract(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, suite(t))
 }
 
-func TestBadCodeEndsInItsWayAndHarmsNoOther(t *testing.T) {
+func TestBadCodeEndsAsExpectedAndHarmsNoOtherRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Bad(t, suite(t))
 }
@@ -77,7 +77,7 @@ func TestNothingLeaksFromOneRunToTheNext(t *testing.T) {
 	enginetest.Leak(t, o)
 }
 
-func TestATokenIsOfNoUseWhenItsRunIsOver(t *testing.T) {
+func TestATokenIsUselessAfterItsRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Tokens(t, suite(t))
 }

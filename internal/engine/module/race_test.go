@@ -2,6 +2,6 @@
 
 package module_test
 
-// raced tells whether the race detector watches, under which a module that Go made
+// raced reports whether the race detector is on, with which a module made by Go
 // takes a minute to compile.
 const raced = true

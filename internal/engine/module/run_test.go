@@ -16,9 +16,9 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// screen is a host that keeps what is printed, and has no tools.
+// screen is a call handler that records the output and has no tools.
 type screen struct {
-	bridge.Host
+	bridge.Handler
 	mu     sync.Mutex
 	pieces []string // each with its stream
 }
@@ -33,7 +33,7 @@ func (s *screen) Print(stream, text string) {
 	s.pieces = append(s.pieces, stream+": "+text)
 }
 
-// program is one of those of the suite, with time for slow machines.
+// program returns a program of the suite, with time for slow machines.
 func program(t *testing.T, command ...string) engine.Job {
 	t.Helper()
 	return engine.Job{Run: "run", Owner: "tester", Program: bridge.Program{
@@ -89,7 +89,7 @@ func TestOutputKeepsItsOrderAndItsStreams(t *testing.T) {
 	}
 }
 
-func TestLettersThatAreWrittenByteByByteStayWhole(t *testing.T) {
+func TestCharactersWrittenByteByByteStayWhole(t *testing.T) {
 	t.Parallel()
 	_, s := run(t, opened(t), program(t, "bytes"))
 	if diff := cmp.Diff("stdout: "+strings.Repeat("ü€🦜", 5_000), strings.Join(s.pieces, "")); diff != "" {
@@ -97,7 +97,7 @@ func TestLettersThatAreWrittenByteByByteStayWhole(t *testing.T) {
 	}
 }
 
-func TestAModuleThatWaitsAfterItsLastWordHoldsNobodyUp(t *testing.T) {
+func TestAModuleThatWaitsAfterItsDoneFrameDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	e := opened(t)
 	for range 3 {
@@ -107,7 +107,7 @@ func TestAModuleThatWaitsAfterItsLastWordHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-func TestTheExitCodeIsToldAndInputIsRead(t *testing.T) {
+func TestTheExitCodeIsReportedAndInputIsRead(t *testing.T) {
 	t.Parallel()
 	e := opened(t)
 	j := program(t, "exit", "3")
@@ -133,7 +133,7 @@ func TestRandomNumbersFollowTheSeed(t *testing.T) {
 	first := draw("a")
 	again, other, free, freeToo := draw("a"), draw("b"), draw(""), draw("")
 	if again != first || other == first || free == freeToo {
-		t.Error("the same seed gives others, another or none the same")
+		t.Error("the same seed draws different numbers, or another or no seed the same")
 	}
 }
 
@@ -213,9 +213,9 @@ func TestARunThatIsCancelledWhileItComputesEnds(t *testing.T) {
 	}
 }
 
-// canceller ends a run at its first word.
+// canceller cancels a run at its first output.
 type canceller struct {
-	bridge.Host
+	bridge.Handler
 	end func()
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
 )
 
-// lookUp gives the meaning of a name, or of a member of an object of ours.
+// lookUp returns the value of a name, or of a member of one of our objects.
 func (r *run) lookUp(e protocol.Event) protocol.Request {
 	if e.Object != (protocol.ObjectID{}) {
 		return r.lookUpMember(e)
@@ -55,7 +55,7 @@ func raise(class, format string, args ...any) protocol.Answer {
 	return protocol.Answer{Raise: &protocol.Exception{Type: class, Message: fmt.Sprintf(format, args...)}}
 }
 
-// question is a call of the program, and how its answer becomes a value there.
+// question is a call of the program, and the conversion of its answer to a value.
 type question struct {
 	ask  func() (bridge.Value, error)
 	then func(bridge.Value) any
@@ -91,8 +91,8 @@ func (r *run) call(e protocol.Event) (protocol.Request, error) {
 	return protocol.ResumeCall(e.Call, protocol.Answer{Later: true}), nil
 }
 
-// later answers a call while the program goes on. What do gives is called where
-// the answer is given.
+// later answers a call while the program continues. The function that do returns is
+// called when the answer is sent.
 func (r *run) later(call uint32, do func() func() protocol.Answer) {
 	r.futures[call] = true
 	go func() { r.settled <- settled{call, do()} }()
@@ -108,7 +108,7 @@ func (r *run) answer(q *question, v bridge.Value, err error) protocol.Answer {
 	return protocol.Answer{Value: r.give(v)}
 }
 
-// maxRandom is how many random bytes a program gets at once.
+// maxRandom is how many random bytes a program can get at once.
 const maxRandom = 1 << 20
 
 // system answers a call of the system. There are no files and no environment.
@@ -137,19 +137,19 @@ func (r *run) system(e protocol.Event) (protocol.Request, error) {
 	return protocol.RefuseSystem(e.Call), nil
 }
 
-// random fills b with random bytes: those of the run's seed, if it has one.
+// random fills b with random bytes, from the run's seed if it has one.
 func (r *run) random(b []byte) {
 	if len(r.p.Seed) == 0 {
-		_, _ = rand.Read(b) // never fails, says its documentation
+		_, _ = rand.Read(b) // documented to never fail
 		return
 	}
 	if r.seeded == nil {
 		r.seeded = mathrand.NewChaCha8(sha256.Sum256(r.p.Seed))
 	}
-	_, _ = r.seeded.Read(b) // neither does this
+	_, _ = r.seeded.Read(b) // neither does this one
 }
 
-// question finds what a call means. A nil question is answered at once, by now.
+// question returns the meaning of a call. If it is nil, now answers the call at once.
 func (r *run) question(e protocol.Event) (q *question, now protocol.Answer) {
 	args, kwargs, err := r.take(e)
 	if err != nil {

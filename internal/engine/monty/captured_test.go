@@ -17,7 +17,7 @@ func message(b []byte, field protowire.Number, body []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, field, protowire.BytesType), body)
 }
 
-// captured is a worker whose walls have fallen: it says that each program has
+// captured is a worker that an attacker controls: it says that each program has
 // ended, and goes on to call a tool. Monty's protocol has no tokens.
 func captured() {
 	event := func(kind protowire.Number, body []byte) []byte {

@@ -73,7 +73,7 @@ func (r *run) details(args []any) any {
 	}
 	e := known.tool
 	var more bridge.Value = bridge.Map{}
-	if raw, err := json.Marshal(e.Details); err == nil && len(e.Details) > 0 {
+	if raw, err := json.Marshal(e.AllDetails()); err == nil && len(e.AllDetails()) > 0 {
 		more, _ = bridge.FromJSON(raw)
 	}
 	return protocol.Instance{ID: r.names.keep(nil), Class: known.class, Attrs: bridge.Map{

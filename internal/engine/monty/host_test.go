@@ -8,7 +8,7 @@ import (
 )
 
 // silent is a host with one tool, which gives back its argument.
-type silent struct{ bridge.Host }
+type silent struct{ bridge.Handler }
 
 func (silent) Call(_ context.Context, _ string, arguments bridge.Map) (bridge.Value, error) {
 	return arguments.Get("n"), nil

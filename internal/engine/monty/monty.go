@@ -1,6 +1,6 @@
-// Package monty is the engine py-lite: Monty, an interpreter of a part of
-// Python, in worker processes that are locked down. What it does not run it
-// refuses before anything has been done, so that another engine can.
+// Package monty is the engine py-lite: Monty, an interpreter of a part of Python, in
+// worker processes that are locked down. It refuses unsupported programs before
+// anything has been done, so that another engine can run them.
 package monty
 
 import (
@@ -16,22 +16,22 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/monty/program"
 	"github.com/toolroom/toolroom/internal/engine/worker"
-	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options say how the engine runs.
+// Options configures the engine.
 type Options struct {
-	// Find gives the path of the worker's binary, `monty`, release 1.4 or later;
-	// it is asked until it finds one. Required.
+	// Find returns the path of the worker's binary, `monty`, release 1.4 or later. It
+	// is called until it succeeds. Required.
 	Find func() (string, error)
-	// Init is the command that begins a sandbox, as in lockdown.Host; empty means
-	// this binary.
+	// Init is the command that begins a sandbox, as in lockdown.HostMachine; empty
+	// means this binary.
 	Init []string
-	// Workers is how many programs run at once, [worker.DefaultSize] if zero. Further ones wait.
+	// Workers is how many programs run at once, [worker.DefaultSize] if zero. Further programs wait.
 	Workers int
 }
 
@@ -41,8 +41,8 @@ const Name = "py-lite"
 // Engine is the engine py-lite.
 type Engine struct {
 	pool *worker.Pool[*speaker]
-	// checks are workers that check types and run nothing: those take twenty times
-	// the memory.
+	// checks are workers that check types and run nothing: type checking takes twenty
+	// times the memory.
 	checks *worker.Pool[*speaker]
 	passed *lru.Cache[[sha256.Size]byte, struct{}] // programs that were checked
 
@@ -50,17 +50,17 @@ type Engine struct {
 	probed *sandbox.Probe // once it has found a worker
 }
 
-// New makes the engine. Nothing is started before the first run or probe.
+// New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *Engine {
-	passed, _ := lru.New[[sha256.Size]byte, struct{}](maxPassed) // fails for a size of zero only
+	passed, _ := lru.New[[sha256.Size]byte, struct{}](maxPassed) // fails only if the size is zero
 	start := newStarter(o)
 	return &Engine{pool: worker.NewPool(Name, o.Workers, start), checks: worker.NewPool(Name, o.Workers, start), passed: passed}
 }
 
-// Name is py-lite.
+// Name returns py-lite.
 func (e *Engine) Name() string { return Name }
 
-// Languages is python.
+// Languages returns python.
 func (e *Engine) Languages() []string { return []string{"python"} }
 
 func held() map[sandbox.Limit]string {
@@ -74,8 +74,9 @@ func held() map[sandbox.Limit]string {
 	}
 }
 
-// Probe starts a worker, and keeps it for the first run. Once one has started it
-// is not asked again; before that, somebody may install one.
+// Probe starts a worker, and keeps it for the first run. After a successful start it
+// returns the same probe; before that it tries again, because a worker may have been
+// installed.
 func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,7 +98,7 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	return *e.probed
 }
 
-// Close ends all workers, those of runs under way included.
+// Close ends all workers, even during runs.
 func (e *Engine) Close() error {
 	e.checks.Close()
 	e.pool.Close()
@@ -105,7 +106,7 @@ func (e *Engine) Close() error {
 }
 
 // Run runs one program.
-func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
+func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engine.Result, error) {
 	p := j.Program
 	p.Limits = p.Limits.WithDefaults()
 	result := &engine.Result{Engine: Name, Isolation: e.pool.Isolation(), Held: held()}
@@ -126,7 +127,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		return result, nil
 	}
 
-	ctx, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
+	ctx, stop := deadline.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	if result.Outcome.Failure = e.check(ctx, j, p, before, ready); result.Outcome.Failure != nil {
 		return result, nil
@@ -134,7 +135,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	started := time.Now()
 	w, err := e.pool.Acquire(ctx, j.Owner)
 	if err != nil {
-		return result, engine.BrokeOff(ctx, err)
+		return result, engine.WorkerLost(ctx, err)
 	}
 	result.Isolation, result.Start = w.Isolation(), time.Since(started)
 	r := newRun(ctx, w, p, before, ready, h)
@@ -145,7 +146,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		result.CPU = time.Duration(out.CPU) * time.Millisecond
 	}
 	if err != nil {
-		return result, engine.BrokeOff(ctx, err)
+		return result, engine.WorkerLost(ctx, err)
 	}
 	return result, nil
 }

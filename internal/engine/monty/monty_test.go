@@ -49,7 +49,7 @@ var options = enginetest.Options{
 		"a value that cannot leave says which part", "runs see nothing of each other",
 		// Its strings cannot hold half a surrogate pair.
 		"text that cannot leave is an error that says which part", "a name that cannot leave is an error that says which part",
-		"text that cannot be sent to a tool is an error that says which part", "an error whose text cannot leave is told all the same",
+		"text that cannot be sent to a tool is an error that says which part", "an error whose text cannot leave is still reported",
 		"what is printed shows half a surrogate pair as a mark",
 	},
 	Bare: true, Memory: 48 << 20, Bad: bad,

@@ -28,7 +28,7 @@ const functionPrefix = "tool "
 // namespace holds tools and further namespaces by name.
 type namespace struct {
 	path     []string
-	kind     string // of the tools in it that nobody knows: cli, or empty
+	kind     string // of unknown tools in it: cli, or empty
 	source   string // the namespace of ids, where it is known
 	tool     *bridge.Tool
 	children map[string]*namespace
@@ -37,7 +37,7 @@ type namespace struct {
 
 func newNames(p bridge.Program, ready *program.Ready) *names {
 	n := &names{ready: ready, root: &namespace{}, objects: map[protocol.ObjectID]any{}, tools: map[string]*bridge.Tool{}}
-	_, _ = rand.Read(n.nonce[:]) // never fails, says its documentation
+	_, _ = rand.Read(n.nonce[:]) // documented to never fail
 	for _, root := range []string{"tools", "mcp", "cli"} {
 		n.root.child(root)
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
 )
 
-// run is one run of a program. Its own goroutine speaks with the worker; calls
-// that are awaited are answered in goroutines of theirs.
+// run is one run of a program. Its goroutine communicates with the worker; calls that
+// are awaited are answered in other goroutines.
 type run struct {
 	ctx   context.Context
 	w     *speaker
 	p     bridge.Program
 	ready *program.Ready
-	h     bridge.Host
+	h     bridge.Handler
 
 	before state // of the session
 
@@ -45,7 +45,7 @@ type settled struct {
 	give func() protocol.Answer
 }
 
-func newRun(ctx context.Context, w *speaker, p bridge.Program, before state, ready *program.Ready, h bridge.Host) *run {
+func newRun(ctx context.Context, w *speaker, p bridge.Program, before state, ready *program.Ready, h bridge.Handler) *run {
 	r := &run{
 		w: w, p: p, before: before, ready: ready, h: h, names: newNames(p, ready),
 		futures: map[uint32]bool{}, settled: make(chan settled, 16), slots: make(chan struct{}, p.Limits.Parallel),
@@ -54,12 +54,12 @@ func newRun(ctx context.Context, w *speaker, p bridge.Program, before state, rea
 	return r
 }
 
-// run runs the program, and tells whether the worker can go on after it.
+// run runs the program, and reports whether the worker can be used afterwards.
 func (r *run) run() (out *bridge.Outcome, well bool, err error) {
 	stop := context.AfterFunc(r.ctx, r.w.End)
 	defer func() {
 		well = stop() && well
-		r.over() // answers that nobody awaits any more must not go on
+		r.over() // no caller waits for these answers any more
 		for len(r.futures) > 0 {
 			s := <-r.settled
 			delete(r.futures, s.call)
@@ -88,7 +88,7 @@ func (r *run) run() (out *bridge.Outcome, well bool, err error) {
 	}
 	out = r.outcome(e)
 	if f := out.Failure; f != nil && f.Kind == bridge.FailLimit {
-		// After this the heap is not to be trusted.
+		// After this the heap cannot be trusted.
 		return out, false, limitReached(f)
 	}
 	if r.p.Session != "" {
@@ -101,8 +101,8 @@ func (r *run) run() (out *bridge.Outcome, well bool, err error) {
 	return out, r.w.conn.Send(protocol.Reset()) == nil, nil
 }
 
-// begin are the requests that begin the program, and how many Ok come before
-// its own events.
+// begin returns the requests that begin the program, and how many Ok events come
+// before its own events.
 func (r *run) begin() (list []protocol.Request, answers int, err error) {
 	session := protocol.Session{Version: r.w.version, Memory: uint64(r.p.Limits.Memory), Duration: uint64(r.p.Limits.CPU) * 1000}
 	list = append(list, protocol.Configure(session))
@@ -129,14 +129,14 @@ func refusedToBegin(e protocol.Event) error {
 	if e.Error != nil {
 		what = e.Error.Message
 	}
-	return toolroom.Errorf(toolroom.CodeExecutionFailed, "the worker did not take the program: %s", what).
-		WithHint("a session that another release of Monty has kept cannot go on: begin a new one")
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "the worker did not accept the program: %s", what).
+		WithHint("a session of another release of Monty cannot be continued: begin a new one")
 }
 
 // exitMemory is the exit code of a worker whose allocator was refused memory.
 const exitMemory = 65
 
-// gone says why the worker is not there any more.
+// gone returns why the worker has ended.
 func (r *run) gone(err error) error {
 	var known *toolroom.Error
 	if errors.As(err, &known) || r.ctx.Err() != nil {
@@ -147,14 +147,14 @@ func (r *run) gone(err error) error {
 		if code == exitMemory {
 			return limitReached(&bridge.Failure{Limit: "memory"})
 		}
-		return fmt.Errorf("%w with exit code %d%s", err, code, r.w.LastWords())
+		return fmt.Errorf("%w with exit code %d%s", err, code, r.w.StderrSuffix())
 	}
 	return err
 }
 
 func limitReached(f *bridge.Failure) error {
 	e := bridge.OverLimit(f.Limit, "the program was stopped: it reached its limit of %s", f.Limit)
-	return e.WithHint("make it do less at once, or ask for a higher limit")
+	return e.WithHint("make the program do less at once, or ask for a higher limit")
 }
 
 // converse answers the program until it ends.
@@ -207,8 +207,8 @@ func (r *run) print(segments []protocol.Segment) error {
 	return nil
 }
 
-// resolve waits for one of the calls under way, and gives all answers that are
-// there. Monty tells of all calls that it has no answer of, awaited or not.
+// resolve waits for one of the calls under way, and returns all available answers.
+// Monty lists all calls without an answer, awaited or not.
 func (r *run) resolve(pending []uint32) (protocol.Request, error) {
 	for _, call := range pending {
 		if !r.futures[call] {

@@ -9,14 +9,14 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
 )
 
-// state is what a session keeps between runs: the line of its head, and then
-// what Monty dumped.
+// state is the session state between runs: the line of its head, followed by Monty's
+// dump.
 type state struct {
 	Engine   string
 	Protocol uint32
 	Names    []kept `json:",omitempty"`
-	// Bound are the names that programs have bound, as in [program.Ready]; nil in a
-	// state that was kept before there were any.
+	// Bound are the names that programs have bound, as in [program.Ready]; nil in
+	// states from before the field existed.
 	Bound []string
 	dump  []byte
 }
@@ -40,7 +40,7 @@ func (r *run) dump() ([]byte, error) {
 	return append(append(head, '\n'), e.State...), nil
 }
 
-// readState reads the state of a session; that of one which begins is empty.
+// readState reads the state of a session, which is empty for a new session.
 func readState(text []byte) (state, error) {
 	s := state{Bound: []string{}}
 	if len(text) == 0 {
@@ -49,15 +49,15 @@ func readState(text []byte) (state, error) {
 	s.Bound = nil
 	head, dump, found := bytes.Cut(text, []byte("\n"))
 	if !found || json.Unmarshal(head, &s) != nil || s.Engine != Name {
-		return s, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is not one of the engine %s", Name).
+		return s, toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session was not made by the engine %s", Name).
 			WithHint("begin a new session")
 	}
 	s.dump = dump
 	return s, nil
 }
 
-// fits tells whether a worker that speaks a version of the protocol can go on from
-// the state.
+// fits returns an error unless a worker that speaks a version of the protocol can
+// continue from the state.
 func (s state) fits(version uint32) error {
 	if s.Protocol != version {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the state of the session is of version %d of Monty's protocol, and the worker speaks %d", s.Protocol, version).
@@ -66,5 +66,5 @@ func (s state) fits(version uint32) error {
 	return nil
 }
 
-// Sessions is python.
+// Sessions returns python.
 func (e *Engine) Sessions() []string { return []string{"python"} }

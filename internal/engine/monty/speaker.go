@@ -16,7 +16,7 @@ type speaker struct {
 	*worker.Process
 	conn    *protocol.Conn
 	version uint32
-	// owes is how many answers are still to come, to what ended the last run.
+	// owes is how many answers to the end of the last run are still to come.
 	owes int
 }
 
@@ -26,7 +26,7 @@ var versions = []uint32{6, 5}
 
 const startTimeout = 10 * time.Second
 
-// newStarter makes workers that are processes of their own.
+// newStarter returns a starter of workers in separate processes.
 func newStarter(o Options) func(context.Context) (*speaker, error) {
 	launcher := worker.NewLauncher("monty", o.Init)
 	return func(ctx context.Context) (*speaker, error) {
@@ -53,7 +53,7 @@ func newStarter(o Options) func(context.Context) (*speaker, error) {
 
 func unavailable(err error) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no Monty worker could be started: %w", err).
-		WithHint("toolroom setup engines installs one that works")
+		WithHint("install one with toolroom setup engines")
 }
 
 // begin starts a worker and tries a version of the protocol. A worker that does
@@ -82,7 +82,7 @@ func begin(ctx context.Context, l *worker.Launcher, path string, version uint32)
 		if err == nil {
 			err = fmt.Errorf("it answered with an event of kind %d", e.Kind)
 		}
-		return nil, "", fmt.Errorf("%w%s", err, s.LastWords())
+		return nil, "", fmt.Errorf("%w%s", err, s.StderrSuffix())
 	}
 	return s, "", nil
 }

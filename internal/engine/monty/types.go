@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// maxPassed is how many programs are remembered as checked.
+	// maxPassed is how many checked programs are cached.
 	maxPassed = 1024
-	// checkTime is the most that a check takes of the program's time, of which it
-	// leaves half. One that takes longer is given up: the tools judge their
-	// arguments in any case.
+	// checkTime is the most time that a check takes of the program's time, of which
+	// it leaves half. A check that takes longer is abandoned, because the tools
+	// validate their arguments in any case.
 	checkTime = 5 * time.Second
 	// checkMemory bounds the checker's heap.
 	checkMemory = 256 << 20
 )
 
-// check has Monty's checker of types look at a program that is new, and gives why
-// it is refused. It takes some 20 ms, so that a program is checked once.
+// check runs Monty's type checker on a new program, and returns why the program is
+// refused. A check takes some 20 ms, so each program is checked once.
 func (e *Engine) check(ctx context.Context, j engine.Job, p bridge.Program, before state, ready *program.Ready) *bridge.Failure {
 	if j.Declare == nil || before.Bound == nil {
 		return nil
@@ -57,8 +57,7 @@ func (e *Engine) check(ctx context.Context, j engine.Job, p bridge.Program, befo
 	return failure
 }
 
-// keyOf tells programs apart, with the tools that they were told of and the names
-// of their session.
+// keyOf returns a key of a program, its declared tools and the names of its session.
 func keyOf(p bridge.Program, ready *program.Ready) (key [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q", ready.Source, ready.Bound())

@@ -10,7 +10,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/monty/protocol"
 )
 
-// The classes of objects that the host gives, beside namespaces.
+// The classes of objects that Toolroom passes to programs, in addition to namespaces.
 const (
 	handleClass  = "Handle"
 	commandClass = "CommandResult"
@@ -61,9 +61,9 @@ func holdsHandle(v bridge.Value) bool {
 	return false
 }
 
-// taking turns what a program gives into values. What it holds twice is sent
-// once, and is here made twice, so that a small program could ask for all memory:
-// the pieces are counted.
+// taking converts a program's results into values. An object that occurs twice is
+// sent once and created here twice, so a small program could exhaust the memory;
+// therefore the pieces are counted.
 type taking struct {
 	names *names
 	left  int

@@ -12,18 +12,18 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// Between worker and guest values travel as CPython's marshal has them, version
-// 2 (Python/marshal.c), where it holds them: the interpreter reads and writes
-// that in C, and CBOR in Python, which takes about ten times as long.
+// Between worker and guest, values travel in CPython's marshal format, version 2
+// (Python/marshal.c), if it can hold them. The interpreter reads and writes that
+// format in C, and CBOR in Python, which takes about ten times as long.
 
-// errNotMarshal says that a value has to travel as CBOR. Of what cannot travel at
-// all the guest's own codec knows which part it is.
+// errNotMarshal means that a value has to travel as CBOR. If a value cannot travel
+// at all, the guest's own codec names the part.
 var errNotMarshal = errors.New("marshal does not hold it")
 
-// tuple is how a marshalled frame begins, and no frame of the bridge does.
+// tuple is the first byte of a marshalled frame, which no frame of the bridge begins with.
 const tuple = '('
 
-// appendMarshal writes what marshal.loads gives back as it is.
+// appendMarshal appends a value that marshal.loads returns unchanged.
 func appendMarshal(b []byte, v bridge.Value) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -73,7 +73,7 @@ func appendMarshals(b []byte, list []bridge.Value) (_ []byte, err error) {
 
 func appendSize(b []byte, n int) []byte { return binary.LittleEndian.AppendUint32(b, uint32(n)) }
 
-// digitBits is how many bits of an integer are in one of its digits.
+// digitBits is the number of bits in one digit of an integer.
 const digitBits = 15
 
 func appendDigits(b []byte, n *big.Int) []byte {
@@ -94,7 +94,7 @@ func appendDigits(b []byte, n *big.Int) []byte {
 // marshalled reads a frame of the guest: its kind, its id, its body.
 func marshalled(data []byte) (f bridge.Frame, err error) {
 	d := unmarshaller{rest: data}
-	v := d.value(-1) // a frame is no part of the value that nests in it
+	v := d.value(-1) // the frame does not count as nesting
 	list, _ := v.([]bridge.Value)
 	if d.bad || len(d.rest) > 0 || len(list) != 3 {
 		return f, errNotMarshal
@@ -103,13 +103,13 @@ func marshalled(data []byte) (f bridge.Frame, err error) {
 	id, isID := list[1].(int64)
 	body, isBody := list[2].(bridge.Map)
 	if !isKind || !isID || !isBody || kind < 0 || kind > math.MaxUint8 || id < 0 {
-		return f, fmt.Errorf("a frame that begins with no header: %w", errNotMarshal)
+		return f, fmt.Errorf("a frame without a header: %w", errNotMarshal)
 	}
 	return bridge.Frame{Kind: bridge.Kind(kind), ID: uint64(id), Body: body}, nil
 }
 
-// unmarshaller reads what a guest wrote, who may be hostile. Once bad it reads
-// no further.
+// unmarshaller reads data that a possibly hostile guest wrote. After an error it
+// reads no further.
 type unmarshaller struct {
 	rest []byte
 	bad  bool
@@ -189,7 +189,7 @@ func (d *unmarshaller) integer() bridge.Value {
 		return nil
 	}
 	raw, bytes := d.take(2*digits), make([]byte, 0, 2*digits)
-	// The digits as bytes, the lowest first.
+	// The digits as bytes, lowest first.
 	var held, bits uint32
 	for ; len(raw) > 0; raw = raw[2:] {
 		held |= uint32(binary.LittleEndian.Uint16(raw)) << bits
@@ -215,7 +215,7 @@ func (d *unmarshaller) list(depth int) []bridge.Value {
 		d.bad = true
 		return nil
 	}
-	list := make([]bridge.Value, 0, min(n, 64)) // more as it is there
+	list := make([]bridge.Value, 0, min(n, 64)) // grows with the data
 	for range n {
 		if list = append(list, d.value(depth+1)); d.bad {
 			return nil

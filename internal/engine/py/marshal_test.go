@@ -45,7 +45,7 @@ func TestMarshalledValuesAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestWhatMarshalHasAndTheBridgeHasNotIsRefused(t *testing.T) {
+func TestMarshalledValuesThatTheBridgeLacksAreRefused(t *testing.T) {
 	t.Parallel()
 	const head = "(\x03\x00\x00\x00i\x0a\x00\x00\x00i\x01\x00\x00\x00"
 	for name, data := range map[string]string{

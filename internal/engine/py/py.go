@@ -1,5 +1,5 @@
-// Package py is the engine for Python that needs no Python of the host: CPython
-// as WebAssembly, in worker processes that are this same binary.
+// Package py is the engine for Python that does not need the machine's Python:
+// CPython as WebAssembly, in worker processes that run this same binary.
 package py
 
 import (
@@ -16,25 +16,25 @@ import (
 // Name is the engine's id.
 const Name = "py"
 
-// Options say how the engine runs.
+// Options configures the engine.
 type Options struct {
 	// Command starts a worker: the absolute path of a binary, with arguments
 	// that lead it to [Worker], such as [WorkerArg].
 	Command []string
-	// Init is the command that begins the sandbox of a worker; empty is Command.
-	// A small binary starts sooner.
+	// Init is the command that begins the sandbox of a worker; if it is empty,
+	// Command is used. A small binary starts sooner.
 	Init []string
-	// CacheDir keeps compiled code and the image of the interpreter between
-	// starts, which then take a fraction of a second in place of many. It must
-	// be private to the user of this process, since what lies there is
-	// executed. Empty means none.
+	// CacheDir keeps compiled code and the image of the interpreter between starts,
+	// which then take a fraction of a second instead of many seconds. It must be
+	// private to the user of this process, because its files are executed. Empty
+	// means none.
 	CacheDir string
 	// Workers is how many programs run at once, [worker.DefaultSize] if zero.
-	// Further ones wait.
+	// Further programs wait.
 	Workers int
 }
 
-// New makes the engine. Nothing is started before the first run or probe.
+// New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *worker.Engine {
 	return worker.NewEngine(worker.Kind{
 		Name: Name, Languages: []string{"python"}, Version: cpython.Version,
@@ -44,23 +44,23 @@ func New(o Options) *worker.Engine {
 	}, o.Workers, worker.NewSelf("wasm", o.Command, o.Init, o.CacheDir).Start, nil)
 }
 
-// classify says of a failure what only this engine knows.
+// classify adds engine-specific details to a failure.
 func classify(f *bridge.Failure) {
 	switch {
 	case f.Type == "ModuleNotFoundError":
-		// Another Python may have it: one of the host, with its wheels.
+		// Another Python may have the module: the machine's, or one with wheels.
 		f.Kind = bridge.FailUnsupported
 	case f.Type == "SystemError" && strings.Contains(f.Message, "without exception set"):
-		// Where CPython 3.12 runs out of memory it may forget to say so.
+		// CPython 3.12 does not always report that it ran out of memory.
 		f.Kind, f.Limit = bridge.FailLimit, "memory"
 	}
 }
 
-// WorkerArg is the first argument of a binary that is executed to be a worker:
-// its main must hand the arguments after it to [Worker].
+// WorkerArg is the first argument of a binary that is executed as a worker. Its
+// main must pass the arguments after it to [Worker].
 const WorkerArg = "__python-worker"
 
-// Worker is the main of a worker process. It returns the exit code.
+// Worker is the main function of a worker process. It returns the exit code.
 func Worker(ctx context.Context, arguments []string) int {
 	return worker.Main(ctx, arguments, worker.Open{Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
 		m, err := cpython.New(ctx, files.PythonFiles(), wasm.Options{CacheDir: cacheDir})
@@ -71,5 +71,5 @@ func Worker(ctx context.Context, arguments []string) int {
 	}})
 }
 
-// service is a machine whose interpreters run what the host sends.
+// service is a machine whose interpreters run the programs that the server sends.
 type service struct{ *cpython.Machine }

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	os.Exit(withCache(m.Run))
 }
 
-// compiled is the folder of compiled code that all engines of the tests share.
+// compiled is the folder of compiled code shared by all engines of the tests.
 var compiled string
 
 func withCache(run func() int) int {
@@ -40,12 +40,12 @@ func open(t testing.TB) engine.Engine {
 	return py.New(py.Options{Command: []string{self, py.WorkerArg}, CacheDir: compiled})
 }
 
-func TestTheEngineKeepsTheContract(t *testing.T) {
+func TestTheEngineFulfilsTheContract(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, suite)
 }
 
-func TestAModuleThatIsNotThereIsForAnotherEngine(t *testing.T) {
+func TestAMissingModuleIsLeftToAnotherEngine(t *testing.T) {
 	t.Parallel()
 	e := open(t)
 	t.Cleanup(func() { _ = e.Close() })

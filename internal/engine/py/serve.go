@@ -17,10 +17,10 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/resume"
 )
 
-// Serve is the guest side of a bridge: it says hello, and lets interpreters
-// speak it, each for one program, until the stream ends. Frames of a run pass
-// as they are, for the host judges them; only those that begin and end a run
-// are looked at.
+// Serve is the guest's side of a bridge. It sends hello, and connects interpreters,
+// each for one program, until the stream ends. It forwards the frames of a run
+// unchanged, because the server validates them; it inspects only those that begin
+// and end a run.
 func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	s := &server{machine: m.Machine, wire: bridge.NewWire(stream, 0), out: stream, runs: make(chan job)}
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: cpython.Version}}
@@ -31,7 +31,7 @@ func (m service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	defer stop()
 	go func() {
 		s.readErr = s.read(stream)
-		stop() // a program whose host is gone must not go on
+		stop() // a program must not continue without its server
 		close(s.runs)
 	}()
 	for j := range s.runs {
@@ -49,12 +49,12 @@ type server struct {
 	machine *cpython.Machine
 	wire    *bridge.Wire
 	out     io.Writer
-	buffer  []byte // of the frame that goes out
+	buffer  []byte // of the outgoing frame
 	runs    chan job
 	readErr error // of the reader, once runs is closed
 }
 
-// job is one run: what is for the guest, and what of its start is for us.
+// job is one run: the guest's part, and the parts of its start that this side uses.
 type job struct {
 	inbox   *mailbox.Inbox[[]byte]
 	token   []byte
@@ -64,7 +64,7 @@ type job struct {
 	state   []byte
 }
 
-// read sorts the host's frames: a start begins a run, others are for the run
+// read handles the server's frames: a start begins a run, others are for the run
 // under way. It never waits for a run, so that it always sees a cancellation.
 func (s *server) read(stream io.Reader) error {
 	in := bufio.NewReaderSize(stream, 64<<10)
@@ -92,12 +92,12 @@ func (s *server) read(stream io.Reader) error {
 		case bridge.Result:
 			put(inbox, data[4:])
 		default:
-			return fmt.Errorf("a guest is not sent %s", kind)
+			return fmt.Errorf("unexpected %s frame", kind)
 		}
 	}
 }
 
-// readFrame reads one frame, with its length.
+// readFrame reads one frame, including its length.
 func readFrame(in *bufio.Reader) ([]byte, error) {
 	head, err := in.Peek(4)
 	if err != nil {
@@ -105,15 +105,15 @@ func readFrame(in *bufio.Reader) ([]byte, error) {
 	}
 	size := binary.BigEndian.Uint32(head)
 	if size > bridge.DefaultMaxFrame {
-		return nil, fmt.Errorf("a frame of %d bytes, the limit is %d", size, bridge.DefaultMaxFrame)
+		return nil, fmt.Errorf("a frame has %d bytes, more than the limit of %d", size, bridge.DefaultMaxFrame)
 	}
 	data := make([]byte, 4+size)
 	_, err = io.ReadFull(in, data)
 	return data, err
 }
 
-// kindOf reads the kind of a frame: the first of an array of four, in one byte
-// or in two.
+// kindOf returns the kind of a frame: the first of an array of four, in one or two
+// bytes.
 func kindOf(frame []byte) (bridge.Kind, error) {
 	switch {
 	case len(frame) > 2 && frame[0] == 0x84 && frame[1] < 24:
@@ -124,7 +124,7 @@ func kindOf(frame []byte) (bridge.Kind, error) {
 	return 0, errors.New("a frame that begins with no header")
 }
 
-// put gives the guest a frame: marshalled, where marshal holds it.
+// put sends the guest a frame, marshalled if marshal can hold it.
 func put(inbox *mailbox.Inbox[[]byte], frame []byte) {
 	if value, err := bridge.DecodeValue(frame); err == nil {
 		if list, ok := value.([]bridge.Value); ok {
@@ -132,24 +132,24 @@ func put(inbox *mailbox.Inbox[[]byte], frame []byte) {
 			return
 		}
 	}
-	inbox.Put(withLength(append(make([]byte, 4), frame...))) // for the guest to judge
+	inbox.Put(withLength(append(make([]byte, 4), frame...))) // the guest validates it
 }
 
 func putList(inbox *mailbox.Inbox[[]byte], list []bridge.Value) {
 	data, err := appendMarshals(appendSize(append(make([]byte, 4), tuple), len(list)), list)
 	if err != nil {
-		data, _ = bridge.AppendValue(make([]byte, 4), list) // of what was read from such bytes
+		data, _ = bridge.AppendValue(make([]byte, 4), list) // cannot fail for decoded values
 	}
 	inbox.Put(withLength(data))
 }
 
-// withLength puts the length of a frame into the room before it.
+// withLength writes the length of a frame into its first four bytes.
 func withLength(data []byte) []byte {
 	binary.BigEndian.PutUint32(data, uint32(len(data)-4))
 	return data
 }
 
-// begin reads a start frame. A state in it is not for the guest.
+// begin reads a start frame. A state in it is not passed to the guest.
 func begin(inbox *mailbox.Inbox[[]byte], frame []byte) (job, error) {
 	value, err := bridge.DecodeValue(frame)
 	list, ok := value.([]bridge.Value)
@@ -176,7 +176,7 @@ func (s *server) run(ctx context.Context, j job) error {
 	if refused := resume.Load(Name, s.machine.ImageName, j.state, isolate.Load); refused != nil {
 		return s.fail(j, refused)
 	}
-	var last []byte // of a run whose state is kept: it goes out with that
+	var last []byte // held back until the state of the session is known
 	end, err := isolate.Run(ctx, cpython.Port{
 		Inbox: j.inbox, Memory: j.memory, CPU: j.cpu,
 		Send: func(frame []byte) (bool, error) {
@@ -212,7 +212,7 @@ func (s *server) finish(j job, isolate *cpython.Isolate, last []byte) error {
 	value, err := bridge.DecodeValue(last)
 	list, ok := value.([]bridge.Value)
 	if err != nil || !ok || len(list) != 4 {
-		return s.send(last) // for the host to judge
+		return s.send(last) // the server validates it
 	}
 	kind, _ := list[0].(int64)
 	frame := bridge.Frame{Kind: bridge.Kind(kind)}
@@ -225,18 +225,18 @@ func (s *server) fail(j job, body bridge.Map) error {
 	return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: body})
 }
 
-// send passes a frame of the guest on.
+// send forwards a frame of the guest.
 func (s *server) send(frame []byte) error {
 	b := binary.BigEndian.AppendUint32(s.buffer[:0], uint32(len(frame)))
 	b = append(b, frame...)
-	if cap(b) <= 1<<20 { // a rare huge frame must not stay pinned
+	if cap(b) <= 1<<20 { // do not keep the memory of a rare huge frame
 		s.buffer = b
 	}
 	_, err := s.out.Write(b)
 	return err
 }
 
-// sendMarshalled passes a frame on that the guest has marshalled.
+// sendMarshalled forwards a frame that the guest has marshalled.
 func (s *server) sendMarshalled(j job, frame []byte) (last bool, err error) {
 	f, err := marshalled(frame)
 	if err != nil || j.session != "" {
@@ -251,7 +251,7 @@ func (s *server) sendMarshalled(j job, frame []byte) (last bool, err error) {
 	return f.Kind == bridge.Done || f.Kind == bridge.Failed, err
 }
 
-// describe is the body of the last frame of a run that could not send its own.
+// describe returns the body of the last frame for a run that could not send its own.
 func describe(end cpython.End, err error) bridge.Map {
 	f := &bridge.Failure{Kind: bridge.FailProgram, Message: fmt.Sprintf("the interpreter broke off: %.2000s", err)}
 	switch end {

@@ -13,7 +13,7 @@ func TestAttacksFromInsideFail(t *testing.T) {
 	enginetest.Attack(t, suite)
 }
 
-func TestBadCodeEndsInItsWayAndHarmsNoOther(t *testing.T) {
+func TestBadCodeEndsAsExpectedAndHarmsNoOtherRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Bad(t, suite)
 }
@@ -23,8 +23,8 @@ func TestNothingLeaksFromOneRunToTheNext(t *testing.T) {
 	enginetest.Leak(t, suite)
 }
 
-// suite is the engine as the suites take it. Its limit of memory counts the
-// interpreter too.
+// suite returns the engine's options for the suites. Its memory limit includes the
+// interpreter.
 var suite = enginetest.Options{
 	New: func(t *testing.T) engine.Engine { return open(t) }, Bare: true, Memory: 128 << 20,
 	Bad: []enginetest.BadProgram{

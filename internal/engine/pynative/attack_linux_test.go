@@ -17,7 +17,7 @@ import (
 
 // host answers echo:value, and keeps what it hears.
 type host struct {
-	bridge.Host
+	bridge.Handler
 	calls []string
 }
 

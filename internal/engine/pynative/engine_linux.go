@@ -11,19 +11,19 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/lockdown"
-	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Engine is the engine py-native. Make it with [New].
+// Engine is the engine py-native. Create it with [New].
 type Engine struct {
 	o     Options
-	host  lockdown.Host
+	host  lockdown.HostMachine
 	slots chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	folder  string     // of the Python files
 	zygotes map[string]*zygote
 	stats   Stats
@@ -33,24 +33,24 @@ type Engine struct {
 	probe   *sandbox.Probe
 }
 
-// New makes the engine. Nothing is started before the first run or probe.
+// New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *Engine {
 	o = o.withDefaults()
-	return &Engine{o: o, host: lockdown.Host{Init: o.Init}, slots: make(chan struct{}, o.Runs), zygotes: map[string]*zygote{}}
+	return &Engine{o: o, host: lockdown.HostMachine{Init: o.Init}, slots: make(chan struct{}, o.Runs), zygotes: map[string]*zygote{}}
 }
 
-// Name is py-native.
+// Name returns py-native.
 func (e *Engine) Name() string { return "py-native" }
 
-// Languages is python.
+// Languages returns python.
 func (e *Engine) Languages() []string { return []string{"python"} }
 
-// minimum is what a zygote has at least. Landlock keeps the files of one run
+// minimum is the least isolation of a zygote. Landlock keeps the files of one run
 // from the next.
-var minimum = []lockdown.Rung{lockdown.Namespaces, lockdown.Offline, lockdown.Landlock, lockdown.Seccomp}
+var minimum = []lockdown.Layer{lockdown.Namespaces, lockdown.Offline, lockdown.Landlock, lockdown.Seccomp}
 
-// held says how the limits are held, of each process by itself: it cannot make
-// others.
+// held says how the limits are enforced, for each process separately, because a
+// process cannot create others.
 func held() map[sandbox.Limit]string {
 	return map[sandbox.Limit]string{
 		sandbox.LimitWall:    "SIGKILL of the process",
@@ -60,7 +60,7 @@ func held() map[sandbox.Limit]string {
 	}
 }
 
-// Probe starts a zygote, once, and says what it reached.
+// Probe starts a zygote, once, and reports its isolation.
 func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	e.probing.Lock()
 	defer e.probing.Unlock()
@@ -76,21 +76,21 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 
 func (e *Engine) try(ctx context.Context) sandbox.Probe {
 	report := e.host.Probe(ctx)
-	for _, rung := range minimum {
-		if f := report.Find(rung); !f.Available {
-			return sandbox.Probe{State: sandbox.Unsupported, Reason: string(rung) + ": " + f.Reason, Fix: f.Fix}
+	for _, layer := range minimum {
+		if f := report.Find(layer); !f.Available {
+			return sandbox.Probe{State: sandbox.Unsupported, Reason: string(layer) + ": " + f.Reason, Fix: f.Fix}
 		}
 	}
 	if _, err := os.Stat(e.o.Python); err != nil {
 		return sandbox.Probe{State: sandbox.Unsupported, Reason: "there is no " + e.o.Python, Fix: "install python3 (3.9 or newer)"}
 	}
-	z, err := e.startZygote(ctx)
+	z, err := e.startZygote(ctx, engine.Layer{})
 	if err != nil {
 		return sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error(), Fix: "see the reason; it needs CPython 3.9 or newer with ctypes"}
 	}
 	defer z.end()
 	return sandbox.Probe{
-		State: sandbox.Available, Version: "CPython " + z.version, Isolation: z.process.Rungs().String(), Holds: held(),
+		State: sandbox.Available, Version: "CPython " + z.version, Isolation: z.process.Layers().String(), Holds: held(),
 		Lacks: map[sandbox.Limit]string{
 			sandbox.LimitPIDs: "a program cannot start processes, but its threads are counted with those of its owner's other programs",
 			sandbox.LimitDisk: "the programs of one owner share 64 MiB in memory",
@@ -99,7 +99,7 @@ func (e *Engine) try(ctx context.Context) sandbox.Probe {
 	}
 }
 
-// Stats are the present ones.
+// Stats returns the current statistics.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,7 +130,7 @@ func (e *Engine) Close() error {
 }
 
 // Run runs one program in a process that was forked for it.
-func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
+func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engine.Result, error) {
 	if failure := unsupported(j); failure != nil {
 		return &engine.Result{Engine: e.Name(), Isolation: "none", Outcome: bridge.Outcome{Failure: failure}}, nil
 	}
@@ -138,7 +138,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		return nil, err
 	}
 	limits := j.Program.Limits.WithDefaults()
-	ctx, stop := patience.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
+	ctx, stop := deadline.WithTimeout(ctx, time.Duration(limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	started := time.Now()
 	select {
@@ -147,26 +147,26 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	case <-ctx.Done():
 		return nil, engine.Stopped(ctx)
 	}
-	c, err := e.take(ctx, j.Owner)
+	c, err := e.take(ctx, j.Owner, j.Layer)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, engine.Stopped(ctx)
 		}
-		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no process for the program could be forked: %w", err).
+		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "forking a process for the program failed: %w", err).
 			WithHint("toolroom doctor shows what is missing")
 	}
 	defer c.kill()
-	result := &engine.Result{Engine: e.Name(), Isolation: c.zygote.process.Rungs().String(), Held: held(), Start: time.Since(started)}
+	result := &engine.Result{Engine: e.Name(), Isolation: c.zygote.process.Layers().String(), Held: held(), Start: time.Since(started)}
 	out, err := c.conn.Run(ctx, j.Program, h)
 	if err != nil {
 		return result, explain(ctx, c, err)
 	}
 	result.Outcome = *out
 	result.CPU, result.PeakMemory = time.Duration(out.CPU)*time.Millisecond, out.Memory
-	return result, engine.StoppedAsTold(ctx, out.Failure)
+	return result, engine.StoppedAsReported(ctx, out.Failure)
 }
 
-// unsupported refuses what this engine cannot give, before anything runs.
+// unsupported refuses what this engine cannot do, before anything runs.
 func unsupported(j engine.Job) *bridge.Failure {
 	refuse := func(message string) *bridge.Failure {
 		return &bridge.Failure{Kind: bridge.FailUnsupported, Type: "Unsupported", Message: message}
@@ -184,10 +184,10 @@ func unsupported(j engine.Job) *bridge.Failure {
 	return nil
 }
 
-// deathTimeout is how long the word of a process's end may take.
+// deathTimeout is how long the report of a process's end may take.
 const deathTimeout = time.Second
 
-// explain turns how a run broke off into an error that says why.
+// explain returns an error that says why a run ended early.
 func explain(ctx context.Context, c *child, err error) error {
 	var known *toolroom.Error
 	if errors.As(err, &known) {
@@ -199,8 +199,8 @@ func explain(ctx context.Context, c *child, err error) error {
 	c.kill()
 	end, ok := c.wait(deathTimeout)
 	if ok && end.Signal == int(syscall.SIGXCPU) {
-		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the program used more CPU time than it may")
-		e.Details = map[string]any{"limit": "cpu"}
+		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the program exceeded the limit of CPU time")
+		e.Limit = "cpu"
 		return e
 	}
 	how := ""
@@ -212,6 +212,6 @@ func explain(ctx context.Context, c *child, err error) error {
 	default:
 		how = fmt.Sprintf("; its process ended with exit code %d", end.Code)
 	}
-	return toolroom.Errorf(toolroom.CodeExecutionFailed, "the program broke off: %v%s", err, how).
-		WithHint("the program was ended; other runs were not touched")
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "the program ended early: %v%s", err, how).
+		WithHint("other runs were not affected")
 }

@@ -13,27 +13,27 @@ import (
 // Engine is the engine py-native, which needs Linux.
 type Engine struct{}
 
-// New makes the engine.
+// New returns the engine.
 func New(Options) *Engine { return &Engine{} }
 
-// Name is py-native.
+// Name returns py-native.
 func (e *Engine) Name() string { return "py-native" }
 
-// Languages is python.
+// Languages returns python.
 func (e *Engine) Languages() []string { return []string{"python"} }
 
-// Probe says what is missing.
+// Probe reports what is missing.
 func (e *Engine) Probe(context.Context) sandbox.Probe {
 	return sandbox.Probe{State: sandbox.Unsupported, Reason: "its walls are a part of Linux", Fix: "run the server on Linux, or choose another engine"}
 }
 
-// Run refuses.
-func (e *Engine) Run(ctx context.Context, j engine.Job, _ bridge.Host) (*engine.Result, error) {
+// Run returns an error.
+func (e *Engine) Run(ctx context.Context, j engine.Job, _ bridge.Handler) (*engine.Result, error) {
 	return nil, sandbox.Check(e.Name(), e.Probe(ctx), j.Sandbox)
 }
 
-// Stats are all zero.
+// Stats returns zeroes.
 func (e *Engine) Stats() Stats { return Stats{} }
 
-// Close has nothing to end.
+// Close does nothing.
 func (e *Engine) Close() error { return nil }

@@ -3,12 +3,15 @@ package pynative
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
+
+	"github.com/toolroom/toolroom/internal/engine"
 )
 
-// take gives a process that no program has touched, of the owner's zygote.
-func (e *Engine) take(ctx context.Context, owner string) (*child, error) {
-	z, err := e.zygote(ctx, owner)
+// take returns an unused process of the owner's zygote.
+func (e *Engine) take(ctx context.Context, owner string, layer engine.Layer) (*child, error) {
+	z, err := e.zygote(ctx, owner, layer)
 	if err != nil {
 		return nil, err
 	}
@@ -32,8 +35,11 @@ func (e *Engine) count(what func(*Stats)) {
 	what(&e.stats)
 }
 
-// zygote is the owner's, started if need be.
-func (e *Engine) zygote(ctx context.Context, owner string) (*zygote, error) {
+// zygote returns the owner's zygote for a layer, which it starts if needed.
+func (e *Engine) zygote(ctx context.Context, owner string, layer engine.Layer) (*zygote, error) {
+	if layer.Digest != "" {
+		owner += "\x00" + layer.Digest + "\x00" + strings.Join(layer.Preload, ",")
+	}
 	for {
 		e.mu.Lock()
 		if e.closed {
@@ -48,19 +54,19 @@ func (e *Engine) zygote(ctx context.Context, owner string) (*zygote, error) {
 		if z != nil {
 			e.drop(owner, z)
 		}
-		fresh, err := e.startZygote(ctx)
+		fresh, err := e.startZygote(ctx, layer)
 		if err != nil {
 			e.count(func(s *Stats) { s.Failed++ })
 			return nil, err
 		}
 		if old := e.settle(owner, fresh); old != nil {
-			old.end() // another run was sooner, or it is the one that makes room
+			old.end() // another run was faster, or the zygote makes room
 		}
 	}
 }
 
-// settle makes a zygote the owner's, unless there is one by now. What it
-// returns is too many.
+// settle makes a zygote the owner's, unless the owner has one by now. It returns a
+// surplus zygote, which must be ended.
 func (e *Engine) settle(owner string, fresh *zygote) *zygote {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -97,7 +103,7 @@ func (e *Engine) drop(owner string, z *zygote) {
 	z.end()
 }
 
-// touch puts the end of an idle zygote off; it tells whether the zygote lives.
+// touch postpones the end of an idle zygote, and reports whether the zygote is alive.
 func (z *zygote) touch(idle time.Duration, end func()) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -111,7 +117,7 @@ func (z *zygote) touch(idle time.Duration, end func()) bool {
 	return true
 }
 
-// expire ends a zygote that was not used for long enough, or looks again.
+// expire ends a zygote that has been idle for too long, or checks again later.
 func (z *zygote) expire(idle time.Duration, end func()) {
 	used, free := z.unused()
 	left := idle - time.Since(used)
@@ -126,7 +132,7 @@ func (z *zygote) expire(idle time.Duration, end func()) {
 	}
 }
 
-// unused tells since when, and whether no program runs.
+// unused returns since when the zygote is idle, and whether no program runs.
 func (z *zygote) unused() (since time.Time, free bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -138,7 +144,7 @@ func (z *zygote) lastUsed() time.Time {
 	return used
 }
 
-// refill forks ahead for the next programs, in the background.
+// refill forks processes for the next programs in the background.
 func (e *Engine) refill(z *zygote) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -160,7 +166,7 @@ func (e *Engine) refill(z *zygote) {
 				}
 				return
 			}
-			z.ahead <- c // it has room: nobody else fills it
+			z.ahead <- c // never blocks: only this goroutine fills it
 		}
 	}()
 }

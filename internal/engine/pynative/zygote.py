@@ -22,6 +22,7 @@ import gc
 import hashlib
 import heapq
 import html
+import importlib
 import itertools
 import json
 import math
@@ -144,7 +145,7 @@ def serve(walls, id, stream, mapped):
     resource.setrlimit(resource.RLIMIT_NPROC, (THREADS, THREADS))
     walls.close(work)
     os.closerange(STREAM + 1, 256)
-    for module in ("guest", "bridge_codec", "check", "stream", "tools"):
+    for module in ("guest", "bridge_codec", "check", "function", "stream", "tools"):
         sys.modules.pop(module)
     sys.path[0] = work
     random.seed()
@@ -226,7 +227,23 @@ class Zygote:
             self.kill(order["kill"])
 
 
+def load_layer():
+    """Imports the packages of the layer, whose folder and modules are the arguments."""
+    global READABLE
+    if len(sys.argv) < 2:
+        return
+    folder, *modules = sys.argv[1:]
+    READABLE = (*READABLE, folder)
+    sys.path.insert(1, folder)
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception:
+            pass  # the program that imports it hears the error
+
+
 def main():
+    load_layer()
     control = socket.socket(fileno=CONTROL)
     control.set_inheritable(False)
     walls = Walls(json.loads(control.recv(1 << 16)))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/guest"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
@@ -22,14 +23,14 @@ import (
 //go:embed zygote.py
 var zygoteSource string
 
-// zygote is the process that forks, for one owner until it ends.
+// zygote is a process that forks the processes of one owner.
 type zygote struct {
 	process *lockdown.Process
 	control *net.UnixConn
 	version string
-	ahead   chan *child // forked, and nobody's yet
+	ahead   chan *child // forked and not used yet
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	lastID   uint64
 	children map[uint64]*child
 	dead     bool
@@ -43,11 +44,11 @@ type child struct {
 	id     uint64
 	zygote *zygote
 	conn   *bridge.Conn
-	end    chan death // of one element, closed after it
+	end    chan death // receives one element, and is then closed
 	once   sync.Once
 }
 
-// death is what the zygote tells of an end.
+// death is the zygote's report of a process's end.
 type death struct {
 	Signal, Code int
 	Error        string
@@ -57,16 +58,16 @@ type death struct {
 const (
 	// pids bounds the processes and threads of one owner.
 	pids = 256
-	// startTimeout is for Python's start with all imports, on a busy machine.
+	// startTimeout allows for Python's start with all imports on a busy machine.
 	startTimeout = 20 * time.Second
 	forkTimeout  = 10 * time.Second
 )
 
-// inside is where the Python files are in the sandbox.
+// inside is the path of the Python files in the sandbox.
 const inside = "/run/toolroom"
 
-// files writes the Python files, once, where the user of a sandbox can read
-// them.
+// files writes the Python files, once, to a folder that the user of a sandbox can
+// read.
 func (e *Engine) files() (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -91,8 +92,12 @@ func (e *Engine) files() (string, error) {
 	return folder, mark.Readable(folder)
 }
 
-// startZygote starts a zygote and returns when it is ready to fork.
-func (e *Engine) startZygote(ctx context.Context) (*zygote, error) {
+// insideLayer is the path of a layer's packages in the sandbox.
+const insideLayer = "/run/layer"
+
+// startZygote starts a zygote and returns when it is ready to fork. It has imported the
+// modules of the layer that are to be preloaded.
+func (e *Engine) startZygote(ctx context.Context, layer engine.Layer) (*zygote, error) {
 	folder, err := e.files()
 	if err != nil {
 		return nil, fmt.Errorf("prepare the Python files: %w", err)
@@ -109,16 +114,22 @@ func (e *Engine) startZygote(ctx context.Context) (*zygote, error) {
 	}
 	defer last.Close()
 	defer lastWords.Close()
+	args := []string{"python3", "-s", "-E", "-B", "-X", "utf8", inside + "/zygote.py"}
+	binds := []lockdown.Bind{{Source: folder, Target: inside}}
+	if layer.Path != "" {
+		args = append(append(args, insideLayer), layer.Preload...)
+		binds = append(binds, lockdown.Bind{Source: layer.Path, Target: insideLayer})
+	}
 	process, err := e.host.Start(context.WithoutCancel(ctx), lockdown.Spec{
-		Path: e.o.Python, Args: []string{"python3", "-s", "-E", "-B", "-X", "utf8", inside + "/zygote.py"},
-		// A library that starts a thread per processor would use up the memory of
-		// a small program.
+		Path: e.o.Python, Args: args,
+		// A library that starts a thread per processor would use up the memory of a
+		// small program.
 		Env:   []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + lockdown.WorkDir, "LANG=C.UTF-8", "OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1"},
 		Files: []*os.File{theirs}, Stderr: lastWords,
-		Root: lockdown.System(), Binds: []lockdown.Bind{{Source: folder, Target: inside}},
+		Root: lockdown.System(), Binds: binds,
 		Seccomp: lockdown.Hardened, Limits: lockdown.Limits{PIDs: pids}, Minimum: minimum, BestEffort: true, Direct: true,
 	})
-	// With the zygote's ends open here as well, its end would not be seen.
+	// If the zygote's ends stayed open here, its end would go unnoticed.
 	lastWords.Close()
 	theirs.Close()
 	if err != nil {
@@ -126,10 +137,10 @@ func (e *Engine) startZygote(ctx context.Context) (*zygote, error) {
 		return nil, err
 	}
 	z := &zygote{process: process, control: ours, ahead: make(chan *child, e.o.Ahead), children: map[uint64]*child{}}
-	if err := z.greet(ctx, e.host.Forked()); err != nil {
+	if err := z.greet(ctx, e.host.ForkRestrictions()); err != nil {
 		z.end()
 		said := make([]byte, 4096)
-		n, _ := last.Read(said) // its other end is closed by now
+		n, _ := last.Read(said) // the other end is closed by now
 		return nil, fmt.Errorf("%s did not get ready: %w %s", e.o.Python, err, tail(said[:n]))
 	}
 	go z.listen()
@@ -156,9 +167,9 @@ func pair(kind int) (*net.UnixConn, *os.File, error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// greet tells the zygote what its processes give up, and waits until it is
-// ready.
-func (z *zygote) greet(ctx context.Context, walls lockdown.Forked) error {
+// greet sends the zygote the privileges that its processes give up, and waits until
+// it is ready.
+func (z *zygote) greet(ctx context.Context, walls lockdown.ForkRestrictions) error {
 	packet, err := json.Marshal(walls)
 	if err != nil {
 		return err
@@ -186,7 +197,7 @@ func (z *zygote) read(m any) error {
 	return json.Unmarshal(buf[:n], m)
 }
 
-// listen hears which processes have ended, until the zygote has.
+// listen receives which processes have ended, until the zygote ends.
 func (z *zygote) listen() {
 	for {
 		var m struct {
@@ -208,7 +219,7 @@ func (z *zygote) listen() {
 	z.end()
 }
 
-// fork makes a process and returns when it has said hello.
+// fork forks a process and returns when it has sent hello.
 func (z *zygote) fork(ctx context.Context) (*child, error) {
 	ours, theirs, err := pair(syscall.SOCK_STREAM)
 	if err != nil {
@@ -245,18 +256,18 @@ func (z *zygote) fork(ctx context.Context) (*child, error) {
 
 var errDead = errors.New("the zygote has ended")
 
-// kill ends the process, wherever its program is. The zygote waits for it.
+// kill ends the process, whatever its program does. The zygote waits for it.
 func (c *child) kill() {
 	c.once.Do(func() {
 		order, _ := json.Marshal(map[string]uint64{"kill": c.id})
-		_, _ = c.zygote.control.Write(order) // a zygote that has ended took it along
+		_, _ = c.zygote.control.Write(order) // if the zygote has ended, so has the process
 		if c.conn != nil {
 			_ = c.conn.Close()
 		}
 	})
 }
 
-// wait tells how the process ended.
+// wait waits for the process and returns how it ended.
 func (c *child) wait(most time.Duration) (death, bool) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
@@ -286,7 +297,7 @@ func (z *zygote) end() {
 	for {
 		select {
 		case c := <-z.ahead:
-			c.kill() // it is gone; this closes the way to it
+			c.kill() // the process has ended; this closes its stream
 		default:
 			return
 		}

@@ -1,7 +1,7 @@
 """Starts the guest in Pyodide, up to where the snapshot is taken.
 
-The host's files come in the global files; serve is what runs one program, with
-the doors that main.mjs gives.
+The global files holds the guest's files; serve runs one program, with
+the host functions of main.mjs.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ const doors = {
   wait,
   sleep: (ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
   write: writeAll,
-  // take gives what is there of the next n bytes, nothing at the end.
+  // take returns the available part of the next n bytes, nothing at the end.
   take(n) {
     wait(Infinity);
     const from = Atomics.load(counters, READ);

@@ -1,6 +1,6 @@
-// Package pyodide is the engine pyodide: Pyodide, a build of CPython as
-// WebAssembly, under Deno without any permission. Each program gets a process of
-// its own, which begins from a snapshot of memory and ends with the program.
+// Package pyodide is the engine pyodide: Pyodide, a build of CPython as WebAssembly,
+// under Deno without any permission. Each program gets its own process, which begins
+// from a snapshot of memory and ends with the program.
 package pyodide
 
 import (
@@ -14,16 +14,16 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/worker"
-	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
 // Name is the engine's id.
 const Name = "pyodide"
 
-// Installed is where the parts of the engine are.
+// Installed holds the paths of the engine's parts.
 type Installed struct {
 	Deno    string // the program
 	Pyodide string // the folder
@@ -31,18 +31,17 @@ type Installed struct {
 	Files []string
 }
 
-// Options say how the engine runs.
+// Options configures the engine.
 type Options struct {
-	// Find gives what is installed; it is asked until it finds it. Required.
+	// Find returns the installed parts. It is called until it succeeds. Required.
 	Find func() (Installed, error)
-	// Init is the command that begins a sandbox, as in lockdown.Host; empty means
+	// Init is the command that begins a sandbox, as in lockdown.HostMachine; empty means
 	// this binary.
 	Init []string
-	// CacheDir keeps the snapshot of an interpreter that is ready, with the files
-	// that belong to it: 45 MB. It must be private to the user of this process.
-	// Required.
+	// CacheDir keeps the snapshot of a ready interpreter, with its files: 45 MB. It must
+	// be private to the user of this process. Required.
 	CacheDir string
-	// Runs is how many programs run at once, 4 if zero. Further ones wait.
+	// Runs is how many programs run at once, 4 if zero. Further programs wait.
 	Runs int
 }
 
@@ -57,16 +56,16 @@ type Engine struct {
 
 const defaultRuns = 4
 
-// New makes the engine. Nothing is started before the first run or probe.
+// New returns the engine. Nothing is started before the first run or probe.
 func New(o Options) *Engine {
 	s := &starter{o: o, launcher: worker.NewLauncher("deno+wasm", o.Init)}
 	return &Engine{pool: worker.NewPool(Name, cmp.Or(max(o.Runs, 0), defaultRuns), s.start), starter: s}
 }
 
-// Name is pyodide.
+// Name returns pyodide.
 func (e *Engine) Name() string { return Name }
 
-// Languages are python.
+// Languages returns python.
 func (e *Engine) Languages() []string { return []string{"python"} }
 
 func held() map[sandbox.Limit]string {
@@ -78,8 +77,9 @@ func held() map[sandbox.Limit]string {
 	}
 }
 
-// Probe starts a guest, and keeps it for the first run. Once one has started
-// there is no other; before that, somebody may install what it needs.
+// Probe starts a guest, and keeps it for the first run. After a successful start it
+// returns the same probe; before that it tries again, because the missing parts may
+// have been installed.
 func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,14 +106,14 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	return *e.probed
 }
 
-// Close ends all guests, those of runs under way included.
+// Close ends all guests, even during runs.
 func (e *Engine) Close() error {
 	e.pool.Close()
 	return nil
 }
 
 // Run runs one program in a process that ends with it.
-func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
+func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engine.Result, error) {
 	p := j.Program
 	p.Limits = p.Limits.WithDefaults()
 	result := &engine.Result{Engine: Name, Isolation: e.pool.Isolation(), Held: held()}
@@ -131,17 +131,17 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	}
 	defer e.pool.Release(g, false)
 	result.Isolation, result.Start = g.Isolation(), time.Since(started)
-	ctx, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
+	ctx, stop := deadline.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	out, err := g.Run(ctx, p, h)
 	if err != nil {
-		return result, engine.BrokeOff(ctx, err)
+		return result, engine.WorkerLost(ctx, err)
 	}
 	result.Outcome = *out
 	return result, ended(ctx, out.Failure)
 }
 
-// What a program's memory may be. The interpreter itself takes 30 MiB of it.
+// The bounds of a program's memory limit. The interpreter itself takes 30 MiB of it.
 const (
 	minMemory = 48 << 20
 	maxMemory = 1 << 30
@@ -152,17 +152,17 @@ func checkLimits(l bridge.Limits) error {
 		return err
 	}
 	if l.Memory < minMemory || l.Memory > maxMemory {
-		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "pyodide gives a program %d to %d MiB of memory, its interpreter included; %d were asked for", minMemory>>20, maxMemory>>20, l.Memory>>20).
-			WithHint("ask for another amount, or choose another engine")
+		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "pyodide allows %d to %d MiB of memory, its interpreter included; %d were requested", minMemory>>20, maxMemory>>20, l.Memory>>20).
+			WithHint("request another amount, or choose another engine")
 	}
 	if l.CPU > 0 {
-		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "pyodide counts wall time only, not CPU time").
+		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "pyodide can limit only wall time, not CPU time").
 			WithHint("limit the wall time, or choose another engine")
 	}
 	return nil
 }
 
-// unsupported refuses what this engine cannot give, before anything runs.
+// unsupported refuses what this engine cannot do, before anything runs.
 func unsupported(p bridge.Program) *bridge.Failure {
 	reason := ""
 	switch {
@@ -176,8 +176,8 @@ func unsupported(p bridge.Program) *bridge.Failure {
 	return &bridge.Failure{Kind: bridge.FailUnsupported, Type: "Unsupported", Message: reason}
 }
 
-// ended makes an error of the limits that a guest reports, and nothing of what
-// the program itself did wrong.
+// ended turns the limits that a guest reports into errors. It returns nil for the
+// program's own errors.
 func ended(ctx context.Context, f *bridge.Failure) error {
 	switch {
 	case f == nil:
@@ -186,7 +186,7 @@ func ended(ctx context.Context, f *bridge.Failure) error {
 		return bridge.OverLimit(f.Limit, "the program was stopped: it reached its limit of %s", f.Limit).
 			WithHint("make it hold less at once, or ask for a higher limit")
 	case f.Type == "ModuleNotFoundError":
-		f.Kind = bridge.FailUnsupported // another Python may have it: one of the host, with its wheels
+		f.Kind = bridge.FailUnsupported // another Python may have the module: the machine's, or one with wheels
 	}
-	return engine.StoppedAsTold(ctx, f)
+	return engine.StoppedAsReported(ctx, f)
 }

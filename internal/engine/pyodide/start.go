@@ -34,14 +34,14 @@ type starter struct {
 	launcher *worker.Launcher
 
 	mu     sync.Mutex
-	folder string // with the snapshot, once it is made
+	folder string // with the snapshot, once it exists
 }
 
 const (
-	// startTimeout is for the making of the snapshot too, 7 s of CPU.
+	// startTimeout also covers making the snapshot, 7 s of CPU.
 	startTimeout = time.Minute
-	// processMemory bounds a whole process: the greatest program, what it makes
-	// past the interpreter's memory, and the 200 MiB that Deno takes for itself.
+	// processMemory bounds a whole process: the largest program, its allocations
+	// outside the interpreter's memory, and the 200 MiB that Deno itself takes.
 	processMemory = 2 << 30
 )
 
@@ -75,8 +75,8 @@ func unavailable(err error) error {
 		WithHint("toolroom setup engines --with pyodide installs Deno and Pyodide")
 }
 
-// command runs what is in a folder, which is all that may be read, and that
-// only until the program runs.
+// command returns the command that runs a folder's files. Only that folder may be
+// read, and only until the program runs.
 func command(folder string) []string {
 	return []string{
 		"deno", "run", "--quiet", "--no-prompt", "--no-remote", "--no-npm", "--no-config", "--no-lock", "--no-code-cache",
@@ -84,13 +84,13 @@ func command(folder string) []string {
 	}
 }
 
-// environ is the whole environment: Deno wants a place for a cache, which it
-// does without where it cannot write.
+// environ is the whole environment. Deno wants a folder for a cache, and works
+// without one if it cannot write.
 func environ(folder string) []string { return []string{"DENO_DIR=" + folder + "/cache", "NO_COLOR=1"} }
 
 const snapshotFile = "snapshot.bin"
 
-// prepare makes the folder that guests start from, unless it is there.
+// prepare makes the folder that guests start from, unless it exists.
 func (s *starter) prepare(ctx context.Context, from Installed) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *starter) prepare(ctx context.Context, from Installed) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("make the folder of snapshots: %w", err)
 	}
-	defer os.RemoveAll(temp) // when it has not been moved
+	defer os.RemoveAll(temp) // if it has not been moved
 	if err := fill(ctx, temp, texts, from); err != nil {
 		return "", fmt.Errorf("make the snapshot of Pyodide: %w", err)
 	}
@@ -129,8 +129,8 @@ func (s *starter) prepare(ctx context.Context, from Installed) (string, error) {
 	return folder, nil
 }
 
-// texts are the files that are a part of this binary, and the name of the
-// folder for them with what is installed.
+// texts returns the files that are part of this binary, and the name of the folder
+// for them, which depends on the installed parts.
 func (s *starter) texts(from Installed) (map[string][]byte, string, error) {
 	list, err := json.Marshal(files.PythonFiles())
 	if err != nil {
@@ -138,9 +138,9 @@ func (s *starter) texts(from Installed) (map[string][]byte, string, error) {
 	}
 	texts := map[string][]byte{"guest.json": list}
 	sum := sha256.New()
-	_, _ = sum.Write(list) // never fails, says its documentation
+	_, _ = sum.Write(list) // documented to never fail
 	for _, name := range []string{"boot.py", "main.mjs", "reader.mjs"} {
-		texts[name], _ = own.ReadFile(name) // it is built in
+		texts[name], _ = own.ReadFile(name) // the file is embedded
 		_, _ = sum.Write(texts[name])
 	}
 	for _, path := range append(inFolder(from), from.Deno) {
@@ -161,8 +161,8 @@ func inFolder(from Installed) []string {
 	return paths
 }
 
-// fill puts everything into a folder that a guest reads. Its user is another
-// one, who sees this folder and nothing around it.
+// fill puts everything into a folder that a guest reads. The guest runs as another
+// user, who sees only this folder.
 func fill(ctx context.Context, folder string, texts map[string][]byte, from Installed) error {
 	for _, path := range inFolder(from) {
 		if err := copyFile(filepath.Join(folder, filepath.Base(path)), path); err != nil {
@@ -194,8 +194,7 @@ func copyFile(to, from string) error {
 	return cmp.Or(err, out.Close())
 }
 
-// snapshot starts an interpreter with nobody's program in it, and keeps its
-// memory.
+// snapshot starts an interpreter without a program, and saves its memory.
 func snapshot(ctx context.Context, deno, folder string) error {
 	var memory, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, deno, append(command(folder)[1:], "snapshot")...)

@@ -10,10 +10,10 @@ import (
 //go:embed quickjs.wasm
 var blob []byte
 
-// Version names the engine that is embedded: npm quickjs-wasi, exact version.
+// Version names the embedded engine: npm quickjs-wasi, exact version.
 const Version = "quickjs-wasi 3.6.2"
 
-// blobSum is the SHA-256 of quickjs.wasm, as README.md tells how to make it.
+// blobSum is the SHA-256 of quickjs.wasm; README.md describes how to build it.
 const blobSum = "d4c9375f2b1ca4dc95f72c8aa2982a7a9951ac8011490d79c6582df732b4bbd9"
 
 func checkBlob() error {

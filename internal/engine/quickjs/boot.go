@@ -8,12 +8,11 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
-// roomSize is how many bytes Go can hand over without asking the guest for
-// memory first.
+// roomSize is how many bytes Go can pass without first asking the guest for memory.
 const roomSize = 64 << 10
 
-// layout tells where the machine finds what it needs in every copy of the
-// image: addresses in linear memory.
+// layout holds what the machine needs in every copy of the image, as addresses in
+// linear memory.
 type layout struct {
 	context   uint32 // QuickJS's JSContext
 	deliver   uint32 // box: the prelude's function
@@ -43,20 +42,20 @@ func (i *Isolate) boot(ctx context.Context, prelude string) (layout, error) {
 		scratch:   uint32(b.do("wasm_malloc", 16)),
 		arguments: uint32(b.do("wasm_malloc", 16)),
 	}
-	i.machine.layout = l // the doors need it while the prelude runs
+	i.machine.layout = l // the host functions need it while the prelude runs
 
 	global := b.do("qjs_get_global")
 	offered := b.do("qjs_new_object")
-	for _, d := range doors {
+	for _, d := range preludeFunctions {
 		function := b.do("qjs_new_host_function", b.text(d.name), uint64(len(d.name)), 0)
 		b.do("qjs_set_prop_string", offered, b.text(d.name), function)
 	}
-	b.do("qjs_set_prop_string", global, b.text("__doors"), offered)
+	b.do("qjs_set_prop_string", global, b.text("__hostFunctions"), offered)
 	b.eval(prelude)
 	l.deliver = uint32(b.do("qjs_get_prop_string", offered, b.text("deliver")))
 	status := b.do("qjs_get_prop_string", offered, b.text("status"))
 	l.status = b.words(status)
-	b.eval("delete globalThis.__doors")
+	b.eval("delete globalThis.__hostFunctions")
 
 	for b.err == nil && uint32(b.do("qjs_is_job_pending")) != 0 {
 		b.do("qjs_execute_pending_job")
@@ -88,7 +87,7 @@ func (b *booting) do(name string, args ...uint64) uint64 {
 	return results[0]
 }
 
-// text puts a string into the guest, with a zero after it.
+// text copies a string into the guest, followed by a zero byte.
 func (b *booting) text(s string) uint64 {
 	at := b.do("wasm_malloc", uint64(len(s))+1)
 	if b.err == nil && (at == 0 || !b.isolate.Module.Memory().Write(uint32(at), append([]byte(s), 0))) {
@@ -117,7 +116,7 @@ func (b *booting) string(box uint64) string {
 	return string(text)
 }
 
-// words is the address of the data of the prelude's status.
+// words returns the address of the data of the prelude's status.
 func (b *booting) words(box uint64) uint32 {
 	memory := b.isolate.Module.Memory()
 	buffer := b.do("qjs_get_prop_string", box, b.text("buffer"))

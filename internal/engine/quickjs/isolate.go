@@ -26,7 +26,7 @@ type Isolate struct {
 	run *run // nil between runs
 }
 
-// function is an exported function with the stack its calls need.
+// function is an exported function with the stack that its calls need.
 type function struct {
 	api.Function
 	stack [6]uint64
@@ -38,7 +38,7 @@ func (f *function) do(ctx context.Context, args ...uint64) (uint64, error) {
 	return f.stack[0], err
 }
 
-// open makes an isolate of a new instance.
+// open returns an isolate of a new instance.
 func (m *Machine) open(instance *wasm.Instance) (*Isolate, error) {
 	i := &Isolate{Instance: instance, machine: m}
 	for name, f := range map[string]*function{
@@ -54,35 +54,35 @@ func (m *Machine) open(instance *wasm.Instance) (*Isolate, error) {
 	return i, nil
 }
 
-// Release gives the isolate back, as [wasm.Machine.Release] says.
+// Release returns the isolate to its machine, as in [wasm.Machine.Release].
 func (i *Isolate) Release() {
 	i.run = nil
 	i.machine.Release(i)
 }
 
-// collecting is how long it may take to collect the garbage of a run.
+// collecting limits the time for collecting the garbage of a run.
 const collecting = 10 * time.Second
 
-// Save gives all that the run has left behind, as [wasm.Instance.Save] says.
+// Save returns the state after a run, as in [wasm.Instance.Save].
 func (i *Isolate) Save(ctx context.Context) ([]byte, error) {
 	if !i.Bad {
-		// The run is over, and so is its time: collecting has its own.
+		// The run and its time are over; collecting has its own limit.
 		i.run = &run{ctx: ctx, port: i.run.port, deadline: time.Now().Add(collecting)}
 		if _, err := i.collect.do(wasm.With(ctx, i)); err != nil {
 			i.Bad = true
 			if end, err := i.classify(err); end == Crashed {
 				return nil, fmt.Errorf("collect garbage: %w", err)
 			}
-			return nil, fmt.Errorf("what it has given up could not be collected within %s", collecting)
+			return nil, fmt.Errorf("garbage could not be collected within %s", collecting)
 		}
 	}
 	return i.Instance.Save()
 }
 
-// End says how a run ended.
+// End is the way in which a run ended.
 type End int
 
-// The ends.
+// The ways in which a run can end.
 const (
 	// Finished: the guest sent its last frame.
 	Finished End = iota
@@ -90,40 +90,40 @@ const (
 	TimedOut
 	// OutOfCPU: the processor time was used up.
 	OutOfCPU
-	// Cancelled: the host asked for it.
+	// Cancelled: the server cancelled the run.
 	Cancelled
-	// OutOfMemory: the engine itself had no memory left.
+	// OutOfMemory: the engine itself ran out of memory.
 	OutOfMemory
-	// Crashed: the engine failed. The error says how.
+	// Crashed: the engine failed. The error has the details.
 	Crashed
 )
 
 // Frame is one message to or from the guest.
 type Frame struct {
 	Kind, ID uint32
-	// Body is JSON when Text is set: then the guest gets a string, else bytes.
+	// Body is JSON if Text is set. The guest then gets a string, else bytes.
 	Body []byte
 	Text bool
 }
 
-// Port is how a run speaks with its host.
+// Port connects a run to the server.
 type Port struct {
-	// Inbox has the frames for the guest; the first is delivered at once.
+	// Inbox holds the frames for the guest. The first is delivered at once.
 	Inbox *mailbox.Inbox[Frame]
-	// Send takes a frame of the guest. It is called from the goroutine of the
-	// run, and must not keep the body. Last reports that the run is over.
+	// Send handles a frame of the guest. It is called from the goroutine of the run,
+	// and must not keep the body. Last reports that the run is over.
 	Send func(Frame) (last bool, err error)
-	// Find gives the JSON of the tool that a path leads to, true where tools are
-	// below the path, or nothing. Nil finds none.
+	// Find returns the JSON of the tool at a path, true if there are tools below the
+	// path, or nothing. A nil Find finds nothing.
 	Find func(path string) []byte
-	// Memory is the limit of the guest's memory in bytes, and at most [MaxMemory],
-	// which it is if zero. Wall and CPU are the limits of time and of processor time
-	// of this process, none if zero.
+	// Memory is the limit of the guest's memory in bytes, at most [MaxMemory], which
+	// is the default. Wall and CPU limit the time and the processor time of this
+	// process, if not zero.
 	Memory    int64
 	Wall, CPU time.Duration
-	// Keep says that the isolate will be saved after the run.
+	// Keep means that the isolate will be saved after the run.
 	Keep bool
-	// Seed is what random numbers come from; empty draws from the system.
+	// Seed seeds random numbers. If it is empty, they come from the system.
 	Seed []byte
 }
 
@@ -135,22 +135,22 @@ type run struct {
 	cpu       cputime.Meter
 	interrupt End // why the guest was interrupted
 	finished  bool
-	seeded    *rand.ChaCha8 // nil draws from the system
-	err       error         // what a door could not do
+	seeded    *rand.ChaCha8 // nil if random numbers come from the system
+	err       error         // the error of a host function
 }
 
-// ever is how long a run may take that has no limit of time.
+// ever is the time limit of a run without one.
 const ever = 24 * 365 * time.Hour
 
 // Run delivers the frames of the inbox to the guest until it sends its last.
 //
-// The prelude finds the doors in the global __doors and leaves there: deliver,
-// a function that takes the body of a frame as string or Uint8Array, or
-// undefined when a timer is due, or null when nothing can happen any more; and
-// status, an Int32Array whose words stand in doors.go.
+// The prelude finds the host functions in the global __hostFunctions, where it
+// leaves deliver and status. Deliver is a function that takes the body of a frame as
+// string or Uint8Array, undefined if a timer is due, or null if nothing can happen
+// any more. Status is an Int32Array whose words are defined in hostfuncs.go.
 //
-// An error tells more of an end other than Finished. The isolate must be
-// released after it.
+// The error describes any end other than Finished. The isolate must be released
+// afterwards.
 func (i *Isolate) Run(ctx context.Context, port Port) (End, error) {
 	r := &run{ctx: ctx, port: port, deadline: time.Now().Add(cmp.Or(port.Wall, ever)), cpu: cputime.Start(port.CPU)}
 	if len(port.Seed) > 0 {
@@ -184,8 +184,8 @@ func (i *Isolate) serve(ctx context.Context, r *run) (End, error) {
 		}
 		switch {
 		case r.finished:
-			// An error after the last frame is of no interest to anybody, but
-			// the isolate is not used again.
+			// An error after the last frame does not matter, but the isolate is not
+			// used again.
 			i.Bad = i.Bad || err != nil
 			return Finished, nil
 		case r.err != nil:
@@ -198,8 +198,8 @@ func (i *Isolate) serve(ctx context.Context, r *run) (End, error) {
 	}
 }
 
-// next waits for something to deliver: a frame, a timer that is due, or that
-// nothing can happen any more.
+// next waits for something to deliver: a frame, a timer that is due, or the fact
+// that nothing can happen any more.
 func (i *Isolate) next(r *run) (delivery, End) {
 	if frame, ok := r.port.Inbox.Take(); ok {
 		return delivery{what: aFrame, frame: frame}, Finished
@@ -225,7 +225,7 @@ func (i *Isolate) next(r *run) (delivery, End) {
 	return delivery{}, TimedOut
 }
 
-// delivery is what deliver of the prelude is called with.
+// delivery is an argument for deliver of the prelude.
 type delivery struct {
 	what  int
 	frame Frame
@@ -262,8 +262,8 @@ func (i *Isolate) deliver(ctx context.Context, d delivery) error {
 	return err
 }
 
-// letGo gives boxes back whose run goes on in another. Those of other runs go
-// with the memory that they are in.
+// letGo frees boxes of a run that continues in another. Boxes of other runs
+// disappear with their memory.
 func (i *Isolate) letGo(ctx context.Context, boxes ...uint64) error {
 	for _, box := range boxes {
 		if box == uint64(i.machine.layout.undefined) || box == uint64(i.machine.layout.null) {
@@ -276,8 +276,8 @@ func (i *Isolate) letGo(ctx context.Context, boxes ...uint64) error {
 	return nil
 }
 
-// drain runs what promises have made ready. Jobs may be too short for QuickJS
-// to look for an interrupt in any, and make others without end.
+// drain runs the jobs of settled promises. Jobs may be too short for QuickJS to
+// check for an interrupt, and may create other jobs without end.
 func (i *Isolate) drain(ctx context.Context, r *run) error {
 	for n := 1; !r.finished && r.err == nil && r.interrupt == Finished; n++ {
 		if n%256 == 0 {
@@ -301,7 +301,7 @@ var (
 	errNoMemory = errors.New("out of memory")
 )
 
-// classify tells what kind of trap an error of WebAssembly is.
+// classify returns how a run ended from the trap in an error of WebAssembly.
 func (i *Isolate) classify(err error) (End, error) {
 	var stop *stopError
 	if errors.As(err, &stop) {

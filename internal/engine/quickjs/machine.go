@@ -2,9 +2,9 @@
 // [Machine] starts the engine once and loads a prelude; each [Isolate] begins
 // from what was in memory then.
 //
-// JavaScript and Go meet at few places, none of which takes an object of the
-// guest: frames as bytes that the prelude made, and strings. Nothing of the
-// guest runs while Go serves it, so a Proxy or a getter cannot re-enter.
+// JavaScript and Go exchange only bytes of frames that the prelude made, and
+// strings, never an object of the guest. No guest code runs while Go serves it, so
+// a Proxy or a getter cannot re-enter.
 package quickjs
 
 import (
@@ -16,27 +16,26 @@ import (
 
 // The limits of every isolate, in bytes.
 const (
-	// MaxMemory is the largest memory limit that a run may ask for.
+	// MaxMemory is the largest memory limit of a run.
 	MaxMemory = 1 << 30
-	// stackSize is what QuickJS may use of the 1 MiB stack that the module was
-	// linked with: what is over it is a RangeError and not a trap.
+	// stackSize is the part of the module's 1 MiB stack that QuickJS may use.
+	// Exceeding it is a RangeError and not a trap.
 	stackSize = 256 << 10
-	// slack is free memory that the image holds, so that a usual run does not
-	// grow past it, for a memory that grew cannot be put back.
+	// slack is free memory in the image. It keeps a usual run from growing the
+	// memory, which could then not be reset.
 	slack = 4 << 20
-	// headroom is what the engine needs beside the values of the guest.
+	// headroom is the memory that the engine needs in addition to the guest's values.
 	headroom = 32 << 20
 )
 
-// Machine makes isolates. Its methods may be called concurrently.
+// Machine makes isolates. Its methods are safe for concurrent use.
 type Machine struct {
 	*wasm.Machine[*Isolate]
 	layout layout
 }
 
-// New starts the engine and takes its image. Prelude is JavaScript that every
-// run finds already executed, as [Isolate.Run] describes it. ctx bounds the
-// start.
+// New starts the engine and takes its image. Prelude is JavaScript that has already
+// run in every isolate, as [Isolate.Run] describes. ctx bounds the start.
 func New(ctx context.Context, prelude string, o wasm.Options) (*Machine, error) {
 	m := &Machine{}
 	if err := m.start(ctx, prelude, o); err != nil {

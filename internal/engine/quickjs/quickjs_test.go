@@ -12,18 +12,18 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/wasm"
 )
 
-// echo is a small prelude: the first frame is a program, and what it gives is
-// the last frame. It hands its doors to the program, as no real one does.
+// echo is a small prelude. The first frame is a program, and its result is the last
+// frame. Unlike a real prelude it passes the host functions to the program.
 const echo = `{
-	const doors = __doors, status = new Int32Array(16), evaluate = eval;
-	const say = (kind, text) => { status[3] = kind; status[4] = 0; doors.send(text); };
-	doors.status = status;
+	const host = __hostFunctions, status = new Int32Array(16), evaluate = eval;
+	const say = (kind, text) => { status[3] = kind; status[4] = 0; host.send(text); };
+	host.status = status;
 	status[1] = -1;
-	doors.deliver = (body) => {
+	host.deliver = (body) => {
 		if (!body) return say(1, body === null ? "nothing can happen" : "a timer");
 		if (status[2] !== 0) return say(1, "then " + body);
 		status[2] = 400; // more than is there
-		Object.assign(globalThis, {say, doors, status});
+		Object.assign(globalThis, {say, host, status});
 		try {
 			const value = evaluate(body);
 			if (value !== undefined) say(1, String(value));
@@ -100,14 +100,14 @@ func TestProgramsEndInOneOfTheEnds(t *testing.T) {
 		{"a busy native", `/(a+)+$/.test("a".repeat(50) + "b")`, "", TimedOut},
 		{"recursion", `const f = () => f() + 1; f()`, "threw RangeError: Maximum call stack size exceeded", Finished},
 		{"memory", `const a = []; for (;;) a.push(new Uint8Array(1 << 20))`, "threw InternalError: out of memory", Finished},
-		{"waiting for a frame while standing still", `status[0] = 1; doors.await()`, "", TimedOut},
-		{"an object at a door that takes text", `String(doors.encoded({toString() { for (;;); }}))`, "undefined", Finished},
-		{"an object at a door that takes bytes", `String(doors.text({get length() { for (;;); }, buffer: 1}))`, "undefined", Finished},
-		{"offsets beyond the bytes", `status[2] = -5; status[3] = 1e9; String(doors.text(new Uint8Array(4)))`, "undefined", Finished},
-		{"a length beyond the bytes", `status[2] = 1e9; status[3] = 1; doors.send(new Uint8Array(4)); "went on"`, "went on", Finished},
-		{"too many random bytes", `status[2] = 1e9; String(doors.random())`, "undefined", Finished},
-		{"a proxy at a door", `const p = new Proxy({}, {get() { doors.send("inner"); return p; }}); doors.send(p); "out"`, "out", Finished},
-		{"a door without an argument", `doors.send(); "went on"`, "went on", Finished},
+		{"waiting for a frame while standing still", `status[0] = 1; host.await()`, "", TimedOut},
+		{"an object at a host function that takes text", `String(host.encoded({toString() { for (;;); }}))`, "undefined", Finished},
+		{"an object at a host function that takes bytes", `String(host.text({get length() { for (;;); }, buffer: 1}))`, "undefined", Finished},
+		{"offsets beyond the bytes", `status[2] = -5; status[3] = 1e9; String(host.text(new Uint8Array(4)))`, "undefined", Finished},
+		{"a length beyond the bytes", `status[2] = 1e9; status[3] = 1; host.send(new Uint8Array(4)); "went on"`, "went on", Finished},
+		{"too many random bytes", `status[2] = 1e9; String(host.random())`, "undefined", Finished},
+		{"a proxy at a host function", `const p = new Proxy({}, {get() { host.send("inner"); return p; }}); host.send(p); "out"`, "out", Finished},
+		{"a host function without an argument", `host.send(); "went on"`, "went on", Finished},
 		{"going on after the last frame", `say(1, "last"); say(1, "more"); for (;;) {}`, "last", Finished},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestFramesReachTheGuestAsTextAndBytesOfAnySize(t *testing.T) {
 		for _, text := range []bool{true, false} {
 			i := isolate(t, m)
 			body := bytes.Repeat([]byte("a"), size)
-			got, end, err := evalWithin(t, i, Port{}, `status[0] = 1; const b = doors.await(); typeof b + " " + b.length + " " + status[2] + " " + status[3]`, Frame{Kind: 33, ID: 9, Body: body, Text: text})
+			got, end, err := evalWithin(t, i, Port{}, `status[0] = 1; const b = host.await(); typeof b + " " + b.length + " " + status[2] + " " + status[3]`, Frame{Kind: 33, ID: 9, Body: body, Text: text})
 			i.Release()
 			want := fmt.Sprintf("%s %d 33 9", map[bool]string{true: "string", false: "object"}[text], size)
 			if err != nil || end != Finished || got != want {
@@ -177,7 +177,7 @@ func TestTenThousandRunsLeaveNoByteBehind(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeResetIsReplaced(t *testing.T) {
+func TestAnIsolateThatCannotBeResetIsReplaced(t *testing.T) {
 	t.Parallel()
 	m := open(t)
 	for name, program := range map[string]string{
@@ -189,7 +189,7 @@ func TestWhatCannotBeResetIsReplaced(t *testing.T) {
 		i.Release()
 		next := isolate(t, m)
 		if err != nil || next == i {
-			t.Errorf("%s: it was kept, %v", name, err)
+			t.Errorf("%s: the isolate was kept, %v", name, err)
 		}
 		next.Release()
 	}
@@ -201,7 +201,7 @@ func TestRandomBytesDifferFromRunToRun(t *testing.T) {
 	seen := map[string]bool{}
 	for range 50 {
 		i := isolate(t, m)
-		got, _, err := eval(t, i, `status[2] = 16; doors.random().join()`)
+		got, _, err := eval(t, i, `status[2] = 16; host.random().join()`)
 		i.Release()
 		if err != nil || seen[got] {
 			t.Fatalf("%s again, %v", got, err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/toolroom/toolroom/internal/engine/cow/delta"
+	"github.com/toolroom/toolroom/internal/engine/cow"
 )
 
 func save(t *testing.T, m *Machine, program string) []byte {
@@ -25,7 +25,7 @@ func save(t *testing.T, m *Machine, program string) []byte {
 	return state
 }
 
-// again lets the next frame be a program, as a new run of a session is.
+// again makes the next frame a program, as in a new run of a session.
 const again = `; status[2] = 0; "saved"`
 
 func TestAStateIsLoadedByAnyMachineOfTheSameImage(t *testing.T) {
@@ -57,7 +57,7 @@ func TestAStateIsLoadedByAnyMachineOfTheSameImage(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoStateIsRefused(t *testing.T) {
+func TestAnInvalidStateIsRefused(t *testing.T) {
 	t.Parallel()
 	m := open(t)
 	pack, err := zstd.NewWriter(nil)
@@ -76,19 +76,19 @@ func TestWhatIsNoStateIsRefused(t *testing.T) {
 		"no memory":            pack.EncodeAll([]byte{0, 0, 0, 0}, nil),
 		"all memory":           pack.EncodeAll([]byte{255, 255, 255, 255}, nil),
 		"a block outside":      pack.EncodeAll(append([]byte{200, 0, 0, 0, 255, 255, 255, 255}, block[4:]...), nil),
-		"a bomb":               pack.EncodeAll(make([]byte, 2*delta.Max), nil),
+		"a bomb":               pack.EncodeAll(make([]byte, 2*cow.MaxDelta), nil),
 		"an offset that wraps": pack.EncodeAll(append([]byte{200, 0, 0, 0, 0, 0, 16, 0}, block[4:]...), nil),
 	} {
 		i := isolate(t, m)
-		if err := i.Load(state); !errors.Is(err, delta.ErrInvalid) {
+		if err := i.Load(state); !errors.Is(err, cow.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 		i.Release()
 	}
-	// Noise where the engine has its own data ends the run, and nothing else.
+	// Noise in the engine's own data ends only the run.
 	i := isolate(t, m)
 	raw := []byte{200, 0, 0, 0}
-	for at := uint32(256); at < 700; at++ { // below are the stack's
+	for at := uint32(256); at < 700; at++ { // the stack is below
 		raw = binary.LittleEndian.AppendUint32(raw, at)
 		for range blockSize - 4 {
 			raw = append(raw, byte(noise.Uint32()))
@@ -104,11 +104,11 @@ func TestWhatIsNoStateIsRefused(t *testing.T) {
 	clean := isolate(t, m)
 	defer clean.Release()
 	if got, _, err := eval(t, clean, `1 + 1`); got != "2" || err != nil {
-		t.Errorf("the next isolate gives %q, %v", got, err)
+		t.Errorf("the next isolate returns %q, %v", got, err)
 	}
 }
 
-func TestMoreThanAStateMayHoldIsNotSaved(t *testing.T) {
+func TestAStateThatIsTooLargeIsNotSaved(t *testing.T) {
 	t.Parallel()
 	m := open(t)
 	i := isolate(t, m)
@@ -116,7 +116,7 @@ func TestMoreThanAStateMayHoldIsNotSaved(t *testing.T) {
 	if _, end, err := evalWithin(t, i, Port{Memory: 200 << 20}, `globalThis.big = new Uint8Array(70 << 20).fill(7); "done"`); end != Finished || err != nil {
 		t.Fatal(end, err)
 	}
-	var large *delta.TooLargeError
+	var large *cow.TooLargeError
 	if _, err := i.Save(t.Context()); !errors.As(err, &large) {
 		t.Errorf("%v", err)
 	}

@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/cow/delta"
+	"github.com/toolroom/toolroom/internal/engine/cow"
 )
 
-// Load puts memory, by load, into what a session's state says. What it gives is
-// the body of the run's last frame when that cannot be done, nil when it is.
+// Load puts memory into the state of a session, using load. If that fails, it
+// returns the body of the run's last frame, else nil.
 func Load(engine string, image func() string, state []byte, load func([]byte) error) bridge.Map {
 	if len(state) == 0 {
 		return nil
@@ -31,8 +31,8 @@ func Load(engine string, image func() string, state []byte, load func([]byte) er
 	return nil
 }
 
-// Finish adds the state of a session to a run's last frame, and sends it: in its
-// place one that tells why, where the state cannot be kept.
+// Finish adds the state of a session to a run's last frame, and sends it. If the
+// state cannot be kept, it sends a frame that says why instead.
 func Finish(last bridge.Frame, image string, save func() ([]byte, error), send func(bridge.Frame) error) error {
 	names := Names(last.Body.Get(variables))
 	last.Body = slices.DeleteFunc(last.Body, func(m bridge.Member) bool { return m.Key == variables })
@@ -51,10 +51,10 @@ func Finish(last bridge.Frame, image string, save func() ([]byte, error), send f
 	return send(bridge.Frame{Kind: bridge.Failed, Token: last.Token, Body: notKept(err)})
 }
 
-// notKept is the body of the last frame of a run whose state cannot be kept.
+// notKept returns the body of the last frame of a run whose state cannot be kept.
 func notKept(err error) bridge.Map {
 	kind := bridge.FailProgram
-	var memory *delta.TooLargeError
+	var memory *cow.TooLargeError
 	var packed TooLargeError
 	var frame *bridge.TooLargeError
 	if errors.As(err, &memory) || errors.As(err, &packed) || errors.As(err, &frame) {

@@ -1,5 +1,5 @@
-// Package resume has what engines that keep sessions as memory share: the state
-// between two runs, and how a program fits into it.
+// Package resume is shared by the engines that keep session state as memory. It
+// defines the state between two runs, and prepares a program to continue from it.
 package resume
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// State is what a run leaves for the next of its session.
+// State is the session state that a run leaves for the next.
 type State struct {
-	// Image names the memory that Memory is a change of.
+	// Image names the image that Memory differs from.
 	Image string
-	// Variables are names that the session's programs have made, at most 10,000.
+	// Variables are names that the session's programs have declared, at most 10,000.
 	Variables []string
-	// Memory is the change, packed.
+	// Memory is the packed difference.
 	Memory []byte
 }
 
@@ -29,20 +29,19 @@ const (
 
 const (
 	maxVariables = 10_000
-	// maxMemory is how many bytes a packed change may have, so that a start
-	// frame holds it together with a program.
+	// maxMemory is the largest packed difference in bytes, so that a start frame can
+	// hold it together with a program.
 	maxMemory = 12 << 20
 )
 
-// TooLargeError says that a state is more than is kept.
+// TooLargeError reports that a state is too large to keep.
 type TooLargeError struct{}
 
 func (TooLargeError) Error() string {
 	return fmt.Sprintf("its variables take more than %d MiB packed", maxMemory>>20)
 }
 
-// Encode gives the state as the bytes that are kept. It fails with a
-// [TooLargeError].
+// Encode returns the encoded state. It fails with a [TooLargeError].
 func (s State) Encode() ([]byte, error) {
 	if len(s.Memory) > maxMemory {
 		return nil, TooLargeError{}
@@ -56,8 +55,8 @@ func (s State) Encode() ([]byte, error) {
 	})
 }
 
-// Decode reads the state of a session of the engine that is named. No bytes
-// are the state before the first run.
+// Decode decodes the state of a session of the named engine. Before the first run
+// the state is empty.
 func Decode(engine string, data []byte) (State, error) {
 	if len(data) == 0 {
 		return State{}, nil
@@ -65,7 +64,7 @@ func Decode(engine string, data []byte) (State, error) {
 	value, err := bridge.DecodeValue(data)
 	fields, ok := value.(bridge.Map)
 	if err != nil || !ok || fields.Text(image) == "" {
-		return State{}, toolroom.Errorf(toolroom.CodeUnsupported, "the session's state is none of the %s engine: delete the session, or name the engine that made it", engine)
+		return State{}, toolroom.Errorf(toolroom.CodeUnsupported, "the session's state was not made by the %s engine: delete the session, or name the engine that made it", engine)
 	}
 	s := State{Image: fields.Text(image)}
 	s.Memory, _ = fields.Get(memory).([]byte)
@@ -73,7 +72,7 @@ func Decode(engine string, data []byte) (State, error) {
 	return s, nil
 }
 
-// Names are the texts of a list.
+// Names returns the texts in a list.
 func Names(list bridge.Value) []string {
 	values, _ := list.([]bridge.Value)
 	var names []string
@@ -85,8 +84,8 @@ func Names(list bridge.Value) []string {
 	return names
 }
 
-// Fit makes a program one that goes on from its state: names of variables are
-// no tools, and no inputs.
+// Fit prepares a program to continue from its state: names of variables hide tools,
+// and must not be inputs.
 func Fit(engine string, p *bridge.Program) error {
 	s, err := Decode(engine, p.State)
 	if err != nil || len(s.Variables) == 0 {

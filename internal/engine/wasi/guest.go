@@ -6,7 +6,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// guest is what a call sees of its caller.
+// guest is the caller as a WASI function sees it.
 type guest struct {
 	System
 	memory api.Memory
@@ -15,8 +15,8 @@ type guest struct {
 
 func (g *guest) word(n int) uint32 { return uint32(g.args[n]) }
 
-// vectors calls do with each piece of memory of an iovec array, until do
-// takes less than the piece has. It tells how many bytes were done.
+// vectors calls do with each piece of memory of an iovec array, until do takes less
+// than a piece. It returns the number of bytes taken.
 func (g *guest) vectors(at, count uint32, do func([]byte) int) (total uint32, e errno) {
 	for n := range count {
 		start, ok := g.memory.ReadUint32Le(at + 8*n)
@@ -100,7 +100,7 @@ func (g *guest) random() errno {
 	return success
 }
 
-// nonblock is the flag of a descriptor whose reads do not wait (type fdflags).
+// nonblock is the flag of a descriptor whose reads do not block (type fdflags).
 const nonblock = 1 << 2
 
 // describe is fd_fdstat_get and fd_filestat_get: all descriptors are streams.

@@ -15,8 +15,8 @@ const (
 	typeRead  = 1
 )
 
-// poll waits for the first of its subscriptions: a time, or bytes of a
-// stream that is live. All else is ready at once.
+// poll waits for the first of its subscriptions: a time, or bytes of a live stream.
+// All others are ready at once.
 func (g *guest) poll() errno {
 	count := g.word(2)
 	if count == 0 || count > maxSubscriptions {
@@ -27,7 +27,7 @@ func (g *guest) poll() errno {
 	if !ok || !there {
 		return invalid
 	}
-	// What is waited for, read before anything is written: they may overlap.
+	// Read all subscriptions before writing, because input and output may overlap.
 	subscriptions := append([]byte{}, in...)
 	due := make([]time.Duration, count)
 	wait, reads := Ever, false
@@ -64,20 +64,20 @@ func (g *guest) poll() errno {
 		}
 		e := out[events*eventSize:][:eventSize]
 		clear(e)
-		copy(e, s[:8]) // what the guest knows it by
+		copy(e, s[:8]) // the guest's own value
 		e[10] = s[8]
-		e[16] = 1 // bytes, at least
+		e[16] = 1 // at least one byte
 		events++
 	}
 	return g.give(g.word(3), events)
 }
 
-// waitsFor tells whether a subscription is to bytes that somebody sends.
+// waitsFor reports whether a subscription is for bytes of a live stream.
 func (g *guest) waitsFor(s []byte) bool {
 	return s[8] == typeRead && g.Stream(binary.LittleEndian.Uint32(s[16:]))&Live != 0
 }
 
-// due is the time until a subscription to a clock.
+// due returns the time until a clock subscription is ready.
 func (g *guest) due(s []byte) time.Duration {
 	const absolute = 1
 	clock, at := binary.LittleEndian.Uint32(s[16:]), binary.LittleEndian.Uint64(s[24:])

@@ -1,8 +1,7 @@
-// Package wasi offers WebAssembly what it imports of WASI preview 1
-// (wasi_snapshot_preview1) as far as a program has it that has no files, no
-// sockets, no environment and no other processes: streams, a clock, random
-// numbers. Every call of the standard is there; those that lead to what is not
-// refuse it as the standard has it.
+// Package wasi implements WASI preview 1 (wasi_snapshot_preview1) for programs
+// without files, sockets and other processes: they have streams, variables, a
+// clock and random numbers. Every function of the standard exists; those for
+// missing things return the error that the standard defines.
 package wasi
 
 import (
@@ -18,48 +17,49 @@ import (
 // Module is the name of the module that [Offer] instantiates.
 const Module = "wasi_snapshot_preview1"
 
-// System is what is behind the calls of one guest. A method may end the guest
-// by a panic.
+// System implements the calls of one guest. A method may end the guest by a panic.
 type System interface {
-	// Arguments are those of the program, its name first.
+	// Arguments returns the program's arguments, its name first.
 	Arguments() []string
-	// Stream tells what a descriptor is for; 0 if it is not open.
+	// Environment returns the environment variables, as KEY=VALUE.
+	Environment() []string
+	// Stream returns the use of a descriptor, 0 if it is not open.
 	Stream(fd uint32) Stream
-	// Blocks tells whether a read of what is [Live] waits when it finds nothing,
-	// and SetBlocks says so.
+	// Blocks reports whether a read of a [Live] descriptor blocks if there are no
+	// bytes, and SetBlocks sets that.
 	Blocks() bool
 	SetBlocks(blocks bool)
-	// Await waits for bytes of what is live, or for a time, and tells whether
-	// there are any.
+	// Await waits for bytes of a live descriptor, or for a time, and reports whether
+	// there are bytes.
 	Await(atMost time.Duration) bool
-	// Read moves what there is of a descriptor, and tells how much.
+	// Read reads the available bytes of a descriptor, and returns their number.
 	Read(fd uint32, to []byte) int
-	// Write takes what is written, and tells how much of it.
+	// Write writes bytes, and returns how many.
 	Write(fd uint32, data []byte) int
 	// Sleep waits for a time.
 	Sleep(d time.Duration)
-	// Now is what a clock shows, in nanoseconds: 0 that of the world, 1 one that
-	// nobody sets, 2 and 3 those of the process and of its thread.
+	// Now returns a clock's time in nanoseconds: 0 is the wall clock, 1 the monotonic
+	// clock, 2 and 3 the processor time of the process and of its thread.
 	Now(clock uint32) uint64
 	// Random fills bytes.
 	Random([]byte)
 }
 
-// Stream is what an open descriptor is for.
+// Stream is the use of an open descriptor.
 type Stream uint8
 
-// The uses of a stream. One descriptor of a system may be live: somebody else
-// sends what is read there, at any time.
+// The uses of a descriptor. One descriptor of a system may be live: its bytes arrive
+// from outside, at any time.
 const (
 	Readable Stream = 1 << iota
 	Writable
 	Live
 )
 
-// Ever is how long a guest waits that names no time: its host ends it.
+// Ever is the time that a guest waits if it sets none, until the run is ended.
 const Ever = 24 * 365 * time.Hour
 
-// ExitError is how the execution of a guest ends that has ended itself.
+// ExitError is the error of the execution of a guest that has exited.
 type ExitError struct{ Code uint32 }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("it ended with exit code %d", e.Code) }
@@ -67,7 +67,7 @@ func (e *ExitError) Error() string { return fmt.Sprintf("it ended with exit code
 // errno is an error number (type errno).
 type errno uint32
 
-// Those that are used here.
+// The error numbers used here.
 const (
 	success     errno = 0
 	again       errno = 6
@@ -77,14 +77,14 @@ const (
 	noSeek      errno = 70
 )
 
-// call is one of the standard's functions.
+// call is a function of the standard.
 type call struct {
 	name   string
 	do     func(*guest) errno
 	params []api.ValueType
 }
 
-// calls are all of them but proc_exit.
+// calls holds all functions except proc_exit.
 func calls() []call {
 	const i32, i64 = api.ValueTypeI32, api.ValueTypeI64
 	always := func(e errno) func(*guest) errno { return func(*guest) errno { return e } }
@@ -92,8 +92,8 @@ func calls() []call {
 	return []call{
 		{"args_get", func(g *guest) errno { return g.strings(g.Arguments()) }, words(2)},
 		{"args_sizes_get", func(g *guest) errno { return g.sizes(g.Arguments()) }, words(2)},
-		{"environ_get", func(g *guest) errno { return g.strings(nil) }, words(2)},
-		{"environ_sizes_get", func(g *guest) errno { return g.sizes(nil) }, words(2)},
+		{"environ_get", func(g *guest) errno { return g.strings(g.Environment()) }, words(2)},
+		{"environ_sizes_get", func(g *guest) errno { return g.sizes(g.Environment()) }, words(2)},
 		{"clock_res_get", (*guest).resolution, words(2)},
 		{"clock_time_get", (*guest).clock, []api.ValueType{i32, i64, i32}},
 		{"fd_read", (*guest).read, words(4)},
@@ -146,7 +146,7 @@ func words(n int) []api.ValueType {
 	return list
 }
 
-// Has tells whether the standard has a function, with these types.
+// Has reports whether the standard has a function with these types.
 func Has(f api.FunctionDefinition) bool {
 	_, name, _ := f.Import()
 	if name == exit {
@@ -157,11 +157,11 @@ func Has(f api.FunctionDefinition) bool {
 	})
 }
 
-// exit is the function that ends its caller.
+// exit is the function proc_exit, which ends its caller.
 const exit = "proc_exit"
 
-// Offer instantiates WASI in a runtime. Of gives the system of the guest that
-// calls, by the context of that call.
+// Offer instantiates WASI in a runtime. Of returns the system of the calling guest,
+// from the context of the call.
 func Offer(ctx context.Context, r wazero.Runtime, of func(context.Context) System) error {
 	b := r.NewHostModuleBuilder(Module)
 	for _, c := range calls() {
@@ -174,7 +174,7 @@ func Offer(ctx context.Context, r wazero.Runtime, of func(context.Context) Syste
 		panic(&ExitError{uint32(stack[0])})
 	}), words(1), nil).Export(exit)
 	if _, err := b.Instantiate(ctx); err != nil {
-		return fmt.Errorf("offer WASI: %w", err)
+		return fmt.Errorf("instantiate WASI: %w", err)
 	}
 	return nil
 }

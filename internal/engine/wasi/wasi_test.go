@@ -10,12 +10,14 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// system has nothing to read until what is live has waited so long.
+// system has nothing to read until its live stream has waited for a set time.
 type system struct {
 	arrives  time.Duration
 	waited   time.Duration
 	nonblock bool
 }
+
+func (*system) Environment() []string { return nil }
 
 func (*system) Arguments() []string { return []string{"main", "x"} }
 
@@ -34,7 +36,7 @@ func (s *system) Sleep(d time.Duration)           { s.waited += d }
 func (s *system) Now(uint32) uint64               { return uint64(s.waited) + 1000 }
 func (s *system) Random(to []byte)                { clear(to) }
 
-// memory is one page, of a module that has nothing else.
+// memory returns one page, of a module that has nothing else.
 func memory(t *testing.T) api.Memory {
 	t.Helper()
 	r := wazero.NewRuntime(t.Context())
@@ -46,7 +48,7 @@ func memory(t *testing.T) api.Memory {
 	return m.ExportedMemory("m")
 }
 
-func TestNoPointerOfAGuestHarmsItsHost(t *testing.T) {
+func TestNoPointerOfAGuestCausesAPanic(t *testing.T) {
 	t.Parallel()
 	m := memory(t)
 	wild := []uint64{0, 1, 3, 65_535, 65_536, 1 << 31, 1<<32 - 1, 1<<32 - 8}
@@ -67,15 +69,15 @@ func TestNoPointerOfAGuestHarmsItsHost(t *testing.T) {
 }
 
 const (
-	in, out, count = 0, 1024, 2048 // where subscriptions, events and their number lie
+	in, out, count = 0, 1024, 2048 // addresses of subscriptions, events and their number
 )
 
-// subscriptions writes what is waited for: times, and reads of descriptors.
+// subscriptions writes subscriptions to times and to reads of descriptors.
 func subscriptions(t *testing.T, m api.Memory, list ...func([]byte)) uint64 {
 	t.Helper()
 	for n, fill := range list {
 		s := make([]byte, subscriptionSize)
-		s[0] = byte(n + 1) // what the guest knows it by
+		s[0] = byte(n + 1) // the guest's own value
 		fill(s)
 		if !m.Write(in+uint32(n)*subscriptionSize, s) {
 			t.Fatal("there is no room")
@@ -136,7 +138,7 @@ func TestPollWaitsForTheFirstOfItsSubscriptions(t *testing.T) {
 	}
 }
 
-func TestAReadWaitsUnlessItIsToldNotTo(t *testing.T) {
+func TestAReadBlocksUnlessNonblockIsSet(t *testing.T) {
 	t.Parallel()
 	m, s := memory(t), &system{arrives: time.Second}
 	if !m.WriteUint32Le(0, 100) || !m.WriteUint32Le(4, 2) { // one piece, of two bytes at 100

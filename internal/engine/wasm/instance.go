@@ -7,42 +7,41 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/toolroom/toolroom/internal/engine/cow"
-	"github.com/toolroom/toolroom/internal/engine/cow/delta"
 	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
 )
 
 const (
-	// fuel is how many units a guest gets at a time, worth some milliseconds.
+	// fuel is how many units a guest gets at a time, enough for some milliseconds.
 	fuel = 400_000
 	// maxUses is how many runs an isolate serves before it is replaced, so that a
-	// defect of the reset, should there be one, does not add up.
+	// possible defect of the reset does not accumulate.
 	maxUses = 1000
 )
 
-// Instance is what the isolates of all engines are made of: an instance of the
-// module, with its memory. One goroutine uses it at a time.
+// Instance is the base of the isolates of all engines: an instance of the module,
+// with its memory. One goroutine uses it at a time.
 type Instance struct {
 	// Module is the instance in wazero.
 	Module api.Module
-	// Bad says that it must not be used again.
+	// Bad means that the instance must not be used again.
 	Bad bool
 
 	memory *memory
-	packer *delta.Packer
-	image  *cow.Image // nil in the first, which boots
+	packer *cow.Packer
+	image  *cow.Image // nil in the instance that boots
 	stack  api.MutableGlobal
 	fuel   api.MutableGlobal
 	uses   int
 }
 
-// memory is one that grows no further than the run may.
+// memory is a linear memory limited to the memory of the run.
 type memory struct {
 	*cow.Memory
 	limit uint64
 }
 
-// Reallocate grows the memory; nil when it may not, which the guest sees as
-// memory that is used up.
+// Reallocate grows the memory. It returns nil if the limit is reached, which the
+// guest sees as exhausted memory.
 func (m *memory) Reallocate(size uint64) []byte {
 	if size > m.limit {
 		return nil
@@ -61,7 +60,7 @@ func (i *Instance) find() error {
 	return nil
 }
 
-// adopt makes a new instance a copy of the image.
+// adopt turns a new instance into a copy of the image.
 func (i *Instance) adopt(image *cow.Image, stackPointer uint64) error {
 	memory := i.Module.Memory()
 	if missing := len(image.Bytes()) - int(memory.Size()); missing > 0 {
@@ -77,8 +76,8 @@ func (i *Instance) adopt(image *cow.Image, stackPointer uint64) error {
 	return nil
 }
 
-// reset puts the instance back to the image after a run, and tells whether it
-// is as good as new.
+// reset resets the instance to the image after a run, and reports whether it is as
+// good as new.
 func (i *Instance) reset(stackPointer, maxMemory uint64) bool {
 	i.uses++
 	if i.Bad || i.uses >= maxUses {
@@ -94,21 +93,21 @@ func (i *Instance) reset(stackPointer, maxMemory uint64) bool {
 }
 
 func (i *Instance) close() {
-	_ = i.Module.Close(context.Background()) // frees the memory; an instance without files cannot fail to close
+	_ = i.Module.Close(context.Background()) // frees the memory; closing an instance without files cannot fail
 }
 
-// LimitMemory bounds the memory of the present run, in bytes.
+// LimitMemory limits the memory of the current run, in bytes.
 func (i *Instance) LimitMemory(bytes uint64) { i.memory.limit = bytes }
 
-// Refuel gives the guest some milliseconds until the next tick.
+// Refuel lets the guest run for some milliseconds until the next tick.
 func (i *Instance) Refuel() { i.fuel.Set(fuel) }
 
-// StackPointer is that of the guest.
+// StackPointer returns the guest's stack pointer.
 func (i *Instance) StackPointer() uint64 { return i.stack.Get() }
 
-// Save gives all that the run has left behind, for [Instance.Load] to go on
-// from: the memory where it differs from the image. It is called after a run
-// that has finished. A state is as trustworthy as the program that made it.
+// Save returns the state that the run has left, for [Instance.Load]: the memory
+// where it differs from the image. Call it after a run that has finished. A state is
+// only as trustworthy as the program that made it.
 func (i *Instance) Save() ([]byte, error) {
 	if i.Bad {
 		return nil, errors.New("the engine did not end the run cleanly")
@@ -118,8 +117,8 @@ func (i *Instance) Save() ([]byte, error) {
 	return i.packer.Pack(content, i.image.Bytes())
 }
 
-// Load makes a fresh isolate what another was when it was saved. It fails with
-// [delta.ErrInvalid] for bytes that are no state.
+// Load puts a fresh isolate into a saved state. It fails with [cow.ErrInvalid] if
+// the bytes are not a state.
 func (i *Instance) Load(state []byte) error {
 	err := i.packer.Unpack(state, i.Module.Memory())
 	i.Bad = i.Bad || err != nil
@@ -128,10 +127,10 @@ func (i *Instance) Load(state []byte) error {
 
 type isolateKey struct{}
 
-// With is the context of calls into an isolate, by which [Of] finds it again.
+// With returns the context of calls into an isolate, from which [Of] returns it.
 func With[I Isolate](ctx context.Context, i I) context.Context {
 	return context.WithValue(ctx, isolateKey{}, i)
 }
 
-// Of is the isolate that calls the host.
+// Of returns the isolate that calls a host function.
 func Of[I Isolate](ctx context.Context) I { return ctx.Value(isolateKey{}).(I) }

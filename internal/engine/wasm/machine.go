@@ -1,8 +1,7 @@
-// Package wasm runs language engines that are compiled to WebAssembly, on
-// wazero. A [Machine] compiles an engine and starts it once, and keeps an image
-// of its memory; each isolate is a private copy of that image, and is put back
-// to it after each run, so that no run sees what another did. Packages quickjs
-// and cpython are the engines.
+// Package wasm runs language engines that are compiled to WebAssembly, on wazero. A
+// [Machine] compiles and starts an engine once, and keeps an image of its memory.
+// Each isolate is a private copy of that image, and is reset to it after each run,
+// so that no run sees data of another. Packages quickjs and cpython are the engines.
 package wasm
 
 import (
@@ -18,51 +17,50 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/toolroom/toolroom/internal/engine/cow"
-	"github.com/toolroom/toolroom/internal/engine/cow/delta"
 	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
 )
 
-// Engine is what a machine runs. I is an isolate of it as its package has it.
+// Engine describes the engine that a machine runs. I is its isolate type.
 type Engine[I Isolate] struct {
-	// Module is the WebAssembly.
+	// Module is the WebAssembly module.
 	Module []byte
-	// MaxMemory bounds the memory of an isolate, in bytes.
+	// MaxMemory limits the memory of an isolate, in bytes.
 	MaxMemory uint64
-	// Offer instantiates what the module imports, the meter excepted.
+	// Offer instantiates the modules that Module imports, except the meter.
 	Offer func(context.Context, wazero.Runtime) error
-	// Open makes an isolate of a new instance: it finds in it what the engine's
-	// package calls.
+	// Open returns an isolate of a new instance. It looks up the functions that the
+	// engine's package calls.
 	Open func(*Instance) (I, error)
-	// Tick is called, from within the guest, each time that an isolate has used
-	// up its fuel, some milliseconds of work. It panics to end what runs.
+	// Tick is called, from within the guest, each time an isolate has used up its
+	// fuel, after some milliseconds of work. It panics to end the run.
 	Tick func(I)
 }
 
-// Isolate is a type that embeds an [*Instance].
+// Isolate is implemented by types that embed an [*Instance].
 type Isolate interface {
 	instance() *Instance
 }
 
-// Options say how a machine is built.
+// Options configures a machine.
 type Options struct {
-	// CacheDir keeps compiled code between processes, and an image where the
-	// engine's package keeps one, which takes most of the start away. What lies
-	// there is executed: it must be private. Empty means no cache.
+	// CacheDir keeps compiled code between processes, and an image if the engine's
+	// package keeps one, which makes starts much shorter. Its files are executed, so
+	// it must be private. Empty means no cache.
 	CacheDir string
-	// Idle is how many isolates are kept ready, 1 if zero.
+	// Idle is how many isolates the machine keeps ready, 1 if zero.
 	Idle int
 }
 
-// Machine makes isolates. Its methods may be called concurrently, once
-// [Machine.Boot] or [Machine.Begin] has given it its image.
+// Machine makes isolates. Its methods are safe for concurrent use once
+// [Machine.Boot] or [Machine.Begin] has set its image.
 type Machine[I Isolate] struct {
 	engine  Engine[I]
-	limit   int // of idle
+	limit   int // size of idle
 	runtime wazero.Runtime
 	cache   wazero.CompilationCache
 	module  wazero.CompiledModule
 	pagemap *cow.Pagemap
-	packer  *delta.Packer
+	packer  *cow.Packer
 	image   *cow.Image
 	stack   uint64 // the stack pointer of the image
 	name    func() string
@@ -72,9 +70,9 @@ type Machine[I Isolate] struct {
 	closed bool
 }
 
-// New compiles the engine. ctx bounds that.
+// New compiles the engine. ctx bounds the compilation.
 func New[I Isolate](ctx context.Context, e Engine[I], o Options) (*Machine[I], error) {
-	m := &Machine[I]{engine: e, limit: max(o.Idle, 1), packer: delta.NewPacker()}
+	m := &Machine[I]{engine: e, limit: max(o.Idle, 1), packer: cow.NewPacker()}
 	if err := m.compile(ctx, o.CacheDir); err != nil {
 		_ = m.Close() // the first error counts
 		return nil, err
@@ -83,7 +81,7 @@ func New[I Isolate](ctx context.Context, e Engine[I], o Options) (*Machine[I], e
 }
 
 func (m *Machine[I]) compile(ctx context.Context, cacheDir string) error {
-	// Without a page map resets are slower; nothing else changes.
+	// Without a page map only resets are slower.
 	m.pagemap, _ = cow.OpenPagemap()
 	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(uint32(m.engine.MaxMemory / cow.PageSize)).WithDebugInfoEnabled(false)
 	if cacheDir != "" {
@@ -101,27 +99,26 @@ func (m *Machine[I]) compile(ctx context.Context, cacheDir string) error {
 	_, err = m.runtime.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().
 		WithGoModuleFunction(api.GoModuleFunc(m.tick), nil, nil).Export(wasmfuel.ImportName).Instantiate(ctx)
 	if err != nil {
-		return fmt.Errorf("offer the meter: %w", err)
+		return fmt.Errorf("instantiate the meter: %w", err)
 	}
 	if err := m.engine.Offer(ctx, m.runtime); err != nil {
 		return err
 	}
 	if m.module, err = m.runtime.CompileModule(ctx, module); err != nil {
-		return fmt.Errorf("compile it: %w", err)
+		return fmt.Errorf("compile the engine: %w", err)
 	}
 	return nil
 }
 
-// tick is called when fuel is used up.
+// tick is called when the fuel is used up.
 func (m *Machine[I]) tick(ctx context.Context, _ api.Module, _ []uint64) {
 	i := Of[I](ctx)
 	i.instance().Refuel()
 	m.engine.Tick(i)
 }
 
-// Boot starts the engine in a first isolate, by start, which gives what names
-// the engine and what it has found out of it. What is then in the memory is the
-// image.
+// Boot starts the engine in a first isolate with start, which returns a name for
+// the engine and what it has found out about it. The memory then becomes the image.
 func (m *Machine[I]) Boot(ctx context.Context, start func(I) (about string, err error)) error {
 	first, err := m.instantiate(ctx)
 	if err != nil {
@@ -140,9 +137,8 @@ func (m *Machine[I]) Boot(ctx context.Context, start func(I) (about string, err 
 	return nil
 }
 
-// Begin makes an image that another machine has booted, and its stack pointer,
-// those of this one, which closes the image. About is what start has said in
-// [Machine.Boot].
+// Begin uses an image, and its stack pointer, that another machine has booted. This
+// machine closes the image. About is what start returned in [Machine.Boot].
 func (m *Machine[I]) Begin(image *cow.Image, stackPointer uint64, about string) {
 	m.image, m.stack = image, stackPointer
 	m.name = sync.OnceValue(func() string {
@@ -153,15 +149,15 @@ func (m *Machine[I]) Begin(image *cow.Image, stackPointer uint64, about string) 
 	})
 }
 
-// Image is what isolates begin from.
+// Image returns the image that isolates begin from.
 func (m *Machine[I]) Image() *cow.Image { return m.image }
 
-// ImageName names the image. Machines with the same one can load one another's
-// states: the engine starts the same way everywhere.
+// ImageName names the image. Machines with the same image can load each other's
+// states, because the engine starts the same way everywhere.
 func (m *Machine[I]) ImageName() string { return m.name() }
 
-// instantiate makes an isolate whose memory is as the module says, not yet as
-// the image does.
+// instantiate returns an isolate whose memory is as in the module, not yet as in
+// the image.
 func (m *Machine[I]) instantiate(ctx context.Context) (none I, err error) {
 	pages, err := cow.NewMemory(m.engine.MaxMemory, m.pagemap)
 	if err != nil {
@@ -174,7 +170,7 @@ func (m *Machine[I]) instantiate(ctx context.Context) (none I, err error) {
 	i.Module, err = m.runtime.InstantiateModule(ctx, m.module, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
 		pages.Free()
-		return none, fmt.Errorf("instantiate it: %w", err)
+		return none, fmt.Errorf("instantiate the engine: %w", err)
 	}
 	isolate, err := none, i.find()
 	if err == nil {
@@ -187,7 +183,7 @@ func (m *Machine[I]) instantiate(ctx context.Context) (none I, err error) {
 	return isolate, nil
 }
 
-// Isolate gives an isolate in which nothing has run. Give it back with
+// Isolate returns an isolate in which nothing has run. Return it with
 // [Machine.Release].
 func (m *Machine[I]) Isolate(ctx context.Context) (none I, err error) {
 	m.mu.Lock()
@@ -213,8 +209,8 @@ func (m *Machine[I]) Isolate(ctx context.Context) (none I, err error) {
 	return i, nil
 }
 
-// Release takes an isolate back. It is put to the state in which it was given,
-// or dropped where that cannot be done exactly.
+// Release takes an isolate back. It resets the isolate, or drops it if that is not
+// possible exactly.
 func (m *Machine[I]) Release(i I) {
 	instance := i.instance()
 	if !instance.reset(m.stack, m.engine.MaxMemory) || !m.keep(i) {
@@ -222,7 +218,7 @@ func (m *Machine[I]) Release(i I) {
 	}
 }
 
-// keep takes an isolate back that is as good as new.
+// keep keeps an isolate that is as good as new.
 func (m *Machine[I]) keep(i I) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -233,7 +229,7 @@ func (m *Machine[I]) keep(i I) bool {
 	return true
 }
 
-// Warm makes one isolate ready, so that the first run need not wait for it.
+// Warm prepares one isolate, so that the first run need not wait for it.
 func (m *Machine[I]) Warm(ctx context.Context) error {
 	i, err := m.Isolate(ctx)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
 )
 
-// metered is a module that can be stopped: the one in the cache, which is worth
-// some 13 ms of a start, or a new one that is kept there. What cannot be kept, as
-// in a folder that is only read, is made again the next time.
+// metered returns a module that can be stopped: the one in the cache, which saves
+// some 13 ms of a start, or a new one, which it caches. If it cannot be cached, as in
+// a read-only folder, it is made again the next time.
 func metered(module []byte, cacheDir string) ([]byte, error) {
 	if cacheDir == "" {
 		return wasmfuel.Rewrite(module)
@@ -24,7 +24,7 @@ func metered(module []byte, cacheDir string) ([]byte, error) {
 	}
 	rewritten, err := wasmfuel.Rewrite(module)
 	if err == nil {
-		_ = atomicfile.Write(path, rewritten, 0o600) // see above
+		_ = atomicfile.Write(path, rewritten, 0o600) // failure is acceptable, see above
 	}
 	return rewritten, err
 }

@@ -2,8 +2,8 @@ package wasmfuel
 
 import "fmt"
 
-// reader walks over bytes that nobody has checked. Its first error sticks:
-// from then on everything reads as zero, so that callers need to look once.
+// reader reads unchecked bytes. Its first error sticks: from then on everything reads
+// as zero, so that callers need to check only once.
 type reader struct {
 	bytes []byte
 	at    int

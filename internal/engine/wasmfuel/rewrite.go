@@ -1,12 +1,12 @@
-// Package wasmfuel makes a WebAssembly module stoppable. A module that nobody
-// meters can hold its thread for ever: wazero's compiled code is not preempted
-// by the Go scheduler, so one guest loop stops every goroutine of the process
-// at the next garbage collection, and wazero's own switch for this
-// (WithCloseOnContextDone) makes guest code several times slower.
+// Package wasmfuel makes a WebAssembly module stoppable. A module without metering
+// can block its thread for ever: the Go scheduler does not preempt wazero's compiled
+// code, so one guest loop stops every goroutine of the process at the next garbage
+// collection, and wazero's own option for this (WithCloseOnContextDone) makes guest
+// code several times slower.
 //
-// Rewrite adds a counter, which each function entry, each loop header and
-// each bulk operation lowers, and a call to a host function when it is used
-// up. The host decides there: fill up and go on, or end the run.
+// Rewrite adds a counter, which each function entry, each loop header and each bulk
+// operation decreases, and a call of a host function when it is used up. The host
+// function refills the counter or ends the run.
 package wasmfuel
 
 import (
@@ -16,18 +16,18 @@ import (
 	"slices"
 )
 
-// The names under which a rewritten module meets its host.
+// The names that connect a rewritten module with its host functions.
 const (
 	// ImportModule and ImportName name the imported function without
 	// parameters or results that is called when the counter is below zero.
 	ImportModule = "toolroom_fuel"
 	ImportName   = "tick"
-	// Global is the exported mutable i64 that holds the units left. It starts
-	// at zero, so the first step of a module asks the host.
+	// Global is the exported mutable i64 that holds the units left. It starts at zero,
+	// so the first step of a module calls the host function.
 	Global = "toolroom_fuel_left"
 )
 
-// Version names what Rewrite makes of a module, for those who keep it.
+// Version names the format of Rewrite's output, for caches.
 const Version = "1"
 
 // MaxModule is the largest module that is rewritten, in bytes.
@@ -53,18 +53,18 @@ const (
 	sectionDataCount
 )
 
-// order is the order in which sections stand in a module.
+// order is the order of sections in a module.
 var order = [...]int{
 	sectionType, sectionImport, sectionFunction, sectionTable, sectionMemory, sectionGlobal,
 	sectionExport, sectionStart, sectionElement, sectionDataCount, sectionCode, sectionData,
 }
 
-// Rewrite returns the module with metering built in. Custom sections (names,
-// debug data) are dropped, for what they say of function indices no longer
-// holds. It refuses, with an error and without a panic, what it cannot parse
-// and every instruction beyond WebAssembly core 2.0 (threads, exceptions, tail
-// calls, garbage collection, several memories). It does not validate: give
-// its output to a compiler that does.
+// Rewrite returns the module with metering built in. It drops custom sections (names,
+// debug data), because their function indices would no longer be right. It refuses,
+// with an error and without a panic, modules that it cannot parse and every
+// instruction beyond WebAssembly core 2.0 (threads, exceptions, tail calls, garbage
+// collection, several memories). It does not validate: pass its output to a compiler
+// that does.
 func Rewrite(module []byte) ([]byte, error) {
 	if len(module) > MaxModule {
 		return nil, fmt.Errorf("metering a WebAssembly module: it has %d bytes, at most %d are taken", len(module), MaxModule)
@@ -252,8 +252,8 @@ func skipLimits(r *reader) {
 	}
 }
 
-// tables bounds what a module's tables may grow to, for they are in the memory
-// of the host.
+// tables limits the size of a module's tables, because they use the memory of the
+// process.
 func tables(r *reader) []byte {
 	if !r.more() {
 		return r.bytes

@@ -114,7 +114,7 @@ func TestCodeThatEndsIsLeftAlone(t *testing.T) {
 
 func TestATableGrowsToItsBoundAndNoFurther(t *testing.T) {
 	t.Parallel()
-	// run gives what table.grow by the number gives; -1 is refused.
+	// run returns the result of table.grow by the number; -1 means refused.
 	grow := func(by ...byte) []byte {
 		code := append(append([]byte{0, 0xd0, 0x70, 0x41}, by...), 0xfc, 15, 0, 0x0b)
 		return module(section(1, 1, 0x60, 0, 1, 0x7f), oneFunc, section(4, 1, 0x70, 0, 1), exportRun, section(10, append([]byte{1, byte(len(code))}, code...)...))

@@ -6,70 +6,68 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/cputime"
 	"github.com/toolroom/toolroom/internal/engine/resume"
-	"github.com/toolroom/toolroom/internal/patience"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Kind says what an [Engine] runs, and in what.
+// Kind describes an [Engine]: what it runs, and in which interpreter.
 type Kind struct {
 	// Name is the engine's id.
 	Name string
-	// Languages are those of its programs, the first the one of its workers.
+	// Languages are the languages of its programs, its workers' language first.
 	Languages []string
-	// Stateless means that no sessions are kept.
+	// Stateless means that the engine keeps no session state.
 	Stateless bool
 	// Version names the interpreter.
 	Version string
-	// Wall, CPU and Memory say how these limits are held; an empty CPU means that it
-	// is not.
+	// Wall, CPU and Memory say how these limits are enforced. An empty CPU means
+	// that CPU time is not limited.
 	Wall, CPU, Memory string
-	// MinMemory and MaxMemory are between what the limit of memory may be, in
-	// bytes.
+	// MinMemory and MaxMemory bound the limit of memory, in bytes.
 	MinMemory, MaxMemory int64
-	// Needs is what a machine must have, such as 64 MiB of memory.
+	// Needs is what the engine needs of a machine, such as 64 MiB of memory.
 	Needs string
-	// Compile, if set, is the language in which a guest is given a program's module
-	// to compile, before it is given the program without it: that is a part of the
-	// start, and has no part in the program's time.
+	// Compile, if set, is the language in which a guest receives a program's module
+	// to compile, before it receives the program without the module. Compiling is
+	// part of the start and does not count as the program's time.
 	Compile string
-	// CompileTime bounds that.
+	// CompileTime limits the time for compiling.
 	CompileTime time.Duration
-	// Prepare makes a program ready to run: it says why that cannot be, or gives
-	// what adds to the failure of a run that which only the engine knows.
+	// Prepare makes a program ready to run, or returns why it cannot run. The
+	// function blame adds engine-specific details to the failure of a run.
 	Prepare func(*bridge.Program) (blame func(*bridge.Failure), refused *bridge.Failure)
 }
 
-// Engine is an [engine.SessionKeeper] whose programs run in guests, each in an
-// interpreter in WebAssembly that no other program has touched; a guest serves
-// one owner until it ends.
+// Engine is an [engine.SessionEngine] whose programs run in guests, each in a
+// WebAssembly interpreter that no other program has touched. A guest serves one
+// owner until it ends.
 type Engine struct {
 	kind  Kind
 	pool  *Pool[*Guest]
 	after func() error
 }
 
-// CPUClock is how a guest in a process of its own holds CPU time; empty where it
-// cannot.
+// CPUClock says how a guest in its own process enforces a limit of CPU time, ""
+// if it cannot.
 func CPUClock() string {
 	if cputime.Supported {
-		return "the worker's clock, looked at by fuel"
+		return "the worker's clock, checked by fuel"
 	}
 	return ""
 }
 
-// NewEngine makes an engine with guests at the places that start starts, at most
-// size at once, [DefaultSize] if zero. After, if set, is called when all have ended.
-// Nothing is started before the first run or probe.
+// NewEngine returns an engine that starts its guests with start, at most size at
+// once, [DefaultSize] if zero. If after is set, Close calls it when all guests
+// have ended. Nothing is started before the first run or probe.
 func NewEngine(k Kind, size int, start func(context.Context) (Place, error), after func() error) *Engine {
 	guest := func(ctx context.Context) (*Guest, error) {
 		p, err := start(ctx)
@@ -87,17 +85,17 @@ func NewEngine(k Kind, size int, start func(context.Context) (Place, error), aft
 
 func (k *Kind) unavailable(err error) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no worker for %s could be started: %w", k.Languages[0], err).
-		WithHint("toolroom doctor tells what this machine allows")
+		WithHint("toolroom doctor shows what this machine allows")
 }
 
-// Name is the engine's id.
+// Name returns the engine's id.
 func (e *Engine) Name() string { return e.kind.Name }
 
-// Languages are those of its programs.
+// Languages returns the languages of its programs.
 func (e *Engine) Languages() []string { return e.kind.Languages }
 
-// Sessions are kept of all its languages, or of none; one session may use
-// several.
+// Sessions returns all languages of the engine, or none if it is stateless. One
+// session may use several languages.
 func (e *Engine) Sessions() []string {
 	if e.kind.Stateless {
 		return nil
@@ -105,7 +103,7 @@ func (e *Engine) Sessions() []string {
 	return e.kind.Languages
 }
 
-// held says how limits are held, whatever the isolation around the worker.
+// held says how limits are enforced, whatever the isolation around the worker.
 func (e *Engine) held() map[sandbox.Limit]string {
 	m := map[sandbox.Limit]string{
 		sandbox.LimitWall:    e.kind.Wall,
@@ -133,7 +131,7 @@ func (e *Engine) Probe(ctx context.Context) sandbox.Probe {
 	return p
 }
 
-// Close ends all workers, those of runs under way included.
+// Close ends all workers, even during runs.
 func (e *Engine) Close() error {
 	e.pool.Close()
 	if e.after == nil {
@@ -142,19 +140,19 @@ func (e *Engine) Close() error {
 	return e.after()
 }
 
-// untimed is what a worker is told of the wall time: it cannot know how long a
-// person is asked, so the clock is on this side, which cancels the program.
+// untimed is the wall time that a worker receives. A worker cannot know how long a
+// person takes to answer, so this side measures the time and cancels the program.
 const untimed = math.MaxInt32
 
 // Run runs one program.
-func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.Result, error) {
+func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engine.Result, error) {
 	p := j.Program
 	p.Limits, p.Profile = p.Limits.WithDefaults(), string(j.Sandbox.Profile)
 	result := &engine.Result{Engine: e.Name(), Isolation: e.pool.Isolation(), Held: e.held()}
 	if err := cmp.Or(e.kind.checkLimits(p.Limits), engine.CheckProcessors(e.Name(), j.Sandbox)); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(e.kind.Languages, p.Language) {
+	if !slices.Contains(e.kind.Languages, p.Language) && (p.Language == "" || p.Language != e.kind.Compile) {
 		result.Outcome.Failure = &bridge.Failure{
 			Kind: bridge.FailUnsupported, Type: "Unsupported",
 			Message: fmt.Sprintf("the %s engine runs %s, not %q", e.Name(), strings.Join(e.kind.Languages, " and "), p.Language),
@@ -176,7 +174,8 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 		return result, cmp.Or(engine.Stopped(ctx), err)
 	}
 	result.Isolation = g.Isolation()
-	if out, err := e.kind.compile(ctx, g, p); err != nil || out.Failure != nil {
+	compileOnly := p.Language == e.kind.Compile
+	if out, err := e.kind.compile(ctx, g, p); err != nil || out.Failure != nil || compileOnly {
 		e.pool.Release(g, err == nil)
 		if err != nil {
 			return result, err
@@ -186,14 +185,13 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	}
 	p.Module = nil
 	result.Start = time.Since(started)
-	running, stop := patience.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
+	running, stop := deadline.WithTimeout(ctx, time.Duration(p.Limits.Wall)*time.Millisecond, engine.ErrWall)
 	defer stop()
 	p.Limits.Wall = untimed
-	p.Awake = 2*e.pool.Running() <= runtime.GOMAXPROCS(0)
 	out, err := g.Run(running, p, h)
 	e.pool.Release(g, err == nil)
 	if err != nil {
-		return result, engine.BrokeOff(running, err)
+		return result, engine.WorkerLost(running, err)
 	}
 	if out.Failure != nil {
 		blame(out.Failure)
@@ -202,10 +200,10 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Host) (*engine.
 	return result, ended(running, out.Failure)
 }
 
-// errCompile is the cause of a context that ends with the time for compiling.
+// errCompile is the cause of a context that ended because the time for compiling is over.
 var errCompile = errors.New("the time for compiling is over")
 
-// compile has a guest compile the program's module, where there is such.
+// compile makes a guest compile the program's module, if k has modules.
 func (k *Kind) compile(ctx context.Context, g *Guest, p bridge.Program) (*bridge.Outcome, error) {
 	if k.Compile == "" {
 		return &bridge.Outcome{}, nil
@@ -216,9 +214,9 @@ func (k *Kind) compile(ctx context.Context, g *Guest, p bridge.Program) (*bridge
 	switch {
 	case err != nil && errors.Is(context.Cause(bounded), errCompile):
 		return nil, toolroom.Errorf(toolroom.CodeResourceLimit, "the module was not compiled within %s", k.CompileTime).
-			WithHint("make it smaller: leave out what it does not use, and its debug information")
+			WithHint("make it smaller: remove unused code and debug information")
 	case err != nil:
-		return nil, engine.BrokeOff(ctx, err)
+		return nil, engine.WorkerLost(ctx, err)
 	}
 	return out, nil
 }
@@ -232,20 +230,20 @@ func (k *Kind) checkLimits(l bridge.Limits) error {
 	}
 	switch {
 	case l.Memory > k.MaxMemory:
-		return cannot("gives a program at most %d MiB of memory, %d were asked for", k.MaxMemory>>20, l.Memory>>20).
+		return cannot("allows at most %d MiB of memory, %d were requested", k.MaxMemory>>20, l.Memory>>20).
 			WithHint("ask for less, or choose another engine")
 	case l.Memory < k.MinMemory:
-		return cannot("needs at least %d MiB of memory, its interpreter included; %d were asked for", k.MinMemory>>20, l.Memory>>20).
+		return cannot("needs at least %d MiB of memory, its interpreter included; %d were requested", k.MinMemory>>20, l.Memory>>20).
 			WithHint("ask for more, or choose another engine")
 	case l.CPU > 0 && k.CPU == "":
-		return cannot("counts wall time only, not CPU time").
+		return cannot("can limit only wall time, not CPU time").
 			WithHint("limit the wall time, or choose another engine")
 	}
 	return nil
 }
 
-// ended makes an error of the limits that a worker reports, and nothing of
-// what the program itself did wrong.
+// ended turns the limits that a worker reports into errors. It returns nil for the
+// program's own errors.
 func ended(ctx context.Context, f *bridge.Failure) error {
 	switch {
 	case f == nil:
@@ -258,7 +256,7 @@ func ended(ctx context.Context, f *bridge.Failure) error {
 		return engine.TimedOut()
 	case f.Limit == "session":
 		return bridge.OverLimit(f.Limit, "%s", f.Message).
-			WithHint("the session is as it was before this run: let it hold less, for example artifacts in place of data")
+			WithHint("the session is as it was before this run: store less in it, for example artifacts instead of data")
 	}
 	return bridge.OverLimit(f.Limit, "the program was stopped: it reached its limit of %s", f.Limit).
 		WithHint("make it hold less at once, or ask for a higher limit")

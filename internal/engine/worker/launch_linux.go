@@ -12,17 +12,17 @@ import (
 // Launcher starts the processes of an engine.
 type Launcher struct {
 	sandbox string
-	host    *lockdown.Host
+	host    *lockdown.HostMachine
 }
 
-// NewLauncher makes a launcher. Sandbox names the engine's own isolation, such
-// as wasm, which comes before that of the process; init is the command that
-// begins a sandbox, as in [lockdown.Host].
+// NewLauncher returns a launcher. The sandbox argument names the engine's own
+// isolation, such as wasm, which comes before the isolation of the process; init
+// is the command that begins a sandbox, as in [lockdown.HostMachine].
 func NewLauncher(sandbox string, init []string) *Launcher {
-	return &Launcher{sandbox, &lockdown.Host{Init: init}}
+	return &Launcher{sandbox, &lockdown.HostMachine{Init: init}}
 }
 
-// Where a process sees its binary and its folder, with namespaces.
+// With namespaces, a process sees its binary and its folder at these paths.
 const (
 	insidePath   = "/run/worker"
 	insideFolder = "/run/folder"
@@ -32,13 +32,13 @@ func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) er
 	path, folder := insidePath, insideFolder
 	machine := l.host.Probe(context.Background())
 	if !machine.Find(lockdown.Namespaces).Available {
-		path, folder = s.Path, s.Folder // there are no mounts to show them elsewhere
+		path, folder = s.Path, s.Folder // without mounts their paths cannot change
 	}
 	spec := lockdown.Spec{
 		Path: path, Args: at(folder, s.Args), Env: at(folder, s.Env), Stdin: stdin, Stdout: stdout, Stderr: stderr, Direct: true,
 		Binds: []lockdown.Bind{{Source: s.Path, Target: path}}, Seccomp: s.Seccomp,
-		// What is reached is told with each result, and is for policy to judge.
-		Minimum: []lockdown.Rung{},
+		// Each result reports the layers in effect, and policy judges them.
+		Minimum: []lockdown.Layer{},
 		Limits:  lockdown.Limits{Memory: s.Memory}, BestEffort: true,
 	}
 	if s.Folder != "" {
@@ -49,14 +49,14 @@ func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) er
 	}
 	process, err := l.host.Start(context.Background(), spec)
 	if f := machine.Find(lockdown.Seccomp); err != nil && !f.Available {
-		return &lockdown.RungError{Finding: f} // no worker does without
+		return &lockdown.LayerError{Finding: f} // every worker needs it
 	}
 	if err != nil {
 		return err
 	}
 	p.isolation, p.kill = l.sandbox, process.Kill
-	if rungs := process.Rungs(); len(rungs) > 0 {
-		p.isolation += "+" + rungs.String()
+	if layers := process.Layers(); len(layers) > 0 {
+		p.isolation += "+" + layers.String()
 	}
 	p.exit = func() int {
 		e, err := process.Wait()
@@ -68,8 +68,8 @@ func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) er
 	return nil
 }
 
-// dynamic tells whether a binary needs a loader and libraries. Those that are
-// released do not; those of go test do.
+// dynamic reports whether a binary needs a loader and libraries. Released binaries
+// do not; those of go test do.
 func dynamic(path string) bool {
 	binary, err := elf.Open(path)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Launcher starts the processes of an engine: plain ones, there is no more here.
+// Launcher starts the processes of an engine, without further isolation on this platform.
 type Launcher struct{ sandbox string }
 
-// NewLauncher makes a launcher. Sandbox names the engine's own isolation.
+// NewLauncher returns a launcher. The sandbox argument names the engine's own isolation.
 func NewLauncher(sandbox string, _ []string) *Launcher { return &Launcher{sandbox} }
 
 func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) error {
@@ -22,7 +22,7 @@ func (l *Launcher) launch(p *Process, s Spec, stdin, stdout, stderr *os.File) er
 	wait := sync.OnceFunc(func() { _ = cmd.Wait() })
 	p.isolation = l.sandbox
 	p.kill = func() {
-		_ = cmd.Process.Kill() // it may have ended by itself
+		_ = cmd.Process.Kill() // the process may have ended by itself
 		wait()
 	}
 	p.exit = func() int {

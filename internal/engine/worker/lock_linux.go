@@ -2,5 +2,5 @@ package worker
 
 import "github.com/toolroom/toolroom/internal/lockdown"
 
-// lock takes from this process what running a program does not need.
+// lock removes the privileges that this process does not need to run a program.
 func lock(compiles bool) error { return lockdown.LockSelf(lockdown.Lock{Code: compiles}) }

@@ -2,5 +2,5 @@
 
 package worker
 
-// lock does nothing: the isolation is that of WebAssembly and of a process.
+// lock does nothing; WebAssembly and the process isolate the program.
 func lock(bool) error { return nil }

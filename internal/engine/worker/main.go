@@ -9,31 +9,30 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/toolroom/toolroom/internal/engine/lookout"
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
-// Service is what a worker process does once it has started.
+// Service serves programs in a worker process.
 type Service interface {
 	// Serve serves the bridge until the stream ends.
 	Serve(ctx context.Context, stream io.ReadWriter) error
 	Close() error
 }
 
-// Open says what a worker serves.
+// Open configures what a worker serves.
 type Open struct {
-	// Service opens and compiles all that there is to be, with a folder of
-	// compiled code, empty for none.
+	// Service opens the service and compiles all that can be compiled, using a
+	// folder of compiled code, or none if the path is empty.
 	Service func(ctx context.Context, cacheDir string) (Service, error)
-	// Compiles means that it compiles further code while it serves.
+	// Compiles means that the service compiles more code while it serves.
 	Compiles bool
-	// Waits means that the goroutine that runs a program reads the stream for it:
-	// then a read may hold its thread, and a frame wakes that and nothing else.
+	// Waits means that the goroutine that runs a program also reads the stream for
+	// it. A read may then block its thread, and a frame wakes only that thread.
 	Waits bool
 }
 
-// Main is the main of a worker process that [Self] has started: it serves the
-// bridge on stdin and stdout until the host ends it. It returns the exit code.
+// Main is the main function of a worker process that [Self] has started. It serves
+// the bridge on stdin and stdout until the server ends it. It returns the exit code.
 func Main(ctx context.Context, arguments []string, open Open) int {
 	if len(arguments) > 0 && arguments[0] == lockdown.InitArg {
 		return lockdown.Main()
@@ -45,8 +44,9 @@ func Main(ctx context.Context, arguments []string, open Open) int {
 	return 0
 }
 
-// ballastSize is what counts as in use while a worker starts, in bytes.
-const ballastSize = 16 << 20
+// startMemory is how much memory, in bytes, a worker may use before its collector
+// runs while it loads compiled code. Collecting earlier takes a fifth of the start.
+const startMemory = 64 << 20
 
 func work(ctx context.Context, arguments []string, open Open) error {
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
@@ -55,10 +55,13 @@ func work(ctx context.Context, arguments []string, open Open) error {
 	if err := flags.Parse(arguments); err != nil {
 		return err
 	}
-	// Nobody touches it, and the collector begins when what is in use has doubled:
-	// else a fifth of the start would be collecting.
-	ballast := make([]byte, ballastSize)
+	collectAsUsual := func() {}
+	if compiled := *cacheDir != "" && !*warm; compiled {
+		percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(startMemory)
+		collectAsUsual = func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }
+	}
 	service, err := open.Service(ctx, *cacheDir)
+	collectAsUsual()
 	if err != nil {
 		return err
 	}
@@ -66,38 +69,30 @@ func work(ctx context.Context, arguments []string, open Open) error {
 	if *warm {
 		return nil
 	}
-	// One thread runs the program, another hears that it is cancelled.
+	// One thread runs the program, another receives its cancellation.
 	runtime.GOMAXPROCS(2)
-	runtime.KeepAlive(ballast)
-	debug.FreeOSMemory() // what the compiler needed
+	debug.FreeOSMemory() // the compiler's memory
 	in, err := stdin(open.Waits)
 	if err != nil {
 		return fmt.Errorf("open the stream of the worker: %w", err)
 	}
-	// All that has to be opened is; what follows is a stranger's.
+	// All files are open now; from here on, untrusted code runs.
 	if err := lock(open.Compiles); err != nil {
 		return fmt.Errorf("lock the worker: %w", err)
 	}
 	return service.Serve(ctx, standard{in})
 }
 
-// standard is the stream of stdin and stdout.
+// standard is a stream that reads stdin and writes stdout.
 type standard struct{ io.Reader }
 
 // Write writes to stdout.
 func (standard) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
 
-// Expect is that of a [lookout.Reader], where stdin is read by one.
-func (s standard) Expect(h *lookout.Habit) {
-	if r, ok := s.Reader.(*lookout.Reader); ok {
-		r.Expect(h)
-	}
-}
-
+// stdin returns a reader of stdin. It blocks its thread if waits is set.
 func stdin(waits bool) (io.Reader, error) {
-	if !waits {
-		return polled(os.Stdin)
+	if waits {
+		return os.Stdin, nil
 	}
-	source, err := lookout.Held(os.Stdin)
-	return lookout.NewReader(source), err
+	return polled(os.Stdin)
 }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// polled makes a file one whose reader waits without holding a thread: what it
-// has read is then dealt with at once, on the thread that it was read on.
+// polled returns file with a reader that waits without blocking a thread. The data
+// is then handled at once, on the thread that read it.
 func polled(file *os.File) (*os.File, error) {
 	fd := int(file.Fd())
 	if err := syscall.SetNonblock(fd, true); err != nil {

@@ -1,5 +1,6 @@
-// Package worker keeps what runs the programs of an engine: processes as far
-// from everything as the machine allows, each of one owner until it ends.
+// Package worker starts and pools the processes that run the programs of an
+// engine. They are as isolated as the machine allows, and each serves one owner
+// until it ends.
 package worker
 
 import (
@@ -13,27 +14,27 @@ import (
 // Worker runs programs of one owner, one after the other.
 type Worker interface {
 	comparable
-	// Isolation is what it reached, such as wasm+ns+landlock+seccomp.
+	// Isolation returns the isolation in effect, such as wasm+ns+landlock+seccomp.
 	Isolation() string
-	// End ends it, and with it a run under way; it returns when that is done. It
-	// may be called twice.
+	// End ends the worker, and with it a run under way. It returns when that is
+	// done, and may be called twice.
 	End()
 }
 
-// DefaultSize is the size of a pool where the options of an engine say nothing.
+// DefaultSize is the default size of a pool.
 const DefaultSize = 8
 
-// Pool keeps workers that wait for the next run of their owner. Its methods may
-// be called concurrently.
+// Pool keeps workers that are ready for the next run of their owner. Its methods
+// are safe for concurrent use.
 type Pool[W Worker] struct {
 	engine string
 	start  func(context.Context) (W, error)
 	slots  chan struct{} // programs that run at once
 
-	mu     sync.Mutex   // guards what follows
+	mu     sync.Mutex   // guards the fields below
 	idle   []waiting[W] // the longest idle first
 	busy   map[W]string // their owners
-	reach  string       // the isolation of the last worker
+	reach  string       // isolation of the last worker
 	closed bool
 }
 
@@ -42,8 +43,8 @@ type waiting[W Worker] struct {
 	owner  string // empty until its first run
 }
 
-// NewPool makes the pool of an engine, which runs at most size programs at once;
-// 0 means [DefaultSize].
+// NewPool returns the pool of an engine, which runs at most size programs at once,
+// [DefaultSize] if zero.
 func NewPool[W Worker](engine string, size int, start func(context.Context) (W, error)) *Pool[W] {
 	if size <= 0 {
 		size = DefaultSize
@@ -51,9 +52,9 @@ func NewPool[W Worker](engine string, size int, start func(context.Context) (W, 
 	return &Pool[W]{engine: engine, start: start, slots: make(chan struct{}, size), busy: map[W]string{}}
 }
 
-// Acquire gives a worker to an owner, waiting until one is free. What served one
-// owner never serves another; the owner "" is nobody, who runs nothing. When ctx
-// ends first the error is its cause.
+// Acquire returns a worker for an owner, and waits until one is free. A worker of
+// one owner never serves another; the owner "" runs no programs. If ctx ends
+// first, the error is its cause.
 func (p *Pool[W]) Acquire(ctx context.Context, owner string) (w W, err error) {
 	select {
 	case p.slots <- struct{}{}:
@@ -86,12 +87,15 @@ func (p *Pool[W]) take(ctx context.Context, owner string) (w W, err error) {
 		return w, err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		go w.End()
+	closed := p.closed
+	if !closed {
+		p.lend(w, owner)
+	}
+	p.mu.Unlock()
+	if closed {
+		w.End() // Close waits for this slot
 		return w, p.errClosed()
 	}
-	p.lend(w, owner)
 	return w, nil
 }
 
@@ -104,7 +108,7 @@ func (p *Pool[W]) lend(w W, owner string) {
 	p.reach = w.Isolation()
 }
 
-// pick finds an idle worker of the owner, or one that nobody has used.
+// pick removes and returns an idle worker of the owner, or an unused one.
 func (p *Pool[W]) pick(owner string) (w W, ok bool) {
 	for _, want := range []string{owner, ""} {
 		for i, one := range slices.Backward(p.idle) {
@@ -117,10 +121,11 @@ func (p *Pool[W]) pick(owner string) (w W, ok bool) {
 	return w, false
 }
 
-// surplus is the worker that has to go before another may come: the longest idle
-// one of a full pool.
+// surplus removes and returns the worker that must end before another may start:
+// the longest idle worker of a full pool.
 func (p *Pool[W]) surplus() (w W, ok bool) {
-	if len(p.idle) == 0 || len(p.idle)+len(p.busy) < cap(p.slots) {
+	// A slot is taken by each worker that is busy or being started, this one included.
+	if len(p.idle) == 0 || len(p.idle)+len(p.slots) <= cap(p.slots) {
 		return w, false
 	}
 	w = p.idle[0].worker
@@ -128,7 +133,7 @@ func (p *Pool[W]) surplus() (w W, ok bool) {
 	return w, true
 }
 
-// Release takes a worker back; one that is not well is ended.
+// Release returns a worker to the pool, or ends it if it is not well.
 func (p *Pool[W]) Release(w W, well bool) {
 	p.mu.Lock()
 	owner := p.busy[w]
@@ -144,18 +149,15 @@ func (p *Pool[W]) Release(w W, well bool) {
 	<-p.slots
 }
 
-// Running is how many programs run, and are about to.
-func (p *Pool[W]) Running() int { return len(p.slots) }
-
-// Isolation is what the last worker reached, empty before there was one.
+// Isolation returns the isolation of the last worker, "" if there was none yet.
 func (p *Pool[W]) Isolation() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reach
 }
 
-// Reach is what workers reach: the last one or, where there was none, one that is
-// started now and waits for the first run.
+// Reach returns the isolation of the last worker. If there was none yet, it starts
+// one, which then waits for the first run.
 func (p *Pool[W]) Reach(ctx context.Context) (isolation string, err error) {
 	if isolation = p.Isolation(); isolation != "" {
 		return isolation, nil
@@ -168,8 +170,7 @@ func (p *Pool[W]) Reach(ctx context.Context) (isolation string, err error) {
 	return w.Isolation(), nil
 }
 
-// Close ends all workers, those of runs under way included, and returns when no
-// run is left.
+// Close ends all workers, even during runs, and returns when no run is left.
 func (p *Pool[W]) Close() {
 	p.mu.Lock()
 	p.closed = true

@@ -2,7 +2,10 @@ package worker_test
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
@@ -13,7 +16,7 @@ type mark struct{ number int }
 func (*mark) Isolation() string { return "wasm" }
 func (*mark) End()              {}
 
-func TestToLookAtAnEngineStartsItsFirstWorkerAlone(t *testing.T) {
+func TestReachStartsOnlyTheFirstWorker(t *testing.T) {
 	t.Parallel()
 	started := 0
 	pool := worker.NewPool("js", 2, func(context.Context) (*mark, error) {
@@ -22,14 +25,64 @@ func TestToLookAtAnEngineStartsItsFirstWorkerAlone(t *testing.T) {
 	})
 	defer pool.Close()
 	if reach, err := pool.Reach(t.Context()); err != nil || reach != "wasm" || started != 1 {
-		t.Fatalf("the first look reaches %q (%v), with %d workers", reach, err, started)
+		t.Fatalf("the first Reach returned %q (%v), with %d workers", reach, err, started)
 	}
 	w, err := pool.Acquire(t.Context(), "ann")
 	if err != nil || w.number != 1 {
 		t.Fatalf("the first run got worker %v (%v), not the one that waits", w, err)
 	}
-	pool.Release(w, true) // now it is ann's
+	pool.Release(w, true) // now it belongs to ann
 	if _, err := pool.Reach(t.Context()); err != nil || started != 1 {
-		t.Errorf("another look started a worker: there are %d (%v)", started, err)
+		t.Errorf("another Reach started a worker: there are %d (%v)", started, err)
 	}
 }
+
+func TestAPoolIsNeverLargerThanItsSize(t *testing.T) {
+	t.Parallel()
+	const size = 8
+	var live, most atomic.Int64
+	pool := worker.NewPool("js", size, func(context.Context) (*counted, error) {
+		n := live.Add(1)
+		for {
+			before := most.Load()
+			if n <= before || most.CompareAndSwap(before, n) {
+				break
+			}
+		}
+		time.Sleep(10 * time.Millisecond) // others start meanwhile
+		return &counted{live: &live}, nil
+	})
+	defer pool.Close()
+	run := func(owner string, n int) {
+		var all []*counted
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for range n {
+			wg.Go(func() {
+				w, err := pool.Acquire(t.Context(), owner)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, w)
+			})
+		}
+		wg.Wait()
+		for _, w := range all {
+			pool.Release(w, true)
+		}
+	}
+	run("ann", size-1)
+	run("bob", size)
+	if live.Load() > size || most.Load() > size+1 { // one ends while another starts
+		t.Errorf("%d workers live, there were %d", live.Load(), most.Load())
+	}
+}
+
+// counted is a worker that counts how many there are.
+type counted struct{ live *atomic.Int64 }
+
+func (*counted) Isolation() string { return "wasm" }
+func (c *counted) End()            { c.live.Add(-1) }

@@ -8,44 +8,42 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/toolroom/toolroom/internal/engine/lookout"
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
-// Spec is a process to start.
+// Spec describes a process to start.
 type Spec struct {
-	// Path is the binary, as an absolute path. The process sees it elsewhere.
+	// Path is the binary, as an absolute path. The process sees it at another path.
 	Path string
 	// Args is its argument vector, the name first.
 	Args []string
 	// Env is its whole environment.
 	Env []string
-	// Folder is one that the process may read; in its arguments and environment
-	// [FolderArg] becomes where it sees it. Empty means none.
+	// Folder is a folder that the process may read, "" for none. In arguments and
+	// environment, [FolderArg] is replaced by the path at which the process sees it.
 	Folder string
-	// Memory bounds all that the process uses, in bytes, as well as the machine can;
-	// 0 means that nothing does.
+	// Memory bounds the memory of the whole process, in bytes, as well as the
+	// machine can; 0 means no bound.
 	Memory int64
-	// Seccomp is the filter of system calls, where there are such.
+	// Seccomp is the system call filter, on systems that have seccomp.
 	Seccomp lockdown.Filter
 }
 
 // FolderArg stands for the path at which the process sees its folder.
 const FolderArg = "{folder}"
 
-// at puts the path at which a process sees its folder into a list.
+// at returns list with [FolderArg] replaced by folder.
 func at(folder string, list []string) []string {
-	there := make([]string, len(list)) // never nil: that would be this process's own environment
+	there := make([]string, len(list)) // never nil, which would mean this process's own environment
 	for i, text := range list {
 		there[i] = strings.ReplaceAll(text, FolderArg, folder)
 	}
 	return there
 }
 
-// Process is a started one. It is the stream of its stdin and stdout, whose reader
-// reads what the process writes.
+// Process is a started process. As a stream, it writes to the process's stdin and
+// reads from its stdout.
 type Process struct {
-	*lookout.Reader
 	in        io.WriteCloser
 	out       io.ReadCloser
 	kill      func()
@@ -54,7 +52,7 @@ type Process struct {
 	words     words
 }
 
-// Start starts a process, in all the isolation that the machine reaches.
+// Start starts a process with all the isolation that the machine offers.
 func (l *Launcher) Start(s Spec) (_ *Process, err error) {
 	var open []io.Closer
 	defer func() {
@@ -76,11 +74,7 @@ func (l *Launcher) Start(s Spec) (_ *Process, err error) {
 	if err != nil {
 		return nil, err
 	}
-	source, err := lookout.Polled(out)
-	if err != nil {
-		return nil, err
-	}
-	p := &Process{Reader: lookout.NewReader(source), in: in, out: out}
+	p := &Process{in: in, out: out}
 	if err := l.launch(p, s, stdin, stdout, stderr); err != nil {
 		return nil, err
 	}
@@ -88,34 +82,37 @@ func (l *Launcher) Start(s Spec) (_ *Process, err error) {
 		defer said.Close()
 		_, _ = io.Copy(&p.words, said) // ends with the process
 	}()
-	// With its own ends open here as well, the process's end would not be seen.
+	// If the process's ends of the pipes stayed open here, its end would go unnoticed.
 	open = []io.Closer{stdin, stdout, stderr}
 	return p, nil
 }
 
-// Write writes to its stdin.
+// Read reads from the process's stdout.
+func (p *Process) Read(b []byte) (int, error) { return p.out.Read(b) }
+
+// Write writes to the process's stdin.
 func (p *Process) Write(b []byte) (int, error) { return p.in.Write(b) }
 
-// Close closes both directions; the process goes on.
+// Close closes both directions. It does not end the process.
 func (p *Process) Close() error { return errors.Join(p.in.Close(), p.out.Close()) }
 
-// Isolation is what it reached, such as wasm+ns+landlock+seccomp.
+// Isolation returns the isolation in effect, such as wasm+ns+landlock+seccomp.
 func (p *Process) Isolation() string { return p.isolation }
 
-// End kills it and returns when it has ended. It may be called twice.
+// End kills the process and returns when it has ended. It may be called twice.
 func (p *Process) End() {
 	p.kill()
-	_ = p.Close() // what is unread or unwritten is of no use any more
+	_ = p.Close() // unread and unwritten data is no longer needed
 }
 
-// ExitCode waits for its end; -1 means that a signal ended it.
+// ExitCode waits for the process to end and returns its exit code, -1 if a signal ended it.
 func (p *Process) ExitCode() int { return p.exit() }
 
-// LastWords is what it said of its own failure, as the end of a sentence; empty
-// if nothing.
-func (p *Process) LastWords() string { return p.words.String() }
+// StderrSuffix returns the beginning of what the process wrote on stderr, as the
+// end of a sentence, or "" if it wrote nothing.
+func (p *Process) StderrSuffix() string { return p.words.String() }
 
-// words keeps the beginning of what a process says on stderr.
+// words keeps the beginning of a process's stderr.
 type words struct {
 	mu   sync.Mutex
 	text []byte
@@ -137,7 +134,7 @@ func (w *words) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if text := strings.TrimSpace(string(bytes.ToValidUTF8(w.text, nil))); text != "" {
-		return "; it said: " + text
+		return "; its stderr: " + text
 	}
 	return ""
 }

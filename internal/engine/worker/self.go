@@ -16,11 +16,11 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
-// Self starts workers that are this same binary, and that compile WebAssembly
-// before they serve.
+// Self starts workers that run this same binary and compile WebAssembly before
+// they serve.
 type Self struct {
-	// Memory bounds all that each of them uses, in bytes, as [Spec] says. It is set
-	// before the first is started.
+	// Memory bounds the memory of each worker, in bytes, as in [Spec]. Set it before
+	// the first worker starts.
 	Memory int64
 
 	launcher *Launcher
@@ -28,15 +28,15 @@ type Self struct {
 	cacheDir string
 
 	mu   sync.Mutex // guards warm
-	warm bool       // the cache holds what a worker needs
+	warm bool       // the cache is filled
 }
 
-// NewSelf makes a Self. Command is the absolute path of the binary, with
+// NewSelf returns a Self. Command is the absolute path of the binary, with
 // arguments that lead it to [Main]. Init is the command that begins a sandbox, as
-// in [lockdown.Host]; empty is Command.
+// in [lockdown.HostMachine]; if it is empty, Command is used.
 //
-// CacheDir keeps compiled code between starts; empty means none. A process of
-// its own fills it first, before any that runs programs: those only read it.
+// CacheDir keeps compiled code between starts; empty means none. A separate
+// process fills it before any worker starts. Workers only read it.
 func NewSelf(sandbox string, command, init []string, cacheDir string) *Self {
 	if len(init) == 0 {
 		init = append(slices.Clone(command), lockdown.InitArg)
@@ -44,7 +44,7 @@ func NewSelf(sandbox string, command, init []string, cacheDir string) *Self {
 	return &Self{launcher: NewLauncher(sandbox, init), command: command, cacheDir: cacheDir}
 }
 
-// Start starts one.
+// Start starts a worker.
 func (s *Self) Start(ctx context.Context) (Place, error) {
 	if err := s.warmUp(ctx); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *Self) Start(ctx context.Context) (Place, error) {
 	return p, nil
 }
 
-// warmMark is the file that says which binary has filled the cache.
+// warmMark is the file that records which binary has filled the cache.
 const warmMark = "warm"
 
 func (s *Self) warmUp(ctx context.Context) error {
@@ -74,8 +74,8 @@ func (s *Self) warmUp(ctx context.Context) error {
 	if s.warm || s.cacheDir == "" {
 		return nil
 	}
-	// By size and time: were it yet another, its workers would compile for
-	// themselves at every start, and run as well.
+	// The stamp is size and time. If another binary has the same stamp, its workers
+	// compile at every start, and still run correctly.
 	binary, err := os.Stat(s.command[0])
 	if err != nil {
 		return fmt.Errorf("find the binary of the workers: %w", err)
@@ -88,8 +88,8 @@ func (s *Self) warmUp(ctx context.Context) error {
 	if err := os.MkdirAll(s.cacheDir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of compiled code: %w", err)
 	}
-	// Were two processes to fill it at once, the later would put files that only
-	// its own user can read in the place of those that this one has opened to all.
+	// If two processes filled the folder at once, the later would replace files that
+	// are already readable to all by files that only its own user can read.
 	lock := flock.New(filepath.Join(s.cacheDir, "lock"), flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
 		return fmt.Errorf("lock the folder of compiled code: %w", err)

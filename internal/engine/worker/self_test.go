@@ -30,12 +30,12 @@ func TestTheCacheIsFilledOncePerBinary(t *testing.T) {
 		return info.Size()
 	}
 	if first, second := start(), start(); first != 1 || second != 1 {
-		t.Errorf("it was filled %d times, then %d", first, second)
+		t.Errorf("the cache was filled %d times, then %d", first, second)
 	}
 	if err := os.Chtimes(binary, time.Time{}, time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if n := start(); n != 2 {
-		t.Errorf("for another binary it was filled %d times in all", n)
+		t.Errorf("for another binary the cache was filled %d times in all", n)
 	}
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/worker"
 )
 
-// captured is a worker process whose walls have fallen: what it says is the
-// attacker's. Programs on our interpreters have no stream of their own, so that
-// this is what the token protects from.
+// captured is a worker process that an attacker controls, so that the attacker
+// writes its frames. Programs in our interpreters have no stream of their own, so
+// this is the case that the token protects against.
 type captured struct {
 	net.Conn
 	ended sync.Once
 }
 
-func (*captured) Isolation() string { return "none" }
-func (*captured) LastWords() string { return "" }
-func (c *captured) End()            { c.ended.Do(func() { _ = c.Close() }) }
+func (*captured) Isolation() string    { return "none" }
+func (*captured) StderrSuffix() string { return "" }
+func (c *captured) End()               { c.ended.Do(func() { _ = c.Close() }) }
 
-// heard is a host that keeps what it is asked.
+// heard is a call handler that records its requests.
 type heard struct {
-	bridge.Host
+	bridge.Handler
 	mu    sync.Mutex
 	calls []string
 }
@@ -40,8 +40,8 @@ func (h *heard) Call(_ context.Context, tool string, _ bridge.Map) (bridge.Value
 
 func (*heard) Print(string, string) {}
 
-// connected are the two ends of a stream that takes some bytes before anybody
-// reads them, as those of workers do.
+// connected returns the two ends of a stream that buffers some bytes, as the
+// streams of workers do.
 func connected(t *testing.T) (host, guest net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,7 +58,7 @@ func connected(t *testing.T) (host, guest net.Conn) {
 	return host, guest
 }
 
-func TestTheTokenOfARunThatIsOverIsOfNoUseToACapturedWorker(t *testing.T) {
+func TestACapturedWorkerCannotUseTheTokenOfAnEarlierRun(t *testing.T) {
 	t.Parallel()
 	question := bridge.Map{{Key: "tool", Value: "late:call"}, {Key: "arguments", Value: bridge.Map{}}}
 	done := func(w *bridge.Wire, token []byte) {
@@ -122,10 +122,10 @@ func TestTheTokenOfARunThatIsOverIsOfNoUseToACapturedWorker(t *testing.T) {
 				t.Errorf("the second run ended with %v, want a breach of the protocol", err)
 			}
 			if len(h.calls) > 0 {
-				t.Errorf("the host answered %v", h.calls)
+				t.Errorf("the handler answered %v", h.calls)
 			}
 			if _, err := places[0].Write([]byte{0}); err == nil {
-				t.Error("the worker goes on")
+				t.Error("the worker is still running")
 			}
 		})
 	}

@@ -1,6 +1,6 @@
 // Runs one program over the Toolroom bridge, on Node or Deno. The stream is file
-// descriptor TOOLROOM_BRIDGE_FD (3); the prelude beside this file does the rest,
-// through the doors that are opened for it here.
+// descriptor TOOLROOM_BRIDGE_FD (3). The prelude beside this file does the rest, with
+// the host functions defined here.
 "use strict";
 
 const fs = require("node:fs");
@@ -13,7 +13,7 @@ const {randomBytes, createCipheriv, createHash} = require("node:crypto");
 const fd = Number(process.env.TOOLROOM_BRIDGE_FD || 3);
 delete process.env.TOOLROOM_BRIDGE_FD;
 
-// Deno has descriptors of its own, and reads others through libc alone.
+// Deno numbers its own descriptors, and can read others only through libc.
 const io = typeof Deno === "undefined" ? fs : libc();
 
 function libc() {
@@ -23,7 +23,7 @@ function libc() {
     write: {parameters: ["i32", "buffer", "usize"], result: "isize"},
   });
   const POLLIN = 1, POLLOUT = 4;
-  // move waits until the stream is ready, and moves what it takes.
+  // move waits until the stream is ready, then reads or writes as much as it accepts.
   const move = (operate, events, fd, bytes) => {
     const entry = new Int16Array(new Int32Array([fd, events]).buffer); // struct pollfd
     const ready = symbols.poll(entry, 1n, -1) === 1 && entry[3] & events;
@@ -39,11 +39,12 @@ function libc() {
 
 const DONE = 30, FAILED = 31, START = 32;
 
-// What newer engines have, and the prelude uses.
+// Methods that the prelude uses and older engines lack.
 function supply(object, name, value) {
   if (!(name in object)) Object.defineProperty(object, name, {value, writable: true, configurable: true});
 }
 supply(Uint8Array, "fromHex", (text) => new Uint8Array(Buffer.from(text, "hex")));
+supply(Uint8Array, "fromBase64", (text) => new Uint8Array(Buffer.from(text, "base64")));
 supply(Uint8Array.prototype, "toHex", function toHex() {
   return Buffer.from(this.buffer, this.byteOffset, this.byteLength).toString("hex");
 });
@@ -54,7 +55,7 @@ supply(String.prototype, "isWellFormed", function isWellFormed() {
   return this.toWellFormed() === String(this);
 });
 
-// Waiting, where the stream does not block.
+// Waiting, in case the stream does not block.
 const {wait} = Atomics;
 const still = new Int32Array(new SharedArrayBuffer(4));
 let naps = 0;
@@ -68,7 +69,7 @@ function whole(operate) {
       naps = operate() > 0 ? 0 : naps;
       return;
     } catch (e) {
-      if (e.code !== "EAGAIN") process.exit(1); // nobody is there any more
+      if (e.code !== "EAGAIN") process.exit(1); // the server is gone
       nap();
     }
   }
@@ -76,12 +77,12 @@ function whole(operate) {
 
 let pending = Buffer.alloc(0);
 
-// nextFrame takes a whole frame from what has come in: [kind, id, token, body].
+// nextFrame takes a complete frame from pending, or returns null.
 function nextFrame() {
   if (pending.length < 4) return null;
   const end = 4 + pending.readUInt32BE(0);
   if (pending.length < end) return null;
-  let at = 5; // behind the head of an array of four
+  let at = 5; // after the length and the head of an array of four
   const number = () => {
     const info = pending[at++] & 31;
     if (info < 24) return info;
@@ -137,10 +138,10 @@ function awaitFrame() {
   }
 }
 
-// A run with the same seed draws the same numbers.
+// Runs with the same seed draw the same numbers.
 let seeded;
 
-const doors = {
+const hostFunctions = {
   binary: true, // no JSON: V8 writes CBOR fast enough
   send,
   text: (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset + status[2], status[3] - status[2]).toString("utf8"),
@@ -154,20 +155,20 @@ const later = setTimeout, never = clearTimeout;
 const script = {filename: "<input>"};
 const loader = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
 if (loader) script.importModuleDynamically = loader;
-// Where the author's text is evaluated tracebacks call it <input>.
+// The author's text is evaluated under the name <input>, which stack traces show.
 const ownEval = globalThis.eval;
 globalThis.eval = (source) => new vm.Script(source, script).runInThisContext();
-globalThis.__doors = doors;
+globalThis.__hostFunctions = hostFunctions;
 vm.runInThisContext(fs.readFileSync(path.join(__dirname, "prelude.js"), "utf8"), {filename: "toolroom:prelude"});
-delete globalThis.__doors;
+delete globalThis.__hostFunctions;
 globalThis.eval = ownEval;
 globalThis.require = createRequire(path.join(process.cwd(), "main.js"));
-const status = doors.status;
+const status = hostFunctions.status;
 
 const stream = new Socket({fd, readable: true, writable: false});
 let alarm;
 
-// settle looks after what the program waits for, once it stands still.
+// settle sets up waiting for whatever the program awaits.
 function settle() {
   if (ended) return;
   if (status[0] > 0 || !token.length) stream.ref();
@@ -177,7 +178,7 @@ function settle() {
 }
 
 function deliver(body) {
-  doors.deliver(body);
+  hostFunctions.deliver(body);
   setImmediate(settle);
 }
 
@@ -191,9 +192,9 @@ stream.on("data", (chunk) => {
   }
 });
 stream.on("close", () => process.exit(1));
-// A promise that nobody awaits is the program's own business.
+// An unhandled rejection is the program's own business.
 process.on("unhandledRejection", () => {});
-// Nothing is left that could settle what the program awaits.
+// Nothing remains that could settle what the program awaits.
 process.on("beforeExit", () => {
-  if (!ended && token.length) doors.deliver(null);
+  if (!ended && token.length) hostFunctions.deliver(null);
 });

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// A Pod in which nothing runs any more, because its Toolroom has died, ends by
-// itself after lonely. It looks every step.
+// A Pod in which nothing runs, because its Toolroom has died, ends after lonely. Main
+// checks every step.
 const (
 	lonely = time.Minute
 	step   = 5 * time.Second
 )
 
-// Main is the first process of a Pod. It returns when it is told to end, or when
-// it has been alone for a minute; with it, the kernel ends all others.
+// Main is the first process of a Pod. It returns when it is signalled, or when there
+// has been no other process for a minute; the kernel then kills all others.
 func Main() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -43,7 +43,7 @@ func Main() int {
 	return 0
 }
 
-// reap takes in those that have ended and whose parents are gone.
+// reap reaps ended orphans.
 func reap() {
 	for {
 		if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 && err != syscall.EINTR {
@@ -52,7 +52,7 @@ func reap() {
 	}
 }
 
-// alone says whether there is no other process.
+// alone reports whether there is no other process.
 func alone() bool {
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	return err == nil && len(processes) == 1

@@ -1,37 +1,37 @@
-// Package pod is the guest's binary as the first process of a Kubernetes Pod: it
-// keeps the Pod there, so that the guest proper can be started in it with
-// streams of its own, and reaps what others leave. It also looks at the Pod from
-// inside, for the driver that wants to know what its cluster holds.
+// Package pod runs the guest's binary as the first process of a Kubernetes Pod: it
+// keeps the Pod alive, so that guests can be started in it with streams of their
+// own, and reaps orphans. It also inspects the Pod from inside, to tell the driver
+// which limits the cluster enforces.
 package pod
 
-// Arg is the argument by which a guest's binary knows that it is the first
-// process of a Pod, LookArg that it is to print [Facts].
+// Arg makes the guest's binary run as the first process of a Pod; InspectArg makes it
+// print an [Inspection].
 const (
-	Arg     = "pod"
-	LookArg = "look"
+	Arg        = "pod"
+	InspectArg = "look"
 )
 
-// NodeEnv is the variable that has the address of the Pod's node.
+// NodeEnv is the variable with the address of the Pod's node.
 const NodeEnv = "TOOLROOM_NODE"
 
-// Facts are what a Pod looks like from inside.
-type Facts struct {
-	// Interfaces are the network interfaces but the loopback.
+// Inspection describes a Pod as seen from inside.
+type Inspection struct {
+	// Interfaces are the network interfaces except the loopback.
 	Interfaces []string `json:"interfaces,omitempty"`
-	// Reached are the addresses to which a connection could be made, Refused those
-	// that answered with a refusal.
+	// Reached are the addresses to which a connection could be made; Refused are those
+	// that refused it.
 	Reached []string `json:"reached,omitempty"`
 	Refused []string `json:"refused,omitempty"`
-	// Offline says that the standard filter can be put on: no internet sockets.
+	// Offline means that the standard filter could be installed: no internet sockets.
 	Offline bool `json:"offline"`
-	// Processes is how many can be there at once, zero if that is [MostProcesses]
-	// or more.
+	// Processes is the number of processes that can exist at once; zero means
+	// [MostProcesses] or more.
 	Processes int `json:"processes,omitempty"`
-	// Cgroup is the version of the control groups: v1 or v2.
+	// Cgroup is the cgroup version: v1 or v2.
 	Cgroup string `json:"cgroup"`
-	// Languages are those whose interpreters are there.
+	// Languages are the languages whose interpreters are in the Pod.
 	Languages []string `json:"languages,omitempty"`
 }
 
-// MostProcesses bounds the search for the limit of processes.
+// MostProcesses bounds the search for the process limit.
 const MostProcesses = 1100

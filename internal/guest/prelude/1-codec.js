@@ -1,13 +1,13 @@
-// Values to and from the host: as JSON, which the engine itself reads and
-// writes, where that loses nothing, or else as CBOR, which is slower here.
+// Values to and from the server: as JSON, which the engine itself reads and writes,
+// if that loses nothing; otherwise as CBOR, which is slower here.
 
-const doors = __doors;
-const {send: sendFrame, text: decodeText, encoded: encodeText, random: randomBytes, await: awaitFrame, tool: findTool, settled: settledValue} = doors;
-// Words of status: questions out, next timer, two arguments for doors.
-const status = doors.status = new Int32Array(16);
+const hostFunctions = __hostFunctions;
+const {send: sendFrame, text: decodeText, encoded: encodeText, random: randomBytes, await: awaitFrame, tool: findTool, settled: settledValue} = hostFunctions;
+// Elements of status: open requests, next timer, two arguments of host functions.
+const status = hostFunctions.status = new Int32Array(16);
 status[1] = -1;
 
-// What the author's code may patch is taken now.
+// Keep builtins that the program may patch.
 const {isArray, from: arrayFrom} = Array;
 const {keys: keysOf, getOwnPropertyDescriptor: describeProperty, getPrototypeOf, defineProperty, create: createObject, freeze, hasOwn} = Object;
 const {isInteger, isSafeInteger, MAX_SAFE_INTEGER} = Number;
@@ -34,8 +34,8 @@ class ValueProblem extends PlainError {}
 
 const maxNesting = 100, maxValue = 16 * 1024 * 1024 - 4096;
 
-// isSimple tells whether JSON holds a value as it is. Of anything else, and of
-// what cannot be sent at all, writeValue knows more.
+// isSimple reports whether JSON represents v exactly. writeValue handles all other
+// values, and reports those that cannot be sent.
 let visited = 0;
 function isSimple(v, depth) {
   switch (typeof v) {
@@ -108,8 +108,8 @@ function writeHead(major, n) {
   }
 }
 
-// Half a surrogate pair is no text. What people read shows it as U+FFFD; a value is
-// not changed without a word.
+// Half a surrogate pair is not valid text. Text that people read shows it as U+FFFD; a
+// value is never changed silently, so it is an error there.
 let shown = false;
 function writeText(s) {
   if (s.length > maxValue) tooLarge();
@@ -154,7 +154,7 @@ function writeBig(n) {
   writeData(0x40, fromHex(hex));
 }
 
-function place(depth) {
+function pathTo(depth) {
   let path = "";
   for (let i = 0; i < depth; i++) {
     const key = trail[i];
@@ -165,7 +165,7 @@ function place(depth) {
 
 let level = 0;
 function fail(what) {
-  throw new ValueProblem((place(level) || "the value") + " is " + what);
+  throw new ValueProblem((pathTo(level) || "the value") + " is " + what);
 }
 
 function writeValue(v, depth) {
@@ -184,7 +184,7 @@ function writeValue(v, depth) {
         if (v >= 0) writeHead(0, v);
         else writeHead(0x20, -1 - v);
       } else if (v !== v || v === Infinity || v === -Infinity) {
-        fail(v + ", which is no number that can be sent; give null or a text in its place");
+        fail(v + ", which cannot be sent; use null or a text instead");
       } else {
         writeFloat(v);
       }
@@ -204,7 +204,7 @@ function writeValue(v, depth) {
     return;
   }
   if (depth >= maxNesting) fail("nested deeper than " + maxNesting);
-  for (let i = 0; i < depth; i++) if (parents[i] === v) fail("the value that holds it (" + (place(i) || "the whole value") + "): a value cannot hold itself");
+  for (let i = 0; i < depth; i++) if (parents[i] === v) fail("the value that holds it (" + (pathTo(i) || "the whole value") + "): a value cannot hold itself");
   parents[depth] = v;
   try {
     writeObject(v, depth);
@@ -296,7 +296,7 @@ function read(v, key, depth) {
   }
 }
 
-// define sets a member whatever its name is, __proto__ included.
+// define sets a member of any name, including __proto__.
 function define(object, key, value) {
   if (key === "__proto__") defineProperty(object, key, {value, writable: true, enumerable: true, configurable: true});
   else object[key] = value;

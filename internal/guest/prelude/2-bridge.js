@@ -1,4 +1,4 @@
-// Frames: what the program asks and tells, and what the host answers.
+// Frames: the program's requests and messages, and the server's answers.
 
 const kinds = {call: 10, chain: 11, search: 12, describe: 13, put: 14, get: 15, print: 20, progress: 21, log: 22, done: 30, failed: 31, start: 32, result: 33, cancel: 34};
 
@@ -16,16 +16,16 @@ class ToolError extends PlainError {
 defineProperty(ToolError.prototype, "name", {value: "ToolError", writable: true, configurable: true});
 
 let lastID = 0, over = false, maxCalls = 100;
-const waiting = []; // by the id of the question
+const waiting = []; // by request id
 
-// tell sends a frame. The host puts its head before it, and may want no JSON.
+// tell sends a frame. The server adds the frame's head, and may not accept JSON.
 function tell(kind, body, id = 0) {
   if (over) return;
   let content;
-  if (!doors.binary && simple(body)) {
+  if (!hostFunctions.binary && simple(body)) {
     content = writeJSON(body);
     if (content.length > maxValue) tooLarge();
-    if (content.includes("\\ud")) content = undefined; // a name with half a surrogate pair
+    if (content.includes("\\ud")) content = undefined; // a name contains half a surrogate pair
   }
   if (content === undefined) {
     at = 0;
@@ -44,7 +44,7 @@ function pass(kind, content, id) {
   sendFrame(content);
 }
 
-// ask sends a question and returns its id.
+// ask sends a request, for which answer waits.
 function ask(kind, body, answer) {
   if (printed) flush();
   if (lastID >= maxCalls) {
@@ -64,8 +64,8 @@ function ask(kind, body, answer) {
 }
 
 function promised(kind, name, body) {
-  // The trace of its place is written now, for each function that is called by then.
-  const answer = {name, place: new PlainError(""), resolve: undefined, reject: undefined, body: undefined};
+  // The Error records the stack now, with the functions that are active at this point.
+  const answer = {name, callSite: new PlainError(""), resolve: undefined, reject: undefined, body: undefined};
   const promise = new PlainPromise((resolve, reject) => {
     answer.resolve = resolve;
     answer.reject = reject;
@@ -78,9 +78,9 @@ function promised(kind, name, body) {
   return promise;
 }
 
-// blocking asks and stands still until the answer has come.
+// blocking sends a request and blocks until the answer has come.
 function blocking(kind, name, body) {
-  const answer = {name, place: new PlainError("")};
+  const answer = {name, callSite: new PlainError("")};
   ask(kind, body, answer);
   while (!answer.body) take(awaitFrame());
   if (answer.body.error) throw toolError(answer);
@@ -89,14 +89,14 @@ function blocking(kind, name, body) {
 
 function toolError(answer) {
   const e = new ToolError(answer.body.error);
-  // Where the author's call stands, not where its answer came in.
-  const stack = answer.place.stack.split("\n").filter((line) => !line.includes("toolroom:prelude")).join("\n");
+  // Show the position of the author's call, not of the code that received the answer.
+  const stack = answer.callSite.stack.split("\n").filter((line) => !line.includes("toolroom:prelude")).join("\n");
   defineProperty(e, "stack", {value: stack, writable: true, configurable: true});
   return e;
 }
 
-// take deals with a frame of the host: its body is JSON where JSON can hold it,
-// which the engine reads much faster than a prelude could, or else CBOR.
+// take handles a frame from the server. Its body is JSON if JSON can represent it,
+// which the engine reads much faster than the prelude could; otherwise it is CBOR.
 function take(body) {
   const kind = status[2], id = status[3];
   if (typeof body === "string") {

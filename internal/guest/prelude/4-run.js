@@ -2,13 +2,14 @@
 
 const evaluate = eval;
 
-// In a session later runs find what earlier ones have left. builtin are the
-// names that no run may declare; lent are those of this run's tools.
+// In a session later runs see the variables of earlier runs. No run may declare a name
+// in builtin. runGlobals are the global variables that each run gets anew: its tools and
+// the names that it may not use.
 let session = false, begun = false;
-const builtin = createObject(null), lent = createObject(null);
-for (const name of Object.getOwnPropertyNames(globalThis)) builtin[name] = name !== "__doors";
+const builtin = createObject(null), runGlobals = createObject(null);
+for (const name of Object.getOwnPropertyNames(globalThis)) builtin[name] = name !== "__hostFunctions";
 
-// begin forgets what an earlier run was in the middle of.
+// begin discards the unfinished state of an earlier run.
 function begin() {
   over = false;
   lastID = status[0] = 0;
@@ -18,38 +19,38 @@ function begin() {
   status[1] = -1;
   s0 = s1 = 0n;
   listed = {};
-  for (const name of keysOf(lent)) {
-    if (isLent(name)) delete globalThis[name];
-    delete lent[name];
+  for (const name of keysOf(runGlobals)) {
+    if (isRunGlobal(name)) delete globalThis[name];
+    delete runGlobals[name];
   }
 }
 
-function lend(name, descriptor) {
-  lent[name] = descriptor.get ?? descriptor.value;
+function defineRunGlobal(name, descriptor) {
+  runGlobals[name] = descriptor.get ?? descriptor.value;
   defineProperty(globalThis, name, descriptor);
 }
 
-function isLent(name) {
+function isRunGlobal(name) {
   const now = describeProperty(globalThis, name);
-  return hasOwn(lent, name) && now !== undefined && lent[name] === (now.get ?? now.value);
+  return hasOwn(runGlobals, name) && now !== undefined && runGlobals[name] === (now.get ?? now.value);
 }
 
-// declare makes the names of a session's program global variables.
+// declare makes the top-level names of a session's program global variables.
 function declare(names) {
   for (let i = 0; i < names.length; i++) {
     if (builtin[names[i]]) {
-      throw new SyntaxProblem(names[i] + " is a builtin, which no program of a session may declare: the runs after it would miss it; choose another name");
+      throw new SyntaxProblem(names[i] + " is a builtin and cannot be declared in a session, because later runs would lose it; choose another name");
     }
   }
   for (let i = 0; i < names.length; i++) {
-    if (isLent(names[i])) delete globalThis[names[i]];
+    if (isRunGlobal(names[i])) delete globalThis[names[i]];
     if (!hasOwn(globalThis, names[i])) defineProperty(globalThis, names[i], {value: undefined, writable: true, enumerable: true, configurable: true});
   }
 }
 
-// variables are the names that the session has now.
+// variables returns the names of the session's variables.
 function variables() {
-  return keysOf(globalThis).filter((name) => !isLent(name));
+  return keysOf(globalThis).filter((name) => !isRunGlobal(name));
 }
 
 function start(program) {
@@ -57,16 +58,17 @@ function start(program) {
   begun = true;
   session = !!program.session;
   maxCalls = program.calls ?? program.limits.calls;
-  if (program.seed?.length && doors.seed) doors.seed(program.seed); // elsewhere the host begins with it
-  if (program.tools) offer(program.tools);
-  if (program.names) for (let i = 0; i < program.names.length; i++) introduce(program.names[i]);
+  if (program.seed?.length && hostFunctions.seed) hostFunctions.seed(program.seed); // other engines apply the seed before the run starts
+  if (program.tools) addTools(program.tools);
+  if (program.names) for (let i = 0; i < program.names.length; i++) addGlobal(program.names[i]);
   if (program.inputs) for (const name of keysOf(program.inputs)) {
     defineProperty(globalThis, name, {value: program.inputs[name], writable: true, enumerable: true, configurable: true});
   }
+  if (program.inputs && hasOwn(program.inputs, "__toolroom__")) prepareFunction();
   if (program.withheld) for (const name of keysOf(program.withheld)) {
     const reason = program.withheld[name];
     if (session && hasOwn(globalThis, name)) continue;
-    lend(name, {configurable: true, get() { throw new ReferenceError(reason); }, set(value) { defineProperty(globalThis, name, {value, writable: true, enumerable: true}); }});
+    defineRunGlobal(name, {configurable: true, get() { throw new ReferenceError(reason); }, set(value) { defineProperty(globalThis, name, {value, writable: true, enumerable: true}); }});
   }
   let main;
   try {
@@ -90,22 +92,22 @@ function finish(value) {
   if (status[0] > 0) {
     const names = waiting.filter((answer) => answer);
     return end(() => ({
-      ...failure("check", names[0].place), type: "ForgottenAwait",
+      ...failure("check", names[0].callSite), type: "ForgottenAwait",
       message: "the program ended while " + names[0].name + " was still under way: write await before the call" + (names.length > 1 ? " (and before " + (names.length - 1) + " more)" : ""),
     }));
   }
   flush();
-  const text = session || doors.binary ? undefined : scalar(value);
+  const text = session || hostFunctions.binary ? undefined : scalar(value);
   if (text) return pass(kinds.done, '{"value":' + text + "}", 0);
   try {
     tell(kinds.done, session ? {value, variables: variables()} : {value});
   } catch (e) {
     if (!(e instanceof ValueProblem)) return fault(e);
-    end(() => ({kind: "value", type: "ValueError", message: "the value given back cannot leave the program: " + e.message}));
+    end(() => ({kind: "value", type: "ValueError", message: "the returned value cannot leave the program: " + e.message}));
   }
 }
 
-// scalar is the JSON of a value that needs no looking into.
+// scalar returns the JSON of a value that needs no conversion, or undefined.
 function scalar(value) {
   if (value === undefined || value === null) return "null";
   if (typeof value === "boolean" || typeof value === "number" && value - value === 0) return "" + value;
@@ -122,12 +124,12 @@ function end(describe) {
   try {
     body = describe();
   } catch (e) {
-    body = {kind: "program", type: "Error", message: "an error that cannot be read was thrown"};
+    body = {kind: "program", type: "Error", message: "the program threw an error that cannot be read"};
   }
   if (session) body.variables = variables();
   try {
     tell(kinds.failed, body);
-  } catch { // it is too long, or the program has put something else into the error of a tool
+  } catch { // the body is too long, or the program has changed a member of a tool's error
     delete body.tool;
     body.trace = "";
     body.type = body.type.slice(0, 1000);
@@ -136,8 +138,8 @@ function end(describe) {
   }
 }
 
-// failure describes an error. Positions are those of the text that ran; the
-// host knows what was done to the author's text before.
+// failure describes an error. Positions refer to the text that ran; the server knows how
+// it differs from the author's text.
 function failure(kind, e) {
   if (!(e instanceof PlainError)) return {kind, type: "Thrown", message: "the program threw " + inspect(e, 0, [])};
   const body = {kind, type: Text(e.name), message: Text(e.message), file: "<program>", trace: ""};
@@ -157,7 +159,7 @@ function failure(kind, e) {
   return body;
 }
 
-doors.deliver = (body) => {
+hostFunctions.deliver = (body) => {
   if (body) {
     take(body);
   } else if (body === null) {

@@ -1,6 +1,6 @@
-// Package prelude is the JavaScript that runs before every JavaScript program,
-// whatever engine runs it: values and frames of the bridge, and what the author
-// finds. It reaches the engine through the object __doors alone.
+// Package prelude is the JavaScript that runs before every JavaScript program, on any
+// engine: the encoding of values, the frames of the bridge, and the global variables
+// of programs. It uses the engine only through the object __hostFunctions.
 package prelude
 
 import (
@@ -11,16 +11,16 @@ import (
 //go:embed *.js
 var files embed.FS
 
-// Name is the file name by which the prelude is evaluated, so that tracebacks
-// can leave it out.
+// Name is the file name under which the prelude is evaluated, so that stack traces
+// can omit it.
 const Name = "toolroom:prelude"
 
-// JavaScript is the prelude's source: its files, in order, in one scope of
-// their own.
+// JavaScript returns the prelude's source: its files, in order, in a scope of their
+// own.
 func JavaScript() string {
 	var b strings.Builder
 	b.WriteString("(() => {\n")
-	list, _ := files.ReadDir(".") // a folder that is built in
+	list, _ := files.ReadDir(".") // the embedded folder always exists
 	for _, f := range list {
 		text, _ := files.ReadFile(f.Name())
 		b.Write(text)

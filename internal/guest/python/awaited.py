@@ -1,4 +1,4 @@
-"""The answers of tools in programs that await them. It is loaded when there is one: asyncio takes longer than the rest of Python."""
+"""The answers of tools in programs that await them. Loaded only for such programs: importing asyncio takes longer than the rest of Python."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from tools import forgotten, shape
 
 
 class Awaited(asyncio.Future):
-    """The answer of a tool in a program that awaits: it is under way already."""
+    """The answer of a tool in a program that awaits: the call has already been sent."""
 
     awaited = False
 
@@ -19,9 +19,9 @@ class Awaited(asyncio.Future):
 
     def set_exception(self, error):
         super().set_exception(error)
-        self._log_traceback = False  # an answer that nobody awaits is told of otherwise
+        self._log_traceback = False  # Program.run reports answers that are not awaited
 
-    # Whoever awaits it, by itself or with others, does one of these.
+    # Awaiting it, directly or with other awaitables, calls one of these.
 
     def __await__(self):
         self.awaited = True
@@ -51,7 +51,7 @@ class Awaited(asyncio.Future):
     def __repr__(self):
         return f"<the answer of {shape(self.what)}, not awaited>"
 
-    # What only a value has.
+    # Operations that only a value supports.
 
     def _no_value(self, *_):
         raise TypeError(forgotten(shape(self.what)))

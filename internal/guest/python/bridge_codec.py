@@ -15,7 +15,7 @@ PLAIN = frozenset((int, float, str, bytes, dict, list, tuple))
 
 
 class Handle:
-    """Bytes kept outside the program: an artifact, or a result too long to show."""
+    """A handle of bytes that are kept outside the program: an artifact, or a truncated result."""
 
     def __init__(self, handle, media_type="", size=0):
         self.handle = handle
@@ -27,7 +27,7 @@ class Handle:
 
 
 class ValueProblem(Exception):
-    """A value that cannot leave the program; the message says which part."""
+    """A value cannot leave the program; the message says which part."""
 
 
 def _head(out, major, n):
@@ -62,17 +62,17 @@ def _encode(out, v, path, depth):
         _encode(out, v.value, path, depth + 1)
     elif isinstance(v, int):
         if v.bit_length() > 8 * MAX_INTEGER:
-            raise ValueProblem(f"{path} is an integer of more than {MAX_INTEGER >> 10} KiB, which cannot leave the program: give a text in its place")
+            raise ValueProblem(f"{path} is an integer of more than {MAX_INTEGER >> 10} KiB, which cannot leave the program: use a text instead")
         _encode_int(out, int(v))
     elif isinstance(v, float):
         if v != v or v in (INFINITY, -INFINITY):
-            raise ValueProblem(f"{path} is {v}, which cannot leave the program: give None in its place")
+            raise ValueProblem(f"{path} is {v}, which cannot leave the program: use None instead")
         out += struct.pack(">Bd", 0xFB, v)
     elif isinstance(v, str):
         try:
             raw = v.encode("utf-8")
         except UnicodeEncodeError:
-            raise ValueProblem(f"{path} holds half a surrogate pair, which is no text") from None
+            raise ValueProblem(f"{path} contains half a surrogate pair, which is not valid text") from None
         _head(out, 3, len(raw))
         out += raw
     elif isinstance(v, (bytes, bytearray, memoryview)):
@@ -114,7 +114,7 @@ def _encode(out, v, path, depth):
 
 
 def _type(module, name):
-    """The type of that name, or none: nothing is of a type whose module was never loaded."""
+    """Returns the named type, or () if its module was never loaded: then no value is of that type."""
     found = getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, type) else ()
 
@@ -190,7 +190,7 @@ def _decode(data, pos):
 
 
 def _trim_fraction(text):
-    """Python counts microseconds, and before 3.11 reads neither Z nor other digits."""
+    """Cuts the fraction to microseconds, the resolution of datetime; before Python 3.11 it accepted neither Z nor other numbers of digits."""
     text = text.replace("Z", "+00:00")
     head, dot, tail = text.partition(".")
     if not dot:
@@ -210,12 +210,12 @@ def _decode_simple(data, pos):
     raise ValueError(f"simple value 0x{first:02x} means nothing here")
 
 
-# The largest frame of the bridge, less its head.
+# The largest frame of the bridge, without its head.
 MAX_BODY = 16 * 1024 * 1024 - 4096
 
 
 def fits(encoded):
-    """Refuses what no frame could hold."""
+    """Rejects values that are too large for a frame."""
     if len(encoded) > MAX_BODY:
         raise ValueProblem(f"the value is larger than the {MAX_BODY} bytes that cross the bridge at once: keep it as an artifact (artifacts.put) and give back the handle")
     return encoded

@@ -1,13 +1,13 @@
 """Runs one program over the Toolroom bridge.
 
 The stream is file descriptor TOOLROOM_BRIDGE_FD (3). The first frame is start,
-which carries the program; this module answers with done or error.
+which carries the program; this module answers with done or failed.
 
-To load what few programs need takes longer than most programs, so that is done
-where it is needed, or before there is a program: see preload.
+Loading modules that few programs need takes longer than most programs run, so
+they are loaded when needed, or before there is a program: see preload.
 """
 
-import _ast as ast  # the nodes alone
+import _ast as ast  # only the nodes
 import io
 import os
 import sys
@@ -20,22 +20,22 @@ loaded = {}
 
 
 def load(name):
-    """A module of the guest's own, which a program cannot take away."""
+    """Returns a module of the guest's own, even if the program has removed it from sys.modules."""
     if name not in loaded:
         loaded[name] = __import__(name)
     return loaded[name]
 
 
 def preload():
-    """Loads all that programs may come to need of the guest."""
-    for name in ("awaited", "check", "returns"):
+    """Loads all modules of the guest that programs may need."""
+    for name in ("awaited", "check", "function", "returns"):
         load(name)
     for name in ("dataclasses", "datetime", "difflib", "enum", "json", "linecache", "traceback"):
         __import__(name)
 
 
 class Source:
-    """The text of a program, for those who show its lines."""
+    """The text of a program, from which tracebacks show lines."""
 
     def __init__(self, text):
         self.text = text
@@ -63,7 +63,7 @@ class Program:
         return self.ask(CALL, {"tool": spec["id"], "arguments": arguments}, spec, convert)
 
     def ask(self, kind, body, what, convert=None):
-        """Asks the host. what is the call for messages: its text, or the tool's spec."""
+        """Sends a request to the server. what describes the call in messages: a text, or the tool's spec."""
         try:
             if not self.asynchronous:
                 value = self.bridge.ask(kind, body)
@@ -83,7 +83,7 @@ class Program:
         self.under_way.append(answer)
         return answer
 
-    # What the program sees.
+    # The program's global variables.
 
     def namespace(self):
         tools, mcp, cli = Namespace(self, []), Namespace(self, [], "mcp"), Commands(self, [], "cli")
@@ -97,6 +97,9 @@ class Program:
                     root = names[path[0]] = Namespace(self, [path[0]], spec.get("kind")) if len(path) > 1 else tool
                 if len(path) > 1:
                     self._place(root, path[1:], tool, [path[0]])
+        if "__toolroom__" in (self.start.get("inputs") or {}):
+            load("function").module(self.start["inputs"]["__toolroom__"].get("files") or {})
+            names["__toolroom_call__"] = lambda f, given: load("function").call(self, names, f, given)
         names.update(
             call_tool=self.call_tool, run=self.call_tool, search_tools=self.search_tools, describe_tool=self.describe_tool,
             run_chain=self.run_chain, progress=self.progress, log=self.log, ToolError=ToolError, Handle=Handle,
@@ -171,13 +174,15 @@ class Program:
     # Running.
 
     def run(self, names):
-        """Gives the value of the program: of a top-level return, or of its last expression."""
+        """Returns the value of the program: of a top-level return, or of its last expression."""
         source = self.start.get("source", "")
         tree = compile(source, self.name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-        # To walk a tree takes longer than to find that a word is not in the text.
+        # Searching for a word in the text is faster than walking the tree.
         if "await" in source or "async" in source:
             self.asynchronous = any(isinstance(n, (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)) for n in load("check").nodes(tree))
-            load("awaited")  # while the program cannot be in its way
+            load("awaited")  # before the program can interfere
+        if "__toolroom__" in names:  # a function awaits its calls if it is asynchronous itself
+            self.asynchronous = bool((names["__toolroom__"].get("plan") or {}).get("async"))
         if self.specs or self.start.get("unknown"):
             check = load("check").Check(self)
             if any(root in source for root in check.roots):
@@ -227,11 +232,11 @@ class Returned(BaseException):
         self.value = value
 
 
-# How a run ended.
+# The outcome of a run.
 
 
-def told(error, program):
-    """Says why the program failed, in text that can be sent whatever the author's classes say of themselves."""
+def describe(error, program):
+    """Describes the error in text that can be sent, whatever the methods of the author's classes do."""
     body = failure(error, program)
     for name in ("type", "message", "trace"):
         if name in body:
@@ -239,7 +244,7 @@ def told(error, program):
     if "tool" in body:
         try:
             encode_frame(FAILED, 0, b"", body)
-        except Exception:  # the program has put something else into the members of a tool's error
+        except Exception:  # the program has changed a member of a tool's error
             del body["tool"]
     return body
 
@@ -251,15 +256,15 @@ def sendable(text):
     return shown(text[:SHOWN])
 
 
-def said(error):
+def message_of(error):
     try:
         return str(error)
     except Exception:
-        return "<exception str() failed>"  # as in Python's tracebacks
+        return "<exception str() failed>"  # as Python's tracebacks do
 
 
 def failure(error, program):
-    body = {"kind": "program", "type": type(error).__name__, "message": said(error), "file": program.name}
+    body = {"kind": "program", "type": type(error).__name__, "message": message_of(error), "file": program.name}
     if isinstance(error, SyntaxError) and error.filename == program.name:
         import traceback
 
@@ -282,7 +287,7 @@ def failure(error, program):
         body["message"] += withheld(error, program.start.get("withheld") or {})
     try:
         import traceback
-    except ImportError:  # the program has taken it away
+    except ImportError:  # the program has removed it
         return body
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == program.name]
     if frames:
@@ -293,25 +298,25 @@ def failure(error, program):
 
 
 def withheld(error, reasons):
-    name = getattr(error, "name", None) or said(error).partition("'")[2].partition("'")[0]
+    name = getattr(error, "name", None) or message_of(error).partition("'")[2].partition("'")[0]
     return f". {reasons[name]}" if name in reasons else ""
 
 
 def usage():
     try:
         import resource
-    except ImportError:  # not there on WASI
+    except ImportError:  # not available on WASI
         return {}
     used = resource.getrusage(resource.RUSAGE_SELF)
     return {"cpu": int((used.ru_utime + used.ru_stime) * 1000), "memory": used.ru_maxrss * 1024}
 
 
-# What is kept free, so that a program that ran out of memory can still be told of.
+# Memory kept free, so that a failure can still be reported when the program has run out of memory.
 RESERVE = 4 << 20
 
 
 def populate(program, kept):
-    """Makes the program's module: a new one, or the one that earlier programs of the session have left."""
+    """Makes the program's module: a new one, or the one that earlier programs of the session have used."""
     module, given = kept.get("module") or type(sys)("__main__"), kept.get("given") or {}
     names = module.__dict__
     for name in [name for name, value in given.items() if names.get(name) is value]:
@@ -321,28 +326,30 @@ def populate(program, kept):
     kept.update(module=module, given=given)
     names.update(given)
     names.update(program.start.get("inputs") or {})
+    if "__toolroom__" in names:  # classes look for their module by its name
+        sys.modules[names["__name__"]] = module
     return module
 
 
 def variables(kept):
-    """The names that the programs of the session have made."""
+    """Returns the names of the variables that the session's programs have made."""
     names, given = kept["module"].__dict__, kept["given"]
     return [n for n, value in names.items() if not n.startswith("__") and given.get(n, names) is not value]
 
 
 def serve(bridge, prepare=lambda start: None, kept=None):
-    """Runs the one program that comes; prepare sees it before anything of it runs.
+    """Runs the one program of this process; prepare is called before any of it runs.
 
-    Where a session is kept, it is in the memory that all this is in, and kept
-    is the dict by which the next call finds it.
+    kept is the dict in which a session's state stays, in the memory of this process,
+    for the next call.
     """
     kind, _, token, start = bridge.read_frame()
     if kind != START:
-        raise SystemExit(f"the host began with kind {kind}")
+        raise SystemExit(f"the server began with kind {kind}")
     bridge.token = token
     prepare(start)
     program = Program(bridge, start)
-    if "linecache" in sys.modules:  # which may remember an earlier program of this name
+    if "linecache" in sys.modules:  # it may have cached an earlier program of this name
         sys.modules["linecache"].cache.pop(program.name, None)
     stdout, stderr = Output(bridge, "stdout"), Output(bridge, "stderr")
     sys.stdout, sys.stderr, sys.stdin = stdout, stderr, io.StringIO((start.get("stdin") or b"").decode("utf-8", "replace"))
@@ -361,21 +368,21 @@ def serve(bridge, prepare=lambda start: None, kept=None):
         import random
 
         random.seed(bytes(start["seed"]))
-    reserve = bytes(RESERVE)  # of untouched pages, unlike a bytearray
+    reserve = bytes(RESERVE)  # untouched pages, unlike those of a bytearray
     try:
         value = program.run(module.__dict__)
-        bridge.send(DONE, {"value": value, **end(0)})  # a value that cannot leave is the program's failure, not the guest's
+        bridge.send(DONE, {"value": value, **end(0)})  # a value that cannot be sent is the program's failure, not the guest's
     except SystemExit as e:
         if isinstance(e.code, str):
             print(e.code, file=stderr)
         bridge.send(DONE, {"value": None, **end(e.code if isinstance(e.code, int) else int(e.code is not None))})
     except BaseException as e:
         del reserve
-        bridge.send(FAILED, {**told(e, program), **end(1)})
+        bridge.send(FAILED, {**describe(e, program), **end(1)})
 
 
 class Packages:
-    """The last to look for a module: when all others have not found one, the packages of the system, whose places take long to find, are added."""
+    """The last finder: if no other finder finds a module, it adds the system's packages, whose paths take long to determine."""
 
     def find_spec(self, name, path=None, target=None):
         if self not in sys.meta_path:
@@ -389,8 +396,8 @@ class Packages:
         return None
 
 
-def settle(source):
-    """Makes up for -S, whose work takes a third of Python's start: at once where a program may look at it, else when it imports something by a detour."""
+def load_site(source):
+    """Does the work of the site module, which -S skips because it takes a third of Python's start: at once if the program may notice, otherwise when an import needs it."""
     import site
 
     loaded["site"] = site
@@ -404,19 +411,19 @@ def settle(source):
 
 
 def prepare(start):
-    """Completes this process for its program, and sets it apart from others that began as the same one."""
+    """Completes this process for its program, and makes its random numbers differ from those of other copies of this process."""
     if not loaded.get("site"):
-        settle(start.get("source", ""))
+        load_site(start.get("source", ""))
     random = sys.modules.get("random")
     if random:
         random.seed()
 
 
 def begin():
-    """Serves the one program of this process."""
+    """Runs the one program of this process."""
     bridge = Bridge(int(os.environ.pop("TOOLROOM_BRIDGE_FD", "3")))
     if os.environ.pop("TOOLROOM_HOLD", ""):
         preload()
-        settle("import")
-        bridge._write(b"!")  # all that programs need is loaded: this process may be kept as it is, and started many times
+        load_site("import")
+        bridge._write(b"!")  # everything that programs need is loaded: a snapshot may be taken now, and started many times
     serve(bridge, prepare)

@@ -1,4 +1,4 @@
-"""What Python is started with: the rest is in a module, which may be there compiled."""
+"""The script that Python starts with: the rest is in a module, which may have been compiled before."""
 
 import guest
 

@@ -1,4 +1,4 @@
-"""`return x` outside a function ends the program with x. It is loaded where a program has the word."""
+"""Makes `return x` outside a function end the program with x. Loaded only if a program contains the word return."""
 
 import ast
 
@@ -16,5 +16,5 @@ class TopLevelReturn(ast.NodeTransformer):
 
 
 def caught(tree):
-    """The tree, with such returns as what ends the program."""
+    """Returns the tree with top-level returns replaced by raising the exception that ends the program."""
     return ast.fix_missing_locations(TopLevelReturn().visit(tree))

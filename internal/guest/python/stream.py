@@ -1,4 +1,4 @@
-"""The guest's side of the stream, the errors that come over it, and what the program prints."""
+"""The guest's side of the stream, the errors that are sent over it, and the program's output."""
 
 import io
 import os
@@ -55,7 +55,7 @@ def tool_error(error):
 
 
 def shown(text):
-    """A text for people, where half a surrogate pair is U+FFFD."""
+    """Returns text for people, with U+FFFD instead of half surrogate pairs."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -64,14 +64,14 @@ def shown(text):
 
 
 class Bridge:
-    """The guest's side of the stream. One thread uses it."""
+    """The guest's side of the stream, for one thread."""
 
     def __init__(self, fd):
         self.fd = fd
         self.token = b""
         self.next_id = 0
         self.waiting = {}  # id → asyncio future
-        self.answers = {}  # id → body, for those who block
+        self.answers = {}  # id → body, of requests that block
         self.pending = bytearray()
 
     def _write(self, data):
@@ -94,7 +94,7 @@ class Bridge:
         while len(self.pending) < n:
             data = self._read(max(65536, n - len(self.pending)))
             if not data:
-                raise SystemExit("the host ended the stream")
+                raise SystemExit("the server ended the stream")
             self.pending += data
         taken = bytes(self.pending[:n])
         del self.pending[:n]
@@ -106,14 +106,14 @@ class Bridge:
         return self.next_id
 
     def ask(self, kind, body):
-        """Asks and blocks until the answer is there."""
+        """Sends a request and blocks until the answer has come."""
         id = self._ask(kind, body)
         while id not in self.answers:
             self._deal(*self.read_frame())
         return unwrap(self.answers.pop(id))
 
     def ask_async(self, kind, body, future):
-        """Asks at once; the future is done when the answer is there."""
+        """Sends a request; the answer completes the future."""
         if not self.waiting:
             future.get_loop().add_reader(self.fd, self._readable)
         self.waiting[self._ask(kind, body)] = future
@@ -152,7 +152,7 @@ def unwrap(body):
 
 
 class Output(io.TextIOBase):
-    """sys.stdout and sys.stderr: text goes to the host, in lines or 8 KiB."""
+    """sys.stdout and sys.stderr: sends text to the server, by line or by 8 KiB."""
 
     def __init__(self, bridge, stream):
         self.bridge, self.stream, self.held = bridge, stream, ""

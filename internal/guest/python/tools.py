@@ -1,8 +1,8 @@
-"""Tools as a program sees them: callables in namespaces, and what they give back."""
+"""Tools as a program sees them: callables in namespaces, and their results."""
 
 
 def shape(spec):
-    """The call as its author should write it; a text is one already."""
+    """Returns the call as the author should write it; spec may already be that text."""
     if isinstance(spec, str):
         return spec
     parts = [f"{p['name']}=..." for p in spec.get("parameters", []) if p.get("required")]
@@ -16,14 +16,14 @@ def forgotten(what):
 
 
 def nearest(name, names):
-    """Those of names that name may have been meant for: one, or none."""
+    """Returns the name that was probably meant, in a list, or an empty list."""
     import difflib
 
     return difflib.get_close_matches(name, names, 1)
 
 
 class CheckFailed(Exception):
-    """The program was refused; the message says what to write instead."""
+    """The program was rejected before it ran; the message says what to write instead."""
 
     def __init__(self, message, line=0, column=0):
         super().__init__(message)
@@ -31,7 +31,13 @@ class CheckFailed(Exception):
 
 
 class CommandResult(dict):
-    """What a command-line program gave back."""
+    """The result of a command-line program: stdout, stderr, exit_code and ok, as items and as attributes."""
+
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the result of a command has no {name}; it has {', '.join(self)}") from None
 
     def text(self):
         return self.get("stdout", "")
@@ -68,7 +74,7 @@ class Namespace:
             raise AttributeError(name)
         if name in self._members:
             return self._members[name]
-        # A program may have more sub-commands than tools: the host knows.
+        # A program may have more sub-commands than tools; the server decides.
         if not self._path or len(self._path) > 1 and self._kind != "cli":
             return self._unknown(name)
         return Tool(self._program, {"id": f"{self._path[-1]}:{name}", "path": [*self._path, name], "parameters": [], "open": True, "kind": self._kind})
@@ -76,7 +82,7 @@ class Namespace:
     __getitem__ = __getattr__
 
     def _unknown(self, name):
-        if not self._path:  # tools.NAMESPACE that the program names only at run time
+        if not self._path:  # a namespace that the program names only at run time
             return Namespace(self._program, [name], self._kind)
         near = nearest(name, self._members)
         raise AttributeError(f"there is no tool {'.'.join([*self._path, name])}" + (f"; did you mean {near[0]}?" if near else ""))
@@ -96,7 +102,7 @@ class Commands(Namespace):
 
 
 def bind(spec, args, kwargs):
-    """Positional arguments follow the parameters; one dict alone is all of them."""
+    """Binds positional arguments to the parameters in order; a single dict holds all arguments."""
     parameters = [p["name"] for p in spec.get("parameters", []) if p["name"] != "_"]
     if spec.get("kind") == "cli" and args:
         return {**kwargs, "_": [str(a) for a in args]}

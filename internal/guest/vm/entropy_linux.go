@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addEntropy gives the kernel random bytes that count, and has it use them at
-// once (random(4)): two machines from one snapshot must not draw the same
+// addEntropy adds random bytes to the kernel's entropy, and reseeds its generator at
+// once (random(4)): two VMs restored from one snapshot must not generate the same
 // numbers.
 func addEntropy(random []byte) error {
 	f, err := os.OpenFile("/dev/urandom", os.O_WRONLY, 0)

@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/internal/lockdown"
 )
 
-// Main is the first process of a machine. It does not return: the machine is
-// switched off.
+// Main is the first process of a virtual machine. It does not return: it switches the
+// VM off.
 func Main() int {
 	if os.Getpid() != 1 {
 		fmt.Fprintln(os.Stderr, "toolroom-guest vm is the first process of a virtual machine, and nothing else")
@@ -23,10 +23,10 @@ func Main() int {
 	if err != nil {
 		report = Report{Code: 1, Error: err.Error()}
 	}
-	line, _ := json.Marshal(report) // of strings and numbers
+	line, _ := json.Marshal(report) // cannot fail: strings and numbers only
 	fmt.Fprintf(os.Stderr, "\n%s%s\n", ReportMark, line)
-	// A restart is what both machines take for their end: they are told not to
-	// start again.
+	// Both QEMU and Firecracker treat a restart as the end, because they are started
+	// without permission to restart.
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 	return 1
 }
@@ -48,7 +48,7 @@ func run() (Report, error) {
 	return settings.serve(stream)
 }
 
-// prepare does all that is the same for every run.
+// prepare does everything that is the same for every run.
 func prepare() error {
 	for _, m := range []mount{
 		{"proc", "/proc", "proc", 0, ""},
@@ -66,7 +66,7 @@ func prepare() error {
 		return err
 	}
 	if err := os.WriteFile("/cgroup/cgroup.subtree_control", []byte("+cpu +memory +pids"), 0); err != nil {
-		return fmt.Errorf("the machine's kernel lacks cgroup controllers: %w", err)
+		return fmt.Errorf("the VM's kernel lacks cgroup controllers: %w", err)
 	}
 	for _, s := range []struct{ name, value string }{
 		{"user/max_user_namespaces", "0"},
@@ -77,9 +77,9 @@ func prepare() error {
 		{"vm/unprivileged_userfaultfd", "0"},
 		{"kernel/modules_disabled", "1"},
 	} {
-		// A kernel that was built without one of these is none the weaker for it.
+		// A kernel built without one of these features needs no restriction.
 		if err := os.WriteFile("/proc/sys/"+s.name, []byte(s.value), 0); err != nil && !os.IsNotExist(err) {
-			return fmt.Errorf("close the machine's kernel: %w", err)
+			return fmt.Errorf("harden the VM's kernel: %w", err)
 		}
 	}
 	if err := unix.Sethostname([]byte("toolroom")); err != nil {
@@ -91,15 +91,15 @@ func prepare() error {
 	return mountRoot()
 }
 
-// loadModules loads the modules that the image names; those of virtual sockets
-// only in a machine that has one: an emulated machine takes long to load them.
+// loadModules loads the modules that the image lists. It loads those of virtual
+// sockets only in a VM that has one, because an emulated VM takes long to load them.
 func loadModules() error {
 	_, vsock, err := vsockPort()
 	if err != nil {
 		return err
 	}
 	list, err := os.ReadFile(ModulesFile)
-	if os.IsNotExist(err) { // all is built in
+	if os.IsNotExist(err) { // everything is built in
 		return nil
 	}
 	if err != nil {
@@ -132,8 +132,7 @@ func loadModule(path string) error {
 	return nil
 }
 
-// refresh gives the machine what a snapshot cannot have: the time, and
-// randomness of its own.
+// refresh sets what a snapshot cannot contain: the time, and the VM's own randomness.
 func (s Settings) refresh() error {
 	now := unix.NsecToTimeval(s.Now.UnixNano())
 	if err := unix.Settimeofday(&now); err != nil {
@@ -142,11 +141,11 @@ func (s Settings) refresh() error {
 	return addEntropy(s.Entropy)
 }
 
-// deviceTimeout is how long a device may take to appear: drivers find theirs in
-// the background.
+// deviceTimeout is the time that a device may take to appear: drivers find their
+// devices in the background.
 const deviceTimeout = 20 * time.Second
 
-// await tries until it succeeds, or time is over.
+// await calls try until it succeeds, or until deviceTimeout has passed.
 func await(what string, try func() error) error {
 	for deadline := time.Now().Add(deviceTimeout); ; time.Sleep(2 * time.Millisecond) {
 		err := try()

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Main says that machines run Linux.
+// Main prints an error: virtual machines run Linux.
 func Main() int {
 	fmt.Fprintln(os.Stderr, "toolroom-guest vm is the first process of a Linux virtual machine")
 	return 2

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount is a file system at a place.
+// mount is a file system and its mount point.
 type mount struct {
 	source, target, kind string
 	flags                uintptr
@@ -26,18 +26,19 @@ func (m mount) make() error {
 }
 
 const (
-	// root is where programs see their root: they are started in it by chroot,
-	// and the first process stays outside.
+	// root is the programs' root: they are started with it as chroot; the first process
+	// stays outside.
 	root = "/root"
-	// scratch holds all writable folders, so that one size bounds them.
+	// scratch contains all writable folders, so that one size limits them together.
 	scratch = "/scratch"
-	// quiet file systems hold no devices and give nobody rights.
+	// quiet ignores devices and set-user-ID bits on a file system.
 	quiet = unix.MS_NOSUID | unix.MS_NODEV
 )
 
-// mountRoot mounts the disk read-only, and on it what each program needs.
+// mountRoot mounts the disk read-only, and the file systems that each program needs
+// on top of it.
 func mountRoot() error {
-	err := await("the machine has no disk with an ext4 file system", func() error {
+	err := await("the VM has no disk with an ext4 file system", func() error {
 		return mount{"/dev/vda", root, "ext4", unix.MS_RDONLY | quiet | unix.MS_NOATIME, ""}.make()
 	})
 	if err != nil {
@@ -55,10 +56,10 @@ func mountRoot() error {
 	return fillRoot()
 }
 
-// masked are files of the kernel that say what helps to attack it.
+// masked are kernel files whose contents help attackers.
 var masked = []string{"/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/interrupts", "/proc/iomem", "/proc/ioports"}
 
-// fillRoot makes the few devices that programs expect, and puts the guest in.
+// fillRoot makes the few devices that programs expect, and mounts the guest's binary.
 func fillRoot() error {
 	for name, minor := range map[string]uint32{"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9} { // of major 1, null(4)
 		path := root + "/dev/" + name
@@ -84,20 +85,20 @@ func fillRoot() error {
 		return fmt.Errorf("put the guest into the root: %w", err)
 	}
 	for _, name := range masked {
-		// A kernel that was built without one has nothing to hide there.
+		// A kernel built without one of these features does not have its file.
 		if err := unix.Mount(root+"/dev/null", root+name, "", unix.MS_BIND, ""); err != nil && err != unix.ENOENT {
-			return fmt.Errorf("hide %s: %w", name, err)
+			return fmt.Errorf("mask %s: %w", name, err)
 		}
 	}
 	for _, name := range []string{"/dev", "/run", GuestPath} {
 		if err := unix.Mount("", root+name, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID, ""); err != nil {
-			return fmt.Errorf("close %s: %w", name, err)
+			return fmt.Errorf("make %s read-only: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// mountWritable mounts the writable folders, which share one size.
+// mountWritable mounts the writable folders, which share one size limit.
 func (s Settings) mountWritable() error {
 	data := "mode=755,nr_inodes=65536"
 	if s.Disk > 0 {
@@ -107,7 +108,7 @@ func (s Settings) mountWritable() error {
 		return err
 	}
 	targets := map[string][]string{"work": {WorkDir}, "tmp": {"/tmp", "/var/tmp"}, "shm": {"/dev/shm"}}
-	for name, places := range targets {
+	for name, paths := range targets {
 		folder := filepath.Join(scratch, name)
 		if err := os.Mkdir(folder, 0o700); err != nil {
 			return err
@@ -115,9 +116,9 @@ func (s Settings) mountWritable() error {
 		if err := os.Chown(folder, UID, UID); err != nil {
 			return err
 		}
-		for _, place := range places {
-			if err := unix.Mount(folder, root+place, "", unix.MS_BIND, ""); err != nil {
-				return fmt.Errorf("mount %s (is it in the image?): %w", place, err)
+		for _, path := range paths {
+			if err := unix.Mount(folder, root+path, "", unix.MS_BIND, ""); err != nil {
+				return fmt.Errorf("mount %s (does the image contain it?): %w", path, err)
 			}
 		}
 	}

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// group is the cgroup of the guest and all its programs.
+// group is the cgroup of the guest and all programs.
 const group = "/cgroup/guest"
 
-// guestTasks are the threads of the guest itself, which PIDs does not count.
+// guestTasks are the threads of the guest itself, which Settings.PIDs does not count.
 const guestTasks = 16
 
-// serve runs the guest with the stream as its stdin and stdout, and ends all
-// that it left.
+// serve runs the guest with stream as its stdin and stdout, and kills the processes
+// that it leaves.
 func (s Settings) serve(stream *os.File) (Report, error) {
 	if err := s.makeGroup(); err != nil {
 		return Report{}, err
@@ -47,7 +47,7 @@ func (s Settings) serve(stream *os.File) (Report, error) {
 	report := Report{OOM: oomKills() > 0}
 	select {
 	case report.Stderr = <-tail:
-	case <-time.After(time.Second): // a process that is stuck holds it
+	case <-time.After(time.Second): // a process that cannot be killed keeps the pipe open
 	}
 	if status.Signaled() {
 		report.Signal = int(status.Signal())
@@ -63,7 +63,7 @@ func (s Settings) makeGroup() error {
 	}
 	write := func(file, value string) error {
 		if err := os.WriteFile(filepath.Join(group, file), []byte(value), 0); err != nil {
-			return fmt.Errorf("limit the machine's programs: %w", err)
+			return fmt.Errorf("limit the programs of the VM: %w", err)
 		}
 		return nil
 	}
@@ -84,15 +84,15 @@ func (s Settings) makeGroup() error {
 	return nil
 }
 
-// start starts the guest in its root and its cgroup, with no rights and no way
-// to gain any.
+// start starts the guest in its root and its cgroup, without privileges and without a
+// way to gain any.
 func (s Settings) start(stream, stderr *os.File) (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return 0, err
 	}
-	// Without a right to raise it again, programs keep it.
+	// Unprivileged programs cannot raise this limit again.
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return 0, err
 	}
@@ -110,7 +110,7 @@ func (s Settings) start(stream, stderr *os.File) (int, error) {
 	})
 }
 
-// reap waits for every process that ends, until it is the guest.
+// reap waits for every process that ends, until the guest has ended.
 func reap(guest int) unix.WaitStatus {
 	for {
 		var status unix.WaitStatus
@@ -121,7 +121,7 @@ func reap(guest int) unix.WaitStatus {
 	}
 }
 
-// lastOf keeps the end of what is read.
+// lastOf reads r to its end and returns the last bytes.
 func lastOf(r io.Reader) string {
 	const limit = 8 << 10
 	var kept []byte
@@ -138,8 +138,8 @@ func lastOf(r io.Reader) string {
 	}
 }
 
-// watchCPU ends the programs, and not the guest, which tells of it, when all
-// together have used their time.
+// watchCPU kills all programs when together they have used their time. It spares the
+// guest, which reports it.
 func (s Settings) watchCPU(guest int) {
 	const step = 20 * time.Millisecond
 	for counter("cpu.stat", "usage_usec") < s.CPU.Microseconds() {
@@ -152,7 +152,7 @@ func (s Settings) watchCPU(guest int) {
 
 func oomKills() int64 { return counter("memory.events", "oom_kill") }
 
-// counter reads a line NAME NUMBER of a file of the cgroup.
+// counter reads a line "NAME NUMBER" of a file of the cgroup.
 func counter(file, name string) int64 {
 	text, _ := os.ReadFile(filepath.Join(group, file))
 	for line := range strings.Lines(string(text)) {
@@ -164,7 +164,7 @@ func counter(file, name string) int64 {
 	return 0
 }
 
-// killAll signals every process of the cgroup but one.
+// killAll signals every process of the cgroup except one.
 func killAll(signal syscall.Signal, but int) {
 	text, _ := os.ReadFile(filepath.Join(group, "cgroup.procs"))
 	for line := range strings.Lines(string(text)) {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// meet opens the way to the host, says ready, and waits for the settings.
+// meet opens the stream to the driver, sends [Ready], and reads the settings.
 func meet() (*os.File, Settings, error) {
 	port, ok, err := vsockPort()
 	if err != nil {
@@ -27,7 +27,7 @@ func meet() (*os.File, Settings, error) {
 	return stream, settings, err
 }
 
-// vsockPort is what the kernel's command line says by [VsockOption], if it does.
+// vsockPort returns the port of [VsockOption] on the kernel's command line, if set.
 func vsockPort() (port uint32, ok bool, err error) {
 	line, err := os.ReadFile("/proc/cmdline")
 	if err != nil {
@@ -69,12 +69,12 @@ func openPort() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "bridge"), nil
 }
 
-// meetByVsock waits for the host on a port of the machine's virtual socket. A
-// snapshot breaks connections, so that a restored machine waits anew.
+// meetByVsock waits for the driver on a port of the VM's virtual socket. A snapshot
+// breaks connections, so a restored VM accepts a new one.
 func meetByVsock(port uint32) (*os.File, Settings, error) {
 	fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, Settings{}, fmt.Errorf("the machine has no virtual sockets: %w", err)
+		return nil, Settings{}, fmt.Errorf("the VM has no virtual sockets: %w", err)
 	}
 	defer unix.Close(fd)
 	if err := unix.Bind(fd, &unix.SockaddrVM{CID: unix.VMADDR_CID_ANY, Port: port}); err != nil {
@@ -89,7 +89,7 @@ func meetByVsock(port uint32) (*os.File, Settings, error) {
 			continue
 		}
 		if err != nil {
-			return nil, Settings{}, fmt.Errorf("wait for the host: %w", err)
+			return nil, Settings{}, fmt.Errorf("wait for the driver: %w", err)
 		}
 		stream := os.NewFile(uintptr(conn), "bridge")
 		if settings, err := greet(stream); err == nil {

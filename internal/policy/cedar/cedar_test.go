@@ -45,6 +45,18 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 	unknown.Effects = []toolroom.Effect{{Kind: toolroom.EffectFile, Mode: "write"}, {Kind: toolroom.EffectCommand, Target: "… -rf /"}}
 	docker := with(`{}`)
 	docker.Isolation = func() policy.Isolation { return "docker" }
+	spend := func(amounts ...string) *policy.Context {
+		c := with(`{}`)
+		for _, a := range amounts {
+			c.Effects = append(c.Effects, toolroom.Effect{Kind: toolroom.EffectSpend, Target: a})
+		}
+		return c
+	}
+	const (
+		above = `forbid(principal, action, resource) when { context.arguments has amount && context.arguments.amount > 100 };`
+		only  = `forbid(principal, action, resource) unless { [1, 2, 3].containsAll(context.arguments.ids) };`
+		costs = `forbid(principal, action, resource) when { context.effects has amount && context.effects.amount.greaterThan(decimal("100.0")) };`
+	)
 	for name, tt := range map[string]struct {
 		rules   string
 		call    *policy.Context
@@ -69,23 +81,40 @@ func TestRulesDecideAsTheyAreWritten(t *testing.T) {
 		"a missing argument permits nothing": {
 			deny: true, rules: `permit(principal, action, resource) when { context.arguments.safe };`, call: with(`{}`), effect: policy.Deny, because: "policy.default",
 		},
-		"has asks first":           {rules: `forbid(principal, action, resource) when { context.arguments has command && context.arguments.command like "*rm*" };`, call: with(`{}`), effect: policy.Allow},
-		"one number has one form":  {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":1e2}`), effect: policy.Deny, because: "rules.cedar:1:1"},
-		"a number beyond 64 bits":  {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":99999999999999999999}`), effect: policy.Deny, because: "counts as matching"},
-		"a fraction is no Long":    {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "counts as matching"},
-		"a fraction is a decimal":  {rules: `forbid(principal, action, resource) when { context.arguments.n.greaterThan(decimal("100.0")) };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "rules.cedar:1:1"},
-		"a list is a set":          {rules: `forbid(principal, action, resource) when { context.arguments.args.contains("--force") };`, call: with(`{"args":["push","--force"]}`), effect: policy.Deny},
-		"escapes are undone":       {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"\u0072m"}`), effect: policy.Deny},
-		"unreadable arguments":     {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"a","p":"rm"}`), effect: policy.Deny, because: "cannot be judged"},
-		"time and surface":         {rules: `forbid(principal, action, resource) when { context.weekday == "saturday" && context.hour < 8 && context.surface == "mcp" };`, effect: policy.Deny},
-		"taint":                    {rules: `forbid(principal, action, resource) when { context.taint.contains("untrusted") && resource.open_world };`, effect: policy.Deny},
-		"the environment":          {rules: `forbid(principal, action, resource) when { context.environment == "prod" };`, effect: policy.Deny},
-		"the budget":               {rules: `forbid(principal, action, resource) when { context.budget.calls < 5 };`, effect: policy.Deny},
-		"effects":                  {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: effects, effect: policy.Deny},
-		"a program":                {rules: `forbid(principal, action, resource) when { context.effects.commands.contains("rm") };`, call: effects, effect: policy.Deny, because: "rules.cedar:1:1"},
-		"no such effect":           {rules: `forbid(principal, action, resource) when { context.effects.read.contains("/etc/passwd") };`, call: effects, effect: policy.Allow},
-		"a file that nobody knows": {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: policy.Deny, because: "counts as matching"},
-		"a program nobody knows":   {rules: `forbid(principal, action, resource) when { context.effects.commands.contains("rm") };`, call: unknown, effect: policy.Deny, because: "counts as matching"},
+		"has asks first":               {rules: `forbid(principal, action, resource) when { context.arguments has command && context.arguments.command like "*rm*" };`, call: with(`{}`), effect: policy.Allow},
+		"one number has one form":      {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":1e2}`), effect: policy.Deny, because: "rules.cedar:1:1"},
+		"a number beyond 64 bits":      {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":99999999999999999999}`), effect: policy.Deny, because: "counts as matching"},
+		"a fraction is no Long":        {rules: `forbid(principal, action, resource) when { context.arguments.n >= 100 };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "counts as matching"},
+		"a fraction is a decimal":      {rules: `forbid(principal, action, resource) when { context.arguments.n.greaterThan(decimal("100.0")) };`, call: with(`{"n":100.5}`), effect: policy.Deny, because: "rules.cedar:1:1"},
+		"has, beyond 64 bits":          {rules: above, call: with(`{"amount":99999999999999999999}`), effect: policy.Deny, because: "counts as matching"},
+		"has, digits behind the point": {rules: above, call: with(`{"amount":1000000.00001}`), effect: policy.Deny, because: "counts as matching"},
+		"has, a small number":          {rules: above, call: with(`{"amount":1}`), effect: policy.Allow},
+		"has, a decimal":               {rules: `forbid(principal, action, resource) when { context.arguments has amount && context.arguments.amount.greaterThan(decimal("100.0")) };`, call: with(`{"amount":1000000.00001}`), effect: policy.Deny},
+		"has alone":                    {rules: `forbid(principal, action, resource) when { context.arguments has amount };`, call: with(`{"amount":1e300}`), effect: policy.Deny, because: "rules.cedar:1:1"},
+		"has within":                   {rules: `forbid(principal, action, resource) when { context.arguments has a && context.arguments.a has b && context.arguments.a.b > 1 };`, call: with(`{"a":{"b":99999999999999999999}}`), effect: policy.Deny},
+		"a list of other numbers":      {rules: only, call: with(`{"ids":[1,99999999999999999999]}`), effect: policy.Deny},
+		"a list of a list of them":     {rules: only, call: with(`{"ids":[1,[0.00001]]}`), effect: policy.Deny},
+		"a list with null":             {rules: only, call: with(`{"ids":[1,null]}`), effect: policy.Deny},
+		"a list as it should be":       {rules: only, call: with(`{"ids":[1,3]}`), effect: policy.Allow},
+		"an empty list of them":        {rules: `forbid(principal, action, resource) unless { context.arguments.ids.isEmpty() };`, call: with(`{"ids":[99999999999999999999]}`), effect: policy.Deny},
+		"amounts that overflow":        {rules: costs, call: spend("5000 EUR", "9000000000000 EUR", "8999999999999 EUR"), effect: policy.Deny},
+		"an amount nobody knows":       {rules: costs, call: spend("much"), effect: policy.Deny, because: "counts as matching"},
+		"amounts of two units":         {rules: costs, call: spend("5 EUR", "5000 USD"), effect: policy.Deny, because: "counts as matching"},
+		"amounts, one without a unit":  {rules: costs, call: spend("5", "1 USD"), effect: policy.Deny, because: "counts as matching"},
+		"a small amount":               {rules: costs, call: spend("5 EUR"), effect: policy.Allow},
+		"has, a file nobody knows":     {rules: `forbid(principal, action, resource) when { context.effects has write && context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: policy.Deny, because: "counts as matching"},
+		"a list is a set":              {rules: `forbid(principal, action, resource) when { context.arguments.args.contains("--force") };`, call: with(`{"args":["push","--force"]}`), effect: policy.Deny},
+		"escapes are undone":           {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"\u0072m"}`), effect: policy.Deny},
+		"unreadable arguments":         {rules: `forbid(principal, action, resource) when { context.arguments.p == "rm" };`, call: with(`{"p":"a","p":"rm"}`), effect: policy.Deny, because: "cannot be checked"},
+		"time and surface":             {rules: `forbid(principal, action, resource) when { context.weekday == "saturday" && context.hour < 8 && context.surface == "mcp" };`, effect: policy.Deny},
+		"taint":                        {rules: `forbid(principal, action, resource) when { context.taint.contains("untrusted") && resource.open_world };`, effect: policy.Deny},
+		"the environment":              {rules: `forbid(principal, action, resource) when { context.environment == "prod" };`, effect: policy.Deny},
+		"the budget":                   {rules: `forbid(principal, action, resource) when { context.budget.calls < 5 };`, effect: policy.Deny},
+		"effects":                      {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: effects, effect: policy.Deny},
+		"a program":                    {rules: `forbid(principal, action, resource) when { context.effects.commands.contains("rm") };`, call: effects, effect: policy.Deny, because: "rules.cedar:1:1"},
+		"no such effect":               {rules: `forbid(principal, action, resource) when { context.effects.read.contains("/etc/passwd") };`, call: effects, effect: policy.Allow},
+		"a file that nobody knows":     {rules: `forbid(principal, action, resource) when { context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: policy.Deny, because: "counts as matching"},
+		"a program nobody knows":       {rules: `forbid(principal, action, resource) when { context.effects.commands.contains("rm") };`, call: unknown, effect: policy.Deny, because: "counts as matching"},
 		"what is not known permits nothing": {
 			deny: true, rules: `permit(principal, action, resource) unless { context.effects.write.contains("/etc/passwd") };`, call: unknown, effect: policy.Deny, because: "policy.default",
 		},

@@ -61,7 +61,7 @@ func (v *view) Judge(call *policy.Context) policy.Step {
 	if call != nil && len(v.open) > 0 {
 		record, err := v.rules.context(call, v.members)
 		if err != nil {
-			return policy.Step{Layer: layer, Effect: policy.Deny, Rule: layer + ": the arguments cannot be judged: " + err.Error()}
+			return policy.Step{Layer: layer, Effect: policy.Deny, Rule: layer + ": the arguments cannot be checked: " + err.Error()}
 		}
 		open := v.open
 		if call.Arguments == nil {

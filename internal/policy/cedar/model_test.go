@@ -194,6 +194,9 @@ func TestAnotherForbidNeverWidens(t *testing.T) {
 }
 
 func FuzzRulesAreCompiledOrRefusedWithTheirPlace(f *testing.F) {
+	for _, unit := range []string{`(`, `!`, `-`, `[`, `{a: `, `if a then `, `[1].contains(`} { // nested deep
+		f.Add("forbid(principal, action, resource) when { " + strings.Repeat(unit, 20_000))
+	}
 	f.Add(`permit(principal, action, resource);`)
 	f.Add("@id(\"a\")\nforbid(principal in Team::\"x\", action, resource is Tool) when { context.arguments.a.b.c == [1, {x: 2}] };")
 	f.Add(`forbid(principal, action, resource) unless { if context.hour > 3 then true else resource.tags.containsAny(["a"]) };`)

@@ -26,7 +26,7 @@ func Show(c policy.Config, rules *Rules) string {
 		layers         map[string]policy.Rules
 	}{{"agents", "principal.agent", c.Agents}, {"providers", "principal.provider", c.Providers}} {
 		for _, name := range slices.Sorted(maps.Keys(group.layers)) {
-			s.layer("tools."+group.key+"."+name, group.attribute+" == "+quote(name), group.layers[name])
+			s.layer("tools."+group.key+"."+name, namesOrUnknown(group.attribute, name, group.layers), group.layers[name])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Identities)) {
@@ -42,6 +42,16 @@ func Show(c policy.Config, rules *Rules) string {
 		}
 	}
 	return s.b.String()
+}
+
+// namesOrUnknown is the condition that a caller names name, or one that is not configured:
+// then it gets the least of all.
+func namesOrUnknown(attribute, name string, layers map[string]policy.Rules) string {
+	known := []string{quote("")}
+	for _, other := range slices.Sorted(maps.Keys(layers)) {
+		known = append(known, quote(other))
+	}
+	return "(" + attribute + " == " + quote(name) + " || ![" + strings.Join(known, ", ") + "].contains(" + attribute + "))"
 }
 
 type shower struct {
@@ -212,16 +222,16 @@ func (s *shower) autonomy(level policy.Autonomy) string {
 		return ""
 	}
 	var whose []string
-	add := func(layers map[string]policy.Rules, condition string) {
+	add := func(layers map[string]policy.Rules, condition func(name string) string) {
 		for _, name := range slices.Sorted(maps.Keys(layers)) {
 			if a := layers[name].Autonomy; a != "" && a.AtMost(level) {
-				whose = append(whose, fmt.Sprintf(condition, quote(name)))
+				whose = append(whose, condition(name))
 			}
 		}
 	}
-	add(s.config.Agents, "principal.agent == %s")
-	add(s.config.Providers, "principal.provider == %s")
-	add(s.config.Identities, "principal == Identity::%s")
+	add(s.config.Agents, func(name string) string { return namesOrUnknown("principal.agent", name, s.config.Agents) })
+	add(s.config.Providers, func(name string) string { return namesOrUnknown("principal.provider", name, s.config.Providers) })
+	add(s.config.Identities, func(name string) string { return "principal == Identity::" + quote(name) })
 	if len(whose) == 0 {
 		return "false"
 	}

@@ -150,8 +150,8 @@ func (r *Rules) member(name string, c *policy.Context) (cedar.Value, error) {
 	}
 }
 
-// effects is what a call would do. A set of which a member is not known is left
-// out: a rule that asks for it cannot be evaluated then, and counts as matching
+// effects is what a call would do. A set of which a member is not known is
+// formless: a rule that looks at it cannot be evaluated, and counts as matching
 // when it narrows.
 func effects(c *policy.Context) cedar.Record {
 	sets := map[cedar.String][]string{"read": nil, "write": nil, "hosts": nil, "commands": nil}
@@ -177,8 +177,9 @@ func effects(c *policy.Context) cedar.Record {
 	record := cedar.RecordMap{"known": cedar.Boolean(c.Effects != nil), "secrets": texts(c.Secrets)}
 	spent(record, c.Effects)
 	for name, set := range sets {
-		if !unknown[name] {
-			record[name] = texts(set)
+		record[name] = texts(set)
+		if unknown[name] {
+			record[name] = formless
 		}
 	}
 	return cedar.NewRecord(record)
@@ -192,10 +193,15 @@ func texts(list []string) cedar.Set {
 	return cedar.NewSet(values...)
 }
 
+// formless stands for what Cedar has no form for. It is there when a rule asks
+// with has, and no comparison takes it, so that the rule cannot be evaluated and
+// counts as matching when it narrows.
+var formless = cedar.NewRecord(cedar.RecordMap{"unknown": cedar.True})
+
 // value is JSON as Cedar has it: whole numbers of 64 bits are Long, others
-// decimal where four digits after the point are enough, lists are sets. What
-// Cedar has no form for (null, other numbers) is left out: a rule that asks for
-// it cannot be evaluated then, and counts as matching when it narrows.
+// decimal where four digits after the point are enough, lists are sets. Other
+// numbers are formless, and so is a list with one of them or a null: a set
+// without it would be another list. A member that is null is left out.
 func value(v any) (cedar.Value, bool) {
 	switch v := v.(type) {
 	case string:
@@ -203,13 +209,18 @@ func value(v any) (cedar.Value, bool) {
 	case bool:
 		return cedar.Boolean(v), true
 	case json.Number:
-		return number(v)
+		if n, ok := number(v); ok {
+			return n, true
+		}
+		return formless, true
 	case []any:
-		var items []cedar.Value
+		items := make([]cedar.Value, 0, len(v))
 		for _, item := range v {
-			if one, ok := value(item); ok {
-				items = append(items, one)
+			one, ok := value(item)
+			if !ok || one.Equal(formless) {
+				return formless, true
 			}
+			items = append(items, one)
 		}
 		return cedar.NewSet(items...), true
 	case map[string]any:

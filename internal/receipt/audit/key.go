@@ -16,7 +16,7 @@ import (
 	"os"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/keyfile"
+	"github.com/toolroom/toolroom/internal/atomicfile"
 	"github.com/toolroom/toolroom/internal/receipt"
 )
 
@@ -25,7 +25,7 @@ type Key struct{ private ed25519.PrivateKey }
 
 // OpenKey reads the key at path, PKCS #8 in PEM, and makes it at its first use.
 func OpenKey(path string) (Key, error) {
-	text, err := keyfile.Open(path, freshKey)
+	text, err := atomicfile.Key(path, freshKey)
 	if err != nil {
 		return Key{}, err
 	}

@@ -1,6 +1,5 @@
-// Package child is what drivers share whose guests are child processes of this
-// one, or end as such do: the bridge on stdin and stdout, the end of stderr, and
-// how it all ended.
+// Package child is shared by drivers whose guests are child processes, or report their
+// end like one: the bridge on stdin and stdout, the end of stderr, and the exit status.
 package child
 
 import (
@@ -15,13 +14,13 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Child is a process that the bridge runs through.
+// Child is a process whose stdin and stdout are the bridge.
 type Child struct {
 	process *proc.Process
 	stderr  proc.Tail
 }
 
-// Start starts a child; what it writes to stderr is kept for [Child.Wait].
+// Start starts a child; [Child.Wait] reports the end of its stderr.
 func Start(s proc.Spec) (*Child, error) {
 	c := &Child{}
 	s.Stderr = &c.stderr
@@ -30,7 +29,7 @@ func Start(s proc.Spec) (*Child, error) {
 	return c, err
 }
 
-// Stream is the child's stdout and stdin.
+// Stream returns the child's stdout and stdin.
 func (c *Child) Stream() io.ReadWriteCloser { return stream{c.process} }
 
 type stream struct{ p *proc.Process }
@@ -39,7 +38,7 @@ func (s stream) Read(p []byte) (int, error)  { return s.p.Stdout.Read(p) }
 func (s stream) Write(p []byte) (int, error) { return s.p.Stdin.Write(p) }
 func (s stream) Close() error                { return errors.Join(s.p.Stdin.Close(), s.p.Stdout.Close()) }
 
-// Wait returns when the child has ended, or ctx has.
+// Wait waits until the child has ended, or ctx is done.
 func (c *Child) Wait(ctx context.Context) (sandbox.Exit, error) {
 	select {
 	case <-c.process.Done():
@@ -58,11 +57,11 @@ func (c *Child) Wait(ctx context.Context) (sandbox.Exit, error) {
 	return exit, nil
 }
 
-// Stop ends the child and its group: with SIGKILL once grace is over.
+// Stop ends the child and its process group, with SIGKILL after grace.
 func (c *Child) Stop(grace time.Duration) { c.process.Stop(grace) }
 
-// Exit reads a code as engines and shells give it: above 128 a signal ended the
-// guest.
+// Exit interprets an exit code as shells and container engines report it: above 128 a
+// signal ended the guest.
 func Exit(code int) sandbox.Exit {
 	const signals = 65
 	exit := sandbox.Exit{Code: code}
@@ -72,8 +71,8 @@ func Exit(code int) sandbox.Exit {
 	return exit
 }
 
-// Usage is known once the child has ended: its own, and that of the processes it
-// waited for.
+// Usage returns the usage of the child and the processes it waited for, once it has
+// ended.
 func (c *Child) Usage() sandbox.Usage {
 	select {
 	case <-c.process.Done():

@@ -14,8 +14,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Clean removes the containers, leases and folders of processes that have died,
-// with the tasks and snapshots that hang on them.
+// Clean removes the containers, leases and folders of processes that have died, with
+// their tasks and snapshots.
 func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {
 	c, err := d.dial(ctx)
 	if err != nil {
@@ -45,14 +45,14 @@ func (d *Driver) cleanContainers(ctx context.Context, c *containerd.Client, dry 
 			continue
 		}
 		left = append(left, sandbox.Leftover{Kind: "container", Name: container.ID()}.Remove(dry, func() error {
-			return (&box{driver: d, container: container}).Kill(ctx)
+			return (&instance{driver: d, container: container}).Kill(ctx)
 		}))
 	}
 	return left, nil
 }
 
-// cleanLeases ends the leases of starts that died half-way: with them the daemon
-// removes the snapshots that no container came to hold.
+// cleanLeases removes the leases of starts that died before the end. The daemon then
+// removes the snapshots that no container uses.
 func cleanLeases(ctx context.Context, c *containerd.Client, dry bool) ([]sandbox.Leftover, error) {
 	list, err := c.LeasesService().List(ctx, fmt.Sprintf("labels.%q", mark.Owner))
 	if err != nil {

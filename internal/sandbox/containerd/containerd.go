@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package containerd is the sandbox driver for containerd: every guest runs in
-// a container of a namespace of our own, under runc, gVisor or Kata.
+// Package containerd is the sandbox driver for containerd: every guest runs in a
+// container of its own containerd namespace, under runc, gVisor or Kata.
 package containerd
 
 import (
@@ -29,15 +29,15 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options of a driver.
+// Options configures a driver.
 type Options struct {
-	// Address is the socket; /run/containerd/containerd.sock if empty.
+	// Address is the path of the socket; /run/containerd/containerd.sock if empty.
 	Address string
-	// Namespace is what our containers and images are in; toolroom if empty.
+	// Namespace is the containerd namespace of containers and images; toolroom if empty.
 	Namespace string
-	// Snapshotter is the daemon's default if empty.
+	// Snapshotter is the name of a snapshotter; the daemon's default if empty.
 	Snapshotter string
-	// Image is what runs that name none get; [image.Name] if empty.
+	// Image is the image of runs that name none; [image.Name] if empty.
 	Image string
 	// Runtime is runc (the default), runsc, or the full name of a shim such as
 	// io.containerd.kata.v2.
@@ -50,15 +50,15 @@ const (
 	KataShim = "io.containerd.kata.v2"
 )
 
-// offered are the runtimes that a run may choose. A name that is not known would
-// be a program of the PATH, which the daemon starts as root.
+// offered are the runtimes that a run may choose. Any other name would be a program of
+// the PATH that the daemon starts as root.
 var offered = []string{"runc", "runsc"}
 
-// leaseTime is how long the daemon keeps what a start has made when the start
-// is never heard of again.
+// leaseTime is the time after which the daemon removes the remains of a start whose
+// process has died.
 const leaseTime = time.Hour
 
-// cleanTimeout bounds the removal of a container whose start failed.
+// cleanTimeout bounds the removal of a container that failed to start.
 const cleanTimeout = 10 * time.Second
 
 // Driver starts guests in containers. Make one with [New] or [NewKata].
@@ -70,7 +70,7 @@ type Driver struct {
 	client *containerd.Client
 }
 
-// New makes a driver; the daemon is first asked when something is to be known.
+// New returns a driver. It does not contact the daemon.
 func New(o Options) *Driver {
 	if o.Address == "" {
 		o.Address = "/run/containerd/containerd.sock"
@@ -84,7 +84,7 @@ func New(o Options) *Driver {
 	return &Driver{o: o, name: "containerd"}
 }
 
-// NewKata makes the driver whose containers are virtual machines of Kata.
+// NewKata returns the driver whose containers are Kata virtual machines.
 func NewKata(o Options) *Driver {
 	o.Runtime = KataShim
 	d := New(o)
@@ -92,11 +92,11 @@ func NewKata(o Options) *Driver {
 	return d
 }
 
-// Name is containerd or kata.
+// Name returns "containerd" or "kata".
 func (d *Driver) Name() string { return d.name }
 
-// connect gives the connection to the daemon. What dead processes have left
-// there is removed at the first one.
+// connect returns the connection to the daemon. The first call removes the leftovers of
+// dead processes.
 func (d *Driver) connect(ctx context.Context) (*containerd.Client, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,13 +107,13 @@ func (d *Driver) connect(ctx context.Context) (*containerd.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = d.clean(ctx, c, false) // what cannot be removed now can be later
+	_, _ = d.clean(ctx, c, false) // a later run removes what cannot be removed now
 	d.client = c
 	return c, nil
 }
 
-// dial connects to the daemon. The client itself would wait for a socket that is
-// not there.
+// dial connects to the daemon. It checks the socket first, because the client would wait
+// for a missing one.
 func (d *Driver) dial(ctx context.Context) (*containerd.Client, error) {
 	if err := knock(ctx, d.o.Address); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (d *Driver) dial(ctx context.Context) (*containerd.Client, error) {
 	return c, nil
 }
 
-// within puts the calls of ctx into our namespace.
+// within returns a context for calls in the driver's namespace.
 func (d *Driver) within(ctx context.Context) context.Context {
 	return namespaces.WithNamespace(ctx, d.o.Namespace)
 }
@@ -148,13 +148,13 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		s.Runtime = d.o.Runtime
 	} else if s.Runtime != d.o.Runtime && (d.name == "kata" || !slices.Contains(offered, s.Runtime)) {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the runtime %q under %s", s.Runtime, d.name).
-			WithHint("containerd offers %s; others are set in code.runtimes.containerd.runtime", strings.Join(offered, ", "))
+			WithHint("containerd offers %s; set others in code.runtimes.containerd.runtime", strings.Join(offered, ", "))
 	}
 	if len(s.Egress) > 0 && !hasLoopback(s.Runtime) {
-		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot keep to a list of hosts under the runtime %s", d.name, s.Runtime).
-			WithHint("choose containerd/runc, docker/runsc or gvisor, or leave the list out")
+		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%s cannot limit the network to a list of hosts under the runtime %s", d.name, s.Runtime).
+			WithHint("choose containerd/runc, docker/runsc or gvisor, or remove the list")
 	}
-	b := &box{driver: d, isolation: isolation(s.Runtime, s.Profile), held: held(s)}
+	b := &instance{driver: d, isolation: isolation(s.Runtime, s.Profile), held: held(s)}
 	defer func() {
 		if err != nil {
 			ending, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
@@ -168,9 +168,9 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 	return b, nil
 }
 
-// create makes the container and its task. A lease keeps the daemon from taking
-// the snapshot for garbage before the container holds it.
-func (b *box) create(ctx context.Context, c *containerd.Client, s sandbox.Spec) error {
+// create makes the container and its task. A lease keeps the daemon's garbage collector
+// from removing the snapshot before the container uses it.
+func (b *instance) create(ctx context.Context, c *containerd.Client, s sandbox.Spec) error {
 	d := b.driver
 	img, err := c.GetImage(ctx, s.Image)
 	if err != nil {
@@ -187,7 +187,7 @@ func (b *box) create(ctx context.Context, c *containerd.Client, s sandbox.Spec) 
 	defer func() {
 		ending, done := context.WithTimeout(context.WithoutCancel(leased), cleanTimeout)
 		defer done()
-		_ = release(ending) // it ends by itself in the end
+		_ = release(ending) // otherwise the lease expires
 	}()
 	id := "toolroom-" + strings.ToLower(rand.Text())
 	spec := oci.Spec(s, oci.Options{ID: id, Root: "rootfs"})
@@ -211,15 +211,15 @@ func (b *box) create(ctx context.Context, c *containerd.Client, s sandbox.Spec) 
 	return b.run(leased)
 }
 
-// removeSnapshot removes what a container that was not made would have had.
+// removeSnapshot removes the snapshot of a container that could not be made.
 func (d *Driver) removeSnapshot(ctx context.Context, c *containerd.Client, id string) error {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer done()
 	return ignoreNotFound(c.SnapshotService(d.o.Snapshotter).Remove(ctx, id))
 }
 
-// runtimeOption is the shim for a runtime. gVisor runs under the shim of runc:
-// its own works with the CRI alone.
+// runtimeOption returns the shim of a runtime. gVisor runs under runc's shim, because
+// its own works only with the CRI.
 func runtimeOption(name string) (containerd.NewContainerOpts, error) {
 	switch {
 	case name == "" || name == "runc":
@@ -236,7 +236,7 @@ func runtimeOption(name string) (containerd.NewContainerOpts, error) {
 	return containerd.WithRuntime(runcShim, &options.Options{BinaryName: binary}), nil
 }
 
-// LoadImage puts the images of an archive into our namespace, unpacked.
+// LoadImage loads and unpacks the images of an archive in the driver's namespace.
 func (d *Driver) LoadImage(ctx context.Context, archive io.Reader) error {
 	ctx = d.within(ctx)
 	c, err := d.connect(ctx)

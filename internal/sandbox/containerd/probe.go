@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// probeTimeout is how long a daemon may take to answer, dialTimeout to let
-	// us in.
+	// probeTimeout bounds the time in which a daemon must answer, and dialTimeout the
+	// time of a connection.
 	probeTimeout = 5 * time.Second
 	dialTimeout  = 3 * time.Second
 )
 
-// knock tells why nobody would open at an address.
+// knock returns the error of connecting to a socket, or nil.
 func knock(ctx context.Context, address string) error {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, err := dialer.DialContext(ctx, "unix", address)
@@ -39,7 +39,7 @@ func knock(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// Probe asks the daemon what it is, and for the image.
+// Probe asks the daemon for its version and for the image.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if p, ok := d.probeRuntime(); !ok {
 		return p
@@ -76,8 +76,8 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	return p
 }
 
-// probeRuntime looks for what the configured runtime needs on this machine,
-// before the daemon would fail to start it.
+// probeRuntime checks that this machine has what the configured runtime needs, before
+// the daemon fails to start it.
 func (d *Driver) probeRuntime() (sandbox.Probe, bool) {
 	p := sandbox.Probe{State: sandbox.Unsupported}
 	switch d.o.Runtime {
@@ -97,7 +97,7 @@ func (d *Driver) probeRuntime() (sandbox.Probe, bool) {
 		return p, true
 	}
 	if strings.Contains(d.o.Runtime, ".") {
-		return p, true // the daemon finds it
+		return p, true // the daemon looks it up
 	}
 	if _, err := exec.LookPath(d.o.Runtime); err != nil {
 		p.Reason, p.Fix = d.o.Runtime+" is not in the PATH", "install it, or change code.runtimes.containerd.runtime"
@@ -106,14 +106,15 @@ func (d *Driver) probeRuntime() (sandbox.Probe, bool) {
 	return p, true
 }
 
-// hasLoopback tells whether containers of a runtime have a loopback. runc brings
-// it up; runsc takes the interfaces as it finds them, and nobody has done so here.
+// hasLoopback reports whether containers of a runtime have a loopback that is up. runc
+// brings it up; runsc uses the interfaces as they are, and here nothing else has brought
+// it up.
 func hasLoopback(runtime string) bool {
 	return runtime == "" || runtime == "runc" || runtime == runcShim
 }
 
-// held are the limits that a container holds: a daemon that lacks a controller
-// refuses the container.
+// held returns the limits that a container enforces. A daemon without a controller
+// refuses to make the container.
 func held(s sandbox.Spec) map[sandbox.Limit]string {
 	cgroup := "cgroup v1"
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
@@ -138,8 +139,8 @@ func held(s sandbox.Spec) map[sandbox.Limit]string {
 	return m
 }
 
-// isolation is what stands around a guest: a runtime that is a name is a program
-// of the PATH, the others are shims.
+// isolation returns the isolation layers of a guest. A runtime that is a plain name is a
+// program of the PATH; the others are shims.
 func isolation(runtime string, p sandbox.Profile) string {
 	switch runtime {
 	case "", runcShim:
@@ -147,10 +148,10 @@ func isolation(runtime string, p sandbox.Profile) string {
 	case "kata":
 		runtime = KataShim
 	}
-	return oci.Walls("containerd", runtime, runtime, p)
+	return oci.Isolation("containerd", runtime, runtime, p)
 }
 
-// runtimes are those that a run may choose, with what stands around it there.
+// runtimes maps the runtimes that a run may choose to their isolation layers.
 func (d *Driver) runtimes() map[string]string {
 	if d.name == "kata" {
 		return nil
@@ -171,23 +172,23 @@ func (d *Driver) imageFix(name string) string {
 	return fmt.Sprintf("ctr -n %s images pull %s", d.o.Namespace, name)
 }
 
-// refusal says why the daemon cannot be used, and what to do about it.
+// refusal describes why the daemon cannot be used, and what to do about it.
 func (d *Driver) refusal(ctx context.Context, err error) sandbox.Probe {
 	p := sandbox.Probe{State: sandbox.Unsupported}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		p.Reason = "there is no socket " + d.o.Address
-		p.Fix = "install and start containerd, or say where it listens in code.runtimes.containerd.address"
+		p.Fix = "install and start containerd, or set its address in code.runtimes.containerd.address"
 	case errors.Is(err, fs.ErrPermission):
 		p.Reason = "this user may not use " + d.o.Address
-		p.Fix = "run the server as a user who may, which is as good as root; or use the process sandbox"
+		p.Fix = "run the server as a user with access, which is equivalent to root; or use the process sandbox"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		p.Reason = "nobody listens at " + d.o.Address
+		p.Reason = "nothing listens at " + d.o.Address
 		p.Fix = "start the daemon: systemctl start containerd"
 	case ctx.Err() != nil || errdefs.IsUnavailable(err) || errdefs.IsDeadlineExceeded(err) || errors.Is(err, context.DeadlineExceeded):
 		p.State = sandbox.Inconclusive
 		p.Reason = fmt.Sprintf("the daemon at %s does not answer", d.o.Address)
-		p.Fix = "look at its log (journalctl -u containerd), and restart it"
+		p.Fix = "check its log (journalctl -u containerd), and restart it"
 	default:
 		p.State = sandbox.Inconclusive
 		p.Reason = fmt.Sprintf("the daemon at %s: %v", d.o.Address, err)
@@ -201,7 +202,7 @@ func (d *Driver) unreachable(ctx context.Context, err error) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s: %s", d.name, p.Reason).WithHint("%s", p.Fix)
 }
 
-// explain says why a container could not be started.
+// explain describes why a container could not be started.
 func (d *Driver) explain(ctx context.Context, s sandbox.Spec, err error) error {
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s: %w", d.name, err)
 	text := err.Error()
@@ -209,11 +210,11 @@ func (d *Driver) explain(ctx context.Context, s sandbox.Spec, err error) error {
 	case errdefs.IsNotFound(err) && strings.Contains(text, "image"):
 		return e.WithHint("%s", d.imageFix(s.Image))
 	case strings.Contains(text, "binary not installed"), errors.Is(err, exec.ErrNotFound):
-		return e.WithHint("install the runtime, where the daemon's PATH has it")
+		return e.WithHint("install the runtime in the daemon's PATH")
 	case strings.Contains(text, "no space left on device"):
-		return e.WithHint("free the disk of the daemon (ctr -n %s images list shows what it keeps) or that of %s", d.o.Namespace, os.TempDir())
+		return e.WithHint("free disk space of the daemon (ctr -n %s images list shows what it keeps) or in %s", d.o.Namespace, os.TempDir())
 	case ctx.Err() != nil:
-		return e.WithHint("the daemon took too long; look at its log (journalctl -u containerd)")
+		return e.WithHint("the daemon took too long; check its log (journalctl -u containerd)")
 	}
 	return e.WithHint("toolroom doctor shows the state of the daemon")
 }

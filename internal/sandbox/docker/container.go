@@ -23,19 +23,18 @@ const (
 	nobody     = "65534"
 )
 
-// What a container gets that asks for nothing, as the process driver gives it.
+// Defaults of a container without limits, the same as the process driver's.
 const (
 	defaultDisk   = 64 << 20
 	defaultPIDs   = 512
 	defaultInodes = 16384
 )
 
-// podmanProcesses takes the place of Podman's own limit for each user, which is
-// higher than a Podman without CAP_SYS_RESOURCE may set. Containers have theirs
-// from cgroups.
+// podmanProcesses replaces Podman's default limit per user, which a Podman without
+// CAP_SYS_RESOURCE may not set. The cgroup limits the processes of a container.
 const podmanProcesses = 32768
 
-// createOptions is what the contract's words mean to the engine.
+// createOptions translates s for the engine.
 func createOptions(s sandbox.Spec, podman bool) client.ContainerCreateOptions {
 	config := &container.Config{
 		Image:      s.Image,
@@ -44,7 +43,7 @@ func createOptions(s sandbox.Spec, podman bool) client.ContainerCreateOptions {
 		Env:        slices.Concat([]string{"PATH=" + searchPath, "HOME=" + workFolder, "LANG=C.UTF-8", guest.WorkEnv + "=" + workFolder}, guest.Filter(s.Profile), s.Env),
 		WorkingDir: workFolder,
 		User:       nobody + ":" + nobody,
-		OpenStdin:  true, StdinOnce: true, // the guest ends when nobody is there any more
+		OpenStdin:  true, StdinOnce: true, // the guest ends when the client disconnects
 		AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		Labels:      mark.Labels(s.Run),
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
@@ -57,7 +56,7 @@ func createOptions(s sandbox.Spec, podman bool) client.ContainerCreateOptions {
 		SecurityOpt:    []string{"no-new-privileges"},
 		MaskedPaths:    oci.Masked(s.Profile),
 		ReadonlyPaths:  oci.Readonly(),
-		LogConfig:      container.LogConfig{Type: "none"}, // the bridge is not for the engine's disk
+		LogConfig:      container.LogConfig{Type: "none"}, // the bridge must not be logged to disk
 		Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: s.Guest, Target: guestPath, ReadOnly: true}},
 		Resources:      resources(s.Limits),
 	}
@@ -65,21 +64,21 @@ func createOptions(s sandbox.Spec, podman bool) client.ContainerCreateOptions {
 	if disk == 0 {
 		disk = defaultDisk
 	}
-	// Both can be written to, so they share what is allowed.
+	// Both folders are writable, so they share the disk limit.
 	host.ShmSize = disk / 8
 	work := fmt.Sprintf("rw,exec,nosuid,nodev,size=%d", disk-host.ShmSize)
 	if podman {
-		// It knows neither owners nor a number of inodes; there is one user inside,
-		// and inodes count as memory.
+		// Podman supports neither an owner nor a limit of inodes here. There is only one
+		// user inside, and inodes count as memory.
 		work += ",mode=0777"
-		host.SecurityOpt = append(host.SecurityOpt, "mask="+strings.Join(host.MaskedPaths, ":")) // where alone it looks for them
+		host.SecurityOpt = append(host.SecurityOpt, "mask="+strings.Join(host.MaskedPaths, ":")) // the only option for masked paths that Podman reads
 		host.Ulimits = append(host.Ulimits, &container.Ulimit{Name: "nproc", Soft: podmanProcesses, Hard: podmanProcesses})
 	} else {
 		work += fmt.Sprintf(",mode=0700,uid=%s,gid=%s,nr_inodes=%d", nobody, nobody, defaultInodes)
 	}
 	host.Tmpfs = map[string]string{workFolder: work}
 	if s.Profile == sandbox.Dev {
-		// Who develops installs packages: root, with what that takes.
+		// Development includes installing packages, which needs root and these capabilities.
 		config.User = "0:0"
 		host.ReadonlyRootfs = false
 		host.CapAdd = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID"}
@@ -96,7 +95,7 @@ func resources(l sandbox.Limits) container.Resources {
 		pids = defaultPIDs
 	}
 	r := container.Resources{
-		Memory: l.Memory, MemorySwap: l.Memory, // no swap besides
+		Memory: l.Memory, MemorySwap: l.Memory, // no swap in addition
 		NanoCPUs: int64(l.CPUs * 1e9), PidsLimit: &pids,
 		Ulimits: []*container.Ulimit{{Name: "nofile", Soft: 1024, Hard: 1024}, {Name: "core"}},
 	}

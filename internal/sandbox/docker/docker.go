@@ -1,5 +1,5 @@
 // Package docker is the sandbox driver for the Docker Engine API, which Podman
-// speaks too: every guest runs in a container of its own, whose attach stream
+// supports, too: every guest runs in a container of its own, and its attached stream
 // is the bridge.
 package docker
 
@@ -21,27 +21,27 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options of a driver.
+// Options configures a driver.
 type Options struct {
-	// Host is where the engine listens: unix:///path or tcp://host:port. Empty is
+	// Host is the address of the engine: unix:///path or tcp://host:port. The default is
 	// unix:///var/run/docker.sock.
 	Host string
-	// CertFolder has ca.pem, cert.pem and key.pem for an engine behind TLS, as
-	// DOCKER_CERT_PATH names it; empty is no TLS.
+	// CertFolder contains ca.pem, cert.pem and key.pem for an engine behind TLS, like
+	// DOCKER_CERT_PATH; empty means no TLS.
 	CertFolder string
-	// Image is what runs that name none get; [image.Name] if empty.
+	// Image is the image of runs that name none; [image.Name] if empty.
 	Image string
-	// Pull says what becomes of an image that the engine does not have.
+	// Pull decides whether missing images are pulled.
 	Pull Pull
-	// Runtime is the engine's runtime for runs that name none, such as runsc;
-	// empty is the engine's default.
+	// Runtime is the engine's runtime of runs that name none, such as runsc; empty means
+	// the engine's default.
 	Runtime string
 }
 
-// Pull is a policy for images that are not there.
+// Pull is a policy for missing images.
 type Pull string
 
-// The policies. The default image is on no registry and never pulled.
+// The policies. The default image is on no registry and is never pulled.
 const (
 	PullNever   Pull = "never" // the default
 	PullMissing Pull = "missing"
@@ -49,7 +49,7 @@ const (
 
 const defaultHost = "unix:///var/run/docker.sock"
 
-// cleanTimeout bounds the removal of a container whose start failed.
+// cleanTimeout bounds the removal of a container that failed to start.
 const cleanTimeout = 10 * time.Second
 
 // Driver starts guests in containers. Make one with [New].
@@ -60,13 +60,13 @@ type Driver struct {
 	engine *engine
 }
 
-// engine is a connection to the engine, and what it said of itself.
+// engine is a connection to the engine, and the engine's description of itself.
 type engine struct {
 	*client.Client
-	facts facts
+	info engineInfo
 }
 
-// New makes a driver; the engine is first asked when something is to be known.
+// New returns a driver. It does not contact the engine.
 func New(o Options) *Driver {
 	if o.Host == "" {
 		o.Host = defaultHost
@@ -77,11 +77,11 @@ func New(o Options) *Driver {
 	return &Driver{o: o}
 }
 
-// Name is docker.
+// Name returns "docker".
 func (d *Driver) Name() string { return "docker" }
 
-// connect gives the connection to the engine. What dead processes have left
-// there is removed at the first one.
+// connect returns the connection to the engine. The first call removes the leftovers of
+// dead processes.
 func (d *Driver) connect(ctx context.Context) (*engine, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -92,12 +92,12 @@ func (d *Driver) connect(ctx context.Context) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = clean(ctx, e, false) // what cannot be removed now can be later
+	_, _ = clean(ctx, e, false) // a later run removes what cannot be removed now
 	d.engine = e
 	return e, nil
 }
 
-// dial connects to the engine and asks what it is.
+// dial connects to the engine and reads its description.
 func (d *Driver) dial(ctx context.Context) (*engine, error) {
 	options := []client.Opt{client.WithHost(d.o.Host), client.WithUserAgent("toolroom")}
 	if folder := d.o.CertFolder; folder != "" {
@@ -118,7 +118,7 @@ func (d *Driver) dial(ctx context.Context) (*engine, error) {
 		c.Close()
 		return nil, err
 	}
-	f := factsOf(info.Info)
+	f := engineInfoOf(info.Info)
 	f.podman = isPodman(version)
 	return &engine{c, f}, nil
 }
@@ -134,16 +134,16 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 	}
 	if s.Runtime == "" {
 		s.Runtime = d.o.Runtime
-	} else if s.Runtime != d.o.Runtime && !slices.Contains(e.facts.runtimes, s.Runtime) {
+	} else if s.Runtime != d.o.Runtime && !slices.Contains(e.info.runtimes, s.Runtime) {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the engine has no runtime %q", s.Runtime).
-			WithHint("it has %s; dockerd --add-runtime NAME=/path adds one", strings.Join(e.facts.runtimes, ", "))
+			WithHint("it has %s; dockerd --add-runtime NAME=/path adds one", strings.Join(e.info.runtimes, ", "))
 	}
-	options := createOptions(s, e.facts.podman)
+	options := createOptions(s, e.info.podman)
 	id, err := d.create(ctx, e, options)
 	if err != nil {
 		return nil, d.explain(s, err)
 	}
-	b := &box{engine: e, id: id, isolation: e.facts.isolation(s.Runtime, s.Profile), held: e.facts.held(s)}
+	b := &instance{engine: e, id: id, isolation: e.info.isolation(s.Runtime, s.Profile), held: e.info.held(s)}
 	defer func() {
 		if err != nil {
 			ending, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
@@ -152,9 +152,9 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		}
 	}()
 	if err := b.attach(ctx); err != nil {
-		if e.facts.podman { // it prepares the container here, and why it cannot only a start tells
-			if _, told := e.ContainerStart(ctx, id, client.ContainerStartOptions{}); told != nil {
-				err = told
+		if e.info.podman { // Podman prepares the container here, but only a start reports why it cannot
+			if _, startErr := e.ContainerStart(ctx, id, client.ContainerStartOptions{}); startErr != nil {
+				err = startErr
 			}
 		}
 		return nil, d.explain(s, err)
@@ -165,9 +165,9 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 	return b, nil
 }
 
-// create makes the container, pulling its image where the policy says so. A
-// creation is not interrupted: one that was would leave a container whose id
-// nobody knows.
+// create makes the container, pulling its image if the policy says so. It does not
+// interrupt the creation, because an interrupted one could leave a container with an
+// unknown id.
 func (d *Driver) create(ctx context.Context, e *engine, o client.ContainerCreateOptions) (string, error) {
 	whole, done := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
 	defer done()
@@ -187,7 +187,7 @@ func (d *Driver) create(ctx context.Context, e *engine, o client.ContainerCreate
 	return created.ID, err
 }
 
-// pullError is why an image could not be pulled.
+// pullError reports that an image could not be pulled.
 type pullError struct {
 	image string
 	cause error

@@ -22,20 +22,20 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// facts are what an engine says of itself.
-type facts struct {
+// engineInfo is an engine's description of itself.
+type engineInfo struct {
 	version  string
-	runtime  string // its default
+	runtime  string // the default
 	runtimes []string
-	programs map[string]string // of runtimes: a path, or the name of a shim
+	programs map[string]string // runtime → path, or name of a shim
 	rootless bool
 	podman   bool
 	holds    map[sandbox.Limit]string
 	lacks    map[sandbox.Limit]string
 }
 
-func factsOf(i system.Info) facts {
-	f := facts{
+func engineInfoOf(i system.Info) engineInfo {
+	f := engineInfo{
 		version: i.ServerVersion, runtime: i.DefaultRuntime, runtimes: slices.Sorted(maps.Keys(i.Runtimes)),
 		rootless: slices.Contains(i.SecurityOptions, "name=rootless"),
 		holds: map[sandbox.Limit]string{
@@ -72,26 +72,26 @@ func factsOf(i system.Info) facts {
 	return f
 }
 
-// isPodman says whether it is Podman that answers as Docker does.
+// isPodman reports whether the engine is Podman, which answers like Docker.
 func isPodman(v client.ServerVersionResult) bool {
 	return slices.ContainsFunc(v.Components, func(c system.ComponentVersion) bool { return c.Name == "Podman Engine" })
 }
 
-func (f facts) isolation(runtime string, p sandbox.Profile) string {
+func (f engineInfo) isolation(runtime string, p sandbox.Profile) string {
 	runtime = cmp.Or(runtime, f.runtime, "runc")
 	program, known := f.programs[runtime]
 	if !known {
-		program = runtime // a shim may be named without being registered
+		program = runtime // a shim need not be registered
 	}
-	by := oci.Walls("docker", runtime, program, p)
+	by := oci.Isolation("docker", runtime, program, p)
 	if f.rootless {
 		by = "rootless+" + by
 	}
 	return by
 }
 
-// held are the limits that hold for a container of s.
-func (f facts) held(s sandbox.Spec) map[sandbox.Limit]string {
+// held returns the limits that are enforced for a container of s.
+func (f engineInfo) held(s sandbox.Spec) map[sandbox.Limit]string {
 	held := maps.Clone(f.holds)
 	if s.Networked() {
 		delete(held, sandbox.LimitNetwork)
@@ -105,10 +105,10 @@ func (f facts) held(s sandbox.Spec) map[sandbox.Limit]string {
 	return held
 }
 
-// probeTimeout is how long an engine may take to say that it is there.
+// probeTimeout bounds the time in which an engine must answer.
 const probeTimeout = 5 * time.Second
 
-// Probe asks the engine what it is, and for the image.
+// Probe asks the engine for its description and for the image.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	ctx, done := context.WithTimeout(ctx, probeTimeout)
 	defer done()
@@ -116,14 +116,14 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return d.refusal(ctx, err)
 	}
-	p := sandbox.Probe{State: sandbox.Available, Version: e.facts.version, Isolation: e.facts.isolation(d.o.Runtime, sandbox.Standard), Holds: e.facts.holds, Lacks: e.facts.lacks, Images: true, Runtimes: map[string]string{}}
-	for _, r := range e.facts.runtimes {
-		p.Runtimes[r] = e.facts.isolation(r, sandbox.Standard)
+	p := sandbox.Probe{State: sandbox.Available, Version: e.info.version, Isolation: e.info.isolation(d.o.Runtime, sandbox.Standard), Holds: e.info.holds, Lacks: e.info.lacks, Images: true, Runtimes: map[string]string{}}
+	for _, r := range e.info.runtimes {
+		p.Runtimes[r] = e.info.isolation(r, sandbox.Standard)
 	}
-	if r := d.o.Runtime; r != "" && !slices.Contains(e.facts.runtimes, r) && !strings.Contains(r, ".") {
+	if r := d.o.Runtime; r != "" && !slices.Contains(e.info.runtimes, r) && !strings.Contains(r, ".") {
 		return sandbox.Probe{
 			State: sandbox.Unsupported, Version: p.Version,
-			Reason: fmt.Sprintf("the engine has no runtime %s, only %s", r, strings.Join(e.facts.runtimes, ", ")),
+			Reason: fmt.Sprintf("the engine has no runtime %s, only %s", r, strings.Join(e.info.runtimes, ", ")),
 			Fix:    "register it with the daemon (dockerd --add-runtime " + r + "=/path), or change code.runtimes.docker.runtime",
 		}
 	}
@@ -151,22 +151,22 @@ func (d *Driver) imageFix(name string) string {
 	return "docker pull " + name + ", or set code.runtimes.docker.pull to missing"
 }
 
-// refusal says why the engine cannot be used, and what to do about it.
+// refusal describes why the engine cannot be used, and what to do about it.
 func (d *Driver) refusal(ctx context.Context, err error) sandbox.Probe {
 	p := sandbox.Probe{State: sandbox.Unsupported}
 	switch {
 	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
 		p.State = sandbox.Inconclusive
 		p.Reason = fmt.Sprintf("the engine at %s does not answer", d.o.Host)
-		p.Fix = "look at its log (journalctl -u docker), and restart it"
+		p.Fix = "check its log (journalctl -u docker), and restart it"
 	case errors.Is(err, fs.ErrNotExist):
 		p.Reason = "there is no socket " + strings.TrimPrefix(d.o.Host, "unix://")
-		p.Fix = "install and start Docker or Podman, or say where it listens: DOCKER_HOST or code.runtimes.docker.host"
-	case errors.Is(err, fs.ErrPermission), strings.Contains(err.Error(), "permission denied"): // which the client does not wrap
+		p.Fix = "install and start Docker or Podman, or set its address: DOCKER_HOST or code.runtimes.docker.host"
+	case errors.Is(err, fs.ErrPermission), strings.Contains(err.Error(), "permission denied"): // the client does not wrap it
 		p.Reason = "this user may not use " + d.o.Host
 		p.Fix = "add the user to the group docker (usermod -aG docker NAME, then log in again), which is as good as root, or run Docker rootless"
 	case errors.Is(err, syscall.ECONNREFUSED), client.IsErrConnectionFailed(err):
-		p.Reason = "nobody listens at " + d.o.Host
+		p.Reason = "nothing listens at " + d.o.Host
 		p.Fix = "start the daemon: systemctl start docker"
 	default:
 		p.State = sandbox.Inconclusive
@@ -181,24 +181,24 @@ func (d *Driver) unreachable(ctx context.Context, err error) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "docker: %s", p.Reason).WithHint("%s", p.Fix)
 }
 
-// explain says why a container could not be started.
+// explain describes why a container could not be started.
 func (d *Driver) explain(s sandbox.Spec, err error) error {
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "docker: %w", err)
 	text := err.Error()
 	var pull *pullError
 	switch {
 	case strings.Contains(text, "no space left on device"):
-		return e.WithHint("free the disk of the engine: docker system prune")
+		return e.WithHint("free disk space of the engine: docker system prune")
 	case errors.As(err, &pull):
-		return e.WithHint("`docker pull %s` shows whether the engine reaches that registry and may pull there; docker load brings an image without one", pull.image)
+		return e.WithHint("check with `docker pull %s` whether the engine reaches the registry and may pull there; docker load adds an image without a registry", pull.image)
 	case cerrdefs.IsNotFound(err) && strings.Contains(text, "image"):
 		return e.WithHint("%s", d.imageFix(s.Image))
 	case strings.Contains(text, "bind source path does not exist"):
-		return e.WithHint("the engine does not see this machine's files: name one on this machine in code.runtimes.docker.host")
+		return e.WithHint("the engine does not see this machine's files: set code.runtimes.docker.host to an engine on this machine")
 	case strings.Contains(text, "unknown or invalid runtime name"), strings.Contains(text, "Unknown runtime"):
 		return e.WithHint("register the runtime with the daemon: dockerd --add-runtime %s=/path", s.Runtime)
 	case strings.Contains(text, "network bridge not found"), strings.Contains(text, "network not found"):
-		return e.WithHint("the daemon runs without a bridge: use the profile standard, or start it with one")
+		return e.WithHint("the daemon runs without a bridge network: use the profile standard, or start it with one")
 	}
 	return e.WithHint("toolroom doctor shows the state of the engine")
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// removeCgroups removes the cgroups of a container that runsc has left: it
-// forgets them when it is killed before it has written its state. Processes that
-// are still in one are killed.
+// removeCgroups removes the cgroups that runsc has left of a container: a runsc that
+// is killed before it has written its state does not know them any more. It kills the
+// processes that are still in them.
 func removeCgroups(ctx context.Context, id string) error {
 	v1, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup/*", id))
 	for _, cgroup := range append(v1, filepath.Join("/sys/fs/cgroup", id)) {
@@ -26,7 +26,7 @@ func removeCgroups(ctx context.Context, id string) error {
 			select {
 			case <-ctx.Done():
 				return errors.Join(err, context.Cause(ctx))
-			case <-time.After(time.Millisecond): // a killed process leaves when it has ended
+			case <-time.After(time.Millisecond): // a killed process leaves its cgroup when it has ended
 			}
 		}
 	}

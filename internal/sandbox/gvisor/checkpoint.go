@@ -20,27 +20,28 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// checkpoint is a sandbox of one kind as it was when its guest had prepared what
-// programs need and had seen no program.
+// checkpoint is the saved state of a sandbox whose guest had prepared an interpreter
+// and had not received a program.
 type checkpoint struct {
-	kind   string
+	kind   string // of sandboxes that can be restored from it
 	making sync.Mutex
-	folder string // empty until it is made
-	failed error  // why it cannot be made
+	folder string // empty until the checkpoint is made
+	failed error  // the error that prevented it
 }
 
-// A checkpoint takes some 10 MB of disk, and a kind has its limits in it, which
-// are for programs to choose.
+// A checkpoint takes some 10 MB of disk. Limits are part of its kind, and programs
+// choose them, so the number of checkpoints must be bounded.
 const (
 	maxCheckpoints = 8
-	maxAsked       = 64 // kinds that are remembered
+	maxAsked       = 64 // number of remembered kinds
 )
 
-// checkpointOf is the one that a sandbox for s may begin from, or nil. What is
-// asked for once may not be asked for again, so it is made at the second time.
+// checkpointOf returns a checkpoint from which a sandbox for s can be restored, or nil.
+// It makes the checkpoint when a kind is requested for the second time, because many
+// kinds are never requested again.
 func (d *Driver) checkpointOf(ctx context.Context, s sandbox.Spec) *checkpoint {
-	// With the host's network, or a socket that listens, it cannot be kept, and
-	// rootless runsc restores nothing.
+	// runsc cannot checkpoint a sandbox with the host network or a listening socket,
+	// and a rootless runsc cannot restore.
 	if !d.o.Restore || s.Profile == sandbox.Dev || len(s.Egress) > 0 || os.Geteuid() != 0 {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (d *Driver) checkpointOf(ctx context.Context, s sandbox.Spec) *checkpoint {
 	c.making.Lock()
 	defer c.making.Unlock()
 	if c.folder == "" && c.failed == nil {
-		if err := d.keep(ctx, c, s); err != nil && ctx.Err() == nil {
+		if err := d.makeCheckpoint(ctx, c, s); err != nil && ctx.Err() == nil {
 			c.failed = err
 		}
 	}
@@ -61,11 +62,11 @@ func (d *Driver) checkpointOf(ctx context.Context, s sandbox.Spec) *checkpoint {
 	return c
 }
 
-// askedAgain is the checkpoint for s, made or not; nil at the first time, and
-// where there are enough.
+// askedAgain returns the checkpoint for s, which may not be made yet. It returns nil
+// the first time, and if there are too many.
 func (d *Driver) askedAgain(s sandbox.Spec) *checkpoint {
 	s.Run, s.Limits.Wall = "", 0
-	binary, err := os.Stat(s.Guest) // which a restored sandbox opens again
+	binary, err := os.Stat(s.Guest) // a restored sandbox opens the file again
 	if err != nil {
 		return nil
 	}
@@ -89,25 +90,25 @@ func (d *Driver) askedAgain(s sandbox.Spec) *checkpoint {
 	return d.kept[kind]
 }
 
-// held is s for a guest that waits to be kept. A sandbox and what is restored
-// from it must have the same spec.
-func held(s sandbox.Spec) sandbox.Spec {
+// withHold returns s for a guest that waits for its checkpoint. A sandbox must be
+// restored with the spec that it was saved with.
+func withHold(s sandbox.Spec) sandbox.Spec {
 	s.Env = append(slices.Clone(s.Env), guest.HoldEnv+"=1")
 	return s
 }
 
-// keep starts a sandbox, has it prepare itself, and makes its checkpoint.
-func (d *Driver) keep(ctx context.Context, c *checkpoint, s sandbox.Spec) error {
-	b, err := d.start(held(s), nil)
+// makeCheckpoint starts a sandbox, waits until it is prepared, and saves it.
+func (d *Driver) makeCheckpoint(ctx context.Context, c *checkpoint, s sandbox.Spec) error {
+	b, err := d.start(withHold(s), nil)
 	if err != nil {
 		return err
 	}
 	ending := context.WithoutCancel(ctx)
-	defer func() { _ = b.Kill(ending) }() // what stays is found by its mark
+	defer func() { _ = b.Kill(ending) }() // Clean finds by its name what is not removed here
 	defer context.AfterFunc(ctx, func() { _ = b.Kill(ending) })()
-	said := make([]byte, len(guest.Held))
-	if _, err := io.ReadFull(b.Stream(), said); err != nil || string(said) != guest.Held {
-		return fmt.Errorf("the guest said %q: %w", said, err)
+	greeting := make([]byte, len(guest.Held))
+	if _, err := io.ReadFull(b.Stream(), greeting); err != nil || string(greeting) != guest.Held {
+		return fmt.Errorf("the guest sent %q: %w", greeting, err)
 	}
 	folder := filepath.Join(d.o.Work, folderPrefix+proc.Owner()+"-"+strings.ToLower(rand.Text()))
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -121,7 +122,7 @@ func (d *Driver) keep(ctx context.Context, c *checkpoint, s sandbox.Spec) error 
 	return nil
 }
 
-// drop removes a checkpoint that nothing begins from.
+// drop removes a checkpoint that is not used any more.
 func (d *Driver) drop(c *checkpoint) error {
 	d.keeping.Lock()
 	if d.kept[c.kind] == c {
@@ -136,7 +137,7 @@ func (d *Driver) drop(c *checkpoint) error {
 	return os.RemoveAll(c.folder)
 }
 
-// Close removes the checkpoints. The driver can be used on, and makes new ones.
+// Close removes the checkpoints. The driver stays usable, and makes new ones.
 func (d *Driver) Close() error {
 	d.keeping.Lock()
 	all := slices.Collect(maps.Values(d.kept))
@@ -148,31 +149,31 @@ func (d *Driver) Close() error {
 	return errors.Join(errs...)
 }
 
-// beginning is the stream of a sandbox that began from a checkpoint, and notes
-// whether a word of its guest has come.
-type beginning struct {
+// restoredStream is the stream of a restored sandbox. It records whether the guest has
+// sent anything.
+type restoredStream struct {
 	io.ReadWriteCloser
-	spoke atomic.Bool
+	gotOutput atomic.Bool
 }
 
-func (b *beginning) Read(p []byte) (int, error) {
+func (b *restoredStream) Read(p []byte) (int, error) {
 	n, err := b.ReadWriteCloser.Read(p)
 	if n > 0 {
-		b.spoke.Store(true)
+		b.gotOutput.Store(true)
 	}
 	return n, err
 }
 
-// goOn tells the guest that it is restored.
-func (b *box) goOn(from *checkpoint) {
-	b.from, b.began = from, &beginning{ReadWriteCloser: b.Child.Stream()}
-	_, _ = b.began.Write([]byte{'\n'}) // who is not there to hear it says no hello either
+// resume tells the guest that it has been restored.
+func (b *instance) resume(from *checkpoint) {
+	b.from, b.restored = from, &restoredStream{ReadWriteCloser: b.Child.Stream()}
+	_, _ = b.restored.Write([]byte{'\n'}) // if the guest is gone, its missing hello reports it
 }
 
-// Stream is the guest's stdout and stdin.
-func (b *box) Stream() io.ReadWriteCloser {
-	if b.began != nil {
-		return b.began
+// Stream returns the guest's stdout and stdin.
+func (b *instance) Stream() io.ReadWriteCloser {
+	if b.restored != nil {
+		return b.restored
 	}
 	return b.Child.Stream()
 }

@@ -3,40 +3,41 @@ package gvisor
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
+	"regexp"
 
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Clean removes the bundles, sandboxes and cgroups of processes that have died.
+// folderName matches the names of bundles and checkpoints: owner and key.
+var folderName = regexp.MustCompile(`^` + folderPrefix + `([0-9]+-[0-9]+)-([a-z2-7]{26})$`)
+
+// Clean removes the bundles, sandboxes and cgroups of this user's processes that have
+// died. Any user can make a folder beside ours, so Clean ignores those of other users, and
+// it uses nothing of a folder but its name: runsc would run the commands in a saved state.
 func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {
-	folders, err := filepath.Glob(filepath.Join(d.o.Work, folderPrefix+"*"))
-	if err != nil {
-		return nil, err
-	}
+	entries, _ := os.ReadDir(d.o.Work) // a folder that cannot be read has none of ours
 	var left []sandbox.Leftover
-	for _, folder := range folders {
-		name := strings.TrimPrefix(filepath.Base(folder), folderPrefix)
-		end := strings.LastIndexByte(name, '-')
-		if end < 0 || proc.Alive(name[:end]) {
+	for _, e := range entries {
+		name := folderName.FindStringSubmatch(e.Name())
+		if name == nil || proc.Alive(name[1]) {
 			continue
 		}
+		if info, err := e.Info(); err != nil || !proc.Ours(info) {
+			continue
+		}
+		folder := filepath.Join(d.o.Work, e.Name())
 		left = append(left, sandbox.Leftover{Kind: "sandbox", Name: folder}.Remove(dry, func() error {
-			return d.remove(ctx, folder, idPrefix+name[end+1:])
+			return remove(ctx, folder, idPrefix+name[2])
 		}))
 	}
 	return left, nil
 }
 
-// remove removes a sandbox whose runsc has been killed, by its state and its
-// cgroups.
-func (d *Driver) remove(ctx context.Context, folder, id string) error {
-	if program, err := d.find(); err == nil {
-		_ = exec.CommandContext(ctx, program, "--root", filepath.Join(folder, "state"), "delete", "--force", id).Run() // there may be no state yet
-	}
+// remove removes a sandbox whose runsc has been killed. Its processes have ended with
+// runsc, or end with its cgroups.
+func remove(ctx context.Context, folder, id string) error {
 	if err := removeCgroups(ctx, id); err != nil {
 		return err
 	}

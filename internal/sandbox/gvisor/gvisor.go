@@ -1,6 +1,5 @@
-// Package gvisor is the sandbox driver that starts gVisor itself, without a
-// daemon: runsc runs one bundle per guest, whose stdin and stdout are the
-// bridge.
+// Package gvisor is the sandbox driver that starts gVisor itself, without a daemon:
+// runsc runs one bundle per guest, and its stdin and stdout are the bridge.
 package gvisor
 
 import (
@@ -24,21 +23,20 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options of a driver.
+// Options configures a driver.
 type Options struct {
-	// Program is runsc; it is looked for in the PATH if empty.
+	// Program is the path of runsc; if empty, it is looked up in the PATH.
 	Program string
 	// Platform is systrap (the default), ptrace or kvm.
 	Platform string
-	// Root is the folder of a root file system, as `toolroom image build --root`
-	// makes it; empty is the programs and libraries of this machine, and none of
-	// its data.
+	// Root is the folder of a root file system, as made by `toolroom image build
+	// --root`. If empty, sandboxes see the programs and libraries of this machine, and
+	// none of its data.
 	Root string
-	// Restore has sandboxes begin from a checkpoint of one of their kind, from the
-	// third of a kind on, where runsc runs as root. Python is loaded in it.
+	// Restore makes sandboxes start from a checkpoint, from the third sandbox of a kind
+	// on, if runsc runs as root. The checkpoint contains a loaded Python.
 	Restore bool
-	// Work is the folder for bundles; the system's folder for temporary files if
-	// empty.
+	// Work is the folder for bundles; the system's folder for temporary files if empty.
 	Work string
 }
 
@@ -46,8 +44,8 @@ type Options struct {
 type Driver struct {
 	o Options
 
-	// What boot found out, once it was tried: the path of runsc, whether it can
-	// make cgroups here, and why nothing boots.
+	// The results of boot, valid if tried is set: the path of runsc, whether it can make
+	// cgroups here, and why no sandbox boots.
 	mu             sync.Mutex
 	program        string
 	cgroups, tried bool
@@ -55,10 +53,10 @@ type Driver struct {
 
 	keeping sync.Mutex
 	kept    map[string]*checkpoint // by kind
-	asked   map[string]bool        // kinds that came
+	asked   map[string]bool        // requested kinds
 }
 
-// New makes a driver.
+// New returns a driver.
 func New(o Options) *Driver {
 	if o.Platform == "" {
 		o.Platform = "systrap"
@@ -69,24 +67,24 @@ func New(o Options) *Driver {
 	return &Driver{o: o}
 }
 
-// Name is gvisor.
+// Name returns "gvisor".
 func (d *Driver) Name() string { return "gvisor" }
 
-// minPIDs is how many host threads runsc itself needs; they count as the
-// guest's.
+// minPIDs is the number of threads that runsc itself needs; they count towards the
+// guest's limit.
 const minPIDs = 64
 
 // Start makes a bundle and runs it.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
 	if s.Limits.PIDs > 0 && s.Limits.PIDs < minPIDs {
 		if !s.BestEffort {
-			return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "gVisor cannot hold %d processes: %d of its own threads count too", s.Limits.PIDs, minPIDs).
-				WithHint("ask for %d or more, choose another runtime, or accept best effort", minPIDs)
+			return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "gVisor cannot enforce a limit of %d processes: %d of its own threads count, too", s.Limits.PIDs, minPIDs).
+				WithHint("request %d or more, choose another runtime, or accept best effort", minPIDs)
 		}
 		s.Limits.PIDs = minPIDs
 	}
 	if s.Image != "" && s.Image != d.o.Root {
-		// A folder of this machine that a program chooses could be any, / among them.
+		// A program could choose any folder of this machine, even /.
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose the root file system of gvisor").
 			WithHint("set code.runtimes.gvisor.root, or use docker/runsc with an image")
 	}
@@ -98,7 +96,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	}
 	from := d.checkpointOf(ctx, s)
 	if from != nil {
-		s = held(s)
+		s = withHold(s)
 	}
 	b, err := d.start(s, from)
 	if err != nil {
@@ -115,23 +113,23 @@ func unavailable(what string, err error) *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: %s: %w", what, err).WithHint("toolroom doctor shows what is missing")
 }
 
-// folderFix says what to do about a folder that takes no bundle; it is empty
-// where that is not why.
+// folderFix returns advice if the error is that the work folder cannot hold a bundle,
+// or "".
 func (d *Driver) folderFix(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
-		return "free the disk of " + d.o.Work + ", or set TMPDIR to a folder of another"
+		return "free disk space in " + d.o.Work + ", or set TMPDIR to a folder on another disk"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
-		return d.o.Work + " must be a folder that this user may write to; TMPDIR names another"
+		return d.o.Work + " must be a folder that this user may write to; TMPDIR selects another"
 	}
 	return ""
 }
 
-// start runs a bundle for s, from a checkpoint unless that is nil, with cgroups
-// where they can be made.
-func (d *Driver) start(s sandbox.Spec, from *checkpoint) (_ *box, err error) {
+// start runs a bundle for s, from a checkpoint unless it is nil, with cgroups if they
+// can be made.
+func (d *Driver) start(s sandbox.Spec, from *checkpoint) (_ *instance, err error) {
 	key := strings.ToLower(rand.Text())
-	b := &box{driver: d, id: idPrefix + key, isolation: d.isolation(s.Profile), held: d.held(s)}
+	b := &instance{driver: d, id: idPrefix + key, isolation: d.isolation(s.Profile), held: d.held(s)}
 	b.folder = filepath.Join(d.o.Work, folderPrefix+proc.Owner()+"-"+key)
 	if err := os.Mkdir(b.folder, 0o711); err != nil {
 		return nil, err
@@ -141,7 +139,7 @@ func (d *Driver) start(s sandbox.Spec, from *checkpoint) (_ *box, err error) {
 			err = errors.Join(err, os.RemoveAll(b.folder))
 		}
 	}()
-	// The sandbox's processes are nobody, and must get in.
+	// The sandbox's processes run as nobody and must be able to enter the folder.
 	if err := os.Chmod(b.folder, 0o711); err != nil {
 		return nil, err
 	}
@@ -172,16 +170,16 @@ func (d *Driver) start(s sandbox.Spec, from *checkpoint) (_ *box, err error) {
 		Env: []string{"PATH=" + os.Getenv("PATH")}, Dir: b.folder, Owner: proc.Owner(),
 	})
 	if err == nil && from != nil {
-		b.goOn(from)
+		b.resume(from)
 	}
 	return b, err
 }
 
-// flags are what every call of runsc for this box begins with.
-func (b *box) flags() []string {
+// flags returns the first flags of every runsc command for this sandbox.
+func (b *instance) flags() []string {
 	flags := []string{
 		"--root", filepath.Join(b.folder, "state"), "--platform=" + b.driver.o.Platform, "--network=" + b.network,
-		"--overlay2=root:memory", // what dev writes must not end up in the root that all share
+		"--overlay2=root:memory", // changes of the profile dev must not reach the shared root
 	}
 	if os.Geteuid() != 0 {
 		flags = append(flags, "--rootless")
@@ -192,14 +190,14 @@ func (b *box) flags() []string {
 	return flags
 }
 
-// A bundle's folder is named after its owner and the key of its container, whose
-// id is idPrefix and the key.
+// A bundle's folder is named after its owner and a random key; the id of its container
+// is idPrefix and the key.
 const (
 	folderPrefix = "toolroom-gvisor-"
 	idPrefix     = "toolroom-gvisor-"
 )
 
-// find looks for runsc.
+// find returns the path of runsc.
 func (d *Driver) find() (string, error) {
 	name := d.o.Program
 	if name == "" {
@@ -207,7 +205,7 @@ func (d *Driver) find() (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("%s is not there", name)
+		return "", fmt.Errorf("%s was not found", name)
 	}
 	return filepath.Abs(path)
 }

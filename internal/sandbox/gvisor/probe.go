@@ -16,13 +16,13 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// bootTimeout is how long one attempt to boot may take: a platform that does not
-// work may also hang.
+// bootTimeout bounds one attempt to boot, because a platform that does not work may
+// hang.
 const bootTimeout = 8 * time.Second
 
 // boot finds out how sandboxes can be started here, by starting one: first with
-// cgroups and then without. What dead processes have left is removed before. It
-// does so once.
+// cgroups, then without. Before that it removes leftovers of dead processes. It does
+// all this only once.
 func (d *Driver) boot(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,7 +38,7 @@ func (d *Driver) boot(ctx context.Context) error {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: %w", err).
 			WithHint("install it: https://gvisor.dev/docs/user_guide/install, or go install gvisor.dev/gvisor/runsc@go")
 	}
-	_, _ = d.Clean(ctx, false) // what cannot be removed now can be later
+	_, _ = d.Clean(ctx, false) // a later run removes what cannot be removed now
 	var failures []error
 	for _, cgroups := range []bool{true, false} {
 		d.cgroups = cgroups
@@ -48,14 +48,14 @@ func (d *Driver) boot(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return unavailable("the probe was stopped", context.Cause(ctx)) // which says nothing
+			return unavailable("the probe was stopped", context.Cause(ctx)) // inconclusive
 		}
 		failures = append(failures, err)
 	}
 	fix := d.folderFix(failures[1])
 	if fix == "" {
 		fix = d.platformFix()
-		d.tried = true // a folder can be mended while this runs
+		d.tried = true // a folder's problem may be fixed while this process runs
 	}
 	d.failure = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: a sandbox with the platform %s does not boot: %w", d.o.Platform, failures[1]).
 		WithHint("%s", fix)
@@ -64,12 +64,12 @@ func (d *Driver) boot(ctx context.Context) error {
 
 func (d *Driver) platformFix() string {
 	if d.o.Platform == "kvm" {
-		return "this machine's KVM cannot run gVisor: leave code.runtimes.gvisor.platform out for systrap"
+		return "this machine's KVM cannot run gVisor: remove code.runtimes.gvisor.platform to use systrap"
 	}
 	return "run the server as root, or where user namespaces are allowed; runsc --debug says more"
 }
 
-// tryBoot runs a program that every root has, because it is runsc itself.
+// tryBoot runs runsc itself in a sandbox, because every root contains it.
 func (d *Driver) tryBoot(ctx context.Context) error {
 	ctx, done := context.WithTimeout(ctx, bootTimeout)
 	defer done()
@@ -87,7 +87,7 @@ func (d *Driver) tryBoot(ctx context.Context) error {
 	return err
 }
 
-// held are the limits that a sandbox for s holds.
+// held returns the limits that a sandbox for s enforces.
 func (d *Driver) held(s sandbox.Spec) map[sandbox.Limit]string {
 	m := map[sandbox.Limit]string{
 		sandbox.LimitWall: "SIGKILL of runsc",
@@ -111,17 +111,17 @@ func (d *Driver) held(s sandbox.Spec) map[sandbox.Limit]string {
 	return m
 }
 
-// isolation is what stands around a guest, which brings a filter of its own
-// unless it is for development.
+// isolation returns the isolation layers of a guest. The guest installs a seccomp
+// filter of its own, except in the profile dev.
 func (d *Driver) isolation(p sandbox.Profile) string {
-	walls := "gvisor(" + d.o.Platform + ")"
+	layers := "gvisor(" + d.o.Platform + ")"
 	if p != sandbox.Dev {
-		walls += "+seccomp"
+		layers += "+seccomp"
 	}
-	return walls
+	return layers
 }
 
-// Probe boots a sandbox.
+// Probe boots a sandbox and reports its isolation.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err := d.boot(ctx); err != nil {
 		p := sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error()}
@@ -154,10 +154,10 @@ func (d *Driver) version(ctx context.Context) string {
 	return line
 }
 
-// installed tells whether a program is where the root has its programs.
+// installed reports whether the root contains a program.
 func (d *Driver) installed(program string) bool {
 	return slices.ContainsFunc([]string{"/usr/local/bin/", "/usr/bin/", "/bin/"}, func(folder string) bool {
-		// A link may mean a place in that root.
+		// A link may be valid only inside that root.
 		_, err := os.Lstat(d.o.Root + folder + program)
 		return err == nil
 	})

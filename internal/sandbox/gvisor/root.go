@@ -11,14 +11,14 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
-// shown are the folders of this machine that have its programs and libraries,
-// and what those look up.
+// shown are the folders of this machine with programs and libraries, and the files
+// that those look up.
 var shown = []string{
 	"/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr",
 	"/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs",
 }
 
-// written are the files of a root that this machine's must not be.
+// written are the files of a root that must differ from this machine's.
 var written = map[string]string{
 	"etc/passwd":         "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/work:/bin/sh\n",
 	"etc/group":          "root:x:0:\nnogroup:x:65534:\n",
@@ -28,8 +28,8 @@ var written = map[string]string{
 	"run/toolroom-guest": "",
 }
 
-// systemRoot makes a root in folder, with links where the system has them, and
-// returns what is to be mounted in it, read-only.
+// systemRoot makes a root in folder, with the same links as this machine, and returns
+// the read-only mounts for it.
 func systemRoot(folder string) ([]specs.Mount, error) {
 	for _, name := range []string{"dev", "etc/ssl", "proc", "run", "sys", "tmp", "work"} {
 		if err := os.MkdirAll(filepath.Join(folder, name), 0o755); err != nil {

@@ -1,6 +1,6 @@
-// Package host is the sandbox driver without a sandbox: programs run as this
-// user, on this machine, ended whole and limited by rlimits. It must be allowed
-// in the configuration and asked for by name, and is never a fallback.
+// Package host is the sandbox driver without a sandbox: it runs programs as this user on
+// this machine, with rlimits, and kills them with all their child processes. It must be
+// allowed in the configuration and chosen by name, and is never a fallback.
 package host
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Driver is the host itself.
+// Driver runs guests on the host machine itself.
 type Driver struct {
-	// Work is the folder below which programs run; the system's folder for
-	// temporary files if empty.
+	// Work is the folder in which programs run; the system's folder for temporary files
+	// if empty.
 	Work string
-	// Owner marks what is started; see [proc.Owner].
+	// Owner labels the started processes; see [proc.Owner].
 	Owner string
-	// Environ is this process's environment, of which a program gets what is
-	// harmless (PATH, HOME, LANG …).
+	// Environ is this process's environment, from which programs get harmless variables
+	// (PATH, HOME, LANG …).
 	Environ []string
 }
 
-// Name is host.
+// Name returns "host".
 func (d *Driver) Name() string { return "host" }
 
-// Probe says that the host is there, and what it does not hold.
+// Probe reports that the driver is available, and which limits it does not enforce.
 func (d *Driver) Probe(context.Context) sandbox.Probe {
 	if runtime.GOOS == "windows" {
 		return sandbox.Probe{State: sandbox.Unsupported, Reason: "guests run on Linux and other Unix systems", Fix: "use the js or py engine, or docker"}
@@ -66,7 +66,7 @@ func (d *Driver) Start(_ context.Context, s sandbox.Spec) (sandbox.Sandbox, erro
 	if err != nil {
 		return nil, unavailable("a folder for the program cannot be made", err)
 	}
-	b := &box{work: work}
+	b := &instance{work: work}
 	env := map[string]string{guest.WorkEnv: work, guest.RlimitEnv: "1"}
 	for _, entry := range s.Env {
 		name, value, _ := strings.Cut(entry, "=")
@@ -87,26 +87,28 @@ func unavailable(what string, err error) error {
 	return e.WithHint("toolroom doctor shows what is missing")
 }
 
-// box is one program on the host.
-type box struct {
+// instance is one program on the host machine.
+type instance struct {
 	*child.Child
 	work string
 	once sync.Once
 }
 
-// killGrace is how long the guest may take to end what it started.
+// killGrace is the time in which the guest must end the processes that it started.
 const killGrace = 150 * time.Millisecond
 
-func (b *box) Kill(context.Context) error {
+func (b *instance) Kill(context.Context) error {
 	b.Stop(killGrace)
 	var err error
 	b.once.Do(func() { err = os.RemoveAll(b.work) })
 	return err
 }
 
-func (b *box) Isolation() string { return "none" }
+func (b *instance) Isolation() string { return "none" }
 
-func (b *box) Held() map[sandbox.Limit]string { return (&Driver{}).Probe(context.Background()).Holds }
+func (b *instance) Held() map[sandbox.Limit]string {
+	return (&Driver{}).Probe(context.Background()).Holds
+}
 
 // Clean removes the folders of processes that have died.
 func (d *Driver) Clean(_ context.Context, dry bool) ([]sandbox.Leftover, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/rogue"
 )
 
-// The test's own binary is the guest.
+// TestMain runs this binary as the guest, if asked to.
 func TestMain(m *testing.M) {
 	if code, ok := rogue.Main(os.Args[1:], guest.MainArg); ok {
 		os.Exit(code)
@@ -25,14 +25,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// options are those of the suites, over a host whose folders lie in one.
+// options returns the options of the test suites, with all folders in one.
 func options(t *testing.T) sandboxtest.Options {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Longer than the path of a socket may be.
+	// A path that is longer than the path of a socket may be.
 	work := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	if err := os.Mkdir(work, 0o700); err != nil {
 		t.Fatal(err)
@@ -50,12 +50,12 @@ func options(t *testing.T) sandboxtest.Options {
 			return left
 		},
 		Lacks: []sandbox.Limit{sandbox.LimitPIDs, sandbox.LimitDisk, sandbox.LimitNetwork, sandbox.LimitEgress},
-		// It is no sandbox: it has this machine's network, user and files.
+		// The driver is no sandbox: programs have this machine's network, user and files.
 		Without: []string{"network", "root", "environment", "files of another run", "a process that double-forks ends with its run"},
 	}
 }
 
-func TestTheHostHoldsWhatItSays(t *testing.T) {
+func TestTheHostDriverPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	o := options(t)
 	sandboxtest.Documented(t, "../../../docs/runtimes.md", "host", o.New(t).Probe(t.Context()))

@@ -18,13 +18,13 @@ import (
 )
 
 // api is the part of the Kubernetes API that the driver uses. client-go's own
-// Clientset has every group there is, and each start of the program would pay
-// for the types of all.
+// Clientset contains every API group, and each start of this program would pay for the
+// types of all.
 type api struct {
 	pods, events, jobs, policies kind
 }
 
-// kind is the objects of one type in one namespace.
+// kind gives access to the objects of one type in one namespace.
 type kind struct {
 	client    rest.Interface
 	params    runtime.ParameterCodec
@@ -32,7 +32,7 @@ type kind struct {
 	plural    string
 }
 
-// newAPI makes the clients of the groups in use; nothing is asked yet.
+// newAPI makes the clients of the groups in use. It does not contact the server.
 func newAPI(config *rest.Config, namespace string) (*api, error) {
 	types := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(types), batchv1.AddToScheme(types), networkingv1.AddToScheme(types)); err != nil {
@@ -65,7 +65,7 @@ func group(config rest.Config, connections *http.Client, path string, version sc
 	return rest.RESTClientForConfigAndClient(&config, connections)
 }
 
-// create makes an object and gives, in made, what the server made of it.
+// create makes an object and stores the server's version of it in made.
 func (k kind) create(ctx context.Context, object, made runtime.Object) error {
 	return k.client.Post().Namespace(k.namespace).Resource(k.plural).Body(object).Do(ctx).Into(made)
 }
@@ -83,14 +83,14 @@ func (k kind) watch(ctx context.Context, which metav1.ListOptions) (watch.Interf
 	return k.client.Get().Namespace(k.namespace).Resource(k.plural).VersionedParams(&which, k.params).Watch(ctx)
 }
 
-// delete removes an object at once, and a Job with its Pod.
+// delete removes an object at once, and a Job together with its Pod.
 func (k kind) delete(ctx context.Context, name string) error {
 	grace, how := int64(1), metav1.DeletePropagationForeground
 	return k.client.Delete().Namespace(k.namespace).Resource(k.plural).Name(name).
 		Body(&metav1.DeleteOptions{GracePeriodSeconds: &grace, PropagationPolicy: &how}).Do(ctx).Error()
 }
 
-// part is a request for what belongs to an object, such as its log.
+// part returns a request for a subresource of an object, such as its log.
 func (k kind) part(verb, name, part string, options runtime.Object) *rest.Request {
 	return k.client.Verb(verb).Namespace(k.namespace).Resource(k.plural).Name(name).SubResource(part).VersionedParams(options, k.params)
 }

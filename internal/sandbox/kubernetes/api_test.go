@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// answering is the API of a server that gives one answer to all, and the last
-// request that it got.
+// answering returns an API whose server gives the same answer to all requests, and a
+// pointer to the last request that the server received.
 func answering(t *testing.T, status int, answer string) (*api, *string) {
 	var last string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,7 @@ func TestRequestsNameTheirGroupNamespaceAndObject(t *testing.T) {
 	}
 }
 
-func TestAWatchTellsOfPods(t *testing.T) {
+func TestAWatchReportsPods(t *testing.T) {
 	t.Parallel()
 	a, _ := answering(t, http.StatusOK, `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"one"},"status":{"phase":"Running"}}}
 {"type":"DELETED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"one"}}}
@@ -124,6 +124,6 @@ func TestARefusalKeepsItsReason(t *testing.T) {
 	a, _ := answering(t, http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"pods is forbidden: exceeded quota","reason":"Forbidden","code":403}`)
 	err := a.pods.create(t.Context(), &corev1.Pod{}, &corev1.Pod{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
-		t.Errorf("got %v, want what the server said", err)
+		t.Errorf("got %v, want the server's message", err)
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Clean removes the Pods and Jobs of processes that have died, and those whose
-// time is over, whoever made them: see [sandbox.Cleaner].
+// Clean removes the Pods and Jobs of processes that have died, and expired ones of any
+// process: see [sandbox.Cleaner].
 func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {
 	if d.o.Namespace == "" {
-		return nil, nil // no cluster is ours to look into
+		return nil, nil // no namespace is configured
 	}
 	c, err := d.dial()
 	if err != nil {
@@ -29,8 +29,8 @@ func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error
 	return left, nil
 }
 
-// endedAge is how old a Pod that has ended is before anyone may remove it: its
-// owner would have done so.
+// endedAge is the age at which any process may remove a Pod that has ended: its owner
+// would have removed it earlier.
 const endedAge = time.Hour
 
 func (c *cluster) clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {

@@ -1,8 +1,8 @@
-// Package kubernetes is the sandbox driver for a Kubernetes cluster: every guest
-// runs in a Pod of its own, whose first process does nothing but keep it there.
-// The guest is a second one, started through the API, and its streams are the
-// bridge. (Those of the first, to which one attaches, the node writes to its
-// logs, with every argument and result of a tool.)
+// Package kubernetes is the sandbox driver for a Kubernetes cluster: every guest runs in
+// a Pod of its own, whose first process only keeps the Pod alive. The guest is a second
+// process, started through the API, and its streams are the bridge. (Attaching to the
+// first process instead would make the node write its streams to the container's log,
+// including every argument and result of a tool.)
 package kubernetes
 
 import (
@@ -23,41 +23,41 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options of a driver.
+// Options configures a driver.
 type Options struct {
-	// Kubeconfig is the path of the file that says where the API server is, and
-	// Context which of its clusters; as kubectl finds them if empty, or where this
-	// is itself a Pod, the cluster around it.
+	// Kubeconfig is the path of the kubeconfig file, and Context selects one of its
+	// clusters. If they are empty, the driver uses kubectl's defaults or, inside a Pod,
+	// the cluster of that Pod.
 	Kubeconfig, Context string
-	// Namespace is where Pods are made. Without one the driver does nothing, so
-	// that no cluster is touched because kubectl knows it.
+	// Namespace is the namespace of the Pods. If it is empty, the driver does nothing, so
+	// that it does not touch a cluster only because kubectl is configured for it.
 	Namespace string
-	// Image is what runs that name none get; [image.Name] if empty.
+	// Image is the image of runs that name none; [image.Name] if empty.
 	Image string
-	// GuestImage has the guest at [image.GuestPath] and /bin/cp, to copy it from.
-	// Empty is where Image has the guest itself.
+	// GuestImage is an image with the guest at [image.GuestPath], and with /bin/cp to copy
+	// it. It is empty if Image contains the guest.
 	GuestImage string
-	// Pull says what becomes of an image that a node does not have: never (the
-	// default) or missing.
+	// Pull decides what happens if a node does not have an image: never (the default) or
+	// missing.
 	Pull string
-	// RuntimeClass of Pods for runs that name none; the cluster's default if
-	// empty. If it is set, runs cannot choose another.
+	// RuntimeClass is the RuntimeClass of Pods for runs that name none; the cluster's
+	// default if empty. If it is set, runs cannot choose another.
 	RuntimeClass string
-	// NodeSelector are the labels of nodes that may run Pods.
+	// NodeSelector selects the nodes that may run Pods by their labels.
 	NodeSelector map[string]string
-	// Job makes Pods by Jobs, which the cluster removes a minute after their end,
-	// whatever becomes of this process.
+	// Job makes Pods by Jobs, which the cluster removes a minute after their end, even if
+	// this process has died.
 	Job bool
-	// StartTimeout is how long a Pod may take to run (30 s).
+	// StartTimeout bounds the start of a Pod (30 s).
 	StartTimeout time.Duration
 }
 
 const (
-	// callTimeout is how long the API server may take to answer.
+	// callTimeout bounds the time in which the API server must answer.
 	callTimeout = 10 * time.Second
-	// cleanTimeout bounds the removal of a Pod whose start failed.
+	// cleanTimeout bounds the removal of a Pod that failed to start.
 	cleanTimeout = 15 * time.Second
-	// pullMissing is the policy to pull images.
+	// pullMissing is the policy that pulls missing images.
 	pullMissing = "missing"
 )
 
@@ -74,13 +74,13 @@ type cluster struct {
 	*api
 	config    *rest.Config
 	namespace string
-	// policyLack says why there is no network policy of ours, if there is none.
+	// policyLack says why the driver's network policy does not exist, or is empty.
 	policyLack string
-	// facts are nil until a probe has found them.
-	facts *facts
+	// findings are nil until a probe has succeeded.
+	findings *findings
 }
 
-// New makes a driver; the API server is first asked when something is to be known.
+// New returns a driver. It does not contact the API server.
 func New(o Options) *Driver {
 	if o.Image == "" {
 		o.Image = image.Name
@@ -91,11 +91,11 @@ func New(o Options) *Driver {
 	return &Driver{o: o}
 }
 
-// Name is kubernetes.
+// Name returns "kubernetes".
 func (d *Driver) Name() string { return "kubernetes" }
 
-// connect gives the connection to the API server. What dead processes have left
-// there is removed at the first one, which also makes the network policy.
+// connect returns the connection to the API server. The first call makes the network
+// policy, and removes the leftovers of dead processes.
 func (d *Driver) connect(ctx context.Context) (*cluster, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,16 +109,16 @@ func (d *Driver) connect(ctx context.Context) (*cluster, error) {
 	if err := c.ensurePolicy(ctx); err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	_, _ = c.clean(ctx, false) // what is left now is removed by the next one
+	_, _ = c.clean(ctx, false) // a later run removes what cannot be removed now
 	d.cluster = c
 	return c, nil
 }
 
-// dial reads the kubeconfig; nothing is asked yet.
+// dial reads the kubeconfig. It does not contact the server.
 func (d *Driver) dial() (*cluster, error) {
 	if d.o.Namespace == "" {
 		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: no namespace is configured").
-			WithHint("set code.runtimes.kubernetes.namespace to a namespace for programs alone (docs/kubernetes.md)")
+			WithHint("set code.runtimes.kubernetes.namespace to a namespace that is used for programs only (docs/kubernetes.md)")
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = d.o.Kubeconfig
@@ -140,8 +140,8 @@ func (d *Driver) dial() (*cluster, error) {
 // Start makes a Pod, waits until it runs, and starts the guest in it.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
 	if len(s.Egress) > 0 && !s.BestEffort {
-		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "a Pod has a network or none, and cannot keep to hosts").
-			WithHint("leave the list of hosts out, or accept best effort")
+		return nil, toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "a Pod cannot limit its network to a list of hosts").
+			WithHint("remove the list of hosts, or accept best effort")
 	}
 	c, err := d.connect(ctx)
 	if err != nil {
@@ -151,11 +151,11 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "programs run under the RuntimeClass %s, and a run cannot choose %q", r, s.Runtime).
 			WithHint("leave it out, or remove code.runtimes.kubernetes.runtime_class")
 	}
-	facts := d.facts()
-	if err := facts.check(s); err != nil {
+	known := d.lastFindings()
+	if err := known.check(s); err != nil {
 		return nil, err
 	}
-	b := &box{cluster: c, id: newID(), job: d.o.Job, isolation: d.isolation(s.Runtime), held: facts.held(s)}
+	b := &instance{cluster: c, id: newID(), job: d.o.Job, isolation: d.isolation(s.Runtime), held: known.held(s)}
 	if err := d.run(ctx, b, podFor(s, d.o, b.id)); err != nil {
 		return nil, err
 	}
@@ -163,8 +163,8 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	return b, nil
 }
 
-// run makes the Pod of b and waits until it runs, or removes it.
-func (d *Driver) run(ctx context.Context, b *box, p *corev1.Pod) (err error) {
+// run makes the Pod of b and waits until it runs. If that fails, it removes the Pod.
+func (d *Driver) run(ctx context.Context, b *instance, p *corev1.Pod) (err error) {
 	ctx, done := context.WithTimeout(ctx, d.o.StartTimeout)
 	defer done()
 	defer func() {
@@ -180,7 +180,7 @@ func (d *Driver) run(ctx context.Context, b *box, p *corev1.Pod) (err error) {
 	return b.awaitRunning(ctx)
 }
 
-// withCleanup adds to why a Pod did not run that it could not be removed.
+// withCleanup adds the error of removing a Pod to the error of its start.
 func withCleanup(err, cleaning error) error {
 	if cleaning == nil {
 		return err
@@ -190,17 +190,17 @@ func withCleanup(err, cleaning error) error {
 	return e.WithHint("%s", known.Hint)
 }
 
-// facts are what the last probe found; nil if there was none.
-func (d *Driver) facts() *facts {
+// lastFindings returns the findings of the last successful probe, or nil.
+func (d *Driver) lastFindings() *findings {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.cluster == nil {
 		return nil
 	}
-	return d.cluster.facts
+	return d.cluster.findings
 }
 
-// isolation names the RuntimeClass, or that it is the cluster's default.
+// isolation names the RuntimeClass, or "default" for the cluster's default.
 func (d *Driver) isolation(runtime string) string {
 	if runtime == "" {
 		runtime = d.o.RuntimeClass
@@ -220,7 +220,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// called gives a call of the API its time.
+// called calls f with callTimeout.
 func called(ctx context.Context, f func(context.Context) error) error {
 	ctx, done := context.WithTimeout(ctx, callTimeout)
 	defer done()

@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// policyName is the network policy for Pods without a network. It stands before
-// they do, so that none of them is open for a moment.
+// policyName is the name of the network policy for Pods without a network. The policy
+// is made before the first Pod, so that none has a network even for a moment.
 const policyName = "toolroom-closed"
 
-// policy lets nothing in and nothing out.
+// policy forbids all connections, in both directions.
 func policy() networkingv1.NetworkPolicySpec {
 	return networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{networkLabel: "closed"}},
@@ -21,8 +21,8 @@ func policy() networkingv1.NetworkPolicySpec {
 	}
 }
 
-// ensurePolicy makes the network policy where there is none. That it may not is
-// no failure: a probe says what holds without it.
+// ensurePolicy makes the network policy if it does not exist. A missing permission is
+// not an error: the probe reports what is enforced without the policy.
 func (c *cluster) ensurePolicy(ctx context.Context) error {
 	return called(ctx, func(ctx context.Context) error {
 		var found networkingv1.NetworkPolicy
@@ -34,12 +34,12 @@ func (c *cluster) ensurePolicy(ctx context.Context) error {
 		case apierrors.IsForbidden(err):
 			c.policyLack = "this account may not make the NetworkPolicy " + policyName
 			return nil
-		case apierrors.IsAlreadyExists(err): // another Toolroom was faster
+		case apierrors.IsAlreadyExists(err): // another process was faster
 			return nil
 		case err != nil:
 			return err
 		case !equality.Semantic.DeepEqual(found.Spec, policy()):
-			c.policyLack = "somebody has changed the NetworkPolicy " + policyName
+			c.policyLack = "the NetworkPolicy " + policyName + " has been changed"
 		}
 		return nil
 	})

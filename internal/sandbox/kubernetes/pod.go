@@ -20,38 +20,38 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Labels beside those of package mark.
+// Labels in addition to those of package mark.
 const (
-	boxLabel     = "toolroom.box"     // the name of the sandbox
-	networkLabel = "toolroom.network" // closed, for the network policy
+	instanceLabel = "toolroom.box"     // the name of the sandbox
+	networkLabel  = "toolroom.network" // closed, for the network policy
 )
 
 const (
 	container   = "guest"
 	workFolder  = "/work"
-	guestFolder = "/toolroom" // where a guest that is not in the image is
+	guestFolder = "/toolroom" // the folder of a guest that is not in the image
 	searchPath  = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	nobody      = 65534
-	// terminationPath is a file of the node that every container can write to.
-	// Nobody can get at it here: only root may enter that folder.
+	// terminationPath is the path of a file on the node that every container could write
+	// to. Here the program cannot reach it, because only root may enter that folder.
 	terminationPath = "/root/.termination"
 )
 
-// What a Pod gets that asks for nothing.
+// Defaults of a Pod without limits.
 const (
 	defaultDisk = 64 << 20
-	// defaultMemory is what is set aside on the node; it is no limit.
+	// defaultMemory is reserved on the node; it is not a limit.
 	defaultMemory = 128 << 20
-	// defaultLife bounds a Pod that has no wall time, and slack is what one with a
-	// wall time gets besides, to start and to wait for its program.
+	// defaultLife is the maximum lifetime of a Pod without a wall time. A Pod with a wall
+	// time lives at most slack longer, so that it can start and wait for its program.
 	defaultLife = time.Hour
 	slack       = 15 * time.Minute
-	// scratch is how much of a node's disk a Pod with a read-only root may take:
-	// there is little that it could.
+	// scratch limits the disk space on the node of a Pod with a read-only root, which can
+	// write little there.
 	scratch = 64 << 20
 )
 
-// podFor is the Pod for a guest.
+// podFor returns the Pod for a guest.
 func podFor(s sandbox.Spec, o Options, id string) *corev1.Pod {
 	labels := labelsFor(s.Run, id)
 	if s.Profile != sandbox.Dev {
@@ -84,7 +84,7 @@ func podFor(s sandbox.Spec, o Options, id string) *corev1.Pod {
 	if s.Profile == sandbox.Dev {
 		spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(0)), SeccompProfile: spec.SecurityContext.SeccompProfile}
 	} else {
-		// The names of the cluster are none of its business.
+		// The program has no business looking up names in the cluster.
 		spec.DNSPolicy, spec.DNSConfig = corev1.DNSNone, &corev1.PodDNSConfig{Nameservers: []string{"127.0.0.1"}}
 	}
 	if o.GuestImage != "" {
@@ -103,27 +103,27 @@ func containerFor(s sandbox.Spec, o Options) corev1.Container {
 		Resources:              resources(s),
 		TerminationMessagePath: terminationPath,
 		VolumeMounts:           []corev1.VolumeMount{{Name: "work", MountPath: workFolder}, {Name: "shm", MountPath: "/dev/shm"}},
-		SecurityContext:        walls(),
+		SecurityContext:        containerSecurity(),
 	}
 	if o.GuestImage != "" {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "toolroom", MountPath: guestFolder, ReadOnly: true})
 	}
 	if s.Profile == sandbox.Dev {
-		// Who develops installs packages: root, with what that takes.
+		// Development includes installing packages, which needs root and these capabilities.
 		c.SecurityContext.ReadOnlyRootFilesystem = new(false)
 		c.SecurityContext.Capabilities.Add = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETUID", "SETGID"}
 	}
 	return c
 }
 
-func walls() *corev1.SecurityContext {
+func containerSecurity() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }
 
-// injector copies the guest to where the container has it.
+// injector copies the guest into the container's guest folder.
 func injector(o Options) corev1.Container {
 	small := corev1.ResourceList{corev1.ResourceMemory: *quantity(scratch), corev1.ResourceCPU: *resource.NewMilliQuantity(100, resource.DecimalSI)}
 	return corev1.Container{
@@ -131,12 +131,12 @@ func injector(o Options) corev1.Container {
 		Command:         []string{"/bin/cp", image.GuestPath, guestPath(o)},
 		VolumeMounts:    []corev1.VolumeMount{{Name: "toolroom", MountPath: guestFolder}},
 		Resources:       corev1.ResourceRequirements{Limits: small, Requests: small},
-		SecurityContext: walls(),
+		SecurityContext: containerSecurity(),
 	}
 }
 
-// volumes are the folders in memory; both can be written to, so they share what
-// is allowed.
+// volumes returns the in-memory folders. Both are writable, so they share the disk
+// limit.
 func volumes(disk int64) []corev1.Volume {
 	if disk == 0 {
 		disk = defaultDisk
@@ -168,14 +168,14 @@ func environment(s sandbox.Spec) []corev1.EnvVar {
 	}
 	for _, entry := range s.Env {
 		name, value, _ := strings.Cut(entry, "=")
-		// The kubelet would put other variables in place of $(NAME).
+		// The kubelet would replace $(NAME) by other variables.
 		env = append(env, corev1.EnvVar{Name: name, Value: strings.ReplaceAll(value, "$", "$$")})
 	}
 	return env
 }
 
-// resources are requested as they are limited where that is memory, which a node
-// cannot take back; processors are shared.
+// resources requests as much memory as its limit, because a node cannot take memory
+// back; processors are shared.
 func resources(s sandbox.Spec) corev1.ResourceRequirements {
 	limits := corev1.ResourceList{corev1.ResourceEphemeralStorage: *quantity(scratch)}
 	requests := corev1.ResourceList{
@@ -198,7 +198,7 @@ func resources(s sandbox.Spec) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: limits, Requests: requests}
 }
 
-// guestCommand starts the guest in its Pod.
+// guestCommand returns the command of the guest in its Pod.
 func guestCommand(s sandbox.Spec, o Options) []string {
 	return append([]string{guestPath(o)}, s.Args...)
 }
@@ -217,13 +217,14 @@ func pullPolicy(o Options) corev1.PullPolicy {
 	return corev1.PullNever
 }
 
-// notInLabels are the characters that values of labels cannot have.
+// notInLabels matches characters that are not allowed in the values of labels.
 var notInLabels = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// labelsFor are the marks of a run, in the letters of Kubernetes.
+// labelsFor returns the labels of a run, restricted to the characters that Kubernetes
+// allows.
 func labelsFor(run, id string) map[string]string {
 	labels := maps.Clone(mark.Labels(run))
-	labels[boxLabel] = id
+	labels[instanceLabel] = id
 	for name, value := range labels {
 		value = notInLabels.ReplaceAllString(value, "-")
 		labels[name] = strings.Trim(value[:min(len(value), 63)], "._-")
@@ -233,7 +234,7 @@ func labelsFor(run, id string) map[string]string {
 
 func quantity(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.BinarySI) }
 
-// describe is the Pod in an error.
+// describe names the Pod in an error message.
 func describe(p *corev1.Pod) string {
 	if p.Spec.NodeName == "" {
 		return fmt.Sprintf("the Pod %s", p.Name)

@@ -18,14 +18,14 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// facts are what Pods of this cluster hold.
-type facts struct {
+// findings are the limits that Pods of this cluster enforce.
+type findings struct {
 	holds, lacks map[sandbox.Limit]string
-	processes    int // how many a Pod can have, zero if not known
+	processes    int // the maximum number of processes of a Pod, zero if unknown
 	languages    []string
 }
 
-// Probe asks the API server what it is, and looks at the cluster from inside two
+// Probe asks the API server for its version, and inspects the cluster from inside two
 // Pods: one without a network, and one with.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	c, err := d.connect(ctx)
@@ -43,14 +43,14 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	if err != nil {
 		return refusal(c.explain(ctx, err))
 	}
-	f, err := d.look(ctx, c)
+	f, err := d.inspect(ctx, c)
 	if err != nil {
 		p := refusal(err)
 		p.Version = v.GitVersion
 		return p
 	}
 	d.mu.Lock()
-	c.facts = f
+	c.findings = f
 	d.mu.Unlock()
 	return sandbox.Probe{
 		State: sandbox.Available, Version: v.GitVersion, Isolation: d.isolation(""), Images: true, Runtimes: map[string]string{},
@@ -67,32 +67,32 @@ func refusal(err error) sandbox.Probe {
 	return p
 }
 
-// look makes both Pods at once.
-func (d *Driver) look(ctx context.Context, c *cluster) (*facts, error) {
+// inspect runs both Pods concurrently.
+func (d *Driver) inspect(ctx context.Context, c *cluster) (*findings, error) {
 	type answer struct {
-		facts pod.Facts
-		err   error
+		inspection pod.Inspection
+		err        error
 	}
-	looked := make(chan answer)
+	answers := make(chan answer)
 	go func() {
-		f, err := d.lookFrom(ctx, c, true)
-		looked <- answer{f, err}
+		f, err := d.inspectFrom(ctx, c, true)
+		answers <- answer{f, err}
 	}()
-	closed, err := d.lookFrom(ctx, c, false)
-	open := <-looked
+	closed, err := d.inspectFrom(ctx, c, false)
+	open := <-answers
 	if err := errors.Join(err, open.err); err != nil {
 		return nil, err
 	}
-	return factsOf(c.policyLack, closed, open.facts), nil
+	return findingsOf(c.policyLack, closed, open.inspection), nil
 }
 
-// lookWall bounds a look; the Pod's own time.
-const lookWall = 30 * time.Second
+// inspectTimeout bounds an inspection, and is the wall time of its Pod.
+const inspectTimeout = 30 * time.Second
 
-// lookFrom looks from a Pod that has a network, or that programs would get.
-func (d *Driver) lookFrom(ctx context.Context, c *cluster, open bool) (_ pod.Facts, err error) {
-	b := &box{cluster: c, id: newID(), job: d.o.Job}
-	p := podFor(sandbox.Spec{Run: "probe", Profile: sandbox.Standard, Limits: sandbox.Limits{Wall: lookWall, Memory: 128 << 20}}, d.o, b.id)
+// inspectFrom inspects a Pod with a network (open), or a Pod like those of programs.
+func (d *Driver) inspectFrom(ctx context.Context, c *cluster, open bool) (_ pod.Inspection, err error) {
+	b := &instance{cluster: c, id: newID(), job: d.o.Job}
+	p := podFor(sandbox.Spec{Run: "probe", Profile: sandbox.Standard, Limits: sandbox.Limits{Wall: inspectTimeout, Memory: 128 << 20}}, d.o, b.id)
 	if open {
 		delete(p.Labels, networkLabel)
 	}
@@ -101,26 +101,26 @@ func (d *Driver) lookFrom(ctx context.Context, c *cluster, open bool) (_ pod.Fac
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.hostIP"}},
 	})
 	if err := d.run(ctx, b, p); err != nil {
-		return pod.Facts{}, err
+		return pod.Inspection{}, err
 	}
-	defer func() { // nobody waits for a Pod that has said all
+	defer func() { // the Pod has reported everything, so do not wait for its end
 		err = errors.Join(err, ignoreNotFound(b.delete(context.WithoutCancel(ctx))))
 	}()
-	ctx, done := context.WithTimeout(ctx, lookWall)
+	ctx, done := context.WithTimeout(ctx, inspectTimeout)
 	defer done()
 	var out, errs bytes.Buffer
-	if err := c.exec(ctx, b.pod, []string{guestPath(d.o), pod.LookArg}, nil, &out, &errs); err != nil {
-		return pod.Facts{}, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: look at the cluster from a Pod: %w: %s", err, bytes.TrimSpace(errs.Bytes())).
-			WithHint("the guest in the image may be of an older Toolroom: build the image anew")
+	if err := c.exec(ctx, b.pod, []string{guestPath(d.o), pod.InspectArg}, nil, &out, &errs); err != nil {
+		return pod.Inspection{}, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: inspect the cluster from a Pod: %w: %s", err, bytes.TrimSpace(errs.Bytes())).
+			WithHint("the guest in the image may belong to an older Toolroom: rebuild the image")
 	}
-	var f pod.Facts
+	var f pod.Inspection
 	return f, json.Unmarshal(out.Bytes(), &f)
 }
 
-// factsOf draws the conclusions from both looks.
-func factsOf(policyLack string, closed, open pod.Facts) *facts {
+// findingsOf derives the limits from both inspections.
+func findingsOf(policyLack string, closed, open pod.Inspection) *findings {
 	cgroup := "cgroup " + closed.Cgroup
-	f := &facts{languages: closed.Languages, lacks: map[sandbox.Limit]string{}, holds: map[sandbox.Limit]string{
+	f := &findings{languages: closed.Languages, lacks: map[sandbox.Limit]string{}, holds: map[sandbox.Limit]string{
 		sandbox.LimitWall:   "deletion of the Pod",
 		sandbox.LimitCPU:    cgroup + " quota, RLIMIT_CPU of each process",
 		sandbox.LimitMemory: cgroup,
@@ -139,33 +139,33 @@ func factsOf(policyLack string, closed, open pod.Facts) *facts {
 	case enforced:
 		f.holds[sandbox.LimitNetwork] = text
 	default:
-		f.lacks[sandbox.LimitNetwork] = text + ", and the guest can put on no filter"
+		f.lacks[sandbox.LimitNetwork] = text + ", and the guest cannot install its filter"
 	}
 	return f
 }
 
-// enforcement says whether the cluster's network keeps to network policies, as
-// far as the looks have shown.
-func enforcement(policyLack string, closed, open pod.Facts) (bool, string) {
+// enforcement reports whether the cluster's network enforces network policies, as far
+// as the inspections have shown.
+func enforcement(policyLack string, closed, open pod.Inspection) (bool, string) {
 	switch {
 	case len(closed.Interfaces) == 0 && len(open.Interfaces) == 0:
 		return true, "Pods have no network"
 	case policyLack != "":
 		return false, policyLack
 	case len(closed.Reached) > 0:
-		return false, "the cluster does not keep to NetworkPolicy: a closed Pod reached " + closed.Reached[0]
+		return false, "the cluster does not enforce NetworkPolicy: a closed Pod reached " + closed.Reached[0]
 	case len(open.Reached) > 0:
 		return true, "NetworkPolicy: a closed Pod did not reach what an open one did"
 	case len(closed.Refused) > 0:
-		return false, "the cluster does not keep to NetworkPolicy: a closed Pod got an answer from " + closed.Refused[0]
+		return false, "the cluster does not enforce NetworkPolicy: a closed Pod got an answer from " + closed.Refused[0]
 	case len(open.Refused) > 0:
 		return true, "NetworkPolicy: a closed Pod got no answer where an open one did"
 	}
-	return false, "whether the cluster keeps to NetworkPolicy could not be seen: an open Pod reached nothing either"
+	return false, "cannot tell whether the cluster enforces NetworkPolicy: an open Pod reached nothing either"
 }
 
-// check refuses a number of processes that is lower than what the kubelet holds.
-func (f *facts) check(s sandbox.Spec) error {
+// check rejects a limit of processes below the limit that the kubelet enforces.
+func (f *findings) check(s sandbox.Spec) error {
 	if s.Limits.PIDs == 0 || s.BestEffort || f.holdsPIDs(s) {
 		return nil
 	}
@@ -173,16 +173,16 @@ func (f *facts) check(s sandbox.Spec) error {
 	if f != nil {
 		known = f.processes
 	}
-	return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "a Pod cannot limit its processes to %d: its kubelet holds %d (0 is not known)", s.Limits.PIDs, known).
-		WithHint("leave the limit out, set podPidsLimit of the kubelet, or accept best effort")
+	return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "a Pod cannot limit its processes to %d: its kubelet enforces %d (0 means unknown)", s.Limits.PIDs, known).
+		WithHint("remove the limit, set podPidsLimit of the kubelet, or accept best effort")
 }
 
-func (f *facts) holdsPIDs(s sandbox.Spec) bool {
+func (f *findings) holdsPIDs(s sandbox.Spec) bool {
 	return f != nil && f.processes > 0 && s.Limits.PIDs >= f.processes
 }
 
-// held are the limits that hold for a Pod of s.
-func (f *facts) held(s sandbox.Spec) map[sandbox.Limit]string {
+// held returns the limits that are enforced for a Pod of s.
+func (f *findings) held(s sandbox.Spec) map[sandbox.Limit]string {
 	if f == nil {
 		return nil
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// MkdirTemp makes a folder for what lasts no longer than this process, in dir
-// (the system's folder for temporary files if empty), and marks it by its name.
-// Only this user can enter it.
+// MkdirTemp makes a folder for files that do not outlive this process, in dir (the
+// system's folder for temporary files if empty). Its name identifies this process. Only
+// this user can enter it.
 func MkdirTemp(dir, kind string) (string, error) {
 	return os.MkdirTemp(dir, "toolroom-"+kind+"-"+proc.Owner()+"_")
 }
 
-// Readable lets every user read a folder and what is in it, whatever the umask
-// was when it was made: a sandbox's user is another one. Its owner alone writes.
+// Readable lets every user read a folder and its contents, regardless of the umask when
+// they were made, because sandboxes run as another user. Only the owner may write.
 func Readable(folder string) error {
 	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -33,20 +33,23 @@ func Readable(folder string) error {
 	})
 }
 
-// folderName is what MkdirTemp makes of a kind, an owner and something random.
+// folderName matches the names made by MkdirTemp: kind, owner, random number.
 var folderName = regexp.MustCompile(`^toolroom-[a-z]+-([0-9]+-[0-9]+)_[0-9]+$`)
 
-// CleanFolders lists the folders in dir that dead processes made with
-// [MkdirTemp], and removes them unless dry.
+// CleanFolders lists the folders in dir that dead processes of this user have made with
+// [MkdirTemp], and removes them unless dry is set.
 func CleanFolders(dir string, dry bool) []sandbox.Leftover {
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	entries, _ := os.ReadDir(dir) // what cannot be read has nothing of ours
+	entries, _ := os.ReadDir(dir) // a folder that cannot be read has none of our folders
 	var left []sandbox.Leftover
 	for _, e := range entries {
 		found := folderName.FindStringSubmatch(e.Name())
-		if found == nil || !e.IsDir() || proc.Alive(found[1]) {
+		if found == nil || proc.Alive(found[1]) {
+			continue
+		}
+		if info, err := e.Info(); err != nil || !proc.Ours(info) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())

@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-func TestOnlyTheFoldersOfTheDeadAreRemoved(t *testing.T) {
+func TestOnlyFoldersOfDeadProcessesAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	alive, err := mark.MkdirTemp(dir, "vm")
@@ -25,14 +25,22 @@ func TestOnlyTheFoldersOfTheDeadAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	open := "toolroom-vm-1-1_43" // anyone could have made it
+	if err := os.Mkdir(filepath.Join(dir, open), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(dir, open), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	kept = append(kept, open)
 	want := []sandbox.Leftover{{Kind: "folder", Name: filepath.Join(dir, dead)}}
-	for _, dry := range []bool{true, false} { // what was only listed is still there
+	for _, dry := range []bool{true, false} { // a dry run leaves the folder
 		if diff := cmp.Diff(want, mark.CleanFolders(dir, dry)); diff != "" {
 			t.Errorf("dry %v, -want +got:\n%s", dry, diff)
 		}
 	}
 	if left := mark.CleanFolders(dir, false); len(left) > 0 {
-		t.Errorf("there is still %v", left)
+		t.Errorf("still there: %v", left)
 	}
 	for _, name := range kept {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {

@@ -1,5 +1,5 @@
-// Package mark holds the labels by which a driver knows what it has made, so
-// that a later process can remove what a dead one has left behind.
+// Package mark defines the labels on everything that a driver makes, so that a later
+// process can remove what a dead one has left behind.
 package mark
 
 import (
@@ -10,29 +10,28 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-// The labels. Owner names a process as [proc.Owner] does; that means something
-// on one machine only, which Machine names.
+// The labels. Owner identifies a process, as in [proc.Owner], which is unique on one
+// machine only; Machine identifies that machine.
 const (
 	Run     = "toolroom.run"
 	Owner   = "toolroom.owner"
 	Machine = "toolroom.machine"
 )
 
-// Labels are for what this process makes for a run.
+// Labels returns the labels for a run of this process.
 func Labels(run string) map[string]string {
 	return map[string]string{Run: run, Owner: proc.Owner(), Machine: machine()}
 }
 
-// Abandoned says whether what has these labels was made by a process of this
-// machine that no longer runs. What another machine made, behind an engine that
-// both use, is none of our business.
+// Abandoned reports whether labels are those of a process of this machine that has
+// ended. It is false for labels of another machine that uses the same engine.
 func Abandoned(labels map[string]string) bool {
 	owner := labels[Owner]
 	return owner != "" && labels[Machine] == machine() && !proc.Alive(owner)
 }
 
-// machine names the running kernel and the PID namespace in which pids of
-// owners count; the name of the host where the system tells neither.
+// machine identifies the running kernel and the PID namespace in which process ids are
+// valid, or is the host name if the system reports neither.
 var machine = sync.OnceValue(func() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	pids, nsErr := os.Readlink("/proc/self/ns/pid")

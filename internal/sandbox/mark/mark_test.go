@@ -7,7 +7,7 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
-func TestOnlyWhatADeadProcessOfThisMachineMadeIsAbandoned(t *testing.T) {
+func TestOnlyLabelsOfDeadProcessesOfThisMachineAreAbandoned(t *testing.T) {
 	t.Parallel()
 	own := mark.Labels("run")
 	with := func(key, value string) map[string]string {
@@ -23,7 +23,7 @@ func TestOnlyWhatADeadProcessOfThisMachineMadeIsAbandoned(t *testing.T) {
 		{"ours", own, false},
 		{"of a dead process", with(mark.Owner, "2-1"), true},
 		{"of a dead process of another machine", map[string]string{mark.Owner: "2-1", mark.Machine: "another"}, false},
-		{"of nobody", with(mark.Owner, ""), false},
+		{"without an owner", with(mark.Owner, ""), false},
 		{"without labels", nil, false},
 	} {
 		if got := mark.Abandoned(tt.labels); got != tt.want {

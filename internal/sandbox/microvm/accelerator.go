@@ -16,23 +16,22 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// accelerator is what machines run on here, as a machine that was booted has
-// shown.
+// accelerator describes how VMs run on this machine, as determined by booting one.
 type accelerator struct {
-	// Key names what it was found out with.
+	// Key identifies the versions and conditions of the probe.
 	Key     string `json:"key"`
-	Version string `json:"version"` // of the monitor
+	Version string `json:"version"` // the monitor's version
 	KVM     bool   `json:"kvm"`
-	// Reason says why it is not KVM.
+	// Reason says why VMs run without KVM.
 	Reason string `json:"reason,omitempty"`
 }
 
-// kvmPatience is how long a machine may take to boot on KVM. A KVM that cannot
-// run an ordinary kernel hangs rather than fails.
-const kvmPatience = 15 * time.Second
+// kvmTimeout bounds the boot of a VM on KVM. A KVM that cannot run an ordinary kernel
+// hangs instead of failing.
+const kvmTimeout = 15 * time.Second
 
-// accelerated boots a machine, unless that has been done since the host was
-// booted, with this image and monitor.
+// accelerated boots a VM, unless one has been booted with this image and monitor since
+// the host machine was booted.
 func (d *Driver) accelerated(ctx context.Context) (accelerator, error) {
 	d.probing.Lock()
 	defer d.probing.Unlock()
@@ -41,7 +40,7 @@ func (d *Driver) accelerated(ctx context.Context) (accelerator, error) {
 	}
 	version, err := d.monitor.version(ctx)
 	if err != nil {
-		return accelerator{}, fmt.Errorf("%s does not tell its version: %w", d.o.Program, err)
+		return accelerator{}, fmt.Errorf("%s does not report its version: %w", d.o.Program, err)
 	}
 	manifest, err := os.ReadFile(filepath.Join(d.o.Folder, manifestFile))
 	if err != nil {
@@ -57,7 +56,7 @@ func (d *Driver) accelerated(ctx context.Context) (accelerator, error) {
 	}
 	if kvm == "" {
 		if err := d.tryBoot(ctx, true); err != nil {
-			kvm = "a machine does not boot on /dev/kvm: " + err.Error()
+			kvm = "a VM does not boot on /dev/kvm: " + err.Error()
 		}
 	}
 	found.KVM, found.Reason = kvm == "", kvm
@@ -70,16 +69,16 @@ func (d *Driver) accelerated(ctx context.Context) (accelerator, error) {
 		}
 	}
 	d.found = &found
-	data, _ := json.Marshal(found) // of texts
-	// Who cannot keep the answer asks again.
+	data, _ := json.Marshal(found) // cannot fail: strings and booleans only
+	// Without the file, the next process probes again.
 	_ = atomicfile.Write(path, data, 0o600)
 	return found, nil
 }
 
-// tryBoot boots a machine and ends it.
+// tryBoot boots a VM and ends it.
 func (d *Driver) tryBoot(ctx context.Context, kvm bool) error {
 	if kvm {
-		short, cancel := context.WithTimeout(ctx, kvmPatience)
+		short, cancel := context.WithTimeout(ctx, kvmTimeout)
 		defer cancel()
 		ctx = short
 	}
@@ -95,10 +94,10 @@ func (d *Driver) tryBoot(ctx context.Context, kvm bool) error {
 	return m.awaitReady(ctx)
 }
 
-// kvmReason says why KVM cannot run an ordinary kernel here, as far as that can
-// be told without booting one. A /dev/kvm that opens says little: there is one
-// where the processor has no virtualization, and its guests need kernels of
-// their own.
+// kvmReason returns why KVM cannot run an ordinary kernel here, or "" if the reason
+// cannot be found without booting one. Opening /dev/kvm successfully says little: the
+// file may exist on a processor without virtualization, where KVM can run only special
+// kernels.
 func kvmReason() string {
 	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if err != nil {
@@ -106,18 +105,18 @@ func kvmReason() string {
 	}
 	f.Close()
 	if flags := cpuInfo("flags"); !slices.ContainsFunc(strings.Fields(flags), func(flag string) bool { return flag == "vmx" || flag == "svm" }) {
-		return "/dev/kvm is there, but the processor shows no virtualization (vmx or svm)"
+		return "/dev/kvm exists, but the processor shows no virtualization (vmx or svm)"
 	}
 	return ""
 }
 
-// clockKHz is the rate of the time stamp counter, which emulated machines see.
+// clockKHz returns the frequency of the time stamp counter, which emulated VMs see.
 func clockKHz() int {
 	mhz, _ := strconv.ParseFloat(cpuInfo("cpu MHz"), 64)
 	return int(mhz * 1000)
 }
 
-// cpuInfo is a value of the first processor.
+// cpuInfo returns a value of the first processor.
 func cpuInfo(name string) string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -133,7 +132,8 @@ func cpuInfo(name string) string {
 	return ""
 }
 
-// bootID names the host's boot: clocks count from another start in the next.
+// bootID identifies the boot of the host machine: after the next boot its clocks start
+// again.
 func bootID() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id))

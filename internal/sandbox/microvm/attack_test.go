@@ -24,7 +24,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
 
-// hostile is a static guest that breaks the rules, built once.
+// hostile builds a static guest that breaks the rules, once.
 var hostile = sync.OnceValues(func() (string, error) {
 	folder, err := os.MkdirTemp("", "toolroom-hostile-")
 	if err != nil {
@@ -37,16 +37,16 @@ var hostile = sync.OnceValues(func() (string, error) {
 	return path, build.Run()
 })
 
-// silent is a host without tools, for programs that call none.
-type silent struct{ bridge.Host }
+// silent is a call handler for programs that call no tools; it ignores their output.
+type silent struct{ bridge.Handler }
 
 func (silent) Print(string, string) {}
 
-func TestAProgramCannotReachTheMachineItself(t *testing.T) {
+func TestAProgramCannotReachTheHostMachine(t *testing.T) {
 	d := newDriver(t, image(t))
 	path, _ := guest()
 	sandboxtest.Escape(t, sandboxtest.Options{New: func(*testing.T) sandbox.Driver { return d }, Guest: path}, map[string]string{
-		"see /var": "the image's own folder, which has nothing of this machine",
+		"see /var": "the image's own folder, which contains nothing of the host machine",
 	})
 }
 
@@ -56,7 +56,7 @@ func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
 	sandboxtest.Rogue(t, sandboxtest.Options{New: func(*testing.T) sandbox.Driver { return d }, Guest: path, Leftovers: monitors})
 }
 
-func TestAMachineThatNeverComesUpIsGivenUp(t *testing.T) {
+func TestAVMThatNeverComesUpIsGivenUp(t *testing.T) {
 	folder := image(t)
 	path, err := hostile()
 	if err != nil {
@@ -80,7 +80,7 @@ func TestAMachineThatNeverComesUpIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestADamagedKernelIsSaid(t *testing.T) {
+func TestADamagedKernelIsReported(t *testing.T) {
 	made, folder := image(t), t.TempDir()
 	for _, name := range []string{"modules.cpio", "root.ext4", "image.json"} {
 		if err := os.Symlink(filepath.Join(made, name), filepath.Join(folder, name)); err != nil {
@@ -104,9 +104,9 @@ func TestADamagedKernelIsSaid(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsSaidAndTheNextStartWorksOnceThereIsSpace(t *testing.T) {
+func TestAFullDiskIsReportedAndTheNextStartSucceedsOnceThereIsSpace(t *testing.T) {
 	disk := t.TempDir()
-	const size = 128 << 20 // the guest's initial file system, but no snapshot
+	const size = 128 << 20 // enough for the guest's initial file system, but not for a snapshot
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, fmt.Sprintf("mode=755,size=%d", size)); err != nil {
 		t.Fatal(err)
 	}
@@ -125,22 +125,22 @@ func TestAFullDiskIsSaidAndTheNextStartWorksOnceThereIsSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDriver(t, disk)
-	if p := d.Probe(t.Context()); p.State != sandbox.Unsupported || !strings.Contains(p.Reason, "no space left") || p.Fix != "free the disk of "+disk {
+	if p := d.Probe(t.Context()); p.State != sandbox.Unsupported || !strings.Contains(p.Reason, "no space left") || p.Fix != "free disk space in "+disk {
 		t.Errorf("the probe said %+v", p)
 	}
 	_, err := d.Start(t.Context(), sandbox.Spec{Guest: must(guest())})
-	if e := toolroom.AsError(err); e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, "no space left") || e.Hint != "free the disk of "+disk {
+	if e := toolroom.AsError(err); e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, "no space left") || e.Hint != "free disk space in "+disk {
 		t.Errorf("got %+v", e)
 	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	// A snapshot may not fit, and is not needed.
-	box, err := d.Start(t.Context(), sandbox.Spec{Guest: must(guest())})
+	// A snapshot may still not fit, and is not required.
+	instance, err := d.Start(t.Context(), sandbox.Spec{Guest: must(guest())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := box.Kill(t.Context()); err != nil {
+	if err := instance.Kill(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if left := monitors(t); len(left) > 0 {
@@ -148,29 +148,29 @@ func TestAFullDiskIsSaidAndTheNextStartWorksOnceThereIsSpace(t *testing.T) {
 	}
 }
 
-func TestAGuestsEndIsToldAsItWas(t *testing.T) {
+func TestTheExitOfAGuestIsReported(t *testing.T) {
 	folder := image(t)
 	path, err := hostile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	box, err := newDriver(t, folder).Start(t.Context(), sandbox.Spec{Guest: path, Args: []string{"exit"}})
+	instance, err := newDriver(t, folder).Start(t.Context(), sandbox.Spec{Guest: path, Args: []string{"exit"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer box.Kill(t.Context())
-	exit, err := box.Wait(t.Context())
+	defer instance.Kill(t.Context())
+	exit, err := instance.Wait(t.Context())
 	if diff := cmp.Diff(sandbox.Exit{Code: 42, Stderr: "last words\n"}, exit); err != nil || diff != "" {
 		t.Errorf("%v, -want +got\n%s", err, diff)
 	}
 }
 
 func TestAKilledMonitorEndsTheRunWithAnError(t *testing.T) {
-	box, err := newDriver(t, image(t)).Start(t.Context(), sandbox.Spec{Guest: must(guest())})
+	instance, err := newDriver(t, image(t)).Start(t.Context(), sandbox.Spec{Guest: must(guest())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer box.Kill(t.Context())
+	defer instance.Kill(t.Context())
 	for _, stat := range monitors(t) {
 		pid := 0
 		for _, digit := range stat[:strings.IndexByte(stat, ' ')] {
@@ -180,7 +180,7 @@ func TestAKilledMonitorEndsTheRunWithAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exit, err := box.Wait(t.Context())
+	exit, err := instance.Wait(t.Context())
 	if err != nil || exit.Signal == "" {
 		t.Errorf("%+v, %v", exit, err)
 	}
@@ -188,7 +188,7 @@ func TestAKilledMonitorEndsTheRunWithAnError(t *testing.T) {
 
 func must(path string, _ error) string { return path }
 
-func TestRestoredMachinesDrawDifferentNumbers(t *testing.T) {
+func TestRestoredVMsDrawDifferentNumbers(t *testing.T) {
 	e := hosted.New(newDriver(t, image(t)))
 	path, _ := guest()
 	drawn := map[string]bool{}
@@ -203,10 +203,10 @@ func TestRestoredMachinesDrawDifferentNumbers(t *testing.T) {
 		value := result.Outcome.Value.([]bridge.Value)
 		drawn[value[0].(string)] = true
 		if off := time.Since(time.UnixMicro(int64(value[1].(float64) * 1e6))); off.Abs() > 30*time.Second {
-			t.Errorf("the machine's clock is off by %s", off)
+			t.Errorf("the VM's clock is off by %s", off)
 		}
 	}
 	if len(drawn) != 2 {
-		t.Errorf("two machines drew the same: %v", drawn)
+		t.Errorf("two VMs drew the same numbers: %v", drawn)
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-// console keeps the end of what a machine's kernel and first process, and its
-// monitor, have printed, and finds the report in it.
+// console keeps the end of the output of a VM's kernel, its first process and its
+// monitor, and finds the report in it.
 type console struct{ proc.Tail }
 
-// newConsole makes one with room for a report and the kernel's last words.
+// newConsole returns a console with room for a report and the end of the kernel's output.
 func newConsole() *console { return &console{proc.Tail{Limit: 64 << 10}} }
 
-// report is what the first process said, if it came to that.
+// report returns the report of the first process, if it has printed one.
 func (c *console) report() (r vm.Report, ok bool) {
 	_, after, found := strings.Cut(c.String(), "\n"+vm.ReportMark)
 	if !found {
@@ -25,7 +25,7 @@ func (c *console) report() (r vm.Report, ok bool) {
 	return r, json.Unmarshal([]byte(strings.TrimSpace(line)), &r) == nil
 }
 
-// end is the end of the text, for people.
+// end returns the end of the output, for people.
 func (c *console) end() string {
 	const shown = 2 << 10
 	text := strings.TrimSpace(c.String())

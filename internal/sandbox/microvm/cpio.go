@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// archive writes an initial file system in the "newc" form of cpio (the
-// kernel's Documentation/driver-api/early-userspace/buffer-format.rst). Several
-// may stand one after another in a file.
+// archive writes an initial file system in cpio's "newc" format (the kernel's
+// Documentation/driver-api/early-userspace/buffer-format.rst). A file may contain
+// several archives, one after another.
 type archive struct {
 	w     io.Writer
 	inode int
@@ -30,7 +30,7 @@ func (a *archive) add(name string, mode int, data []byte) {
 	a.write([]byte(head), data)
 }
 
-// write pads both parts to 4 bytes.
+// write writes the parts, each padded to 4 bytes.
 func (a *archive) write(parts ...[]byte) {
 	for _, part := range parts {
 		padding := make([]byte, (4-len(part)%4)%4)

@@ -1,10 +1,9 @@
-// Package microvm is the sandbox driver whose guests have a machine each: a
-// kernel of their own in a small virtual machine, which QEMU or Firecracker
-// runs. The guest is the machine's first process (package guest/vm), and there
-// is no network device in it.
+// Package microvm is the sandbox driver that gives each guest a virtual machine (VM): a
+// kernel of its own, run by QEMU or Firecracker. The guest is the VM's first process
+// (package guest/vm), and the VM has no network device.
 //
-// A machine is booted once for each shape and its snapshot kept; a run starts
-// from that, with the memory mapped copy-on-write.
+// The driver boots one VM for each shape and keeps its snapshot; a run starts from the
+// snapshot, with the memory mapped copy-on-write.
 package microvm
 
 import (
@@ -27,36 +26,36 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options of a driver.
+// Options configures a driver.
 type Options struct {
-	// Folder holds the image that [Setup] has made, and the snapshots.
+	// Folder is the folder with the image made by [Setup], and with the snapshots.
 	Folder string
-	// Guest and GuestArgs are what is started inside, for the probe; every spec
-	// names its own.
+	// Guest and GuestArgs are the guest that Probe starts; other starts use the guest of
+	// their spec.
 	Guest     string
 	GuestArgs []string
-	// Program is the monitor's, qemu-system-x86_64 or firecracker from the search
-	// path if empty.
+	// Program is the path of the monitor; if empty, qemu-system-x86_64 or firecracker from
+	// the search path.
 	Program string
-	// Cold boots a machine for every run, and keeps no snapshots.
+	// Cold boots a VM for every run, and keeps no snapshots.
 	Cold bool
 }
 
-// Driver starts machines. Make one with [NewQEMU] or [NewFirecracker].
+// Driver starts VMs. Make one with [NewQEMU] or [NewFirecracker].
 type Driver struct {
 	name    string
 	monitor monitor
-	kvm     func() (reason string) // why there is none; see kvmReason
+	kvm     func() (reason string) // why KVM cannot be used, or ""; see kvmReason
 	o       Options
 
 	mu        sync.Mutex // guards templates
 	templates map[string]*sync.Mutex
 
-	probing sync.Mutex // guards found, and lets one probe
+	probing sync.Mutex // guards found; only one goroutine probes
 	found   *accelerator
 }
 
-// NewQEMU is the driver microvm.
+// NewQEMU returns the driver microvm.
 func NewQEMU(o Options) *Driver {
 	if o.Program == "" {
 		o.Program = "qemu-system-x86_64"
@@ -64,8 +63,8 @@ func NewQEMU(o Options) *Driver {
 	return newDriver("microvm", &qemu{program: o.Program, khz: clockKHz()}, o)
 }
 
-// NewFirecracker is the driver firecracker. It has not run on real Firecracker
-// yet, only on a double of its API.
+// NewFirecracker returns the driver firecracker. It has not been run with the real
+// Firecracker yet, only with a test double of its API.
 func NewFirecracker(o Options) *Driver {
 	if o.Program == "" {
 		o.Program = "firecracker"
@@ -74,24 +73,24 @@ func NewFirecracker(o Options) *Driver {
 }
 
 func newDriver(name string, m monitor, o Options) *Driver {
-	if folder, err := filepath.Abs(o.Folder); err == nil { // monitors run in folders of their own
+	if folder, err := filepath.Abs(o.Folder); err == nil { // each monitor runs in another folder
 		o.Folder = folder
 	}
 	return &Driver{name: name, monitor: m, kvm: kvmReason, o: o, templates: map[string]*sync.Mutex{}}
 }
 
-// Name is microvm or firecracker.
+// Name returns "microvm" or "firecracker".
 func (d *Driver) Name() string { return d.name }
 
-// Sizes of machines. Kernel and first process take what a program may not use;
-// rounding keeps the number of snapshots small.
+// Sizes of VMs. The kernel and the first process need ownMemory in addition to the
+// program; rounding keeps the number of snapshots small.
 const (
 	ownMemory     = 112 << 20
 	memoryStep    = 128 << 20
 	defaultMemory = 384 << 20
 )
 
-// Start starts a guest in a machine of its own, from a snapshot where it can.
+// Start starts a guest in a VM of its own, from a snapshot if possible.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
 	found, err := d.accelerated(ctx)
 	if err != nil {
@@ -101,30 +100,30 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 		s.Limits.Memory = defaultMemory
 	}
 	if s.Limits.Disk == 0 {
-		s.Limits.Disk = s.Limits.Memory / 2 // it lies in memory
+		s.Limits.Disk = s.Limits.Memory / 2 // the disk is in memory
 	}
 	m, err := d.machine(ctx, s, found.KVM)
 	if err != nil {
 		return nil, d.unavailable(err, seeDoctor)
 	}
-	if err := d.settle(ctx, m, s); err != nil {
+	if err := d.configure(ctx, m, s); err != nil {
 		m.kill()
 		return nil, d.unavailable(err, seeDoctor)
 	}
-	return &box{machine: m, isolation: d.isolation(found), held: held(s)}, nil
+	return &instance{machine: m, isolation: d.isolation(found), held: held(s)}, nil
 }
 
 func (d *Driver) unavailable(err error, fix string) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the %s sandbox: %w", d.name, err).WithHint("%s", d.fix(err, fix))
 }
 
-// fix says what to do about err; otherwise is for one that is not known.
+// fix returns advice for err, or otherwise if err is not known.
 func (d *Driver) fix(err error, otherwise string) string {
 	switch {
 	case errors.Is(err, errLate):
-		return "this machine may be overloaded, or the image broken: toolroom setup microvm --verify tells, and without the flag makes it anew"
+		return "the host machine may be overloaded, or the image broken: check it with toolroom setup microvm --verify, or rebuild it without the flag"
 	case errors.Is(err, syscall.ENOSPC):
-		return "free the disk of " + d.o.Folder
+		return "free disk space in " + d.o.Folder
 	}
 	return otherwise
 }
@@ -134,7 +133,7 @@ const (
 	seeDoctor = "toolroom doctor shows what is missing"
 )
 
-// machine is one that waits for its settings.
+// machine returns a VM that waits for its settings.
 func (d *Driver) machine(ctx context.Context, s sandbox.Spec, kvm bool) (*machine, error) {
 	spec, err := d.spec(s, kvm)
 	if err != nil {
@@ -144,8 +143,7 @@ func (d *Driver) machine(ctx context.Context, s sandbox.Spec, kvm bool) (*machin
 		if m, err := d.restored(ctx, spec); err == nil || ctx.Err() != nil {
 			return m, err
 		}
-		// What keeps a snapshot from being made, such as a full disk, does not keep
-		// a machine from booting.
+		// An error such as a full disk may prevent a snapshot, but not booting a VM.
 	}
 	m, err := d.monitor.boot(ctx, spec, nil)
 	if err != nil {
@@ -158,7 +156,7 @@ func (d *Driver) machine(ctx context.Context, s sandbox.Spec, kvm bool) (*machin
 	return m, nil
 }
 
-// spec is the shape of a machine that can hold what s asks for.
+// spec returns the shape of a VM that is large enough for s.
 func (d *Driver) spec(s sandbox.Spec, kvm bool) (machineSpec, error) {
 	initial, err := initrd(d.o.Folder, s.Guest)
 	if err != nil {
@@ -168,7 +166,7 @@ func (d *Driver) spec(s sandbox.Spec, kvm bool) (machineSpec, error) {
 	if err != nil {
 		return machineSpec{}, err
 	}
-	memory := s.Limits.Memory + ownMemory + 3*packed.Size() // packed, unpacked into half of what is free
+	memory := s.Limits.Memory + ownMemory + 3*packed.Size() // the kernel unpacks the archive into at most half of the free memory
 	return machineSpec{
 		kernel: filepath.Join(d.o.Folder, kernelFile), initrd: initial, disk: filepath.Join(d.o.Folder, rootFile),
 		guestArgs: s.Args, memory: (memory + memoryStep - 1) / memoryStep * memoryStep,
@@ -176,8 +174,8 @@ func (d *Driver) spec(s sandbox.Spec, kvm bool) (machineSpec, error) {
 	}, nil
 }
 
-// settle gives a machine what is of this run alone.
-func (d *Driver) settle(ctx context.Context, m *machine, s sandbox.Spec) error {
+// configure sends a VM the settings of its run.
+func (d *Driver) configure(ctx context.Context, m *machine, s sandbox.Spec) error {
 	defer deadline(ctx, m.stream)()
 	entropy := make([]byte, 64)
 	_, _ = rand.Read(entropy) // never fails
@@ -191,7 +189,7 @@ func (d *Driver) settle(ctx context.Context, m *machine, s sandbox.Spec) error {
 	})
 }
 
-// holds is how machines hold each limit.
+// holds maps limits to the mechanisms by which VMs enforce them.
 var holds = map[sandbox.Limit]string{
 	sandbox.LimitWall:    "end of the machine",
 	sandbox.LimitCPU:     "cgroup v2 and processors of the machine",
@@ -202,7 +200,7 @@ var holds = map[sandbox.Limit]string{
 	sandbox.LimitEgress:  sandbox.OverStream,
 }
 
-// held are the limits that this run's machine holds.
+// held returns the limits that the VM for s enforces.
 func held(s sandbox.Spec) map[sandbox.Limit]string {
 	m, l := maps.Clone(holds), s.Limits
 	if len(s.Egress) == 0 {

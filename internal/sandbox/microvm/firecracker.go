@@ -18,17 +18,17 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
 )
 
-// firecracker runs machines of Firecracker, 1.8 or later: its machines describe
-// their devices by ACPI, as Debian's kernel needs it.
+// firecracker runs VMs with Firecracker 1.8 or later, which describes devices by ACPI, as
+// Debian's kernel requires.
 type firecracker struct{ program string }
 
-// Files in the folder of a machine, which is Firecracker's working folder: a
-// snapshot keeps the name of the socket, so it must be a relative one.
+// Files in the folder of a VM, which is Firecracker's working folder. Their names must be
+// relative, because a snapshot contains the path of the socket.
 const (
 	apiSocket   = "api.sock"
 	vsockSocket = "vsock.sock"
 	vsockPort   = 52
-	firstCID    = 3 // of a machine, and known to its own Firecracker only (vsock(7))
+	firstCID    = 3 // the VM's address, used only by its own Firecracker (vsock(7))
 )
 
 func (f *firecracker) version(ctx context.Context) (string, error) {
@@ -38,7 +38,7 @@ func (f *firecracker) version(ctx context.Context) (string, error) {
 }
 
 func (f *firecracker) install() string {
-	return "put firecracker of https://github.com/firecracker-microvm/firecracker/releases, 1.8 or later, into the search path"
+	return "install firecracker 1.8 or later from https://github.com/firecracker-microvm/firecracker/releases into the search path"
 }
 
 func (f *firecracker) emulates() error { return errors.New("firecracker needs KVM") }
@@ -81,7 +81,7 @@ func (f *firecracker) restore(ctx context.Context, s machineSpec, t *template) (
 	if err != nil {
 		return nil, err
 	}
-	// The snapshot has broken the connection that its machine had.
+	// The snapshot has broken the VM's connection.
 	if err := m.awaitReady(ctx); err != nil {
 		defer m.kill()
 		return nil, m.explain(ctx, err)
@@ -89,7 +89,7 @@ func (f *firecracker) restore(ctx context.Context, s machineSpec, t *template) (
 	return m, nil
 }
 
-// start starts a Firecracker, has it set up, and connects to the machine.
+// start starts a Firecracker process, configures it with setUp, and connects to the VM.
 func (f *firecracker) start(ctx context.Context, s machineSpec, setUp func(*firecrackerAPI) error) (*machine, error) {
 	mark.CleanFolders("", false)
 	folder, err := mark.MkdirTemp("", "vm")
@@ -105,7 +105,7 @@ func (f *firecracker) start(ctx context.Context, s machineSpec, setUp func(*fire
 		m.release()
 		return nil, err
 	}
-	go func() { _, _ = io.Copy(m.console, m.process.Stdout) }() // the machine's console
+	go func() { _, _ = io.Copy(m.console, m.process.Stdout) }() // the VM's console
 	api := newFirecrackerAPI(filepath.Join(folder, apiSocket))
 	err = m.retry(ctx, func() error { return api.ping(ctx) })
 	if err == nil {
@@ -124,7 +124,7 @@ func (f *firecracker) start(ctx context.Context, s machineSpec, setUp func(*fire
 	return m, nil
 }
 
-// retry tries until it succeeds: a socket is there some time after its process.
+// retry calls try until it succeeds, because a socket appears some time after its process.
 func (m *machine) retry(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -141,8 +141,8 @@ func (m *machine) retry(ctx context.Context, try func() error) error {
 	}
 }
 
-// dialVsock connects to the machine's port through Firecracker's socket
-// (Firecracker's docs/vsock.md): CONNECT and the port, answered by OK.
+// dialVsock connects to the VM's port through Firecracker's socket (Firecracker's
+// docs/vsock.md): it sends CONNECT and the port, and expects OK.
 func dialVsock(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err != nil {
@@ -151,11 +151,11 @@ func dialVsock(ctx context.Context, path string) (net.Conn, error) {
 	defer deadline(ctx, conn)()
 	answer := ""
 	if _, err = fmt.Fprintf(conn, "CONNECT %d\n", vsockPort); err == nil {
-		// The machine speaks at once: nothing of that may be read here.
+		// The VM sends at once, so do not read beyond the line.
 		answer, err = readLine(conn)
 	}
 	if err == nil && !strings.HasPrefix(answer, "OK ") {
-		err = fmt.Errorf("the machine's socket answers %q", answer)
+		err = fmt.Errorf("the VM's socket answers %q", answer)
 	}
 	if err != nil {
 		conn.Close()
@@ -164,7 +164,7 @@ func dialVsock(ctx context.Context, path string) (net.Conn, error) {
 	return conn, nil
 }
 
-// readLine reads a short line, and no byte more.
+// readLine reads a short line, and no byte beyond it.
 func readLine(r io.Reader) (string, error) {
 	line := make([]byte, 32)
 	for i := range line {
@@ -175,5 +175,5 @@ func readLine(r io.Reader) (string, error) {
 			return string(line[:i]), nil
 		}
 	}
-	return "", errors.New("the machine's socket answers at length")
+	return "", errors.New("the VM's socket sends a line that is too long")
 }

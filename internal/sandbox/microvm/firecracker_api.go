@@ -10,7 +10,7 @@ import (
 	"net/http"
 )
 
-// The bodies of Firecracker's API (its src/firecracker/swagger/firecracker.yaml).
+// Bodies of requests to Firecracker's API (its src/firecracker/swagger/firecracker.yaml).
 type (
 	machineConfig struct {
 		VCPUs  int   `json:"vcpu_count"`
@@ -53,7 +53,7 @@ type (
 	}
 )
 
-// firecrackerAPI speaks HTTP over a Unix socket.
+// firecrackerAPI sends HTTP requests over a Unix socket.
 type firecrackerAPI struct{ client *http.Client }
 
 func newFirecrackerAPI(socket string) *firecrackerAPI {

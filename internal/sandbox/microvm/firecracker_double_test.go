@@ -22,19 +22,19 @@ import (
 	"github.com/toolroom/toolroom/internal/guest/vm"
 )
 
-// double is a Firecracker by its documentation: the API with its order of calls
-// and its faults, the socket of the virtual socket with its handshake, and
-// snapshots that break connections. In place of a machine it runs the guest of
-// the initial file system as a process.
+// double is a test double of Firecracker, according to its documentation: the API with
+// its order of calls and its faults, the handshake of the virtual socket, and snapshots
+// that break connections. Instead of a VM it runs the guest of the initial file system as
+// a process.
 type double struct {
 	mu      sync.Mutex
 	config  map[string]json.RawMessage
 	state   string // "Not started", "Running", "Paused"
 	conns   []net.Conn
-	resumed chan struct{} // closed while it runs
+	resumed chan struct{} // closed while the VM runs
 }
 
-// doubleMain is the program firecracker.
+// doubleMain is the main function of the program firecracker.
 func doubleMain(args []string) int {
 	if slices.Contains(args, "--version") {
 		fmt.Println("Firecracker v1.12.0")
@@ -146,7 +146,7 @@ func (d *double) act(what string, body []byte) error {
 	return fmt.Errorf("Invalid request method and/or path: %s.", what)
 }
 
-// run starts the machine.
+// run starts the VM.
 func (d *double) run() error {
 	var v vsock
 	if err := json.Unmarshal(d.config["/vsock"], &v); err != nil {
@@ -173,7 +173,7 @@ func (d *double) run() error {
 	return nil
 }
 
-// connect is a connection to a port of the machine.
+// connect serves a connection to a port of the VM.
 func (d *double) connect(conn *net.UnixConn) {
 	defer conn.Close()
 	line, err := readLine(conn)
@@ -186,7 +186,7 @@ func (d *double) connect(conn *net.UnixConn) {
 	fmt.Fprintf(conn, "OK 1073741824\n%s", vm.Ready)
 	in := bufio.NewReader(conn)
 	text, err := in.ReadBytes('\n')
-	if err != nil { // a snapshot breaks it
+	if err != nil { // a snapshot breaks the connection
 		return
 	}
 	<-d.resumed
@@ -203,7 +203,7 @@ func (d *double) connect(conn *net.UnixConn) {
 	os.Exit(0)
 }
 
-// serveGuest runs the guest that is in the initial file system.
+// serveGuest runs the guest in the initial file system.
 func serveGuest(conn *net.UnixConn, in io.Reader, initrd string, s vm.Settings) (report vm.Report, err error) {
 	archives, err := os.ReadFile(initrd)
 	if err != nil {
@@ -231,14 +231,14 @@ func serveGuest(conn *net.UnixConn, in io.Reader, initrd string, s vm.Settings) 
 	if err != nil {
 		return report, err
 	}
-	go func() { _, _ = io.Copy(stdin, in) }() // for as long as the machine runs
+	go func() { _, _ = io.Copy(stdin, in) }() // until the VM ends
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	_ = cmd.Run()
 	return vm.Report{Code: cmd.ProcessState.ExitCode(), Stderr: stderr.String()}, nil
 }
 
-// unpackFile finds a file in archives of the form "newc".
+// unpackFile returns a file in archives of the format "newc".
 func unpackFile(archives []byte, want string) ([]byte, bool) {
 	const headSize, sizeAt, nameSizeAt = 110, 54, 94
 	align := func(n int) int { return (n + 3) / 4 * 4 }

@@ -23,7 +23,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
 
-// The test's own binary is the double of Firecracker.
+// TestMain runs this binary as the double of Firecracker, if asked to.
 func TestMain(m *testing.M) {
 	if slices.Contains(os.Args, "--api-sock") || len(os.Args) == 2 && os.Args[1] == "--version" {
 		os.Exit(doubleMain(os.Args[1:]))
@@ -31,12 +31,12 @@ func TestMain(m *testing.M) {
 	os.Exit(inFolder(m.Run))
 }
 
-// inFolder runs the tests with a folder for temporary files of their own, for
-// what is built once lasts longer than the test that needed it first.
+// inFolder runs the tests with their own folder for temporary files, because files that
+// are built once are used by several tests.
 func inFolder(run func() int) int {
 	folder, err := os.MkdirTemp("", "microvm-test-")
 	if err == nil {
-		err = errors.Join(os.Chmod(folder, 0o755), os.Setenv("TMPDIR", folder)) // some try what nobody may do
+		err = errors.Join(os.Chmod(folder, 0o755), os.Setenv("TMPDIR", folder)) // some tests run as nobody
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -46,7 +46,7 @@ func inFolder(run func() int) int {
 	return run()
 }
 
-// onDouble is the driver on the double, and a guest.
+// onDouble returns a driver that uses the double, and a guest.
 func onDouble(t *testing.T, cold bool) (*Driver, string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -74,20 +74,20 @@ func onDouble(t *testing.T, cold bool) (*Driver, string) {
 		}
 	}
 	d := NewFirecracker(Options{Folder: folder, Program: self, Guest: guest, Cold: cold})
-	d.kvm = func() string { return "" } // the double needs none
+	d.kvm = func() string { return "" } // the double does not need KVM
 	return d, guest
 }
 
-// noTools is a host for programs that call none; it keeps what they print.
+// noTools is a call handler for programs that call no tools; it records their output.
 type noTools struct {
-	bridge.Host
+	bridge.Handler
 	stdout strings.Builder
 }
 
 func (h *noTools) Print(_, text string) { h.stdout.WriteString(text) }
 
-func TestProgramsRunInMachinesOfFirecracker(t *testing.T) {
-	// Not that of the test: its name leaves no room for the name of a socket.
+func TestProgramsRunInFirecrackerVMs(t *testing.T) {
+	// The path of t.TempDir is too long for a socket.
 	temp, err := os.MkdirTemp("", "fc")
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestProgramsRunInMachinesOfFirecracker(t *testing.T) {
 	}
 }
 
-func TestFirecrackersFaultIsTold(t *testing.T) {
+func TestFirecrackersFaultIsReported(t *testing.T) {
 	t.Parallel()
 	d, guest := onDouble(t, true)
 	sandboxtest.Documented(t, "../../../docs/runtimes.md", "firecracker", d.Probe(t.Context()))

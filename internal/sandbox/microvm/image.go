@@ -22,18 +22,18 @@ const (
 	manifestFile = "image.json"
 )
 
-// Manifest says what an image holds. It is written last, so that a folder that
-// has it is whole.
+// Manifest describes an image. It is written last, so a folder that contains it is
+// complete.
 type Manifest struct {
-	// Kernel is the release of the machines' kernel.
+	// Kernel is the release of the VMs' kernel.
 	Kernel string `json:"kernel"`
-	// Languages that the root file system has an interpreter for.
+	// Languages are the languages with an interpreter in the root file system.
 	Languages []string `json:"languages"`
-	// SHA256 of each file, in hex.
+	// SHA256 is the checksum of each file, in hex.
 	SHA256 map[string]string `json:"sha256"`
 }
 
-// readManifest fails with os.ErrNotExist where there is no image.
+// readManifest returns os.ErrNotExist if there is no image.
 func readManifest(folder string) (m Manifest, err error) {
 	data, err := os.ReadFile(filepath.Join(folder, manifestFile))
 	if err != nil {
@@ -57,7 +57,7 @@ func Verify(folder string) error {
 			return err
 		}
 		if got != want {
-			return fmt.Errorf("%s has changed since it was made", filepath.Join(folder, name))
+			return fmt.Errorf("%s has been changed since it was made", filepath.Join(folder, name))
 		}
 	}
 	return nil
@@ -76,14 +76,14 @@ func checksum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// digest names content that depends on all the parts.
+// digest returns a name that depends on all parts.
 func digest(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:8])
 }
 
-// initrd makes the initial file system of a guest, or finds it: the image's
-// modules, and the guest as the first process.
+// initrd returns the path of the initial file system of a guest, making it if necessary.
+// It contains the image's modules, and the guest as the first process.
 func initrd(folder, guest string) (path string, err error) {
 	sum, err := checksum(guest)
 	if err != nil {
@@ -125,31 +125,31 @@ func initrd(folder, guest string) (path string, err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return "", err
 	}
-	// Those of guests that are no more. A machine that boots has its own open.
+	// Remove the files of older guests. A VM that is booting has its own open.
 	for _, name := range old {
 		os.Remove(name)
 	}
 	return path, nil
 }
 
-// static fails for a guest that needs libraries, which a machine does not have
-// before its disk is there.
+// static returns an error if the guest needs shared libraries, which a VM does not have
+// before its disk is mounted.
 func static(guest string) error {
 	f, err := elf.Open(guest)
 	if err != nil {
-		return fmt.Errorf("the guest %s is no program for Linux: %w", guest, err)
+		return fmt.Errorf("the guest %s is not a program for Linux: %w", guest, err)
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return fmt.Errorf("the guest %s needs libraries that a machine does not have: build it with CGO_ENABLED=0, as make build does", guest)
+			return fmt.Errorf("the guest %s needs libraries that a VM does not have: build it with CGO_ENABLED=0, as make build does", guest)
 		}
 	}
 	return nil
 }
 
-// writeModules writes the initial file system without the guest: modules in the
-// order in which they are loaded.
+// writeModules writes the part of the initial file system without the guest: modules, in
+// the order in which they are loaded.
 func writeModules(w io.Writer, names []string, read func(name string) ([]byte, error)) error {
 	a := archive{w: w}
 	for _, name := range []string{"dev", "proc", "sys", "root", "modules"} {
@@ -169,5 +169,5 @@ func writeModules(w io.Writer, names []string, read func(name string) ([]byte, e
 	return a.close()
 }
 
-// Folder is where the image of machines lies in a room's home.
+// Folder returns the folder of the VM image in a room's home.
 func Folder(home string) string { return filepath.Join(home, "microvm") }

@@ -16,15 +16,15 @@ import (
 	"strings"
 )
 
-// modules are what a machine loads, in this order; what a kernel has built in
-// is not in its package. QEMU's machines talk over virtio_console, Firecracker's
+// modules are the modules that a VM loads, in this order. A module that is built into a
+// kernel is not in its package. QEMU's VMs communicate over virtio_console, Firecracker's
 // over vsock.
 var modules = []string{
 	"virtio_ring", "virtio", "virtio_mmio", "virtio_blk", "virtio_console",
 	"vsock", "vmw_vsock_virtio_transport_common", "vmw_vsock_virtio_transport",
 }
 
-// kernel makes kernel and modules.
+// kernel makes the kernel and the modules of the image.
 func (s *setup) kernel(ctx context.Context) error {
 	from := s.Kernel
 	if from == "" {
@@ -47,8 +47,8 @@ func (s *setup) kernel(ctx context.Context) error {
 	return s.writeKernel(image, nil)
 }
 
-// download gets the package of Debian's kernel for clouds, which is small and
-// knows virtual machines.
+// download downloads the package of Debian's cloud kernel, which is small and supports
+// virtual machines.
 func (s *setup) download(ctx context.Context) (string, error) {
 	const meta = "linux-image-cloud-amd64"
 	list, err := output(ctx, s.temp, "apt-cache", "depends", "--important", meta)
@@ -58,7 +58,7 @@ func (s *setup) download(ctx context.Context) (string, error) {
 	_, after, found := strings.Cut(list, "Depends: ")
 	name, _, _ := strings.Cut(after, "\n")
 	if !found || strings.ContainsAny(name, "<> |") {
-		return "", fmt.Errorf("apt knows no package for %s: run apt-get update, or name a kernel with --kernel", meta)
+		return "", fmt.Errorf("apt has no package for %s: run apt-get update, or choose a kernel with --kernel", meta)
 	}
 	s.Log("downloading " + name)
 	if err := run(ctx, s.temp, "apt-get", "download", name); err != nil {
@@ -66,12 +66,12 @@ func (s *setup) download(ctx context.Context) (string, error) {
 	}
 	files, err := filepath.Glob(s.path(name + "_*.deb"))
 	if err != nil || len(files) != 1 {
-		return "", fmt.Errorf("apt-get has downloaded no %s", name)
+		return "", fmt.Errorf("apt-get has not downloaded %s", name)
 	}
 	return files[0], nil
 }
 
-// unpackKernel takes kernel and modules from a package.
+// unpackKernel extracts the kernel and the modules from a package.
 func (s *setup) unpackKernel(ctx context.Context, deb string) error {
 	s.Log("unpacking the kernel")
 	deb, err := filepath.Abs(deb)
@@ -79,8 +79,8 @@ func (s *setup) unpackKernel(ctx context.Context, deb string) error {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", deb)
-	said := newConsole()
-	cmd.Stderr = said
+	output := newConsole()
+	cmd.Stderr = output
 	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -89,15 +89,15 @@ func (s *setup) unpackKernel(ctx context.Context, deb string) error {
 		return err
 	}
 	image, found, err := s.readPackage(pipe)
-	_, _ = io.Copy(io.Discard, pipe) // or dpkg-deb complains
+	_, _ = io.Copy(io.Discard, pipe) // otherwise dpkg-deb fails
 	if werr := cmd.Wait(); err == nil && werr != nil {
-		err = fmt.Errorf("dpkg-deb: %w: %s", werr, said.end())
+		err = fmt.Errorf("dpkg-deb: %w: %s", werr, output.end())
 	}
 	if err != nil {
 		return err
 	}
 	if image == nil {
-		return fmt.Errorf("%s holds no kernel /boot/vmlinuz-*", deb)
+		return fmt.Errorf("%s contains no kernel /boot/vmlinuz-*", deb)
 	}
 	if image, err = vmlinux(ctx, image); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (s *setup) unpackKernel(ctx context.Context, deb string) error {
 	return s.writeKernel(image, found)
 }
 
-// readPackage reads the kernel and the modules that are wanted.
+// readPackage reads the kernel and the needed modules.
 func (s *setup) readPackage(r io.Reader) (image []byte, found map[string][]byte, err error) {
 	wanted := map[string]string{}
 	for _, name := range modules {
@@ -160,8 +160,8 @@ func (s *setup) writeKernel(image []byte, found map[string][]byte) error {
 	return f.Close()
 }
 
-// unpackers are programs that undo what kernels are compressed with, by magic
-// number.
+// unpackers maps the magic numbers of compression formats to programs that decompress
+// them.
 var unpackers = []struct {
 	magic   string
 	program string
@@ -169,7 +169,7 @@ var unpackers = []struct {
 	{"\x02\x21\x4c\x18", "lz4"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"\xfd7zXZ", "xz"},
 }
 
-// vmlinux is the kernel within a bzImage (the kernel's
+// vmlinux returns the kernel in a bzImage (the kernel's
 // Documentation/arch/x86/boot.rst), which monitors start directly.
 func vmlinux(ctx context.Context, image []byte) ([]byte, error) {
 	if bytes.HasPrefix(image, []byte("\x7fELF")) {
@@ -177,7 +177,7 @@ func vmlinux(ctx context.Context, image []byte) ([]byte, error) {
 	}
 	const setupSectors, headerMagic, payloadOffset, payloadLength = 0x1f1, 0x202, 0x248, 0x24c
 	if len(image) < payloadLength+4 || string(image[headerMagic:headerMagic+4]) != "HdrS" {
-		return nil, errors.New("it is neither a vmlinux nor a bzImage")
+		return nil, errors.New("neither a vmlinux nor a bzImage")
 	}
 	sectors := int(image[setupSectors])
 	if sectors == 0 {
@@ -186,7 +186,7 @@ func vmlinux(ctx context.Context, image []byte) ([]byte, error) {
 	start := (sectors+1)*512 + int(binary.LittleEndian.Uint32(image[payloadOffset:]))
 	end := start + int(binary.LittleEndian.Uint32(image[payloadLength:]))
 	if start < 0 || end > len(image) || end-start < 8 {
-		return nil, errors.New("its header points outside of it")
+		return nil, errors.New("the header points outside of the file")
 	}
 	packed := image[start:end]
 	unpacked, err := unpack(ctx, packed)
@@ -194,7 +194,7 @@ func vmlinux(ctx context.Context, image []byte) ([]byte, error) {
 		return nil, err
 	}
 	if !bytes.HasPrefix(unpacked, []byte("\x7fELF")) {
-		return nil, errors.New("what is packed in it is no ELF file")
+		return nil, errors.New("the packed kernel is not an ELF file")
 	}
 	return unpacked, nil
 }
@@ -212,19 +212,19 @@ func unpack(ctx context.Context, packed []byte) ([]byte, error) {
 		if !bytes.HasPrefix(packed, []byte(u.magic)) {
 			continue
 		}
-		// The build appends the size, which is no part of the format.
+		// The kernel's build appends the size, which is not part of the format.
 		cmd := exec.CommandContext(ctx, u.program, "-dc")
 		cmd.Stdin = bytes.NewReader(packed[:len(packed)-4])
-		said := newConsole()
-		cmd.Stderr = said
+		output := newConsole()
+		cmd.Stderr = output
 		out, err := cmd.Output()
 		if errors.Is(err, exec.ErrNotFound) {
-			return nil, fmt.Errorf("it is packed with %s, which is missing: run apt-get install %[1]s", u.program)
+			return nil, fmt.Errorf("packed with %s, which is missing: run apt-get install %[1]s", u.program)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: %s", u.program, err, said.end())
+			return nil, fmt.Errorf("%s: %w: %s", u.program, err, output.end())
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("it is packed with something unknown (%x): give an uncompressed vmlinux", packed[:4])
+	return nil, fmt.Errorf("packed with an unknown format (%x): use an uncompressed vmlinux", packed[:4])
 }

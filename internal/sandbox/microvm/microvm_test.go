@@ -20,7 +20,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest"
 )
 
-// guest is a static guest that knows the ways out, built once.
+// guest builds a static guest that can run the attempts of package escape, once.
 var guest = sync.OnceValues(func() (string, error) {
 	folder, err := os.MkdirTemp("", "toolroom-guest-")
 	if err != nil {
@@ -33,8 +33,7 @@ var guest = sync.OnceValues(func() (string, error) {
 	return path, build.Run()
 })
 
-// image is the folder of the image: that of scripts/microvm.sh, or one that is
-// made now.
+// image returns the folder of an image: one made by scripts/microvm.sh, or a new one.
 func image(tb testing.TB) string {
 	tb.Helper()
 	if folder := os.Getenv("TOOLROOM_TEST_MICROVM"); folder != "" {
@@ -68,7 +67,7 @@ func TestTheSuite(t *testing.T) {
 	})
 }
 
-func TestMachinesWaitForProgramsAndServeOneEach(t *testing.T) {
+func TestVMsWaitForProgramsAndServeOneEach(t *testing.T) {
 	d := newDriver(t, image(t))
 	path, _ := guest()
 	spec := sandbox.Spec{Profile: sandbox.Standard, Guest: path}
@@ -99,7 +98,7 @@ func TestMachinesWaitForProgramsAndServeOneEach(t *testing.T) {
 	}
 }
 
-// monitors are the QEMU processes that this test has started and that still run.
+// monitors returns the running QEMU processes that this test has started.
 func monitors(t *testing.T) []string {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")

@@ -12,28 +12,28 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Probe looks at the image and the monitor, and boots a machine if none has
-// been booted with these before; the answer is kept beside the image.
+// Probe checks the image and the monitor, and boots a VM unless one has been booted with
+// them before; the result is stored beside the image.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	unsupported := func(reason, fix string) sandbox.Probe {
 		return sandbox.Probe{State: sandbox.Unsupported, Reason: reason, Fix: fix}
 	}
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		return unsupported("machines are made for Linux on x86-64, not for "+runtime.GOOS+" on "+runtime.GOARCH, "use another runtime")
+		return unsupported("VMs are supported on Linux on x86-64 only, not on "+runtime.GOOS+" on "+runtime.GOARCH, "use another runtime")
 	}
 	if _, err := exec.LookPath(d.o.Program); err != nil {
 		return unsupported(d.o.Program+" is not installed", d.monitor.install())
 	}
 	manifest, err := readManifest(d.o.Folder)
 	if errors.Is(err, fs.ErrNotExist) {
-		return unsupported("there is no image for machines in "+d.o.Folder, setupFix)
+		return unsupported("there is no VM image in "+d.o.Folder, setupFix)
 	}
 	if err != nil {
 		return sandbox.Probe{State: sandbox.Inconclusive, Reason: err.Error(), Fix: setupFix}
 	}
 	found, err := d.accelerated(ctx)
 	if err != nil {
-		p := unsupported("a machine does not boot: "+err.Error(), d.fix(err, setupFix))
+		p := unsupported("a VM does not boot: "+err.Error(), d.fix(err, setupFix))
 		if ctx.Err() != nil {
 			p.State = sandbox.Inconclusive
 		}
@@ -44,7 +44,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		Holds: maps.Clone(holds), Languages: manifest.Languages, Isolation: d.isolation(found),
 	}
 	if !found.KVM {
-		p.Version += fmt.Sprintf(" (%s, so the machine is emulated: slow, and no wall that QEMU vouches for)", found.Reason)
+		p.Version += fmt.Sprintf(" (%s, so the VM is emulated: slow, and QEMU does not consider emulation a security boundary)", found.Reason)
 	}
 	return p
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/toolroom/toolroom/internal/proc"
 )
 
-// qemu runs machines of QEMU's type microvm
-// (https://www.qemu.org/docs/master/system/i386/microvm.html), with KVM or in
-// its own emulation.
+// qemu runs VMs of QEMU's machine type microvm
+// (https://www.qemu.org/docs/master/system/i386/microvm.html), with KVM or in QEMU's
+// emulation.
 type qemu struct {
 	program string
-	khz     int // of the time stamp counter
+	khz     int // frequency of the time stamp counter
 }
 
 // Descriptors of a QEMU process.
@@ -40,14 +40,14 @@ func (q *qemu) install() string {
 
 func (q *qemu) emulates() error { return nil }
 
-// args are QEMU's arguments for a machine whose memory is in that file, or
-// anonymous.
+// args returns QEMU's arguments for a VM whose memory is in the file memory, or anonymous
+// if memory is empty.
 func (q *qemu) args(s machineSpec, memory string, shared bool) []string {
 	kernel := "console=ttyS0 quiet reboot=t panic=-1 "
 	accel, cpu := "kvm", "host"
 	if !s.kvm {
-		// Emulated timers are too late on a busy machine for the kernel to
-		// measure itself by them: it would hang at random.
+		// On a busy machine emulated timers are late, and the kernel, which calibrates
+		// itself by them, would hang at random.
 		accel, cpu = "tcg", "max"
 		kernel += fmt.Sprintf("tsc_early_khz=%d tsc=reliable lpj=8000000 ", q.khz)
 	}
@@ -70,18 +70,18 @@ func (q *qemu) args(s machineSpec, memory string, shared bool) []string {
 	return append(args, lockedDown(s.kvm)...)
 }
 
-// lockedDown are the arguments by which a guest that breaks out of its machine
-// finds a process that is nobody's and can start nothing.
+// lockedDown returns the arguments that restrict QEMU, so that a guest that breaks out of
+// its VM is in an unprivileged process that can start nothing.
 func lockedDown(kvm bool) []string {
 	const filter = "on,obsolete=deny,spawn=deny,resourcecontrol=deny"
-	if os.Geteuid() != 0 || kvm { // QEMU needs /dev/kvm, which nobody may not open
+	if os.Geteuid() != 0 || kvm { // QEMU needs /dev/kvm, which an unprivileged user may not open
 		return []string{"-sandbox", filter + ",elevateprivileges=deny"}
 	}
-	// The other filter would not let it become nobody.
+	// elevateprivileges=deny would prevent changing the user.
 	return []string{"-sandbox", filter, "-runas", "65534:65534"}
 }
 
-// escape writes a value for QEMU's options, in which a comma ends it.
+// escape escapes commas in a value of QEMU's options.
 func escape(value string) string { return strings.ReplaceAll(value, ",", ",,") }
 
 func onOff(on bool) string {
@@ -121,7 +121,7 @@ func (q *qemu) start(ctx context.Context, s machineSpec, args []string) (*machin
 		control.Close()
 		return nil, err
 	}
-	theirControl.Close() // or QEMU's end would not be seen
+	theirControl.Close() // otherwise the end of QEMU would not be seen
 	theirAgent.Close()
 	if m.control, err = newQMP(ctx, control); err != nil {
 		defer m.kill()
@@ -130,8 +130,8 @@ func (q *qemu) start(ctx context.Context, s machineSpec, args []string) (*machin
 	return m, nil
 }
 
-// snapshot has the memory's file, which QEMU shares, hold the memory, and writes
-// the rest of the machine's state to another.
+// snapshot stops the VM, whose memory is in a file that QEMU maps shared, and writes the
+// rest of its state to another file.
 func (q *qemu) snapshot(ctx context.Context, m *machine, t *template) error {
 	file, err := os.OpenFile(t.state, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

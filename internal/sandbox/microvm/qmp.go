@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// qmp is QEMU's monitor: JSON objects, one a line (QEMU's docs/interop/qmp-spec).
-// It is used by one goroutine at a time.
+// qmp is a connection to QEMU's monitor: JSON objects, one per line (QEMU's
+// docs/interop/qmp-spec). Only one goroutine may use it at a time.
 type qmp struct {
 	conn *net.UnixConn
 	in   *bufio.Reader
@@ -31,7 +31,7 @@ func newQMP(ctx context.Context, conn *net.UnixConn) (*qmp, error) {
 	q := &qmp{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}
 	defer deadline(ctx, conn)()
 	if a, err := q.read(); err != nil || a.Greeting == nil {
-		return nil, fmt.Errorf("QEMU's monitor does not greet: %w", err)
+		return nil, fmt.Errorf("QEMU's monitor sends no greeting: %w", err)
 	}
 	return q, q.do(ctx, "qmp_capabilities", nil, nil)
 }
@@ -44,12 +44,12 @@ func (q *qmp) read() (a qmpAnswer, err error) {
 	return a, json.Unmarshal(line, &a)
 }
 
-// do executes a command and reads its answer into result, which may be nil.
+// do executes a command and decodes its answer into result, which may be nil.
 func (q *qmp) do(ctx context.Context, command string, arguments, result any) error {
 	return q.send(ctx, command, arguments, result, nil)
 }
 
-// pass gives QEMU an open file under a name.
+// pass passes QEMU an open file under a name.
 func (q *qmp) pass(ctx context.Context, name string, f *os.File) error {
 	return q.send(ctx, "getfd", map[string]string{"fdname": name}, nil, rights(f))
 }
@@ -83,8 +83,8 @@ func (q *qmp) send(ctx context.Context, command string, arguments, result any, r
 	}
 }
 
-// migrate moves a machine's state, all but memory that is a shared file, out to
-// or in from a file, and waits for the end of that.
+// migrate saves a VM's state to a file or loads it, except memory in a shared file, and
+// waits until that is done.
 func (q *qmp) migrate(ctx context.Context, command string, f *os.File) error {
 	sharedStays := map[string]any{"capabilities": []map[string]any{{"capability": "x-ignore-shared", "state": true}}}
 	if err := q.do(ctx, "migrate-set-capabilities", sharedStays, nil); err != nil {
@@ -118,7 +118,7 @@ func (q *qmp) migrate(ctx context.Context, command string, f *os.File) error {
 	}
 }
 
-// deadline ends reads and writes of conn with ctx, until release is called.
+// deadline makes reads and writes of conn fail when ctx is done, until release is called.
 func deadline(ctx context.Context, conn net.Conn) (release func()) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	return func() { stop() }

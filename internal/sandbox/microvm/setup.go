@@ -16,29 +16,29 @@ import (
 	"github.com/toolroom/toolroom/internal/guest/vm"
 )
 
-// SetupOptions say what an image is made from.
+// SetupOptions configures the making of an image.
 type SetupOptions struct {
-	// Folder receives the image.
+	// Folder is the folder of the image.
 	Folder string
-	// Kernel is a Debian package of a kernel, or an uncompressed vmlinux that has
-	// all drivers built in; Debian's kernel for clouds if empty, through apt.
+	// Kernel is a Debian package of a kernel, or an uncompressed vmlinux with all drivers
+	// built in; if empty, Debian's cloud kernel, downloaded with apt.
 	Kernel string
-	// Root is a folder with a root file system; a small one with Packages is made
-	// by mmdebstrap if empty.
+	// Root is a folder with a root file system; if empty, mmdebstrap makes a small one
+	// with Packages.
 	Root string
-	// Suite is Debian's release, bookworm if empty.
+	// Suite is the Debian release; bookworm if empty.
 	Suite string
 	// Packages are added to the root file system.
 	Packages []string
-	// Log receives what is done, a line each; nil discards it.
+	// Log is called with each step, as a line of text; nil discards it.
 	Log func(line string)
 }
 
-// packages make a root file system with Python and a shell.
+// packages are the packages of a root file system with Python and a shell.
 var packages = []string{"base-files", "libc-bin", "dash", "coreutils", "grep", "sed", "findutils", "python3-minimal", "libpython3-stdlib"}
 
-// Setup makes the image of the machines: kernel, modules and root file system,
-// with their checksums. It needs no root, and removes an image that was there.
+// Setup makes the VM image: kernel, modules and root file system, with their checksums.
+// It needs no root rights, and replaces an existing image.
 func Setup(ctx context.Context, o SetupOptions) error {
 	if o.Suite == "" {
 		o.Suite = "bookworm"
@@ -67,20 +67,20 @@ func Setup(ctx context.Context, o SetupOptions) error {
 	return s.publish()
 }
 
-// tool is a program that a setup needs.
+// tool is a program that Setup needs.
 type tool struct{ name, pkg, use string }
 
-// requirements names all tools that are missing at once.
+// requirements returns an error that names all missing tools.
 func (o SetupOptions) requirements() error {
 	tools := []tool{{"mke2fs", "e2fsprogs", "makes the root file system"}}
 	if o.Kernel == "" {
-		tools = append(tools, tool{"apt-get", "apt", "downloads Debian's kernel; without it, name one with --kernel"})
+		tools = append(tools, tool{"apt-get", "apt", "downloads Debian's kernel; without it, choose one with --kernel"})
 	}
 	if o.Kernel == "" || strings.HasSuffix(o.Kernel, ".deb") {
 		tools = append(tools, tool{"dpkg-deb", "dpkg", "opens the kernel's package"})
 	}
 	if o.Root == "" {
-		tools = append(tools, tool{"mmdebstrap", "mmdebstrap", "gathers the root file system; without it, name a folder with --root"}, tool{"tar", "tar", "unpacks it"})
+		tools = append(tools, tool{"mmdebstrap", "mmdebstrap", "makes the root file system; without it, choose a folder with --root"}, tool{"tar", "tar", "unpacks it"})
 	}
 	var lines, names []string
 	for _, t := range tools {
@@ -95,7 +95,7 @@ func (o SetupOptions) requirements() error {
 	return fmt.Errorf("%s. Run apt-get install --no-install-recommends %s", strings.Join(lines, "; "), strings.Join(names, " "))
 }
 
-// setup is an image in the making.
+// setup is an image that is being made.
 type setup struct {
 	SetupOptions
 	temp     string
@@ -108,7 +108,7 @@ func (s *setup) path(name string) string { return filepath.Join(s.temp, name) }
 func (s *setup) root(ctx context.Context) error {
 	folder := s.Root
 	if folder == "" {
-		s.Log("gathering the root file system from " + s.Suite)
+		s.Log("downloading the root file system from " + s.Suite)
 		list := slices.Concat(packages, s.Packages)
 		if err := run(ctx, s.temp, "mmdebstrap", "--quiet", "--variant=extract", "--include="+strings.Join(list, ","), s.Suite, s.path("root.tar")); err != nil {
 			return err
@@ -117,14 +117,14 @@ func (s *setup) root(ctx context.Context) error {
 		if err := errors.Join(os.Mkdir(folder, 0o755), os.Chmod(folder, 0o755)); err != nil {
 			return err
 		}
-		// Not /dev: devices are made by the machine, and only root can make them.
+		// Exclude /dev: the VM makes its devices, and only root can make them here.
 		if err := run(ctx, s.temp, "tar", "-C", folder, "--exclude=./dev/*", "-xf", s.path("root.tar")); err != nil {
 			return err
 		}
 		s.compile(ctx, folder)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "bin/sh")); err != nil {
-		return fmt.Errorf("it needs a shell: %w", err)
+		return fmt.Errorf("the root file system needs a shell: %w", err)
 	}
 	for language, program := range map[string]string{"shell": "bin/sh", "python": "usr/bin/python3", "javascript": "usr/bin/node"} {
 		if _, err := os.Stat(filepath.Join(folder, program)); err == nil {
@@ -135,26 +135,26 @@ func (s *setup) root(ctx context.Context) error {
 	return s.pack(ctx, folder)
 }
 
-// compile saves machines from compiling Python's library in every run: their
-// root is read-only. Python must run for that, which takes root here.
+// compile compiles Python's library, so that VMs need not do so in every run: their root
+// is read-only. It must run the image's Python, which needs root rights.
 func (s *setup) compile(ctx context.Context, folder string) {
 	if os.Geteuid() != 0 {
-		s.Log("not root: Python's library stays uncompiled, so imports take longer")
+		s.Log("not root: Python's library is not compiled, so imports take longer")
 		return
 	}
 	if err := run(ctx, s.temp, "chroot", folder, "/usr/bin/python3", "-m", "compileall", "-q", "/usr/lib"); err != nil {
-		s.Log("Python's library stays uncompiled: " + err.Error())
+		s.Log("Python's library is not compiled: " + err.Error())
 	}
 }
 
-// pack makes a file system of a folder.
+// pack makes a file system image of a folder.
 func (s *setup) pack(ctx context.Context, folder string) error {
 	s.Log("making the root file system")
 	for _, name := range vm.Mountpoints {
 		path := filepath.Join(folder, name)
 		if s.Root != "" {
 			if _, err := os.Stat(path); err != nil {
-				return fmt.Errorf("machines mount something at /%s, so the folder must have it: %w", name, err)
+				return fmt.Errorf("VMs use /%s as a mount point, so the folder must contain it: %w", name, err)
 			}
 		} else if err := errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, 0o755)); err != nil {
 			return err
@@ -164,7 +164,7 @@ func (s *setup) pack(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	mib := size>>20 + size>>22 + 32 // a quarter for what the file system itself needs
+	mib := size>>20 + size>>22 + 32 // add a quarter for the file system's own data
 	return run(ctx, s.temp, "mke2fs", "-q", "-t", "ext4", "-d", folder, "-m", "0", "-O", "^has_journal", "-E", "root_owner=0:0", s.path(rootFile), fmt.Sprintf("%dM", mib))
 }
 
@@ -183,7 +183,7 @@ func sizeOf(folder string) (size int64, err error) {
 	return size, err
 }
 
-// publish puts the image in the place of the one before.
+// publish replaces the previous image.
 func (s *setup) publish() error {
 	s.manifest.SHA256 = map[string]string{}
 	for _, name := range []string{kernelFile, modulesFile, rootFile} {
@@ -201,7 +201,7 @@ func (s *setup) publish() error {
 			return err
 		}
 	}
-	// Snapshots hold the image before.
+	// The snapshots were made with the previous image.
 	if err := os.RemoveAll(filepath.Join(s.Folder, "snapshots")); err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (s *setup) publish() error {
 	return atomicfile.Write(filepath.Join(s.Folder, manifestFile), append(data, '\n'), 0o644)
 }
 
-// run runs a program; its error holds the end of what that said.
+// run runs a program; the error contains the end of its output.
 func run(ctx context.Context, dir, name string, args ...string) error {
 	_, err := output(ctx, dir, name, args...)
 	return err
@@ -221,11 +221,11 @@ func run(ctx context.Context, dir, name string, args ...string) error {
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	said := newConsole()
+	output := newConsole()
 	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, said), said
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, output), output
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", name, err, said.end())
+		return "", fmt.Errorf("%s: %w: %s", name, err, output.end())
 	}
 	return out.String(), nil
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// bzImage packs a payload as the kernel's build does.
+// bzImage packs a payload like the kernel's build.
 func bzImage(payload []byte) []byte {
 	image := make([]byte, 2*512)
 	image[0x1f1] = 1
@@ -66,7 +66,7 @@ func TestASetupNamesAllToolsThatAreMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	err := Setup(t.Context(), SetupOptions{Folder: t.TempDir()})
 	if err == nil {
-		t.Fatal("it found tools")
+		t.Fatal("Setup found the tools")
 	}
 	for _, name := range []string{"mke2fs", "apt-get", "dpkg-deb", "mmdebstrap", "tar", "apt-get install --no-install-recommends e2fsprogs"} {
 		if !strings.Contains(err.Error(), name) {
@@ -75,7 +75,7 @@ func TestASetupNamesAllToolsThatAreMissing(t *testing.T) {
 	}
 }
 
-func TestAnImageThatHasChangedIsNoticed(t *testing.T) {
+func TestAChangedImageIsDetected(t *testing.T) {
 	t.Parallel()
 	s := setup{SetupOptions: SetupOptions{Folder: t.TempDir()}, temp: t.TempDir()}
 	for _, name := range []string{kernelFile, modulesFile, rootFile} {
@@ -106,14 +106,14 @@ func TestAGuestThatNeedsLibrariesIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, modulesFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for guest, want := range map[string]string{"/bin/sh": "CGO_ENABLED=0", "/etc/passwd": "no program"} {
+	for guest, want := range map[string]string{"/bin/sh": "CGO_ENABLED=0", "/etc/passwd": "not a program"} {
 		if _, err := initrd(folder, guest); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", guest, err)
 		}
 	}
 }
 
-func TestTheConsoleKeepsItsEndAndTheReport(t *testing.T) {
+func TestTheConsoleKeepsTheEndAndTheReport(t *testing.T) {
 	t.Parallel()
 	c := newConsole()
 	for range 100 {

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pair is a connected pair of Unix sockets: one is ours, the other is given to
-// a process.
+// pair returns a connected pair of Unix sockets, one for this process and one for a child.
 func pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -25,5 +24,5 @@ func pair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// rights is the control message that gives an open file to who reads it.
+// rights returns the control message that passes an open file to the reader.
 func rights(f *os.File) []byte { return unix.UnixRights(int(f.Fd())) }

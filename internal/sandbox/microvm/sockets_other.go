@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// Machines run on Linux only: the probe says so before one is started.
+// VMs run on Linux only; Probe says so before one is started.
 
 func pair() (*net.UnixConn, *os.File, error) { return nil, nil, errors.ErrUnsupported }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// restored is a machine from the snapshot of its shape, which is made first
-// where there is none.
+// restored returns a VM from the snapshot of its shape, making the snapshot first if there
+// is none.
 func (d *Driver) restored(ctx context.Context, s machineSpec) (*machine, error) {
 	folder, err := d.templateFolder(ctx, s)
 	if err != nil {
@@ -30,11 +30,11 @@ func (d *Driver) restored(ctx context.Context, s machineSpec) (*machine, error) 
 		return nil, err
 	}
 	now := time.Now()
-	_ = os.Chtimes(folder, now, now) // the ones used least go first; see trim
+	_ = os.Chtimes(folder, now, now) // trim removes the least recently used ones first
 	return d.monitor.restore(ctx, s, t)
 }
 
-// lock keeps a template from being made twice at once.
+// lock prevents making a template twice concurrently.
 func (d *Driver) lock(folder string) (release func()) {
 	d.mu.Lock()
 	l := d.templates[folder]
@@ -47,8 +47,8 @@ func (d *Driver) lock(folder string) (release func()) {
 	return l.Unlock
 }
 
-// templateFolder names all that a snapshot depends on. After the host has
-// booted anew, its clock counts from another start.
+// templateFolder returns a path that depends on everything that a snapshot depends on,
+// including the boot of the host machine, after which its clock starts again.
 func (d *Driver) templateFolder(ctx context.Context, s machineSpec) (string, error) {
 	found, err := d.accelerated(ctx)
 	if err != nil {
@@ -67,8 +67,8 @@ func (d *Driver) templateFolder(ctx context.Context, s machineSpec) (string, err
 	return filepath.Join(d.o.Folder, "snapshots", d.name+"-"+key), nil
 }
 
-// makeTemplate boots a machine and keeps it as it is when it waits for its
-// settings: there is nothing of any run in it.
+// makeTemplate boots a VM and saves its state when it waits for its settings. The state
+// contains nothing of any run.
 func (d *Driver) makeTemplate(ctx context.Context, s machineSpec, folder string) error {
 	parent := filepath.Dir(folder)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
@@ -94,21 +94,21 @@ func (d *Driver) makeTemplate(ctx context.Context, s machineSpec, folder string)
 	}
 	m.kill()
 	err = os.Rename(making, folder)
-	if os.IsExist(err) { // another process was first, and its is as good
+	if os.IsExist(err) { // another process was first, and its snapshot is as good
 		err = nil
 	}
 	return err
 }
 
-// maxTemplates is how many snapshots are kept; each takes the disk space of the
-// memory that its machine had used.
+// maxTemplates is the maximum number of snapshots; each takes as much disk space as its
+// VM had used memory.
 const maxTemplates = 8
 
-// abandoned is the age of a snapshot in the making whose maker must be gone.
+// abandoned is the age at which an unfinished snapshot must be a leftover.
 const abandoned = time.Hour
 
-// trim removes the snapshots that were not used for longest, and leftovers of
-// makers that died. A machine that was restored has its memory mapped.
+// trim removes the least recently used snapshots, and leftovers of processes that died. A
+// VM that was restored still has its memory mapped.
 func (d *Driver) trim(folder string) {
 	entries, _ := os.ReadDir(folder)
 	var infos []os.FileInfo

@@ -1,5 +1,5 @@
-// Package oci says in the words of the OCI runtime specification what a sandbox
-// is to be, for the drivers that hand such a bundle to a runtime.
+// Package oci translates a sandbox's specification into an OCI runtime specification,
+// for drivers that pass such bundles to a runtime.
 package oci
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options are what drivers decide.
+// Options are chosen by the driver.
 type Options struct {
-	// ID of the container.
+	// ID is the id of the container.
 	ID string
-	// Root is the path of the root file system, in the bundle or absolute.
+	// Root is the path of the root file system, absolute or relative to the bundle.
 	Root string
-	// Mounts beside those that every container has.
+	// Mounts are added to those of every container.
 	Mounts []specs.Mount
 }
 
@@ -32,18 +32,18 @@ const (
 	nobody     = 65534
 )
 
-// What a container gets that asks for nothing, as the process driver gives it.
+// Defaults of a container without limits, the same as the process driver's.
 const (
 	defaultDisk   = 64 << 20
 	defaultPIDs   = 512
 	defaultInodes = 16384
 )
 
-// version is the oldest specification that has all that is used here, so that
-// older runtimes take it.
+// version is the oldest version of the specification that has all features used here,
+// so that older runtimes accept it.
 const version = "1.0.2"
 
-// Spec is the container for a guest.
+// Spec returns the specification of the container for a guest.
 func Spec(s sandbox.Spec, o Options) *specs.Spec {
 	spec := &specs.Spec{
 		Version:     version,
@@ -84,7 +84,8 @@ func Spec(s sandbox.Spec, o Options) *specs.Spec {
 	return spec
 }
 
-// dev opens the root, for root with what installing packages takes.
+// dev makes the root writable, for a root user with the capabilities that installing
+// packages needs.
 func dev(spec *specs.Spec) {
 	spec.Root.Readonly = false
 	spec.Process.User = specs.User{}
@@ -92,7 +93,7 @@ func dev(spec *specs.Spec) {
 	spec.Process.Capabilities = &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities, Permitted: capabilities}
 }
 
-// network opens the network of the host.
+// network shares the host machine's network.
 func network(spec *specs.Spec) {
 	spec.Linux.Namespaces = slices.DeleteFunc(spec.Linux.Namespaces, func(n specs.LinuxNamespace) bool { return n.Type == specs.NetworkNamespace })
 	if _, err := os.Stat("/etc/resolv.conf"); err == nil {
@@ -105,7 +106,7 @@ func mounts(s sandbox.Spec) []specs.Mount {
 	if disk == 0 {
 		disk = defaultDisk
 	}
-	shm := disk / 8 // both can be written to, so they share what is allowed
+	shm := disk / 8 // both folders are writable, so they share the disk limit
 	tmpfs := func(target, mode string, size int64, more ...string) specs.Mount {
 		options := append([]string{"nosuid", "nodev", "mode=" + mode, fmt.Sprintf("size=%d", size), fmt.Sprintf("nr_inodes=%d", defaultInodes)}, more...)
 		return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
@@ -145,7 +146,7 @@ func resources(l sandbox.Limits) *specs.LinuxResources {
 	if l.Memory > 0 {
 		r.Memory = &specs.LinuxMemory{Limit: &l.Memory}
 		if limitsSwap() {
-			r.Memory.Swap = &l.Memory // memory and swap together: no swap besides
+			r.Memory.Swap = &l.Memory // the sum of memory and swap: no swap in addition
 		}
 	}
 	if l.CPUs > 0 {
@@ -155,8 +156,8 @@ func resources(l sandbox.Limits) *specs.LinuxResources {
 	return r
 }
 
-// limitsSwap tells whether the memory controller counts swap too, which a kernel
-// can leave out.
+// limitsSwap reports whether the memory controller also counts swap, which is a kernel
+// option.
 func limitsSwap() bool {
 	for _, file := range []string{"/sys/fs/cgroup/cgroup.controllers", "/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"} {
 		if _, err := os.Stat(file); err == nil {
@@ -166,9 +167,9 @@ func limitsSwap() bool {
 	return false
 }
 
-// Masked are the paths that a container sees nothing under: those of the Docker
-// engine, and the kernel's symbols; unless it is for development, also cgroups
-// and terminals. gVisor masks nothing: it has no such files, or its own.
+// Masked returns the paths that are hidden in a container: those of the Docker engine and
+// the kernel's symbols, and outside the profile dev also cgroups and terminals. gVisor
+// masks nothing: it has no such files, or its own.
 func Masked(p sandbox.Profile) []string {
 	paths := []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
@@ -180,8 +181,8 @@ func Masked(p sandbox.Profile) []string {
 	return paths
 }
 
-// Readonly are the paths that a container cannot write to, as in the Docker
-// engine.
+// Readonly returns the paths that a container cannot write to, the same as the Docker
+// engine's.
 func Readonly() []string {
 	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Clean removes the cgroups and folders of processes that have died; what ran in
-// them has ended with those.
+// Clean removes the cgroups and folders of processes that have died. The processes
+// that ran in them have ended, too.
 func (d *Driver) Clean(_ context.Context, dry bool) ([]sandbox.Leftover, error) {
 	var list []sandbox.Leftover
 	for _, left := range lockdown.Leftovers() {

@@ -24,22 +24,22 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// lackingArg makes this binary a server on a machine that lacks what the next
-// argument names.
+// lackingArg makes this binary a server on a machine that lacks the feature named by
+// the next argument.
 const lackingArg = "__lacking"
 
 const nobody = 65534
 
-// told is what such a server found out.
-type told struct {
+// report is what such a server reports.
+type report struct {
 	Probe sandbox.Probe
-	// Plain is the isolation of a sandbox without limits, or why there is none.
+	// Plain is the isolation of a sandbox without limits, or the error of its start.
 	Plain string
-	// Limited is how a start with limits was refused.
+	// Limited is the error of a start with limits.
 	Limited toolroom.Error
 }
 
-// lacking is that server.
+// lacking runs that server.
 func lacking(what string) int {
 	if err := takeAway(what); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -52,22 +52,22 @@ func lacking(what string) int {
 	}
 	d := process.New(self, []string{guest.MainArg})
 	ctx, spec := context.Background(), sandbox.Spec{Guest: self, Args: []string{guest.MainArg}}
-	out := told{Probe: d.Probe(ctx)}
-	if box, err := d.Start(ctx, spec); err != nil {
+	out := report{Probe: d.Probe(ctx)}
+	if instance, err := d.Start(ctx, spec); err != nil {
 		out.Plain = err.Error()
 	} else {
-		if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+		if _, err := io.ReadFull(instance.Stream(), make([]byte, 4)); err != nil {
 			out.Plain = err.Error()
 		} else {
-			out.Plain = box.Isolation()
+			out.Plain = instance.Isolation()
 		}
-		_ = box.Kill(ctx)
+		_ = instance.Kill(ctx)
 	}
 	spec.Limits = sandbox.Limits{Memory: 64 << 20, CPUs: 1, CPU: time.Second}
-	if box, err := d.Start(ctx, spec); err != nil {
+	if instance, err := d.Start(ctx, spec); err != nil {
 		out.Limited = *toolroom.AsError(err)
 	} else {
-		_ = box.Kill(ctx)
+		_ = instance.Kill(ctx)
 	}
 	if json.NewEncoder(os.Stdout).Encode(out) != nil {
 		return 1
@@ -75,14 +75,14 @@ func lacking(what string) int {
 	return 0
 }
 
-// takeAway takes from this process, for ever, what the kernel can do.
+// takeAway permanently takes a kernel feature from this process.
 func takeAway(what string) error {
 	switch what {
 	case "a lenient umask":
 		syscall.Umask(0o077)
 	case "user namespaces":
 		return os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0)
-	case "Landlock": // as a kernel that was built without it answers
+	case "Landlock": // answer as a kernel built without it
 		load := func(offset uint32) unix.SockFilter {
 			return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 		}
@@ -103,19 +103,19 @@ func takeAway(what string) error {
 			return errno
 		}
 	}
-	return nil // a user who may write no cgroup
+	return nil // the server runs as a user who cannot write to cgroups
 }
 
-func TestAMachineThatLacksSomethingSaysWhatAndHow(t *testing.T) {
+func TestAMissingKernelFeatureIsReportedWithItsFix(t *testing.T) {
 	t.Parallel()
 	driver(t)
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") == "true" {
-			t.Fatal("only root takes things away from others")
+			t.Fatal("this test needs root")
 		}
-		t.Skip("only root takes things away from others")
+		t.Skip("this test needs root")
 	}
-	folder, err := os.MkdirTemp("", "process-test-") // which everybody can enter
+	folder, err := os.MkdirTemp("", "process-test-") // other users must be able to enter it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,10 +130,10 @@ func TestAMachineThatLacksSomethingSaysWhatAndHow(t *testing.T) {
 	for _, tt := range []struct {
 		lacks string
 		as    *syscall.SysProcAttr
-		// What the probe says, and its fix; a driver that can be used has none.
+		// The probe's reason and fix; both are empty if the driver is available.
 		reason, fix string
-		plain       string // what stands around a sandbox without limits
-		limited     string // why there is none with limits
+		plain       string // the isolation of a sandbox without limits
+		limited     string // the error of a start with limits
 		code        toolroom.Code
 	}{
 		{
@@ -152,7 +152,7 @@ func TestAMachineThatLacksSomethingSaysWhatAndHow(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), exe, lackingArg, tt.lacks)
 			cmd.Dir, cmd.Env, cmd.Stderr, cmd.SysProcAttr = "/", append(os.Environ(), "TMPDIR=/tmp"), os.Stderr, tt.as
 			text, err := cmd.Output()
-			var got told
+			var got report
 			if err == nil {
 				err = json.Unmarshal(text, &got)
 			}
@@ -173,8 +173,9 @@ func TestAMachineThatLacksSomethingSaysWhatAndHow(t *testing.T) {
 	}
 }
 
-// copySelf makes a copy of this program that can be started at once: a process that
-// another test forks meanwhile would hold it open for writing (go.dev/issue/22315).
+// copySelf copies this program to a file that can be executed at once: a process
+// forked by another test could otherwise hold it open for writing
+// (go.dev/issue/22315).
 func copySelf(t *testing.T, name string, mode os.FileMode) {
 	t.Helper()
 	self, err := os.ReadFile("/proc/self/exe")
@@ -188,14 +189,14 @@ func copySelf(t *testing.T, name string, mode os.FileMode) {
 	}
 }
 
-func TestABinaryForItsOwnerAloneIsNamedWithTheFix(t *testing.T) {
+func TestABinaryThatOtherUsersCannotExecuteIsReportedWithTheFix(t *testing.T) {
 	t.Parallel()
 	driver(t)
 	if os.Geteuid() != 0 {
 		if os.Getenv("CI") == "true" {
-			t.Fatal("sandboxes of another user than root have that user")
+			t.Fatal("this test needs root, because the sandboxes of other users run as the same user")
 		}
-		t.Skip("sandboxes of another user than root have that user")
+		t.Skip("this test needs root, because the sandboxes of other users run as the same user")
 	}
 	own := filepath.Join(t.TempDir(), "toolroom")
 	copySelf(t, own, 0o700)

@@ -17,8 +17,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// As root it starts itself as a user who can make no cgroup.
-func TestAPlainUserRunsProgramsUnderTheDefaultsThatCanBeHeld(t *testing.T) {
+// As root the test runs itself as a user who cannot make cgroups.
+func TestAnUnprivilegedUserRunsProgramsUnderPartlyEnforcedDefaults(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() == 0 {
 		out, err := asNobody(t).CombinedOutput()
@@ -30,7 +30,7 @@ func TestAPlainUserRunsProgramsUnderTheDefaultsThatCanBeHeld(t *testing.T) {
 	d, spec := driver(t)
 	p := d.Probe(t.Context())
 	if p.Holds[sandbox.LimitMemory] != "" {
-		t.Skipf("this user can make cgroups (%s); the test as root is of one who cannot", p.Holds[sandbox.LimitMemory])
+		t.Skipf("this user can make cgroups (%s); run as root, the test uses one who cannot", p.Holds[sandbox.LimitMemory])
 	}
 	spec.Limits.Memory = 256 << 20
 	run := func(s sandbox.Spec, source string) (*engine.Result, error) {
@@ -39,7 +39,7 @@ func TestAPlainUserRunsProgramsUnderTheDefaultsThatCanBeHeld(t *testing.T) {
 		}}, quiet{})
 	}
 	if _, err := run(spec, "1 + 1"); toolroom.CodeOf(err) != toolroom.CodeLimitNotEnforceable {
-		t.Errorf("a limit that was asked for ended with %v", err)
+		t.Errorf("a limit that was requested ended with %v", err)
 	}
 	spec.Unasked = []sandbox.Limit{sandbox.LimitMemory}
 	result, err := run(spec, "1 + 1")
@@ -55,14 +55,15 @@ func TestAPlainUserRunsProgramsUnderTheDefaultsThatCanBeHeld(t *testing.T) {
 	}
 }
 
-type quiet struct{ bridge.Host }
+type quiet struct{ bridge.Handler }
 
 func (quiet) Print(string, string) {}
 
-// asNobody is this test as the user 65534, in a copy that this user can reach.
+// asNobody returns a command that runs this test as user 65534, from a copy of the
+// binary that this user can execute.
 func asNobody(t *testing.T) *exec.Cmd {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "toolroom-plain-") // t.TempDir is below a folder of this user's alone
+	dir, err := os.MkdirTemp("", "toolroom-plain-") // only this user can enter the parents of t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

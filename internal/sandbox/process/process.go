@@ -1,6 +1,6 @@
-// Package process is the sandbox driver that needs nothing but Linux: a guest
-// runs in namespaces, Landlock, seccomp and cgroups of its own, with the
-// interpreters of the host and none of its data. See package lockdown.
+// Package process is the sandbox driver that needs nothing but Linux: it runs a guest
+// in its own namespaces and cgroups, under Landlock and seccomp, with the host
+// machine's interpreters and none of its data. See package lockdown.
 package process
 
 import (
@@ -25,29 +25,29 @@ import (
 
 // Driver starts guests on this machine. Make one with [New].
 type Driver struct {
-	// Cache is a folder of the server's own in which the driver keeps what makes
-	// starts faster; empty is none. It is set before the first start.
+	// Cache is a folder of the server in which the driver caches what makes starts
+	// faster; empty means no cache. It must be set before the first start.
 	Cache string
 
-	host lockdown.Host
-	// minimum is what a sandbox has at least.
-	minimum []lockdown.Rung
+	machine lockdown.HostMachine
+	// minimum are the isolation layers that every sandbox must have.
+	minimum []lockdown.Layer
 
 	remembering, compiling sync.Once
-	python                 string // the guest for Python, compiled; empty if there is none
+	python                 string // folder of the compiled guest for Python, or empty
 }
 
-// New makes a driver whose sandboxes are begun by the guest's binary, which must
-// lead to guest.Main when it is started with args.
+// New returns a driver that starts sandboxes with the guest's binary. With args the
+// binary must call guest.Main.
 func New(guestPath string, args []string) *Driver {
 	return &Driver{
-		host:    lockdown.Host{Init: slices.Concat([]string{guestPath}, args, []string{lockdown.InitArg})},
-		minimum: []lockdown.Rung{lockdown.Namespaces, lockdown.Offline, lockdown.Seccomp},
+		machine: lockdown.HostMachine{Init: slices.Concat([]string{guestPath}, args, []string{lockdown.InitArg})},
+		minimum: []lockdown.Layer{lockdown.Namespaces, lockdown.Offline, lockdown.Seccomp},
 	}
 }
 
-// compile finds the guest for Python, compiled, where there is a Python. Without
-// it programs run all the same, and later.
+// compile compiles the guest for Python, if there is a Python. Without it programs
+// start more slowly.
 func (d *Driver) compile() {
 	d.compiling.Do(func() {
 		if python := find("python3"); d.Cache != "" && python != "" {
@@ -58,43 +58,43 @@ func (d *Driver) compile() {
 	})
 }
 
-// remember tells the host where it may look up a trial of an earlier process.
+// remember sets the file in which earlier processes have cached their probe.
 func (d *Driver) remember() {
 	d.remembering.Do(func() {
 		if d.Cache != "" {
-			d.host.Trial.Path = filepath.Join(d.Cache, "trial.json")
+			d.machine.ProbeCache.Path = filepath.Join(d.Cache, "trial.json")
 		}
 	})
 }
 
 const compileTimeout = 30 * time.Second
 
-// path is where programs are looked for inside.
+// path is the search path for programs inside.
 const path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Name is process.
+// Name returns "process".
 func (d *Driver) Name() string { return "process" }
 
-// Probe starts a sandbox and reports what it reached.
+// Probe starts a sandbox and reports its isolation.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	d.remember()
-	report := d.host.Probe(ctx)
-	for _, rung := range d.minimum {
-		if f := report.Find(rung); !f.Available {
-			return sandbox.Probe{State: sandbox.Unsupported, Reason: string(rung) + ": " + f.Reason, Fix: f.Fix}
+	report := d.machine.Probe(ctx)
+	for _, layer := range d.minimum {
+		if f := report.Find(layer); !f.Available {
+			return sandbox.Probe{State: sandbox.Unsupported, Reason: string(layer) + ": " + f.Reason, Fix: f.Fix}
 		}
 	}
 	p := sandbox.Probe{
-		State: sandbox.Available, Isolation: d.host.Reaches(lockdown.Spec{}).String(), Version: details(report),
+		State: sandbox.Available, Isolation: d.machine.LayersOf(lockdown.Spec{}).String(), Version: details(report),
 		Holds: map[sandbox.Limit]string{}, Lacks: map[sandbox.Limit]string{}, Partly: map[sandbox.Limit]string{}, Languages: guest.Languages(installed),
 	}
 	every := lockdown.Limits{Memory: 1, PIDs: 1, CPUs: 1, CPUTime: 1, Disk: 1}
-	for _, h := range d.host.Holds(every) {
+	for _, h := range d.machine.Holds(every) {
 		if h.Gap != "" {
 			p.Lacks[limitOf(h)] = h.Gap
 		}
 	}
-	for limit, by := range held(d.host.Holds(every)) {
+	for limit, by := range held(d.machine.Holds(every)) {
 		if p.Lacks[limit] == "" {
 			p.Holds[limit] = by
 		} else {
@@ -106,11 +106,11 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	return p
 }
 
-// details are what holds each rung, for people.
+// details describes, for people, how each layer is enforced.
 func details(r lockdown.Report) string {
 	var all []string
 	for _, f := range r {
-		if f.Available && f.Rung != lockdown.Seccomp {
+		if f.Available && f.Layer != lockdown.Seccomp {
 			all = append(all, f.Detail)
 		}
 	}
@@ -119,7 +119,7 @@ func details(r lockdown.Report) string {
 
 func installed(program string) bool { return find(program) != "" }
 
-// find is where a sandbox finds a program, empty if nowhere.
+// find returns the path of a program inside a sandbox, or "".
 func find(program string) string {
 	for _, dir := range filepath.SplitList(path) {
 		if found, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
@@ -129,7 +129,7 @@ func find(program string) string {
 	return ""
 }
 
-// limitOf is the contract's word for a limit.
+// limitOf returns the driver-independent name of a limit.
 func limitOf(h lockdown.Held) sandbox.Limit {
 	switch h.Limit {
 	case "cpus", "cpu_time":
@@ -139,7 +139,7 @@ func limitOf(h lockdown.Held) sandbox.Limit {
 	}
 }
 
-// held are the limits that are held, with their gaps where they have some.
+// held maps the enforced limits to their mechanism and its gap, if there is one.
 func held(list []lockdown.Held) map[sandbox.Limit]string {
 	m := map[sandbox.Limit]string{sandbox.LimitWall: "SIGKILL of the whole tree"}
 	for _, h := range list {
@@ -159,7 +159,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	d.compile()
 	d.remember()
 	spec := d.spec(s)
-	b := &box{spec: s}
+	b := &instance{spec: s}
 	theirs, err := b.open()
 	defer closeAll(theirs)
 	if err != nil {
@@ -167,8 +167,8 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 		return nil, unavailable(err)
 	}
 	spec.Stdin, spec.Stdout, spec.Stderr = theirs[0], theirs[1], theirs[2]
-	// The sandbox outlives ctx, which bounds its start alone.
-	b.process, err = d.host.Start(context.WithoutCancel(ctx), spec)
+	// The sandbox outlives ctx, which bounds its start only.
+	b.process, err = d.machine.Start(context.WithoutCancel(ctx), spec)
 	if err != nil {
 		b.close()
 		return nil, explain(err)
@@ -181,7 +181,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 	return b, nil
 }
 
-// spec is what the contract's words mean here.
+// spec translates s for package lockdown.
 func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
 	out := lockdown.Spec{
 		Path: s.Guest, Args: append([]string{"toolroom-guest"}, s.Args...),
@@ -208,7 +208,7 @@ func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
 	return out
 }
 
-// Where the guest's binary is inside, and what it needs for Python.
+// Paths of the guest's binary and of the compiled guest for Python inside.
 const (
 	guestPath  = "/run/toolroom-guest"
 	pythonPath = "/run/toolroom-python"
@@ -219,30 +219,30 @@ func unavailable(err error) error {
 }
 
 func explain(err error) error {
-	var rung *lockdown.RungError
+	var layer *lockdown.LayerError
 	var limit *lockdown.LimitError
 	switch {
-	case errors.As(err, &rung):
-		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%w", err).WithHint("%s", rung.Finding.Fix)
+	case errors.As(err, &layer):
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%w", err).WithHint("%s", layer.Finding.Fix)
 	case errors.As(err, &limit):
 		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%w", err).
-			WithHint("choose another runtime (toolroom doctor shows what each holds), or accept best effort")
+			WithHint("choose another runtime (toolroom doctor shows the limits that each enforces), or accept best effort")
 	default:
 		return unavailable(err)
 	}
 }
 
-// box is one sandbox.
-type box struct {
+// instance is one sandbox.
+type instance struct {
 	process *lockdown.Process
 	in, out *os.File
 	spec    sandbox.Spec
 	stderr  *proc.Follower
 }
 
-// open makes the box's ends of the guest's stdin, stdout and stderr, and returns
-// the guest's.
-func (b *box) open() (theirs []*os.File, err error) {
+// open makes pipes for the guest's stdin, stdout and stderr, and returns the guest's
+// ends.
+func (b *instance) open() (theirs []*os.File, err error) {
 	in, ours, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func (b *box) open() (theirs []*os.File, err error) {
 	if err != nil {
 		return theirs, err
 	}
-	b.stderr = proc.Follow(func(to io.Writer) { // until nobody has the other end any more
+	b.stderr = proc.Follow(func(to io.Writer) { // until the last process has closed the other end
 		defer read.Close()
 		_, _ = io.Copy(to, read)
 	})
@@ -270,7 +270,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-func (b *box) close() {
+func (b *instance) close() {
 	for _, f := range []*os.File{b.in, b.out} {
 		if f != nil {
 			f.Close()
@@ -278,15 +278,15 @@ func (b *box) close() {
 	}
 }
 
-func (b *box) Stream() io.ReadWriteCloser { return stream{b} }
+func (b *instance) Stream() io.ReadWriteCloser { return stream{b} }
 
-type stream struct{ b *box }
+type stream struct{ b *instance }
 
 func (s stream) Read(p []byte) (int, error)  { return s.b.out.Read(p) }
 func (s stream) Write(p []byte) (int, error) { return s.b.in.Write(p) }
 func (s stream) Close() error                { return errors.Join(s.b.in.Close(), s.b.out.Close()) }
 
-func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
+func (b *instance) Wait(ctx context.Context) (sandbox.Exit, error) {
 	select {
 	case <-b.process.Done():
 	case <-ctx.Done():
@@ -300,20 +300,20 @@ func (b *box) Wait(ctx context.Context) (sandbox.Exit, error) {
 	return out, err
 }
 
-func (b *box) Kill(context.Context) error {
+func (b *instance) Kill(context.Context) error {
 	b.process.Kill()
 	b.close()
 	return nil
 }
 
-func (b *box) Usage() sandbox.Usage {
+func (b *instance) Usage() sandbox.Usage {
 	u := b.process.Usage()
 	return sandbox.Usage{CPU: u.CPU, PeakMemory: u.Memory}
 }
 
-func (b *box) Isolation() string { return b.process.Rungs().String() }
+func (b *instance) Isolation() string { return b.process.Layers().String() }
 
-func (b *box) Held() map[sandbox.Limit]string {
+func (b *instance) Held() map[sandbox.Limit]string {
 	m := held(b.process.Held())
 	if !b.spec.Networked() {
 		m[sandbox.LimitNetwork] = "network namespace"

@@ -26,7 +26,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/rogue"
 )
 
-// The test's own binary is the guest.
+// TestMain runs this binary as the guest, if asked to.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == escape.Arg {
 		os.Exit(escape.Main(os.Args[2:]))
@@ -43,7 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// driver is one whose sandboxes can be started here, or a failure.
+// driver returns a driver that works on this machine, or skips the test. On CI it
+// fails the test instead.
 func driver(t *testing.T) (*process.Driver, sandbox.Spec) {
 	t.Helper()
 	self, err := os.Executable()
@@ -88,7 +89,7 @@ func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
 	})
 }
 
-// leftovers are the cgroups and processes of this test that are still there.
+// leftovers returns the remaining cgroups and processes of this test.
 func leftovers(t *testing.T) []string {
 	t.Helper()
 	var left []string
@@ -117,7 +118,7 @@ func leftovers(t *testing.T) []string {
 func TestProgramsRunInTheOtherProfiles(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
-		t.Fatal("the process driver is tested with /usr/bin/python3, which is not there")
+		t.Fatal("this test needs /usr/bin/python3")
 	}
 	for _, profile := range []sandbox.Profile{sandbox.Dev, sandbox.Hardened} {
 		t.Run(string(profile), func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestProgramsRunInTheOtherProfiles(t *testing.T) {
 	}
 }
 
-func TestASandboxSaysWhatItHolds(t *testing.T) {
+func TestASandboxReportsTheLimitsThatTheProbeAnnounced(t *testing.T) {
 	t.Parallel()
 	d, spec := driver(t)
 	p := d.Probe(t.Context())
@@ -145,44 +146,44 @@ func TestASandboxSaysWhatItHolds(t *testing.T) {
 	spec.Limits = sandbox.Limits{Memory: 256 << 20, PIDs: 50, CPUs: 1, Disk: 16 << 20}
 	spec.Egress = []string{"example.com:443"}
 	spec.BestEffort = true
-	box, err := d.Start(t.Context(), spec)
+	instance, err := d.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer box.Kill(t.Context())
+	defer instance.Kill(t.Context())
 	for limit := range p.Holds {
-		if box.Held()[limit] != p.Holds[limit] && limit != sandbox.LimitWall {
-			t.Errorf("%s: the sandbox says %q, the probe said %q", limit, box.Held()[limit], p.Holds[limit])
+		if instance.Held()[limit] != p.Holds[limit] && limit != sandbox.LimitWall {
+			t.Errorf("%s: the sandbox says %q, the probe said %q", limit, instance.Held()[limit], p.Holds[limit])
 		}
 	}
-	if box.Isolation() != p.Isolation || !strings.HasPrefix(p.Isolation, "ns+net+") {
-		t.Errorf("the sandbox says %q, the probe said %q", box.Isolation(), p.Isolation)
+	if instance.Isolation() != p.Isolation || !strings.HasPrefix(p.Isolation, "ns+net+") {
+		t.Errorf("the sandbox says %q, the probe said %q", instance.Isolation(), p.Isolation)
 	}
 }
 
-func TestAKilledGuestSaysSo(t *testing.T) {
+func TestAKilledGuestReportsTheSignal(t *testing.T) {
 	t.Parallel()
 	d, spec := driver(t)
-	box, err := d.Start(t.Context(), spec)
+	instance, err := d.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The guest says hello, and then waits for a program.
-	if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+	// The guest has sent its hello and waits for a program.
+	if _, err := io.ReadFull(instance.Stream(), make([]byte, 4)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := box.Kill(t.Context()); err != nil {
+		if err := instance.Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	exit, err := box.Wait(t.Context())
+	exit, err := instance.Wait(t.Context())
 	if err != nil || exit.Signal != "killed" {
 		t.Errorf("%+v, %v", exit, err)
 	}
 }
 
-func TestAStartThatCannotBeIsATypedError(t *testing.T) {
+func TestAFailedStartIsATypedError(t *testing.T) {
 	t.Parallel()
 	d, spec := driver(t)
 	missing := spec
@@ -224,14 +225,14 @@ func BenchmarkStart(b *testing.B) {
 		b.Run(string(profile), func(b *testing.B) {
 			spec := sandbox.Spec{Guest: binary, Profile: profile, BestEffort: true, Limits: sandbox.Limits{Memory: 256 << 20, PIDs: 64, CPUs: 1}}
 			for b.Loop() {
-				box, err := d.Start(b.Context(), spec)
+				instance, err := d.Start(b.Context(), spec)
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+				if _, err := io.ReadFull(instance.Stream(), make([]byte, 4)); err != nil {
 					b.Fatal(err)
 				}
-				if err := box.Kill(b.Context()); err != nil {
+				if err := instance.Kill(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}

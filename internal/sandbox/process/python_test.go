@@ -32,7 +32,7 @@ func TestPythonIsWhole(t *testing.T) {
 			inputs := bridge.Map{{Key: "text", Value: "import sys, site\nfound = set(site.getsitepackages()) & set(sys.path)"}}
 			result, err := e.Run(t.Context(), engine.Job{Run: "run", Owner: "tester", Sandbox: spec, Program: bridge.Program{
 				Language: "python", Name: "main.py", Source: c.source, Inputs: inputs,
-			}}, said{})
+			}}, quietHandler{})
 			if err != nil || result.Outcome.Failure != nil || result.Outcome.Exit != c.exit {
 				t.Errorf("it ended with %v, %+v", err, result)
 			}
@@ -40,7 +40,7 @@ func TestPythonIsWhole(t *testing.T) {
 	}
 }
 
-// said is a host to which a program may print.
-type said struct{ bridge.Host }
+// quietHandler ignores what a program prints.
+type quietHandler struct{ bridge.Handler }
 
-func (said) Print(string, string) {}
+func (quietHandler) Print(string, string) {}

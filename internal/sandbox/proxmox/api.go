@@ -21,7 +21,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// api speaks to the API of one Proxmox VE.
+// api calls the API of one Proxmox VE server.
 type api struct {
 	base  string
 	token func(context.Context) (string, error)
@@ -38,13 +38,13 @@ func newAPI(o Options) *api {
 			}
 			config.RootCAs = x509.NewCertPool()
 			if !config.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("%s has no certificate in it", o.CA)
+				return nil, fmt.Errorf("%s contains no certificate", o.CA)
 			}
 		}
 		transport := &http.Transport{TLSClientConfig: config, TLSHandshakeTimeout: 5 * time.Second, IdleConnTimeout: 30 * time.Second}
 		return &http.Client{
 			Transport: transport, Timeout: 30 * time.Second,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the token is for this host
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // do not send the token to another server
 		}, nil
 	})}
 }
@@ -52,7 +52,7 @@ func newAPI(o Options) *api {
 // params are the parameters of a call.
 type params map[string]string
 
-// id is a container's id, which the API writes as a number or as text.
+// id is a container's id, which the API encodes as a number or as text.
 type id int
 
 func (i *id) UnmarshalJSON(data []byte) error {
@@ -61,7 +61,7 @@ func (i *id) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// apiError is an answer of the API that is none of what was asked for.
+// apiError is an error answer of the API.
 type apiError struct {
 	Status  int
 	Message string
@@ -76,17 +76,17 @@ func (e *taskError) Error() string {
 	return fmt.Sprintf("the task %s failed: %s", e.what, e.status)
 }
 
-// errUnreachable is the cause of an error of the connection.
+// errUnreachable is the cause of connection errors.
 var errUnreachable = errors.New("the API cannot be reached")
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer is the maximum length of an answer.
 const maxAnswer = 4 << 20
 
-// call sends one request and reads data of the answer into out.
+// call sends one request and decodes the data of the answer into out.
 func (a *api) call(ctx context.Context, method, path string, p params, out any) error {
 	client, err := a.http()
 	if err != nil {
-		return fmt.Errorf("the certificates cannot be read: %w", err)
+		return fmt.Errorf("cannot read the certificates: %w", err)
 	}
 	token, err := a.token(ctx)
 	if err != nil {
@@ -128,13 +128,13 @@ func (a *api) call(ctx context.Context, method, path string, p params, out any) 
 		Data any `json:"data"`
 	}{out}
 	if err := json.Unmarshal(data, &wrapped); err != nil {
-		return fmt.Errorf("what is at %s is not the API of Proxmox VE: %w", a.base, err)
+		return fmt.Errorf("%s is not the API of Proxmox VE: %w", a.base, err)
 	}
 	return nil
 }
 
-// refusal reads an error: its text is in the status line, the parameters that
-// are wrong in the body.
+// refusal decodes an error: its message is in the status line, and the invalid
+// parameters are in the body.
 func refusal(answer *http.Response, data []byte) error {
 	e := &apiError{Status: answer.StatusCode, Message: strings.TrimSpace(strings.TrimPrefix(answer.Status, strconv.Itoa(answer.StatusCode)))}
 	var body struct {
@@ -152,7 +152,8 @@ func refusal(answer *http.Response, data []byte) error {
 	return e
 }
 
-// get reads, again after a pause when the connection or the server failed.
+// get sends a GET request, and repeats it after a pause if the connection or the server
+// failed.
 func (a *api) get(ctx context.Context, path string, out any) error {
 	const attempts = 4
 	pause := firstPause
@@ -167,8 +168,8 @@ func (a *api) get(ctx context.Context, path string, out any) error {
 	}
 }
 
-// run does what the API does in a task, and waits for the task's end. It is
-// never sent twice: that it failed does not say that nothing was done.
+// run calls an API that does its work in a task, and waits for the end of the task. It
+// never repeats the call, because a call that failed may still have had its effect.
 func (a *api) run(ctx context.Context, node, method, path string, p params) error {
 	task, err := a.begin(ctx, method, path, p)
 	if err != nil {
@@ -177,13 +178,13 @@ func (a *api) run(ctx context.Context, node, method, path string, p params) erro
 	return a.wait(ctx, node, task)
 }
 
-// begin begins a task.
+// begin starts a task.
 func (a *api) begin(ctx context.Context, method, path string, p params) (task string, err error) {
 	if err := a.call(ctx, method, path, p, &task); err != nil {
 		return "", err
 	}
 	if !strings.HasPrefix(task, "UPID:") {
-		return "", fmt.Errorf("%s %s gave %q, and no task", method, path, task)
+		return "", fmt.Errorf("%s %s answered %q instead of a task", method, path, task)
 	}
 	return task, nil
 }
@@ -204,7 +205,7 @@ func (a *api) wait(ctx context.Context, node, task string) error {
 	})
 }
 
-// taskKind is the word for what a task does: UPID:node:pid:pstart:start:KIND:id:user:
+// taskKind returns what a task does: UPID:node:pid:pstart:start:KIND:id:user:
 func taskKind(task string) string {
 	parts := strings.Split(task, ":")
 	if len(parts) < 7 {
@@ -218,7 +219,7 @@ const (
 	lastPause  = 2 * time.Second
 )
 
-// poll asks until it is done, with pauses that grow.
+// poll calls ask until it is done, with growing pauses.
 func poll(ctx context.Context, ask func() (done bool, err error)) error {
 	for pause := firstPause; ; pause = min(pause*3/2, lastPause) {
 		if done, err := ask(); done || err != nil {
@@ -239,7 +240,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// says tells whether the API, or a task, failed with these words.
+// says reports whether err is an error of the API, or of a task, that contains words.
 func says(err error, words string) bool {
 	var answer *apiError
 	var task *taskError
@@ -247,10 +248,10 @@ func says(err error, words string) bool {
 		errors.As(err, &task) && strings.Contains(task.status, words)
 }
 
-// privileges are what the token's user needs.
+// privileges are the privileges that the token's user needs.
 const privileges = "VM.Audit, VM.Clone, VM.Allocate, VM.PowerMgmt, VM.Config.Options, Datastore.AllocateSpace, SDN.Use"
 
-// explain makes an error of the seam of err.
+// explain turns err into an error with a code and a hint.
 func explain(err error) error {
 	var known *toolroom.Error
 	if errors.As(err, &known) && known.Code == toolroom.CodeSandboxUnavailable {
@@ -262,23 +263,23 @@ func explain(err error) error {
 	switch {
 	case errors.Is(err, errUnreachable):
 		e.Retryable = true
-		return e.WithHint("see url and ca of code.runtimes.proxmox_lxc")
+		return e.WithHint("check url and ca of code.runtimes.proxmox_lxc")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		e.Retryable = true
-		return e.WithHint("look at the container's console: does it start, get an address, and serve a runner?")
+		return e.WithHint("check at the container's console that it starts, gets an address and serves a runner")
 	case errors.As(err, &task):
 		return e.WithHint("the task log of the node says more")
 	case !errors.As(err, &answer):
-		return e.WithHint("see code.runtimes.proxmox_lxc")
+		return e.WithHint("check code.runtimes.proxmox_lxc")
 	}
 	switch answer.Status {
 	case http.StatusUnauthorized:
-		return e.WithHint("token of code.runtimes.proxmox_lxc is USER@REALM!TOKENID=UUID; is it still valid?")
+		return e.WithHint("check that the token of code.runtimes.proxmox_lxc, USER@REALM!TOKENID=UUID, is still valid")
 	case http.StatusForbidden:
 		return e.WithHint("give the token these privileges: %s", privileges)
-	case 595, 596: // no connection to the node, and a time-out of it
+	case 595, 596: // the cluster cannot connect to the node, or timed out
 		e.Retryable = true
-		return e.WithHint("the node cannot be reached by its cluster: see node of code.runtimes.proxmox_lxc")
+		return e.WithHint("the cluster cannot reach the node: check node of code.runtimes.proxmox_lxc")
 	}
-	return e.WithHint("see node, template and container of code.runtimes.proxmox_lxc")
+	return e.WithHint("check node, template and container of code.runtimes.proxmox_lxc")
 }

@@ -1,6 +1,6 @@
-// Package proxmox is the sandbox driver for LXC containers of Proxmox VE: each
-// run has a container, cloned from a template in which a runner serves, and the
-// guest starts under that runner, see package remote. The calls are those of
+// Package proxmox is the sandbox driver for LXC containers of Proxmox VE: each run has a
+// container, cloned from a template in which a runner serves, and the guest starts under
+// that runner, see package remote. The API is documented at
 // https://pve.proxmox.com/pve-docs/api-viewer/.
 package proxmox
 
@@ -22,32 +22,32 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options of a driver.
+// Options configures a driver.
 type Options struct {
-	// URL of the API: https://HOST:8006.
+	// URL is the URL of the API: https://HOST:8006.
 	URL string
-	// Node is the name of the node on which the containers are.
+	// Node is the name of the node with the containers.
 	Node string
-	// Token gives the API token: USER@REALM!TOKENID=UUID.
+	// Token returns the API token: USER@REALM!TOKENID=UUID.
 	Token func(context.Context) (string, error)
-	// CA is the path of a PEM file with the certificates that the API's must be
-	// signed by; the system's if empty.
+	// CA is the path of a PEM file with the certificates that must have signed the API's
+	// certificate; the system's if empty.
 	CA string
-	// Template is the container that runs are cloned from; each clone is
-	// destroyed with its run. Full copies its disks whole, where the storage has
-	// no linked clones. Pool is the resource pool of clones.
+	// Template is the container from which runs are cloned; each clone is destroyed with
+	// its run. Full copies its disks completely, for storage without linked clones. Pool
+	// is the resource pool of the clones.
 	Template int
 	Full     bool
 	Pool     string
-	// Container, in place of Template, is one container for all runs. It is
-	// started when it is not running, and left running.
+	// Container, instead of Template, is one container for all runs. The driver starts it
+	// if it does not run, and leaves it running.
 	Container int
-	// Port of the runner inside (7071).
+	// Port is the port of the runner inside (7071).
 	Port int
-	// Runner says how the runner inside is spoken to; its URL is found out.
+	// Runner configures the connection to the runner inside, except its URL.
 	Runner remote.Options
-	// Machine and Owner are this machine and process. Clones of a process that
-	// is gone, as Alive tells of an owner, are destroyed by the next.
+	// Machine and Owner identify this machine and process. Clones of a process that has
+	// died, according to Alive, are destroyed by the next process.
 	Machine, Owner string
 	Alive          func(owner string) bool
 }
@@ -58,26 +58,26 @@ type Driver struct {
 	api   *api
 	sweep sync.Once
 
-	starting sync.Mutex // of the one container for all
-	ids      sync.Mutex // from the choice of an id until it is taken
+	starting sync.Mutex // held while starting the one container for all runs
+	ids      sync.Mutex // held from choosing an id until it is taken
 }
 
-// New makes a driver. What is wrong with o is told by Probe and Start.
+// New returns a driver. Probe and Start report errors in o.
 func New(o Options) *Driver {
 	o.Port = cmp.Or(o.Port, 7071)
 	return &Driver{o: o, api: newAPI(o)}
 }
 
-// Name is proxmox_lxc.
+// Name returns "proxmox_lxc".
 func (d *Driver) Name() string { return "proxmox_lxc" }
 
-// Probe starts a container and asks the runner inside what it holds.
+// Probe starts a container and asks the runner inside which limits it enforces.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	var version struct{ Version string }
 	err := d.api.get(ctx, "/version", &version)
 	var c *container
 	if err == nil {
-		d.sweep.Do(func() { _, _ = d.Clean(ctx, false) }) // the next one tries again
+		d.sweep.Do(func() { _, _ = d.Clean(ctx, false) }) // a later run removes what cannot be removed now
 		c, err = d.acquire(ctx, "probe")
 	}
 	if err != nil {
@@ -91,23 +91,23 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	defer func() {
 		ending, done := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer done()
-		_ = c.release(ending) // what is left is found by the next sweep
+		_ = c.release(ending) // the next sweep removes what is left
 	}()
 	p := c.runner.Probe(ctx)
 	if p.State == sandbox.Available {
-		p.Isolation = wall + p.Isolation
+		p.Isolation = isolationPrefix + p.Isolation
 		p.Version = fmt.Sprintf("Proxmox VE %s at %s, %s", version.Version, d.o.URL, p.Version)
 	}
 	return p
 }
 
-// wall is what stands around a guest first.
-const wall = "lxc+"
+// isolationPrefix is the first isolation layer of a guest.
+const isolationPrefix = "lxc+"
 
-// releaseTimeout bounds the end of a container that is not wanted any more.
+// releaseTimeout bounds the removal of a container.
 const releaseTimeout = time.Minute
 
-// Start starts a container and a guest inside.
+// Start starts a container and a guest inside it.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, error) {
 	c, err := d.acquire(ctx, s.Run)
 	if err != nil {
@@ -119,20 +119,20 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 		defer done()
 		return nil, errors.Join(err, c.release(ending))
 	}
-	return &box{Sandbox: inner, container: c}, nil
+	return &instance{Sandbox: inner, container: c}, nil
 }
 
-// box is a guest in a container.
-type box struct {
+// instance is a guest in a container.
+type instance struct {
 	sandbox.Sandbox
 	container *container
 }
 
-func (b *box) Isolation() string { return wall + b.Sandbox.Isolation() }
+func (b *instance) Isolation() string { return isolationPrefix + b.Sandbox.Isolation() }
 
-// Kill ends the guest, which tells what it used, and then the container, which
-// must go whatever became of the guest.
-func (b *box) Kill(ctx context.Context) error {
+// Kill ends the guest, which reports its usage, and then destroys the container, even if
+// ending the guest failed.
+func (b *instance) Kill(ctx context.Context) error {
 	asking, done := context.WithTimeout(ctx, killGrace)
 	defer done()
 	err := b.Sandbox.Kill(asking)
@@ -144,20 +144,20 @@ func (b *box) Kill(ctx context.Context) error {
 
 const killGrace = 3 * time.Second
 
-// container is one that runs, with the runner inside.
+// container is a running container with a runner.
 type container struct {
 	driver  *Driver
 	id      int
-	name    string // of a clone
-	lasting bool   // it is not ours to end
+	name    string // the host name of a clone
+	lasting bool   // the container for all runs, which is not destroyed
 	runner  *remote.Driver
 
 	once sync.Once
-	gone chan struct{} // closed when the removal has ended, with err
+	gone chan struct{} // closed when the container has been destroyed, with err
 	err  error
 }
 
-// acquire gives a container whose runner serves.
+// acquire returns a container whose runner serves.
 func (d *Driver) acquire(ctx context.Context, run string) (_ *container, err error) {
 	c := &container{driver: d, id: d.o.Container, lasting: d.o.Template == 0, gone: make(chan struct{})}
 	if c.lasting {
@@ -199,8 +199,8 @@ func (c *container) path() string {
 	return fmt.Sprintf("/nodes/%s/lxc/%d", c.driver.o.Node, c.id)
 }
 
-// release destroys a clone, once. That goes on when ctx ends first: nobody else
-// would do it.
+// release destroys a clone, once. It continues in the background if ctx is done,
+// because nothing else would destroy the clone.
 func (c *container) release(ctx context.Context) error {
 	if c.lasting {
 		return nil
@@ -221,8 +221,8 @@ func (c *container) release(ctx context.Context) error {
 	}
 }
 
-// destroy stops and removes a clone, as soon as no other task holds it. What has
-// another name is somebody else's.
+// destroy stops and removes a clone as soon as no other task has locked it. It leaves a
+// container with another name alone.
 func (d *Driver) destroy(ctx context.Context, path, name string) error {
 	return poll(ctx, func() (bool, error) {
 		var config struct{ Hostname string }
@@ -233,9 +233,9 @@ func (d *Driver) destroy(ctx context.Context, path, name string) error {
 		case err != nil:
 			return false, err
 		case config.Hostname != name:
-			return false, fmt.Errorf("%s is %q and not the clone %q: it is left alone", path, config.Hostname, name)
+			return false, fmt.Errorf("%s is %q, not the clone %q: left alone", path, config.Hostname, name)
 		}
-		// Stopping one that does not run is an error, which says nothing.
+		// Ignore the error: stopping a container that does not run fails.
 		_ = d.api.run(ctx, d.o.Node, "POST", path+"/status/stop", nil)
 		err = d.api.run(ctx, d.o.Node, "DELETE", path, params{"purge": "1", "force": "1"})
 		if says(err, "locked") {
@@ -245,7 +245,7 @@ func (d *Driver) destroy(ctx context.Context, path, name string) error {
 	})
 }
 
-// address waits for the container's address.
+// address waits until the container has an address, and returns it.
 func (c *container) address(ctx context.Context) (string, error) {
 	var found string
 	err := poll(ctx, func() (bool, error) {
@@ -268,7 +268,7 @@ func (c *container) address(ctx context.Context) (string, error) {
 	return found, nil
 }
 
-// ready waits until something listens.
+// ready waits until a connection to address succeeds.
 func ready(ctx context.Context, address string) error {
 	var dialer net.Dialer
 	var last error
@@ -284,9 +284,9 @@ func ready(ctx context.Context, address string) error {
 	return errors.Join(err, last)
 }
 
-// clone makes a container from the template. The API gives the next id that is
-// free, which another may take before us. With an error there is an id when the
-// clone may come into being all the same.
+// clone makes a container from the template. Another client may take the free id that
+// the API returned, so clone retries. If it returns an error and an id, the clone may
+// still be made.
 func (d *Driver) clone(ctx context.Context) (number int, name string, err error) {
 	for attempt := 1; ; attempt++ {
 		task := ""
@@ -304,7 +304,7 @@ func (d *Driver) clone(ctx context.Context) (number int, name string, err error)
 	}
 }
 
-// beginClone takes an id. From then on it is ours.
+// beginClone takes an id and starts the task that makes the clone.
 func (d *Driver) beginClone(ctx context.Context) (number int, name, task string, err error) {
 	d.ids.Lock()
 	defer d.ids.Unlock()
@@ -326,7 +326,7 @@ func (d *Driver) beginClone(ctx context.Context) (number int, name, task string,
 
 const cloneAttempts = 5
 
-// startLasting starts the one container for all, unless it runs.
+// startLasting starts the one container for all runs, unless it already runs.
 func (d *Driver) startLasting(ctx context.Context) error {
 	d.starting.Lock()
 	defer d.starting.Unlock()
@@ -338,8 +338,8 @@ func (d *Driver) startLasting(ctx context.Context) error {
 	return d.api.run(ctx, d.o.Node, "POST", path+"/start", nil)
 }
 
-// cloneName is the host name of a clone, by which a later process knows whose it
-// was: toolroom-MACHINE-PID-START-RANDOM.
+// cloneName returns the host name of a clone, which identifies its owner:
+// toolroom-MACHINE-PID-START-RANDOM.
 func (d *Driver) cloneName() string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -348,7 +348,7 @@ func (d *Driver) cloneName() string {
 
 func (d *Driver) clonePrefix() string { return "toolroom-" + d.o.Machine + "-" }
 
-// Clean destroys the clones of earlier processes of this machine.
+// Clean destroys the clones of processes of this machine that have died.
 func (d *Driver) Clean(ctx context.Context, dry bool) ([]sandbox.Leftover, error) {
 	if d.o.Alive == nil {
 		return nil, nil

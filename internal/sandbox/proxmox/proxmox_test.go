@@ -30,7 +30,7 @@ import (
 
 const secret = "0123456789abcdef0123456789abcdef"
 
-// The test's own binary is the guest, and the runner inside containers.
+// TestMain runs this binary as the guest, or as the runner inside a container.
 func TestMain(m *testing.M) {
 	if code, ok := rogue.Main(os.Args[1:], guestside.MainArg); ok {
 		os.Exit(code)
@@ -58,7 +58,7 @@ func runnerMain(listen, secrets string) int {
 	self, args := "/opt/toolroom", []string{guestside.MainArg}
 	err = runner.Serve(ctx, listen, runner.Options{
 		Driver: process.New(self, args), Guest: self, GuestArgs: args, Keys: keys, Plain: true,
-		Grace: time.Minute, // on a slow machine a client takes its stream late
+		Grace: time.Minute, // on a slow machine a client opens its stream late
 		Log:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}, func(net.Addr) {})
 	if err != nil {
@@ -83,7 +83,7 @@ func TestTheSuiteInRealContainers(t *testing.T) {
 	sandboxtest.Documented(t, "../../../docs/runtimes.md", "proxmox_lxc", d.Probe(t.Context()))
 	sandboxtest.Run(t, sandboxtest.Options{
 		New:       func(*testing.T) sandbox.Driver { return d },
-		Guest:     os.Args[0], // the runner has its own
+		Guest:     os.Args[0], // not used: the runner has its own
 		Languages: []string{"python", "shell"},
 		Leftovers: n.left,
 	})
@@ -100,24 +100,24 @@ func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
 	sandboxtest.Rogue(t, sandboxtest.Options{New: func(*testing.T) sandbox.Driver { return d }, Guest: os.Args[0], Leftovers: n.left})
 }
 
-func TestRunsAtTheSameTimeHaveContainersOfTheirOwn(t *testing.T) {
+func TestConcurrentRunsHaveTheirOwnContainers(t *testing.T) {
 	n := newNode(t)
 	d := proxmox.New(n.options())
 	var wg sync.WaitGroup
-	boxes := make([]sandbox.Sandbox, 4)
-	for i := range boxes {
+	instances := make([]sandbox.Sandbox, 4)
+	for i := range instances {
 		wg.Go(func() {
 			var err error
-			if boxes[i], err = d.Start(t.Context(), sandbox.Spec{BestEffort: true}); err != nil {
+			if instances[i], err = d.Start(t.Context(), sandbox.Spec{BestEffort: true}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if got := n.count(); got != len(boxes)+1 {
+	if got := n.count(); got != len(instances)+1 {
 		t.Errorf("there are %d containers, want one for each run and the template", got)
 	}
-	for _, b := range boxes {
+	for _, b := range instances {
 		if b == nil {
 			continue
 		}
@@ -141,7 +141,7 @@ func (n *node) count() int {
 	return len(n.containers)
 }
 
-func TestOneContainerForAllIsStartedAndLeftRunning(t *testing.T) {
+func TestTheContainerForAllRunsIsStartedAndLeftRunning(t *testing.T) {
 	n := newNode(t)
 	n.containers[100] = &guest{hostname: "runner"}
 	if err := n.create(100, n.containers[100]); err != nil {
@@ -151,24 +151,24 @@ func TestOneContainerForAllIsStartedAndLeftRunning(t *testing.T) {
 	o.Template, o.Container = 0, 100
 	d := proxmox.New(o)
 	for range 2 {
-		box, err := d.Start(t.Context(), sandbox.Spec{BestEffort: true})
+		instance, err := d.Start(t.Context(), sandbox.Spec{BestEffort: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := box.Kill(t.Context()); err != nil {
+		if err := instance.Kill(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if n.status(100) != "running" {
-			t.Error("the container for all has ended with one run")
+			t.Error("the container for all runs has ended with a run")
 		}
 	}
 }
 
-func TestClonesOfAProcessThatIsGoneAreDestroyed(t *testing.T) {
+func TestClonesOfADeadProcessAreDestroyed(t *testing.T) {
 	n := newNode(t)
 	orphan, others := &guest{hostname: "toolroom-cafe-7-8-0badc0de"}, &guest{hostname: "toolroom-beef-7-8-0badc0de"}
 	n.containers[100], n.containers[101] = orphan, others
-	n.containers[102] = &guest{hostname: "toolroom-cafe-1-2-0badc0de"} // of a process that lives
+	n.containers[102] = &guest{hostname: "toolroom-cafe-1-2-0badc0de"} // of a living process
 	for id, c := range n.containers {
 		if c.template {
 			continue
@@ -186,7 +186,7 @@ func TestClonesOfAProcessThatIsGoneAreDestroyed(t *testing.T) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.containers[100] != nil {
-		t.Error("what a killed process has left is still there")
+		t.Error("the clone of a dead process still exists")
 	}
 	if n.containers[101] != others || n.containers[102] == nil {
 		t.Error("a clone of another machine or process was destroyed")
@@ -243,7 +243,7 @@ func TestAFailureNamesItsCauseAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAnIdThatAnotherTakesFirstIsNoFailure(t *testing.T) {
+func TestAnIDThatAnotherClientTakesFirstIsNoFailure(t *testing.T) {
 	n := newNode(t)
 	taken := 0
 	n.fault = func(method, path string) (int, string) {
@@ -253,11 +253,11 @@ func TestAnIdThatAnotherTakesFirstIsNoFailure(t *testing.T) {
 		}
 		return 0, ""
 	}
-	box, err := proxmox.New(n.options()).Start(t.Context(), sandbox.Spec{BestEffort: true})
+	instance, err := proxmox.New(n.options()).Start(t.Context(), sandbox.Spec{BestEffort: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := box.Kill(t.Context()); err != nil {
+	if err := instance.Kill(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if left := n.left(t); taken != 2 || len(left) > 0 {

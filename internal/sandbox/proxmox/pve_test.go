@@ -18,14 +18,13 @@ import (
 	"time"
 )
 
-// node is a stand-in for a Proxmox VE: the calls of its documented API that the
-// driver makes, on real LXC containers of this machine. It answers as
-// pveproxy does: data in an envelope, long work in tasks, errors in the status
-// line and by parameter.
+// node simulates a Proxmox VE server: the calls of its documented API that the driver
+// makes, on real LXC containers of this machine. It answers like pveproxy: data in an
+// envelope, long work in tasks, errors in the status line and by parameter.
 type node struct {
 	t      *testing.T
 	folder string // lxcpath
-	self   string // the binary that is init inside
+	self   string // the binary that is init in containers
 	bridge string
 	net    string // 10.x.y.
 	token  string
@@ -33,8 +32,8 @@ type node struct {
 
 	mu         sync.Mutex
 	containers map[int]*guest
-	tasks      map[string]string // UPID to exit status; empty while it runs
-	// fault is asked before each call.
+	tasks      map[string]string // UPID → exit status; empty while the task runs
+	// fault, if set, is called before each request and may make it fail.
 	fault func(method, path string) (status int, reason string)
 	work  sync.WaitGroup
 }
@@ -55,9 +54,9 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	if _, err := exec.LookPath("lxc-start"); err != nil || os.Getuid() != 0 {
 		if os.Getenv("CI") == "true" {
-			t.Fatal("proxmox_lxc is tested with LXC and as root: apt-get install lxc")
+			t.Fatal("this test needs LXC and root: apt-get install lxc")
 		}
-		t.Skip("proxmox_lxc is tested with LXC and as root: apt-get install lxc")
+		t.Skip("this test needs LXC and root: apt-get install lxc")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -90,7 +89,7 @@ func command(t *testing.T, name string, args ...string) {
 	}
 }
 
-// ServeHTTP is pveproxy.
+// ServeHTTP handles API requests like pveproxy.
 func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutPrefix(r.URL.Path, "/api2/json")
 	switch {
@@ -140,8 +139,8 @@ func give(w http.ResponseWriter, data any) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 }
 
-// fail answers as pveproxy does, whose reason is its own: net/http would write
-// the usual one, so that it is put into the body's message too.
+// fail answers like pveproxy, which puts its own reason into the status line. net/http
+// writes the standard reason, so fail also puts it into the body's message.
 func fail(w http.ResponseWriter, status int, reason string, errors map[string]string) {
 	w.Header().Set("Content-Type", "application/json;charset=UTF-8")
 	w.WriteHeader(status)
@@ -184,7 +183,7 @@ func (n *node) task(w http.ResponseWriter, upid string) {
 	}
 }
 
-// begin does work as a task, while the container is locked.
+// begin runs work as a task, while the container is locked.
 func (n *node) begin(w http.ResponseWriter, kind string, id int, c *guest, work func() error) {
 	upid := fmt.Sprintf("UPID:%s:%08X:%08X:%08X:%s:%d:toolroom@pve!runs:", nodeName, len(n.tasks)+1, time.Now().UnixMilli()&0xffffffff, time.Now().Unix(), kind, id)
 	n.tasks[upid] = ""
@@ -298,8 +297,8 @@ func (n *node) interfaces(id int) []map[string]string {
 	return all
 }
 
-// create makes a container as the template has it: this machine's /usr, and the
-// test's binary as its init, which serves a runner.
+// create makes a container like the template: this machine's /usr, and the test's binary
+// as its init, which serves a runner.
 func (n *node) create(id int, c *guest) error {
 	folder := filepath.Join(n.folder, strconv.Itoa(id))
 	root := filepath.Join(folder, "rootfs")
@@ -340,7 +339,7 @@ lxc.init.cmd = /opt/toolroom runner 0.0.0.0:7071 /opt/secrets
 	return os.WriteFile(filepath.Join(folder, "config"), []byte(config), 0o600)
 }
 
-// left are containers, cgroups of containers and cables that are still there.
+// left returns the remaining containers, their folders and their network interfaces.
 func (n *node) left(t *testing.T) []string {
 	t.Helper()
 	n.mu.Lock()
@@ -363,7 +362,7 @@ func (n *node) left(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	for _, e := range cables {
-		left = append(left, "cable "+e.Name())
+		left = append(left, "interface "+e.Name())
 	}
 	return left
 }

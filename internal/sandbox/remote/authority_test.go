@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// authority signs certificates.
+// authority is a certificate authority.
 type authority struct {
 	folder, path string
 	cert         *x509.Certificate
@@ -50,7 +50,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// issue gives the files of a certificate for an address, or for a client.
+// issue returns the files of a certificate for an address, or for a client.
 func (a *authority) issue(t testing.TB, name, address string) (cert, key string) {
 	t.Helper()
 	private := newKey(t)

@@ -25,11 +25,11 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 )
 
-// client speaks to one runner.
+// client sends requests to one runner.
 type client struct {
 	o    Options
 	base string
-	http func() (*http.Client, error) // made at the first use: it reads files
+	http func() (*http.Client, error) // made on first use, because it reads files
 }
 
 func newClient(o Options) *client {
@@ -41,19 +41,19 @@ func newClient(o Options) *client {
 func (c *client) open() (*http.Client, error) {
 	u, err := url.Parse(c.o.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, unavailable(false, "%q is no URL of a runner", c.o.URL).WithHint("write code: {runtimes: {remote: {url: \"https://HOST:7071\"}}}")
+		return nil, unavailable(false, "%q is not the URL of a runner", c.o.URL).WithHint("write code: {runtimes: {remote: {url: \"https://HOST:7071\"}}}")
 	}
 	if u.Scheme == "http" && !c.o.Plain && !local(u.Hostname()) {
-		return nil, unavailable(false, "the runner at %s is on another machine, and http:// lets anyone on the way read and change what runs", u.Host).
+		return nil, unavailable(false, "the runner at %s is on another machine, and http:// lets anyone on the network read and change what runs", u.Host).
 			WithHint("start the runner with --tls-cert and --tls-key and use https://, or write plain: true on a network that you trust")
 	}
 	config, err := c.tls()
 	if err != nil {
-		return nil, unavailable(false, "the certificates for the runner cannot be read: %w", err).WithHint("see ca, cert and key of code.runtimes.remote")
+		return nil, unavailable(false, "cannot read the certificates for the runner: %w", err).WithHint("check ca, cert and key of code.runtimes.remote")
 	}
 	dialer := lifeline.Dialer(cmp.Or(c.o.Silence, lifeline.Silence))
 	dialer.Timeout = 5 * time.Second
-	// Only HTTP/1.1 can be upgraded to the bytes of a bridge.
+	// Only HTTP/1.1 can be upgraded to the bridge's byte stream.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Client{
@@ -61,7 +61,7 @@ func (c *client) open() (*http.Client, error) {
 			DialContext: dialer.DialContext, TLSClientConfig: config, TLSHandshakeTimeout: 5 * time.Second,
 			Protocols: protocols, MaxIdleConnsPerHost: 8, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 		},
-		// A signature is for one path.
+		// A signature is valid for one path only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
@@ -80,7 +80,7 @@ func (c *client) tls() (*tls.Config, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s has no certificate in it", c.o.CA)
+			return nil, fmt.Errorf("%s contains no certificate", c.o.CA)
 		}
 	}
 	if c.o.Cert != "" || c.o.Key != "" {
@@ -93,15 +93,15 @@ func (c *client) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// Requests are tried again after a pause that doubles, with a part at random.
+// Requests are repeated after a pause that doubles, with a random part.
 const (
 	attempts   = 5
 	firstPause = 100 * time.Millisecond
 )
 
-// do sends a request and reads the answer into out. It is sent again, signed
-// anew, when the connection failed or the runner did (5xx), until ctx ends;
-// never when the runner refused it.
+// do sends a request and decodes the answer into out. If the connection or the runner
+// fails (5xx), do sends the request again with a new signature, until ctx is done. It does
+// not repeat a request that the runner refuses.
 func (c *client) do(ctx context.Context, method, path string, in, out any) error {
 	var body []byte
 	if in != nil {
@@ -128,13 +128,13 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 			return c.refused(answer, data)
 		}
 		if err := json.Unmarshal(data, out); err != nil {
-			return unavailable(false, "what is at %s is no runner: %w", c.base, err).WithHint("see url of code.runtimes.remote")
+			return unavailable(false, "%s is not a runner: %w", c.base, err).WithHint("check url of code.runtimes.remote")
 		}
 		return nil
 	})
 }
 
-// persist repeats what failed for a reason that may pass.
+// persist repeats try if it fails for a temporary reason.
 func (c *client) persist(ctx context.Context, try func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := try()
@@ -156,7 +156,7 @@ func (c *client) persist(ctx context.Context, try func() error) error {
 	}
 }
 
-// passingError is one after which the request is sent again.
+// passingError is an error after which the request is repeated.
 type passingError struct{ error }
 
 func (e *passingError) Unwrap() error { return e.error }
@@ -169,7 +169,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, upg
 	}
 	secret, err := c.o.Secret(ctx)
 	if err != nil {
-		return nil, unavailable(false, "the runner's secret: %w", err).WithHint("toolroom secret set, and see secret of code.runtimes.remote")
+		return nil, unavailable(false, "the runner's secret: %w", err).WithHint("use toolroom secret set, and check secret of code.runtimes.remote")
 	}
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -190,33 +190,33 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, upg
 	return answer, nil
 }
 
-// lost is an error of the connection.
+// lost explains a connection error.
 func (c *client) lost(err error) error {
 	var badCert *tls.CertificateVerificationError
 	var op *net.OpError
-	if errors.As(err, &badCert) || errors.As(err, &op) && op.Op == "remote error" { // an alert of TLS
+	if errors.As(err, &badCert) || errors.As(err, &op) && op.Op == "remote error" { // a TLS alert
 		return unavailable(false, "the runner at %s and this client do not trust each other's certificates: %w", c.base, err).
-			WithHint("see ca, cert and key of code.runtimes.remote, and the runner's --tls-cert and --client-ca")
+			WithHint("check ca, cert and key of code.runtimes.remote, and the runner's --tls-cert and --client-ca")
 	}
 	e := unavailable(true, "the runner at %s cannot be reached: %w", c.base, err)
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		return &passingError{e.WithHint("its name is not known here: see url of code.runtimes.remote")}
+		return &passingError{e.WithHint("its name cannot be resolved: check url of code.runtimes.remote")}
 	}
-	return &passingError{e.WithHint("start it there with toolroom runner serve, and see that a firewall lets this machine through")}
+	return &passingError{e.WithHint("start it there with toolroom runner serve, and check that no firewall blocks this machine")}
 }
 
-// refused is an answer that is not what was asked for.
+// refused explains an error answer.
 func (c *client) refused(answer *http.Response, data []byte) error {
 	var p Problem
 	if json.Unmarshal(data, &p) != nil || p.Error == nil {
-		p.Error = unavailable(true, "it answered %s", answer.Status).WithHint("see that url of code.runtimes.remote leads to a runner, and what stands before it")
+		p.Error = unavailable(true, "it answered %s", answer.Status).WithHint("check that url of code.runtimes.remote leads to a runner, and check any proxy in between")
 	}
 	e := *p.Error
 	e.Message = fmt.Sprintf("the runner at %s: %s", c.base, e.Message)
 	switch e.Code {
 	case toolroom.CodeLimitNotEnforceable, toolroom.CodeInvalidArguments, toolroom.CodeNotFound:
-	default: // it is the runner that refuses this machine, not we our caller
+	default: // the runner refuses this machine; that is not an error of the caller
 		e.Code = toolroom.CodeSandboxUnavailable
 	}
 	switch p.Reason {
@@ -237,7 +237,7 @@ func (c *client) refused(answer *http.Response, data []byte) error {
 	return &e
 }
 
-// upgrade opens the stream of a sandbox. ctx bounds the opening alone.
+// upgrade opens the stream of a sandbox. ctx bounds opening it only.
 func (c *client) upgrade(ctx context.Context, path string) (io.ReadWriteCloser, error) {
 	var stream io.ReadWriteCloser
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -275,7 +275,7 @@ func unavailable(retryable bool, format string, args ...any) *toolroom.Error {
 	return e
 }
 
-// isUnknown tells whether the runner has no such sandbox.
+// isUnknown reports whether the runner does not know the sandbox.
 func isUnknown(err error) bool {
 	return errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound})
 }

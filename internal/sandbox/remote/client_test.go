@@ -21,7 +21,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// newRunner is one of this process whose clock is ahead.
+// newRunner returns the handler of a runner in this process whose clock is ahead.
 func newRunner(t *testing.T, ahead time.Duration) http.Handler {
 	t.Helper()
 	r := runner.New(runner.Options{
@@ -39,7 +39,7 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-func TestAnErrorTellsAWrongSecretFromAWrongClock(t *testing.T) {
+func TestErrorsDistinguishAWrongSecretFromAWrongClock(t *testing.T) {
 	t.Parallel()
 	wrong := func(context.Context) (string, error) { return "wrong", nil }
 	for _, tt := range []struct {
@@ -48,14 +48,14 @@ func TestAnErrorTellsAWrongSecretFromAWrongClock(t *testing.T) {
 		message string
 		hint    string
 	}{
-		{"a wrong secret", remote.Options{URL: serve(t, newRunner(t, 0)), Secret: wrong}, "not that of any secret known here", "--secret-file"},
+		{"a wrong secret", remote.Options{URL: serve(t, newRunner(t, 0)), Secret: wrong}, "matches no secret known here", "--secret-file"},
 		{"a clock behind", remote.Options{URL: serve(t, newRunner(t, 10*time.Minute)), Secret: secretOf}, "the clock of this machine is 10m0s behind that of the runner", "NTP"},
 		{"a clock ahead", remote.Options{URL: serve(t, newRunner(t, -10*time.Minute)), Secret: secretOf}, "the clock of this machine is 10m0s ahead of that of the runner", "NTP"},
-		{"a wrong clock and a wrong secret", remote.Options{URL: serve(t, newRunner(t, 10*time.Minute)), Secret: wrong}, "not that of any secret known here", "--secret-file"},
+		{"a wrong clock and a wrong secret", remote.Options{URL: serve(t, newRunner(t, 10*time.Minute)), Secret: wrong}, "matches no secret known here", "--secret-file"},
 		{"a secret that is not set", remote.Options{URL: serve(t, newRunner(t, 0)), Secret: func(context.Context) (string, error) { return "", errors.New("it is not set") }}, "it is not set", "toolroom secret set"},
 		{"a runner whose driver does not work", remote.Options{URL: serve(t, newRunner(t, 0)), Secret: secretOf}, "the process sandbox is not available here", ""},
-		{"plain HTTP to another machine", remote.Options{URL: "http://192.0.2.1:7071", Secret: secretOf}, "lets anyone on the way read", "plain: true"},
-		{"no URL", remote.Options{URL: "runner:7071", Secret: secretOf}, "is no URL", "https://HOST:7071"},
+		{"plain HTTP to another machine", remote.Options{URL: "http://192.0.2.1:7071", Secret: secretOf}, "lets anyone on the network read", "plain: true"},
+		{"no URL", remote.Options{URL: "runner:7071", Secret: secretOf}, "is not the URL", "https://HOST:7071"},
 		{"another server", remote.Options{URL: serve(t, http.NotFoundHandler()), Secret: secretOf}, "404", "leads to a runner"},
 		{"a server that redirects", remote.Options{URL: serve(t, http.RedirectHandler("http://192.0.2.1/", http.StatusTemporaryRedirect)), Secret: secretOf}, "307", "leads to a runner"},
 	} {
@@ -70,7 +70,7 @@ func TestAnErrorTellsAWrongSecretFromAWrongClock(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatMayPassIsTriedAgain(t *testing.T) {
+func TestOnlyTemporaryFailuresAreRepeated(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -97,10 +97,10 @@ func TestOnlyWhatMayPassIsTriedAgain(t *testing.T) {
 			}))
 			_, err := remote.New(remote.Options{URL: url, Secret: secretOf}).Start(t.Context(), sandbox.Spec{})
 			if toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable {
-				t.Errorf("it ended with %v", err)
+				t.Errorf("the start ended with %v", err)
 			}
 			if orders.Load() != tt.tries {
-				t.Errorf("it was tried %d times, want %d", orders.Load(), tt.tries)
+				t.Errorf("the start was tried %d times, want %d", orders.Load(), tt.tries)
 			}
 			close(nonces)
 			seen := map[string]bool{}

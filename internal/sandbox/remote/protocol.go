@@ -8,35 +8,35 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// What a runner serves. Every request but that of PathHealth is signed.
+// The requests that a runner serves. Every request except PathHealth must be signed.
 //
-//	GET    /healthz                     200 when it serves
+//	GET    /healthz                     200 while the runner serves
 //	GET    /v1/probe                    Report
-//	POST   /v1/sandboxes        Order   Started; the same order twice is one sandbox
+//	POST   /v1/sandboxes        Order   Started; repeating an order makes no second sandbox
 //	GET    /v1/sandboxes/ID/stream      101 Switching Protocols: the bridge's bytes
-//	GET    /v1/sandboxes/ID/exit        End, or 204 while it runs on
+//	GET    /v1/sandboxes/ID/exit        End, or 204 while the guest still runs
 //	GET    /v1/sandboxes/ID/usage       End
-//	DELETE /v1/sandboxes/ID             End, when nothing of it is left
+//	DELETE /v1/sandboxes/ID             End, once the sandbox has been removed
 const (
 	PathHealth    = "/healthz"
 	PathProbe     = "/v1/probe"
 	PathSandboxes = "/v1/sandboxes"
 )
 
-// Protocol is what a connection is upgraded to: the bytes of a bridge, both
-// ways, until one side closes it.
+// Protocol is the protocol to which a connection is upgraded: the bridge's byte stream, in
+// both directions, until one side closes it.
 const Protocol = "toolroom-bridge/1"
 
-// MaxBody is the most bytes that a request or an answer has.
+// MaxBody is the maximum length of the body of a request or an answer.
 const MaxBody = 1 << 20
 
-// Report is what a runner's driver found out.
+// Report is the probe of a runner's driver.
 type Report struct {
 	Driver string        `json:"driver"`
 	Probe  sandbox.Probe `json:"probe"`
 }
 
-// Order asks for a sandbox. ID is chosen by the client, 32 hex digits at random.
+// Order requests a sandbox. The client chooses ID: 32 random hex digits.
 type Order struct {
 	ID         string          `json:"id"`
 	Run        string          `json:"run,omitempty"`
@@ -50,7 +50,7 @@ type Order struct {
 	BestEffort bool            `json:"best_effort,omitempty"`
 }
 
-// Spec is what is ordered. The guest is the runner's own.
+// Spec returns the ordered sandbox, without its guest: that is the runner's own.
 func (o Order) Spec() sandbox.Spec {
 	return sandbox.Spec{
 		Run: o.Run, Profile: o.Profile, Limits: o.Limits, Env: o.Env, Image: o.Image,
@@ -58,13 +58,13 @@ func (o Order) Spec() sandbox.Spec {
 	}
 }
 
-// Started is a sandbox that waits for its stream.
+// Started describes a sandbox that waits for its stream.
 type Started struct {
 	Isolation string                   `json:"isolation"`
 	Held      map[sandbox.Limit]string `json:"held"`
 }
 
-// End is how a sandbox ended, as far as it has, and what it used.
+// End describes how a sandbox ended, if it has, and its usage.
 type End struct {
 	Code       int           `json:"code"`
 	Signal     string        `json:"signal,omitempty"`
@@ -75,18 +75,18 @@ type End struct {
 	PeakMemory int64         `json:"peak_memory,omitempty"` // bytes
 }
 
-// Exit is the part of e that tells how it ended.
+// Exit returns how the sandbox ended.
 func (e End) Exit() sandbox.Exit {
 	return sandbox.Exit{Code: e.Code, Signal: e.Signal, OOM: e.OOM, OutOfCPU: e.OutOfCPU, Stderr: e.Stderr}
 }
 
-// Usage is the part of e that tells what was used.
+// Usage returns the sandbox's usage.
 func (e End) Usage() sandbox.Usage {
 	return sandbox.Usage{CPU: e.CPU, PeakMemory: e.PeakMemory}
 }
 
-// Problem is the body of an answer from 400 on. Reason is there when the
-// signature is the problem; SkewMS is then how far the client is ahead.
+// Problem is the body of an error answer. Reason is set if the signature was refused;
+// SkewMS is then how far the client's clock is ahead.
 type Problem struct {
 	Error  *toolroom.Error `json:"error"`
 	Reason signed.Reason   `json:"reason,omitempty"`

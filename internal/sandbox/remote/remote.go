@@ -1,6 +1,6 @@
-// Package remote is the sandbox driver for another machine: a runner there, see
-// package runner, starts the guest under a driver of its own. Requests are
-// signed, see package signed; the bridge is a connection of its own.
+// Package remote is the sandbox driver for another machine: a runner there, see package
+// runner, starts the guest under a driver of its own. Requests are signed, see package
+// signed; each bridge has a connection of its own.
 package remote
 
 import (
@@ -15,22 +15,21 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options say where a runner is, and how it is spoken to.
+// Options configures the connection to a runner.
 type Options struct {
-	// URL of the runner: https://HOST:PORT, or http:// for one on this machine.
+	// URL is the runner's URL: https://HOST:PORT, or http:// for a runner on this machine.
 	URL string
-	// Secret gives the secret that the runner knows this client by.
+	// Secret returns the secret that identifies this client to the runner.
 	Secret func(context.Context) (string, error)
-	// CA is the path of a PEM file with the certificates that the runner's must
-	// be signed by; the system's if empty. Cert and Key are the paths of this
-	// client's, where the runner asks for one. ServerName is the name in the
-	// runner's certificate, where that is not the host of URL.
+	// CA is the path of a PEM file with the certificates that must have signed the runner's
+	// certificate; the system's if empty. Cert and Key are the paths of this client's
+	// certificate, if the runner requires one. ServerName is the name in the runner's
+	// certificate, if it is not the host of URL.
 	CA, Cert, Key, ServerName string
-	// Plain permits http:// to another machine: whoever is on the way reads
-	// programs and their data, and may change them.
+	// Plain permits http:// to another machine. Anyone on the network can then read and
+	// change programs and their data.
 	Plain bool
-	// Silence is how long the network may carry nothing before a connection is
-	// given up (30 s).
+	// Silence is the time without packets after which a connection is given up (30 s).
 	Silence time.Duration
 }
 
@@ -39,13 +38,13 @@ type Driver struct {
 	client *client
 }
 
-// New makes a driver. What is wrong with o is told by Probe and Start.
+// New returns a driver. Probe and Start report errors in o.
 func New(o Options) *Driver { return &Driver{client: newClient(o)} }
 
-// Name is remote.
+// Name returns "remote".
 func (d *Driver) Name() string { return "remote" }
 
-// Probe is what the runner's driver holds there.
+// Probe returns the probe of the runner's driver.
 func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	ctx, done := context.WithTimeout(ctx, probeTimeout)
 	defer done()
@@ -63,16 +62,17 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		p.Reason = fmt.Sprintf("the runner's %s driver: %s", report.Driver, p.Reason)
 		return p
 	}
-	p.Isolation = wall + p.Isolation
+	p.Isolation = isolationPrefix + p.Isolation
 	p.Version = fmt.Sprintf("%s at %s: %s", report.Driver, d.client.o.URL, p.Version)
 	return p
 }
 
-// probeTimeout is how long a runner may take to answer: others wait meanwhile.
+// probeTimeout bounds the time in which a runner must answer, because other calls wait for
+// the probe.
 const probeTimeout = 5 * time.Second
 
-// wall is what stands around a guest first: the network.
-const wall = "remote+"
+// isolationPrefix is the first isolation layer of a guest: the network.
+const isolationPrefix = "remote+"
 
 // Start orders a sandbox and opens its stream.
 func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, err error) {
@@ -80,9 +80,9 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 		ID: newID(), Run: s.Run, Profile: s.Profile, Limits: s.Limits, Env: s.Env, Image: s.Image,
 		Runtime: s.Runtime, Egress: s.Egress, Unasked: s.Unasked, BestEffort: s.BestEffort,
 	}
-	b := &box{client: d.client, path: PathSandboxes + "/" + order.ID}
+	b := &instance{client: d.client, path: PathSandboxes + "/" + order.ID}
 	defer func() {
-		if err != nil { // the runner may have started it, whatever we heard
+		if err != nil { // the runner may have started the sandbox even if its answer was lost
 			ending, done := context.WithTimeout(context.WithoutCancel(ctx), startCleanup)
 			defer done()
 			_ = b.Kill(ending)
@@ -97,8 +97,8 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (_ sandbox.Sandbox, 
 	return b, nil
 }
 
-// startCleanup bounds the end of a sandbox whose start failed. A runner that
-// cannot be reached ends it by itself.
+// startCleanup bounds the removal of a sandbox that failed to start. A runner that cannot
+// be reached removes it by itself.
 const startCleanup = 3 * time.Second
 
 func newID() string {

@@ -30,7 +30,7 @@ import (
 	"github.com/toolroom/toolroom/sandbox/sandboxtest/rogue"
 )
 
-// The test's own binary is the guest, and the runner on the other side.
+// TestMain runs this binary as the guest, or as the runner.
 func TestMain(m *testing.M) {
 	if code, ok := rogue.Main(os.Args[1:], guest.MainArg); ok {
 		os.Exit(code)
@@ -48,7 +48,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runnerMain serves this machine's process driver: LISTEN SECRETS CERT KEY CA.
+// runnerMain serves this machine's process driver. Its arguments are LISTEN SECRETS CERT
+// KEY CA.
 func runnerMain(args []string) int {
 	self, err := os.Executable()
 	if err != nil {
@@ -79,7 +80,7 @@ const secret = "0123456789abcdef0123456789abcdef"
 
 func secretOf(context.Context) (string, error) { return secret, nil }
 
-// network is a network namespace with a cable to this one.
+// network is a network namespace that is connected to this one.
 type network struct{ name, here, there string }
 
 func newNetwork(t testing.TB) network {
@@ -92,12 +93,12 @@ func newNetwork(t testing.TB) network {
 	}
 	id := os.Getpid() % 200
 	n := network{fmt.Sprintf("tr%d", os.Getpid()), fmt.Sprintf("10.213.%d.1", id), fmt.Sprintf("10.213.%d.2", id)}
-	cable := n.cable()
+	link := n.link()
 	for _, line := range []string{
 		"netns add " + n.name,
-		"link add " + cable + " type veth peer name inside netns " + n.name,
-		"addr add " + n.here + "/30 dev " + cable,
-		"link set " + cable + " up",
+		"link add " + link + " type veth peer name inside netns " + n.name,
+		"addr add " + n.here + "/30 dev " + link,
+		"link set " + link + " up",
 		"-n " + n.name + " addr add " + n.there + "/30 dev inside",
 		"-n " + n.name + " link set inside up",
 		"-n " + n.name + " link set lo up",
@@ -105,13 +106,13 @@ func newNetwork(t testing.TB) network {
 		ip(t, line)
 	}
 	t.Cleanup(func() {
-		_ = exec.Command("ip", "link", "del", cable).Run()
+		_ = exec.Command("ip", "link", "del", link).Run()
 		_ = exec.Command("ip", "netns", "del", n.name).Run()
 	})
 	return n
 }
 
-func (n network) cable() string { return n.name + "c" }
+func (n network) link() string { return n.name + "c" }
 
 func ip(t testing.TB, line string) {
 	t.Helper()
@@ -120,15 +121,15 @@ func ip(t testing.TB, line string) {
 	}
 }
 
-// machine is a runner behind a network.
+// machine is a runner in another network.
 type machine struct {
 	network
 	process *os.Process
-	options remote.Options // those of its client
+	options remote.Options // of the runner's client
 }
 
-// newMachine starts a runner in another network namespace, with certificates on
-// both sides.
+// newMachine starts a runner in another network namespace, with certificates on both
+// sides.
 func newMachine(t testing.TB) *machine {
 	t.Helper()
 	m := &machine{network: newNetwork(t)}
@@ -137,14 +138,14 @@ func newMachine(t testing.TB) *machine {
 	cert, key := authority.issue(t, "runner", m.there)
 	clientCert, clientKey := authority.issue(t, "client", "")
 	secrets := filepath.Join(folder, "secrets")
-	if err := os.WriteFile(secrets, []byte("# who may run\nann "+secret+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(secrets, []byte("# clients\nann "+secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not by ip netns exec, which hides the cgroups; nsenter becomes the runner.
+	// ip netns exec would hide the cgroups. nsenter is replaced by the runner.
 	cmd := exec.Command("nsenter", "--net=/run/netns/"+m.name, self, "runner", m.there+":0", secrets, cert, key, authority.path)
 	cmd.Stderr = testWriter{t}
 	out, err := cmd.StdoutPipe()
@@ -170,7 +171,7 @@ func newMachine(t testing.TB) *machine {
 	return m
 }
 
-// testWriter shows the runner's log with the test.
+// testWriter writes the runner's log to the test's log.
 type testWriter struct{ t testing.TB }
 
 func (w testWriter) Write(p []byte) (int, error) {
@@ -178,7 +179,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// leftovers are processes and cgroups of the runner's sandboxes.
+// leftovers returns the processes and cgroups of the runner's sandboxes.
 func (m *machine) leftovers(t *testing.T) []string {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -208,7 +209,7 @@ func TestTheSuiteInAnotherNetwork(t *testing.T) {
 	sandboxtest.Documented(t, "../../../docs/runtimes.md", "remote", remote.New(m.options).Probe(t.Context()))
 	sandboxtest.Run(t, sandboxtest.Options{
 		New:       func(*testing.T) sandbox.Driver { return remote.New(m.options) },
-		Guest:     os.Args[0], // the runner has its own
+		Guest:     os.Args[0], // not used: the runner has its own
 		Languages: []string{"python", "shell"},
 		Leftovers: m.leftovers,
 	})
@@ -228,7 +229,7 @@ func TestAGuestThatBreaksTheRulesEndsItsOwnRunOnly(t *testing.T) {
 	})
 }
 
-// eventually waits until nothing of the runner's sandboxes is left.
+// eventually waits until no sandbox of the runner is left.
 func (m *machine) eventually(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -242,31 +243,31 @@ func (m *machine) eventually(t *testing.T) {
 	}
 }
 
-func TestACutCableEndsWhatRunsOnTheOtherSide(t *testing.T) {
+func TestALostConnectionEndsTheSandboxOnTheOtherSide(t *testing.T) {
 	m := newMachine(t)
-	box, err := remote.New(m.options).Start(t.Context(), sandbox.Spec{BestEffort: true})
+	instance, err := remote.New(m.options).Start(t.Context(), sandbox.Spec{BestEffort: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(m.leftovers(t)) == 0 {
-		t.Fatal("no sandbox is there to be ended")
+		t.Fatal("there is no sandbox that could be ended")
 	}
-	ip(t, "link set "+m.cable()+" down")
+	ip(t, "link set "+m.link()+" down")
 	m.eventually(t)
-	if _, err := box.Stream().Read(make([]byte, 1<<20)); err == nil {
-		_, err = box.Stream().Read(make([]byte, 1<<20)) // the first had the hello
+	if _, err := instance.Stream().Read(make([]byte, 1<<20)); err == nil {
+		_, err = instance.Stream().Read(make([]byte, 1<<20)) // the first read returned the hello
 		if err == nil {
-			t.Error("the stream goes on without a network")
+			t.Error("the stream does not end without a network")
 		}
 	}
 }
 
-// What the kernel does not end with a runner that is killed, the next runner of
-// the machine sweeps when it starts.
-func TestWhatAKilledRunnerLeavesIsSwept(t *testing.T) {
+// If a runner is killed, the kernel ends most of what it has started. The next runner of
+// the machine sweeps the rest when it starts.
+func TestTheLeftoversOfAKilledRunnerAreSwept(t *testing.T) {
 	m := newMachine(t)
 	d := remote.New(m.options)
-	box, err := d.Start(t.Context(), sandbox.Spec{BestEffort: true})
+	instance, err := d.Start(t.Context(), sandbox.Spec{BestEffort: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,28 +281,28 @@ func TestWhatAKilledRunnerLeavesIsSwept(t *testing.T) {
 	m.eventually(t)
 	ctx, done := context.WithTimeout(t.Context(), 2*time.Second)
 	defer done()
-	if _, err := box.Wait(ctx); err == nil {
-		t.Error("the end of a sandbox is known from a runner that is gone")
+	if _, err := instance.Wait(ctx); err == nil {
+		t.Error("a dead runner reported the end of a sandbox")
 	}
 	if p := d.Probe(ctx); p.State != sandbox.Inconclusive || p.Fix == "" {
-		t.Errorf("a runner that is gone is %+v", p)
+		t.Errorf("the probe of a dead runner is %+v", p)
 	}
 }
 
-// BenchmarkStart measures a guest on the other side of a cable from its order to
-// its hello, and its removal.
+// BenchmarkStart measures a guest in another network from its order to its hello, and its
+// removal.
 func BenchmarkStart(b *testing.B) {
 	m := newMachine(b)
 	d := remote.New(m.options)
 	for b.Loop() {
-		box, err := d.Start(b.Context(), sandbox.Spec{BestEffort: true})
+		instance, err := d.Start(b.Context(), sandbox.Spec{BestEffort: true})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := io.ReadFull(box.Stream(), make([]byte, 4)); err != nil {
+		if _, err := io.ReadFull(instance.Stream(), make([]byte, 4)); err != nil {
 			b.Fatal(err)
 		}
-		if err := box.Kill(b.Context()); err != nil {
+		if err := instance.Kill(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package answer takes the answers that people give by a signed link. Opening
-// the link shows the call and changes nothing, so that the previews that mail
-// and chat programs fetch approve nothing; only the button answers.
+// Package answer serves the signed links by which people answer approvals. Opening a
+// link shows the call and changes nothing, so that previews of mail and chat programs
+// approve nothing; only the page's button answers.
 package answer
 
 import (
@@ -22,16 +22,16 @@ var pageText string
 
 var page = sync.OnceValue(func() *template.Template { return template.Must(template.New("answer").Parse(pageText)) })
 
-// maxForm bounds an answer, in bytes.
+// maxForm is the maximum size of an answer, in bytes.
 const maxForm = 16 << 10
 
-// Desk is where links lead.
-type Desk interface {
+// Approvals is where links lead.
+type Approvals interface {
 	OpenLink(ctx context.Context, token string) (*approval.Approval, string, error)
 	Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error)
 }
 
-// view is what the page shows.
+// view is the data of the page.
 type view struct {
 	*approval.Approval
 	Error  string
@@ -39,16 +39,23 @@ type view struct {
 	Scopes []approval.Scope
 }
 
-// New serves the paths below [hook.AnswerPath]. The token in the path is all
-// that shows who answers: no other proof is asked for.
-func New(desk Desk, log *slog.Logger) http.Handler {
+// New returns a handler for the paths below [hook.AnswerPath]. The token in the path
+// alone identifies the person; the handler requires no other proof.
+func New(approvals Approvals, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+hook.AnswerPath+"{token}", func(w http.ResponseWriter, r *http.Request) {
-		a, _, err := desk.OpenLink(r.Context(), r.PathValue("token"))
+		a, _, err := approvals.OpenLink(r.Context(), r.PathValue("token"))
 		show(w, log, a, err)
 	})
 	mux.HandleFunc("POST "+hook.AnswerPath+"{token}", func(w http.ResponseWriter, r *http.Request) {
-		a, name, err := desk.OpenLink(r.Context(), r.PathValue("token"))
+		// Because of the page's Content-Security-Policy, browsers send "null" as its
+		// Origin. So only Sec-Fetch-Site distinguishes its form from those of other
+		// pages.
+		if sites := r.Header.Values("Sec-Fetch-Site"); len(sites) > 1 || len(sites) == 1 && sites[0] != "same-origin" {
+			show(w, log, nil, toolroom.Errorf(toolroom.CodeDenied, "another page sent this answer").WithHint("open the link and answer there"))
+			return
+		}
+		a, name, err := approvals.OpenLink(r.Context(), r.PathValue("token"))
 		if err != nil {
 			show(w, log, nil, err)
 			return
@@ -57,7 +64,7 @@ func New(desk Desk, log *slog.Logger) http.Handler {
 		if err == nil {
 			answer.By, answer.Hook = "hook:"+name, name
 			var done *approval.Approval
-			if done, err = desk.Answer(r.Context(), a.ID, answer); err == nil {
+			if done, err = approvals.Answer(r.Context(), a.ID, answer); err == nil {
 				a = done
 			}
 		}
@@ -69,9 +76,14 @@ func New(desk Desk, log *slog.Logger) http.Handler {
 func read(w http.ResponseWriter, r *http.Request) (approval.Answer, error) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		return approval.Answer{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the answer cannot be read: %w", err)
+		return approval.Answer{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "read the answer: %w", err)
 	}
-	// What is in the URL is no answer: a link must not be able to bring one.
+	for name, values := range r.PostForm {
+		if len(values) > 1 || name != "answer" && name != "scope" && name != "comment" {
+			return approval.Answer{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the answer has the field %q, which is unknown or repeated", name)
+		}
+	}
+	// Ignore the URL's query: a link must not contain an answer.
 	answer := approval.Answer{Comment: r.PostForm.Get("comment"), Scope: approval.Scope(r.PostForm.Get("scope"))}
 	switch r.PostForm.Get("answer") {
 	case "approve":
@@ -98,12 +110,12 @@ func show(w http.ResponseWriter, log *slog.Logger, a *approval.Approval, err err
 	}
 	w.WriteHeader(status)
 	if err := page().Execute(w, v); err != nil {
-		log.Warn("an approval could not be shown", "error", err)
+		log.Warn("cannot show an approval", "error", err)
 	}
 }
 
-// secure keeps the token out of logs and caches of others, and the page out of
-// frames in which a click could be stolen.
+// secure sets headers that keep the token out of the logs and caches of others, and
+// the page out of frames that could steal a click.
 func secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

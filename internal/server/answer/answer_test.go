@@ -19,10 +19,10 @@ import (
 )
 
 type fixture struct {
-	desk    *approval.Desk
-	asked   *approval.Approval
-	handler http.Handler
-	now     time.Time
+	approvals *approval.Service
+	asked     *approval.Approval
+	handler   http.Handler
+	now       time.Time
 }
 
 func open(t *testing.T, terms approval.Terms) *fixture {
@@ -33,18 +33,18 @@ func open(t *testing.T, terms approval.Terms) *fixture {
 	}
 	t.Cleanup(func() { store.Close() })
 	f := &fixture{now: time.Now()}
-	f.desk = approval.NewDesk(store, approval.DeskOptions{
+	f.approvals = approval.New(store, approval.Options{
 		Now:   func() time.Time { return f.now },
 		Terms: func(string) approval.Terms { return terms },
 	})
-	f.asked, err = f.desk.Request(t.Context(), approval.Approval{
+	f.asked, err = f.approvals.Request(t.Context(), approval.Approval{
 		Digest: "d", Tool: "payments:send", Arguments: json.RawMessage(`{"to":"<script>alert(1)</script>"}`),
 		Identity: toolroom.Identity{Subject: "ann"}, Effects: []string{"sends 5 EUR"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.handler = answer.New(f.desk, slog.New(slog.DiscardHandler))
+	f.handler = answer.New(f.approvals, slog.New(slog.DiscardHandler))
 	return f
 }
 
@@ -58,7 +58,7 @@ func (f *fixture) do(method, target string, form url.Values) *httptest.ResponseR
 
 func (f *fixture) state(t *testing.T) approval.State {
 	t.Helper()
-	a, err := f.desk.Get(t.Context(), f.asked.ID)
+	a, err := f.approvals.Get(t.Context(), f.asked.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ var yes = url.Values{"answer": {"approve"}}
 func TestALinkThatIsOpenedShowsTheCallAndApprovesNothing(t *testing.T) {
 	t.Parallel()
 	f := open(t, approval.Terms{})
-	link := hook.AnswerPath + f.desk.Link(f.asked, "ops")
+	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
 	for range 3 { // a mail scanner, a chat preview, the person
 		w := f.do(http.MethodGet, link+"?answer=approve", nil)
 		if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, "sends 5 EUR") || !strings.Contains(body, "<form") || strings.Contains(body, "<script>") {
@@ -100,11 +100,11 @@ func TestALinkThatIsOpenedShowsTheCallAndApprovesNothing(t *testing.T) {
 func TestTheButtonAnswersOnce(t *testing.T) {
 	t.Parallel()
 	f := open(t, approval.Terms{})
-	link := hook.AnswerPath + f.desk.Link(f.asked, "ops")
+	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
 	if w := f.do(http.MethodPost, link, yes); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "<form") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	a, err := f.desk.Get(t.Context(), f.asked.ID)
+	a, err := f.approvals.Get(t.Context(), f.asked.ID)
 	if err != nil || a.State != approval.Approved || a.By != "hook:ops" || a.Scope != approval.Once {
 		t.Fatalf("it is %+v, %v", a, err)
 	}
@@ -125,23 +125,23 @@ func TestAttacksOnLinks(t *testing.T) {
 		want  int
 	}{
 		"made up":      {approval.Terms{}, func(f *fixture) string { return f.asked.ID }, yes, 403},
-		"without seal": {approval.Terms{}, func(f *fixture) string { return strings.Split(f.desk.Link(f.asked, "ops"), ".")[0] }, yes, 403},
+		"without seal": {approval.Terms{}, func(f *fixture) string { return strings.Split(f.approvals.Link(f.asked, "ops"), ".")[0] }, yes, 403},
 		"of another server": {approval.Terms{}, func(f *fixture) string {
-			return approval.NewDesk(nil, approval.DeskOptions{}).Link(f.asked, "ops")
+			return approval.New(nil, approval.Options{}).Link(f.asked, "ops")
 		}, yes, 403},
-		"a hook that may not answer": {approval.Terms{Approvers: []string{"hook:cfo"}}, func(f *fixture) string { return f.desk.Link(f.asked, "ops") }, yes, 403},
+		"a hook that may not answer": {approval.Terms{Approvers: []string{"hook:cfo"}}, func(f *fixture) string { return f.approvals.Link(f.asked, "ops") }, yes, 403},
 		"more than may be approved": {
 			approval.Terms{Scopes: []approval.Scope{approval.Once}},
-			func(f *fixture) string { return f.desk.Link(f.asked, "ops") },
+			func(f *fixture) string { return f.approvals.Link(f.asked, "ops") },
 			url.Values{"answer": {"approve"}, "scope": {"always"}},
 			422,
 		},
 		"too late": {approval.Terms{}, func(f *fixture) string {
-			token := f.desk.Link(f.asked, "ops")
+			token := f.approvals.Link(f.asked, "ops")
 			f.now = f.asked.Expires
 			return token
 		}, yes, 403},
-		"a body without end": {approval.Terms{}, func(f *fixture) string { return f.desk.Link(f.asked, "ops") }, url.Values{"answer": {"approve"}, "comment": {strings.Repeat("x", 1<<20)}}, 422},
+		"a body without end": {approval.Terms{}, func(f *fixture) string { return f.approvals.Link(f.asked, "ops") }, url.Values{"answer": {"approve"}, "comment": {strings.Repeat("x", 1<<20)}}, 422},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -160,14 +160,49 @@ func TestAttacksOnLinks(t *testing.T) {
 func TestOneLinkIsOnePerson(t *testing.T) {
 	t.Parallel()
 	f := open(t, approval.Terms{People: 2})
-	ops := hook.AnswerPath + f.desk.Link(f.asked, "ops")
+	ops := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
 	if w := f.do(http.MethodPost, ops, yes); w.Code != http.StatusOK {
 		t.Fatal(w.Body)
 	}
 	if w := f.do(http.MethodPost, ops, yes); w.Code != http.StatusConflict || f.state(t) != approval.Pending {
 		t.Errorf("the same link again: %d, and it is %s", w.Code, f.state(t))
 	}
-	if w := f.do(http.MethodPost, hook.AnswerPath+f.desk.Link(f.asked, "cfo"), yes); w.Code != http.StatusOK || f.state(t) != approval.Approved {
+	if w := f.do(http.MethodPost, hook.AnswerPath+f.approvals.Link(f.asked, "cfo"), yes); w.Code != http.StatusOK || f.state(t) != approval.Approved {
 		t.Errorf("another link: %d, and it is %s", w.Code, f.state(t))
+	}
+}
+
+func TestAnAnswerThatCanBeReadInTwoWaysIsNone(t *testing.T) {
+	t.Parallel()
+	f := open(t, approval.Terms{})
+	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
+	for _, form := range []url.Values{
+		{"answer": {"decline", "approve"}},
+		{"answer": {"approve", "approve"}},
+		{"answer": {"approve"}, "Answer": {"decline"}},
+		{"answer": {"approve"}, "scope": {"once", "always"}},
+	} {
+		if w := f.do(http.MethodPost, link, form); w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%v: %d", form, w.Code)
+		}
+	}
+	if f.state(t) != approval.Pending {
+		t.Errorf("it is %s", f.state(t))
+	}
+}
+
+func TestAFormOfAnotherPageAnswersNothing(t *testing.T) {
+	t.Parallel()
+	f := open(t, approval.Terms{})
+	link := hook.AnswerPath + f.approvals.Link(f.asked, "ops")
+	for _, site := range []string{"cross-site", "same-site", "none", "same-origin"} {
+		r := httptest.NewRequest(http.MethodPost, link, strings.NewReader(yes.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", site)
+		r.Header.Set("Origin", "null") // what browsers send from this page
+		f.handler.ServeHTTP(httptest.NewRecorder(), r)
+		if answered := f.state(t) == approval.Approved; answered != (site == "same-origin") {
+			t.Errorf("%s: it is %s", site, f.state(t))
+		}
 	}
 }

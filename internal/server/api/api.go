@@ -1,8 +1,8 @@
 // Package api serves a room over HTTP: /api/v1, described by OpenAPI 3.1 that is
 // generated from the code, and /healthz, /readyz and /metrics. It turns requests
-// into calls and results into answers; everything between is the runner's.
-// [New] comes first. Who calls is found out by package auth, which must stand
-// in front.
+// into calls and results into responses; the runner does everything in between.
+// Start at [New]. Package auth identifies the caller; its middleware must wrap
+// the [Server].
 package api
 
 import (
@@ -20,61 +20,71 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
-// Prefix is where the API is.
+// Prefix is the path of the API.
 const Prefix = "/api/v1"
 
-// OpenPaths are the probes. They need no token: they say nothing of tools or
-// callers.
+// OpenPaths returns the paths of the probes. They need no token because they
+// reveal nothing about tools or callers.
 func OpenPaths() []string { return []string{"/healthz", "/readyz"} }
 
-// Options are the parts of a Server. Runner is required; what another part
-// serves is answered with unsupported when the part is missing.
+// DecisionPaths returns the path prefixes of requests that decide on behalf of a
+// person: approvals with their rules, elevations, and versions of tools.
+func DecisionPaths() []string {
+	return []string{Prefix + "/approvals", Prefix + "/policy/elevations", Prefix + "/versions", Prefix + "/releases", Prefix + "/cases"}
+}
+
+// Options are the parts of a Server. Runner is required. If another part is
+// missing, its operations return the error code unsupported.
 type Options struct {
 	Runner    *run.Runner
 	Receipts  Receipts
 	Worker    Worker
-	Desk      Desk
+	Approvals Approvals
 	Artifacts Artifacts
 	Sessions  Sessions
-	// Sources lists the sources and how they are.
+	// Releases keeps the versions of tools.
+	Releases *release.Service
+	// Sources returns the sources and their states.
 	Sources func() []Source
-	// Explain tells how policy decides about a tool, in any accepted spelling.
+	// Explain explains how policy decides about a tool, in any accepted spelling.
 	Explain func(ctx context.Context, tool string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error)
-	// Elevator changes who may call sensitive tools.
+	// Elevator manages elevations.
 	Elevator Elevator
-	// Owner is the [toolroom.Identity.Key] of the caller whose call an event
-	// belongs to. Without it only operators can follow all calls.
+	// Owner returns the [toolroom.Identity.Key] of the caller to whose call an
+	// event belongs. If nil, only operators can follow all calls.
 	Owner func(*toolroom.Event) string
-	// Metrics are served at /metrics; nil serves none.
+	// Metrics is served at /metrics; nil serves no metrics.
 	Metrics *Metrics
 
 	Version string
 	Log     *slog.Logger
-	// KeepAlive is how often a silent stream shows that it lives; zero is 15 s.
+	// KeepAlive is the interval of keep-alive comments on an idle stream; zero
+	// means 15 s.
 	KeepAlive time.Duration
 }
 
-// Receipts reads what the runner has recorded.
+// Receipts reads the recorded receipts.
 type Receipts interface {
 	Receipt(ctx context.Context, id string) (*receipt.Receipt, error)
 	Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error)
 }
 
-// Worker runs asynchronous calls.
+// Worker runs background calls.
 type Worker interface {
-	// Wake makes it look for work now.
+	// Wake makes the worker look for jobs now.
 	Wake()
-	// Cancel ends a job that runs in this process, and reports whether one did.
+	// Cancel ends a job that runs in this process, and reports whether there was one.
 	Cancel(id string) bool
 }
 
-// Desk is where people answer questions.
-type Desk interface {
+// Approvals is where people answer questions.
+type Approvals interface {
 	Get(ctx context.Context, id string) (*approval.Approval, error)
 	List(ctx context.Context, state approval.State) ([]*approval.Approval, error)
 	Answer(ctx context.Context, id string, a approval.Answer) (*approval.Approval, error)
@@ -82,7 +92,7 @@ type Desk interface {
 	RemoveGrant(ctx context.Context, id string) error
 }
 
-// Server is the HTTP API. It serves any number of requests at once.
+// Server is the handler of the HTTP API. It is safe for concurrent use.
 type Server struct {
 	o       Options
 	api     huma.API
@@ -90,7 +100,7 @@ type Server struct {
 	running running
 }
 
-// New makes a server.
+// New returns a Server.
 func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -111,6 +121,7 @@ func New(o Options) *Server {
 	s.routeArtifacts()
 	s.routeSessions()
 	s.routeStubs()
+	s.routeReleases()
 	s.routeSources()
 	s.routeElevations()
 	s.routeApprovalRules()
@@ -131,10 +142,10 @@ func config(version string) huma.Config {
 	c := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
-			Info:    &huma.Info{Title: "Toolroom", Version: version, Description: "Find, call and audit tools. Errors are application/problem+json with the members of Toolroom's error object; a failed call is answered with the whole result envelope under the status of its error code."},
+			Info:    &huma.Info{Title: "Toolroom", Version: version, Description: "Find, call and audit tools. Errors are application/problem+json with the members of Toolroom's error object; a failed call returns the whole result envelope, with the HTTP status of its error code."},
 			Components: &huma.Components{
 				Schemas:         schemas,
-				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "made by: toolroom token create NAME; not needed on the machine itself"}},
+				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "created with: toolroom token create NAME; not needed on the host machine itself"}},
 			},
 			Security: []map[string][]string{{"token": {}}, {}},
 		},
@@ -142,22 +153,29 @@ func config(version string) huma.Config {
 		DefaultFormat: "application/json",
 		Transformers:  []huma.Transformer{transformErrors},
 	}
-	// Answers gain members over time, and content has those of its source.
+	// Responses gain members over time, and content has the members of its source.
 	c.AllowAdditionalPropertiesByDefault = true
 	return c
 }
 
-// schemaName tells the step of a policy from the step of a chain.
+// schemaName returns the name of a type's schema. The step of a policy gets a prefix,
+// because the step of a chain has the same name, and so do the types of releases.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	if t == reflect.TypeFor[policy.Step]() {
 		return "Policy" + name
 	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.PkgPath() == reflect.TypeFor[release.Release]().PkgPath() {
+		return "Tool" + name
+	}
 	return name
 }
 
-// transformErrors gives what huma itself refuses (parameters that do not fit)
-// the form of all other errors.
+// transformErrors turns huma's own errors (invalid parameters) into problems, the
+// form of all other errors.
 func transformErrors(_ huma.Context, _ string, v any) (any, error) {
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -179,7 +197,7 @@ func transformErrors(_ huma.Context, _ string, v any) (any, error) {
 	return problem.New(m.Status, e), nil
 }
 
-// register adds an operation. Errors of its handler are answered as problems.
+// register adds an operation. Errors of its handler are returned as problems.
 func register[In, Out any](s *Server, op huma.Operation, handle func(context.Context, *In) (*Out, error)) {
 	op.Path = Prefix + op.Path
 	if op.Responses == nil {
@@ -189,9 +207,9 @@ func register[In, Out any](s *Server, op huma.Operation, handle func(context.Con
 		Description: "Error",
 		Content:     map[string]*huma.MediaType{problem.ContentType: {Schema: s.schema(reflect.TypeFor[problem.Problem]())}},
 	}
-	// A body that huma knows of it reads itself, twice over and through float64,
-	// with a deadline on the connection that outlives the body and ends calls.
-	// So it hears of bodies only afterwards, for the description.
+	// If huma knew the body, it would read it itself, twice and through float64, with
+	// a deadline on the connection that outlives the body and ends calls. So the
+	// body is added only afterwards, for the description.
 	body := op.RequestBody
 	op.RequestBody = nil
 	huma.Register(s.api, op, func(ctx context.Context, in *In) (*Out, error) {
@@ -206,12 +224,11 @@ func register[In, Out any](s *Server, op huma.Operation, handle func(context.Con
 	}
 }
 
-// problem is err as an answer. What went wrong inside is logged, with the
-// request's name.
+// problem converts err to a problem. It logs internal errors with the request's id.
 func (s *Server) problem(ctx context.Context, err error) *problem.Problem {
 	p := problem.From(err)
 	if p.Code == toolroom.CodeInternal {
-		s.o.Log.Error("a request failed", "request", auth.RequestID(ctx), "error", err)
+		s.o.Log.Error("request failed", "request", auth.RequestID(ctx), "error", err)
 	}
 	return p
 }
@@ -223,12 +240,12 @@ func (s *Server) schema(t reflect.Type) *huma.Schema {
 // routeDocument serves the description of all routes registered before.
 func (s *Server) routeDocument() {
 	doc := s.api.OpenAPI()
-	// huma describes its own error model, which no answer has.
+	// huma describes its own error model, which no response uses.
 	delete(doc.Components.Schemas.Map(), "ErrorModel")
 	delete(doc.Components.Schemas.Map(), "ErrorDetail")
 	serve := func(path, mime string, encode func() ([]byte, error)) {
 		body, err := encode()
-		if err != nil { // a mistake in the routes, as those that huma panics about
+		if err != nil { // a programming error in the routes; huma panics about those, too
 			panic(err)
 		}
 		s.mux.HandleFunc("GET "+Prefix+path, func(w http.ResponseWriter, _ *http.Request) {

@@ -54,10 +54,10 @@ func (f policyFunc) Decide(_ context.Context, r policy.Request) policy.Decision 
 func newBench(t *testing.T, configure ...func(*api.Options, *run.Options)) *bench {
 	t.Helper()
 	b := &bench{t: t, funcs: &gofunc.Source{}, memory: newMemory()}
-	desk := approval.NewDesk(b.memory, approval.DeskOptions{})
-	b.metrics = api.NewMetrics(api.MetricsOptions{Desk: desk, ReceiptQueue: func() int { return 7 }})
+	approvals := approval.New(b.memory, approval.Options{})
+	b.metrics = api.NewMetrics(api.MetricsOptions{Approvals: approvals, ReceiptQueue: func() int { return 7 }})
 	ro := run.Options{
-		Catalog: catalog.New(catalog.Options{}), Receipts: b.metrics.Receipts(b.memory), Desk: desk, Keys: b.memory, Jobs: b.memory, Owner: "test",
+		Catalog: catalog.New(catalog.Options{}), Receipts: counted{b.memory, b.metrics}, Approvals: approvals, Keys: b.memory, Jobs: b.memory, Owner: "test",
 		Policy: policyFunc(func(name string) policy.Effect {
 			switch name {
 			case "secret":
@@ -69,7 +69,7 @@ func newBench(t *testing.T, configure ...func(*api.Options, *run.Options)) *benc
 		}),
 	}
 	ro.Limits.Breaker.Failures = 1000
-	ao := api.Options{Receipts: b.memory, Desk: desk, Artifacts: newFiles(t.TempDir()), Metrics: b.metrics, Version: "test"}
+	ao := api.Options{Receipts: b.memory, Approvals: approvals, Artifacts: newFiles(t.TempDir()), Metrics: b.metrics, Version: "test"}
 	for _, f := range configure {
 		f(&ao, &ro)
 	}

@@ -22,11 +22,11 @@ type grantList struct {
 func (s *Server) routeApprovalRules() {
 	register(s, huma.Operation{
 		OperationID: "list-approval-rules", Method: http.MethodGet, Path: "/approvals/rules", Tags: []string{"approvals"},
-		Summary: "List what was approved for more than one call; your own, or for operators all",
+		Summary: "List approval rules: your own, or all for operators",
 	}, s.listGrants)
 	register(s, huma.Operation{
 		OperationID: "remove-approval-rule", Method: http.MethodDelete, Path: "/approvals/rules/{id}", Tags: []string{"approvals"},
-		Summary: "Take back what was approved for more than one call", DefaultStatus: http.StatusNoContent,
+		Summary: "Remove an approval rule", DefaultStatus: http.StatusNoContent,
 	}, s.removeGrant)
 }
 
@@ -38,12 +38,12 @@ func (s *Server) listGrants(ctx context.Context, _ *struct{}) (*grantsOutput, er
 	return &grantsOutput{Body: grantList{Rules: grants}}, nil
 }
 
-// grants are those that the caller may see: of others an operator alone.
+// grants returns the grants that the caller may see: its own, or all for operators.
 func (s *Server) grants(ctx context.Context) ([]*approval.Grant, error) {
-	if s.o.Desk == nil {
+	if s.o.Approvals == nil {
 		return nil, noDesk()
 	}
-	all, err := s.o.Desk.Grants(ctx)
+	all, err := s.o.Approvals.Grants(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,8 @@ func (s *Server) grants(ctx context.Context) ([]*approval.Grant, error) {
 	return seen, nil
 }
 
-// removeGrant takes back what its caller may see: a rule only ever permits.
+// removeGrant removes any grant that the caller may see. That is safe because a grant
+// only ever permits.
 func (s *Server) removeGrant(ctx context.Context, in *idInput) (*struct{}, error) {
 	grants, err := s.grants(ctx)
 	if err != nil {
@@ -64,8 +65,8 @@ func (s *Server) removeGrant(ctx context.Context, in *idInput) (*struct{}, error
 	}
 	for _, g := range grants {
 		if g.ID == in.ID {
-			return nil, s.o.Desk.RemoveGrant(ctx, g.ID)
+			return nil, s.o.Approvals.RemoveGrant(ctx, g.ID)
 		}
 	}
-	return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no rule %q", in.ID).WithHint("GET /api/v1/approvals/rules lists them")
+	return nil, toolroom.Errorf(toolroom.CodeNotFound, "approval rule %q not found", in.ID).WithHint("list the rules: GET %s/approvals/rules", Prefix)
 }

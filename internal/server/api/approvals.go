@@ -12,12 +12,12 @@ import (
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
-// Approvers is the group whose members see all questions and may answer those
-// whose terms name nobody else.
+// Approvers is the group whose members see all approvals and may answer those
+// whose terms name no other approvers.
 const Approvers = "approvers"
 
 type approvalsInput struct {
-	State approval.State `query:"state" enum:"pending,approved,declined,expired,cancelled" doc:"left out means all"`
+	State approval.State `query:"state" enum:"pending,approved,declined,expired,cancelled" doc:"list only approvals in this state; omit for all"`
 }
 
 type approvalsOutput struct {
@@ -37,12 +37,11 @@ type answerInput struct {
 	Exchange
 }
 
-// AnswerRequest is a person's answer. Approve has no default: an answer that
-// does not say is none.
+// AnswerRequest is a person's answer. Approve is required.
 type AnswerRequest struct {
 	Approve *bool          `json:"approve"`
 	Comment string         `json:"comment,omitempty" maxLength:"2000"`
-	Scope   approval.Scope `json:"scope,omitempty" enum:"once,call,session,always" doc:"how far a yes goes (once)"`
+	Scope   approval.Scope `json:"scope,omitempty" enum:"once,call,session,always" doc:"which calls the approval covers (default once)"`
 }
 
 const maxComment = 2000
@@ -50,11 +49,11 @@ const maxComment = 2000
 func (s *Server) routeApprovals() {
 	register(s, huma.Operation{
 		OperationID: "list-approvals", Method: http.MethodGet, Path: "/approvals", Tags: []string{"approvals"},
-		Summary: "List questions to people, oldest first",
+		Summary: "List approvals, oldest first",
 	}, s.listApprovals)
 	register(s, huma.Operation{
 		OperationID: "get-approval", Method: http.MethodGet, Path: "/approvals/{id}", Tags: []string{"approvals"},
-		Summary: "One question to a person",
+		Summary: "Get an approval",
 	}, s.getApproval)
 	register(s, huma.Operation{
 		OperationID: "answer-approval", Method: http.MethodPost, Path: "/approvals/{id}", Tags: []string{"approvals"},
@@ -63,10 +62,10 @@ func (s *Server) routeApprovals() {
 }
 
 func (s *Server) listApprovals(ctx context.Context, in *approvalsInput) (*approvalsOutput, error) {
-	if s.o.Desk == nil {
+	if s.o.Approvals == nil {
 		return nil, noDesk()
 	}
-	all, err := s.o.Desk.List(ctx, in.State)
+	all, err := s.o.Approvals.List(ctx, in.State)
 	if err != nil {
 		return nil, err
 	}
@@ -88,15 +87,15 @@ func (s *Server) getApproval(ctx context.Context, in *idInput) (*approvalOutput,
 }
 
 func (s *Server) approval(ctx context.Context, id string) (*approval.Approval, error) {
-	if s.o.Desk == nil {
+	if s.o.Approvals == nil {
 		return nil, noDesk()
 	}
-	a, err := s.o.Desk.Get(ctx, id)
+	a, err := s.o.Approvals.Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if !seesApproval(ctx, a) {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no approval %q", id)
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "approval %q not found", id)
 	}
 	return a, nil
 }
@@ -117,7 +116,7 @@ func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approval
 		return nil, err
 	}
 	who := auth.Identity(ctx)
-	answered, err := s.o.Desk.Answer(ctx, in.ID, approval.Answer{
+	answered, err := s.o.Approvals.Answer(ctx, in.ID, approval.Answer{
 		Approve: *body.Approve, By: who.Key(), Comment: body.Comment, Scope: body.Scope, Who: who,
 	})
 	if err != nil {

@@ -10,28 +10,28 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 )
 
-// approvalPoll is how often the store is asked for questions and answers of
-// other processes.
+// approvalPoll is the interval at which the store is polled for approvals that other
+// processes have created or changed.
 const approvalPoll = 500 * time.Millisecond
 
 func (s *Server) routeApprovalEvents() {
 	register(s, huma.Operation{
 		OperationID: "follow-approvals", Method: http.MethodGet, Path: "/approvals/events", Tags: []string{"approvals"},
-		Summary: "Follow questions to people: those that are pending, then each change",
-		Responses: map[string]*huma.Response{"200": {Description: "Events named for the approval's state, each with the whole approval", Content: map[string]*huma.MediaType{
+		Summary: "Stream approvals: the pending ones, then each change",
+		Responses: map[string]*huma.Response{"200": {Description: "Events named after the approval's state, each with the whole approval", Content: map[string]*huma.MediaType{
 			eventStream: {Schema: &huma.Schema{Type: huma.TypeString}},
 		}}},
 	}, s.followApprovals)
 }
 
 func (s *Server) followApprovals(ctx context.Context, in *Exchange) (*raw, error) {
-	if s.o.Desk == nil {
+	if s.o.Approvals == nil {
 		return nil, noDesk()
 	}
 	return &raw{Body: func(huma.Context) {
 		out := openStream(in.w, s.o.KeepAlive)
 		defer out.close()
-		votes := map[string]int{} // of the questions that are open, as they were sent
+		votes := map[string]int{} // number of votes last sent, by id of pending approval
 		tick := time.NewTicker(approvalPoll)
 		defer tick.Stop()
 		for s.sendApprovals(ctx, out, votes) == nil {
@@ -44,10 +44,10 @@ func (s *Server) followApprovals(ctx context.Context, in *Exchange) (*raw, error
 	}}, nil
 }
 
-// sendApprovals sends what has changed since the last time. A store that is
-// busy is asked again later; an error means that the client has gone.
+// sendApprovals sends the approvals that have changed since the last time. If the
+// store is busy, the next poll tries again; an error means that the client has gone.
 func (s *Server) sendApprovals(ctx context.Context, out *stream, votes map[string]int) error {
-	pending, err := s.o.Desk.List(ctx, approval.Pending)
+	pending, err := s.o.Approvals.List(ctx, approval.Pending)
 	if err != nil {
 		return ctx.Err()
 	}
@@ -69,7 +69,7 @@ func (s *Server) sendApprovals(ctx context.Context, out *stream, votes map[strin
 		if open[id] {
 			continue
 		}
-		a, err := s.o.Desk.Get(ctx, id)
+		a, err := s.o.Approvals.Get(ctx, id)
 		if err != nil && !isNotFound(err) {
 			return ctx.Err()
 		}

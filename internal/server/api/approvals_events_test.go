@@ -40,7 +40,7 @@ func TestApprovalsAreFollowedByWhoMaySeeThem(t *testing.T) {
 		t.Helper()
 		var result toolroom.Result
 		b.as(who, http.MethodPost, "/api/v1/tools/do:risky/call", `{"no_wait": true}`).into(t, &result)
-		return result.Error.Details["approval"].(string)
+		return result.Error.Approval
 	}
 	early := ask("alice")
 	follow := func(who string) *bufio.Scanner {

@@ -16,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
-// Artifacts keeps bytes for their owners; [artifact.Store] does.
+// Artifacts stores artifacts for their owners. [artifact.Store] implements it.
 type Artifacts interface {
 	Put(ctx context.Context, owner string, kind artifact.Kind, name, mimeType string, r io.Reader) (toolroom.Artifact, error)
 	Open(ctx context.Context, owner, handle string) (*os.File, toolroom.Artifact, error)
@@ -31,9 +31,9 @@ const (
 	maxMIMEType = 255
 )
 
-// Owned says whose artifacts are meant.
+// Owned selects the owner of artifacts.
 type Owned struct {
-	Owner string `query:"owner" doc:"whose artifacts; operators only, others have their own"`
+	Owner string `query:"owner" doc:"owner of the artifacts; only operators may name another caller"`
 }
 
 type artifactsInput struct {
@@ -61,12 +61,12 @@ type contentInput struct {
 	Exchange
 	Handle string `path:"handle"`
 	Owned
-	Offset   int64  `query:"offset" minimum:"0" doc:"first byte"`
-	Limit    int64  `query:"limit" minimum:"0" doc:"most bytes"`
-	Grep     string `query:"grep" doc:"lines that match a regular expression (RE2)"`
-	Context  int    `query:"context" minimum:"0" maximum:"50" doc:"lines around each match"`
-	JSONPath string `query:"json_path" doc:"RFC 9535, for example $.items[0:5].name"`
-	Raw      bool   `query:"raw" doc:"the bytes themselves; so does Accept: application/octet-stream"`
+	Offset   int64  `query:"offset" minimum:"0" doc:"offset of the first byte"`
+	Limit    int64  `query:"limit" minimum:"0" doc:"maximum number of bytes"`
+	Grep     string `query:"grep" doc:"return only lines that match this regular expression (RE2)"`
+	Context  int    `query:"context" minimum:"0" maximum:"50" doc:"number of lines around each match"`
+	JSONPath string `query:"json_path" doc:"select values of a JSON document (RFC 9535), for example $.items[0:5].name"`
+	Raw      bool   `query:"raw" doc:"return the bytes themselves; Accept: application/octet-stream does the same"`
 }
 
 type uploadInput struct {
@@ -83,15 +83,15 @@ type uploadOutput struct {
 func (s *Server) routeArtifacts() {
 	register(s, huma.Operation{
 		OperationID: "list-artifacts", Method: http.MethodGet, Path: "/artifacts", Tags: []string{"artifacts"},
-		Summary: "List what is kept for the caller",
+		Summary: "List the caller's artifacts",
 	}, s.listArtifacts)
 	register(s, huma.Operation{
 		OperationID: "get-artifact", Method: http.MethodGet, Path: "/artifacts/{handle}", Tags: []string{"artifacts"},
-		Summary: "What an artifact is",
+		Summary: "Get an artifact's metadata",
 	}, s.getArtifact)
 	register(s, huma.Operation{
 		OperationID: "read-artifact", Method: http.MethodGet, Path: "/artifacts/{handle}/content", Tags: []string{"artifacts"},
-		Summary: "A page of an artifact, or its bytes",
+		Summary: "Read a page of an artifact, or all its bytes",
 		Responses: map[string]*huma.Response{"200": {Description: "The page or the bytes", Content: map[string]*huma.MediaType{
 			"application/json": {Schema: s.schema(reflect.TypeFor[artifact.Page]())},
 			octets:             {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
@@ -99,28 +99,28 @@ func (s *Server) routeArtifacts() {
 	}, s.readArtifact)
 	register(s, huma.Operation{
 		OperationID: "upload-artifact", Method: http.MethodPost, Path: "/artifacts", Tags: []string{"artifacts"},
-		Summary: "Keep a file; the body is its bytes and Content-Type its type", DefaultStatus: http.StatusCreated,
+		Summary: "Upload a file as an artifact; Content-Type is its media type", DefaultStatus: http.StatusCreated,
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			octets: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}},
 		}},
 	}, s.uploadArtifact)
 	register(s, huma.Operation{
 		OperationID: "delete-artifact", Method: http.MethodDelete, Path: "/artifacts/{handle}", Tags: []string{"artifacts"},
-		Summary: "Forget an artifact",
+		Summary: "Delete an artifact",
 	}, s.deleteArtifact)
 }
 
-// store is where artifacts are, and owner whose of them the request means.
+// store returns the store of artifacts and the owner that the request selects.
 func (s *Server) store(ctx context.Context, o Owned) (store Artifacts, owner string, err error) {
 	who := auth.Identity(ctx)
 	switch {
 	case s.o.Artifacts == nil:
-		return nil, "", unsupported("this server keeps no artifacts")
+		return nil, "", unsupported("this server has no artifact store")
 	case o.Owner == "" || o.Owner == who.Key():
 		return s.o.Artifacts, who.Key(), nil
 	case !auth.IsOperator(who):
-		return nil, "", toolroom.Errorf(toolroom.CodeDenied, "only an operator sees what belongs to %s", o.Owner).
-			WithHint("leave owner out to see your own")
+		return nil, "", toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the artifacts of %s", o.Owner).
+			WithHint("omit owner to see your own")
 	default:
 		return s.o.Artifacts, o.Owner, nil
 	}
@@ -174,7 +174,7 @@ func (s *Server) readArtifact(ctx context.Context, in *contentInput) (*raw, erro
 	}}, nil
 }
 
-// sendFile sends bytes that a tool made so that no browser runs them.
+// sendFile sends bytes that a tool made, with headers that keep browsers from running them.
 func sendFile(w http.ResponseWriter, file io.Reader, about toolroom.Artifact) {
 	name := about.Name
 	if name == "" {
@@ -185,9 +185,9 @@ func sendFile(w http.ResponseWriter, file io.Reader, about toolroom.Artifact) {
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	h.Set("Content-Length", strconv.FormatInt(about.Size, 10))
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "sandbox")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
 	if _, err := io.Copy(w, file); err != nil {
-		// The length has been promised: a cut answer must not look whole.
+		// Content-Length has been sent: a cut response must not look whole.
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -16,35 +16,35 @@ import (
 	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
-// Limits of what one request may ask for.
+// Limits of one request.
 const (
 	maxBatch          = 100
 	maxParallel       = 50
 	maxIdempotencyKey = 256
 )
 
-// surface is the name of this door in receipts.
+// surface is the name of this surface in receipts.
 const surface = "http"
 
 // CallRequest is the body of a call.
 type CallRequest struct {
-	Arguments json.RawMessage `json:"arguments,omitempty" doc:"one JSON object; left out means {}"`
-	TimeoutMS int64           `json:"timeout_ms,omitempty" minimum:"0" doc:"longest run time (30,000), capped by the tool's ceiling"`
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"a JSON object; {} if omitted"`
+	TimeoutMS int64           `json:"timeout_ms,omitempty" minimum:"0" doc:"timeout in milliseconds (default 30,000), capped by the tool's maximum"`
 	Session   string          `json:"session,omitempty"`
-	MaxOutput int             `json:"max_output,omitempty" doc:"bytes of the result to show (51,200); negative shows all"`
-	NoWait    bool            `json:"no_wait,omitempty" doc:"do not hold the call while a person is asked"`
+	MaxOutput int             `json:"max_output,omitempty" doc:"maximum size of the result in bytes (default 51,200); negative means no limit"`
+	NoWait    bool            `json:"no_wait,omitempty" doc:"return at once if a person must approve the call"`
 }
 
 // NamedCallRequest is the body of a call that names its tool.
 type NamedCallRequest struct {
-	Tool string `json:"tool" doc:"the tool in any accepted spelling"`
+	Tool string `json:"tool" doc:"name of the tool, in any accepted spelling"`
 	CallRequest
 }
 
-// BatchRequest is the body of several calls.
+// BatchRequest is the body of a batch.
 type BatchRequest struct {
 	Calls    []BatchCall `json:"calls" maxItems:"100"`
-	Parallel int         `json:"parallel,omitempty" minimum:"0" maximum:"50" doc:"how many run at once (10)"`
+	Parallel int         `json:"parallel,omitempty" minimum:"0" maximum:"50" doc:"maximum number of calls at a time (default 10)"`
 }
 
 // BatchCall is one call of a batch.
@@ -53,7 +53,7 @@ type BatchCall struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"256"`
 }
 
-// BatchResponse has the results in the order of the calls.
+// BatchResponse holds the results in the order of the calls.
 type BatchResponse struct {
 	Results []*toolroom.Result `json:"results"`
 }
@@ -64,23 +64,23 @@ type ChainRequest struct {
 	Session string     `json:"session,omitempty"`
 }
 
-// Accepted acknowledges an asynchronous call, which is durable by then.
+// Accepted acknowledges a background call, which is durable by then.
 type Accepted struct {
 	ID    string       `json:"id"`
 	State run.JobState `json:"state" enum:"queued,running,waiting,done"`
 }
 
-// Delivery is how the caller wants to hear of the outcome.
+// Delivery selects how the caller receives the result.
 type Delivery struct {
 	Exchange
-	Key    string `header:"Idempotency-Key" doc:"a repeat with the same key returns the first result"`
-	Stream bool   `query:"stream" doc:"answer with events (text/event-stream); so does Accept"`
-	Async  bool   `query:"async" doc:"answer 202 at once; so does Prefer: respond-async"`
+	Key    string `header:"Idempotency-Key" doc:"a repeated call with the same key returns the first result"`
+	Stream bool   `query:"stream" doc:"respond with events; Accept: text/event-stream does the same"`
+	Async  bool   `query:"async" doc:"respond 202 at once and run the call in the background; Prefer: respond-async does the same"`
 	Prefer string `header:"Prefer"`
 }
 
 type callInput struct {
-	ID string `path:"id" doc:"any accepted spelling; a slash in it is written %2F"`
+	ID string `path:"id" doc:"name of the tool, in any accepted spelling; write a slash as %2F"`
 	Delivery
 }
 
@@ -94,11 +94,11 @@ type bodyInput struct {
 
 func (s *Server) routeCalls() {
 	responses := func() map[string]*huma.Response {
-		ok := jsonResponse[toolroom.Result](s, "The tool did its work")
+		ok := jsonResponse[toolroom.Result](s, "The call succeeded")
 		ok.Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "called, progress, chunk, log, notice and approval, then exactly one done or error, each with an event object as data"}}
 		return map[string]*huma.Response{
 			"200": ok,
-			"202": jsonResponse[Accepted](s, "The call is durable and will run; see Location"),
+			"202": jsonResponse[Accepted](s, "The call is durable and will run; Location is its address"),
 			"4XX": failure[toolroom.Result](s, "The call was refused"),
 			"5XX": failure[toolroom.Result](s, "The tool or its source failed"),
 		}
@@ -109,20 +109,20 @@ func (s *Server) routeCalls() {
 	}, s.callTool)
 	register(s, huma.Operation{
 		OperationID: "call", Method: http.MethodPost, Path: "/call", Tags: []string{"calls"},
-		Summary: "Call the tool that the body names", RequestBody: jsonBody[NamedCallRequest](s), Responses: responses(),
+		Summary: "Call the tool named in the body", RequestBody: jsonBody[NamedCallRequest](s), Responses: responses(),
 	}, s.callNamed)
 	register(s, huma.Operation{
 		OperationID: "chain", Method: http.MethodPost, Path: "/chain", Tags: []string{"calls"},
-		Summary: "Call tools one after the other", RequestBody: jsonBody[ChainRequest](s),
+		Summary: "Run a sequence of tool calls", RequestBody: jsonBody[ChainRequest](s),
 		Responses: map[string]*huma.Response{
-			"200": jsonResponse[run.ChainResult](s, "All steps are done"),
+			"200": jsonResponse[run.ChainResult](s, "All steps succeeded"),
 			"4XX": failure[run.ChainResult](s, "A step was refused"),
 			"5XX": failure[run.ChainResult](s, "A step failed"),
 		},
 	}, s.chain)
 	register(s, huma.Operation{
 		OperationID: "batch", Method: http.MethodPost, Path: "/batch", Tags: []string{"calls"},
-		Summary: "Call tools side by side", RequestBody: jsonBody[BatchRequest](s),
+		Summary: "Run several tool calls in parallel", RequestBody: jsonBody[BatchRequest](s),
 		Responses: map[string]*huma.Response{"200": jsonResponse[BatchResponse](s, "The results, each with its own status")},
 	}, s.batch)
 }
@@ -143,12 +143,13 @@ func (s *Server) callNamed(ctx context.Context, in *namedCallInput) (*raw, error
 	return s.deliver(ctx, &in.Delivery, body)
 }
 
-// deliver makes the call in the way that the caller wants to hear of it.
+// deliver makes the call and returns its result as the caller has selected.
 func (s *Server) deliver(ctx context.Context, d *Delivery, body NamedCallRequest) (*raw, error) {
 	call, err := body.call(auth.Identity(ctx), d.Key)
 	if err != nil {
 		return nil, err
 	}
+	call.Environment = auth.Environment(ctx)
 	switch {
 	case d.Async || prefersAsync(d.Prefer):
 		return s.submit(ctx, d, call)
@@ -163,7 +164,7 @@ func (s *Server) deliver(ctx context.Context, d *Delivery, body NamedCallRequest
 	}
 }
 
-// call runs one call that can be cancelled by its id.
+// call runs one call. It can be cancelled by its id.
 func (s *Server) call(ctx context.Context, call toolroom.Call) *toolroom.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -178,7 +179,7 @@ func (s *Server) call(ctx context.Context, call toolroom.Call) *toolroom.Result 
 
 func (s *Server) submit(ctx context.Context, d *Delivery, call toolroom.Call) (*raw, error) {
 	if s.o.Worker == nil {
-		return nil, unsupported("this server runs no asynchronous calls")
+		return nil, unsupported("this server does not run background calls")
 	}
 	job, err := s.o.Runner.Submit(ctx, call)
 	if err != nil {
@@ -197,7 +198,7 @@ func (s *Server) chain(ctx context.Context, in *bodyInput) (*raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	as := toolroom.Call{Identity: auth.Identity(ctx), Session: body.Session, Surface: surface}
+	as := toolroom.Call{Identity: auth.Identity(ctx), Session: body.Session, Surface: surface, Environment: auth.Environment(ctx)}
 	result := s.o.Runner.Chain(ctx, as, body.Steps)
 	if result.Error != nil {
 		in.retryAfter(result.Error)
@@ -211,21 +212,22 @@ func (s *Server) batch(ctx context.Context, in *bodyInput) (*raw, error) {
 		return nil, err
 	}
 	if len(body.Calls) > maxBatch || body.Parallel < 0 || body.Parallel > maxParallel {
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a batch has at most %d calls, and runs at most %d at once", maxBatch, maxParallel)
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "a batch may have at most %d calls and run at most %d at a time", maxBatch, maxParallel)
 	}
 	calls := make([]toolroom.Call, len(body.Calls))
 	for i, c := range body.Calls {
 		if calls[i], err = c.call(auth.Identity(ctx), c.IdempotencyKey); err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "call %d: %w", i+1, err)
 		}
+		calls[i].Environment = auth.Environment(ctx)
 	}
 	return in.answer(http.StatusOK, BatchResponse{Results: s.o.Runner.Batch(ctx, calls, body.Parallel)}), nil
 }
 
-// call is what the body asks for.
+// call returns the call that the body describes.
 func (b NamedCallRequest) call(who toolroom.Identity, key string) (toolroom.Call, error) {
 	if b.TimeoutMS < 0 {
-		return toolroom.Call{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "timeout_ms is negative").WithHint("leave it out for the default of 30 s")
+		return toolroom.Call{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "timeout_ms is negative").WithHint("omit it for the default of 30 s")
 	}
 	if len(key) > maxIdempotencyKey {
 		return toolroom.Call{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the idempotency key has %d bytes; at most %d are allowed", len(key), maxIdempotencyKey)
@@ -245,7 +247,7 @@ func statusOf(e *toolroom.Error) int {
 }
 
 func (x *Exchange) retryAfter(e *toolroom.Error) {
-	if after := problem.RetryAfter(e.Details); after != "" {
+	if after := problem.RetryAfter(e); after != "" {
 		x.w.Header().Set("Retry-After", after)
 	}
 }

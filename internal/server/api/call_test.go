@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/run"
@@ -25,7 +26,7 @@ func TestEachCodeHasItsStatusAndTheWholeResult(t *testing.T) {
 			return nil, err
 		}
 		e := toolroom.Errorf(in.Code, "as asked")
-		e.Details = map[string]any{"retry_after_seconds": 1.5}
+		e.RetryAfter = 1500 * time.Millisecond
 		return nil, e.WithHint("ask for another")
 	})
 	for _, code := range toolroom.Codes() {
@@ -102,9 +103,9 @@ func TestABodyThatCannotBeUsedIsAProblemAndCallsNothing(t *testing.T) {
 		says   string
 	}{
 		"nothing":             {"", 422, "no body"},
-		"not JSON":            {`{"arguments": `, 422, "cannot be used"},
+		"not JSON":            {`{"arguments": `, 422, "invalid request body"},
 		"a member misspelled": {`{"argumnets": {}}`, 422, "argumnets"},
-		"two documents":       {`{} {}`, 422, "follows"},
+		"two documents":       {`{} {}`, 422, "text after"},
 		"a negative timeout":  {`{"timeout_ms": -1}`, 422, "negative"},
 		"too large":           {`{"session": "` + strings.Repeat("x", 16<<20) + `"}`, 413, "larger than"},
 	} {

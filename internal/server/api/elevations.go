@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
-// Elevator lets operators say who may call sensitive tools.
+// Elevator manages elevations for operators.
 type Elevator interface {
 	Elevate(ctx context.Context, e policy.Elevation, lasts time.Duration) (*policy.Elevation, error)
 	Elevations(ctx context.Context) ([]*policy.Elevation, error)
@@ -21,11 +21,11 @@ type Elevator interface {
 
 // ElevationRequest asks for an elevation.
 type ElevationRequest struct {
-	Subject string   `json:"subject" doc:"whose it is: the subject of a token"`
-	Agent   string   `json:"agent,omitempty" doc:"only when it acts as this agent"`
-	Tools   []string `json:"tools,omitempty" doc:"patterns; left out means every sensitive tool"`
+	Subject string   `json:"subject" doc:"subject of the token to elevate"`
+	Agent   string   `json:"agent,omitempty" doc:"elevate the caller only when it acts as this agent"`
+	Tools   []string `json:"tools,omitempty" doc:"patterns of tools; omit for all sensitive tools"`
 	Reason  string   `json:"reason,omitempty" maxLength:"2000"`
-	Seconds int64    `json:"seconds,omitempty" minimum:"0" doc:"how long (900, at most 86,400)"`
+	Seconds int64    `json:"seconds,omitempty" minimum:"0" doc:"duration in seconds (default 900, at most 86,400)"`
 }
 
 type elevationsOutput struct {
@@ -43,26 +43,26 @@ type elevationOutput struct {
 func (s *Server) routeElevations() {
 	register(s, huma.Operation{
 		OperationID: "list-elevations", Method: http.MethodGet, Path: "/policy/elevations", Tags: []string{"policy"},
-		Summary: "List who may call sensitive tools, and until when; operators only",
+		Summary: "List elevations; operators only",
 	}, s.listElevations)
 	register(s, huma.Operation{
 		OperationID: "elevate", Method: http.MethodPost, Path: "/policy/elevations", Tags: []string{"policy"},
-		Summary: "Let somebody else call sensitive tools for a time; operators only", RequestBody: jsonBody[ElevationRequest](s),
+		Summary: "Let another caller use sensitive tools for a limited time; operators only", RequestBody: jsonBody[ElevationRequest](s),
 	}, s.elevate)
 	register(s, huma.Operation{
 		OperationID: "end-elevation", Method: http.MethodDelete, Path: "/policy/elevations/{id}", Tags: []string{"policy"},
-		Summary: "Take an elevation back; operators only", DefaultStatus: http.StatusNoContent,
+		Summary: "End an elevation; operators only", DefaultStatus: http.StatusNoContent,
 	}, s.endElevation)
 }
 
-// elevator is for operators.
+// elevator returns the Elevator, or an error if the caller is not an operator.
 func (s *Server) elevator(ctx context.Context) (Elevator, error) {
 	if s.o.Elevator == nil {
-		return nil, unsupported("this server keeps no elevations")
+		return nil, unsupported("this server does not support elevations")
 	}
 	if !auth.IsOperator(auth.Identity(ctx)) {
-		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator sees or changes elevations").
-			WithHint("use a token of the group %s, or toolroom policy elevate on the machine itself", auth.Operators)
+		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see or change elevations").
+			WithHint("use a token of the group %s, or run toolroom policy elevate on the host machine", auth.Operators)
 	}
 	return s.o.Elevator, nil
 }
@@ -90,10 +90,10 @@ func (s *Server) elevate(ctx context.Context, in *bodyInput) (*elevationOutput, 
 	}
 	who := auth.Identity(ctx)
 	if body.Subject == who.Key() {
-		// An agent that holds an operator's token, or calls from the machine
-		// itself, must not lift its own limits.
-		return nil, toolroom.Errorf(toolroom.CodeDenied, "%s may not elevate itself here", who.Key()).
-			WithHint("another operator does it, or a person on the machine: toolroom policy elevate %s", who.Key())
+		// An agent that holds an operator's token, or calls from the host machine,
+		// must not lift its own limits.
+		return nil, toolroom.Errorf(toolroom.CodeDenied, "%s may not elevate itself over HTTP", who.Key()).
+			WithHint("ask another operator, or a person on the host machine: toolroom policy elevate %s", who.Key())
 	}
 	seconds := min(max(body.Seconds, -1), int64(policy.MaxElevation/time.Second)+1)
 	e := policy.Elevation{Subject: body.Subject, Agent: body.Agent, Tools: body.Tools, By: who.Key(), Reason: body.Reason}

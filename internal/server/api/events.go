@@ -14,8 +14,8 @@ import (
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
-// endPoll is how often the store is asked whether a call has ended whose events
-// do not come here because it runs in another process.
+// endPoll is the interval at which the store is polled for the end of a call. A call
+// that runs in another process sends no events here.
 const endPoll = time.Second
 
 type eventsInput struct {
@@ -32,24 +32,24 @@ type callEventsInput struct {
 func (s *Server) routeEvents() {
 	responses := func() map[string]*huma.Response {
 		return map[string]*huma.Response{"200": {Description: "Events", Content: map[string]*huma.MediaType{
-			eventStream: {Schema: &huma.Schema{Type: huma.TypeString, Description: "events of calls; an event lost tells how many others did not reach a slow reader"}},
+			eventStream: {Schema: &huma.Schema{Type: huma.TypeString, Description: "events of calls; an event named lost has the number of events that were dropped because the client reads too slowly"}},
 		}}}
 	}
 	register(s, huma.Operation{
 		OperationID: "follow-calls", Method: http.MethodGet, Path: "/events", Tags: []string{"events"},
-		Summary: "Follow all calls that the caller may see", Responses: responses(),
+		Summary: "Stream the events of all calls that the caller may see", Responses: responses(),
 	}, s.followCalls)
 	register(s, huma.Operation{
 		OperationID: "follow-call", Method: http.MethodGet, Path: "/calls/{id}/events", Tags: []string{"events"},
-		Summary: "Follow one call to its end", Responses: responses(),
+		Summary: "Stream the events of a call until it ends", Responses: responses(),
 	}, s.followCall)
 }
 
 func (s *Server) followCalls(ctx context.Context, in *eventsInput) (*raw, error) {
 	who := auth.Identity(ctx)
 	if !auth.IsOperator(who) && s.o.Owner == nil {
-		return nil, unsupported("only operators can follow all calls here").
-			WithHint("follow one of yours: GET %s/calls/ID/events", Prefix)
+		return nil, unsupported("only operators may follow all calls on this server").
+			WithHint("follow a call of yours: GET %s/calls/ID/events", Prefix)
 	}
 	visible := func(e *toolroom.Event) bool {
 		return (in.Tool == "" || e.Tool == in.Tool) &&
@@ -69,8 +69,8 @@ func (s *Server) followCalls(ctx context.Context, in *eventsInput) (*raw, error)
 	}}, nil
 }
 
-// forward sends what has come, and reports whether the last of it was the end
-// of a call.
+// forward sends the events that have arrived, and reports whether the last one
+// ended a call.
 func forward(ctx context.Context, sub *run.Subscription, out *stream) (final bool, err error) {
 	events, dropped, err := sub.Next(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func forward(ctx context.Context, sub *run.Subscription, out *stream) (final boo
 }
 
 func (s *Server) followCall(ctx context.Context, in *callEventsInput) (*raw, error) {
-	// Subscribed before the first look, no end can fall in between.
+	// Subscribe before reading the record, so that no end is missed in between.
 	sub := s.o.Runner.Bus.Subscribe(func(e *toolroom.Event) bool { return e.Call == in.ID })
 	record, err := s.record(ctx, in.ID)
 	if err != nil {
@@ -109,8 +109,8 @@ func (s *Server) followCall(ctx context.Context, in *callEventsInput) (*raw, err
 			if final || err != nil && (ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 				return
 			}
-			// A call that has just ended may be in no list for a moment; its last
-			// event comes through the subscription then.
+			// A call that has just ended may have no record for a moment. Its last
+			// event then arrives through the subscription.
 			if now, err := s.record(ctx, in.ID); err == nil {
 				record = now
 			}
@@ -119,8 +119,8 @@ func (s *Server) followCall(ctx context.Context, in *callEventsInput) (*raw, err
 	}}, nil
 }
 
-// end is the last event of a call that has ended. Of one that was not
-// asynchronous only the receipt is left, which does not have the value.
+// end returns the last event of a call that has ended. If the call did not run in the
+// background, only its receipt remains, which does not have the value.
 func (r *CallRecord) end() *toolroom.Event {
 	result := r.Result
 	if result == nil {

@@ -15,21 +15,21 @@ type executeInput struct {
 }
 
 func (s *Server) routeExecute() {
-	ok := jsonResponse[toolroom.Result](s, "The program did its work; execution says where it ran and what it printed")
-	ok.Content[eventStream] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "what the program prints as chunk events, its tool calls, then one done or error"}}
+	ok := jsonResponse[toolroom.Result](s, "The program succeeded; execution has its runtime and output")
+	ok.Content[eventStream] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "the program's output as chunk events, its tool calls, then one done or error"}}
 	register(s, huma.Operation{
 		OperationID: "execute", Method: http.MethodPost, Path: "/execute", Tags: []string{"calls"},
-		Summary: "Run a program that calls the tools", RequestBody: jsonBody[code.Request](s),
+		Summary: "Run a program that calls tools", RequestBody: jsonBody[code.Request](s),
 		Responses: map[string]*huma.Response{
 			"200": ok,
-			"202": jsonResponse[Accepted](s, "The run is durable and will begin; see Location"),
+			"202": jsonResponse[Accepted](s, "The run is durable and will start; Location is its address"),
 			"4XX": failure[toolroom.Result](s, "The program was refused"),
 			"5XX": failure[toolroom.Result](s, "The program failed"),
 		},
 	}, s.execute)
 }
 
-// execute is a call of code:execute whose body is its arguments.
+// execute calls code:execute with the body as its arguments.
 func (s *Server) execute(ctx context.Context, in *executeInput) (*raw, error) {
 	body, err := readJSON[code.Request](&in.Exchange)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/server/api"
 )
 
 func notFound(what string) error {
@@ -238,6 +239,8 @@ func (m *memory) CancelApproval(_ context.Context, id string, now time.Time) err
 
 func (m *memory) NotifiedApproval(context.Context, string, string) error { return nil }
 
+func (m *memory) ExpireApprovals(context.Context, time.Time) error { return nil }
+
 func (m *memory) SweepApprovals(context.Context, time.Time) (int64, error) { return 0, nil }
 
 func (m *memory) Grants(_ context.Context, tool, caller string, _ time.Time) ([]*approval.Grant, error) {
@@ -334,4 +337,15 @@ func (f *files) Read(ctx context.Context, owner, handle string, o artifact.ReadO
 		return nil, err
 	}
 	return &artifact.Page{Text: string(body[o.Offset : o.Offset+o.Limit])}, nil
+}
+
+// counted counts the calls whose receipts memory stores.
+type counted struct {
+	*memory
+	metrics *api.Metrics
+}
+
+func (c counted) Append(ctx context.Context, r *receipt.Receipt) error {
+	c.metrics.Count(r)
+	return c.memory.Append(ctx, r)
 }

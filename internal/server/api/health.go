@@ -3,12 +3,16 @@ package api
 import (
 	"net/http"
 	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/server/auth"
+	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
-// Readiness says whether the server can take calls.
+// Readiness reports whether the server can take calls.
 type Readiness struct {
 	Ready bool `json:"ready"`
-	// Missing says what it waits for, by part.
+	// Missing has the reasons why the server is not ready, by part.
 	Missing map[string]string `json:"missing,omitempty"`
 }
 
@@ -28,7 +32,15 @@ func (s *Server) routeHealth() {
 		x.writeJSON(status, ready)
 	})
 	if s.o.Metrics != nil {
-		s.mux.Handle("GET /metrics", s.o.Metrics.Handler())
+		metrics := s.o.Metrics.Handler()
+		s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+			if !auth.IsOperator(auth.Identity(r.Context())) { // they name all tools, and count everybody's calls
+				problem.Write(w, toolroom.Errorf(toolroom.CodeDenied, "metrics are for operators").
+					WithHint("use a token of the group %s", auth.Operators))
+				return
+			}
+			metrics.ServeHTTP(w, r)
+		})
 	}
 }
 
@@ -45,8 +57,8 @@ func (s *Server) readiness() Readiness {
 	return Readiness{Ready: len(missing) == 0, Missing: missing}
 }
 
-// unlisted names the sources that nothing is known of. One that has failed is
-// not waited for: the others serve without it.
+// unlisted returns the names of the sources that have neither listed their tools nor
+// failed. A failed source does not count: the others serve without it.
 func (s *Server) unlisted() []string {
 	if s.o.Sources == nil {
 		return nil

@@ -17,25 +17,25 @@ import (
 	"github.com/toolroom/toolroom/internal/run"
 )
 
-// maxToolLabels bounds how many tools have metrics of their own; the calls of
-// further tools count as those of "other".
+// maxToolLabels is the maximum number of tools with metrics of their own. The calls of
+// further tools count for the tool "other".
 const maxToolLabels = 1000
 
-// scrapeTimeout bounds the questions that one scrape asks.
+// scrapeTimeout limits the queries of one scrape.
 const scrapeTimeout = 2 * time.Second
 
-// MetricsOptions are what metrics are taken from. Each part may be nil.
+// MetricsOptions are the origins of metrics. Each may be nil.
 type MetricsOptions struct {
-	// ReceiptQueue is how many receipts wait to become durable.
+	// ReceiptQueue returns the number of receipts that are not durable yet.
 	ReceiptQueue func() int
-	Desk         Desk
+	Approvals    Approvals
 	Sources      func() []Source
-	// WarmPools are the sandboxes that wait for programs.
+	// WarmPools returns the states of the warm pools.
 	WarmPools func() []WarmPool
 }
 
-// Metrics counts calls, in a registry of its own. Lead the runner's receipts
-// through [Metrics.Receipts] and its events past [Metrics.Watch].
+// Metrics counts calls, in a registry of its own. Wrap the runner's receipts with
+// [Metrics.Receipts] and pass its bus to [Metrics.Watch].
 type Metrics struct {
 	registry *prometheus.Registry
 	calls    *prometheus.CounterVec
@@ -43,32 +43,32 @@ type Metrics struct {
 	running  prometheus.Gauge
 
 	mu    sync.Mutex
-	tools map[string]bool // that have metrics of their own
+	tools map[string]bool // the tools with metrics of their own
 }
 
-// NewMetrics makes metrics that have counted nothing.
+// NewMetrics returns new metrics.
 func NewMetrics(o MetricsOptions) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "toolroom_calls_total", Help: "Calls that have ended.",
+			Name: "toolroom_calls_total", Help: "Number of ended calls.",
 		}, []string{"tool", "status", "surface"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "toolroom_call_seconds", Help: "How long tools ran, by kind of source.",
+			Name: "toolroom_call_seconds", Help: "Run time of tools, by kind of source.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10), // 0.5 ms to 131 s
 		}, []string{"source", "status"}),
-		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolroom_calls_running", Help: "Calls under way."}),
+		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolroom_calls_running", Help: "Number of running calls."}),
 		tools:   map[string]bool{},
 	}
 	m.registry.MustRegister(m.calls, m.seconds, m.running,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.ReceiptQueue != nil {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "toolroom_receipts_queued", Help: "Receipts that are not durable yet.",
+			Name: "toolroom_receipts_queued", Help: "Number of receipts that are not durable yet.",
 		}, func() float64 { return float64(o.ReceiptQueue()) }))
 	}
-	if o.Desk != nil {
-		m.registry.MustRegister(pendingApprovals{o.Desk})
+	if o.Approvals != nil {
+		m.registry.MustRegister(pendingApprovals{o.Approvals})
 	}
 	if o.WarmPools != nil {
 		m.registry.MustRegister(warmPools{o.WarmPools})
@@ -79,15 +79,15 @@ func NewMetrics(o MetricsOptions) *Metrics {
 	return m
 }
 
-// Handler serves the metrics in the text format of Prometheus.
+// Handler returns a handler that serves the metrics in the text format of Prometheus.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
-// Watch counts the calls under way on a bus until stop is called.
+// Watch counts the running calls on a bus until stop is called.
 func (m *Metrics) Watch(bus *run.Bus) (stop func()) {
-	// The filter sees every event as it happens and keeps none, so that there
-	// is no queue to drain and nothing to lose.
+	// The filter sees every event as it happens and accepts none, so there is no
+	// queue to drain and no event can be lost.
 	return bus.Subscribe(func(e *toolroom.Event) bool {
 		if e.Kind == toolroom.EventCalled {
 			m.running.Inc()
@@ -98,20 +98,8 @@ func (m *Metrics) Watch(bus *run.Bus) (stop func()) {
 	}).Close
 }
 
-// Receipts counts the calls whose receipts go to next.
-func (m *Metrics) Receipts(next run.Receipts) run.Receipts { return countedReceipts{next, m} }
-
-type countedReceipts struct {
-	run.Receipts
-	metrics *Metrics
-}
-
-func (c countedReceipts) Append(ctx context.Context, r *receipt.Receipt) error {
-	c.metrics.count(r)
-	return c.Receipts.Append(ctx, r)
-}
-
-func (m *Metrics) count(r *receipt.Receipt) {
+// Count counts a call by its receipt.
+func (m *Metrics) Count(r *receipt.Receipt) {
 	status := string(r.Status)
 	m.calls.WithLabelValues(m.toolLabel(r), status, surfaceLabel(r.Surface)).Inc()
 	if r.Source != "" {
@@ -119,8 +107,8 @@ func (m *Metrics) count(r *receipt.Receipt) {
 	}
 }
 
-// toolLabel keeps callers from making up metrics: of a call that found no tool
-// the receipt has what the caller wrote.
+// toolLabel returns the label of a call's tool. It keeps callers from making up
+// labels: if no tool was found, the receipt has the name that the caller sent.
 func (m *Metrics) toolLabel(r *receipt.Receipt) string {
 	if r.Source == "" {
 		return "unknown"
@@ -136,7 +124,7 @@ func (m *Metrics) toolLabel(r *receipt.Receipt) string {
 	return r.Tool
 }
 
-// surfaceLabel keeps to the doors that a [toolroom.Call] knows.
+// surfaceLabel returns the label of a surface: one that [toolroom.Call] names, or "other".
 func surfaceLabel(s string) string {
 	if slices.Contains([]string{"mcp", "http", "cli", "go", "chain", "code", "agent", "page", "replay"}, s) {
 		return s
@@ -145,19 +133,19 @@ func surfaceLabel(s string) string {
 }
 
 var (
-	pendingDesc = prometheus.NewDesc("toolroom_approvals_pending", "Questions that wait for a person.", nil, nil)
-	sourcesDesc = prometheus.NewDesc("toolroom_sources", "Sources by state.", []string{"state"}, nil)
+	pendingDesc = prometheus.NewDesc("toolroom_approvals_pending", "Number of pending approvals.", nil, nil)
+	sourcesDesc = prometheus.NewDesc("toolroom_sources", "Number of sources, by state.", []string{"state"}, nil)
 )
 
-// pendingApprovals and sourceStates ask when they are scraped.
-type pendingApprovals struct{ desk Desk }
+// pendingApprovals and sourceStates collect their values when they are scraped.
+type pendingApprovals struct{ approvals Approvals }
 
 func (pendingApprovals) Describe(out chan<- *prometheus.Desc) { out <- pendingDesc }
 
 func (p pendingApprovals) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	pending, err := p.desk.List(ctx, approval.Pending)
+	pending, err := p.approvals.List(ctx, approval.Pending)
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(pendingDesc, err)
 		return

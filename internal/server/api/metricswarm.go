@@ -2,25 +2,25 @@ package api
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// WarmPool is the state of the sandboxes that one runtime starts ahead in one
-// profile.
+// WarmPool is the state of the warm pool of one runtime and profile: the sandboxes
+// that it starts ahead of programs.
 type WarmPool struct {
 	Runtime, Profile         string
 	Ready, Starting          int
 	Taken, Drained, Failures int
 }
 
-// warmPools asks when it is scraped.
+// warmPools collects its values when it is scraped.
 type warmPools struct{ list func() []WarmPool }
 
 var warmLabels = []string{"runtime", "profile"}
 
 var (
-	warmReady    = prometheus.NewDesc("toolroom_warm_ready", "Sandboxes that wait for a program.", warmLabels, nil)
-	warmStarting = prometheus.NewDesc("toolroom_warm_starting", "Sandboxes that are being started ahead, or are to be after a failure.", warmLabels, nil)
-	warmTaken    = prometheus.NewDesc("toolroom_warm_taken_total", "Programs that got a sandbox that waited.", warmLabels, nil)
-	warmDrained  = prometheus.NewDesc("toolroom_warm_drained_total", "Programs that found no sandbox of their kind waiting.", warmLabels, nil)
-	warmFailures = prometheus.NewDesc("toolroom_warm_failures_total", "Starts ahead that failed, and sandboxes that ended while they waited.", warmLabels, nil)
+	warmReady    = prometheus.NewDesc("toolroom_warm_ready", "Number of idle sandboxes that are ready for a program.", warmLabels, nil)
+	warmStarting = prometheus.NewDesc("toolroom_warm_starting", "Number of sandboxes that are starting ahead, or will start again after a failure.", warmLabels, nil)
+	warmTaken    = prometheus.NewDesc("toolroom_warm_taken_total", "Number of programs that got a ready sandbox.", warmLabels, nil)
+	warmDrained  = prometheus.NewDesc("toolroom_warm_drained_total", "Number of programs that found no ready sandbox of their kind.", warmLabels, nil)
+	warmFailures = prometheus.NewDesc("toolroom_warm_failures_total", "Number of failed starts ahead, and of sandboxes that ended while idle.", warmLabels, nil)
 )
 
 func (warmPools) Describe(out chan<- *prometheus.Desc) {

@@ -17,15 +17,15 @@ import (
 type receiptsInput struct {
 	Tool    string          `query:"tool" doc:"canonical id"`
 	Status  toolroom.Status `query:"status" enum:"ok,error,denied,cancelled,timeout"`
-	Subject string          `query:"subject" doc:"whose calls; operators only, others see their own"`
+	Subject string          `query:"subject" doc:"caller; only operators may name another caller"`
 	Surface string          `query:"surface"`
-	Code    toolroom.Code   `query:"code" doc:"calls that failed with this error code"`
-	Label   string          `query:"label" doc:"calls with this label"`
-	Parent  string          `query:"parent" doc:"the calls that this call made"`
-	Since   time.Time       `query:"since" doc:"calls that started at or after it"`
-	Until   time.Time       `query:"until" doc:"calls that started before it"`
-	Before  int64           `query:"before" minimum:"0" doc:"seq of the last receipt of the page before"`
-	Limit   int             `query:"limit" minimum:"0" doc:"page size (50, at most 1,000)"`
+	Code    toolroom.Code   `query:"code" doc:"only calls that failed with this error code"`
+	Label   string          `query:"label" doc:"only calls with this taint label"`
+	Parent  string          `query:"parent" doc:"only calls that this call made"`
+	Since   time.Time       `query:"since" doc:"only calls that started at or after this time"`
+	Until   time.Time       `query:"until" doc:"only calls that started before this time"`
+	Before  int64           `query:"before" minimum:"0" doc:"seq of the last receipt of the previous page"`
+	Limit   int             `query:"limit" minimum:"0" doc:"page size (default 50, at most 1,000)"`
 }
 
 type receiptsOutput struct {
@@ -34,7 +34,7 @@ type receiptsOutput struct {
 
 type receiptPage struct {
 	Calls []*receipt.Receipt `json:"calls"`
-	// Before continues the list, zero at its end.
+	// Before requests the next page; zero at the end of the list.
 	Before int64 `json:"before,omitempty"`
 }
 
@@ -46,12 +46,12 @@ type recordOutput struct {
 	Body CallRecord
 }
 
-// CallRecord is what is known of a call: the state and result of one that was
-// made asynchronously, and the receipt of one that has ended.
+// CallRecord is a call's record: the state and result of a background call, and the
+// receipt of a call that has ended.
 type CallRecord struct {
 	ID    string       `json:"id"`
 	State run.JobState `json:"state" enum:"queued,running,waiting,done"`
-	// Approvals are what a waiting call waits for.
+	// Approvals are the ids of the approvals for which a suspended call waits.
 	Approvals []string         `json:"approvals,omitempty"`
 	Result    *toolroom.Result `json:"result,omitempty"`
 	Receipt   *receipt.Receipt `json:"receipt,omitempty"`
@@ -77,17 +77,17 @@ func (s *Server) routeReceipts() {
 	}, s.listReceipts)
 	register(s, huma.Operation{
 		OperationID: "get-call", Method: http.MethodGet, Path: "/calls/{id}", Tags: []string{"calls"},
-		Summary: "What is known of a call: its state, result and receipt",
+		Summary: "Get a call: its state, result and receipt",
 	}, s.getCall)
 	register(s, huma.Operation{
 		OperationID: "cancel-call", Method: http.MethodPost, Path: "/calls/{id}/cancel", Tags: []string{"calls"},
-		Summary: "End a call that is under way or waits for its turn", DefaultStatus: http.StatusAccepted,
+		Summary: "Cancel a running or queued call", DefaultStatus: http.StatusAccepted,
 	}, s.cancelCall)
 }
 
 func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receiptsOutput, error) {
 	if s.o.Receipts == nil {
-		return nil, unsupported("this server keeps no receipts")
+		return nil, unsupported("this server does not keep receipts")
 	}
 	q := receipt.Query{
 		Tool: in.Tool, Status: in.Status, Subject: in.Subject, Surface: in.Surface, Parent: in.Parent,
@@ -95,8 +95,8 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	}
 	if who := auth.Identity(ctx); !auth.IsOperator(who) {
 		if q.Subject != "" && q.Subject != who.Key() {
-			return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator sees the calls of %s", q.Subject).
-				WithHint("leave subject out to see your own")
+			return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the calls of %s", q.Subject).
+				WithHint("omit subject to see your own")
 		}
 		q.Subject = who.Key()
 	}
@@ -119,14 +119,14 @@ func (s *Server) getCall(ctx context.Context, in *idInput) (*recordOutput, error
 	return &recordOutput{Body: *record}, nil
 }
 
-// record is what is known of a call that the caller may see.
+// record returns the record of a call that the caller may see.
 func (s *Server) record(ctx context.Context, id string) (*CallRecord, error) {
 	record, err := s.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if record == nil || !mayRead(ctx, record.owner) {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no call %q", id).
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "call %q not found", id).
 			WithHint("list your calls: GET %s/calls", Prefix)
 	}
 	return record, nil
@@ -169,8 +169,8 @@ func isNotFound(err error) bool {
 	return errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound})
 }
 
-// mayRead reports whether the caller may see what belongs to owner. What it may
-// not see is answered as if it were not there.
+// mayRead reports whether the caller may see the records of owner. A record that the
+// caller may not see is reported as not found.
 func mayRead(ctx context.Context, owner string) bool {
 	who := auth.Identity(ctx)
 	return auth.IsOperator(who) || who.Key() == owner
@@ -197,9 +197,9 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 	case cancelled:
 		return &cancelOutput{Status: http.StatusAccepted, Body: Cancelling{ID: in.ID, Cancelling: true}}, nil
 	case record.State == run.JobDone:
-		return nil, toolroom.Errorf(toolroom.CodeConflict, "the call %s has ended already", in.ID)
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "call %s has already ended", in.ID)
 	default:
-		return nil, toolroom.Errorf(toolroom.CodeConflict, "the call %s does not run in this process", in.ID).
-			WithHint("ask again once it is running, on the server that runs it")
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "call %s does not run in this process", in.ID).
+			WithHint("try again once it is running, on the server that runs it")
 	}
 }

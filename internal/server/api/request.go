@@ -1,9 +1,9 @@
 package api
 
 import (
-	"encoding/json"
-	"errors"
+	"bytes"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"reflect"
@@ -17,30 +17,29 @@ import (
 	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
-// maxJSON bounds the bodies that are read as one document. It leaves room for
-// the largest arguments and what stands around them; how large those may be is
-// for the runner to say.
+// maxJSON is the maximum size of a JSON body. It leaves room for the largest arguments
+// and the members around them; the runner limits the arguments themselves.
 const maxJSON = 16 << 20
 
-// Exchange gives an operation the request itself, for bodies and streams. It is
-// embedded in the operation's input.
+// Exchange holds the HTTP request and response writer, for bodies and streams. An
+// operation's input embeds it.
 type Exchange struct {
 	w http.ResponseWriter
 	r *http.Request
 }
 
-// Resolve is how huma hands the request over.
+// Resolve implements [huma.Resolver]: huma calls it with the request.
 func (x *Exchange) Resolve(ctx huma.Context) []error {
 	x.r, x.w = humago.Unwrap(ctx)
 	return nil
 }
 
-// raw is the output of an operation that writes its answer itself.
+// raw is the output of an operation that writes the response itself.
 type raw struct {
 	Body func(huma.Context)
 }
 
-// answer makes a document the output of an operation, under any status.
+// answer returns v as the output of an operation, with any status.
 func (x *Exchange) answer(status int, v any) *raw {
 	return &raw{Body: func(huma.Context) { x.writeJSON(status, v) }}
 }
@@ -57,57 +56,54 @@ func (x *Exchange) wants(mediaType string) bool {
 	return false
 }
 
-// readJSON decodes the request's body, refusing members that T does not have.
-// Members of the type json.RawMessage come out byte for byte, so that big
-// integers and mistakes in arguments reach the runner as they were sent.
+// readJSON decodes the request's body. It rejects members that T does not have, and
+// JSON that a proxy could read differently, such as duplicate members.
+// Members of type json.RawMessage stay byte for byte, so that big integers and
+// mistakes in arguments reach the runner as they were sent.
 func readJSON[T any](x *Exchange) (T, error) {
 	var v T
 	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxJSON))
 	if err != nil {
 		return v, err
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(body)))
-	decoder.DisallowUnknownFields()
-	err = decoder.Decode(&v)
-	if err == nil && decoder.More() {
-		err = errors.New("something follows the JSON object")
-	}
+	// The runner limits the depth of arguments.
+	err = jsonx.UnmarshalKnown(body, &v, jsonx.Limits{Bytes: maxJSON, Depth: math.MaxInt})
 	switch {
-	case errors.Is(err, io.EOF):
+	case len(bytes.TrimSpace(body)) == 0:
 		return v, toolroom.Errorf(toolroom.CodeInvalidArguments, "the request has no body").WithHint("send a JSON object, at least {}")
 	case err != nil:
-		return v, toolroom.Errorf(toolroom.CodeInvalidArguments, "the request body cannot be used: %w", err).
+		return v, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid request body: %w", err).
 			WithHint("see the schema of this request in %s/openapi.json", Prefix)
 	}
 	return v, nil
 }
 
-// jsonBody describes a body that readJSON reads.
+// jsonBody describes a request body for readJSON.
 func jsonBody[T any](s *Server) *huma.RequestBody {
 	schema := s.schema(reflect.TypeFor[T]())
 	s.api.OpenAPI().Components.Schemas.SchemaFromRef(schema.Ref).AdditionalProperties = false
 	return &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 }
 
-// failure describes an answer that has the outcome T of a call that failed, or
-// a problem when the request itself was refused.
+// failure describes the response to a failed call: its outcome T, or a problem if the
+// request itself was refused.
 func failure[T any](s *Server, description string) *huma.Response {
 	r := jsonResponse[T](s, description)
 	r.Content[problem.ContentType] = &huma.MediaType{Schema: s.schema(reflect.TypeFor[problem.Problem]())}
 	return r
 }
 
-// jsonResponse describes an answer that writeJSON writes.
+// jsonResponse describes a response of writeJSON.
 func jsonResponse[T any](s *Server, description string) *huma.Response {
 	return &huma.Response{Description: description, Content: map[string]*huma.MediaType{"application/json": {Schema: s.schema(reflect.TypeFor[T]())}}}
 }
 
-// writeJSON answers with v. A client that went away is no error.
+// writeJSON responds with v. It ignores clients that have gone.
 func (x *Exchange) writeJSON(status int, v any) {
 	w := x.w
 	body, err := jsonx.Marshal(v)
-	if err != nil { // a tool gave a value that is not JSON
-		problem.Write(w, toolroom.Errorf(toolroom.CodeInvalidOutput, "the answer cannot be written: %w", err))
+	if err != nil { // a tool returned a value that is not JSON
+		problem.Write(w, toolroom.Errorf(toolroom.CodeInvalidOutput, "encode the response: %w", err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// running are the calls that this server has under way, so that they can be
-// cancelled by id. The zero value is ready.
+// running holds the running calls of this server, so that they can be cancelled by
+// id. The zero value is ready for use.
 type running struct {
 	mu    sync.Mutex
-	calls map[string]underWay
+	calls map[string]runningCall
 }
 
-type underWay struct {
+type runningCall struct {
 	owner  string
 	cancel context.CancelFunc
 }
@@ -22,9 +22,9 @@ func (r *running) enter(id, owner string, cancel context.CancelFunc) (leave func
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.calls == nil {
-		r.calls = map[string]underWay{}
+		r.calls = map[string]runningCall{}
 	}
-	r.calls[id] = underWay{owner, cancel}
+	r.calls[id] = runningCall{owner, cancel}
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -32,7 +32,7 @@ func (r *running) enter(id, owner string, cancel context.CancelFunc) (leave func
 	}
 }
 
-func (r *running) get(id string) (underWay, bool) {
+func (r *running) get(id string) (runningCall, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c, ok := r.calls[id]

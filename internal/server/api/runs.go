@@ -12,7 +12,7 @@ import (
 )
 
 type runsInput struct {
-	Limit int `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"most runs to list"`
+	Limit int `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"maximum number of runs"`
 }
 
 type runsOutput struct {
@@ -23,31 +23,30 @@ type runList struct {
 	Runs []Run `json:"runs"`
 }
 
-// Run is a program that waits for a person, or a call in the background. What
-// became of it is at /calls/{id}.
+// Run is a suspended program or a background call. Its result is at /calls/{id}.
 type Run struct {
 	ID      string       `json:"id"`
 	Tool    string       `json:"tool"`
 	State   run.JobState `json:"state" enum:"queued,running,waiting,done"`
-	Subject string       `json:"subject" doc:"whose it is"`
+	Subject string       `json:"subject" doc:"who made the call"`
 	Session string       `json:"session,omitempty"`
 	Created time.Time    `json:"created"`
-	// Approvals are the questions that it waits for.
+	// Approvals are the ids of the approvals for which it waits.
 	Approvals []string `json:"approvals,omitempty"`
 }
 
 func (s *Server) routeRuns() {
 	register(s, huma.Operation{
 		OperationID: "list-runs", Method: http.MethodGet, Path: "/runs", Tags: []string{"calls"},
-		Summary: "List programs that wait for a person, and calls in the background, newest first",
+		Summary: "List suspended programs and background calls, newest first",
 	}, s.listRuns)
 }
 
-// listRuns lists the caller's; an operator sees everybody's.
+// listRuns lists the caller's runs; an operator sees all runs.
 func (s *Server) listRuns(ctx context.Context, in *runsInput) (*runsOutput, error) {
 	jobs := s.o.Runner.Jobs
 	if jobs == nil {
-		return nil, unsupported("this server runs nothing in the background")
+		return nil, unsupported("this server does not run background calls")
 	}
 	owner := ""
 	if who := auth.Identity(ctx); !auth.IsOperator(who) {

@@ -13,8 +13,7 @@ import (
 	"github.com/toolroom/toolroom/internal/session"
 )
 
-// Sessions keeps what programs leave behind for their owners; [session.Store]
-// does.
+// Sessions stores code sessions for their owners. [session.Store] implements it.
 type Sessions interface {
 	List(owner string) ([]session.Info, error)
 	Fork(ctx context.Context, owner, id, to string) (session.Info, error)
@@ -38,12 +37,12 @@ type sessionInput struct {
 
 type forkInput struct {
 	ID string `path:"id"`
-	To string `query:"to" required:"true" doc:"the name of the copy"`
+	To string `query:"to" required:"true" doc:"name of the copy"`
 }
 
 type importInput struct {
 	Exchange
-	ID string `query:"id" doc:"the name to keep it under; the one it had if empty"`
+	ID string `query:"id" doc:"name of the imported session; if empty, the name that it had"`
 }
 
 type sessionMade struct {
@@ -54,33 +53,33 @@ func (s *Server) routeSessions() {
 	file := map[string]*huma.MediaType{octets: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 	register(s, huma.Operation{
 		OperationID: "list-sessions", Method: http.MethodGet, Path: "/sessions", Tags: []string{"sessions"},
-		Summary: "List the caller's sessions",
+		Summary: "List the caller's code sessions",
 	}, s.listSessions)
 	register(s, huma.Operation{
 		OperationID: "fork-session", Method: http.MethodPost, Path: "/sessions/{id}/fork", Tags: []string{"sessions"},
-		Summary: "Copy a session, to go on from it in two ways", DefaultStatus: http.StatusCreated,
+		Summary: "Copy a code session", DefaultStatus: http.StatusCreated,
 	}, s.forkSession)
 	register(s, huma.Operation{
 		OperationID: "export-session", Method: http.MethodGet, Path: "/sessions/{id}/export", Tags: []string{"sessions"},
-		Summary:   "A session as a file, with all that its variables hold",
+		Summary:   "Export a code session as a file, including the values of its variables",
 		Responses: map[string]*huma.Response{"200": {Description: "The file", Content: file}},
 	}, s.exportSession)
 	register(s, huma.Operation{
 		OperationID: "import-session", Method: http.MethodPost, Path: "/sessions", Tags: []string{"sessions"},
-		Summary: "Keep a session that was exported; what is in it is code that the next program runs", DefaultStatus: http.StatusCreated,
+		Summary: "Import an exported code session; the file holds code that the next program runs", DefaultStatus: http.StatusCreated,
 		RequestBody: &huma.RequestBody{Required: true, Content: file},
 	}, s.importSession)
 	register(s, huma.Operation{
 		OperationID: "delete-session", Method: http.MethodDelete, Path: "/sessions/{id}", Tags: []string{"sessions"},
-		Summary: "Forget a session",
+		Summary: "Delete a code session",
 	}, s.deleteSession)
 }
 
-// sessions is where sessions are, and owner whose the caller's are: nobody has
-// a way to those of others.
+// sessions returns the store of sessions and the caller as their owner. No caller can
+// reach the sessions of others.
 func (s *Server) sessions(ctx context.Context) (store Sessions, owner string, err error) {
 	if s.o.Sessions == nil {
-		return nil, "", unsupported("this server keeps no sessions")
+		return nil, "", unsupported("this server does not keep code sessions")
 	}
 	return s.o.Sessions, auth.Identity(ctx).Key(), nil
 }
@@ -108,7 +107,7 @@ func (s *Server) exportSession(ctx context.Context, in *sessionInput) (*raw, err
 	if err != nil {
 		return nil, err
 	}
-	var file bytes.Buffer // the answer's status must wait for the last error
+	var file bytes.Buffer // an error must come before the response's status is sent
 	if err := store.Export(owner, in.ID, &file); err != nil {
 		return nil, err
 	}

@@ -13,22 +13,22 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Source is how a source is, for people.
+// Source is the state of a source, for people.
 type Source struct {
 	Name string              `json:"name"`
 	Kind toolroom.SourceKind `json:"kind"`
 	// State is a word: ready, idle, connecting, backing off, waiting for
-	// authorisation, broken, draining, failing. Reason says why, and what to do.
+	// authorisation, broken, draining, failing. Reason has the cause and the remedy.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
-	// Listed says that its tools are known, and Tools how many there are.
+	// Listed reports whether its tools are known, and Tools how many there are.
 	Listed bool `json:"listed"`
 	Tools  int  `json:"tools"`
-	// Stale says that the tools are those of the last list that came.
+	// Stale reports that the tools are those of the last successful list.
 	Stale bool `json:"stale,omitempty"`
-	// Process is the program that runs for the source.
+	// Process is the running program of the source.
 	Process *source.Process `json:"process,omitempty"`
-	// Error is why the last attempt to list the tools failed.
+	// Error is the error of the last attempt to list the tools, if it failed.
 	Error string `json:"error,omitempty"`
 }
 
@@ -41,45 +41,45 @@ type sourceList struct {
 }
 
 type explainInput struct {
-	Tool     string `query:"tool" required:"true" doc:"any accepted spelling"`
-	Agent    string `query:"agent" doc:"ask for a caller that acts as this agent"`
-	Provider string `query:"provider" doc:"ask for a caller that uses this model provider"`
-	Skill    string `query:"skill" doc:"ask for a caller that acts within this skill"`
-	// Arguments is a JSON object; without it, what depends on them is left out.
-	Arguments string `query:"arguments" maxLength:"100000" doc:"arguments of the call, a JSON object; without them, what depends on them is left out"`
+	Tool     string `query:"tool" required:"true" doc:"name of the tool, in any accepted spelling"`
+	Agent    string `query:"agent" doc:"explain for a caller that acts as this agent"`
+	Provider string `query:"provider" doc:"explain for a caller that uses this model provider"`
+	Skill    string `query:"skill" doc:"explain for a caller that acts within this skill"`
+	// Arguments is a JSON object. If empty, rules that depend on arguments are left out.
+	Arguments string `query:"arguments" maxLength:"100000" doc:"arguments of the call, a JSON object; if omitted, rules that depend on arguments are left out"`
 }
 
 type explainOutput struct {
 	Body Explanation
 }
 
-// Explanation tells what policy says to one caller and one tool, and why.
+// Explanation is the decision of policy about one caller and one tool, with its reasons.
 type Explanation struct {
 	Tool     string            `json:"tool"`
 	Identity toolroom.Identity `json:"identity"`
 	Decision policy.Decision   `json:"decision"`
-	// Effects are what the call would do, where arguments were given.
+	// Effects are the predicted effects of the call, if arguments were passed.
 	Effects []toolroom.Effect `json:"effects,omitempty"`
 }
 
 func (s *Server) routeSources() {
 	register(s, huma.Operation{
 		OperationID: "list-sources", Method: http.MethodGet, Path: "/sources", Tags: []string{"sources"},
-		Summary: "List the sources and how they are; operators only",
+		Summary: "List tool sources and their states; operators only",
 	}, s.listSources)
 	register(s, huma.Operation{
 		OperationID: "explain-policy", Method: http.MethodGet, Path: "/policy/explain", Tags: []string{"policy"},
-		Summary: "Why a tool is allowed, denied or asked about",
+		Summary: "Explain why policy allows, denies or asks to confirm a tool",
 	}, s.explainPolicy)
 }
 
 func (s *Server) listSources(ctx context.Context, _ *struct{}) (*sourcesOutput, error) {
 	if s.o.Sources == nil {
-		return nil, unsupported("this server does not tell of its sources")
+		return nil, unsupported("this server does not list its sources")
 	}
 	if who := auth.Identity(ctx); !auth.IsOperator(who) {
-		// Reasons and errors name commands, addresses and paths.
-		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator sees the sources").
+		// Reasons and errors contain commands, addresses and paths.
+		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see the sources").
 			WithHint("list the tools: GET %s/tools", Prefix)
 	}
 	return &sourcesOutput{Body: sourceList{Sources: append([]Source{}, s.o.Sources()...)}}, nil
@@ -106,14 +106,14 @@ func (s *Server) explainPolicy(ctx context.Context, in *explainInput) (*explainO
 	return &explainOutput{Body: Explanation{Tool: in.Tool, Identity: who, Decision: explained.Decision, Effects: explained.Effects}}, nil
 }
 
-// actAs puts a name into a field of an identity. What a token says, only an
-// operator may ask to be otherwise.
+// actAs sets a field of an identity to name. Only an operator may replace a value
+// that its token has set.
 func actAs(field *string, name string, who toolroom.Identity) error {
 	if name == "" || name == *field {
 		return nil
 	}
 	if *field != "" && !auth.IsOperator(who) {
-		return toolroom.Errorf(toolroom.CodeDenied, "your token acts as %s", *field)
+		return toolroom.Errorf(toolroom.CodeDenied, "your token is limited to %s", *field)
 	}
 	*field = name
 	return nil

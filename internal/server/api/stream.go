@@ -13,9 +13,8 @@ import (
 
 const eventStream = "text/event-stream"
 
-// stream writes server-sent events, and a comment whenever it has been silent
-// for a while, so that proxies keep the connection and a client that went away
-// is noticed.
+// stream writes server-sent events. When idle, it writes comments, so that proxies
+// keep the connection and a client that has gone is noticed.
 type stream struct {
 	w    http.ResponseWriter
 	rc   *http.ResponseController
@@ -25,12 +24,12 @@ type stream struct {
 	mu sync.Mutex
 }
 
-// openStream begins the answer. close the stream before the handler returns.
+// openStream begins the response. The handler must close the stream before it returns.
 func openStream(w http.ResponseWriter, keepAlive time.Duration) *stream {
 	h := w.Header()
 	h.Set("Content-Type", eventStream)
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	w.WriteHeader(http.StatusOK)
 	s := &stream{w: w, rc: http.NewResponseController(w), stop: make(chan struct{})}
 	s.write(": toolroom\n\n")
@@ -60,7 +59,7 @@ func (s *stream) event(e *toolroom.Event) error { return s.send(string(e.Kind), 
 func (s *stream) send(name string, data any) error {
 	body, err := jsonx.Marshal(data)
 	if err != nil { // a tool sent a chunk or value that is not JSON
-		body, err = jsonx.Marshal(map[string]any{"message": "the event cannot be written: " + err.Error()})
+		body, err = jsonx.Marshal(map[string]any{"message": "encode the event: " + err.Error()})
 		if err != nil {
 			return err
 		}
@@ -77,8 +76,8 @@ func (s *stream) write(text string) error {
 	return s.rc.Flush()
 }
 
-// streamCall runs a call and sends its events. The tool waits while the client
-// is busy; a client that goes away cancels the call.
+// streamCall runs a call and sends its events. The tool blocks while the client does
+// not read; when the client goes away, the call is cancelled.
 func (s *Server) streamCall(ctx context.Context, d *Delivery, call toolroom.Call) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -14,14 +14,14 @@ import (
 type stubsInput struct {
 	Exchange
 	Language string   `query:"language" enum:"ts,python,python-await" default:"ts"`
-	Pattern  []string `query:"pattern,explode" doc:"a namespace, or an id in which * stands for anything; may be given again"`
+	Pattern  []string `query:"pattern,explode" doc:"a namespace, or an id in which * matches anything; may be repeated"`
 }
 
 func (s *Server) routeStubs() {
 	register(s, huma.Operation{
 		OperationID: "stubs", Method: http.MethodGet, Path: "/stubs", Tags: []string{"tools"},
-		Summary: "The tools that the caller may call as declarations for programs",
-		Responses: map[string]*huma.Response{"200": {Description: "A .d.ts, or Python stubs", Content: map[string]*huma.MediaType{
+		Summary: "Get type declarations of the tools that the caller may call, for programs",
+		Responses: map[string]*huma.Response{"200": {Description: "A .d.ts file or Python stubs", Content: map[string]*huma.MediaType{
 			"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}},
 		}}},
 	}, s.stubs)
@@ -34,6 +34,6 @@ func (s *Server) stubs(ctx context.Context, in *stubsInput) (*raw, error) {
 	}
 	return &raw{Body: func(huma.Context) {
 		in.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(in.w, text) // whoever asked may have left
+		_, _ = io.WriteString(in.w, text) // an error means that the client has gone
 	}}, nil
 }

@@ -12,8 +12,8 @@ import (
 )
 
 type listInput struct {
-	Cursor    string `query:"cursor" doc:"continues a list; one made before the tools changed is refused"`
-	Limit     int    `query:"limit" minimum:"0" doc:"page size (100, at most 1,000)"`
+	Cursor    string `query:"cursor" doc:"next of the previous page; refused if the tools have changed since"`
+	Limit     int    `query:"limit" minimum:"0" doc:"page size (default 100, at most 1,000)"`
 	Namespace string `query:"namespace"`
 }
 
@@ -23,14 +23,14 @@ type listOutput struct {
 
 type toolPage struct {
 	Tools []*catalog.Description `json:"tools"`
-	// Next continues the list, empty at its end.
+	// Next is the cursor of the next page; empty at the end of the list.
 	Next string `json:"next,omitempty"`
 }
 
 type describeInput struct {
-	ID    string `path:"id" doc:"any accepted spelling; a slash in it is written %2F"`
+	ID    string `path:"id" doc:"name of the tool, in any accepted spelling; write a slash as %2F"`
 	Level string `query:"level" enum:"summary,schema,full" default:"schema"`
-	Form  string `query:"form" enum:"cli,mcp,code" default:"cli" doc:"how the ready call is written"`
+	Form  string `query:"form" enum:"cli,mcp,code" default:"cli" doc:"surface for which the example call is written"`
 }
 
 type describeOutput struct {
@@ -39,7 +39,7 @@ type describeOutput struct {
 
 type searchInput struct {
 	Query     string `query:"q" required:"true" maxLength:"2000"`
-	Limit     int    `query:"limit" minimum:"0" doc:"most hits (10, at most 100)"`
+	Limit     int    `query:"limit" minimum:"0" doc:"maximum number of hits (default 10, at most 100)"`
 	Namespace string `query:"namespace"`
 	Form      string `query:"form" enum:"cli,mcp,code" default:"cli"`
 }
@@ -59,7 +59,7 @@ func (s *Server) routeTools() {
 	}, s.describeTool)
 	register(s, huma.Operation{
 		OperationID: "search-tools", Method: http.MethodGet, Path: "/search", Tags: []string{"tools"},
-		Summary: "Find tools by what they do",
+		Summary: "Search for tools by what they do",
 	}, s.searchTools)
 }
 
@@ -84,7 +84,7 @@ func (s *Server) listTools(ctx context.Context, in *listInput) (*listOutput, err
 
 func (s *Server) describeTool(ctx context.Context, in *describeInput) (*describeOutput, error) {
 	visible := s.o.Runner.Visible(auth.Identity(ctx))
-	e, err := s.o.Runner.Catalog.Resolve(in.ID, visible)
+	e, err := s.o.Runner.Find(ctx, in.ID, visible)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
-// Package auth stands in front of every HTTP surface: it finds out who calls,
-// keeps web pages of other origins out, and bounds what one request may cost.
-// [Middleware] comes first; [Server] has the limits of connections.
+// Package auth protects every HTTP surface: it identifies the caller, refuses web
+// pages of other origins, and limits the cost of a request. Start at [Middleware];
+// [Server] sets the limits of connections.
 package auth
 
 import (
@@ -15,53 +15,62 @@ import (
 	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
-// Required says who must bring a token.
+// Required selects the callers that must send a token.
 type Required string
 
-// The rules of who must bring a token. A token that is not good is refused
-// under each of them.
+// The values of Required. An invalid token is refused under each of them.
 const (
-	// Auto, the default, takes a request from this machine for the local
-	// operator and asks everybody else for a token.
+	// Auto, the default, treats a request from the host machine as the local
+	// operator's and requires a token of all other callers.
 	Auto Required = "auto"
-	// Always asks everybody.
+	// Always requires a token of every caller.
 	Always Required = "always"
-	// Never takes everybody for the local operator: for a network where only
-	// the operator is.
+	// Never treats every caller as the local operator. It is for a network that
+	// only the operator uses.
 	Never Required = "never"
 )
 
-// DefaultMaxBody bounds a request body, in bytes, where Options do not.
+// DefaultMaxBody is the default maximum size of a request body, in bytes.
 const DefaultMaxBody = 64 << 20
 
 // Options configure the middleware.
 type Options struct {
-	// Verify tells whose token this is; an error with code unauthenticated says
-	// that it is nobody's. Without Verify no token is good.
+	// Verify returns the identity of a token's bearer. It returns an error with code
+	// unauthenticated if the token is invalid. If Verify is nil, no token is valid.
 	Verify   func(ctx context.Context, bearer string) (toolroom.Identity, error)
 	Required Required
 	// Origins are the web origins, such as https://app.example.com, whose pages
-	// may call besides the server's own.
+	// may call, in addition to the server's own.
 	Origins []string
-	// Challenge makes the header WWW-Authenticate for a client without a good
-	// token; problem is invalid_token, or empty when no token came. Nil is a
-	// challenge that names the realm alone.
+	// Challenge returns the header WWW-Authenticate for a client without a valid
+	// token. problem is invalid_token, or empty if the client sent no token. If
+	// nil, the challenge names the realm alone.
 	Challenge func(problem string) string
-	// Realm is named in challenges; empty is toolroom.
+	// Realm is the realm in challenges; empty means toolroom.
 	Realm string
-	// Listen is the address that the server listens on. When that is a loopback
-	// address, the Host of each request must name this machine.
-	Listen string
+	// Listen is the address on which the server listens, and URL the one at which
+	// clients reach it. Hosts are further names of the server. A request without a
+	// token is the operator's only if its Host is one of these or names this
+	// machine.
+	Listen, URL string
+	Hosts       []string
 	// Open are the exact paths that need no token, such as those of probes.
 	Open []string
-	// MaxBody is the largest request body in bytes; zero is DefaultMaxBody.
+	// Decisions are path prefixes. Below them, a request that changes something
+	// decides on behalf of a person. From a browser it needs a token of Page.
+	Decisions []string
+	Page      PageKey
+	// MaxBody is the maximum size of a request body in bytes; zero means DefaultMaxBody.
 	MaxBody int64
-	Log     *slog.Logger
+	// Share is how many requests and streams of one caller are served at once; zero means
+	// DefaultShare.
+	Share int
+	Log   *slog.Logger
 }
 
-// Middleware wraps a handler with everything in this package. From the
-// outermost: request id, recovery from panics, Host and Origin, limits of
-// the body, identity.
+// Middleware returns middleware with all checks of this package. From the outermost:
+// request id, recovery from panics, Origin, limits of the body, identity (which
+// includes Host).
 func Middleware(o Options) func(http.Handler) http.Handler {
 	if o.Required == "" {
 		o.Required = Auto
@@ -71,6 +80,9 @@ func Middleware(o Options) func(http.Handler) http.Handler {
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = DefaultMaxBody
+	}
+	if o.Share == 0 {
+		o.Share = DefaultShare
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -83,19 +95,14 @@ func Middleware(o Options) func(http.Handler) http.Handler {
 	}
 }
 
-type identityKey struct{}
+// Identity returns the caller of the request with this context. Without the
+// middleware it is the local operator.
+func Identity(ctx context.Context) toolroom.Identity { return requestOf(ctx).who }
 
-// Identity is who makes the request with this context. Outside of a request
-// that passed the middleware it is the local operator.
-func Identity(ctx context.Context) toolroom.Identity {
-	who, _ := ctx.Value(identityKey{}).(toolroom.Identity)
-	return who
-}
-
-// Operators is the group whose members see and do what the local operator does.
+// Operators is the group whose members have the rights of the local operator.
 const Operators = "operators"
 
-// IsOperator reports whether who may see what belongs to others.
+// IsOperator reports whether who is an operator, who may see the data of other callers.
 func IsOperator(who toolroom.Identity) bool {
 	return IsLocal(who) || slices.Contains(who.Groups, Operators)
 }
@@ -104,21 +111,32 @@ func IsOperator(who toolroom.Identity) bool {
 func IsLocal(who toolroom.Identity) bool { return who.Key() == toolroom.Identity{}.Key() }
 
 func (o *Options) identify(next http.Handler) http.Handler {
+	shares := &share{most: o.Share, open: map[string]int{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := o.caller(r)
 		if toolroom.CodeOf(err) == toolroom.CodeUnauthenticated {
 			w.Header().Set("WWW-Authenticate", o.challenge(r))
-			hint := "make a token (toolroom token create NAME) and send it as: Authorization: Bearer TOKEN"
+			hint := "create a token (toolroom token create NAME) and send it as: Authorization: Bearer TOKEN"
 			if o.Challenge != nil {
-				hint = "get a token where the header WWW-Authenticate says, or " + hint
+				hint = "get a token from the server named in the header WWW-Authenticate, or " + hint
 			}
 			err = toolroom.AsError(err).WithHint("%s", hint)
+		}
+		if err == nil {
+			err = o.checkDecision(r)
 		}
 		if err != nil {
 			problem.Write(w, err)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, who)))
+		leave, ok := shares.enter(who)
+		if !ok {
+			shares.refuse(w)
+			return
+		}
+		defer leave()
+		known := request{requestOf(r.Context()).id, who}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, known)))
 	})
 }
 
@@ -127,8 +145,8 @@ func (o *Options) caller(r *http.Request) (toolroom.Identity, error) {
 	if err != nil {
 		return who, err
 	}
-	// What a caller says it acts as only ever narrows what it may do, and never
-	// replaces what its token says.
+	// These headers can only narrow the caller's rights, and never replace what its
+	// token says.
 	narrow := func(field *string, header string) {
 		if *field == "" {
 			*field = r.Header.Get(header)
@@ -148,24 +166,24 @@ func (o *Options) authenticate(r *http.Request) (toolroom.Identity, error) {
 	case r.Header.Get("Authorization") != "":
 		return o.verify(r)
 	case o.Required == Never, o.Required == Auto && isLocal(r):
-		return operator, nil
+		return operator, o.checkHost(r)
 	default:
-		return operator, unauthenticated("this server asks for a token")
+		return operator, unauthenticated("this server requires a token")
 	}
 }
 
 func (o *Options) verify(r *http.Request) (toolroom.Identity, error) {
 	bearer, ok := bearerOf(r)
 	if !ok {
-		return toolroom.Identity{}, unauthenticated("the header Authorization is not of the form: Bearer TOKEN")
+		return toolroom.Identity{}, unauthenticated("the header Authorization does not have the form: Bearer TOKEN")
 	}
 	if o.Verify == nil {
-		return toolroom.Identity{}, unauthenticated("this server knows no tokens")
+		return toolroom.Identity{}, unauthenticated("this server accepts no tokens")
 	}
 	who, err := o.Verify(r.Context(), bearer)
 	if err == nil && who.Subject == "" {
-		// The zero identity is the local operator, whom no token stands for.
-		err = unauthenticated("the token names nobody")
+		// The zero identity is the local operator, which no token may represent.
+		err = unauthenticated("the token has no subject")
 	}
 	return who, err
 }
@@ -180,8 +198,8 @@ func unauthenticated(reason string) *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeUnauthenticated, "%s", reason)
 }
 
-// challenge names an error only when a token came, as RFC 6750 section 3.1
-// asks.
+// challenge returns the header WWW-Authenticate. It names an error only if the client
+// sent a token, as RFC 6750 section 3.1 requires.
 func (o *Options) challenge(r *http.Request) string {
 	if o.Challenge != nil {
 		problem := ""
@@ -192,13 +210,12 @@ func (o *Options) challenge(r *http.Request) string {
 	}
 	challenge := `Bearer realm="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(o.Realm) + `"`
 	if r.Header.Get("Authorization") != "" {
-		challenge += `, error="invalid_token", error_description="the token is not good here"`
+		challenge += `, error="invalid_token", error_description="the token is not valid for this server"`
 	}
 	return challenge
 }
 
-// isLocal reports whether a request was made on this machine and has not been
-// handed on by a proxy.
+// isLocal reports whether a request comes from this machine and not through a proxy.
 func isLocal(r *http.Request) bool {
 	for name := range r.Header {
 		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {

@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -80,10 +81,10 @@ func TestWhoCalls(t *testing.T) {
 		{"a bad token from here is no operator", auth.Auto, local, []string{"Authorization", "Bearer bad"}, 401, operator},
 		{"an empty token from here is no operator", auth.Auto, local, []string{"Authorization", "Bearer "}, 401, operator},
 		{"another scheme from here is no operator", auth.Auto, local, []string{"Authorization", "Basic YTpi"}, 401, operator},
-		{"a token of nobody is no operator", auth.Auto, local, []string{"Authorization", "Bearer nobody"}, 401, operator},
+		{"an invalid token makes no operator", auth.Auto, local, []string{"Authorization", "Bearer nobody"}, 401, operator},
 		{"a store that fails says nothing of the token", auth.Auto, remote, []string{"Authorization", "Bearer locked"}, 500, operator},
 		{"always means here too", auth.Always, local, nil, 401, operator},
-		{"never asks nobody", auth.Never, remote, nil, 200, operator},
+		{"never requires no token", auth.Never, remote, nil, 200, operator},
 		{"never still refuses a bad token", auth.Never, remote, []string{"Authorization", "Bearer bad"}, 401, operator},
 		{
 			"what a caller acts as", auth.Auto, local,
@@ -150,7 +151,7 @@ func TestARefusalIsAChallengeAndAProblem(t *testing.T) {
 		token, challenge string
 	}{
 		{"", `Bearer realm="my \"room\""`},
-		{"Bearer bad", `Bearer realm="my \"room\"", error="invalid_token", error_description="the token is not good here"`},
+		{"Bearer bad", `Bearer realm="my \"room\"", error="invalid_token", error_description="the token is not valid for this server"`},
 	} {
 		r := request(remote)
 		if c.token != "" {
@@ -170,36 +171,143 @@ func TestARefusalIsAChallengeAndAProblem(t *testing.T) {
 	}
 }
 
+func TestWhoIsTrustedForBeingLocalHasNamedALocalHost(t *testing.T) {
+	t.Parallel()
+	hosts := map[string]bool{
+		"localhost": true, "localhost:7070": true, "LOCALHOST:1": true, "127.0.0.1": true, "127.0.0.1:7070": true, "127.8.9.1:80": true,
+		"[::1]": true, "[::1]:7070": true, "[::ffff:127.0.0.1]:7070": true, "tools.example.com": true, "tools.example.com:7070": true, "Named.Example": true,
+
+		"": false, "evil.example": false, "evil.example:7070": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false,
+		"localhost.": false, "127.0.0.1.": false, "::1": false, "[::1": false, "::1]": false, "[127.0.0.1]": false, "[localhost]": false,
+		"localhost:": false, "localhost:x": false, "localhost:99999": false, "user@localhost": false, "localhost@evil.example": false,
+		"localhost evil.example": false, "localhost/evil": false, "evil.example#localhost": false, "0.0.0.0:7070": false, "[::]:7070": false,
+		"10.0.0.5:7070": false, "192.168.1.5": false, "169.254.169.254": false, "127.1": false, "2130706433": false, "0x7f000001": false,
+		"[fe80::1%25lo]:7070": false, "sub.tools.example.com": false, "tools.example.com.": false, "null": false,
+	}
+	for _, listen := range []string{"127.0.0.1:7070", "localhost:7070", "[::1]:7070", "0.0.0.0:7070", "[::]:7070", ":7070", "192.168.1.5:7070", "@socket", ""} {
+		for host, known := range hosts {
+			for _, from := range []string{local, "[::1]:5000", "[::ffff:127.0.0.1]:5000", remote} {
+				for _, token := range []string{"", "good", "bad"} {
+					want := http.StatusOK
+					switch {
+					case token == "bad", token == "" && from == remote:
+						want = http.StatusUnauthorized
+					case token == "" && !known:
+						want = http.StatusForbidden
+					}
+					r := request(from)
+					if r.Host = host; token != "" {
+						r.Header.Set("Authorization", "Bearer "+token)
+					}
+					o := auth.Options{Listen: listen, URL: "https://tools.example.com/base", Hosts: []string{"named.example"}, Verify: verify}
+					if w := serve(o, whoami, r); w.Code != want {
+						t.Errorf("on %q, host %q, from %s, token %q: %d, not %d", listen, host, from, token, w.Code, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestWhereNobodyNeedsATokenNamesAreCheckedToo(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]int{
+		"localhost:7070": 200, "192.168.1.5:7070": 200, "[fd00::5]:7070": 200, "tools:7070": 200, "listener:7070": 200,
+		"evil.example:7070": 403, "192.168.1.5.evil.example": 403, "": 403,
+	} {
+		r := request(remote)
+		r.Host = host
+		if w := serve(auth.Options{Required: auth.Never, Listen: "listener:7070", Hosts: []string{"tools"}}, whoami, r); w.Code != want {
+			t.Errorf("%q: %d, not %d", host, w.Code, want)
+		}
+	}
+}
+
 func TestPagesOfOtherOriginsAreKeptOut(t *testing.T) {
 	t.Parallel()
+	type header = map[string][]string
 	for _, c := range []struct {
-		name, listen, host, origin string
-		status                     int
+		name, host string
+		header     header
+		status     int
 	}{
-		{"a program", "127.0.0.1:7070", "127.0.0.1:7070", "", 200},
-		{"by name", "127.0.0.1:7070", "localhost:7070", "", 200},
-		{"over IPv6", "127.0.0.1:7070", "[::1]:7070", "", 200},
-		{"its own page", "127.0.0.1:7070", "localhost:7070", "http://localhost:7070", 200},
-		{"an allowed page", "127.0.0.1:7070", "localhost:7070", "https://app.example.com", 200},
-		{"another page", "127.0.0.1:7070", "localhost:7070", "https://evil.example.com", 403},
-		{"a page on another port", "127.0.0.1:7070", "localhost:7070", "http://localhost:8080", 403},
-		{"a page without origin", "127.0.0.1:7070", "localhost:7070", "null", 403},
-		{"a name that was made to point here", "127.0.0.1:7070", "evil.example.com", "", 403},
-		{"and its page", "127.0.0.1:7070", "evil.example.com:7070", "http://evil.example.com:7070", 403},
-		{"an open address may have any name", "0.0.0.0:7070", "tools.example.com", "http://tools.example.com", 200},
+		{"a program", "127.0.0.1:7070", nil, 200},
+		{"its own page", "localhost:7070", header{"Origin": {"http://localhost:7070"}}, 200},
+		{"its own page, as new browsers tell", "localhost:7070", header{"Origin": {"http://localhost:7070"}, "Sec-Fetch-Site": {"same-origin"}}, 200},
+		{"its own page in another case", "LocalHost:7070", header{"Origin": {"HTTP://localhost:7070"}}, 200},
+		{"its own page on the port that is not written", "localhost:80", header{"Origin": {"http://localhost"}}, 200},
+		{"its own page over IPv6", "[::1]:7070", header{"Origin": {"http://[::1]:7070"}}, 200},
+		{"the page at the URL of the server, behind a proxy", "localhost:7070", header{"Origin": {"https://tools.example.com"}}, 200},
+		{"a read of its own page", "localhost:7070", header{"Sec-Fetch-Site": {"same-origin"}}, 200},
+		{"an address that somebody has typed", "localhost:7070", header{"Sec-Fetch-Site": {"none"}}, 200},
+		{"an allowed page", "localhost:7070", header{"Origin": {"https://app.example.com"}, "Sec-Fetch-Site": {"cross-site"}}, 200},
+		{"an allowed page, with its port", "localhost:7070", header{"Origin": {"https://app.example.com:443"}}, 200},
+		{"an allowed page of another kind", "localhost:7070", header{"Origin": {"app://notes"}, "Sec-Fetch-Site": {"cross-site"}}, 200},
+
+		{"another page", "localhost:7070", header{"Origin": {"https://evil.example.com"}}, 403},
+		{"a page on another port", "localhost:7070", header{"Origin": {"http://localhost:8080"}}, 403},
+		{"a page on the usual port", "localhost:7070", header{"Origin": {"http://localhost"}}, 403},
+		{"a page by another name of this machine", "localhost:7070", header{"Origin": {"http://127.0.0.1:7070"}}, 403},
+		{"a page of another scheme", "localhost:7070", header{"Origin": {"https://localhost:7070"}}, 403},
+		{"an allowed page of another scheme", "localhost:7070", header{"Origin": {"http://app.example.com"}}, 403},
+		{"a script as an origin", "localhost:7070", header{"Origin": {"javascript://localhost:7070"}}, 403},
+		{"a file as an origin", "localhost:7070", header{"Origin": {"file://"}}, 403},
+		{"no scheme", "localhost:7070", header{"Origin": {"//localhost:7070"}}, 403},
+		{"a path behind", "localhost:7070", header{"Origin": {"http://localhost:7070/"}}, 403},
+		{"a user before", "localhost:7070", header{"Origin": {"http://evil@localhost:7070"}}, 403},
+		{"a page without origin", "localhost:7070", header{"Origin": {"null"}}, 403},
+		{"an empty origin", "localhost:7070", header{"Origin": {""}}, 403},
+		{"two origins", "localhost:7070", header{"Origin": {"http://localhost:7070", "http://localhost:7070"}}, 403},
+		{"the second origin is another", "localhost:7070", header{"Origin": {"http://localhost:7070", "https://evil.example.com"}}, 403},
+		{"two origins in one", "localhost:7070", header{"Origin": {"http://localhost:7070 https://evil.example.com"}}, 403},
+		{"a page of another site without origin", "localhost:7070", header{"Sec-Fetch-Site": {"cross-site"}}, 403},
+		{"a page on another port without origin", "localhost:7070", header{"Sec-Fetch-Site": {"same-site"}}, 403},
+		{"a frame of another site", "localhost:7070", header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"iframe"}}, 403},
+		{"a link to the API", "localhost:7070", header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}}, 403},
+		{"redirected through another site", "localhost:7070", header{"Origin": {"http://localhost:7070"}, "Sec-Fetch-Site": {"cross-site"}}, 403},
+		{"two sites", "localhost:7070", header{"Sec-Fetch-Site": {"same-origin", "cross-site"}}, 403},
+		{"a site that is not known", "localhost:7070", header{"Sec-Fetch-Site": {"elsewhere"}}, 403},
+		{"a name that was made to point here, and its page", "evil.example.com:7070", header{"Origin": {"http://evil.example.com:7070"}, "Sec-Fetch-Site": {"same-origin"}}, 403},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := request(local)
-			r.Host = c.host
-			if c.origin != "" {
-				r.Header.Set("Origin", c.origin)
-			}
-			w := serve(auth.Options{Listen: c.listen, Origins: []string{"https://app.example.com"}}, whoami, r)
-			if w.Code != c.status {
-				t.Errorf("the status is %d, not %d: %s", w.Code, c.status, w.Body)
+			for _, listen := range []string{"127.0.0.1:7070", "0.0.0.0:7070", "[::]:7070"} {
+				r := request(local)
+				r.Host = c.host
+				for name, values := range c.header {
+					r.Header[name] = values
+				}
+				o := auth.Options{Listen: listen, URL: "https://tools.example.com/base", Origins: []string{"https://app.example.com", "app://notes"}}
+				if w := serve(o, whoami, r); w.Code != c.status {
+					t.Errorf("on %s the status is %d, not %d: %s", listen, w.Code, c.status, w.Body)
+				}
 			}
 		})
+	}
+}
+
+func TestOverTLSTheOwnOriginIsHTTPS(t *testing.T) {
+	t.Parallel()
+	for origin, want := range map[string]int{"https://localhost:7070": 200, "http://localhost:7070": 403} {
+		r := request(local, "Origin", origin)
+		r.Host, r.TLS = "localhost:7070", &tls.ConnectionState{}
+		if w := serve(auth.Options{}, whoami, r); w.Code != want {
+			t.Errorf("%s: %d, not %d", origin, w.Code, want)
+		}
+	}
+}
+
+func TestALinkLeadsToThePageAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method, path string
+		status       int
+	}{{"GET", "/", 200}, {"HEAD", "/", 200}, {"POST", "/", 403}, {"GET", "/api/v1/calls", 403}, {"GET", "/metrics", 403}, {"GET", "//", 403}} {
+		r := request(local, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
+		r.Method, r.URL.Path = c.method, c.path
+		if w := serve(auth.Options{}, whoami, r); w.Code != c.status {
+			t.Errorf("%s %s: %d, not %d", c.method, c.path, w.Code, c.status)
+		}
 	}
 }
 

@@ -13,18 +13,18 @@ import (
 	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
-// How long a peer may keep us waiting.
+// Timeouts of slow clients.
 const (
-	// bodyPatience is for a whole request body.
-	bodyPatience = 2 * time.Minute
-	// writePatience is for one write to a client that does not read. There is
-	// no limit for a whole answer, since a stream may last for days.
-	writePatience = 30 * time.Second
+	// bodyTimeout limits reading a whole request body.
+	bodyTimeout = 2 * time.Minute
+	// writeTimeout limits one write to a client that does not read. A whole
+	// response has no limit, because a stream may last for days.
+	writeTimeout = 30 * time.Second
 )
 
-// Server is an HTTP server with the limits that keep slow and hostile
-// connections from piling up. It has no WriteTimeout, which would cut streams;
-// the middleware bounds each write.
+// Server returns an HTTP server with limits that keep slow and hostile connections
+// from piling up. It has no WriteTimeout, which would cut streams; the middleware
+// limits each write.
 func Server(addr string, h http.Handler) *http.Server {
 	return &http.Server{
 		Addr:              addr,
@@ -35,22 +35,30 @@ func Server(addr string, h http.Handler) *http.Server {
 	}
 }
 
-type requestKey struct{}
-
-// RequestID names the request in logs and in the header X-Request-Id of its
-// answer. It is empty outside of the middleware.
-func RequestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestKey{}).(string)
-	return id
+// request is what the context of a request says about it.
+type request struct {
+	id  string
+	who toolroom.Identity
 }
 
-// guard names the request and answers for a handler that panics.
+type requestKey struct{}
+
+func requestOf(ctx context.Context) request {
+	r, _ := ctx.Value(requestKey{}).(request)
+	return r
+}
+
+// RequestID returns the id of the request, which is in logs and in the header
+// X-Request-Id of the response. It is empty without the middleware.
+func RequestID(ctx context.Context) string { return requestOf(ctx).id }
+
+// guard sets the request id and responds with an error if the handler panics.
 func (o *Options) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := "req_" + strings.ToLower(rand.Text()[:16])
 		w.Header().Set("X-Request-Id", id)
-		answer := &answer{ResponseWriter: w, rc: http.NewResponseController(w)}
-		defer answer.allowWrite() // for what the server itself still has to flush
+		resp := &response{ResponseWriter: w, rc: http.NewResponseController(w)}
+		defer resp.extendDeadline() // for what the server itself still has to flush
 		defer func() {
 			v := recover()
 			if v == nil {
@@ -59,52 +67,52 @@ func (o *Options) guard(next http.Handler) http.Handler {
 			if v == http.ErrAbortHandler {
 				panic(v)
 			}
-			o.Log.Error("a request panicked", "request", id, "method", r.Method, "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
-			if answer.begun {
-				// Half an answer must not look like a whole one.
+			o.Log.Error("panic in a request", "request", id, "method", r.Method, "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+			if resp.begun {
+				// Half a response must not look like a whole one.
 				panic(http.ErrAbortHandler)
 			}
-			problem.Write(answer, toolroom.Errorf(toolroom.CodeInternal, "the server failed on this request").
+			problem.Write(resp, toolroom.Errorf(toolroom.CodeInternal, "the server failed on this request").
 				WithHint("look for %s in the server's log", id))
 		}()
-		next.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), requestKey{}, id)))
+		next.ServeHTTP(resp, r.WithContext(context.WithValue(r.Context(), requestKey{}, request{id: id})))
 	})
 }
 
-// answer is a response writer that knows whether it has begun, and gives up on
-// clients that do not read.
-type answer struct {
+// response is a response writer that records whether the response has begun, and
+// limits each write to a client that does not read.
+type response struct {
 	http.ResponseWriter
 	rc    *http.ResponseController
 	begun bool
 }
 
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-func (a *answer) WriteHeader(status int) {
-	a.begun = a.begun || status >= http.StatusOK
-	a.ResponseWriter.WriteHeader(status)
+func (r *response) WriteHeader(status int) {
+	r.begun = r.begun || status >= http.StatusOK
+	r.ResponseWriter.WriteHeader(status)
 }
 
-func (a *answer) Write(p []byte) (int, error) {
-	a.begun = true
-	a.allowWrite()
-	return a.ResponseWriter.Write(p)
+func (r *response) Write(p []byte) (int, error) {
+	r.begun = true
+	r.extendDeadline()
+	return r.ResponseWriter.Write(p)
 }
 
 // Flush and FlushError serve callers that do not use a ResponseController, and
 // those that do.
-func (a *answer) Flush() { a.FlushError() }
+func (r *response) Flush() { r.FlushError() }
 
-func (a *answer) FlushError() error {
-	a.begun = true
-	a.allowWrite()
-	return a.rc.Flush()
+func (r *response) FlushError() error {
+	r.begun = true
+	r.extendDeadline()
+	return r.rc.Flush()
 }
 
-// allowWrite drops its error on purpose: writers that know no deadlines, such
-// as those of tests, are served without.
-func (a *answer) allowWrite() { a.rc.SetWriteDeadline(time.Now().Add(writePatience)) }
+// extendDeadline sets the deadline of the next write. It ignores the error of writers
+// without deadlines, such as those of tests.
+func (r *response) extendDeadline() { r.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) }
 
 func (o *Options) limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,28 +121,28 @@ func (o *Options) limitBody(next http.Handler) http.Handler {
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			r.Body = &patientBody{ReadCloser: http.MaxBytesReader(w, r.Body, o.MaxBody), rc: http.NewResponseController(w)}
+			r.Body = &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, o.MaxBody), rc: http.NewResponseController(w)}
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// patientBody gives the client bodyPatience from the first read on.
-type patientBody struct {
+// timedBody is a request body that must arrive within bodyTimeout of the first read.
+type timedBody struct {
 	io.ReadCloser
 	rc      *http.ResponseController
 	reading bool
 }
 
-func (b *patientBody) Read(p []byte) (int, error) {
+func (b *timedBody) Read(p []byte) (int, error) {
 	if !b.reading {
 		b.reading = true
-		b.rc.SetReadDeadline(time.Now().Add(bodyPatience))
+		b.rc.SetReadDeadline(time.Now().Add(bodyTimeout))
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		// A deadline left on the connection would end the request's context,
-		// and with it the call, while the tool runs.
+		// If the deadline stayed on the connection, it would end the request's
+		// context, and with it the call, while the tool runs.
 		b.rc.SetReadDeadline(time.Time{})
 	}
 	return n, err

@@ -13,46 +13,154 @@ import (
 	"github.com/toolroom/toolroom/internal/server/problem"
 )
 
-// checkOrigin keeps the pages of other origins out, also those that have made a
-// name of theirs point at this machine (DNS rebinding).
+// checkOrigin refuses requests of pages of other origins.
 func (o *Options) checkOrigin(next http.Handler) http.Handler {
-	listen := hostname(o.Listen)
-	onlyHere := isLoopback(listen)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := hostname(r.Host)
-		if onlyHere && !isLoopback(host) && !strings.EqualFold(host, listen) {
-			problem.Write(w, forbidden("the request names the host "+strconv.Quote(r.Host)+", and this server answers to this machine only",
-				"use http://"+o.Listen))
-			return
-		}
-		if origin := r.Header.Get("Origin"); origin != "" && !o.mayCall(origin, r.Host) {
-			problem.Write(w, forbidden("pages of the origin "+strconv.Quote(origin)+" may not call this server",
-				"add it to the allowed origins of the server"))
+		if err := o.crossOrigin(r); err != nil {
+			problem.Write(w, err)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (o *Options) mayCall(origin, host string) bool {
-	if slices.Contains(o.Origins, origin) {
-		return true
+// crossOrigin returns an error if a page of another origin makes the request.
+// Browsers report it in Origin, and in Sec-Fetch-Site even if they send no Origin;
+// a page's scripts can set neither. Programs send neither.
+func (o *Options) crossOrigin(r *http.Request) error {
+	const hint = "add it to server.origins; behind a proxy that ends TLS, set server.url"
+	origins, sites := r.Header.Values("Origin"), r.Header.Values("Sec-Fetch-Site")
+	if len(origins) > 1 || len(sites) > 1 {
+		return forbidden("the request has more than one header Origin or Sec-Fetch-Site", "send at most one")
 	}
-	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
+	listed := false
+	if len(origins) == 1 {
+		origin, ok := parseOrigin(origins[0])
+		listed = slices.Contains(o.Origins, origins[0]) || ok && slices.ContainsFunc(o.Origins, origin.equals)
+		if !listed && (!ok || !o.isOwn(origin, r)) {
+			return forbidden("pages of the origin "+strconv.Quote(origins[0])+" may not call this server", hint)
+		}
+	}
+	if len(sites) == 0 || sites[0] == "same-origin" || sites[0] == "none" || listed || opensPage(r) {
+		return nil
+	}
+	return forbidden("the browser says that a page of another origin makes this request (Sec-Fetch-Site: "+strconv.Quote(sites[0])+")", hint)
 }
 
-// hostname is the host of host:port, of host, or of [v6]:port, without
-// brackets.
-func hostname(hostport string) string {
-	if host, _, err := net.SplitHostPort(hostport); err == nil {
-		return host
+// opensPage reports whether a person follows a link to the page at /, which shows the
+// page and does nothing else.
+func opensPage(r *http.Request) bool {
+	return r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// isOwn reports whether an origin is the server's own: that of the request's target,
+// or that of server.url.
+func (o *Options) isOwn(page origin, r *http.Request) bool {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
 	}
-	return strings.Trim(hostport, "[]")
+	return page.equals(scheme+"://"+r.Host) || o.URL != "" && page.equals(o.urlOrigin())
+}
+
+// urlOrigin returns the origin of URL, without its path.
+func (o *Options) urlOrigin() string {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// origin is a web origin in comparable form.
+type origin struct{ scheme, host, port string }
+
+// parseOrigin parses scheme://host[:port] of HTTP or HTTPS. It refuses any other text
+// around it, and "null".
+func parseOrigin(text string) (origin, bool) {
+	scheme, rest, ok := strings.Cut(strings.ToLower(text), "://")
+	port := map[string]string{"http": "80", "https": "443"}[scheme]
+	host, given, valid := splitHost(rest)
+	if !ok || port == "" || !valid {
+		return origin{}, false
+	}
+	if given != "" {
+		port = given
+	}
+	return origin{scheme, host, port}, true
+}
+
+// equals reports whether text is the same origin in all its parts.
+func (o origin) equals(text string) bool {
+	other, ok := parseOrigin(text)
+	return ok && o == other
+}
+
+// splitHost splits host, host:port, [v6] or [v6]:port. It refuses all other forms, such
+// as [::1 or ::1.
+func splitHost(hostport string) (host, port string, ok bool) {
+	host = hostport
+	if i := strings.LastIndexByte(hostport, ':'); i >= 0 && !strings.HasSuffix(hostport, "]") {
+		host, port = hostport[:i], hostport[i+1:]
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+			return "", "", false
+		}
+	}
+	if inner, bracketed := strings.CutPrefix(host, "["); bracketed {
+		inner, closed := strings.CutSuffix(inner, "]")
+		addr, err := netip.ParseAddr(inner)
+		if !closed || err != nil || !addr.Is6() || addr.Zone() != "" {
+			return "", "", false
+		}
+		return addr.String(), port, true
+	}
+	if host == "" || strings.ContainsFunc(host, notInHost) {
+		return "", "", false
+	}
+	return strings.ToLower(host), port, true
+}
+
+// notInHost reports whether c cannot be part of a host name or an IPv4 address.
+func notInHost(c rune) bool {
+	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_')
+}
+
+// checkHost returns an error unless the request's Host is a known name of this server.
+// A page whose own name was made to point here (DNS rebinding) sends that name, and in
+// all else looks like a request from this machine. A request with a token needs no such
+// check, because a page has no token.
+func (o *Options) checkHost(r *http.Request) error {
+	host, _, ok := splitHost(r.Host)
+	switch {
+	case ok && (isLoopback(host) || slices.ContainsFunc(o.names(), func(name string) bool { return strings.EqualFold(name, host) })):
+		return nil
+	case ok && o.Required == Never && isAddress(host):
+		return nil // a name can be made to point here, an address cannot
+	}
+	return forbidden("the request names the host "+strconv.Quote(r.Host)+", which is not a known name of this server",
+		"use http://localhost or 127.0.0.1, add the name to server.hosts (or set server.url), or send a token")
+}
+
+// names returns the host names of the server in the configuration.
+func (o *Options) names() []string {
+	names := slices.Clone(o.Hosts)
+	if u, err := url.Parse(o.URL); err == nil && u.Hostname() != "" {
+		names = append(names, u.Hostname())
+	}
+	if host, _, err := net.SplitHostPort(o.Listen); err == nil && host != "" && !isAddress(host) {
+		names = append(names, host)
+	}
+	return names
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
+	if host == "localhost" {
 		return true
 	}
 	addr, err := netip.ParseAddr(host)

@@ -19,12 +19,12 @@ func fitsQuestion(q source.Question, answer json.RawMessage) bool {
 			Role    string          `json:"role"`
 			Content json.RawMessage `json:"content"`
 		}
-		return json.Unmarshal(answer, &got) == nil && got.Role != "" && len(got.Content) > 0
+		return jsonx.Unmarshal(answer, &got, jsonx.Limits{Bytes: maxBody}) == nil && got.Role != "" && len(got.Content) > 0
 	case source.MethodRoots:
 		var got struct {
 			Roots []json.RawMessage `json:"roots"`
 		}
-		return json.Unmarshal(answer, &got) == nil && got.Roots != nil
+		return jsonx.Unmarshal(answer, &got, jsonx.Limits{Bytes: maxBody}) == nil && got.Roots != nil
 	default:
 		return false
 	}
@@ -32,7 +32,7 @@ func fitsQuestion(q source.Question, answer json.RawMessage) bool {
 
 func fitsElicitation(params, answer json.RawMessage) bool {
 	var got source.Elicited
-	if json.Unmarshal(answer, &got) != nil {
+	if jsonx.Unmarshal(answer, &got, jsonx.Limits{Bytes: maxBody}) != nil {
 		return false
 	}
 	switch got.Action {

@@ -8,6 +8,9 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/visible"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -17,18 +20,22 @@ const questionKey = "approval"
 // perform runs a call. When a person must approve and the client can ask one, it
 // does; an answer that is given elsewhere meanwhile counts as well.
 func (s *Server) perform(ctx context.Context, a asker, live func() *exchange, call toolroom.Call) *toolroom.Result {
-	ctx = s.withNotifications(ctx, live)
+	ctx, stop := s.withNotifications(ctx, live)
+	defer stop()
+	if s.o.ApprovalWait != nil {
+		ctx = run.WithApprovalWait(ctx, s.o.ApprovalWait())
+	}
 	asks := s.asksCaller(a, call)
 	call.NoWait = asks || s.takesTask(a, call)
 	for {
-		result := s.o.Runner.Run(ctx, call)
+		result := s.withPage(s.o.Runner.Run(ctx, call))
 		if !call.NoWait || toolroom.CodeOf(result.Err()) != toolroom.CodeApprovalRequired {
 			return result
 		}
-		id, _ := result.Error.Details["approval"].(string)
-		if run, ok := result.Error.Details["run"].(string); ok && asks && s.o.Worker != nil {
+		id, run := result.Error.Approval, result.Error.Run
+		if run != "" && asks && s.o.Worker != nil {
 			return s.goOn(ctx, a, call.Identity, run, id, result)
-		} else if ok {
+		} else if run != "" {
 			return result // it goes on elsewhere
 		}
 		if err := s.askPerson(ctx, a, call.Identity, id); err != nil {
@@ -39,11 +46,22 @@ func (s *Server) perform(ctx context.Context, a asker, live func() *exchange, ca
 	}
 }
 
+// withPage names the page in the next step of a call that waits for a person.
+func (s *Server) withPage(r *toolroom.Result) *toolroom.Result {
+	if s.o.Page == "" || r.Error == nil || r.Error.Code != toolroom.CodeApprovalRequired || r.Error.Approval == "" {
+		return r
+	}
+	named, failed := *r, *r.Error
+	failed.Hint = strings.Replace(failed.Hint, "toolroom approve "+failed.Approval, "toolroom approve "+failed.Approval+", or on the page "+s.o.Page, 1)
+	named.Error = &failed
+	return &named
+}
+
 // goOn stays with a program that waits for a person: it puts the questions that
 // the user of the client may answer to the client, until the program is done.
 func (s *Server) goOn(ctx context.Context, a asker, who toolroom.Identity, run, id string, result *toolroom.Result) *toolroom.Result {
 	for {
-		asked, err := s.o.Desk.Get(ctx, id)
+		asked, err := s.o.Approvals.Get(ctx, id)
 		if err == nil && asked.CallerAnswers(who) {
 			err = s.askPerson(ctx, a, who, id)
 		}
@@ -54,25 +72,25 @@ func (s *Server) goOn(ctx context.Context, a asker, who toolroom.Identity, run, 
 		if err != nil {
 			return refused(result, err)
 		}
-		if done {
-			return next
+		if done || toolroom.CodeOf(next.Err()) != toolroom.CodeApprovalRequired {
+			return next // it has ended, even where its result could not be stored
 		}
 		result = next
-		id, _ = result.Error.Details["approval"].(string)
+		id = result.Error.Approval
 	}
 }
 
 // asksCaller reports whether the question about a call would be put to the user
 // of the client that makes it.
 func (s *Server) asksCaller(a asker, call toolroom.Call) bool {
-	if s.o.Desk == nil || !a.Can(source.MethodElicit) {
+	if s.o.Approvals == nil || !a.Can(source.MethodElicit) {
 		return false
 	}
 	tool := call.Tool
 	if e, err := s.o.Runner.Catalog.Resolve(tool, nil); err == nil {
 		tool = e.ID
 	}
-	return s.o.Desk.Terms(tool).CallerAnswers(call.Identity)
+	return s.o.Approvals.Terms(tool).CallerAnswers(call.Identity)
 }
 
 // refused is a result whose approval could not be asked for.
@@ -85,7 +103,7 @@ func refused(r *toolroom.Result, err error) *toolroom.Result {
 
 // askPerson waits until an approval is decided, in the client or elsewhere.
 func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, id string) error {
-	asked, err := s.o.Desk.Get(ctx, id)
+	asked, err := s.o.Approvals.Get(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -101,9 +119,9 @@ func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, 
 		defer close(decided)
 		defer cancel()
 		// What was decided, the call itself will see.
-		_, _ = s.o.Desk.Wait(ctx, id)
+		_, _ = s.o.Approvals.Wait(ctx, id)
 	}()
-	answers, err := a.askFor(ctx, map[string]source.Question{questionKey: question}, id)
+	answers, err := a.AskFor(ctx, map[string]source.Question{questionKey: question}, id)
 	switch {
 	case err == nil:
 		err = s.takeAnswer(context.WithoutCancel(ctx), who, id, answers[questionKey])
@@ -115,7 +133,7 @@ func (s *Server) askPerson(ctx context.Context, a asker, who toolroom.Identity, 
 	// A client without a session makes its call anew to answer: only with one is
 	// a request that ends a call that was given up.
 	if _, session := a.(*exchange); session && caller.Err() != nil {
-		err = s.o.Desk.Abandon(context.WithoutCancel(caller), id)
+		err = s.o.Approvals.Abandon(context.WithoutCancel(caller), id)
 	}
 	return err
 }
@@ -141,7 +159,7 @@ func questionText(asked *approval.Approval, args []byte) string {
 	}
 	text.WriteString(asked.Diff)
 	fmt.Fprintf(&text, "Asked because of %s.", asked.Reason)
-	return text.String()
+	return visible.Text(text.String())
 }
 
 // takeAnswer records the answer that a client gave to an approval.
@@ -152,20 +170,20 @@ func (s *Server) takeAnswer(ctx context.Context, who toolroom.Identity, id strin
 			Approve bool `json:"approve"`
 		} `json:"content"`
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the answer to approval %s cannot be read: %w", id, err)
+	if err := jsonx.Unmarshal(raw, &answer, jsonx.Limits{Bytes: maxBody}); err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid answer to approval %s: %w", id, err)
 	}
-	asked, err := s.o.Desk.Get(ctx, id)
+	asked, err := s.o.Approvals.Get(ctx, id)
 	if err != nil {
 		return err
 	}
 	if asked.Identity.Key() != who.Key() {
-		return toolroom.Errorf(toolroom.CodeNotFound, "there is no approval %s", id)
+		return toolroom.Errorf(toolroom.CodeNotFound, "approval %s not found", id)
 	}
 	if asked.State != approval.Pending {
 		return nil // answered elsewhere meanwhile; the call will see
 	}
-	_, err = s.o.Desk.Answer(ctx, id, approval.Answer{
+	_, err = s.o.Approvals.Answer(ctx, id, approval.Answer{
 		Approve: answer.Action == "accept" && answer.Content.Approve,
 		By:      who.Key(),
 		Comment: "answered in the MCP client: " + answer.Action,

@@ -19,7 +19,7 @@ var ends = []struct {
 	end  func(t *testing.T, f *fixture, id string)
 }{
 	{"approval_declined", 0, func(t *testing.T, f *fixture, id string) {
-		if _, err := f.desk.Answer(t.Context(), id, approval.Answer{By: "boss"}); err != nil {
+		if _, err := f.approvals.Answer(t.Context(), id, approval.Answer{By: "boss"}); err != nil {
 			t.Error(err)
 		}
 	}},
@@ -32,14 +32,14 @@ var ends = []struct {
 	}},
 }
 
-func endedDesk(ttl time.Duration) approval.DeskOptions {
-	return approval.DeskOptions{Poll: 10 * time.Millisecond, Terms: func(string) approval.Terms { return approval.Terms{TTL: ttl} }}
+func endedApprovals(ttl time.Duration) approval.Options {
+	return approval.Options{Poll: 10 * time.Millisecond, Terms: func(string) approval.Terms { return approval.Terms{TTL: ttl} }}
 }
 
 // question waits for the one question that was asked, in whatever state it is.
 func (f *fixture) question(t *testing.T) string {
 	for t.Context().Err() == nil {
-		all, err := f.desk.List(t.Context(), "")
+		all, err := f.approvals.List(t.Context(), "")
 		if err == nil && len(all) == 1 {
 			return all[0].ID
 		}
@@ -54,7 +54,7 @@ func TestAClientIsToldWhetherItsApprovalWasDeclinedExpiredOrCancelled(t *testing
 		for _, e := range ends {
 			t.Run(version+"/"+e.code, func(t *testing.T) {
 				t.Parallel()
-				f := serveWith(t, direct(t), endedDesk(e.ttl))
+				f := serveWith(t, direct(t), endedApprovals(e.ttl))
 				go func() { e.end(t, f, f.question(t)) }()
 				r, err := f.connect(version, nil).CallTool(t.Context(), &mcp.CallToolParams{Name: "file__delete"})
 				if err != nil || !r.IsError || !strings.HasPrefix(text(r), e.code+": ") || f.deleted.Load() != 0 {
@@ -63,14 +63,14 @@ func TestAClientIsToldWhetherItsApprovalWasDeclinedExpiredOrCancelled(t *testing
 			})
 			t.Run(version+"/asked in the client/"+e.code, func(t *testing.T) {
 				t.Parallel()
-				f := serveWith(t, direct(t), endedDesk(e.ttl))
+				f := serveWith(t, direct(t), endedApprovals(e.ttl))
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
 					id := f.question(t)
 					e.end(t, f, id)
 					for t.Context().Err() == nil {
-						if a, err := f.desk.Get(t.Context(), id); err == nil && a.State != approval.Pending {
+						if a, err := f.approvals.Get(t.Context(), id); err == nil && a.State != approval.Pending {
 							return
 						}
 						time.Sleep(5 * time.Millisecond)

@@ -47,7 +47,7 @@ func TestAStatelessClientApprovesInItsNextRequestWhicheverServerGetsIt(t *testin
 	key := []byte(strings.Repeat("k", mcpserver.StateKeySize))
 	f := serve(t, direct(t))
 	server := func() *fixture {
-		s, err := mcpserver.New(mcpserver.Options{Runner: f.runner, Desk: f.desk, Library: f.library, Expose: direct(t), Version: "test", Identity: identity, StateKey: key})
+		s, err := mcpserver.New(mcpserver.Options{Runner: f.runner, Approvals: f.approvals, Library: f.library, Expose: direct(t), Version: "test", Identity: identity, StateKey: key})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestAStatelessClientApprovesInItsNextRequestWhicheverServerGetsIt(t *testin
 			t.Errorf("a replayed answer ran it again: %v", answer)
 		}
 	}
-	if left, err := f.desk.List(t.Context(), approval.Approved); err != nil || len(left) != 1 || left[0].Used.IsZero() {
+	if left, err := f.approvals.List(t.Context(), approval.Approved); err != nil || len(left) != 1 || left[0].Used.IsZero() {
 		t.Errorf("the approvals are %+v, %v", left, err)
 	}
 }

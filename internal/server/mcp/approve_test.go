@@ -67,7 +67,7 @@ func TestAnAnswerCountsOnlyForTheCallThatWasAskedAbout(t *testing.T) {
 	f := serve(t, direct(t))
 	const mine, other = `{"path":"a"}`, `{"path":"b"}`
 	state := askedState(t, f.answered(t, "", mine, ""))
-	open, err := f.desk.List(t.Context(), approval.Pending)
+	open, err := f.approvals.List(t.Context(), approval.Pending)
 	if err != nil || len(open) != 1 {
 		t.Fatal(open, err)
 	}
@@ -76,7 +76,7 @@ func TestAnAnswerCountsOnlyForTheCallThatWasAskedAbout(t *testing.T) {
 		"nothing":                       {"", mine, "."},
 		"altered":                       {"", mine, state[1:] + "A"},
 		"cut off":                       {"", mine, state[:len(state)-4]},
-		"a link that was sent to hooks": {"", mine, f.desk.Link(open[0], "ops")},
+		"a link that was sent to hooks": {"", mine, f.approvals.Link(open[0], "ops")},
 		"other arguments":               {"", other, state},
 		"another identity":              {"eve", mine, state},
 	} {
@@ -84,7 +84,7 @@ func TestAnAnswerCountsOnlyForTheCallThatWasAskedAbout(t *testing.T) {
 		if f.deleted.Load() != 0 || answer["error"] == nil {
 			t.Fatalf("%s: it ran %d times: %v", name, f.deleted.Load(), answer)
 		}
-		if a, err := f.desk.Get(t.Context(), open[0].ID); err != nil || a.State != approval.Pending || len(a.Votes) != 0 {
+		if a, err := f.approvals.Get(t.Context(), open[0].ID); err != nil || a.State != approval.Pending || len(a.Votes) != 0 {
 			t.Fatalf("%s: the question is %+v, %v", name, a, err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestAnAnswerCountsOnlyForTheCallThatWasAskedAbout(t *testing.T) {
 func TestTheClientOfATokenAnswersOnlyWhereTheTermsSaySo(t *testing.T) {
 	t.Parallel()
 	for _, callerMay := range []bool{false, true} {
-		f := serveWith(t, direct(t), approval.DeskOptions{Terms: func(string) approval.Terms {
+		f := serveWith(t, direct(t), approval.Options{Terms: func(string) approval.Terms {
 			if callerMay {
 				return approval.Terms{Approvers: []string{"caller"}}
 			}

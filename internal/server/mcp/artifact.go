@@ -30,7 +30,7 @@ func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest,
 	}
 	defer file.Close()
 	if about.Size > maxArtifact {
-		return nil, rpcError(toolroom.Errorf(toolroom.CodeNotFound, "%s has %d bytes, more than one resource may", handle, about.Size).
+		return nil, rpcError(toolroom.Errorf(toolroom.CodeNotFound, "%s is too large for a resource: it has %d bytes", handle, about.Size).
 			WithHint("read it in pages with %s", readResult))
 	}
 	data, err := io.ReadAll(file)

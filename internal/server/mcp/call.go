@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/schema"
 )
 
 // toolRequest is a request of tools/call, read by us or by the SDK.
@@ -54,7 +55,7 @@ func (s *Server) callOf(ctx context.Context, req *mcp.CallToolRequest) (mcp.Resu
 
 // call runs a tool, or one of the search tools.
 func (s *Server) call(ctx context.Context, req *toolRequest) (mcp.Result, error) {
-	if tool, ok := s.meta[req.name]; ok && slices.Contains(s.metaToolsShown(), req.name) {
+	if tool, ok := s.meta[req.name]; ok && slices.Contains(s.expose.now().ownNames(), req.name) {
 		return tool.handle(ctx, req)
 	}
 	if namespace, ok := s.sourceSearched(s.o.Identity(ctx), req.name); ok {
@@ -63,11 +64,19 @@ func (s *Server) call(ctx context.Context, req *toolRequest) (mcp.Result, error)
 	return s.run(ctx, req, req.name, req.arguments)
 }
 
+// environment returns the environment that the client has chosen.
+func (s *Server) environment(ctx context.Context) string {
+	if s.o.Environment == nil {
+		return ""
+	}
+	return s.o.Environment(ctx)
+}
+
 // run makes a request a call and the result an answer.
 func (s *Server) run(ctx context.Context, req *toolRequest, tool string, args json.RawMessage) (mcp.Result, error) {
-	e, err := s.o.Runner.Catalog.Resolve(tool, nil)
-	if err == nil && policy.AnyMatches(s.o.Expose.Hidden, &e.Tool) {
-		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %q", tool))
+	e, err := s.o.Runner.Find(ctx, tool, nil)
+	if err == nil && policy.AnyMatches(s.expose.now().Hidden, &e.Tool) {
+		return nil, rpcError(toolroom.Errorf(toolroom.CodeToolNotFound, "tool %q not found", tool))
 	}
 	x := &exchange{peer: req.peer, ctx: ctx, who: s.o.Identity(ctx), state: req.state, answers: req.answers, server: s}
 	x.tasks = x.tasks && s.o.Worker != nil
@@ -80,6 +89,7 @@ func (s *Server) run(ctx context.Context, req *toolRequest, tool string, args js
 		Identity:       x.who,
 		Surface:        "mcp",
 		Session:        req.session,
+		Environment:    s.environment(ctx),
 		IdempotencyKey: req.key,
 		Meta:           req.meta,
 		More:           req.more,
@@ -99,6 +109,10 @@ func (s *Server) run(ctx context.Context, req *toolRequest, tool string, args js
 		} else if job != nil {
 			return created(job), nil
 		}
-		return answer(result, x.version)
+		var told *schema.Schema
+		if e != nil && tool == req.name {
+			told = s.told(e)
+		}
+		return answer(result, x.version, told)
 	})
 }

@@ -25,7 +25,7 @@ func (s *Server) executeTool() metaTool {
 				`"language":{"type":"string","enum":["javascript","typescript","python","shell"]},` +
 				`"code":{"type":"string"},` +
 				`"inputs":{"type":"object","description":"variables of the program"},` +
-				`"session":{"type":"string","description":"variables live across its runs"},` +
+				`"session":{"type":"string","description":"keeps variables for the next run"},` +
 				`"timeout_ms":{"type":"integer"}},` +
 				`"required":["language","code"]}`),
 		},
@@ -55,7 +55,7 @@ var shortSchemas = map[string]struct{ description, schema string }{
 		`{"type":"object","properties":{"tools":{"type":"array","items":{"type":"string"}},"detail":{"type":"string","enum":["summary","schema","full"]}},"required":["tools"]}`,
 	},
 	readResult: {
-		"Read on in a truncated result by its handle: from an offset, the lines that match grep, or a JSON path. With the id of a run as handle: what became of it.",
+		"Read on in a truncated result by its handle: from an offset, the lines that match grep, or a JSON path. With the id of a run as handle: its result.",
 		`{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer"},"limit":{"type":"integer"},"grep":{"type":"string"},"json_path":{"type":"string"}},"required":["handle"]}`,
 	},
 }
@@ -63,7 +63,7 @@ var shortSchemas = map[string]struct{ description, schema string }{
 // executionMembers puts what a program did into an answer: a text for models,
 // and the same as structured content.
 func executionMembers(members *object, r *toolroom.Result) error {
-	content := []toolroom.Content{toolroom.TextContent(code.Told(r, readResult+" %s"))}
+	content := []toolroom.Content{toolroom.TextContent(code.Format(r, readResult+" %s"))}
 	for _, c := range r.Content {
 		if c.Type != toolroom.ContentText {
 			content = append(content, c)
@@ -81,6 +81,9 @@ func executionMembers(members *object, r *toolroom.Result) error {
 		return err
 	}
 	members.set("content", content)
+	if r.Error != nil {
+		return nil // the metadata has it
+	}
 	members.set("structuredContent", json.RawMessage(structured))
 	return nil
 }

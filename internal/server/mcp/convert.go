@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 
@@ -11,14 +10,14 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
-	"github.com/toolroom/toolroom/internal/run"
-	"github.com/toolroom/toolroom/source"
+	"github.com/toolroom/toolroom/internal/schema"
 )
 
 // answer is a result as an MCP client reads it. A failed tool is a result with
 // isError, which the model sees; what never reached a tool is a protocol error,
-// and so is what a server of the protocol answered with one.
-func answer(r *toolroom.Result, version string) (mcp.Result, error) {
+// and so is what a server of the protocol answered with one. told is the output
+// schema that the client has, nil for none.
+func answer(r *toolroom.Result, version string, told *schema.Schema) (mcp.Result, error) {
 	if r.Error != nil && isProtocolError(r.Error, version) {
 		return nil, sentError(r)
 	}
@@ -29,8 +28,11 @@ func answer(r *toolroom.Result, version string) (mcp.Result, error) {
 			return nil, rpcError(toolroom.AsError(err))
 		}
 	}
-	var err error
-	if out.note, err = note(r); err != nil {
+	err := out.acceptable(r, told)
+	if err == nil {
+		out.note, err = note(r)
+	}
+	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
 	return out.of(version), nil
@@ -44,17 +46,20 @@ func sentError(r *toolroom.Result) error {
 		Message string          `json:"message"`
 		Data    json.RawMessage `json:"data"`
 	}
-	if r.Error.Details[source.DetailRPCCode] != nil && json.Unmarshal(r.Raw, &sent) == nil && sent.Code != 0 {
+	if r.Error.RPC != nil && json.Unmarshal(r.Raw, &sent) == nil && sent.Code != 0 {
 		return &sentFailure{&jsonrpc.Error{Code: sent.Code, Message: sent.Message, Data: sent.Data}, r.Raw}
 	}
 	return rpcError(r.Error)
 }
 
 func isProtocolError(e *toolroom.Error, version string) bool {
-	if e.Details[source.DetailCapabilities] != nil {
+	if e.Missing != nil {
 		return version >= firstModern // older clients know no such error
 	}
-	return e.Code.Info().RPC != 0 || e.Details[source.DetailRPCCode] != nil
+	if e.Code == toolroom.CodeNotFound && e.Phase == toolroom.PhaseExecute && e.RPC == nil {
+		return false // a tool did not find what it was asked for, such as a file
+	}
+	return e.Code.Info().RPC != 0 || e.RPC != nil
 }
 
 // relayedAnswer is the answer that an MCP server gave, as it came. It reports
@@ -93,7 +98,8 @@ func ownAnswer(r *toolroom.Result, version string) (*wireResult, error) {
 	if r.Error != nil {
 		out.members.set("isError", true)
 	}
-	if len(r.Value) > 0 && r.Hidden == nil && (version >= firstModern || isObject(r.Value)) {
+	// A value that was cut to a text is in the content already.
+	if len(r.Value) > 0 && (isObject(r.Value) || r.Hidden == nil && version >= firstModern) {
 		out.members.set("structuredContent", r.Value)
 	}
 	if r.Execution != nil {
@@ -121,7 +127,7 @@ func note(r *toolroom.Result) ([]byte, error) {
 		name  string
 		there bool
 		value any
-	}{{"error", r.Error != nil, r.Error}, {"hidden", r.Hidden != nil, r.Hidden}} {
+	}{{"error", r.Error != nil, r.Error}, {"execution", r.Error != nil && r.Execution != nil, r.Execution}, {"hidden", r.Hidden != nil, r.Hidden}, {"warnings", r.Warnings != nil, r.Warnings}} {
 		if !part.there {
 			continue
 		}
@@ -141,63 +147,6 @@ func errorText(e *toolroom.Error) string {
 		text += "\n" + e.Hint
 	}
 	return text
-}
-
-// withNotifications sends what happens in a call to the client: progress where
-// it gave a token, log lines where it asked for them. Between two rounds there is
-// nobody to tell.
-func (s *Server) withNotifications(ctx context.Context, live func() *exchange) context.Context {
-	// Progress must grow with each notification; what a tool prints makes it grow
-	// so little that its own figures, which follow, are still the larger ones.
-	const step = 1.0 / 1024
-	steps := 0.0
-	progress := func(done, total float64, message string, raw json.RawMessage) {
-		x := live()
-		if x == nil || x.progress == nil {
-			return
-		}
-		if v, ok := x.speak(); ok {
-			if raw != nil {
-				raw = withMember(raw, "progressToken", x.progress)
-			}
-			_ = v.session.NotifyProgress(withVerbatim(v.ctx, raw), &mcp.ProgressNotificationParams{
-				ProgressToken: x.progress, Progress: done, Total: total, Message: message,
-			})
-		}
-	}
-	return run.WithSink(ctx, func(e toolroom.Event) {
-		// A client that went away does not stop the tool here; its context does.
-		switch e.Kind {
-		case toolroom.EventProgress:
-			done := e.Progress.Done
-			if e.Progress.Raw == nil && steps > 0 {
-				done = max(done, steps+step)
-			}
-			steps = max(steps, done)
-			progress(done, e.Progress.Total, e.Progress.Message, e.Progress.Raw)
-		case toolroom.EventChunk:
-			steps += step
-			progress(steps, 0, chunkText(e.Chunk), nil)
-		case toolroom.EventApproval:
-			steps += step
-			progress(steps, 0, fmt.Sprintf("approval %s is %s: %s", e.Approval.ID, e.Approval.State, e.Approval.Reason), nil)
-		case toolroom.EventNotice:
-			if x := live(); x != nil {
-				if v, ok := x.speak(); ok {
-					_ = s.notify(v.ctx, v.session, *e.Notice)
-				}
-			}
-		case toolroom.EventLog:
-			x := live()
-			if x == nil || !x.logs {
-				return
-			}
-			if v, ok := x.speak(); ok {
-				//lint:ignore SA1019 clients from before 2026-07-28 know no other way
-				_ = v.session.Log(withVerbatim(v.ctx, e.Log.Raw), logLine(&e))
-			}
-		}
-	})
 }
 
 // chunkText is a chunk for people: a text without its quotes, what a program

@@ -10,6 +10,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/schema"
 )
 
 // definitions are the tools as clients see them, each made once: a list of
@@ -19,25 +20,28 @@ type definitions struct{ made atomic.Pointer[definitionSet] }
 // definitionSet is what was made while the catalog had one version.
 type definitionSet struct {
 	catalog uint64
-	byTool  sync.Map // of defined, by *catalog.Entry
+	expose  *Exposure // which names tools
+	byTool  sync.Map  // of defined, by *catalog.Entry
 }
 
-// defined is a tool's definition in each era. The two share their memory where
-// they are the same.
-type defined struct{ modern, legacy json.RawMessage }
+// defined is a tool's definition, and the output schema in it; nil for none.
+type defined struct {
+	text   json.RawMessage
+	output *schema.Schema
+}
 
-// now gives the definitions for a version of the catalog.
-func (d *definitions) now(version uint64) *definitionSet {
-	if made := d.made.Load(); made != nil && made.catalog == version {
+// now gives the definitions for a version of the catalog and an exposure.
+func (d *definitions) now(version uint64, expose *Exposure) *definitionSet {
+	if made := d.made.Load(); made != nil && made.catalog == version && made.expose == expose {
 		return made
 	}
-	made := &definitionSet{catalog: version}
+	made := &definitionSet{catalog: version, expose: expose}
 	d.made.Store(made)
 	return made
 }
 
 // list writes the tools of this server and those of sources as an array.
-func (d *definitionSet) list(own []*mcp.Tool, entries []*catalog.Entry, version string, name func(*catalog.Entry) string) (json.RawMessage, error) {
+func (d *definitionSet) list(own []*mcp.Tool, entries []*catalog.Entry, name func(*catalog.Entry) string) (json.RawMessage, error) {
 	items := make([]json.RawMessage, 0, len(own)+len(entries))
 	for _, t := range own {
 		text, err := jsonx.Marshal(t)
@@ -47,15 +51,11 @@ func (d *definitionSet) list(own []*mcp.Tool, entries []*catalog.Entry, version 
 		items = append(items, text)
 	}
 	for _, e := range entries {
-		both, err := d.of(e, name)
+		one, err := d.of(e, name)
 		if err != nil {
 			return nil, err
 		}
-		text := both.modern
-		if version < firstModern {
-			text = both.legacy
-		}
-		items = append(items, text)
+		items = append(items, one.text)
 	}
 	size := 0
 	for _, text := range items {
@@ -76,30 +76,33 @@ func (d *definitionSet) of(e *catalog.Entry, name func(*catalog.Entry) string) (
 		return made.(defined), nil
 	}
 	var made defined
+	output := listedOutput(&e.Tool)
 	var err error
-	shown := name(e)
-	if made.modern, err = jsonx.Marshal(definition(e, shown, e.Tool.OutputSchema)); err != nil {
+	if made.text, err = smallDefinition(e, name(e), output); err != nil {
 		return made, err
 	}
-	made.legacy = made.modern
-	// Before 2026-07-28 structured content is always an object.
-	if len(e.Tool.OutputSchema) > 0 && !describesObject(e.Tool.OutputSchema) {
-		made.legacy, err = jsonx.Marshal(definition(e, shown, nil))
+	if output != nil {
+		if made.output, err = schema.Compile(output, schema.Limits{}); err != nil {
+			return made, err
+		}
 	}
 	d.byTool.Store(e, made)
-	return made, err
+	return made, nil
 }
 
 // definition is a tool as clients see it. What an MCP server said of its tool
-// is passed on as it is; the name is the one that every model API accepts.
-func definition(e *catalog.Entry, name string, output json.RawMessage) any {
-	input := e.Tool.InputSchema
+// is passed on as it is, unless it is long; the name is the one that every model API accepts.
+func definition(of *toolroom.Tool, name string, output json.RawMessage, shortened bool) any {
+	input := of.InputSchema
 	if len(input) == 0 {
 		input = json.RawMessage(`{"type":"object"}`)
 	}
-	if sent, err := readObject(e.Tool.Raw); err == nil {
+	if sent, err := readObject(of.Raw); err == nil {
 		sent.set("name", name)
 		sent.set("inputSchema", input)
+		if shortened {
+			sent.set("description", of.Description)
+		}
 		if len(output) == 0 {
 			sent.drop("outputSchema")
 		} else {
@@ -108,7 +111,7 @@ func definition(e *catalog.Entry, name string, output json.RawMessage) any {
 		return sent
 	}
 	t := &mcp.Tool{
-		Name: name, Title: e.Tool.Title, Description: e.Tool.Description, Annotations: annotations(e.Tool.Hints), InputSchema: input,
+		Name: name, Title: of.Title, Description: of.Description, Annotations: annotations(of.Hints), InputSchema: input,
 	}
 	if len(output) > 0 {
 		t.OutputSchema = output
@@ -126,11 +129,4 @@ func annotations(h toolroom.Hints) *mcp.ToolAnnotations {
 		IdempotentHint:  h.IsIdempotent(),
 		OpenWorldHint:   h.OpenWorld,
 	}
-}
-
-func describesObject(schema json.RawMessage) bool {
-	var s struct {
-		Type any `json:"type"`
-	}
-	return json.Unmarshal(schema, &s) == nil && s.Type == "object"
 }

@@ -101,7 +101,7 @@ func (d *direct) serve(ctx context.Context, req *toolRequest) (mcp.Result, bool)
 	d.joined, d.done, d.gone = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	req.speak = d.speak
 	late := time.AfterFunc(quietTime, func() { d.handOver() })
-	result, err := d.s.call(ctx, req)
+	result, err := d.s.guard("tools/call", func() (mcp.Result, error) { return d.s.call(ctx, req) })
 	late.Stop()
 	if d.end(err) {
 		return result, true

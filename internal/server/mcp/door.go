@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/panics"
 )
 
 // The doors are the one tool, resource and prompt that the SDK knows of. It
@@ -37,9 +38,12 @@ func (s *Server) openDoors() {
 			if c.Prompts {
 				s.promptsChanged()
 			}
+			if c.Source {
+				go panics.Log(s.o.Log, "watching resources anew", s.watchAnew)
+			}
 		}),
 		s.o.Library.OnUpdate(s.resourceUpdated),
-		s.o.Library.OnNotice(s.noticed),
+		s.o.Library.OnNotification(s.noticed),
 	)
 }
 
@@ -60,12 +64,9 @@ const notifyTimeout = 10 * time.Second
 
 func (s *Server) resourceUpdated(u library.Update) {
 	params := &mcp.ResourceUpdatedNotificationParams{URI: u.Shown}
-	if said := u.Said; said != nil {
+	if said := u.Params; said != nil {
 		if u.Shown != u.URI {
 			said = withMember(said, "uri", u.Shown)
-		}
-		if s.o.Runner.Secrets != nil {
-			said = s.o.Runner.Secrets.Mask(said)
 		}
 		params.Meta = mcp.Meta{updateKey: said}
 	}

@@ -85,10 +85,10 @@ func (x *exchange) Capabilities() json.RawMessage { return x.says }
 
 // Ask puts the questions, all at once.
 func (x *exchange) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
-	return x.askFor(ctx, questions, "")
+	return x.AskFor(ctx, questions, "")
 }
 
-func (x *exchange) askFor(ctx context.Context, questions map[string]source.Question, _ string) (map[string]json.RawMessage, error) {
+func (x *exchange) AskFor(ctx context.Context, questions map[string]source.Question, _ string) (map[string]json.RawMessage, error) {
 	if err := answerable(x, questions); err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (x *exchange) askFor(ctx context.Context, questions map[string]source.Quest
 func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage, error) {
 	v, ok := x.speak()
 	if !ok {
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the client that would answer %s has left", q.Method)
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the client that should answer %s has disconnected", q.Method)
 	}
 	// What is asked belongs to the request, and ends with the call.
 	call := ctx
@@ -144,7 +144,7 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 			Mode string `json:"mode"`
 		}
 		if err := json.Unmarshal(question(q.Params), &mode); err != nil {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the parameters of %s cannot be read: %w", q.Method, err)
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid parameters of %s: %w", q.Method, err)
 		}
 		x.server.visits.put(q, v.session)
 		answer, err = v.session.Elicit(ctx, &mcp.ElicitParams{Mode: mode.Mode})
@@ -169,7 +169,7 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 		return nil, err
 	}
 	if !fitsQuestion(q, raw) {
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the client's answer to %s does not have the form that was asked for", q.Method)
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the client's answer to %s does not match the requested schema", q.Method)
 	}
 	return raw, nil
 }

@@ -43,7 +43,7 @@ func (s *Server) checkHeaders(r *http.Request, body []byte) error {
 	var bindings []paramHeader
 	switch {
 	case method == "tools/call":
-		if e, err := s.o.Runner.Catalog.Resolve(name, nil); err == nil {
+		if e, err := s.o.Runner.Find(r.Context(), name, nil); err == nil {
 			bindings = paramHeaders(e.Tool.InputSchema)
 		}
 		if name != r.Header.Get(nameHeader) {
@@ -66,8 +66,8 @@ func (s *Server) checkHeaders(r *http.Request, body []byte) error {
 			Arguments json.RawMessage `json:"arguments"`
 		} `json:"params"`
 	}
-	if json.Unmarshal(body, &message) != nil {
-		return nil // the SDK says what is wrong with it
+	if err := jsonx.Unmarshal(body, &message, jsonx.Limits{Bytes: maxBody, Depth: math.MaxInt}); err != nil {
+		return mismatch(nil, "the body cannot be compared with the headers: %w", err)
 	}
 	if method != "tools/call" {
 		if message.Params.TaskID != name {
@@ -161,7 +161,7 @@ func (p paramHeader) check(header http.Header, arguments json.RawMessage) error 
 	where := strings.Join(p.path, ".")
 	switch {
 	case argument == nil && present:
-		return fmt.Errorf("there is a header %s and no argument %s", p.header, where)
+		return fmt.Errorf("the request has the header %s but no argument %s", p.header, where)
 	case argument == nil:
 		return nil
 	case !present:
@@ -169,10 +169,10 @@ func (p paramHeader) check(header http.Header, arguments json.RawMessage) error 
 	}
 	plain, ok := plainHeader(value)
 	if !ok {
-		return fmt.Errorf("the header %s is not base64", p.header)
+		return fmt.Errorf("the header %s is not valid base64", p.header)
 	}
 	if !sameValue(plain, argument) {
-		return fmt.Errorf("the header %s is not what the argument %s says", p.header, where)
+		return fmt.Errorf("the header %s differs from the argument %s", p.header, where)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,16 +21,17 @@ type endpoint struct {
 }
 
 // HTTP is the endpoint for clients of both eras. Requests of 2026-07-28 stand
-// alone; older clients have sessions.
+// alone; older clients have sessions. Package auth must stand in front: it checks
+// Host and Origin, and knows when a token makes a foreign Host harmless.
 func (s *Server) HTTP() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.server }
 	return &endpoint{
 		s: s,
 		modern: mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
-			Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody,
+			Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true,
 		}),
 		legacy: mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
-			SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxBody,
+			SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true,
 			// What a client missed while its connection was gone, it gets when it
 			// comes back; the store drops the oldest when it is full.
 			EventStore: mcp.NewMemoryEventStore(nil),
@@ -50,7 +50,14 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		m, _ = readIncoming(body)
+		if err := refuseAmbiguous(body, m); err != nil {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write(ambiguous(err)) // a client that does not read it has gone
+			return
+		}
 		r.Body = http.NoBody // has been read; rebody puts it back
+		w = &refusalWriter{ResponseWriter: w, m: m, streamable: true}
 	}
 	modern := speaksModern(r, m, body)
 	if modern && body != nil {
@@ -62,6 +69,9 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if other := e.s.elsewhere(r, m); other != nil {
 		if body != nil {
 			rebody(r, body)
+		}
+		if refusals, ok := w.(*refusalWriter); ok {
+			refusals.streamable = false
 		}
 		other.ServeHTTP(w, r)
 		return
@@ -103,7 +113,7 @@ func rebody(r *http.Request, body []byte) {
 // eras have the same rules. What may not, the SDK serves or refuses.
 func (m *incoming) direct(r *http.Request) bool {
 	return m.method == "tools/call" && !m.odd && m.name != "" && m.answerable() &&
-		contentIsJSON(r.Header) && acceptsBoth(r.Header) && r.Header.Get("Last-Event-ID") == "" && !foreignHost(r)
+		contentIsJSON(r.Header) && acceptsBoth(r.Header) && r.Header.Get("Last-Event-ID") == ""
 }
 
 func contentIsJSON(h http.Header) bool {
@@ -119,21 +129,6 @@ func contentIsJSON(h http.Header) bool {
 func acceptsBoth(h http.Header) bool {
 	values := h["Accept"]
 	return len(values) == 1 && strings.Contains(values[0], "application/json") && strings.Contains(values[0], "text/event-stream")
-}
-
-// foreignHost reports whether a request to this machine names another: a web page
-// may have made its name point here.
-func foreignHost(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return !ok || local.IP.IsLoopback() && !namesLoopback(r.Host)
-}
-
-func namesLoopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.Trim(host, "[]")
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // directly serves a call of 2026-07-28. It is false where the SDK must.
@@ -210,7 +205,7 @@ func refuse(w http.ResponseWriter, err error) {
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		status = http.StatusRequestEntityTooLarge
 	}
-	http.Error(w, "the request body cannot be read: "+err.Error(), status)
+	http.Error(w, "read the request body: "+err.Error(), status)
 }
 
 // toolRequest is the call that a message asks for.

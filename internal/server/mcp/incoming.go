@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -33,6 +35,8 @@ type incoming struct {
 	more []byte
 	// odd says that a part is not of its type: the SDK tells the client.
 	odd bool
+	// misspelt is a name that differs from one that is read in its case alone.
+	misspelt string
 
 	// Of params._meta:
 	version      string
@@ -61,7 +65,7 @@ func readIncoming(text []byte) (*incoming, bool) {
 	version := ""
 	r.Enter()
 	for r.More() {
-		switch string(r.Text()) {
+		switch name := string(r.Text()); name {
 		case "jsonrpc":
 			version = m.string(r)
 		case "id":
@@ -71,6 +75,7 @@ func readIncoming(text []byte) (*incoming, bool) {
 		case "params":
 			m.readParams(r)
 		default:
+			m.spelling(name, "jsonrpc", "id", "method", "params")
 			r.Skip()
 		}
 	}
@@ -102,6 +107,7 @@ func (m *incoming) readParams(r *jsonx.Reader) {
 		case "inputResponses":
 			m.readAnswers(r)
 		default:
+			m.spelling(name, "name", "arguments", "_meta", "requestState", "inputResponses", "requestId", "uri")
 			value := r.Value()
 			if name == "requestId" {
 				m.cancels = value
@@ -114,6 +120,65 @@ func (m *incoming) readParams(r *jsonx.Reader) {
 	}
 	r.Leave()
 	m.params = m.since(r, m.paramsStart)
+}
+
+// spelling notes a name that other readers may take for one of the known ones.
+func (m *incoming) spelling(name string, known ...string) {
+	for _, other := range known {
+		if name != other && strings.EqualFold(name, other) {
+			m.misspelt = name
+		}
+	}
+}
+
+// refuseAmbiguous returns an error for what a client sent, one message or a batch,
+// if another reader could understand it in another way: members that are there
+// twice, at any level, names in another case, and text after the end. m is the
+// message if there is exactly one in strict JSON.
+func refuseAmbiguous(text []byte, m *incoming) error {
+	if m != nil {
+		if m.misspelt != "" {
+			return fmt.Errorf("the name %q differs from a member of the protocol in case", m.misspelt)
+		}
+		return nil // it was read strictly
+	}
+	if err := jsonx.CheckMembers(text); err != nil {
+		return err
+	}
+	var batch []json.RawMessage
+	if json.Unmarshal(text, &batch) != nil {
+		return nil
+	}
+	for _, one := range batch {
+		if m, ok := readIncoming(one); ok {
+			if err := refuseAmbiguous(one, m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ambiguous is the answer to a message that refuseAmbiguous refuses. It names no
+// id: what the id is may be just what is open.
+func ambiguous(err error) []byte {
+	return refusal(jsonrpc.CodeParseError, nil, "this is not one message that all read alike: "+err.Error())
+}
+
+// notMessage is the answer to JSON that is not a message.
+func notMessage(id json.RawMessage, reason string) []byte {
+	return refusal(jsonrpc.CodeInvalidRequest, id, reason)
+}
+
+// refusal is an error without an id if id is no string or number.
+func refusal(code int64, id json.RawMessage, message string) []byte {
+	if len(id) == 0 || !strings.ContainsRune(`"-0123456789`, rune(id[0])) {
+		id = json.RawMessage("null")
+	}
+	text, _ := jsonx.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "error": jsonrpc.Error{
+		Code: code, Message: strings.ToValidUTF8(message, "\uFFFD"),
+	}})
+	return text
 }
 
 // besides are the members of params that are not read here nor by the method: what

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -191,15 +193,26 @@ func TestAListFollowsWhatItsToolsBecome(t *testing.T) {
 			}
 			return tools
 		}
-		tool := toolroom.Tool{ID: toolroom.MustParseID("a:lone"), Source: toolroom.SourceGo, OutputSchema: json.RawMessage(`{"type":"array"}`)}
+		tool := toolroom.Tool{ID: toolroom.MustParseID("a:lone"), Source: toolroom.SourceGo, OutputSchema: json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)}
 		offer := func(tool toolroom.Tool) {
 			if err := f.runner.Catalog.Register("go", f.funcs, tool); err != nil {
 				t.Fatal(err)
 			}
 		}
 		offer(tool)
-		if got := listed()["lone"]; got == nil || (got.OutputSchema != nil) != (version == modern) {
+		if got := listed()["lone"]; got == nil || got.OutputSchema == nil {
 			t.Errorf("at first it is %+v", got)
+		}
+		for check, schema := range map[toolroom.OutputCheck]string{
+			toolroom.OutputWarn:   `{"type":"object"}`, // nobody holds its values to it
+			toolroom.OutputStrict: `{"type":"array"}`,  // before 2026-07-28 structured content is an object
+		} {
+			other := tool
+			other.OutputCheck, other.OutputSchema = check, json.RawMessage(schema)
+			offer(other)
+			if got := listed()["lone"]; got == nil || got.OutputSchema != nil {
+				t.Errorf("with %s of %s it is %+v", schema, check, got)
+			}
 		}
 		tool.Description = "it is another now"
 		offer(tool)
@@ -263,5 +276,38 @@ func TestSkillsOfAllSourcesAreOneListForThoseWhoMayReadThem(t *testing.T) {
 		if strings.Contains(got, `"skill":{`) != want || strings.Contains(got, "-32602") == want || want && strings.Count(got, `"`+uri+`"`) != 2 {
 			t.Errorf("%s is %s", uri, got)
 		}
+	}
+}
+
+// kept keeps receipts.
+type kept struct {
+	mu   sync.Mutex
+	list []*receipt.Receipt
+}
+
+func (k *kept) Append(_ context.Context, r *receipt.Receipt) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.list = append(k.list, r)
+	return nil
+}
+
+func (k *kept) Intend(context.Context, *receipt.Receipt, string) error { return nil }
+func (k *kept) Flush(context.Context) error                            { return nil }
+func (k *kept) Ready() error                                           { return nil }
+
+func TestACompletionLeavesAReceipt(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	receipts := &kept{}
+	f.runner.Receipts = receipts
+	f.shelve("docs")
+	f.post(t, "ann", "completion/complete", "", `"ref":{"type":"ref/prompt","name":"docs__hello"},"argument":{"name":"n","value":"some text"}`, "")
+	if len(receipts.list) != 1 {
+		t.Fatalf("%d receipts", len(receipts.list))
+	}
+	r := receipts.list[0]
+	if r.Tool != "docs:completion.complete" || r.Identity.Subject != "ann" || r.Status != toolroom.StatusOK || !strings.Contains(string(r.Arguments), "some text") {
+		t.Errorf("got %+v", r)
 	}
 }

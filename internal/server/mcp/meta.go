@@ -12,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/taint"
 )
 
 // metaTool is a tool of this surface: it finds, describes and calls the tools of
@@ -30,17 +31,6 @@ const (
 	readResult    = "read_result"
 )
 
-// metaToolsShown are those that clients see, in the order of the list.
-func (s *Server) metaToolsShown() []string {
-	if s.o.Expose.Code {
-		return []string{searchTools, describeTools, executeCode, readResult}
-	}
-	if s.o.Expose.Search {
-		return []string{searchTools, describeTools, callTool, readResult}
-	}
-	return []string{readResult}
-}
-
 func (s *Server) metaTools() map[string]metaTool {
 	yes, no := true, false
 	reading := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
@@ -52,14 +42,14 @@ func (s *Server) metaTools() map[string]metaTool {
 		Name: searchTools, Title: "Search tools", Annotations: reading,
 		Description: "Find tools by what you want to do. Returns the best matches with a ready call for each. Search before you conclude that something cannot be done.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{
-			"query":{"type":"string","description":"what you want to do, in a few words","minLength":1},
+			"query":{"type":"string","description":"the task in a few words; empty lists the first tools"},
 			"limit":{"type":"integer","minimum":1,"maximum":100,"default":10},
 			"namespace":{"type":"string","description":"search only the tools of this source"}},
 			"required":["query"],"additionalProperties":false}`),
 	}, s.searchTools)
 	add(&mcp.Tool{
 		Name: describeTools, Title: "Describe tools", Annotations: reading,
-		Description: "Show how to call tools: arguments, types, defaults; with detail full also notes, examples and the output schema.",
+		Description: "Show the arguments of tools with types and defaults; with detail full also notes, examples and the output schema.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{
 			"tools":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":20,"description":"ids from search_tools"},
 			"detail":{"type":"string","enum":["summary","schema","full"],"default":"schema"}},
@@ -70,18 +60,18 @@ func (s *Server) metaTools() map[string]metaTool {
 		Description: "Call a tool found by search_tools.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{
 			"tool":{"type":"string","description":"id of the tool"},
-			"arguments":{"type":"object","description":"its arguments, as describe_tools shows them"}},
+			"arguments":{"type":"object","description":"arguments of the tool, as shown by describe_tools"}},
 			"required":["tool"],"additionalProperties":false}`),
 	}, s.callTool)
 	add(&mcp.Tool{
 		Name: readResult, Title: "Read a long result", Annotations: reading,
-		Description: "Read on in a result that was truncated, by its handle: a page from an offset, the lines that match a pattern, or the part that a JSON path selects. With the id of a run, the result of a program or call that waited for a person or was left to itself.",
+		Description: "Read on in a result that was truncated, by its handle: a page from an offset, the lines that match a pattern, or the part that a JSON path selects. With the id of a run: the result of a suspended program or background call.",
 		InputSchema: json.RawMessage(`{"type":"object","properties":{
 			"handle":{"type":"string","description":"res_… or art_…, or the id of a run"},
-			"offset":{"type":"integer","minimum":0,"description":"first byte"},
-			"limit":{"type":"integer","minimum":1,"description":"most bytes"},
-			"grep":{"type":"string","description":"regular expression (RE2)"},
-			"context":{"type":"integer","minimum":0,"maximum":20,"description":"lines around each match"},
+			"offset":{"type":"integer","minimum":0,"description":"offset of the first byte"},
+			"limit":{"type":"integer","minimum":1,"description":"maximum number of bytes"},
+			"grep":{"type":"string","description":"return only lines that match this regular expression (RE2)"},
+			"context":{"type":"integer","minimum":0,"maximum":20,"description":"number of lines around each match"},
 			"json_path":{"type":"string","description":"RFC 9535, for example $.items[0:5].name"}},
 			"required":["handle"],"additionalProperties":false}`),
 	}, s.readResult)
@@ -90,12 +80,16 @@ func (s *Server) metaTools() map[string]metaTool {
 }
 
 func (s *Server) instructions() string {
-	if s.o.Expose.Code {
+	expose := s.expose.now()
+	switch {
+	case expose.Code:
 		return fmt.Sprintf("Many tools are behind this server. Find them with %s, then do the work in one program with %s, which calls them as functions; read long results on with %s.",
 			searchTools, executeCode, readResult)
-	}
-	if !s.o.Expose.Search {
-		return "Tools of many sources behind one endpoint. A result that was truncated names a handle: read on with " + readResult + "."
+	case expose.Large != nil:
+		return fmt.Sprintf("This server has the tools of many sources. If it lists %s, find the others with it, see how to call them with %s, call them with %s. A truncated result has a handle: read the rest with %s.",
+			searchTools, describeTools, callTool, readResult)
+	case !expose.Search:
+		return "This server has the tools of many sources. A truncated result has a handle: read the rest with " + readResult + "."
 	}
 	return fmt.Sprintf("Many tools are behind this server. Find them with %s, see how to call them with %s, call them with %s; read long results on with %s.",
 		searchTools, describeTools, callTool, readResult)
@@ -173,17 +167,18 @@ func (s *Server) readResult(ctx context.Context, req *toolRequest) (mcp.Result, 
 	if err := s.read(req, readResult, &in); err != nil {
 		return failed(req, err), nil
 	}
+	ctx = taint.InSession(ctx, req.session)
 	if run, err := s.runOf(ctx, in.Handle); err != nil {
 		return failed(req, err), nil
 	} else if run != nil {
 		if in.Offset != 0 || in.Limit != 0 || in.Grep != "" || in.JSONPath != "" {
-			return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a run, whose result comes whole", in.Handle).
-				WithHint("give the handle alone; what was cut from it has a handle of its own")), nil
+			return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a run, and its result cannot be read in parts", in.Handle).
+				WithHint("pass the handle alone; truncated parts of the result have handles of their own")), nil
 		}
 		return s.runResult(ctx, req, run)
 	}
 	if s.o.Artifacts == nil {
-		return failed(req, toolroom.Errorf(toolroom.CodeNotFound, "no results are kept here")), nil
+		return failed(req, toolroom.Errorf(toolroom.CodeNotFound, "this server has no artifact store")), nil
 	}
 	page, err := s.o.Artifacts.Read(ctx, s.o.Identity(ctx).Key(), in.Handle, artifact.ReadOptions{
 		Offset: in.Offset, Limit: in.Limit, Grep: in.Grep, Context: in.Context, JSONPath: in.JSONPath,
@@ -202,7 +197,7 @@ func (s *Server) read(req *toolRequest, name string, into any) error {
 	}
 	doc, err := jsonx.Decode(raw, jsonx.Limits{})
 	if err != nil {
-		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s are not usable: %w", name, err)
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid arguments of %s: %w", name, err)
 	}
 	compiled, err := s.schemas.Compile(s.meta[name].definition.InputSchema.(json.RawMessage))
 	if err != nil {
@@ -211,7 +206,7 @@ func (s *Server) read(req *toolRequest, name string, into any) error {
 	if err := compiled.Validate(doc); err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s do not fit: %w", name, err)
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	if err := jsonx.Unmarshal(raw, into, jsonx.Limits{Bytes: maxBody}); err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s do not fit: %w", name, err)
 	}
 	return nil

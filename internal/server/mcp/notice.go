@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -29,12 +30,12 @@ const maxNotices = 256
 // notices are told one after the other, without holding up who tells them.
 type notices struct {
 	mu      sync.Mutex
-	waiting []library.Notice
+	waiting []library.Notification
 	telling bool
 }
 
 // noticed takes in what a server told.
-func (s *Server) noticed(n library.Notice) {
+func (s *Server) noticed(n library.Notification) {
 	s.notices.mu.Lock()
 	defer s.notices.mu.Unlock()
 	if len(s.notices.waiting) < maxNotices {
@@ -57,19 +58,16 @@ func (s *Server) tellNotices() {
 			return
 		}
 		for _, n := range waiting {
-			s.tell(n)
+			panics.Log(s.o.Log, "telling clients a notice", func() { s.tell(n) })
 		}
 	}
 }
 
 // tell tells a notice to the clients that it is for.
-func (s *Server) tell(n library.Notice) {
-	if s.o.Runner.Secrets != nil {
-		n.Params = s.o.Runner.Secrets.Mask(n.Params)
-	}
+func (s *Server) tell(n library.Notification) {
 	if n.Method == completeMethod {
 		if session, ok := s.visits.take(n.Provider, n.Params); ok {
-			s.say(session, n.Notice.Notice)
+			s.say(session, n.Notification.Notice)
 		}
 		return
 	}
@@ -86,7 +84,7 @@ func (s *Server) tell(n library.Notice) {
 		}
 		p := peerOf(context.Background(), session, about.Capabilities, nil)
 		if may && (n.For == nil || n.For(&exchange{peer: p})) {
-			s.say(session, n.Notice.Notice)
+			s.say(session, n.Notification.Notice)
 		}
 	}
 }

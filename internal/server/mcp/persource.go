@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
 // Search tools of single sources, on request: an agent that overlooks one
@@ -28,7 +29,7 @@ func sourceSearchName(namespace string) string {
 // searched are the namespaces that have a search tool of their own, by its name,
 // with how many tools of each a caller sees. The builtin tools are no source.
 func (s *Server) searched(who toolroom.Identity) map[string]namespaceCount {
-	if !s.o.Expose.PerSource {
+	if !s.expose.now().PerSource {
 		return nil
 	}
 	visible := s.visible(who)
@@ -59,8 +60,8 @@ func (s *Server) sourceSearches(who toolroom.Identity) []*mcp.Tool {
 		tools = append(tools, &mcp.Tool{
 			Name:        name,
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no},
-			Description: fmt.Sprintf("Find one of the %d tools of %s by what you want to do.", of.tools, of.namespace),
-			InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string","minLength":1}},"required":["query"]}`),
+			Description: fmt.Sprintf("Search the %d tools of %s by what you want to do.", of.tools, of.namespace),
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}`),
 		})
 	}
 	return tools
@@ -77,20 +78,20 @@ func (s *Server) sourceSearched(who toolroom.Identity, name string) (string, boo
 
 func (s *Server) searchSource(ctx context.Context, req *toolRequest, namespace string) (mcp.Result, error) {
 	var in struct {
-		Query string `json:"query"`
+		Query *string `json:"query"`
 	}
-	if err := json.Unmarshal(req.arguments, &in); err != nil || in.Query == "" {
-		return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s takes a query", req.name).WithHint(`{"query": "what you want to do"}`)), nil
+	if err := jsonx.Unmarshal(req.arguments, &in, jsonx.Limits{Bytes: maxBody}); err != nil || in.Query == nil {
+		return failed(req, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s requires a query", req.name).WithHint(`{"query": "what you want to do"}`)), nil
 	}
 	s.o.Ready(ctx)
-	return structured(req, s.o.Runner.Catalog.Search(in.Query, catalog.SearchOptions{
+	return structured(req, s.o.Runner.Catalog.Search(*in.Query, catalog.SearchOptions{
 		Namespace: namespace, Form: s.searchForm(), Visible: s.visible(s.o.Identity(ctx)),
 	}))
 }
 
 // searchForm is the form of ready calls in what a search finds.
 func (s *Server) searchForm() catalog.Form {
-	if s.o.Expose.Code {
+	if s.expose.now().Code {
 		return catalog.FormCode
 	}
 	return catalog.FormMCPSearch

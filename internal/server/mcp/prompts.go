@@ -115,7 +115,12 @@ func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (mcp.Re
 	found := source.Completions{}
 	src, _ := s.o.Library.Source(provider)
 	if completer, ok := source.As[source.Completer](src); ok {
-		if found, err = completer.Complete(ctx, ask); err != nil {
+		record := s.completionReceipt(provider, ask)
+		found, err = completer.Complete(ctx, ask)
+		if recorded := s.recordCompletion(ctx, record, err); err == nil {
+			err = recorded
+		}
+		if err != nil {
 			return nil, rpcError(toolroom.AsError(err))
 		}
 	}

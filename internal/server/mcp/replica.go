@@ -25,7 +25,7 @@ func (s *Server) elsewhere(r *http.Request, m *incoming) http.Handler {
 	}
 	id, _, _ := strings.Cut(r.Header.Get(sessionHeader), ".")
 	if m != nil && m.state != "" {
-		id = s.dialogues.sealer.replica(m.state)
+		id = s.rounds.sealer.replica(m.state)
 	}
 	if id == "" || id == s.o.Replica {
 		return nil

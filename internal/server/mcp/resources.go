@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"net/url"
 	"strings"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -118,6 +118,7 @@ func listing(session *mcp.ServerSession, result mcp.Result, key string, items an
 func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (mcp.Result, error) {
 	uri := req.Params.URI
 	if handle, ok := strings.CutPrefix(uri, artifactPrefix); ok {
+		ctx = taint.InSession(ctx, s.exchange(ctx, req.Session, req.ClientCapabilities(), nil).session)
 		return s.readArtifact(ctx, req, handle)
 	}
 	s.o.Ready(ctx)
@@ -168,7 +169,7 @@ func relay(r *toolroom.Result, version string) (*wireResult, error) {
 	}
 	out, err := relayed(r.Value)
 	if err != nil {
-		return nil, rpcError(toolroom.Errorf(toolroom.CodeInvalidOutput, "what %s sent is not a JSON object", r.Tool))
+		return nil, rpcError(toolroom.Errorf(toolroom.CodeInvalidOutput, "%s sent a result that is not a JSON object", r.Tool))
 	}
 	return out.of(version), nil
 }
@@ -188,60 +189,6 @@ func noResource(session *mcp.ServerSession, uri string) error {
 	return &jsonrpc.Error{Code: code, Message: "there is no resource " + uri + " (resources/list has those that there are)", Data: data}
 }
 
-// watched counts who listens for changes of each resource, so that its source is
-// asked once.
-type watched struct {
-	mu    sync.Mutex
-	count map[string]int
-}
-
-func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
-	watcher, own, err := s.watcher(ctx, req.Session, req.Params.URI)
-	if err != nil || watcher == nil {
-		return err
-	}
-	if s.watched.add(req.Params.URI, 1) > 1 {
-		return nil
-	}
-	if err := watcher.Subscribe(ctx, own); err != nil {
-		s.watched.add(req.Params.URI, -1)
-		return rpcError(toolroom.AsError(err))
-	}
-	return nil
-}
-
-// add changes a count and gives the new one.
-func (w *watched) add(uri string, n int) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.count == nil {
-		w.count = map[string]int{}
-	}
-	count := w.count[uri] + n
-	w.count[uri] = count
-	if count <= 0 {
-		delete(w.count, uri)
-	}
-	return count
-}
-
-func (s *Server) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
-	watcher, own, err := s.watcher(ctx, req.Session, req.Params.URI)
-	if err != nil || watcher == nil {
-		return err
-	}
-	if s.watched.add(req.Params.URI, -1) != 0 {
-		return nil
-	}
-	// The stream that listened has ended, perhaps with its context.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
-	defer cancel()
-	if err := watcher.Unsubscribe(ctx, own); err != nil {
-		return rpcError(toolroom.AsError(err))
-	}
-	return nil
-}
-
 // watcher is the source that tells of changes of a resource, nil where it tells
 // of none.
 func (s *Server) watcher(ctx context.Context, session *mcp.ServerSession, uri string) (source.Watcher, string, error) {
@@ -259,7 +206,7 @@ const artifactPrefix = "toolroom://artifacts/"
 
 var artifactTemplate = map[string]any{
 	"uriTemplate": artifactPrefix + "{handle}", "name": "artifacts", "title": "Results and artifacts",
-	"description": "What a tool left behind, or a result that was too long to show, by its handle (res_… or art_…).",
+	"description": "A file that a tool made, or a truncated result, by its handle (res_… or art_…).",
 }
 
 func (s *Server) artifacts(ctx context.Context) ([]map[string]any, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/taint"
 )
 
 // runOf is the caller's run with an id: a program that waited for a person, or a
@@ -31,7 +32,10 @@ func (s *Server) runOf(ctx context.Context, id string) (*run.Job, error) {
 // waits for.
 func (s *Server) runResult(ctx context.Context, req *toolRequest, job *run.Job) (mcp.Result, error) {
 	if job.State == run.JobDone {
-		return answer(job.Result, req.version)
+		if err := s.o.Runner.TaintSession(ctx, job.Identity.Key(), taint.Of(job.Result.Labels, job.Call.Tool)); err != nil {
+			return failed(req, err), nil
+		}
+		return answer(job.Result, req.version, nil)
 	}
 	waits := job.Approvals
 	if len(waits) == 0 { // a call that is no program does not name its own

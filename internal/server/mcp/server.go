@@ -1,6 +1,6 @@
-// Package mcpserver serves a room's tools over MCP, to clients of both protocol
-// eras: at one HTTP endpoint and on stdio. It turns requests into calls and
-// results into answers; everything between is the runner's.
+// Package mcpserver serves a room's tools over MCP, at one HTTP endpoint and on stdio.
+// It serves clients of revision 2026-07-28 and of earlier revisions. It turns requests
+// into calls and results into responses; the runner does everything in between.
 package mcpserver
 
 import (
@@ -20,73 +20,66 @@ import (
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/library"
+	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schema"
-	"github.com/toolroom/toolroom/source"
 )
 
 // Options are the parts of a Server. Runner is required.
 type Options struct {
 	Runner    *run.Runner
 	Artifacts *artifact.Store
-	Desk      *approval.Desk
-	// Library holds the resources and prompts; nil is an empty one.
+	Approvals *approval.Service
+	// Library holds the resources and prompts; nil means none.
 	Library *library.Library
 	Expose  Exposure
-	// Worker runs calls that are tasks; without it there are none.
+	// Worker runs calls that are tasks. If nil, clients cannot start tasks.
 	Worker *run.Worker
-	// StateKey seals what clients carry between the rounds of a call, in
-	// StateKeySize bytes; servers that answer for one another share it. Empty is
-	// a key of this server's own.
+	// StateKey encrypts the request state that clients carry between the rounds of
+	// a multi-round request. It has StateKeySize bytes. Servers that forward
+	// requests to each other share it. If empty, the server makes a key of its own.
 	StateKey []byte
-	// Replica names this server among those that clients may reach under the same
-	// address, and Neighbour hands requests on to another one, nil where there is
-	// none of this name. Empty and nil stand alone.
+	// Replica is the name of this server among those that clients reach at the same
+	// address. Neighbour returns a handler that forwards requests to another one,
+	// or nil if there is none of this name. A server that stands alone has neither.
 	Replica   string
 	Neighbour func(replica string) http.Handler
-	// PollAfter closes the stream of a call that has run for so long and has the
-	// client come back for the rest (SEP-1699, clients of 2025-11-25): for
-	// networks that cut long answers. Zero never does.
+	// PollAfter is the time after which the server closes the stream of a running
+	// call, so that the client reconnects for the rest (SEP-1699, clients of
+	// 2025-11-25). It is for networks that cut long responses. Zero means never.
 	PollAfter time.Duration
-	// Ready is waited for before the first list, so that a client that comes
-	// at once does not see a room that is still filling. It may be nil.
+	// ApprovalWait returns how long a call waits for a person whom its client cannot ask;
+	// nil means the runner's limit. Then the answer names the question and Page, the address
+	// of the page where a person can answer; empty means that there is none.
+	ApprovalWait func() time.Duration
+	Page         string
+	// ProgressPeriod is how long a client that wants progress hears nothing of a running
+	// call (10 s).
+	ProgressPeriod time.Duration
+	// Ready, if not nil, is called before the first list and may block, so that an
+	// early client does not get the list of a room that is still starting.
 	Ready func(context.Context)
-	// Identity is who calls; nil means the local operator.
+	// Identity returns the caller; nil means the local operator.
 	Identity func(context.Context) toolroom.Identity
-	// Scopes says what a caller's token does not reach; the zero value, that
-	// nothing is out of reach.
+	// Environment returns the environment that a client has chosen; nil means none.
+	Environment func(context.Context) string
+	// Scopes finds the scopes that a caller's token lacks. The zero value finds
+	// none.
 	Scopes  Scopes
 	Version string
 	Log     *slog.Logger
 }
 
-// Exposure says how tools are shown to clients.
-type Exposure struct {
-	// Search shows search_tools, describe_tools, call_tool and read_result.
-	Search bool
-	// Code shows search_tools, describe_tools, execute_code and read_result.
-	Code bool
-	// PerSource shows a search tool for each namespace beside the others.
-	PerSource bool
-	// Direct selects the tools that are shown as they are; NotDirect takes some
-	// of them out again. What is not shown can still be found and called.
-	Direct, NotDirect []policy.Pattern
-	// Hidden selects tools that clients of this surface neither see nor find.
-	Hidden []policy.Pattern
-	// Plain shows all tools under their bare names where these are unique.
-	Plain bool
-}
-
-// Server is an MCP server. It serves any number of clients at once.
+// Server is an MCP server. It is safe for concurrent use.
 type Server struct {
 	o        Options
 	server   *mcp.Server
 	self     json.RawMessage // what modern answers say of the server
 	sessions sessions
-	// dialogues are the calls that wait for answers of their clients.
-	dialogues dialogues
-	watched   watched
+	// rounds are the calls that wait for answers of their clients.
+	rounds  roundCalls
+	watched watched
 	// parked are the messages that the SDK has and we have read.
 	parking parking
 	// standIns are what the SDK sends for us that it has no words for.
@@ -99,13 +92,14 @@ type Server struct {
 	replies     replies
 	meta        map[string]metaTool
 	definitions definitions
+	expose      exposures
 	// schemas are those of the search tools.
 	schemas *schema.Cache
 	cancels []func()
 }
 
-// New makes a server. Close it to stop its notifications. The error is of a
-// StateKey of the wrong size.
+// New returns a Server. Call Close to stop its notifications. New returns an error if
+// StateKey has the wrong size.
 func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -113,6 +107,7 @@ func New(o Options) (*Server, error) {
 	if o.Identity == nil {
 		o.Identity = func(context.Context) toolroom.Identity { return toolroom.Identity{} }
 	}
+	o.Identity = byRequest(o.Identity)
 	if o.Ready == nil {
 		o.Ready = func(context.Context) {}
 	}
@@ -125,8 +120,9 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{
 		o: o, sessions: newSessions(), standIns: newStandIns(), visits: newVisits(), schemas: schema.NewCache(0, schema.Limits{}),
-		dialogues: dialogues{sealer: sealer, replica: o.Replica, open: map[string]*dialogue{}},
+		rounds: roundCalls{sealer: sealer, replica: o.Replica, open: map[string]*roundCall{}},
 	}
+	s.expose.set(o.Expose)
 	s.meta = s.metaTools()
 	capabilities := &mcp.ServerCapabilities{
 		Tools:       &mcp.ToolCapabilities{ListChanged: true},
@@ -165,12 +161,12 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.openDoors()
-	s.server.AddReceivingMiddleware(s.failing, s.lead)
+	s.server.AddReceivingMiddleware(identified, s.failing, s.lead)
 	s.server.AddSendingMiddleware(s.exactly)
 	return s, nil
 }
 
-// Close stops the notifications of changes.
+// Close stops notifications of changes.
 func (s *Server) Close() {
 	for _, cancel := range s.cancels {
 		cancel()
@@ -180,12 +176,27 @@ func (s *Server) Close() {
 // failing is the middleware that has errors say all that who they are from has said.
 func (s *Server) failing(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		result, err := next(ctx, method, req)
+		result, err := s.guard(method, func() (mcp.Result, error) { return next(ctx, method, req) })
 		if err != nil {
 			return nil, s.standIns.failure(err)
 		}
 		return result, nil
 	}
+}
+
+// guard runs what serves a request. A panic there is an internal error for its
+// client: most requests run in goroutines where it would end the process.
+func (s *Server) guard(what string, serve func() (mcp.Result, error)) (result mcp.Result, err error) {
+	served := false
+	panics.Log(s.o.Log, "serving "+what, func() {
+		result, err = serve()
+		served = true
+	})
+	if !served {
+		return nil, rpcError(toolroom.Errorf(toolroom.CodeInternal, "%s failed inside Toolroom", what).
+			WithHint("this is a bug: report it with the stack in the log"))
+	}
+	return result, err
 }
 
 // lead is the middleware that answers from the catalog and the library. The SDK
@@ -236,7 +247,7 @@ func (s *Server) list(ctx context.Context, next mcp.MethodHandler, method string
 		return nil, err
 	}
 	s.o.Ready(ctx)
-	tools, more, err := s.page(ctx, cursor, speaksVersion(req.Session), showsPages(req.ClientCapabilities()))
+	tools, more, err := s.page(ctx, cursor, showsPages(req.ClientCapabilities()))
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
@@ -245,31 +256,26 @@ func (s *Server) list(ctx context.Context, next mcp.MethodHandler, method string
 
 // page is a page of the list as JSON, and the cursor of the next. Tools that are
 // for pages alone are left out where none are shown.
-func (s *Server) page(ctx context.Context, cursor, version string, pages bool) (json.RawMessage, string, error) {
-	defined := s.definitions.now(s.o.Runner.Catalog.Version())
+func (s *Server) page(ctx context.Context, cursor string, pages bool) (json.RawMessage, string, error) {
 	who := s.o.Identity(ctx)
+	expose := s.exposed(who)
+	defined := s.defined()
 	allowed := s.visible(who)
 	page, err := s.o.Runner.Catalog.List(catalog.ListOptions{
 		Cursor: cursor,
 		// Many clients read only the first page.
 		Limit:   catalog.MaxPage,
-		Visible: func(e *catalog.Entry) bool { return s.shownDirectly(e) && allowed(e) && (pages || !pagesOnly(e)) },
+		Visible: func(e *catalog.Entry) bool { return expose.lists(e) && allowed(e) && (pages || !pagesOnly(e)) },
 	})
 	if err != nil {
 		return nil, "", err
 	}
 	var own []*mcp.Tool
 	if cursor == "" {
-		for _, name := range s.metaToolsShown() {
-			d := s.meta[name].definition
-			if s.o.Expose.Code {
-				d = shortly(d)
-			}
-			own = append(own, d)
-		}
+		own = s.ownTools(expose)
 		own = append(own, s.sourceSearches(who)...)
 	}
-	list, err := defined.list(own, page.Entries, version, s.shownName)
+	list, err := defined.list(own, page.Entries, s.shownName)
 	return list, page.Next, err
 }
 
@@ -278,19 +284,16 @@ func (s *Server) page(ctx context.Context, cursor, version string, pages bool) (
 func (s *Server) visible(who toolroom.Identity) func(*catalog.Entry) bool {
 	allowed := s.o.Runner.Visible(who)
 	return func(e *catalog.Entry) bool {
-		return !policy.AnyMatches(s.o.Expose.Hidden, &e.Tool) && allowed(e)
+		return !policy.AnyMatches(s.expose.now().Hidden, &e.Tool) && allowed(e)
 	}
-}
-
-func (s *Server) shownDirectly(e *catalog.Entry) bool {
-	return policy.AnyMatches(s.o.Expose.Direct, &e.Tool) && !policy.AnyMatches(s.o.Expose.NotDirect, &e.Tool)
 }
 
 // shownName is the name of a tool here. One of this surface's own tools keeps
 // its name; a tool that has it too is shown with its namespace.
 func (s *Server) shownName(e *catalog.Entry) string {
-	name := s.o.Runner.Catalog.ShownName(e, s.o.Expose.Plain)
-	if slices.Contains(s.metaToolsShown(), name) {
+	expose := s.expose.now()
+	name := s.o.Runner.Catalog.ShownName(e, expose.Plain)
+	if slices.Contains(expose.ownNames(), name) {
 		return e.ModelName
 	}
 	return name
@@ -318,17 +321,15 @@ func (s *Server) polls(version string) bool { return s.o.PollAfter > 0 && versio
 // rpcError is an error as the protocol has it: the one of the server behind the
 // tool where there is one, else ours.
 func rpcError(e *toolroom.Error) error {
-	if code, ok := e.Details[source.DetailRPCCode].(int64); ok {
-		message, _ := e.Details[source.DetailRPCMessage].(string)
-		data, _ := e.Details[source.DetailRPCData].(json.RawMessage)
-		failure := &jsonrpc.Error{Code: code, Message: message, Data: data}
-		if sent, ok := e.Details[source.DetailRPCSent].(json.RawMessage); ok {
-			return &sentFailure{failure, sent}
+	if rpc := e.RPC; rpc != nil {
+		failure := &jsonrpc.Error{Code: rpc.Code, Message: rpc.Message, Data: rpc.Data}
+		if rpc.Sent != nil {
+			return &sentFailure{failure, rpc.Sent}
 		}
 		return failure
 	}
-	if missing, ok := e.Details[source.DetailCapabilities]; ok {
-		data, err := json.Marshal(map[string]any{source.DetailCapabilities: missing})
+	if e.Missing != nil {
+		data, err := json.Marshal(map[string]any{"requiredCapabilities": e.Missing})
 		if err == nil {
 			return &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapabilities, Message: e.Message, Data: data}
 		}

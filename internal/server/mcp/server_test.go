@@ -39,15 +39,15 @@ const (
 
 // fixture is a server over Go functions, at an HTTP address.
 type fixture struct {
-	t       *testing.T
-	url     string
-	runner  *run.Runner
-	funcs   *gofunc.Source
-	desk    *approval.Desk
-	store   *sqlite.Store
-	library *library.Library
-	server  *mcpserver.Server
-	deleted atomic.Int64
+	t         *testing.T
+	url       string
+	runner    *run.Runner
+	funcs     *gofunc.Source
+	approvals *approval.Service
+	store     *sqlite.Store
+	library   *library.Library
+	server    *mcpserver.Server
+	deleted   atomic.Int64
 }
 
 // subjectHeader says who calls, in place of a token.
@@ -60,20 +60,14 @@ func identity(ctx context.Context) toolroom.Identity {
 	return who
 }
 
-type keeper struct{ *artifact.Store }
-
-func (k keeper) PutResult(ctx context.Context, owner, name, mimeType string, r io.Reader) (toolroom.Artifact, error) {
-	return k.Put(ctx, owner, artifact.Result, name, mimeType, r)
-}
-
 func serve(t *testing.T, expose mcpserver.Exposure) *fixture {
 	t.Helper()
-	return serveWith(t, expose, approval.DeskOptions{Terms: func(string) approval.Terms {
+	return serveWith(t, expose, approval.Options{Terms: func(string) approval.Terms {
 		return approval.Terms{Approvers: append(approval.DefaultApprovers(), "caller")}
 	}})
 }
 
-func serveWith(t *testing.T, expose mcpserver.Exposure, desk approval.DeskOptions) *fixture {
+func serveWith(t *testing.T, expose mcpserver.Exposure, approvals approval.Options, change ...func(*mcpserver.Options)) *fixture {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "db"), sqlite.Options{})
 	if err != nil {
@@ -87,10 +81,10 @@ func serveWith(t *testing.T, expose mcpserver.Exposure, desk approval.DeskOption
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{t: t, funcs: &gofunc.Source{}, desk: approval.NewDesk(store, desk), store: store, library: &library.Library{}}
+	f := &fixture{t: t, funcs: &gofunc.Source{}, approvals: approval.New(store, approvals), store: store, library: &library.Library{}}
 	f.runner = run.New(run.Options{
 		Catalog: catalog.New(catalog.Options{Coalesce: 10 * time.Millisecond}),
-		Policy:  layers, Desk: f.desk, Artifacts: keeper{files}, Owner: "test", Jobs: store, Keys: store,
+		Policy:  layers, Approvals: f.approvals, Artifacts: files, Owner: "test", Jobs: store, Keys: store,
 	})
 	worker := run.NewWorker(f.runner, run.WorkerOptions{Poll: 10 * time.Millisecond})
 	working, stop := context.WithCancel(t.Context())
@@ -121,7 +115,11 @@ func serveWith(t *testing.T, expose mcpserver.Exposure, desk approval.DeskOption
 	f.add("who:am_i", func(_ context.Context, req *source.Request) (*source.Output, error) {
 		return &source.Output{Content: []toolroom.Content{toolroom.TextContent(req.Identity.Key())}}, nil
 	})
-	s, err := mcpserver.New(mcpserver.Options{Runner: f.runner, Artifacts: files, Desk: f.desk, Library: f.library, Worker: worker, Expose: expose, Version: "test", Identity: identity})
+	o := mcpserver.Options{Runner: f.runner, Artifacts: files, Approvals: f.approvals, Library: f.library, Worker: worker, Expose: expose, Version: "test", Identity: identity}
+	for _, do := range change {
+		do(&o)
+	}
+	s, err := mcpserver.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +128,7 @@ func serveWith(t *testing.T, expose mcpserver.Exposure, desk approval.DeskOption
 	handler.Handle("/", s.HTTP())
 	handler.Handle("/sse", s.SSE())
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := toolroom.Identity{Subject: r.Header.Get(subjectHeader)}
+		who := toolroom.Identity{Subject: r.Header.Get(subjectHeader), Agent: r.Header.Get("Agent")}
 		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, who)))
 	}))
 	f.url = h.URL
@@ -373,9 +371,9 @@ func TestAClientThatCannotAskWaitsForAnAnswerFromElsewhere(t *testing.T) {
 	inEachEra(t, direct(t), func(t *testing.T, f *fixture, version string) {
 		go func() {
 			for t.Context().Err() == nil {
-				open, err := f.desk.List(t.Context(), approval.Pending)
+				open, err := f.approvals.List(t.Context(), approval.Pending)
 				if err == nil && len(open) == 1 {
-					_, _ = f.desk.Answer(t.Context(), open[0].ID, approval.Answer{Approve: true, By: "ada"})
+					_, _ = f.approvals.Answer(t.Context(), open[0].ID, approval.Answer{Approve: true, By: "ada"})
 					return
 				}
 				time.Sleep(5 * time.Millisecond)
@@ -391,9 +389,9 @@ func TestAClientThatCannotAskWaitsForAnAnswerFromElsewhere(t *testing.T) {
 // answerNext answers the next question as the operator would.
 func (f *fixture) answerNext(t *testing.T, answer approval.Answer) {
 	for t.Context().Err() == nil {
-		open, err := f.desk.List(t.Context(), approval.Pending)
+		open, err := f.approvals.List(t.Context(), approval.Pending)
 		if err == nil && len(open) == 1 {
-			_, _ = f.desk.Answer(t.Context(), open[0].ID, answer)
+			_, _ = f.approvals.Answer(t.Context(), open[0].ID, answer)
 			return
 		}
 		time.Sleep(5 * time.Millisecond)

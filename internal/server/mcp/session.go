@@ -3,7 +3,9 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,11 +27,38 @@ const (
 	seenEvery = sessionTimeout / 10
 )
 
-// sessions are those of the older protocol, by id. The SDK runs every call of a
-// session in the context of its first request; so nobody but who began it may
-// call in it, whatever token they bring.
+// sessions are those of the older protocol, by id. Nobody but who began one may call in
+// it; each call has the identity of its own request, see [withRequester].
 type sessions struct {
 	byID *lru.Cache[string, *session]
+
+	mu      sync.Mutex
+	ofOwner map[string][]*session // by the key of their identity
+}
+
+// maxOwned is how many live sessions one caller may have.
+const maxOwned = 500
+
+// full reports whether a caller has too many live sessions to begin another.
+func (ss *sessions) full(owner string) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.ofOwner[owner] = slices.DeleteFunc(ss.ofOwner[owner], func(s *session) bool {
+		return s.gone() || time.Since(time.Unix(0, s.seen.Load())) > sessionTimeout
+	})
+	if len(ss.ofOwner[owner]) == 0 {
+		delete(ss.ofOwner, owner)
+	}
+	return len(ss.ofOwner[owner]) >= maxOwned
+}
+
+// add remembers a session that has just begun.
+func (ss *sessions) add(id string, s *session) {
+	ss.byID.Add(id, s)
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	owner := s.who.Key()
+	ss.ofOwner[owner] = append(ss.ofOwner[owner], s)
 }
 
 // session is what is known of a session besides what the SDK knows.
@@ -49,7 +78,7 @@ func newSessions() sessions {
 	if err != nil { // only a size below one is an error
 		panic(err)
 	}
-	return sessions{byID}
+	return sessions{byID: byID, ofOwner: map[string][]*session{}}
 }
 
 // begin notes that the client of a session has been initialized.
@@ -112,8 +141,15 @@ func (s *session) cancel(id, said json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if cancel := s.calls[string(id)]; cancel != nil {
-		cancel(&source.Cancelled{Said: said})
+		cancel(&source.Cancelled{Params: said})
 	}
+}
+
+// gone reports whether its client has ended the session.
+func (s *session) gone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended
 }
 
 // end ends all calls.
@@ -208,7 +244,7 @@ func (s *Server) inSession(next http.Handler, m *incoming, w http.ResponseWriter
 	if id != "" {
 		if !ok || known.who.Key() != who.Key() {
 			// As for a session that has ended: the client begins a new one.
-			http.Error(w, "there is no such session; initialize again", http.StatusNotFound)
+			http.Error(w, "session not found: initialize again", http.StatusNotFound)
 			return
 		}
 		known.hear(m)
@@ -216,11 +252,20 @@ func (s *Server) inSession(next http.Handler, m *incoming, w http.ResponseWriter
 			known.seen.Store(time.Now().UnixNano())
 		}
 	}
+	if id == "" && r.Method == http.MethodPost && s.sessions.full(who.Key()) {
+		w.Header().Set("Retry-After", "60")
+		http.Error(w, fmt.Sprintf("this caller has %d sessions, the most at once: end those that are not used (DELETE)", maxOwned), http.StatusTooManyRequests)
+		return
+	}
+	if err := withRequester(r, who); err != nil {
+		http.Error(w, "the caller's identity cannot be passed on", http.StatusInternalServerError)
+		return
+	}
 	next.ServeHTTP(&sessionWriter{ResponseWriter: w, begun: func(begun string) {
 		if begun != id {
 			fresh := &session{who: who}
 			fresh.seen.Store(time.Now().UnixNano())
-			s.sessions.byID.Add(begun, fresh)
+			s.sessions.add(begun, fresh)
 		}
 	}}, r)
 	if r.Method == http.MethodDelete && known != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"mime"
 	"net/http"
+	"reflect"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -50,9 +51,10 @@ func (s *Server) SSE() http.Handler {
 			mu.Lock()
 			session := sessions[r.URL.Query().Get("session")]
 			mu.Unlock()
-			// Whoever has seen the address is not yet its owner.
-			if session == nil || session.known.who.Key() != who.Key() {
-				http.Error(w, "there is no such session; open the stream again", http.StatusNotFound)
+			// Whoever has seen the address is not yet its owner, and the SDK serves all calls
+			// with the identity of the stream: another token of its owner is another one.
+			if session == nil || !reflect.DeepEqual(session.known.who, who) {
+				http.Error(w, "session not found: open the stream again", http.StatusNotFound)
 				return
 			}
 			// A web page of another origin can post text without being asked.
@@ -63,6 +65,11 @@ func (s *Server) SSE() http.Handler {
 			body, err := readBody(w, r)
 			if err != nil {
 				refuse(w, err)
+				return
+			}
+			m, _ := readIncoming(body)
+			if err := refuseAmbiguous(body, m); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
 			posted, err := session.stream.messages(body)
@@ -111,7 +118,7 @@ func (a *postAnswer) WriteHeader(status int) {
 func (s *Server) serveSSE(r *http.Request, client *sseSession) {
 	session, err := s.server.Connect(r.Context(), client.transport, nil)
 	if err != nil {
-		s.o.Log.Warn("a stream was not opened", "error", err)
+		s.o.Log.Warn("cannot open a stream", "error", err)
 		return
 	}
 	s.wires.Store(session, &client.known)

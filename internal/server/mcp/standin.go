@@ -140,8 +140,8 @@ type asking struct {
 func (a *asking) Err() error {
 	err := a.Context.Err()
 	said := (*source.Cancelled)(nil)
-	if err == nil || !errors.As(context.Cause(a.Context), &said) || !isObject(said.Said) {
+	if err == nil || !errors.As(context.Cause(a.Context), &said) || !isObject(said.Params) {
 		return err
 	}
-	return &farewell{said, string(a.standIns.mark) + string(said.Said)}
+	return &farewell{said, string(a.standIns.mark) + string(said.Params)}
 }

@@ -17,9 +17,9 @@ import (
 // comes back from the client, and so from anybody: it is sealed, it ends, and
 // it is good for one caller, one request and one round.
 type requestState struct {
-	// Dialogue is the call that waits for answers, and Turn which of its rounds.
-	Dialogue string `json:"d"`
-	Turn     int    `json:"t"`
+	// Call is the call that waits for answers, and Turn which of its rounds.
+	Call string `json:"d"`
+	Turn int    `json:"t"`
 	// Replica is the server that the call waits in.
 	Replica string `json:"p,omitempty"`
 	// Approval is the question to a person, where that is all that was asked: it
@@ -45,7 +45,7 @@ func newSealer(key []byte) (sealer, error) {
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return sealer{}, fmt.Errorf("the key of request state: %w", err)
+		return sealer{}, fmt.Errorf("invalid key of request state: %w", err)
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	return sealer{aead}, err

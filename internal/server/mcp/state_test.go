@@ -14,7 +14,7 @@ func TestAStateOpensForItsOwnerItsRequestAndItsTimeOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
-	state := requestState{Dialogue: "d", Turn: 1, Owner: "ada", Request: []byte("request"), Expires: now.Add(time.Minute)}
+	state := requestState{Call: "d", Turn: 1, Owner: "ada", Request: []byte("request"), Expires: now.Add(time.Minute)}
 	sealed, err := ours.seal(state)
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestAStateOpensForItsOwnerItsRequestAndItsTimeOnly(t *testing.T) {
 		"with padding behind": {sealed + "=", "ada", "request", now, false},
 	} {
 		got, err := ours.open(c.text, c.owner, []byte(c.request), c.at)
-		if (err == nil) != c.opens || c.opens && got.Dialogue != "d" {
+		if (err == nil) != c.opens || c.opens && got.Call != "d" {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

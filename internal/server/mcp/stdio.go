@@ -10,6 +10,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -69,7 +70,7 @@ func (c *stdioClient) read(ctx context.Context, in io.Reader) error {
 	for {
 		line, err := readLine(lines)
 		for _, message := range c.messages(line) {
-			if c.take(ctx, message) {
+			if c.take(ctx, message) || c.malformed(message) {
 				continue
 			}
 			if _, err := c.lines.Write(append(c.ready(message), '\n')); err != nil {
@@ -89,13 +90,43 @@ func (c *stdioClient) messages(line []byte) [][]byte {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return nil
 	}
-	if line[0] == '[' && speaksVersion(c.sdk) <= batchRevision {
-		var messages []json.RawMessage
-		if json.Unmarshal(line, &messages) == nil {
-			return c.out.begin(messages)
-		}
+	if line[0] == '[' && c.refuse(line, nil) {
+		return nil
 	}
-	return [][]byte{line}
+	var batch []json.RawMessage
+	if line[0] != '[' || json.Unmarshal(line, &batch) != nil {
+		return [][]byte{line}
+	}
+	if speaksVersion(c.sdk) > batchRevision {
+		_ = c.out.line(notMessage(nil, "this revision has no batches: send one message a line"))
+		return nil
+	}
+	return c.out.begin(batch)
+}
+
+// malformed answers a line that is no message, and reports whether it did. The SDK would end
+// the connection.
+func (c *stdioClient) malformed(line []byte) bool {
+	_, err := jsonrpc.DecodeMessage(line)
+	if err == nil {
+		return false
+	}
+	var request struct {
+		ID json.RawMessage `json:"id"`
+	}
+	_ = json.Unmarshal(line, &request) // what has no id gets none
+	_ = c.out.line(notMessage(request.ID, err.Error()))
+	return true
+}
+
+// refuse answers what cannot be read in one way alone, and reports whether it did.
+func (c *stdioClient) refuse(line []byte, m *incoming) bool {
+	err := refuseAmbiguous(line, m)
+	if err != nil {
+		// A client that does not read is noticed at its next message.
+		_ = c.out.line(ambiguous(err))
+	}
+	return err != nil
 }
 
 // ready readies a line for the SDK.
@@ -114,7 +145,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 		line = append(line, piece...)
 		switch {
 		case len(line) > maxBody:
-			return nil, fmt.Errorf("a line of more than %d bytes", maxBody)
+			return nil, fmt.Errorf("line longer than %d bytes", maxBody)
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return bytes.TrimRight(line, "\r\n"), err
 		}
@@ -124,6 +155,9 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 // take serves a line that is a call. It is false where the SDK must read it.
 func (c *stdioClient) take(ctx context.Context, line []byte) bool {
 	m, ok := readIncoming(line)
+	if c.refuse(line, m) {
+		return true
+	}
 	if !ok {
 		return false
 	}
@@ -186,7 +220,7 @@ func (c *stdioClient) serve(ctx context.Context, m *incoming, p peer, cancel con
 		err = c.out.line(text)
 	}
 	if err != nil {
-		c.s.o.Log.Warn("a client was not answered", "error", err)
+		c.s.o.Log.Warn("cannot send a response to the client", "error", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -59,10 +60,8 @@ func knowsTasks(caps *mcp.ClientCapabilities) bool {
 }
 
 func missingTasks() error {
-	e := toolroom.Errorf(toolroom.CodeUnsupported, "this needs a client that knows tasks (%s)", tasksExtension)
-	e.Details = map[string]any{source.DetailCapabilities: map[string]any{
-		"extensions": map[string]any{tasksExtension: map[string]any{}},
-	}}
+	e := toolroom.Errorf(toolroom.CodeUnsupported, "the client does not support tasks (%s)", tasksExtension)
+	e.Missing = map[string]any{"extensions": map[string]any{tasksExtension: map[string]any{}}}
 	return rpcError(e)
 }
 
@@ -74,7 +73,7 @@ func (s *Server) submit(x *exchange, e *catalog.Entry, call toolroom.Call) (mcp.
 	}
 	call.Timeout = e.Tool.Timeout
 	if call.Timeout == 0 {
-		call.Timeout = s.o.Runner.Limits.MaxTimeout
+		call.Timeout = s.o.Runner.Limits().MaxTimeout
 	}
 	var answers []string
 	for method := range x.can {
@@ -93,11 +92,11 @@ func (s *Server) submit(x *exchange, e *catalog.Entry, call toolroom.Call) (mcp.
 
 // submitted takes the answers to what a task asked before it was one.
 func (s *Server) submitted(x *exchange) (mcp.Result, error) {
-	state, err := s.dialogues.sealer.open(x.state, x.who.Key(), x.request, time.Now())
+	state, err := s.rounds.sealer.open(x.state, x.who.Key(), x.request, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	job, err := s.jobOf(x.ctx, x.who, state.Dialogue)
+	job, err := s.jobOf(x.ctx, x.who, state.Call)
 	if err != nil {
 		return nil, badState("the call that asked waits no longer")
 	}
@@ -132,8 +131,8 @@ func (s *Server) askFirst(x *exchange, job *run.Job) (mcp.Result, error) {
 }
 
 func (s *Server) askAgain(x *exchange, job *run.Job, open map[string]source.Question, turn int) (mcp.Result, error) {
-	sealed, err := s.dialogues.seal(requestState{
-		Dialogue: job.ID, Turn: turn, Owner: x.who.Key(), Request: x.request, Expires: time.Now().Add(answerWait),
+	sealed, err := s.rounds.seal(requestState{
+		Call: job.ID, Turn: turn, Owner: x.who.Key(), Request: x.request, Expires: time.Now().Add(answerWait),
 	})
 	if err != nil {
 		return nil, err
@@ -240,7 +239,11 @@ func (s *Server) taskNow(ctx context.Context, job *run.Job, elicits bool, versio
 		out := shownTask(job, "cancelled", job.Finished)
 		return out.of(version), nil
 	}
-	result, err := answer(job.Result, version)
+	var told *schema.Schema
+	if e, err := s.o.Runner.Find(ctx, job.Call.Tool, nil); err == nil {
+		told = s.told(e)
+	}
+	result, err := answer(job.Result, version, told)
 	if failed := (*jsonrpc.Error)(nil); errors.As(err, &failed) {
 		out := shownTask(job, "failed", job.Finished)
 		out.members.set("error", failed)
@@ -293,10 +296,10 @@ func asSent(open map[string]source.Question) map[string]any {
 // approvalOf is an open approval of a task's call, or of a call that its program
 // makes; nil when there is none.
 func (s *Server) approvalOf(ctx context.Context, job *run.Job) (*approval.Approval, error) {
-	if s.o.Desk == nil {
+	if s.o.Approvals == nil {
 		return nil, nil
 	}
-	pending, err := s.o.Desk.List(ctx, approval.Pending)
+	pending, err := s.o.Approvals.List(ctx, approval.Pending)
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}

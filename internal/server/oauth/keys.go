@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// keysFresh is how long fetched keys are used without asking again; a key
-	// that is not among them is asked for at most every keysPause.
+	// keysFresh is how long fetched keys are used before they are fetched again. For
+	// an unknown key they are fetched at most every keysPause.
 	keysFresh = 10 * time.Minute
 	keysPause = 30 * time.Second
 	// keysStale is how long keys are used while the issuer cannot be reached.
 	keysStale = 24 * time.Hour
-	// maxDocument bounds what an issuer may answer, in bytes.
+	// maxDocument is the maximum size of an issuer's response, in bytes.
 	maxDocument = 1 << 20
 )
 
@@ -41,10 +41,10 @@ type keySet struct {
 
 	mu      sync.Mutex
 	keys    []jwk
-	fetched time.Time // when the keys came
-	tried   time.Time // when they were last asked for
+	fetched time.Time // when the keys were fetched
+	tried   time.Time // when the last fetch started
 	failure error
-	// fetching is closed when the fetch under way has ended.
+	// fetching is closed when the current fetch has ended.
 	fetching chan struct{}
 }
 
@@ -62,15 +62,15 @@ type jwk struct {
 	public crypto.PublicKey
 }
 
-// key finds the key that a token names. One that is not known is asked for and
-// waited for; keys that are old are renewed while they are used.
+// key returns the key that a token names. If the key is unknown, key waits until the
+// keys have been fetched; old keys are used while they are fetched again.
 func (s *keySet) key(ctx context.Context, id, algorithm string) (crypto.PublicKey, error) {
 	s.mu.Lock()
 	found, err := s.find(id, algorithm)
 	now := s.now()
 	if s.fetching == nil && now.Sub(s.tried) > keysPause && (err != nil || now.Sub(s.fetched) > keysFresh) {
 		s.tried, s.fetching = now, make(chan struct{})
-		// The request that needs the keys may go away; others wait for them too.
+		// The request may be cancelled, but others wait for the keys, too.
 		go s.renew(context.WithoutCancel(ctx))
 	}
 	fetching := s.fetching
@@ -85,8 +85,8 @@ func (s *keySet) key(ctx context.Context, id, algorithm string) (crypto.PublicKe
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.now().Sub(s.fetched) > keysStale {
-		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the keys of %s cannot be had: %w", s.issuer, s.failure)
-		return nil, e.WithHint("see that the authorization server is up and that server.auth.oauth.issuers names it as it names itself")
+		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "cannot fetch the keys of %s: %w", s.issuer, s.failure)
+		return nil, e.WithHint("check that the authorization server is up and that server.auth.oauth.issuers has its issuer exactly as in its metadata")
 	}
 	if err == nil {
 		return found, nil
@@ -113,7 +113,7 @@ func (s *keySet) find(id, algorithm string) (crypto.PublicKey, error) {
 		}
 	}
 	if len(fits) != 1 {
-		return nil, fmt.Errorf("its issuer has %d keys that it could be signed with", len(fits))
+		return nil, fmt.Errorf("its issuer has %d keys that match it, want 1", len(fits))
 	}
 	return fits[0].public, nil
 }
@@ -147,19 +147,19 @@ func (s *keySet) fetch(ctx context.Context) ([]jwk, error) {
 		if k.Use != "" && k.Use != "sig" {
 			continue
 		}
-		// A key of a kind that is not known signs nothing here.
+		// Ignore keys of unknown types.
 		if k.public, err = k.read(); err == nil {
 			keys = append(keys, k)
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("it has no key that signs")
+		return nil, errors.New("it has no signing key")
 	}
 	return keys, nil
 }
 
-// jwksURI finds the address of the keys in the metadata, of RFC 8414 or of
-// OpenID Connect.
+// jwksURI returns the address of the keys. It reads the metadata of RFC 8414 or OpenID
+// Connect.
 func (s *keySet) jwksURI(ctx context.Context) (string, error) {
 	u, err := url.Parse(s.issuer)
 	if err != nil {
@@ -181,9 +181,9 @@ func (s *keySet) jwksURI(ctx context.Context) (string, error) {
 		case err != nil:
 			errs = append(errs, err)
 		case metadata.Issuer != s.issuer:
-			errs = append(errs, fmt.Errorf("%s is of the issuer %q", address, metadata.Issuer))
+			errs = append(errs, fmt.Errorf("%s belongs to the issuer %q", address, metadata.Issuer))
 		case metadata.JWKSURI == "":
-			errs = append(errs, fmt.Errorf("%s names no keys", address))
+			errs = append(errs, fmt.Errorf("%s has no jwks_uri", address))
 		default:
 			return metadata.JWKSURI, nil
 		}
@@ -203,7 +203,7 @@ func (s *keySet) get(ctx context.Context, address string, into any) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", address, resp.Status)
+		return fmt.Errorf("%s responded with %s", address, resp.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(into); err != nil {
 		return fmt.Errorf("%s: %w", address, err)
@@ -211,7 +211,7 @@ func (s *keySet) get(ctx context.Context, address string, into any) error {
 	return nil
 }
 
-// minRSA is the shortest RSA key that is accepted, in bits (NIST SP 800-131A).
+// minRSA is the minimum length of an RSA key, in bits (NIST SP 800-131A).
 const minRSA = 2048
 
 func (k *jwk) read() (crypto.PublicKey, error) {
@@ -231,7 +231,7 @@ func (k *jwk) read() (crypto.PublicKey, error) {
 		x, errX := base64.RawURLEncoding.DecodeString(k.X)
 		y, errY := base64.RawURLEncoding.DecodeString(k.Y)
 		if err := errors.Join(errX, errY); err != nil || curve == nil {
-			return nil, fmt.Errorf("the curve %q is not known: %w", k.Curve, err)
+			return nil, fmt.Errorf("unknown curve %q: %w", k.Curve, err)
 		}
 		size := (curve.Params().BitSize + 7) / 8
 		if len(x) != size || len(y) != size {
@@ -241,11 +241,11 @@ func (k *jwk) read() (crypto.PublicKey, error) {
 	case "OKP":
 		x, err := base64.RawURLEncoding.DecodeString(k.X)
 		if err != nil || k.Curve != "Ed25519" || len(x) != ed25519.PublicKeySize {
-			return nil, fmt.Errorf("the curve %q is not known: %w", k.Curve, err)
+			return nil, fmt.Errorf("unknown curve %q: %w", k.Curve, err)
 		}
 		return ed25519.PublicKey(x), nil
 	default:
-		return nil, fmt.Errorf("keys of type %q are not known", k.Type)
+		return nil, fmt.Errorf("unknown key type %q", k.Type)
 	}
 }
 

@@ -1,7 +1,7 @@
-// Package oauth makes the server an OAuth 2.0 protected resource: it verifies
-// access tokens of configured authorization servers (RFC 9068), for this server
-// and nobody else's, and says where tokens are to be had (RFC 9728). Make a
-// [Verifier] with New.
+// Package oauth makes the server an OAuth 2.0 protected resource: it verifies access
+// tokens that configured authorization servers issued for this server alone (RFC
+// 9068), and serves the metadata that clients need to get one (RFC 9728). Start at
+// [New].
 package oauth
 
 import (
@@ -20,38 +20,41 @@ import (
 
 // Options configure a Verifier.
 type Options struct {
-	// Issuers are the authorization servers whose tokens are good, as their
-	// metadata names them.
+	// Issuers are the authorization servers whose tokens are accepted, spelled as
+	// in their metadata.
 	Issuers []string
-	// Resource is the URL of this server that tokens must be for.
+	// Resource is the URL of this server, which must be the audience of tokens.
 	Resource string
-	// GroupsClaim names the claim that lists a caller's groups; empty reads none:
-	// whoever can set a claim could make themselves an operator.
+	// GroupsClaim is the name of the claim that lists a caller's groups. If empty,
+	// no claim is read, because a caller that can set a claim could make itself an
+	// operator.
 	GroupsClaim string
-	// Scopes are those that every request needs.
+	// Scopes are the scopes that every request needs.
 	Scopes []string
-	// Client fetches metadata and keys; nil is one with a timeout of 10 s.
+	// Client fetches metadata and keys; nil means a client with a timeout of 10 s.
 	Client *http.Client
-	// Now is the clock; nil is time.Now.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
-// Verifier tells whose an access token is. Its methods are safe for concurrent
-// use.
+// Verifier verifies access tokens. Its methods are safe for concurrent use.
 type Verifier struct {
 	o      Options
 	keys   map[string]*keySet // by issuer
 	parser *jwt.Parser
+	// expired stores tokens that have been seen to be expired: they stay so if the clock
+	// is set back.
+	expired ended
 }
 
-// algorithms are the signatures that are accepted: asymmetric ones, so that who
-// can check a token cannot make one (RFC 8725 section 3.1).
+// algorithms are the accepted signature algorithms. All are asymmetric, so that the
+// key that checks a token cannot make one (RFC 8725 section 3.1).
 var algorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
-// leeway is how far clocks may be apart.
+// leeway is the maximum difference between clocks.
 const leeway = 30 * time.Second
 
-// New makes a verifier. Nothing is fetched before the first token comes.
+// New returns a Verifier. It fetches nothing before the first token.
 func New(o Options) *Verifier {
 	if o.Client == nil {
 		o.Client = &http.Client{Timeout: 10 * time.Second}
@@ -70,14 +73,17 @@ func New(o Options) *Verifier {
 	return v
 }
 
-// Understands reports whether a bearer token has the form of those verified
-// here. Whether it is good is for Verify to say.
+// Understands reports whether a bearer token has the form of a JWT. It does not verify
+// the token.
 func Understands(bearer string) bool { return strings.Count(bearer, ".") == 2 }
 
-// Verify tells who the bearer of a token is. The error has code unauthenticated
-// for a token that is not good, and upstream_unavailable when the issuer's keys
-// cannot be had.
+// Verify returns the identity of a token's bearer. The error has code unauthenticated
+// if the token is invalid, and upstream_unavailable if the issuer's keys cannot be
+// fetched.
 func (v *Verifier) Verify(ctx context.Context, bearer string) (toolroom.Identity, error) {
+	if v.expired.has(bearer) {
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "invalid token: %w", jwt.ErrTokenExpired)
+	}
 	claims := jwt.MapClaims{}
 	token, err := v.parser.ParseWithClaims(bearer, claims, func(t *jwt.Token) (any, error) {
 		issuer, err := t.Claims.GetIssuer()
@@ -86,21 +92,33 @@ func (v *Verifier) Verify(ctx context.Context, bearer string) (toolroom.Identity
 		}
 		keys, ok := v.keys[issuer]
 		if !ok {
-			return nil, errors.New("its issuer is not one of those configured")
+			return nil, errors.New("its issuer is not configured")
 		}
 		kid, _ := t.Header["kid"].(string)
 		return keys.key(ctx, kid, t.Method.Alg())
 	})
 	if err != nil {
+		if errors.Is(err, jwt.ErrTokenExpired) {
+			v.expired.add(bearer, v.o.Now())
+		}
 		var known *toolroom.Error
 		if errors.As(err, &known) {
 			return toolroom.Identity{}, known
 		}
-		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token is not good here: %w", err)
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "invalid token: %w", err)
 	}
-	// An ID token says who logged in, not what its bearer may do.
+	// An ID token identifies the user that logged in, but grants its bearer nothing.
 	if typ, _ := token.Header["typ"].(string); typ != "" && !slices.Contains([]string{"jwt", "at+jwt", "application/at+jwt"}, strings.ToLower(typ)) {
 		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token is a %s, not an access token", typ)
+	}
+	// No extension is understood here, so every critical one is unknown (RFC 7515, 4.1.11).
+	if _, critical := token.Header["crit"]; critical {
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token has a critical header (crit), and none is supported")
+	}
+	// A token that is bound to a key (RFC 7800) must not work without a proof of that key.
+	if bound, ok := claims["cnf"]; ok && bound != nil {
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token is bound to a key (cnf), and this server accepts only bearer tokens").
+			WithHint("request a token without DPoP or a client certificate")
 	}
 	return v.identity(claims)
 }
@@ -108,15 +126,15 @@ func (v *Verifier) Verify(ctx context.Context, bearer string) (toolroom.Identity
 func (v *Verifier) identity(claims jwt.MapClaims) (toolroom.Identity, error) {
 	subject, _ := claims["sub"].(string)
 	if subject == "" {
-		// A client that acts for itself (RFC 9068 section 2.2).
+		// The client acts for itself (RFC 9068 section 2.2).
 		subject, _ = claims["client_id"].(string)
 	}
 	issuer, _ := claims["iss"].(string)
 	u, err := url.Parse(issuer)
 	if subject == "" || err != nil {
-		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token names nobody")
+		return toolroom.Identity{}, toolroom.Errorf(toolroom.CodeUnauthenticated, "the token has no subject")
 	}
-	// The same name at another issuer, or in a token of ours, is somebody else.
+	// The same subject of another issuer, or in a token of ours, is another caller.
 	who := toolroom.Identity{Subject: u.Host + u.EscapedPath() + "#" + subject, Scopes: []string{}}
 	switch scope := firstOf(claims["scope"], claims["scp"]).(type) {
 	case string:

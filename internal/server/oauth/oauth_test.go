@@ -275,3 +275,56 @@ func TestTheChallengeSaysWhereTokensAreAndWhichScopesToAskFor(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
+
+func TestWhatATokenDemandsIsHonoured(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	v := i.verifier()
+	sign := func(change func(jwt.MapClaims), header map[string]any) string {
+		claims := i.good()
+		change(claims)
+		token := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
+		token.Header["kid"] = "rsa"
+		for name, value := range header {
+			token.Header[name] = value
+		}
+		signed, err := token.SignedString(i.keys["rsa"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed
+	}
+	same := func(jwt.MapClaims) {}
+	for name, token := range map[string]string{
+		"unknown critical header": sign(same, map[string]any{"crit": []string{"exp2"}, "exp2": 1}),
+		"empty crit":              sign(same, map[string]any{"crit": []string{}}),
+		"null crit":               sign(same, map[string]any{"crit": nil}),
+		"b64":                     sign(same, map[string]any{"crit": []string{"b64"}, "b64": true}),
+		"bound by DPoP":           sign(func(c jwt.MapClaims) { c["cnf"] = map[string]any{"jkt": "x"} }, nil),
+		"bound by a certificate":  sign(func(c jwt.MapClaims) { c["cnf"] = map[string]any{"x5t#S256": "x"} }, nil),
+		"bound, malformed":        sign(func(c jwt.MapClaims) { c["cnf"] = "x" }, nil),
+	} {
+		if _, err := v.Verify(t.Context(), token); toolroom.CodeOf(err) != toolroom.CodeUnauthenticated {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := v.Verify(t.Context(), sign(same, nil)); err != nil {
+		t.Errorf("the control: %v", err)
+	}
+}
+
+func TestAnExpiredTokenStaysSoWhenTheClockGoesBack(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	var ahead time.Duration
+	v := i.verifier(func(o *oauth.Options) { o.Now = func() time.Time { return time.Now().Add(ahead) } })
+	token := i.sign(jwt.SigningMethodRS256, "rsa", i.keys["rsa"], i.good())
+	if _, err := v.Verify(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+	for _, ahead = range []time.Duration{2 * time.Hour, 0} {
+		if _, err := v.Verify(t.Context(), token); toolroom.CodeOf(err) != toolroom.CodeUnauthenticated {
+			t.Errorf("%s ahead: %v", ahead, err)
+		}
+	}
+}

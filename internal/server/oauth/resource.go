@@ -10,12 +10,12 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// wellKnown is where clients look for the metadata of a resource, with its path
-// behind (RFC 9728 section 3.1).
+// wellKnown is the path of a resource's metadata, to which the resource's own path is
+// appended (RFC 9728 section 3.1).
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// MetadataPaths are the paths of [Verifier.Metadata]: with the resource's own
-// path, and without for clients that know no better.
+// MetadataPaths returns the paths of [Verifier.Metadata]: with the resource's own path,
+// and without it for clients that do not append it.
 func (v *Verifier) MetadataPaths() []string {
 	u, err := url.Parse(v.o.Resource)
 	if err != nil || u.Path == "" || u.Path == "/" {
@@ -24,8 +24,8 @@ func (v *Verifier) MetadataPaths() []string {
 	return []string{wellKnown + u.Path, wellKnown}
 }
 
-// Metadata says where tokens for this server are to be had, and which scopes
-// there are.
+// Metadata returns a handler that serves the metadata of this resource: its
+// authorization servers and scopes.
 func (v *Verifier) Metadata(scopes []string) http.Handler {
 	body, err := json.Marshal(map[string]any{
 		"resource":                 v.o.Resource,
@@ -42,7 +42,7 @@ func (v *Verifier) Metadata(scopes []string) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		w.Header().Set("Cache-Control", "max-age=300")
-		// A client that does not read it has gone.
+		// An error means that the client has gone.
 		_, _ = w.Write(body)
 	})
 }
@@ -53,9 +53,9 @@ func (v *Verifier) all(scopes []string) []string {
 	return slices.Compact(all)
 }
 
-// Missing are the scopes that a caller lacks of those wanted and of those that
-// every request needs. A caller without a token of an authorization server lacks
-// none.
+// Missing returns the scopes that a caller lacks, of those wanted and those that every
+// request needs. It returns none for a caller without a token of an authorization
+// server.
 func (v *Verifier) Missing(who toolroom.Identity, wanted ...string) []string {
 	if who.Scopes == nil {
 		return nil
@@ -69,9 +69,9 @@ func (v *Verifier) Missing(who toolroom.Identity, wanted ...string) []string {
 	return missing
 }
 
-// Challenge is what a refused request is told (RFC 6750, RFC 9728): where the
-// metadata is, what is wrong (empty when no token came), and the scopes to ask
-// for.
+// Challenge returns the header WWW-Authenticate for a refused request (RFC 6750, RFC
+// 9728): the address of the metadata, the problem (empty if the client sent no token),
+// and the scopes to request.
 func (v *Verifier) Challenge(problem string, scopes []string) string {
 	u, err := url.Parse(v.o.Resource)
 	if err != nil {
@@ -87,12 +87,12 @@ func (v *Verifier) Challenge(problem string, scopes []string) string {
 	return "Bearer " + strings.Join(parts, ", ")
 }
 
-// Refuse answers a request whose token lacks scopes. The challenge names what the
-// token has as well, so that a client which asks anew loses nothing.
+// Refuse responds to a request whose token lacks scopes. The challenge also names the
+// scopes that the token has, so that a client does not lose them with the next token.
 func (v *Verifier) Refuse(w http.ResponseWriter, who toolroom.Identity, missing []string) {
 	w.Header().Set("WWW-Authenticate", v.Challenge("insufficient_scope", append(slices.Clone(who.Scopes), missing...)))
 	http.Error(w, "the token lacks the scope "+strings.Join(missing, ", "), http.StatusForbidden)
 }
 
-// Base are the scopes that every request needs.
+// Base returns the scopes that every request needs.
 func (v *Verifier) Base() []string { return v.o.Scopes }

@@ -1,5 +1,5 @@
-// Package problem writes errors as HTTP answers: application/problem+json
-// (RFC 9457) with the members of [toolroom.Error]. [Write] comes first.
+// Package problem writes errors as HTTP responses: application/problem+json
+// (RFC 9457) with the members of [toolroom.Error]. Start at [Write].
 package problem
 
 import (
@@ -16,10 +16,10 @@ import (
 // ContentType is the media type of a problem.
 const ContentType = "application/problem+json"
 
-// Problem is the body of an answer that is an error.
+// Problem is the body of an error response.
 type Problem struct {
-	// Title and Status are what RFC 9457 defines and every client knows; the
-	// members of the error stand beside them.
+	// Title and Status are members that RFC 9457 defines and every client knows. The
+	// other members are those of the error.
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 
@@ -30,10 +30,12 @@ type Problem struct {
 	Retryable bool           `json:"retryable"`
 	Hint      string         `json:"hint,omitempty"`
 	Details   map[string]any `json:"details,omitempty"`
+
+	retryAfter string // the header
 }
 
-// From is err as a problem, with the status of its code. A body over its limit
-// is 413 and one that comes too slowly 408.
+// From converts err to a problem with the status of its code. The status is 413 if the
+// request body is too large, and 408 if it arrives too slowly.
 func From(err error) *Problem {
 	if p := (*Problem)(nil); errors.As(err, &p) {
 		return p
@@ -47,14 +49,14 @@ func From(err error) *Problem {
 		return New(e.Code.Info().HTTPStatus, e)
 	}
 	if slow := net.Error(nil); errors.As(err, &slow) && slow.Timeout() {
-		return New(http.StatusRequestTimeout, toolroom.Errorf(toolroom.CodeTimeout, "the request body came too slowly"))
+		return New(http.StatusRequestTimeout, toolroom.Errorf(toolroom.CodeTimeout, "the request body arrived too slowly"))
 	}
 	e := toolroom.AsError(err)
 	return New(e.Code.Info().HTTPStatus, e)
 }
 
-// New is an error under a status of its own, for what HTTP tells apart and the
-// table of codes does not.
+// New converts e to a problem with another status than that of its code, for cases
+// that HTTP distinguishes and the error codes do not.
 func New(status int, e *toolroom.Error) *Problem {
 	title := http.StatusText(status)
 	if title == "" { // 499 has no text of its own
@@ -63,20 +65,20 @@ func New(status int, e *toolroom.Error) *Problem {
 	return &Problem{
 		Title: title, Status: status,
 		Code: e.Code, Phase: e.Phase, Tool: e.Tool, Message: e.Message,
-		Retryable: e.Retryable, Hint: e.Hint, Details: e.Details,
+		Retryable: e.Retryable, Hint: e.Hint, Details: e.AllDetails(), retryAfter: RetryAfter(e),
 	}
 }
 
-// Write answers with err.
+// Write writes err as the response.
 func Write(w http.ResponseWriter, err error) {
 	p := From(err)
 	body, err := jsonx.Marshal(p)
-	if err != nil { // only Details can hold what JSON cannot say
+	if err != nil { // only Details can hold values that JSON cannot represent
 		p.Details = nil
 		body, _ = jsonx.Marshal(p)
 	}
-	if after := RetryAfter(p.Details); after != "" {
-		w.Header().Set("Retry-After", after)
+	if p.retryAfter != "" {
+		w.Header().Set("Retry-After", p.retryAfter)
 	}
 	w.Header().Set("Content-Type", ContentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -84,32 +86,32 @@ func Write(w http.ResponseWriter, err error) {
 	w.Write(body)
 }
 
-// RetryAfter is the value of the header of that name for an error's details,
-// empty where they do not say how long to wait.
-func RetryAfter(details map[string]any) string {
-	seconds, ok := details["retry_after_seconds"].(float64)
-	if !ok || seconds < 0 || seconds > math.MaxInt32 {
+// RetryAfter returns the value of the header Retry-After for an error. It is empty if the
+// error does not say how long to wait.
+func RetryAfter(e *toolroom.Error) string {
+	seconds := e.RetryAfter.Seconds()
+	if seconds <= 0 || seconds > math.MaxInt32 {
 		return ""
 	}
 	return strconv.Itoa(int(math.Ceil(seconds)))
 }
 
-// Error, GetStatus, GetHeaders and ContentType make a Problem an error that the
-// OpenAPI framework answers with as it is.
+// With Error, GetStatus, GetHeaders and ContentType a Problem is an error that huma
+// sends unchanged.
 
-// Error is the message.
+// Error returns the message.
 func (p *Problem) Error() string { return p.Message }
 
-// GetStatus is the HTTP status.
+// GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// GetHeaders are the headers beside the body.
+// GetHeaders returns the headers of the response.
 func (p *Problem) GetHeaders() http.Header {
-	if after := RetryAfter(p.Details); after != "" {
-		return http.Header{"Retry-After": {after}}
+	if p.retryAfter != "" {
+		return http.Header{"Retry-After": {p.retryAfter}}
 	}
 	return nil
 }
 
-// ContentType is the media type of the body.
+// ContentType returns the media type of the body.
 func (p *Problem) ContentType(string) string { return ContentType }

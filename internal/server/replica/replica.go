@@ -1,7 +1,7 @@
-// Package replica lets the servers of one home answer for one another. What a
-// client has begun at one of them, a session or a call that waits for answers, is
-// in that one's memory; a request that comes to another is handed on to it, so that
-// a balancer may send each request where it likes.
+// Package replica forwards requests between the servers of one home. A session or a
+// suspended call is in the memory of the server on which a client began it. Another
+// server forwards requests about it there, so that a load balancer may send a request
+// to any server.
 package replica
 
 import (
@@ -9,6 +9,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -28,22 +29,23 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
-// Headers of a request that is handed on: the proof that a server of the home does
-// so, and where the request came from and to. Before that a server shows who it is,
-// by what it answers to a challenge.
+// Headers of a forwarded request: the proof that a server of the home forwards it, and
+// the addresses from and to which the client sent it. Before that, a server proves its
+// identity by its response to a challenge.
 const (
 	proofHeader     = "Toolroom-Replica"
 	remoteHeader    = "Toolroom-Remote"
 	localHeader     = "Toolroom-Local"
+	schemeHeader    = "Toolroom-Scheme"
 	challengeHeader = "Toolroom-Challenge"
 )
 
-// answerTime is how long another server on this machine has to say who it is.
-const answerTime = 5 * time.Second
+// challengeTimeout limits the challenge of another server on this machine.
+const challengeTimeout = 5 * time.Second
 
-// Replica is one server of a home. Its methods may be called concurrently.
+// Replica is one server of a home. Its methods are safe for concurrent use.
 type Replica struct {
-	// ID is in what clients carry of this server.
+	// ID identifies this server in the tokens and session ids that it issues.
 	ID string
 
 	dir      string
@@ -54,8 +56,8 @@ type Replica struct {
 	work     sync.WaitGroup
 }
 
-// Open makes a server known to the others of a home, on a loopback address of its
-// own. The key is what they share. Close it.
+// Open registers a server with the others of a home, at a loopback address of its own.
+// All servers of a home share the key. Close removes the server.
 func Open(home string, key []byte) (*Replica, error) {
 	dir := filepath.Join(home, "replicas")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -73,10 +75,10 @@ func Open(home string, key []byte) (*Replica, error) {
 	return r, nil
 }
 
-// Start serves what the others hand on, with h and until Close. The requests are as
-// they came to the others. An error that ends it is told to failed.
+// Start serves forwarded requests with h until Close. h sees each request as the client
+// sent it to the other server. If serving fails, Start calls failed with the error.
 func (r *Replica) Start(srv *http.Server, h http.Handler, failed func(error)) {
-	srv.Handler = r.handedOn(h)
+	srv.Handler = r.forwarded(h)
 	r.server = srv
 	r.work.Go(func() {
 		if err := srv.Serve(r.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -85,8 +87,8 @@ func (r *Replica) Start(srv *http.Server, h http.Handler, failed func(error)) {
 	})
 }
 
-// Close takes the server out of the home. What was handed on ends. It must not be
-// called while Start is.
+// Close removes the server from the home and ends forwarded requests. It must not be
+// called concurrently with Start.
 func (r *Replica) Close() error {
 	err := os.Remove(filepath.Join(r.dir, r.ID))
 	if r.server != nil {
@@ -98,17 +100,18 @@ func (r *Replica) Close() error {
 	return err
 }
 
-// proof shows that a server of the home says something. Its parts have no spaces.
+// proof returns a proof that a server of the home sent parts, which must not contain
+// spaces.
 func (r *Replica) proof(parts ...string) string {
 	mac := hmac.New(sha256.New, r.key)
 	mac.Write([]byte("replica " + strings.Join(parts, " ")))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-func (r *Replica) handedOn(next http.Handler) http.Handler {
+func (r *Replica) forwarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if challenge := req.Header.Get(challengeHeader); challenge != "" {
-			// A client that does not read the answer has gone.
+		if challenge := req.Header.Get(challengeHeader); challenge != "" && req.Host == r.listener.Addr().String() {
+			// An error means that the client has gone.
 			_, _ = io.WriteString(w, r.proof("is", r.ID, strings.ReplaceAll(challenge, " ", "")))
 			return
 		}
@@ -118,21 +121,25 @@ func (r *Replica) handedOn(next http.Handler) http.Handler {
 			http.Error(w, "this address is for the other servers of the home", http.StatusForbidden)
 			return
 		}
-		// Who calls, and from where, is as if the request had come here.
+		// Restore the addresses, as if the client had sent the request here.
 		came := req.WithContext(context.WithValue(req.Context(), http.LocalAddrContextKey, net.Addr(net.TCPAddrFromAddrPort(local))))
 		came.Header = req.Header.Clone()
-		for _, name := range []string{proofHeader, remoteHeader, localHeader} {
+		for _, name := range []string{proofHeader, remoteHeader, localHeader, schemeHeader} {
 			came.Header.Del(name)
 		}
 		came.RemoteAddr = remote.String()
+		if req.Header.Get(schemeHeader) == "https" {
+			came.TLS = &tls.ConnectionState{} // its origin is https
+		}
 		next.ServeHTTP(w, came)
 	})
 }
 
-// Of hands requests on to another server, nil for this one and where it is gone.
+// Of returns a handler that forwards requests to another server. It returns nil for
+// this server, and if the other server is gone.
 func (r *Replica) Of(id string) http.Handler {
 	if id == r.ID || len(id) != len(r.ID) || strings.ContainsFunc(id, func(c rune) bool { return !('a' <= c && c <= 'z' || '2' <= c && c <= '7') }) {
-		return nil // it is a client's word, and a file's name
+		return nil // clients send ids, which are used as file names
 	}
 	path := filepath.Join(r.dir, id)
 	address, err := os.ReadFile(path)
@@ -141,33 +148,47 @@ func (r *Replica) Of(id string) http.Handler {
 	}
 	switch is, err := r.is(string(address), id); {
 	case errors.Is(err, syscall.ECONNREFUSED), err == nil && !is:
-		os.Remove(path) // it was killed, and its address may be another program's
+		os.Remove(path) // it was killed, and another program may use its address
 		return nil
 	case err != nil:
 		return nil
 	}
-	return &httputil.ReverseProxy{
+	proxy := httputil.ReverseProxy{
 		Transport: r.others, FlushInterval: -1,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(&url.URL{Scheme: "http", Host: string(address)})
 			p.Out.Host = p.In.Host
 			for name, values := range p.In.Header {
 				if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
-					p.Out.Header[name] = values // they say that a proxy stands before us
+					p.Out.Header[name] = values // they show that the request passed a proxy
 				}
 			}
 			p.Out.Header.Del(challengeHeader)
 			p.Out.Header.Set(proofHeader, r.proof("hands", "to", id))
 			p.Out.Header.Set(remoteHeader, p.In.RemoteAddr)
+			p.Out.Header.Del(schemeHeader)
+			if p.In.TLS != nil {
+				p.Out.Header.Set(schemeHeader, "https")
+			}
 			p.Out.Header.Set(localHeader, fmt.Sprint(p.In.Context().Value(http.LocalAddrContextKey)))
 		},
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		proxy := proxy
+		proxy.ModifyResponse = func(answer *http.Response) error {
+			for name := range w.Header() {
+				answer.Header.Del(name) // both servers set it
+			}
+			return nil
+		}
+		proxy.ServeHTTP(w, req)
+	})
 }
 
-// is reports whether the server at an address is the one with an id: what clients
-// send is for no other program.
+// is reports whether the server at an address has an id. Requests of clients must not
+// be sent to any other program.
 func (r *Replica) is(address, id string) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	ctx, cancel := context.WithTimeout(context.Background(), challengeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
 	if err != nil {

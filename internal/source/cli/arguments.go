@@ -1,4 +1,4 @@
-package clisource
+package cli
 
 import (
 	"encoding/json"
@@ -12,15 +12,21 @@ import (
 	"github.com/toolroom/toolroom/internal/nearest"
 )
 
-// Arguments that are no flags.
+// Names of the parameters that are not flags.
 const (
 	positionals = "_"
 	stdinInput  = "stdin"
 )
 
-// schema describes the arguments. Flags that the help does not name are taken as
-// well: many programs tell only some of theirs (git log -h), and before the help
-// of a sub-command has been read none is known.
+// Limits of a schema. Further flags are accepted by their names.
+const (
+	maxSchemaFlags = 60
+	maxSchemaText  = 100 // bytes of a description
+)
+
+// schema describes the arguments. It also accepts flags that the help does not name:
+// many programs list only some of theirs, and none is known before the help of a
+// sub-command has been read.
 func (h *help) schema() json.RawMessage {
 	properties := map[string]any{
 		positionals: map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": "arguments that are no flags, in order"},
@@ -28,7 +34,12 @@ func (h *help) schema() json.RawMessage {
 	}
 	if h != nil {
 		for _, f := range h.flags {
-			properties[f.name()] = f.schema()
+			if len(properties) == maxSchemaFlags {
+				break
+			}
+			if !f.refused {
+				properties[f.name()] = f.schema()
+			}
 		}
 	}
 	encoded, err := jsonx.Marshal(map[string]any{
@@ -39,13 +50,13 @@ func (h *help) schema() json.RawMessage {
 			"description": "any other flag by its name; true sets it, a list repeats it",
 		},
 	})
-	if err != nil { // strings and lists always have a form
+	if err != nil { // strings and lists can always be encoded
 		return json.RawMessage(`{"type":"object"}`)
 	}
 	return encoded
 }
 
-// name is the flag's parameter: its long name with underscores for dashes.
+// name returns the flag's parameter: its long name with underscores for dashes.
 func (f flag) name() string {
 	if f.long == "" {
 		return f.short
@@ -56,7 +67,7 @@ func (f flag) name() string {
 func (f flag) schema() map[string]any {
 	s := map[string]any{}
 	if f.text != "" {
-		s["description"] = f.text
+		s["description"] = short(f.text, maxSchemaText)
 	}
 	switch f.value {
 	case noValue:
@@ -72,11 +83,12 @@ func (f flag) schema() map[string]any {
 	return s
 }
 
-// arguments are those of a call as words of a command line.
+// arguments are the arguments of a call as words of a command line.
 type arguments struct {
-	known, others []string // flags: those that the help names, and others
-	words         []string // what is no flag
+	known, others []string // flags that the help names, and other flags
+	words         []string // words that are not flags
 	stdin         string
+	flags         []given
 }
 
 func (h *help) arguments(raw json.RawMessage) (a arguments, err error) {
@@ -102,6 +114,9 @@ func (h *help) arguments(raw json.RawMessage) (a arguments, err error) {
 			if err != nil {
 				return a, err
 			}
+			if len(words) > 0 {
+				a.flags = append(a.flags, given{f, known, valueText(args[name]), words})
+			}
 			if known {
 				a.known = append(a.known, words...)
 			} else {
@@ -113,7 +128,7 @@ func (h *help) arguments(raw json.RawMessage) (a arguments, err error) {
 	return a, err
 }
 
-// each writes the flag with a value, or with each of a list.
+// each writes the flag with a value, or once with each value of a list.
 func (f flag) each(value any) ([]string, error) {
 	if list, ok := value.([]any); ok {
 		var words []string
@@ -129,8 +144,8 @@ func (f flag) each(value any) ([]string, error) {
 	return f.words(value)
 }
 
-// find is the flag of a parameter. One that the help does not know is passed on
-// as it is, unless it looks like a slip for one that it does.
+// find returns the flag of a parameter. It passes on a flag that the help does not
+// name, unless it looks like a misspelling of one that it names.
 func (h *help) find(name string) (f flag, known bool, err error) {
 	for _, f := range h.flags {
 		if name == f.name() || name == f.long || name == f.short {
@@ -139,25 +154,43 @@ func (h *help) find(name string) (f flag, known bool, err error) {
 	}
 	for _, f := range h.flags {
 		if len(name) >= 4 && nearest.IsSlip(name, f.name()) {
-			return flag{}, false, toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no flag %q", name).
+			return flag{}, false, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown flag %q", name).
 				WithHint("did you mean %s?", f.name())
 		}
 	}
 	if !flagName().MatchString("--"+name) || strings.ContainsAny(name, "=[ ") {
-		return flag{}, false, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q cannot be the name of a flag", name)
+		return flag{}, false, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a valid flag name", name)
 	}
+	return flagOf(strings.ReplaceAll(name, "_", "-")), false, nil
+}
+
+// flagOf is a flag that the help does not name.
+func flagOf(name string) flag {
 	if len(name) == 1 {
-		return flag{short: name, value: optionalValue}, false, nil
+		return flag{short: name, value: optionalValue}
 	}
-	return flag{long: strings.ReplaceAll(name, "_", "-"), value: optionalValue, joined: true}, false, nil
+	return flag{long: name, value: optionalValue, joined: true}
+}
+
+// valueText is the text in a value of a flag.
+func valueText(value any) string {
+	switch value := value.(type) {
+	case bool, nil:
+		return ""
+	case []any:
+		var all []string
+		for _, element := range value {
+			all = append(all, valueText(element))
+		}
+		return strings.Join(all, " ")
+	default:
+		return fmt.Sprint(value)
+	}
 }
 
 // words writes the flag with one value.
 func (f flag) words(value any) ([]string, error) {
-	name := "--" + f.long
-	if f.long == "" {
-		name = "-" + f.short
-	}
+	name := f.written()
 	var text string
 	switch value := value.(type) {
 	case nil:
@@ -170,6 +203,8 @@ func (f flag) words(value any) ([]string, error) {
 			return []string{name}, nil
 		case f.negatable:
 			return []string{"--no-" + f.long}, nil
+		case f.defaultsTrue && f.long != "":
+			return []string{name + "=false"}, nil
 		default:
 			return nil, nil
 		}
@@ -178,20 +213,23 @@ func (f flag) words(value any) ([]string, error) {
 	case json.Number:
 		text = value.String()
 	default:
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes a text or a number", f.name())
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes a string or a number", f.name())
 	}
 	switch {
 	case f.value == noValue:
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the flag %s takes no value; set it to true", f.name())
 	case strings.ContainsRune(text, 0):
-		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s holds a NUL", f.name())
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s contains a NUL byte", f.name())
 	case f.joined && f.long != "":
 		return []string{name + "=" + text}, nil
 	case f.value == optionalValue: // behind a single letter
 		return []string{name + text}, nil
 	case len(text) > 1 && text[0] == '-':
-		// As a word of its own it would be a flag to a program that takes no
-		// value here, which the help may not have told us.
+		// As a separate word it would be a flag if the program takes no value here,
+		// which the help may not say.
+		if f.dash {
+			return []string{name, text}, nil // find -size -4k
+		}
 		if f.long != "" {
 			name += "="
 		}
@@ -201,7 +239,7 @@ func (f flag) words(value any) ([]string, error) {
 	}
 }
 
-// asParameter shows a word like --depth=1 as the parameter that it should be.
+// asParameter formats a word like --depth=1 as the parameter to use instead.
 func asParameter(word string) string {
 	name, value, joined := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	name = strings.ReplaceAll(name, "-", "_")
@@ -211,9 +249,9 @@ func asParameter(word string) string {
 	return fmt.Sprintf("{%q: true}", name)
 }
 
-// positionalWords are the arguments that are no flags. One that looks like a
-// flag is refused: what a model read somewhere must not become an option. Behind
-// a "--" of its own anything may stand, where the program understands that.
+// positionalWords returns the positional arguments. It refuses those that look like
+// flags, because text that a model has read must not become an option. After a "--"
+// argument it accepts anything, if the program understands "--".
 func positionalWords(value any) ([]string, error) {
 	var list []any
 	switch value := value.(type) {
@@ -230,7 +268,7 @@ func positionalWords(value any) ([]string, error) {
 		text := fmt.Sprint(element)
 		switch {
 		case strings.ContainsRune(text, 0):
-			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "_[%d] holds a NUL", i)
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "_[%d] contains a NUL byte", i)
 		case text == "--":
 			behind = true
 		case !behind && len(text) > 1 && text[0] == '-':

@@ -1,12 +1,14 @@
-// Package clisource makes a command-line program a source of tools: one for the
-// program itself, and one for each sub-command that its help names. No shell
-// stands in between, and arguments cannot become flags unless they are meant to.
-package clisource
+// Package cli implements a source for the tools of a command-line program: one tool
+// for the program itself, and one for each sub-command that its help names. It uses
+// no shell, and arguments become flags only if the caller passes them as flags.
+package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -15,26 +17,28 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/proc"
 	"github.com/toolroom/toolroom/internal/source/inflight"
 	"github.com/toolroom/toolroom/source"
 )
 
-// Mode says which programs may run at all.
+// Mode selects the programs that may run.
 type Mode string
 
-// The modes.
+// Modes.
 const (
-	// Disabled runs none.
+	// Disabled permits none.
 	Disabled Mode = "disabled"
-	// Allowlist runs those that Policy.Allow names; with an empty list, those
-	// that are configured as sources.
+	// Allowlist permits those in Policy.Allow; if that is empty, those that are
+	// configured as sources.
 	Allowlist Mode = "allowlist"
-	// Ambient runs any.
+	// Ambient permits any.
 	Ambient Mode = "ambient"
 )
 
-// Policy is checked at each call, on the host side.
+// Policy decides which programs may run. It is checked at each call, outside any
+// sandbox.
 type Policy struct {
 	Mode  Mode     `yaml:"mode"`
 	Allow []string `yaml:"allow"`
@@ -46,39 +50,46 @@ func (p Policy) check(command string) error {
 		return toolroom.Errorf(toolroom.CodeDenied, "command-line programs are disabled").
 			WithHint("set cli.mode to allowlist in toolroom.yaml")
 	case p.Mode == Ambient, len(p.Allow) == 0, slices.Contains(p.Allow, command):
-		// A name allows what PATH finds, a path that very file.
+		// A name permits the program that PATH finds, a path only that file.
 		return nil
 	default:
-		return toolroom.Errorf(toolroom.CodeDenied, "%s is not among the programs that may run", command).
-			WithHint("add it to cli.allow in toolroom.yaml, as it stands in the source")
+		return toolroom.Errorf(toolroom.CodeDenied, "the policy for command-line programs does not permit %s", command).
+			WithHint("add it to cli.allow in toolroom.yaml, as written in the source")
 	}
 }
 
-// Config says which program it is.
+// Config configures a source.
 type Config struct {
 	Namespace string
-	// Command is a name on PATH or a path; Args stand before all others.
+	// Command is a name on PATH or a path. Args precede all other arguments.
 	Command string
 	Args    []string
 	Dir     string
-	// Env gives the whole environment, asked at each call.
+	// Env returns the whole environment. It is called at each call.
 	Env         func(context.Context) ([]string, error)
 	Description string
-	// Subcommands replaces what the help names; a nested one has its words
-	// joined by a dot.
+	// Subcommands replaces the sub-commands in the help. The words of a nested one
+	// are separated by spaces or dots.
 	Subcommands []string
+	// Allow lists flags and commands that the program's sheet refuses and this source
+	// permits, and Deny those that it refuses: FLAG, COMMAND, or COMMAND FLAG, such as
+	// "push --force".
+	Allow, Deny []string
 	Timeout     time.Duration
 	Policy      Policy
 	// Owner marks the processes (see package proc).
 	Owner string
-	// Start starts a program; nil is proc.Start.
+	// Start starts a program. The default is proc.Start.
 	Start func(proc.Spec) (*proc.Process, error)
 }
 
-// Source is one program. Its help is read when its tools are first listed, and
-// that of a sub-command when it is first described or called.
+// Source is one program. It reads the help of the program when its tools are first
+// listed. If its sheet or the help says that commands answer --help, it reads theirs then
+// as well, for a limited time; else the help of a sub-command is read when that is first
+// described or called.
 type Source struct {
 	o       Config
+	sheet   *sheet
 	changed func()
 	calls   inflight.Group
 
@@ -86,22 +97,22 @@ type Source struct {
 	help map[string]*help // by sub-command; "" is the program
 }
 
-// New makes a source; nothing runs until it is used.
+// New returns a source. It starts nothing until the source is used.
 func New(o Config) *Source {
 	if o.Start == nil {
 		o.Start = proc.Start
 	}
-	return &Source{o: o, changed: func() {}, help: map[string]*help{}}
+	return &Source{o: o, sheet: sheetOf(o.Command), changed: func() {}, help: map[string]*help{}}
 }
 
-// Notify sets the function that hears of tools whose help has been read.
+// Notify sets the function that is called after the help of a tool has been read.
 func (s *Source) Notify(changed func()) { s.changed = changed }
 
-// Describe says what the source is.
+// Describe describes the source.
 func (s *Source) Describe() source.Description {
 	d := source.Description{Kind: toolroom.SourceCLI, Title: filepath.Base(s.o.Command), Text: s.o.Description, State: "ready"}
 	if _, err := exec.LookPath(s.o.Command); err != nil {
-		d.State, d.Reason = "broken", fmt.Sprintf("%s is not on PATH: install it, or give its whole path", s.o.Command)
+		d.State, d.Reason = "broken", fmt.Sprintf("%s is not on PATH: install it, or set its full path", s.o.Command)
 	}
 	return d
 }
@@ -112,6 +123,7 @@ func (s *Source) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.readAll(ctx, top)
 	tools := []toolroom.Tool{s.tool(s.programTool(), top, s.programText(top))}
 	for _, name := range s.subcommands(top) {
 		tools = append(tools, s.subcommand(name, top))
@@ -119,35 +131,66 @@ func (s *Source) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 	return tools, nil
 }
 
-// subcommands are the names of all that are known now, nested ones where their
-// parent's help has been read.
+// maxTools limits the tools of a program.
+const maxTools = 1000
+
+// subcommands returns the names of all known sub-commands, including nested ones
+// if their parent's help has been read.
 func (s *Source) subcommands(top *help) []string {
 	if len(s.o.Subcommands) > 0 {
-		return s.o.Subcommands
+		names := make([]string, len(s.o.Subcommands))
+		for i, words := range s.o.Subcommands {
+			names[i] = strings.Join(strings.Fields(words), ".")
+		}
+		return names
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
-	for _, c := range top.commands {
-		names = append(names, c.name)
-		if sub, ok := s.help[c.name]; ok {
-			for _, nested := range sub.commands {
-				names = append(names, c.name+"."+nested.name)
+	seen := map[string]bool{}
+	var add func(prefix string, h *help)
+	add = func(prefix string, h *help) {
+		for _, c := range h.commands {
+			name := prefix + c.name
+			if seen[name] || len(names) == maxTools {
+				continue
 			}
+			seen[name] = true
+			names = append(names, name)
+			if sub := s.help[name]; sub != nil && strings.Count(name, ".") < maxDepth {
+				add(name+".", sub)
+			}
+		}
+	}
+	add("", top)
+	for _, name := range slices.Sorted(maps.Keys(s.sheet.Commands)) {
+		if name = strings.ReplaceAll(name, " ", "."); !seen[name] {
+			seen[name] = true
+			names = append(names, name)
 		}
 	}
 	return names
 }
 
+// maxDepth is how deep commands are nested at most: docker trust key load.
+const maxDepth = 2
+
 func (s *Source) subcommand(name string, top *help) toolroom.Tool {
 	s.mu.Lock()
 	known := s.help[name]
-	parent, last, nested := strings.Cut(name, ".")
-	text := top.text(name)
-	if nested && s.help[parent] != nil {
-		text = s.help[parent].text(last)
+	parent, last := top, name
+	if at := strings.LastIndexByte(name, '.'); at >= 0 {
+		parent, last = s.help[name[:at]], name[at+1:]
+	}
+	text := ""
+	if parent != nil {
+		text = parent.text(last)
 	}
 	s.mu.Unlock()
+	text = cmp.Or(s.sheet.Commands[strings.ReplaceAll(name, ".", " ")], text)
+	if text == "" && known != nil {
+		text = known.about
+	}
 	words := filepath.Base(s.o.Command) + " " + strings.ReplaceAll(name, ".", " ")
 	if text == "" {
 		text = "Run " + words + "."
@@ -157,8 +200,8 @@ func (s *Source) subcommand(name string, top *help) toolroom.Tool {
 	return s.tool(name, known, text)
 }
 
-// programTool is the name of the tool for the program itself: that of the
-// program, which no sub-command has.
+// programTool returns the name of the tool for the program itself: the program's
+// name, in a form that no sub-command has.
 func (s *Source) programTool() string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune("_.-", r) || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
@@ -169,10 +212,7 @@ func (s *Source) programTool() string {
 }
 
 func (s *Source) programText(top *help) string {
-	text := s.o.Description
-	if text == "" {
-		text = top.about
-	}
+	text := cmp.Or(s.o.Description, s.sheet.Summary, top.about)
 	return strings.TrimSpace("Run " + filepath.Base(s.o.Command) + ". " + text)
 }
 
@@ -181,6 +221,7 @@ func (s *Source) tool(name string, h *help, text string) toolroom.Tool {
 		ID:           toolroom.ID{Namespace: s.o.Namespace, Name: name},
 		Description:  text,
 		InputSchema:  h.schema(),
+		Hints:        s.sheet.hints(s.path(name), s.o.Allow),
 		OutputSchema: json.RawMessage(outputSchema),
 		Source:       toolroom.SourceCLI,
 		Timeout:      s.o.Timeout,
@@ -204,7 +245,7 @@ func (s *Source) Refine(ctx context.Context, id toolroom.ID) (toolroom.Tool, err
 	return s.subcommand(name, top), nil
 }
 
-// path is the sub-command that a tool stands for, empty for the program.
+// path returns the sub-command of a tool, or nothing for the program.
 func (s *Source) path(tool string) string {
 	if tool == s.programTool() {
 		return ""
@@ -226,7 +267,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	return s.run(ctx, argv, stdin, req)
 }
 
-// commandLine is what a call starts, without the program, and its input.
+// commandLine returns the arguments of the program, and its input.
 func (s *Source) commandLine(ctx context.Context, req *source.Request) (argv []string, stdin string, err error) {
 	if err := s.o.Policy.check(s.o.Command); err != nil {
 		return nil, "", err
@@ -238,9 +279,11 @@ func (s *Source) commandLine(ctx context.Context, req *source.Request) (argv []s
 	name := s.path(req.Tool.Name)
 	h := top
 	if name != "" {
-		if parent, _, nested := strings.Cut(name, "."); nested && top.has(parent) {
-			if _, err := s.read(ctx, parent); err != nil {
-				return nil, "", err
+		for at, c := range name {
+			if parent := name[:at]; c == '.' && slices.Contains(s.subcommands(top), parent) {
+				if _, err := s.read(ctx, parent); err != nil {
+					return nil, "", err
+				}
 			}
 		}
 		if !slices.Contains(s.subcommands(top), name) {
@@ -254,10 +297,55 @@ func (s *Source) commandLine(ctx context.Context, req *source.Request) (argv []s
 	if err != nil {
 		return nil, "", err
 	}
+	var path []string
+	if name != "" {
+		path = strings.Split(name, ".")
+	}
+	if err := s.refuse(path, a.flags, a.words); err != nil {
+		return nil, "", err
+	}
 	return s.argv(name, h, a), a.stdin, nil
 }
 
-// read gives the help of a sub-command, asking the program for it once.
+// Limits for reading the help of all commands.
+const (
+	readTime    = 8 * time.Second
+	readWorkers = 4
+)
+
+// readAll reads the help of the commands, of those on top first, if the program is known
+// or says that they answer --help. What is not read in time is read when it is asked for.
+func (s *Source) readAll(ctx context.Context, top *help) {
+	if s.sheet.Lazy || s.sheet.Summary == "" && !top.nests {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	asked := map[string]bool{}
+	for range maxDepth + 1 {
+		names := slices.DeleteFunc(s.subcommands(top), func(name string) bool { return asked[name] })
+		next := make(chan string)
+		var readers sync.WaitGroup
+		for range min(readWorkers, len(names)) {
+			readers.Go(func() {
+				for name := range next {
+					// A command without help has no flags.
+					_ = panics.Catch(func() { _, _ = s.readQuietly(ctx, name) })
+				}
+			})
+		}
+		for _, name := range names {
+			asked[name] = true
+			if ctx.Err() == nil {
+				next <- name
+			}
+		}
+		close(next)
+		readers.Wait()
+	}
+}
+
+// read returns the help of a sub-command, and announces it. It asks the program once.
 func (s *Source) read(ctx context.Context, name string) (*help, error) {
 	s.mu.Lock()
 	h, known := s.help[name]
@@ -265,6 +353,14 @@ func (s *Source) read(ctx context.Context, name string) (*help, error) {
 	if known {
 		return h, nil
 	}
+	h, err := s.readQuietly(ctx, name)
+	if err == nil && name != "" {
+		s.changed()
+	}
+	return h, err
+}
+
+func (s *Source) readQuietly(ctx context.Context, name string) (*help, error) {
 	if err := s.o.Policy.check(s.o.Command); err != nil {
 		return nil, err
 	}
@@ -272,13 +368,22 @@ func (s *Source) read(ctx context.Context, name string) (*help, error) {
 	if err != nil {
 		return nil, err
 	}
-	h = parseHelp(text)
+	h := parseHelp(text)
+	var path []string
+	if name != "" {
+		path = strings.Split(name, ".")
+	}
+	if s.sheet.Manual {
+		h.flags = nil
+	}
+	h.add(parseHelp(s.sheet.Flags).flags)
+	if len(h.flags) < thin || s.sheet.Manual {
+		h.add(manualFlags(s.o.Command, path))
+	}
+	s.arrange(h, path)
 	s.mu.Lock()
 	s.help[name] = h
 	s.mu.Unlock()
-	if name != "" {
-		s.changed()
-	}
 	return h, nil
 }
 

@@ -1,4 +1,4 @@
-package clisource
+package cli
 
 import (
 	"context"
@@ -175,12 +175,12 @@ func TestArgumentsNeverBecomeFlagsUnlessMeant(t *testing.T) {
 		{args: `{"_":["--","-x"]}`, stdout: "<-->\n<-x>\n"},
 		{args: `{"_":["--output=/etc/passwd"]}`, problem: "looks like a flag"},
 		{args: `{"_":["-"]}`, stdout: "<->\n"},
-		{args: `{"nmae":"x"}`, problem: `there is no flag "nmae"`},
+		{args: `{"nmae":"x"}`, problem: `unknown flag "nmae"`},
 		{args: `{"max_depth":2,"x":true,"deep":true}`, stdout: "<--deep>\n<--max-depth=2>\n<-x>\n"},
-		{args: `{"a=b":"x"}`, problem: "cannot be the name of a flag"},
+		{args: `{"a=b":"x"}`, problem: "is not a valid flag name"},
 		{args: `{"quiet":"x"}`, problem: "takes no value"},
 		{args: `{"name":true}`, problem: "takes a value"},
-		{args: `{"name":{"a":1}}`, problem: "text or a number"},
+		{args: `{"name":{"a":1}}`, problem: "string or a number"},
 	} {
 		r, _, err := run(t.Context(), s, "echo", c.args, nil)
 		if c.problem != "" {

@@ -1,4 +1,4 @@
-package clisource
+package cli
 
 import (
 	"encoding/json"

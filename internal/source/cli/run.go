@@ -1,4 +1,4 @@
-package clisource
+package cli
 
 import (
 	"bufio"
@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/jsonx"
@@ -19,13 +20,13 @@ import (
 )
 
 const (
-	// maxOutput is how much of stdout, and of stderr, is kept. More is read and
-	// counted, so that the program does not block.
+	// maxOutput is the number of bytes kept of stdout and of stderr. Further output
+	// is read and counted, so that the program does not block.
 	maxOutput = 10 << 20
-	// stopGrace is the time between asking a program to end and ending it.
+	// stopGrace is the time between asking a program to end and killing it.
 	stopGrace = 2 * time.Second
-	// helpTimeout bounds a program that does not answer --help; maxHelp its
-	// answer.
+	// helpTimeout limits the time that a program takes for --help; maxHelp limits its
+	// output.
 	helpTimeout = 5 * time.Second
 	maxHelp     = 1 << 20
 )
@@ -36,16 +37,16 @@ type Result struct {
 	Stderr   string `json:"stderr"`
 	ExitCode int    `json:"exit_code"`
 	OK       bool   `json:"ok"`
-	// DroppedBytes counts what was written beyond the 10 MiB kept of each.
+	// DroppedBytes counts the bytes beyond the 10 MiB that are kept of each stream.
 	DroppedBytes int64 `json:"dropped_bytes,omitempty"`
 }
 
 const outputSchema = `{"type":"object","properties":{"stdout":{"type":"string"},"stderr":{"type":"string"},"exit_code":{"type":"integer"},"ok":{"type":"boolean"},"dropped_bytes":{"type":"integer"}},"required":["stdout","stderr","exit_code","ok"]}`
 
-// Text is the output without the newline at its end.
+// Text returns the output without its final newline.
 func (r Result) Text() string { return strings.TrimSuffix(r.Stdout, "\n") }
 
-// Lines are the lines of the output.
+// Lines returns the lines of the output.
 func (r Result) Lines() []string {
 	if r.Text() == "" {
 		return nil
@@ -56,15 +57,15 @@ func (r Result) Lines() []string {
 // JSON decodes the output into v.
 func (r Result) JSON(v any) error { return json.Unmarshal([]byte(r.Stdout), v) }
 
-// quiet makes programs print plainly and never wait for a person.
+// quiet makes programs print plain text and never wait for a person.
 var quiet = []string{"TERM=dumb", "NO_COLOR=1", "PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "GIT_TERMINAL_PROMPT=0"}
 
 func (s *Source) start(ctx context.Context, argv []string, stderr io.Writer) (*proc.Process, error) {
 	if _, err := exec.LookPath(s.o.Command); err != nil {
-		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the program %s cannot be found: %w", s.o.Command, err)
+		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "program %s not found: %w", s.o.Command, err)
 		e.Retryable = false
-		e.Details = map[string]any{"effects": toolroom.EffectsNone}
-		return nil, e.WithHint("install it, or give its whole path as the source's command")
+		e.Effects = toolroom.EffectsNone
+		return nil, e.WithHint("install it, or set the source's command to its full path")
 	}
 	env, err := s.o.Env(ctx)
 	if err != nil {
@@ -80,7 +81,7 @@ func (s *Source) start(ctx context.Context, argv []string, stderr io.Writer) (*p
 	return p, nil
 }
 
-// run runs the program to its end and sends its output as it comes.
+// run runs the program to its end and sends its output as it arrives.
 func (s *Source) run(ctx context.Context, argv []string, stdin string, req *source.Request) (*source.Output, error) {
 	stderr := &capture{most: maxOutput}
 	p, err := s.start(ctx, argv, stderr)
@@ -95,25 +96,18 @@ func (s *Source) run(ctx context.Context, argv []string, stdin string, req *sour
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		lines := bufio.NewReader(io.TeeReader(p.Stdout, stdout))
-		for {
-			line, err := lines.ReadString('\n')
-			if line != "" && stdout.dropped == 0 {
-				if piece, err := jsonx.Marshal(line); err == nil {
-					req.Emit(toolroom.Event{Kind: toolroom.EventChunk, Chunk: piece})
-				}
+		sendLines(io.TeeReader(p.Stdout, stdout), func(line string) {
+			if piece, err := jsonx.Marshal(line); err == nil && stdout.dropped == 0 {
+				req.Emit(toolroom.Event{Kind: toolroom.EventChunk, Chunk: piece})
 			}
-			if err != nil {
-				return
-			}
-		}
+		})
 	}()
 	select {
 	case <-p.Done():
 	case <-ctx.Done():
 		p.Stop(stopGrace)
 	}
-	// Something that left the group may still hold the pipe.
+	// A process that left the group may still hold the pipe.
 	select {
 	case <-drained:
 	case <-time.After(time.Second):
@@ -124,6 +118,45 @@ func (s *Source) run(ctx context.Context, argv []string, stdin string, req *sour
 		return nil, context.Cause(ctx)
 	}
 	return output(p, stdout, stderr)
+}
+
+// maxLine is the longest line that is sent as one chunk. Longer lines are sent in
+// pieces, so that output without line ends needs little memory.
+const maxLine = 64 << 10
+
+// sendLines reads r to its end and sends its lines.
+func sendLines(r io.Reader, send func(string)) {
+	lines := bufio.NewReaderSize(r, maxLine)
+	rest := "" // the beginning of a character at the end of a piece
+	for {
+		piece, err := lines.ReadSlice('\n')
+		text := rest + string(piece)
+		rest = ""
+		if errors.Is(err, bufio.ErrBufferFull) {
+			end := wholeCharacters(text)
+			text, rest = text[:end], text[end:]
+		}
+		if text != "" {
+			send(text)
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+// wholeCharacters returns the length of text without an incomplete character at its
+// end.
+func wholeCharacters(text string) int {
+	for at := len(text) - 1; at >= max(0, len(text)-utf8.UTFMax); at-- {
+		if utf8.RuneStart(text[at]) {
+			if !utf8.FullRuneInString(text[at:]) {
+				return at
+			}
+			break
+		}
+	}
+	return len(text)
 }
 
 func output(p *proc.Process, stdout, stderr *capture) (*source.Output, error) {
@@ -154,8 +187,8 @@ func output(p *proc.Process, stdout, stderr *capture) (*source.Output, error) {
 	return out, nil
 }
 
-// ask runs the program for the help of a sub-command. The exit code says
-// nothing: many programs fail while they print it.
+// ask runs the program for the help of a sub-command. It ignores the exit code,
+// because many programs fail after they print their help.
 func (s *Source) ask(ctx context.Context, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, helpTimeout)
 	defer cancel()
@@ -163,12 +196,15 @@ func (s *Source) ask(ctx context.Context, name string) (string, error) {
 	if name != "" {
 		argv = append(argv, strings.Split(name, ".")...)
 	}
-	flag := "--help"
-	if name != "" && filepath.Base(s.o.Command) == "git" {
-		flag = "-h" // git SUBCOMMAND --help opens the manual
+	question := s.sheet.Help
+	switch {
+	case name != "" && filepath.Base(s.o.Command) == "git":
+		question = []string{"-h"} // git SUBCOMMAND --help opens the manual
+	case len(question) == 0:
+		question = []string{"--help"}
 	}
 	stderr := &capture{most: maxHelp}
-	p, err := s.start(ctx, append(argv, flag), stderr)
+	p, err := s.start(ctx, append(argv, question...), stderr)
 	if err != nil {
 		return "", err
 	}
@@ -179,13 +215,13 @@ func (s *Source) ask(ctx context.Context, name string) (string, error) {
 	_, _ = io.Copy(stdout, p.Stdout)
 	p.Stop(stopGrace)
 	if err := ctx.Err(); err != nil {
-		return "", toolroom.Errorf(toolroom.CodeTimeout, "%s did not answer %s within %s", filepath.Base(s.o.Command), flag, helpTimeout)
+		return "", toolroom.Errorf(toolroom.CodeTimeout, "%s did not answer %s within %s", filepath.Base(s.o.Command), strings.Join(question, " "), helpTimeout)
 	}
 	return stdout.text() + "\n" + stderr.text(), nil
 }
 
-// capture keeps the beginning of what is written and counts the rest. It is
-// written by one goroutine and read after it has ended.
+// capture keeps the beginning of the written bytes and counts the rest. One goroutine
+// writes it, and it is read after that goroutine has ended.
 type capture struct {
 	most    int
 	kept    bytes.Buffer
@@ -200,5 +236,5 @@ func (c *capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is what was kept; bytes that are no UTF-8 are replaced.
+// text returns the kept bytes, with invalid UTF-8 replaced.
 func (c *capture) text() string { return strings.ToValidUTF8(c.kept.String(), "\uFFFD") }

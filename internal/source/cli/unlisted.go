@@ -1,6 +1,7 @@
-package clisource
+package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -9,11 +10,11 @@ import (
 	"github.com/toolroom/toolroom/internal/pattern"
 )
 
-// commandName is what a sub-command can be called.
+// commandName matches the names that a sub-command can have.
 var commandName = pattern.Lazy(`^[A-Za-z][A-Za-z0-9]*([_-][A-Za-z0-9]+)*$`)
 
-// Subcommand runs what the help does not name by the tool of the program
-// itself: git rev-parse is git:git with rev-parse before the other words.
+// Subcommand runs a sub-command that the help does not name with the tool of the
+// program itself: git rev-parse is git:git with rev-parse before the other words.
 func (s *Source) Subcommand(name string, arguments json.RawMessage) (string, json.RawMessage, bool) {
 	if !commandName().MatchString(name) {
 		return "", nil, false
@@ -41,10 +42,13 @@ func (s *Source) Subcommand(name string, arguments json.RawMessage) (string, jso
 	return s.programTool(), changed, err == nil
 }
 
-// argv is the command line of a call: the sub-command, its flags, and its other
+// argv returns the command line of a call: the sub-command, its flags, and its other
 // words.
 func (s *Source) argv(name string, h *help, a arguments) []string {
 	argv := slices.Clone(s.o.Args)
+	if s.sheet.WordsFirst {
+		return slices.Concat(argv, a.words, a.inOrder(s.sheet.Last))
+	}
 	if name != "" {
 		return append(append(argv, strings.Split(name, ".")...), a.line()...)
 	}
@@ -56,11 +60,25 @@ func (s *Source) argv(name string, h *help, a arguments) []string {
 
 func (a arguments) line() []string { return slices.Concat(a.known, a.others, a.words) }
 
-// leads tells whether the first word may be a sub-command.
+// leads reports whether the first word may be a sub-command.
 func (a arguments) leads() bool { return len(a.words) > 0 && commandName().MatchString(a.words[0]) }
 
-// lineAfterCommand is the line of a program that is called with a sub-command as
-// its first word: flags that the program's help does not name follow that word.
+// lineAfterCommand returns the command line of a program that is called with a
+// sub-command as its first word: flags that the program's help does not name follow
+// that word.
 func (a arguments) lineAfterCommand() []string {
 	return slices.Concat(a.known, a.words[:1], a.others, a.words[1:])
+}
+
+// inOrder returns the flags, those of the list last.
+func (a arguments) inOrder(last []string) []string {
+	flags := slices.Clone(a.flags)
+	slices.SortStableFunc(flags, func(x, y given) int {
+		return cmp.Compare(slices.Index(last, x.long), slices.Index(last, y.long))
+	})
+	var words []string
+	for _, f := range flags {
+		words = append(words, f.words...)
+	}
+	return words
 }

@@ -1,5 +1,5 @@
-// Package gofunc makes Go functions into tools. Use [New] to wrap a typed
-// function, and a [Source] to offer it to a catalog.
+// Package gofunc implements a source for Go functions. [New] wraps a typed function as a
+// tool, and a [Source] offers it to a catalog.
 package gofunc
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Handler is a raw tool: JSON in, an output out.
+// Handler is a tool function on raw JSON.
 type Handler func(ctx context.Context, req *source.Request) (*source.Output, error)
 
-// Func is a tool and the function behind it.
+// Func is a tool and its function.
 type Func struct {
 	Tool    toolroom.Tool
 	Handler Handler
 }
 
-// New wraps a typed function as a tool. The schemas are inferred from In, a
-// struct or a map with string keys, and Out, where the tool does not bring its
-// own; an Out of any has none. The error says which type has no schema.
+// New wraps a typed function as a tool. If the tool has no schemas, New infers them from
+// In, a struct or a map with string keys, and Out; an Out of type any has none. The error
+// names the type that has no schema.
 func New[In, Out any](tool toolroom.Tool, f func(context.Context, In) (Out, error)) (Func, error) {
 	tool.Source = toolroom.SourceGo
 	if len(tool.InputSchema) == 0 {
@@ -45,7 +45,7 @@ func New[In, Out any](tool toolroom.Tool, f func(context.Context, In) (Out, erro
 	}
 	return Func{Tool: tool, Handler: func(ctx context.Context, req *source.Request) (*source.Output, error) {
 		var in In
-		if err := json.Unmarshal(req.Arguments, &in); err != nil {
+		if err := jsonx.Unmarshal(req.Arguments, &in, jsonx.Limits{Bytes: len(req.Arguments)}); err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments do not fit %T: %w", in, err)
 		}
 		out, err := f(ctx, in)
@@ -56,7 +56,7 @@ func New[In, Out any](tool toolroom.Tool, f func(context.Context, In) (Out, erro
 	}}, nil
 }
 
-// promises reports whether Out says anything about the value.
+// promises reports whether the type Out constrains the value.
 func promises[Out any]() bool {
 	t := reflect.TypeFor[Out]()
 	switch t {
@@ -82,8 +82,8 @@ func encode(out any) (*source.Output, error) {
 	return &source.Output{Value: value}, nil
 }
 
-// Source offers Go functions. The zero Source is ready; its methods are safe
-// for concurrent use.
+// Source offers Go functions. The zero Source is ready to use. Its methods are safe for
+// concurrent use.
 type Source struct {
 	mu    sync.RWMutex
 	funcs map[toolroom.ID]Func
@@ -100,7 +100,7 @@ func (s *Source) Put(f Func) {
 	s.funcs[f.Tool.ID.Unversioned()] = f
 }
 
-// Remove takes a function out.
+// Remove removes a function.
 func (s *Source) Remove(id toolroom.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,16 +118,38 @@ func (s *Source) Tools(context.Context) ([]toolroom.Tool, error) {
 	return tools, nil
 }
 
+// Only returns a source of one function, with which a catalog replaces tool and function
+// at the same time. Its calls end when s is closed.
+func (s *Source) Only(f Func) source.Source { return &only{f, s} }
+
+type only struct {
+	f    Func
+	from *Source
+}
+
+func (o *only) Tools(context.Context) ([]toolroom.Tool, error) { return []toolroom.Tool{o.f.Tool}, nil }
+
+func (o *only) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	return o.from.call(ctx, o.f, req)
+}
+
+// Close does nothing, because the Source of the function ends its calls.
+func (o *only) Close() error { return nil }
+
 type requestKey struct{}
 
-// Call runs a function. Nothing can end one that does not watch its context.
+// Call runs a function. A function that ignores its context cannot be ended.
 func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	s.mu.RLock()
 	f, ok := s.funcs[req.Tool.Unversioned()]
 	s.mu.RUnlock()
 	if !ok {
-		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "there is no Go function %s", req.Tool)
+		return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "Go function %s not found", req.Tool)
 	}
+	return s.call(ctx, f, req)
+}
+
+func (s *Source) call(ctx context.Context, f Func, req *source.Request) (*source.Output, error) {
 	ctx, done, err := s.calls.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -143,8 +165,8 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Emit sends an event from inside a function, through the ctx that it was
-// given. With any other ctx it does nothing.
+// Emit sends an event from within a function, with the ctx of its call. It does nothing
+// with any other ctx.
 func Emit(ctx context.Context, e toolroom.Event) {
 	if req, ok := ctx.Value(requestKey{}).(*source.Request); ok {
 		req.Emit(e)

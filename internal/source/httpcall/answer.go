@@ -15,7 +15,7 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// read gives the body of an answer. The output is that of a failure.
+// read returns the body of a response. The output describes a failure.
 func (x *exchange) read(ctx context.Context, response *http.Response) ([]byte, source.Output, error) {
 	if response.StatusCode >= 300 {
 		output, err := x.refused(response)
@@ -35,17 +35,16 @@ func (x *exchange) read(ctx context.Context, response *http.Response) ([]byte, s
 	return body, source.Output{}, nil
 }
 
-// done are the effects of a request that was answered with success, even when
-// its answer is of no use.
+// done is the output of a request that succeeded but whose response cannot be used.
 var done = source.Output{Effects: toolroom.EffectsDone}
 
 func (x *exchange) tooLarge(limit int64) error {
-	return toolroom.Errorf(toolroom.CodeResourceLimit, "%s %s: the answer is larger than %d bytes", x.method, x.host, limit).
-		WithHint("ask for less, for example by a page or a filter, or raise max_response of the source")
+	return toolroom.Errorf(toolroom.CodeResourceLimit, "%s %s: the response is larger than %d bytes", x.method, x.host, limit).
+		WithHint("request less, for example with a page or a filter, or raise max_response of the source")
 }
 
-// decode turns a body into an output: JSON stays as it is, byte for byte; text
-// becomes a string; images, audio and other bytes become content.
+// decode converts a body to an output. JSON is kept byte for byte; text becomes a string;
+// images, audio and other bytes become content.
 func (x *exchange) decode(response *http.Response, body []byte) (source.Output, error) {
 	if len(body) == 0 {
 		return source.Output{}, nil
@@ -83,8 +82,8 @@ func (x *exchange) decode(response *http.Response, body []byte) (source.Output, 
 
 func isJSON(kind string) bool { return kind == "application/json" || strings.HasSuffix(kind, "+json") }
 
-// asText reads the charsets that HTTP knows without a declaration; other bytes
-// are not text to us.
+// asText decodes the charsets that HTTP defines without a declaration. It treats other
+// bytes as binary.
 func asText(body []byte, charset string) (string, bool) {
 	switch strings.ToLower(charset) {
 	case "iso-8859-1", "latin1":
@@ -102,7 +101,7 @@ func asText(body []byte, charset string) (string, bool) {
 
 func blob(response *http.Response, kind string, body []byte) toolroom.Content {
 	address := *response.Request.URL
-	// A key of the service may be in the query.
+	// The query may contain a key of the service.
 	address.RawQuery, address.User, address.Fragment = "", nil, ""
 	return toolroom.Content{Type: toolroom.ContentResource, MIMEType: kind, URI: address.String(), Data: body}
 }
@@ -121,8 +120,8 @@ func (x *exchange) notJSON(header string, body []byte, complaint string) error {
 	}
 }
 
-// Pick gives the part of value that pointer (RFC 6901) leads to, byte for byte.
-// The error has code invalid_output and says how far the pointer led.
+// Pick returns the part of value at pointer (RFC 6901), byte for byte. Its error has code
+// invalid_output and names the place at which the pointer fails.
 func Pick(value json.RawMessage, pointer string) (json.RawMessage, error) {
 	at := value
 	walked := ""
@@ -132,7 +131,7 @@ func Pick(value json.RawMessage, pointer string) (json.RawMessage, error) {
 		}
 		next, ok := member(at, strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
 		if !ok {
-			return nil, toolroom.Errorf(toolroom.CodeInvalidOutput, "the answer has nothing at %s/%s, where its result was promised", walked, token).
+			return nil, toolroom.Errorf(toolroom.CodeInvalidOutput, "the response has no value at %s/%s, where the config expects the result", walked, token).
 				WithHint("correct the JSON pointer in result of the tool's config")
 		}
 		walked += "/" + token

@@ -1,6 +1,6 @@
-// Package httpcall sends the requests of the sources that speak HTTP: bounded
-// in time and size, with a distinct error for each way to fail, and with
-// secrets kept out of messages and away from other hosts.
+// Package httpcall sends the HTTP requests of sources. It limits their time and size,
+// returns a distinct error for each kind of failure, and keeps secrets out of messages
+// and away from other hosts.
 package httpcall
 
 import (
@@ -22,25 +22,25 @@ import (
 
 // Defaults of a Client.
 const (
-	DefaultTimeout     = 120 * time.Second // as the HTTP dispatcher of AgentFlow
+	DefaultTimeout     = 120 * time.Second // like the HTTP dispatcher of AgentFlow
 	DefaultMaxResponse = 16 << 20
 )
 
-// Options configure a Client; the zero value is ready to use.
+// Options are options of a [Client]. The zero value is ready to use.
 type Options struct {
-	// Timeout bounds one exchange; default DefaultTimeout. The context may end
-	// it earlier.
+	// Timeout limits one exchange. The default is DefaultTimeout. The context may end it
+	// earlier.
 	Timeout time.Duration
-	// MaxResponse is the largest body accepted, in bytes after decompression;
-	// default DefaultMaxResponse.
+	// MaxResponse limits the size of a body in bytes after decompression. The default is
+	// DefaultMaxResponse.
 	MaxResponse int64
-	// RedirectHosts are the hosts, as host or host:port, that an answer may
-	// redirect to beside its own. They are sent no header but Accept,
-	// Content-Type and User-Agent.
+	// RedirectHosts are the hosts, as host or host:port, to which a response may redirect
+	// besides its own. They receive no headers except Accept, Content-Type and
+	// User-Agent.
 	RedirectHosts []string
-	// Egress guards the connections; nil reaches public addresses alone.
+	// Egress guards the connections; nil permits public addresses only.
 	Egress *egress.Guard
-	// Transport sends the requests in place of connections through Egress.
+	// Transport, if set, sends the requests in place of connections through Egress.
 	Transport http.RoundTripper
 }
 
@@ -51,7 +51,7 @@ type Client struct {
 	calls   inflight.Group
 }
 
-// NewClient makes a client, which lives until Close.
+// NewClient returns a client, which must be closed.
 func NewClient(options Options) *Client {
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
@@ -67,7 +67,7 @@ func NewClient(options Options) *Client {
 	return c
 }
 
-// Close ends the exchanges in flight and returns when they are over. It is
+// Close ends the exchanges in flight and returns when they have ended. It is
 // idempotent.
 func (c *Client) Close() error {
 	c.calls.Close()
@@ -79,25 +79,27 @@ func (c *Client) Close() error {
 type Request struct {
 	// HTTP is the request; its context is replaced.
 	HTTP *http.Request
-	// Secrets are those in the request, to be kept out of messages; may be nil.
+	// Secrets are the secrets in the request, which are kept out of messages. It may be
+	// nil.
 	Secrets *secretref.Secrets
-	// Timeout replaces the client's unless it is zero.
+	// Timeout, if not zero, replaces the client's.
 	Timeout time.Duration
-	// JSON says that a body was promised to be JSON.
+	// JSON means that the body must be JSON.
 	JSON bool
-	// Raw leaves the body as it is, in Reply.Body alone.
+	// Raw returns the undecoded body in Reply.Body only.
 	Raw bool
 }
 
-// Reply is what came back. After a failure only Effects and Unsent are set in Output.
+// Reply is the result of an exchange. After a failure only Effects and Unsent are set in
+// Output.
 type Reply struct {
 	source.Output
 	Header http.Header
 	Body   []byte
 }
 
-// Do makes the exchange. A status of 400 or more is an error, as is everything
-// that kept an answer from coming; the codes are upstream_unavailable,
+// Do makes the exchange. It returns an error if the status is 400 or more or if there is
+// no valid response. The codes are upstream_unavailable,
 // upstream_error, rate_limited, timeout, cancelled, resource_limit and
 // invalid_output. The reply is never nil.
 func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
@@ -118,7 +120,7 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, x.slow(timeout))
 	defer cancel()
 
-	// What was never sent had no effect.
+	// A request that was not sent had no effect.
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
@@ -134,8 +136,8 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 		}
 		return &Reply{Output: output}, x.failure(ctx, err)
 	}
-	// Closing a body that was not read to its end closes the connection, which
-	// is what stops a flood.
+	// Closing a body before its end closes the connection, which stops an endless
+	// response.
 	defer response.Body.Close()
 	reply := &Reply{Header: response.Header}
 	reply.Body, reply.Output, err = x.read(ctx, response)
@@ -145,14 +147,14 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	return reply, err
 }
 
-// Refused reports whether err is an answer with status 401: nothing was done,
-// for the credentials were not taken.
+// Refused reports whether err is a response with status 401: the service did nothing,
+// because it refused the credentials.
 func Refused(err error) bool {
 	var typed *toolroom.Error
-	return errors.As(err, &typed) && typed.Details["status"] == http.StatusUnauthorized
+	return errors.As(err, &typed) && typed.HTTPStatus == http.StatusUnauthorized
 }
 
-// exchange is what the steps of one request share.
+// exchange holds the state of one request.
 type exchange struct {
 	client  *Client
 	secrets *secretref.Secrets
@@ -163,14 +165,14 @@ type exchange struct {
 
 const maxRedirects = 5
 
-// checkRedirect lets a request follow to its own host, or to hosts that the
-// configuration names. The standard client would send headers such as
-// X-Api-Key to any host, and Authorization to sub-domains.
+// checkRedirect permits redirects to the request's host and to the hosts in the
+// configuration. The standard client would send headers such as X-Api-Key to any host,
+// and Authorization to sub-domains.
 func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if len(via) > maxRedirects {
 		return toolroom.Errorf(toolroom.CodeUpstreamError, "%s redirects more than %d times", first.Host, maxRedirects).
-			WithHint("set base_url to the address that answers")
+			WithHint("set base_url to the final URL")
 	}
 	if req.URL.Host == first.Host && req.URL.Scheme == first.Scheme {
 		return nil
@@ -187,7 +189,7 @@ func (c *Client) checkRedirect(req *http.Request, via []*http.Request) error {
 		return nil
 	}
 	return toolroom.Errorf(toolroom.CodeUpstreamError, "%s redirects to %s://%s, which is another host", first.Host, req.URL.Scheme, req.URL.Host).
-		WithHint("set base_url to the address that answers, or add %s to redirect_hosts", req.URL.Host)
+		WithHint("set base_url to the final URL; if you know the other host, redirect_hosts can allow it")
 }
 
 func (c *Client) allowsHost(host, hostname string) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Effect is what a request with a method does to a service.
+// Effect returns the effect of a request with a method on a service.
 func Effect(method string, service *url.URL) toolroom.Effect {
 	standard := map[string]string{"http": "80", "https": "443"}[service.Scheme]
 	return toolroom.Effect{

@@ -19,8 +19,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// failure says why no answer came. It never quotes err, whose text holds the
-// address with its query.
+// failure returns the error of a request without a response. It never quotes err, whose
+// text contains the URL with its query.
 func (x *exchange) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return inflight.EndOf(ctx)
@@ -53,7 +53,7 @@ func (x *exchange) failure(ctx context.Context, err error) error {
 	case errors.As(err, &network) && network.Op == "dial":
 		return x.unavailable(err, "it cannot be reached")
 	default:
-		return x.unavailable(err, "the connection broke before the answer came")
+		return x.unavailable(err, "the connection broke before the response")
 	}
 }
 
@@ -67,8 +67,8 @@ func (x *exchange) unavailable(cause error, reason string) *toolroom.Error {
 }
 
 func (x *exchange) slow(timeout time.Duration) error {
-	return toolroom.Errorf(toolroom.CodeTimeout, "%s %s: no whole answer came in %v", x.method, x.host, timeout).
-		WithHint("what the request did is unknown; raise the timeout of the source or tool if such calls take longer")
+	return toolroom.Errorf(toolroom.CodeTimeout, "%s %s: no complete response within %v", x.method, x.host, timeout).
+		WithHint("the outcome of the request is unknown; raise the timeout of the source or tool if such calls take longer")
 }
 
 const (
@@ -76,9 +76,9 @@ const (
 	maxExcerpt   = 512      // shown of it
 )
 
-// refused turns a status of 300 or more into an error.
+// refused converts a status of 300 or more to an error.
 func (x *exchange) refused(response *http.Response) (source.Output, error) {
-	// The status tells enough when the body cannot be read.
+	// The status suffices if the body cannot be read.
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
 	excerpt := x.excerpt(body, maxExcerpt)
 	status := response.StatusCode
@@ -86,8 +86,9 @@ func (x *exchange) refused(response *http.Response) (source.Output, error) {
 	e := &toolroom.Error{
 		Code:    toolroom.CodeUpstreamError,
 		Message: fmt.Sprintf("%s %s: answered %d %s", x.method, x.host, status, http.StatusText(status)),
-		Details: map[string]any{"status": status},
+		Facts:   toolroom.Facts{HTTPStatus: status},
 	}
+	e.Details = map[string]any{}
 	if excerpt != "" {
 		e.Message += ": " + excerpt
 		e.Details["body"] = excerpt
@@ -111,7 +112,7 @@ func (x *exchange) refused(response *http.Response) (source.Output, error) {
 		output.Effects = toolroom.EffectsNone
 	case http.StatusConflict:
 	default:
-		// By its 4xx the service says that it did not do what was asked.
+		// A status of 4xx means that the service did not carry out the request.
 		if status < 500 {
 			output.Effects = toolroom.EffectsNone
 		}

@@ -11,11 +11,11 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Arguments are those of one call. Their values stay as they were written, so
-// that large integers survive.
+// Arguments are the arguments of one call. Their values are kept as written, so that
+// large integers keep every digit.
 type Arguments map[string]json.RawMessage
 
-// ParseArguments reads a JSON object; empty text has none. The error has code
+// ParseArguments decodes a JSON object. Empty text has no arguments. Its error has code
 // invalid_arguments.
 func ParseArguments(raw json.RawMessage) (Arguments, error) {
 	args := Arguments{}
@@ -34,13 +34,13 @@ func (a Arguments) Get(name string) (json.RawMessage, bool) {
 	return raw, ok && string(raw) != "null"
 }
 
-// BadArgument is the error of an argument that does not fit its place.
+// BadArgument returns the error of an argument that is invalid in its place.
 func BadArgument(name, reason string) *toolroom.Error {
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "argument %s cannot be sent: %s", name, reason)
 }
 
-// ScalarText is a string, number or boolean as plain text; false for a list or
-// an object.
+// ScalarText returns a string, number or boolean as plain text, or false for a list or an
+// object.
 func ScalarText(raw json.RawMessage) (string, bool) {
 	switch raw[0] {
 	case '{', '[':
@@ -54,17 +54,16 @@ func ScalarText(raw json.RawMessage) (string, bool) {
 	}
 }
 
-// PathSegment escapes a value so that it stays one segment of a path.
+// PathSegment escapes a value so that it is one segment of a path.
 func PathSegment(value string) (string, error) {
 	if value == "" {
-		return "", errors.New("it is empty, and a part of a path cannot be")
+		return "", errors.New("it is empty, but a part of a path must not be")
 	}
 	return url.PathEscape(value), nil
 }
 
-// Address appends an escaped path to base. It refuses the segments . and ..,
-// which lead to another path and cannot be escaped: servers decode them before
-// they resolve them.
+// Address appends an escaped path to base. It refuses the segments . and .., which lead to
+// another path and cannot be escaped: servers decode them before they resolve them.
 func Address(base *url.URL, path string) (*url.URL, error) {
 	path = strings.TrimPrefix(path, "/")
 	for segment := range strings.SplitSeq(path, "/") {
@@ -81,17 +80,17 @@ func Address(base *url.URL, path string) (*url.URL, error) {
 	return &address, nil
 }
 
-// HeaderValue refuses the characters that would end a header.
+// HeaderValue refuses characters that would end a header.
 func HeaderValue(value string) (string, error) {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return "", fmt.Errorf("it holds the control character %q, which a header cannot", c)
+			return "", fmt.Errorf("it contains the control character %q, which is invalid in a header", c)
 		}
 	}
 	return value, nil
 }
 
-// CheckHeader refuses what would change how a request is framed or routed.
+// CheckHeader refuses headers that would change how a request is framed or routed.
 func CheckHeader(name, value string) error {
 	if !IsToken(name) {
 		return errors.New("it is not a header name")

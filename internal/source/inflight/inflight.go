@@ -8,11 +8,11 @@ import (
 	"sync"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/internal/deadline"
 )
 
-// Group is the calls of one source. Its zero value is ready; it must not be
-// copied. All methods may be called concurrently.
+// Group is the set of calls of one source. The zero value is ready to use. A Group must
+// not be copied. Its methods may be called concurrently.
 type Group struct {
 	mu      sync.Mutex
 	closed  bool
@@ -21,11 +21,11 @@ type Group struct {
 	running sync.WaitGroup
 }
 
-// Begin starts a call: its context ends with ctx or when the group is closed,
-// and done must be called when the work has ended. Around a call that a runner
-// makes stands a [patience.Clock] of its own, which then is what ends. It fails, with code
-// cancelled or timeout when ctx has already ended, and upstream_unavailable
-// when the group is closed.
+// Begin starts a call. The returned context ends with ctx or when the group is closed. The
+// caller must call done when the work has ended. If ctx has a [deadline.Timer], as in
+// calls by a runner, Close ends that timer and Begin returns ctx itself. Begin returns an
+// error with code cancelled or timeout if ctx has already ended, and with code
+// upstream_unavailable if the group is closed.
 func (g *Group) Begin(ctx context.Context) (_ context.Context, done func(), _ error) {
 	if ctx.Err() != nil {
 		return nil, nil, EndOf(ctx)
@@ -40,7 +40,7 @@ func (g *Group) Begin(ctx context.Context) (_ context.Context, done func(), _ er
 	}
 	var call ender
 	over := func() {}
-	if clock := patience.Of(ctx); clock != nil {
+	if clock := deadline.Of(ctx); clock != nil {
 		call = clock
 	} else {
 		under, cancel := context.WithCancelCause(ctx)
@@ -59,15 +59,15 @@ func (g *Group) Begin(ctx context.Context) (_ context.Context, done func(), _ er
 	}, nil
 }
 
-// ender ends a call, with the cause of that.
+// ender ends a call with a cause.
 type ender interface{ End(cause error) }
 
 type canceller context.CancelCauseFunc
 
 func (c canceller) End(cause error) { c(cause) }
 
-// Close ends all calls, lets no new one begin, and returns when every call is
-// done. It is idempotent.
+// Close ends all calls, refuses new ones, and returns when every call is done. It is
+// idempotent.
 func (g *Group) Close() {
 	g.mu.Lock()
 	g.closed = true
@@ -78,8 +78,8 @@ func (g *Group) Close() {
 	g.running.Wait()
 }
 
-// EndOf is why ctx ended, as an error with a code: the one that its cause
-// carries, else timeout or cancelled.
+// EndOf returns the reason for the end of ctx as an error with a code: that of its cause,
+// else timeout or cancelled.
 func EndOf(ctx context.Context) *toolroom.Error {
 	cause := context.Cause(ctx)
 	var typed *toolroom.Error

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/patience"
+	"github.com/toolroom/toolroom/internal/deadline"
 	"github.com/toolroom/toolroom/internal/source/inflight"
 )
 
@@ -21,7 +21,7 @@ func TestCloseEndsCallsAndWaitsForThem(t *testing.T) {
 			return ctx, func() time.Duration { return 0 }
 		}},
 		{"of a runner", func(ctx context.Context) (context.Context, func() time.Duration) {
-			return patience.WithTimeout(ctx, time.Hour, context.DeadlineExceeded)
+			return deadline.WithTimeout(ctx, time.Hour, context.DeadlineExceeded)
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

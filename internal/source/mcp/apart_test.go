@@ -1,4 +1,4 @@
-package mcpsource_test
+package mcp_test
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
-	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
+	"github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -115,7 +115,7 @@ func (c *chatter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // asking is a client that is asked, and says so.
 type asking struct {
-	source.Nobody
+	source.NoAsker
 	t *testing.T
 }
 
@@ -129,13 +129,13 @@ func (a asking) Ask(_ context.Context, questions map[string]source.Question) (ma
 func TestWhatComesOnTheConnectionOfOneIsNotForTheCallOfAnother(t *testing.T) {
 	t.Parallel()
 	c, url := newChatter(t, 2, "s1")
-	s := mcpsource.New(mcpsource.Config{
+	s := mcp.New(mcp.Config{
 		Namespace: "odd", URL: url,
 		Auth: func(string) *oauth.Client { return oauth.New(oauth.Config{Resource: url}, &loginStore{}, nil) },
 	})
 	t.Cleanup(func() { s.Close() })
-	heard := make(chan source.Notice, 8)
-	s.Notices(func(n source.Notice) { heard <- n })
+	heard := make(chan source.Notification, 8)
+	s.ForwardNotifications(func(n source.Notification) { heard <- n })
 	as := func(who string, ask source.Asker, emit func(toolroom.Event)) error {
 		_, err := s.Call(t.Context(), &source.Request{Tool: toolroom.ID{Namespace: "odd", Name: "odd"}, Identity: toolroom.Identity{Subject: who}, Ask: ask, Emit: emit})
 		return err
@@ -174,10 +174,10 @@ func TestWhatNamesNoCallIsToldToTheOnlyOneWhoseCallsRun(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c, url := newChatter(t, 3, "")
-			s := mcpsource.New(mcpsource.Config{Namespace: "odd", URL: url})
+			s := mcp.New(mcp.Config{Namespace: "odd", URL: url})
 			t.Cleanup(func() { s.Close() })
-			heard := make(chan source.Notice, 8)
-			s.Notices(func(n source.Notice) { heard <- n })
+			heard := make(chan source.Notification, 8)
+			s.ForwardNotifications(func(n source.Notification) { heard <- n })
 			as := func(who string) error {
 				_, err := s.Call(t.Context(), &source.Request{
 					Tool: toolroom.ID{Namespace: "odd", Name: "odd"}, Identity: toolroom.Identity{Subject: who},

@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"cmp"
@@ -17,30 +17,29 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// maxRounds is how often a server may come back with questions in one call.
+// maxRounds limits how often a server may return questions in one call.
 const maxRounds = 16
 
-// errand is what a caller sends a server on: a request that may take several
-// rounds.
-type errand struct {
+// serverRequest is a request to the server that may take several rounds.
+type serverRequest struct {
 	method string
 	name   string // the tool, the prompt or the URI
 	about  []wire.Field
 	header map[string]string
-	// task is one that the server has begun for the errand, nil where it has not.
+	// task is the task that the server has begun for the request, or nil.
 	task json.RawMessage
-	// sent says that the server may have heard of it.
+	// sent means that the server may have received the request.
 	sent bool
 }
 
-// converse runs an errand, answering what the server asks in between, and gives
+// converse makes a request, answers the server's questions in between, and returns
 // the raw result.
-func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand) (json.RawMessage, error) {
+func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *serverRequest) (json.RawMessage, error) {
 	if e.task != nil {
 		return s.await(ctx, up, c, e.task)
 	}
 	var replies []wire.Field
-	more := besides(c.req.More, e.about...)
+	more := forwardedParams(c.req.More, e.about...)
 	able := abilitiesOf(c.ask).text(c.ask.Can(source.MethodRoots))
 	for range maxRounds {
 		raw, err := up.call(ctx, &wire.Request{
@@ -48,7 +47,7 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 			Name:   e.name,
 			Params: slices.Concat(e.about, more, replies),
 			Header: e.header,
-			Meta:   said(c.req.Meta),
+			Meta:   forwardedMeta(c.req.Meta),
 			Owner:  c,
 
 			Capabilities: able,
@@ -62,7 +61,7 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 		}
 		switch r.ResultType {
 		case "task":
-			e.task = raw // should the connection be lost, it is this one that is followed
+			e.task = raw // if the connection is lost, a new one follows this task
 			if err := c.becomesTask(ctx, up, raw); err != nil {
 				return nil, err
 			}
@@ -83,26 +82,27 @@ func (s *Source) converse(ctx context.Context, up *upstream, c *call, e *errand)
 			return raw, nil
 		}
 	}
-	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s has asked %d times for more before it answers", s.o.Namespace, maxRounds)
+	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s asked for more input %d times without returning a result", s.o.Namespace, maxRounds)
 }
 
-// said are the members of a client's _meta that go on to the server: all but those
-// that are between two neighbours.
-func said(meta json.RawMessage) []wire.Field {
+// forwardedMeta returns the members of a client's _meta that are forwarded to the server:
+// all except those that concern one connection only.
+func forwardedMeta(meta json.RawMessage) []wire.Field {
 	if len(meta) == 0 {
 		return nil
 	}
 	return fieldsWithout(meta, append(wire.MetaNames(), "progressToken"), func(name string) bool { return strings.HasPrefix(name, "toolroom/") })
 }
 
-// besides are the members of a client's request that go on to the server besides
-// those that the request is made of here. A name that a lax reader takes for one
-// of these, in capitals, does not go: policy has read the other.
-func besides(more json.RawMessage, about ...wire.Field) []wire.Field {
+// forwardedParams returns the members of a client's request that are forwarded to the
+// server in addition to those that Toolroom writes. It also drops names that differ
+// from these in case only: a lax server could read them in place of the members
+// that policy has checked.
+func forwardedParams(more json.RawMessage, about ...wire.Field) []wire.Field {
 	if len(more) == 0 {
 		return nil
 	}
-	// The tasks of 2025-11-25 are not followed here.
+	// Toolroom does not support the tasks of 2025-11-25.
 	names := []string{"_meta", "name", "arguments", "inputResponses", "requestState", "task"}
 	for _, f := range about {
 		names = append(names, f.Name)
@@ -110,8 +110,8 @@ func besides(more json.RawMessage, about ...wire.Field) []wire.Field {
 	return fieldsWithout(more, names, nil)
 }
 
-// fieldsWithout are the members of an object but for those with these names, in
-// whatever case, and those that drop drops.
+// fieldsWithout returns the members of an object except those with these names, in
+// any case, and those for which drop returns true.
 func fieldsWithout(object json.RawMessage, names []string, drop func(name string) bool) []wire.Field {
 	members, err := jsonx.Members(object)
 	if err != nil {
@@ -127,7 +127,7 @@ func fieldsWithout(object json.RawMessage, names []string, drop func(name string
 	return fields
 }
 
-// round is what tells a result from one that asks for more.
+// round holds the members that distinguish a final result from one with questions.
 type round struct {
 	ResultType string
 	Questions  map[string]json.RawMessage
@@ -153,8 +153,8 @@ func readRound(raw json.RawMessage) (round, error) {
 	return r, nil
 }
 
-// answer answers all questions of a round, which came in a result, or of a task,
-// where result is nil. It gives nil where there are none.
+// answer answers all questions of a round, which arrived in result, or of a task,
+// in which case result is nil. It returns nil if there are no questions.
 func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawMessage, result json.RawMessage) (json.RawMessage, error) {
 	if len(asked) == 0 {
 		return nil, nil
@@ -179,7 +179,7 @@ func (s *Source) answer(ctx context.Context, c *call, asked map[string]json.RawM
 }
 
 // withDefaults adds the defaults of the fields that an accepted form leaves out.
-// All else stays as it is.
+// It changes nothing else.
 func withDefaults(q source.Question, answer json.RawMessage) json.RawMessage {
 	if q.Method != source.MethodElicit {
 		return answer
@@ -223,7 +223,7 @@ func withDefaults(q source.Question, answer json.RawMessage) json.RawMessage {
 	return object(append(given, jsonx.Member{Name: "content", Value: filled}))
 }
 
-// member is the value of a member, nil where there is none.
+// member returns the value of a member, or nil if there is none.
 func member(members []jsonx.Member, name string) json.RawMessage {
 	for _, m := range members {
 		if m.Name == name {
@@ -233,7 +233,7 @@ func member(members []jsonx.Member, name string) json.RawMessage {
 	return nil
 }
 
-// object is an object with these members.
+// object returns a JSON object with these members.
 func object(members []jsonx.Member) json.RawMessage {
 	text := []byte{'{'}
 	for i, m := range members {
@@ -246,9 +246,9 @@ func object(members []jsonx.Member) json.RawMessage {
 	return append(text, '}')
 }
 
-// asked answers a question that a server of an older revision sends as a
-// request of its own. Where it does not say which call it belongs to and more
-// than one runs, nobody is asked: it may show what is another caller's.
+// asked answers a question that a server of an older revision sends as a separate
+// request. If the question does not name its call and several calls run, asked
+// returns an error, because the question may reveal another caller's data.
 func (s *Source) asked(ctx context.Context, l *link, owner any, asked wire.Question) (json.RawMessage, error) {
 	method := asked.Method
 	c, _ := owner.(*call)
@@ -256,7 +256,7 @@ func (s *Source) asked(ctx context.Context, l *link, owner any, asked wire.Quest
 		c = s.calls.only(l)
 	}
 	if c == nil {
-		return nil, fmt.Errorf("%s does not say which call it belongs to", method)
+		return nil, fmt.Errorf("%s does not name the call that it belongs to", method)
 	}
 	if !c.ask.Can(method) {
 		c.missed.Store(&method)
@@ -273,12 +273,12 @@ func (s *Source) asked(ctx context.Context, l *link, owner any, asked wire.Quest
 	return withDefaults(q, answer), nil
 }
 
-// gatherTime is how long a question of an older server waits for others that
-// come with it: a modern client answers in rounds, and one round for all of them
-// is better than one for each.
+// gatherTime is how long a question of an older server waits for further
+// questions. A modern client answers in rounds, and one round for all questions is
+// better than one for each.
 const gatherTime = 10 * time.Millisecond
 
-// questions are put to the caller together.
+// questions are asked together.
 type questions struct {
 	all     map[string]source.Question
 	done    chan struct{}
@@ -286,10 +286,10 @@ type questions struct {
 	err     error
 }
 
-// gather puts a question together with those that come at the same time, and
+// gather asks a question together with those that arrive at the same time, and
 // waits for its answer.
 func (c *call) gather(ctx context.Context, q source.Question) (json.RawMessage, error) {
-	// A call may ask several things one after the other.
+	// A call may ask several questions in sequence.
 	key := "q" + strconv.FormatInt(c.asked.Add(1), 10)
 	c.mu.Lock()
 	qs := c.open

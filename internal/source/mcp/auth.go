@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"context"
@@ -9,12 +9,12 @@ import (
 	"github.com/toolroom/toolroom/internal/oauth"
 )
 
-// loginCheck is how long looking for a login in the store may take.
+// loginCheck limits the time for looking up a login in the store.
 const loginCheck = 5 * time.Second
 
-// park puts a link to rest whose server wants a login, and gives the error that
-// calls get until there is one. It gives nil for any other failure. The caller
-// holds the lock.
+// park stops a link whose server requires a login and returns the error of all
+// calls until there is one. It returns nil for any other failure. The caller holds
+// the lock.
 func (l *link) park(err error) error {
 	var needed *oauth.Needed
 	if !errors.As(err, &needed) {
@@ -27,7 +27,7 @@ func (l *link) park(err error) error {
 	return e
 }
 
-// rest puts a link back that still waits for a login.
+// rest returns a link that still needs a login to its stopped state.
 func (l *link) rest(reason string, failure error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,8 +37,8 @@ func (l *link) rest(reason string, failure error) {
 	}
 }
 
-// authorised reports whether a login has been made since the link was put to
-// rest. It asks the store, not the server.
+// authorised reports whether a login has been made since the link was stopped. It
+// asks the store, not the server.
 func (l *link) authorised() bool {
 	ctx, cancel := context.WithTimeout(l.life, loginCheck)
 	defer cancel()
@@ -46,8 +46,8 @@ func (l *link) authorised() bool {
 	return err == nil && needed == nil
 }
 
-// unauthorised is what follows from a request that needs a login. One that
-// needs a login which goes further leaves the connection to the other calls.
+// unauthorised handles a request that needs a login and returns its error. If the
+// request needs a login with more scopes, other calls keep the connection.
 func (l *link) unauthorised(up *upstream, needed *oauth.Needed) error {
 	if !needed.StepUp {
 		l.lose(up, needed.Error())
@@ -62,8 +62,9 @@ func (l *link) unauthorised(up *upstream, needed *oauth.Needed) error {
 
 func (l *link) loginError(needed *oauth.Needed) *toolroom.Error {
 	namespace := l.s.o.Namespace
-	e := toolroom.Errorf(toolroom.CodeUnauthenticated, "the MCP server %s waits for authorisation, %w", namespace, needed)
-	e.Details = map[string]any{"effects": toolroom.EffectsNone, "state": string(waiting)}
+	e := toolroom.Errorf(toolroom.CodeUnauthenticated, "the MCP server %s needs a login: %w", namespace, needed)
+	e.Effects = toolroom.EffectsNone
+	e.Details = map[string]any{"state": string(waiting)}
 	if len(needed.Scopes) > 0 {
 		e.Details["scopes"] = needed.Scopes
 	}
@@ -73,18 +74,18 @@ func (l *link) loginError(needed *oauth.Needed) *toolroom.Error {
 	return e.WithHint("log in: toolroom sources login %s", namespace)
 }
 
-// Login lets a person log in to the server for an identity. Redirect is where
-// the browser comes back to; visit shows the address and gives the one that the
-// browser came back with.
+// Login lets a person log in to the server for an identity. The authorisation
+// server sends the browser back to redirect; visit shows the login address and
+// returns the address with which the browser came back.
 func (s *Source) Login(ctx context.Context, who toolroom.Identity, redirect string, visit oauth.Visit) error {
 	l := s.link(s.ownerOf(who))
 	if l.auth == nil {
-		return toolroom.Errorf(toolroom.CodeUnsupported, "%s takes no login: it is a program on this machine, or its config sets the header Authorization", s.o.Namespace)
+		return toolroom.Errorf(toolroom.CodeUnsupported, "%s does not use a login: it is a program on this machine, or its config sets the Authorization header", s.o.Namespace)
 	}
 	return l.auth.Login(ctx, redirect, visit)
 }
 
-// ownerOf is whose connection a caller uses.
+// ownerOf returns the key of the identity whose connection a caller uses.
 func (s *Source) ownerOf(who toolroom.Identity) string {
 	if s.o.Shared || s.o.Auth == nil {
 		return ""

@@ -1,9 +1,9 @@
-package mcpsource_test
+package mcp_test
 
 import (
 	"testing"
 
-	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
+	"github.com/toolroom/toolroom/internal/source/mcp"
 )
 
 // BenchmarkCallsOfAProgram is a call of a server on stdio: the way there and back
@@ -11,7 +11,7 @@ import (
 func BenchmarkCallsOfAProgram(b *testing.B) {
 	config := program("normal")
 	config.Namespace, config.Owner = "odd", "1-1"
-	s := mcpsource.New(config)
+	s := mcp.New(config)
 	defer s.Close()
 	if _, err := call(b.Context(), s, "odd", nil); err != nil {
 		b.Fatal(err)

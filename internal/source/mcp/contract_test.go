@@ -1,4 +1,4 @@
-package mcpsource_test
+package mcp_test
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package mcpsource_test
+package mcp_test
 
 import (
 	"net/http"
@@ -18,7 +18,7 @@ func TestAServerCannotRedirectTheClientInside(t *testing.T) {
 	defer inside.Close()
 	outside := httptest.NewServer(http.RedirectHandler(inside.URL, http.StatusTemporaryRedirect))
 	defer outside.Close()
-	s := mcpsource.New(mcpsource.Config{Namespace: "remote", URL: outside.URL})
+	s := mcp.New(mcp.Config{Namespace: "remote", URL: outside.URL})
 	defer s.Close()
 	_, err := s.Tools(t.Context())
 	e := toolroom.AsError(err)

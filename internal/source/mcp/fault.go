@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"context"
@@ -9,14 +9,14 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
-	"github.com/toolroom/toolroom/source"
 )
 
-// fault gives the error of a request its meaning, for the caller and for the
-// link.
+// fault converts the error of a request into the error for the caller, and updates
+// the link.
 func (l *link) fault(ctx context.Context, up *upstream, what string, err error) error {
 	if ctx.Err() != nil {
-		// The cause, since contexts within a call call its deadline a cancel.
+		// Look at the cause: contexts within a call report its deadline as a
+		// cancellation.
 		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			l.doubt(up)
 			return context.DeadlineExceeded
@@ -32,48 +32,50 @@ func (l *link) fault(ctx context.Context, up *upstream, what string, err error) 
 	}
 	namespace := l.s.o.Namespace
 	if refused := (*oauth.Refused)(nil); errors.As(err, &refused) {
-		return toolroom.Errorf(toolroom.CodeDenied, "the MCP server %s did not let us %s: %w", namespace, what, refused).
-			WithHint("have its operator grant what is missing")
+		return toolroom.Errorf(toolroom.CodeDenied, "the MCP server %s did not permit to %s: %w", namespace, what, refused).
+			WithHint("ask its operator to grant the missing permission")
 	}
 	var rpc *wire.Error
 	if errors.As(err, &rpc) {
 		e := toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s refused to %s: %s", namespace, what, rpc.Message)
-		e.Details = map[string]any{source.DetailRPCCode: rpc.Code, source.DetailRPCMessage: rpc.Message}
-		if len(rpc.Data) > 0 {
-			e.Details[source.DetailRPCData] = json.RawMessage(rpc.Data)
-		}
+		e.RPC = &toolroom.RPCError{Code: rpc.Code, Message: rpc.Message, Data: json.RawMessage(rpc.Data)}
 		if rpc.More() {
-			e.Details[source.DetailRPCSent] = rpc.Sent
+			e.RPC.Sent = rpc.Sent
 		}
 		if missing := rpc.Missing(); missing != nil {
 			e.Code = toolroom.CodeUnsupported
-			e.Details[source.DetailCapabilities] = missing
+			e.Missing = missing
 		}
 		return e
 	}
-	l.lose(up, err.Error())
+	if up.session.Over() || errors.Is(err, wire.ErrSessionGone) {
+		l.lose(up, err.Error())
+	} else {
+		l.doubt(up) // one bad answer ends one call, not those of others on this connection
+	}
 	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s did not answer the request to %s: %w", namespace, what, err)
 	if tail := lastLines(up.stderr); tail != "" {
 		e.Details = map[string]any{"stderr": tail}
 	}
 	if errors.Is(err, wire.ErrUnanswered) {
-		// A client of the server itself would have no result either: this is an
-		// error of the protocol, not one that the tool has told.
-		e.Details = map[string]any{source.DetailRPCCode: int64(wire.CodeInternal), source.DetailRPCMessage: e.Message}
+		// A client connected directly would have no result either: this is an error
+		// of the protocol, not of the tool.
+		e.Details, e.RPC = nil, &toolroom.RPCError{Code: wire.CodeInternal, Message: e.Message}
 	}
-	return e.WithHint("the next call connects anew; see what is wrong: toolroom sources test %s", namespace)
+	return e.WithHint("the next call reconnects; check it: toolroom sources test %s", namespace)
 }
 
-// codeNoResource is what older servers answer to a URI that they do not know;
-// modern ones answer with invalid params.
+// Error codes for an unknown URI: older servers use codeNoResource, modern ones
+// codeInvalidParams.
 const (
 	codeNoResource    = -32002
 	codeInvalidParams = -32602
 )
 
-// errandFault is fault for an errand: a server that refuses a tool which it does
-// not list has no such tool, and the same holds for a resource or prompt.
-func (s *Source) errandFault(ctx context.Context, l *link, up *upstream, tool toolroom.ID, e *errand, err error) error {
+// requestFault is like fault, and reports that the tool, resource or prompt was not
+// found if the server refuses a tool that it does not list, or an unknown resource
+// or prompt.
+func (s *Source) requestFault(ctx context.Context, l *link, up *upstream, tool toolroom.ID, e *serverRequest, err error) error {
 	fault := l.fault(ctx, up, e.what(), err)
 	rpc := (*wire.Error)(nil)
 	if !errors.As(err, &rpc) || toolroom.CodeOf(fault) != toolroom.CodeUpstreamError {
@@ -92,11 +94,11 @@ func (s *Source) errandFault(ctx context.Context, l *link, up *upstream, tool to
 	if listErr != nil || listed {
 		return fault
 	}
-	return toolroom.Errorf(toolroom.CodeToolNotFound, "the MCP server %s has no tool %s (any more)", s.o.Namespace, tool.Name)
+	return toolroom.Errorf(toolroom.CodeToolNotFound, "the MCP server %s does not offer the tool %s, or no longer does", s.o.Namespace, tool.Name)
 }
 
-// what is the errand for people.
-func (e *errand) what() string {
+// what describes the request to people.
+func (e *serverRequest) what() string {
 	if e.method == callMethod {
 		return "call " + e.name
 	}

@@ -1,4 +1,4 @@
-package mcpsource_test
+package mcp_test
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
-	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
+	"github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
 // pidOf asks a server on stdio for its process.
-func pidOf(t *testing.T, s *mcpsource.Source) int {
+func pidOf(t *testing.T, s *mcp.Source) int {
 	t.Helper()
 	out, err := call(t.Context(), s, "pid", nil)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestAServerThatStaysStoppedIsGivenUp(t *testing.T) {
 
 func TestAnUnusedServerIsEndedAndSaysWhatItHolds(t *testing.T) {
 	t.Parallel()
-	s := mcpsource.New(mcpsource.Config{
+	s := mcp.New(mcp.Config{
 		Namespace: "odd", Command: os.Args[0], Owner: "1-1", Idle: 100 * time.Millisecond,
 		Env: func(context.Context) ([]string, error) {
 			return append(os.Environ(), serverVariable+"=chatty"), nil
@@ -153,7 +153,7 @@ func TestAnUnusedServerIsEndedAndSaysWhatItHolds(t *testing.T) {
 func TestEachIdentityHasItsOwnConnectionWhereCredentialsDiffer(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t, false)
-	s := mcpsource.New(mcpsource.Config{
+	s := mcp.New(mcp.Config{
 		Namespace: "odd", URL: r.URL + "/mcp",
 		Auth: func(string) *oauth.Client {
 			return oauth.New(oauth.Config{Resource: r.URL + "/mcp"}, &loginStore{}, nil)

@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // listener answers each question with its method, and counts the rounds.
 type listener struct {
-	source.Nobody
+	source.NoAsker
 	rounds []int
 }
 
@@ -53,7 +53,7 @@ func TestQuestionsOfOneMomentArePutInOneRound(t *testing.T) {
 func TestAllMetadataGoesOnButWhatIsBetweenNeighbours(t *testing.T) {
 	t.Parallel()
 	got := ""
-	for _, f := range said(json.RawMessage(`{"traceparent":"00-1","progressToken":1,"io.modelcontextprotocol/logLevel":"debug","toolroom/idempotencyKey":"k","ProgressToken":2,"io.modelcontextprotocol/x":1.50,"a\",\"b":1,"acme/x":[1]}`)) {
+	for _, f := range forwardedMeta(json.RawMessage(`{"traceparent":"00-1","progressToken":1,"io.modelcontextprotocol/logLevel":"debug","toolroom/idempotencyKey":"k","ProgressToken":2,"io.modelcontextprotocol/x":1.50,"a\",\"b":1,"acme/x":[1]}`)) {
 		got += f.Name + "=" + string(f.Value) + " "
 	}
 	if want := `traceparent="00-1" io.modelcontextprotocol/x=1.50 a","b=1 acme/x=[1] `; got != want {

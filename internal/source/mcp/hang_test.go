@@ -1,4 +1,4 @@
-package mcpsource_test
+package mcp_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
-	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
+	"github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -37,7 +37,7 @@ func (s *hangingLogins) Load(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// A source that is a source.Stopper has nobody who would leave its calls behind:
+// The runner does not abandon calls of a source.PromptCanceller:
 // each of these would hold up its caller for as long as the thing it waits for.
 func TestACallEndsWithItsTimeWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
@@ -54,27 +54,27 @@ func TestACallEndsWithItsTimeWhateverItWaitsFor(t *testing.T) {
 	deaf := make(chan struct{})
 	defer close(deaf)
 	for name, c := range map[string]struct {
-		config mcpsource.Config
-		before func(s *mcpsource.Source)
+		config mcp.Config
+		before func(s *mcp.Source)
 		tool   string
 		emit   func(toolroom.Event)
 	}{
-		"the secrets of a program": {config: mcpsource.Config{
+		"the secrets of a program": {config: mcp.Config{
 			Command: os.Args[0],
 			Env:     func(ctx context.Context) ([]string, error) { return nil, hangs(ctx) },
 		}},
-		"the secrets of a header": {config: mcpsource.Config{
+		"the secrets of a header": {config: mcp.Config{
 			URL:    r.URL + "/mcp",
 			Header: func(ctx context.Context) (http.Header, error) { return nil, hangs(ctx) },
 		}},
 		"a login that is kept": {
-			config: mcpsource.Config{
+			config: mcp.Config{
 				URL: locked.URL + "/mcp",
 				Auth: func(string) *oauth.Client {
 					return oauth.New(oauth.Config{Resource: locked.URL + "/mcp"}, logins, nil)
 				},
 			},
-			before: func(s *mcpsource.Source) {
+			before: func(s *mcp.Source) {
 				if _, err := call(t.Context(), s, "any", nil); toolroom.CodeOf(err) != toolroom.CodeUnauthenticated {
 					t.Errorf("before: %v", err)
 				}
@@ -89,9 +89,9 @@ func TestACallEndsWithItsTimeWhateverItWaitsFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.config.Namespace, c.config.Owner = "odd", "1-1"
-			s := mcpsource.New(c.config)
+			s := mcp.New(c.config)
 			defer s.Close()
-			if stopper, ok := source.As[source.Stopper](s); !ok || !stopper.Stops() {
+			if stopper, ok := source.As[source.PromptCanceller](s); !ok || !stopper.CancelsPromptly() {
 				t.Fatal("the source does not promise that its calls end")
 			}
 			if c.before != nil {
@@ -119,8 +119,8 @@ func TestACallEndsWithItsTimeWhateverItWaitsFor(t *testing.T) {
 	}
 }
 
-func program(how string) mcpsource.Config {
-	return mcpsource.Config{
+func program(how string) mcp.Config {
+	return mcp.Config{
 		Command: os.Args[0],
 		Env: func(context.Context) ([]string, error) {
 			return append(os.Environ(), serverVariable+"="+how), nil

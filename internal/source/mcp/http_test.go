@@ -1,10 +1,11 @@
-package mcpsource_test
+package mcp_test
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
-	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
+	"github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -193,8 +194,8 @@ func (r *remote) call(w http.ResponseWriter, req *http.Request, id string, answe
 	}
 }
 
-func (r *remote) source(t *testing.T) *mcpsource.Source {
-	s := mcpsource.New(mcpsource.Config{Namespace: "odd", URL: r.URL + "/mcp", StartTimeout: 10 * time.Second})
+func (r *remote) source(t *testing.T) *mcp.Source {
+	s := mcp.New(mcp.Config{Namespace: "odd", URL: r.URL + "/mcp", StartTimeout: 10 * time.Second})
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -231,7 +232,7 @@ func TestWhatAServerOverHTTPSendsComesUpByteForByte(t *testing.T) {
 			if toolroom.CodeOf(err) != toolroom.CodeUpstreamError || !asError(err, &e) {
 				t.Fatalf("got %v", err)
 			}
-			if data, _ := e.Details["rpc_data"].(json.RawMessage); string(data) != `{"big":9007199254740993,"x":[]}` {
+			if data := e.RPC.Data; string(data) != `{"big":9007199254740993,"x":[]}` {
 				t.Errorf("the error's data came as %s", data)
 			}
 		})
@@ -396,7 +397,7 @@ func TestAServerThatRefusesTLSIsBrokenWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	s := mcpsource.New(mcpsource.Config{Namespace: "odd", URL: server.URL + "/mcp"})
+	s := mcp.New(mcp.Config{Namespace: "odd", URL: server.URL + "/mcp"})
 	defer s.Close()
 	_, err := call(t.Context(), s, "odd", nil)
 	d := s.Describe()
@@ -418,7 +419,7 @@ func TestAServerThatWantsALoginIsLeftAloneUntilThereIsOne(t *testing.T) {
 	}))
 	defer server.Close()
 	kept := &loginStore{}
-	s := mcpsource.New(mcpsource.Config{
+	s := mcp.New(mcp.Config{
 		Namespace: "odd", URL: server.URL + "/mcp",
 		Auth: func(string) *oauth.Client { return oauth.New(oauth.Config{Resource: server.URL + "/mcp"}, kept, nil) },
 	})
@@ -443,6 +444,9 @@ type loginStore struct {
 	data []byte
 }
 
+// Lock does nothing: these tests have one client of a login at a time.
+func (s *loginStore) Lock(context.Context) (func(), error) { return func() {}, nil }
+
 func (s *loginStore) Load(context.Context) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -457,3 +461,19 @@ func (s *loginStore) Save(_ context.Context, data []byte, _ []string) error {
 }
 
 func (s *loginStore) Learn([]string) {}
+
+func TestAServerThatIsSlowToAnswerIsNamedWithTheLimit(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	s := mcp.New(mcp.Config{Namespace: "odd", URL: "http://" + silent.Addr().String() + "/mcp", StartTimeout: 50 * time.Millisecond})
+	defer s.Close()
+	_, err = s.Tools(t.Context())
+	failed := toolroom.AsError(err)
+	if failed.Code != toolroom.CodeUpstreamUnavailable || !strings.Contains(failed.Message, "did not answer within 50ms") || !strings.Contains(failed.Hint, "start_timeout") {
+		t.Errorf("%s: %s; %s", failed.Code, failed.Message, failed.Hint)
+	}
+}

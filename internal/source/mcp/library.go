@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Resources lists all pages of the server's resources, as those see them who
-// run Toolroom. A server that offers none has an empty list.
+// Resources lists all pages of the server's resources, on the operator's
+// connection. The list is empty if the server offers none.
 func (s *Source) Resources(ctx context.Context) ([]source.Resource, error) {
 	items, err := s.items(ctx, "resources", "resources/list", "resources")
 	return read(s, items, func(r *source.Resource, raw json.RawMessage) string { r.Raw = raw; return r.URI }), err
@@ -31,16 +31,16 @@ func (s *Source) Prompts(ctx context.Context) ([]source.Prompt, error) {
 	return read(s, items, func(p *source.Prompt, raw json.RawMessage) string { p.Raw = raw; return p.Name }), err
 }
 
-// ReadResource reads a resource on the connection of the caller, who answers
-// what the server asks in between.
+// ReadResource reads a resource on the caller's connection. The caller answers the
+// server's questions in between.
 func (s *Source) ReadResource(ctx context.Context, uri string, req *source.Request) (json.RawMessage, error) {
-	return s.carry(ctx, req, &errand{method: "resources/read", name: uri, about: []wire.Field{wire.String("uri", uri)}})
+	return s.carry(ctx, req, &serverRequest{method: "resources/read", name: uri, about: []wire.Field{wire.String("uri", uri)}})
 }
 
-// GetPrompt fills a prompt in, as ReadResource reads a resource.
+// GetPrompt fills in a prompt on the caller's connection, like ReadResource.
 func (s *Source) GetPrompt(ctx context.Context, name string, args map[string]string, req *source.Request) (json.RawMessage, error) {
-	e := &errand{method: "prompts/get", name: name, about: []wire.Field{wire.String("name", name)}}
-	// As they were written, where they have come as the arguments of a call.
+	e := &serverRequest{method: "prompts/get", name: name, about: []wire.Field{wire.String("name", name)}}
+	// Send them as they were written if they are the arguments of a call.
 	sent, _ := jsonx.Members(req.Arguments)
 	given := member(sent, "arguments")
 	if given == nil && len(args) > 0 {
@@ -55,8 +55,8 @@ func (s *Source) GetPrompt(ctx context.Context, name string, args map[string]str
 	return s.carry(ctx, req, e)
 }
 
-// Complete asks the server for values, on the connection of who types. A server
-// that completes nothing suggests none.
+// Complete asks the server for values, on the caller's connection. It returns none
+// if the server does not support completion.
 func (s *Source) Complete(ctx context.Context, c source.Completion) (source.Completions, error) {
 	params, err := completion(c)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Source) Complete(ctx context.Context, c source.Completion) (source.Comp
 		if _, offers := up.session.Server().Capabilities["completions"]; !offers {
 			return nil
 		}
-		raw, err := up.call(ctx, &wire.Request{Method: "completion/complete", Params: params, Meta: said(c.Meta)})
+		raw, err := up.call(ctx, &wire.Request{Method: "completion/complete", Params: params, Meta: forwardedMeta(c.Meta)})
 		if err != nil {
 			return err
 		}
@@ -106,8 +106,8 @@ func completion(c source.Completion) ([]wire.Field, error) {
 	return fields, nil
 }
 
-// sentCompletion is a completion as its client wrote it, with the name that the
-// prompt has here.
+// sentCompletion returns the parameters of a completion as its client wrote them,
+// with the server's name for the prompt.
 func sentCompletion(c source.Completion) ([]wire.Field, error) {
 	fields := fieldsWithout(c.Params, []string{"_meta"}, nil)
 	for i, f := range fields {
@@ -128,14 +128,13 @@ func sentCompletion(c source.Completion) ([]wire.Field, error) {
 	return fields, nil
 }
 
-// ask makes a request of those who run Toolroom, again on a new connection
-// where the first cannot have carried it out.
+// ask makes a request on the operator's connection, as link.ask does.
 func (s *Source) ask(ctx context.Context, what string, do func(*upstream) error) error {
 	return s.main().ask(ctx, what, do)
 }
 
-// ask makes a request on the connection, or on a new one where the first cannot
-// have carried it out.
+// ask makes a request on the connection. If the server cannot have carried it out,
+// ask repeats it once on a new connection.
 func (l *link) ask(ctx context.Context, what string, do func(*upstream) error) error {
 	for again := true; ; again = false {
 		up, err := l.use(ctx)
@@ -153,8 +152,8 @@ func (l *link) ask(ctx context.Context, what string, do func(*upstream) error) e
 	}
 }
 
-// items are the raw members of a list with all its pages. It is empty where the
-// server offers nothing of the kind.
+// items returns the raw members of a list, from all its pages. It returns none if
+// the server lacks the capability.
 func (s *Source) items(ctx context.Context, capability, method, key string) ([]json.RawMessage, error) {
 	var items []json.RawMessage
 	err := s.ask(ctx, "answer "+method, func(up *upstream) (err error) {
@@ -163,7 +162,7 @@ func (s *Source) items(ctx context.Context, capability, method, key string) ([]j
 			return nil
 		}
 		items, err = up.pages(ctx, method, key)
-		// A server may have resources and not know of templates.
+		// A server may have resources without supporting templates.
 		if rpc := (*wire.Error)(nil); errors.As(err, &rpc) && rpc.Code == wire.CodeMethodNotFound {
 			return nil
 		}
@@ -207,8 +206,8 @@ func (up *upstream) pages(ctx context.Context, method, key string) ([]json.RawMe
 	return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the answer to %s has more than %d pages", method, maxPages)
 }
 
-// read makes definitions of what a list holds. One that cannot be read, or that
-// finish finds no key in, is left out.
+// read decodes the definitions in a list. It leaves out those that cannot be
+// decoded or for which finish returns no key.
 func read[T any](s *Source, items []json.RawMessage, finish func(*T, json.RawMessage) (key string)) []T {
 	all := make([]T, 0, len(items))
 	for _, raw := range items {

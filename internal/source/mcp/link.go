@@ -1,18 +1,21 @@
-package mcpsource
+package mcp
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
+	"github.com/toolroom/toolroom/internal/panics"
+	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 	"github.com/toolroom/toolroom/source"
 )
 
-// state is how a link is. The words are for people.
+// state is the state of a link. Its words are shown to people.
 type state string
 
 const (
@@ -26,21 +29,21 @@ const (
 	closed     state = "closed"
 )
 
-// Pauses between attempts to connect to a server that fails: the first, and
-// the longest, which one that is broken has from the start. Within a pause
-// calls fail at once. They are short, since a server may be well again, or a
-// program mended, at any moment, and nothing is tried but for a call.
+// The first and the longest pause between attempts to connect to a failing server.
+// A broken server has the longest pause from the start. Calls during a pause fail
+// at once. The pauses are short because a server may recover, or a program be
+// repaired, at any moment, and because only a call causes an attempt.
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 1500 * time.Millisecond
 )
 
-// checkTime is how long a server that let a call time out has to show that it
-// is alive.
+// checkTime is the time in which a server must answer a ping after a call has
+// timed out.
 const checkTime = 5 * time.Second
 
-// link is the connection to a server, and the only place that decides when one
-// is made and when it is given up:
+// link is a connection to a server on behalf of one identity. It alone decides when
+// to connect and when to give up a connection:
 //
 //	idle ──use──▶ connecting ──▶ ready ──ended, not used, not answering──▶ idle
 //	                  │
@@ -49,11 +52,11 @@ const checkTime = 5 * time.Second
 //	                  └─refused──▶ waiting for authorisation ──use after a login──▶ connecting
 //	any ──close──▶ draining ──▶ closed
 //
-// Nothing is tried without a use: a server that nobody calls is left alone.
+// It connects only for a use: a server that is not called is left alone.
 type link struct {
 	s *Source
-	party
-	auth *oauth.Client // nil where no tokens are sent
+	linkKey
+	auth *oauth.Client // nil if no tokens are sent
 	used time.Time     // guarded by the source's lock
 
 	mu      sync.Mutex
@@ -65,15 +68,15 @@ type link struct {
 	pause   time.Duration
 	retry   time.Time // when the pause is over
 	older   bool      // the server is known to speak no modern revision
-	met     bool      // it has been connected
+	met     bool      // it has been connected before
 	about   source.Description
 	work    sync.WaitGroup // the attempt, and the watch of each upstream
 	life    context.Context
 	end     context.CancelFunc // ends life
 }
 
-func newLink(s *Source, p party) *link {
-	l := &link{s: s, party: p, state: idle, older: p.can != "", about: source.Description{Kind: toolroom.SourceMCP, Title: s.o.Namespace}}
+func newLink(s *Source, p linkKey) *link {
+	l := &link{s: s, linkKey: p, state: idle, older: p.can != "", about: source.Description{Kind: toolroom.SourceMCP, Title: s.o.Namespace}}
 	l.life, l.end = context.WithCancel(context.Background())
 	if s.o.Auth != nil {
 		l.auth = s.o.Auth(p.who)
@@ -81,8 +84,8 @@ func newLink(s *Source, p party) *link {
 	return l
 }
 
-// use gives the connection, making it when there is none. Callers that come
-// while one connects wait for it.
+// use returns the connection and connects if there is none. Callers that arrive
+// during an attempt wait for it.
 func (l *link) use(ctx context.Context) (*upstream, error) {
 	for {
 		l.mu.Lock()
@@ -118,16 +121,16 @@ func (l *link) use(ctx context.Context) (*upstream, error) {
 	}
 }
 
-// failed is why the attempt that has just ended failed.
+// failed returns the error of the attempt that has just ended.
 func (l *link) failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failure
 }
 
-// connect begins an attempt. It is everybody's: it goes on when the caller who
-// began it leaves. A server that waits for a login is asked when there is one. The
-// caller holds the lock.
+// connect begins an attempt, which all callers share: it continues if the caller
+// that began it leaves. If the link needs a login, connect dials only after a login
+// has been made. The caller holds the lock.
 func (l *link) connect() {
 	parked, reason, failure := l.state == waiting, l.reason, l.failure
 	l.state, l.reason, l.failure = connecting, "", nil
@@ -142,7 +145,14 @@ func (l *link) connect() {
 		}
 		ctx, cancel := context.WithTimeout(l.life, l.s.o.StartTimeout)
 		defer cancel()
-		up, err := l.dial(ctx, older)
+		var up *upstream
+		var err error
+		if panicked := panics.Catch(func() { up, err = l.dial(ctx, older) }); panicked != nil {
+			up, err = nil, toolroom.Errorf(toolroom.CodeInternal, "connecting to the source %s failed: %w", l.s.o.Namespace, panicked)
+		}
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && l.life.Err() == nil {
+			err = &slowStart{limit: l.s.o.StartTimeout, err: err}
+		}
 		anew := false
 		if err != nil {
 			l.missed(err)
@@ -154,16 +164,28 @@ func (l *link) connect() {
 		}
 		close(done)
 		if anew && l.leads() {
-			l.s.changed() // it may be another than before
+			l.s.changed() // the server may differ from before
 		}
 	})
 }
 
-// leads reports whether the connection is that of those who run Toolroom, whose
-// lists are the source's.
-func (l *link) leads() bool { return l.party == party{who: l.s.ownerOf(toolroom.Identity{})} }
+// slowStart is the error of a server that did not answer within start_timeout.
+type slowStart struct {
+	limit time.Duration
+	err   error
+}
 
-// made takes a connection in. It reports whether there was one before.
+func (e *slowStart) Error() string {
+	return fmt.Sprintf("it did not answer within %s (start_timeout)", e.limit)
+}
+
+func (e *slowStart) Unwrap() error { return e.err }
+
+// leads reports whether this is the operator's connection, whose lists are the
+// source's.
+func (l *link) leads() bool { return l.linkKey == linkKey{who: l.s.ownerOf(toolroom.Identity{})} }
+
+// made stores a new connection and reports whether there was one before.
 func (l *link) made(up *upstream) (anew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,11 +199,11 @@ func (l *link) made(up *upstream) (anew bool) {
 	anew = l.met
 	l.pause, l.older, l.met = 0, !server.Modern(), true
 	l.about.Title, l.about.Text = up.title(l.s.o.Namespace), server.Instructions
-	l.work.Go(func() { l.watch(up) })
+	l.work.Go(func() { panics.Log(l.s.o.Log, "watching a source", func() { l.watch(up) }) })
 	return anew
 }
 
-// missed is what follows from an attempt that failed.
+// missed handles a failed attempt.
 func (l *link) missed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,32 +211,36 @@ func (l *link) missed(err error) {
 	if l.state != connecting {
 		return
 	}
-	l.older = false // what was known of it may no longer be so
+	l.older = false // the server may have been updated
 	l.reason = err.Error()
 	if l.park(err) != nil {
 		return
 	}
 	l.state, l.pause = backingOff, min(max(2*l.pause, firstPause), lastPause)
-	if advice := hopeless(err); advice != "" {
+	if advice := remedy(err); advice != "" {
 		l.state, l.pause = broken, lastPause
 		l.reason += "; " + advice
 		l.failure = l.unreachable(err).WithHint("%s", advice)
 	}
-	// Jitter, so that many sources behind one dead host do not come as one.
+	// Add jitter, so that many sources behind one dead host do not all reconnect at
+	// once.
 	l.retry = time.Now().Add(l.pause/2 + rand.N(l.pause/2+1))
 }
 
 func (l *link) unreachable(err error) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s cannot be reached: %w", l.s.o.Namespace, err)
-	e.Details = map[string]any{"effects": toolroom.EffectsNone}
+	e.Effects = toolroom.EffectsNone
 	if refused := toolroom.AsError(err); refused.Code == toolroom.CodeDenied { // by the egress guard
 		e.Code, e.Hint, e.Retryable = refused.Code, refused.Hint, false
 		return e
 	}
-	return e.WithHint("see what is wrong: toolroom sources test %s", l.s.o.Namespace)
+	if slow := (*slowStart)(nil); errors.As(err, &slow) {
+		return e.WithHint("look at its output (toolroom sources test %s --log-level debug), or raise start_timeout of the source", l.s.o.Namespace)
+	}
+	return e.WithHint("check it: toolroom sources test %s", l.s.o.Namespace)
 }
 
-// watch gives a connection up when it has ended, or was not used for long.
+// watch gives up a connection when it has ended or was idle for too long.
 func (l *link) watch(up *upstream) {
 	var unused <-chan time.Time
 	if l.s.o.Idle > 0 && l.s.o.Command != "" {
@@ -236,7 +262,7 @@ func (l *link) watch(up *upstream) {
 	}
 }
 
-// lose gives a connection up, so that the next use makes a new one.
+// lose gives up a connection, so that the next use makes a new one.
 func (l *link) lose(up *upstream, reason string) {
 	l.mu.Lock()
 	if l.up == up {
@@ -249,8 +275,8 @@ func (l *link) lose(up *upstream, reason string) {
 	up.session.End()
 }
 
-// doubt asks a server that let a call time out whether it is alive, and gives
-// it up when it does not say.
+// doubt pings a server after a call has timed out or had no usable answer, and gives up the connection if
+// the server does not answer.
 func (l *link) doubt(up *upstream) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -261,20 +287,27 @@ func (l *link) doubt(up *upstream) {
 		defer up.doubted.Store(false)
 		ctx, cancel := context.WithTimeout(l.life, checkTime)
 		defer cancel()
-		if err := up.session.Ping(ctx); errors.Is(err, context.DeadlineExceeded) {
+		err := up.session.Ping(ctx)
+		rpc := (*wire.Error)(nil)
+		switch {
+		case err == nil || errors.As(err, &rpc) || l.life.Err() != nil:
+		case errors.Is(err, context.DeadlineExceeded):
 			l.lose(up, "it stopped answering; the next call starts it again")
+		default:
+			l.lose(up, err.Error())
 		}
 	})
 }
 
-// unused reports whether no call is under way.
-func (l *link) unused() bool {
+// unused reports whether no request has been under way for a time. A task that is polled
+// has none between two polls.
+func (l *link) unused(since time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.up == nil || l.up.busy.Load() == 0
+	return l.up == nil || l.up.busy.Load() == 0 && l.up.unused() >= since
 }
 
-// close ends the connection and returns when nothing of it is left.
+// close ends the connection and returns when all its work has ended.
 func (l *link) close() {
 	l.mu.Lock()
 	up := l.up

@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"bytes"
@@ -14,33 +14,34 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// listenQueue is how many events of one call wait for a slow caller. What comes
-// beyond is dropped: it may not hold up the other calls on the connection.
+// listenQueue is the number of a call's events that are queued for a slow caller.
+// Further events are dropped, so that they do not delay other calls on the
+// connection.
 const listenQueue = 256
 
-// call is one call under way. It hears what the server tells of it.
+// call is one call in progress. It receives the server's messages about it.
 type call struct {
 	ctx    context.Context
 	link   *link
 	req    *source.Request
 	ask    source.Asker
 	asked  atomic.Int64
-	missed atomic.Pointer[string] // the method of a question that nobody could be asked
+	missed atomic.Pointer[string] // the method of a question that the client does not support
 	mu     sync.Mutex
-	events chan told     // nil until there is one
+	events chan queued   // nil until there is one
 	told   chan struct{} // closed when all events have been passed on
 	over   bool
 	open   *questions // that wait for others to come with them
 }
 
-// told is an event on its way to the caller, or a mark: a channel that is closed
-// when all that came before it has been passed on.
-type told struct {
+// queued is an event on its way to the caller, or a mark: a channel that is closed
+// when all events before it have been passed on.
+type queued struct {
 	event toolroom.Event
 	mark  chan struct{}
 }
 
-// tell passes an event on, unless too many wait.
+// tell queues an event, unless the queue is full.
 func (c *call) tell(e toolroom.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +49,7 @@ func (c *call) tell(e toolroom.Event) {
 		return
 	}
 	if c.events == nil { // most calls have none
-		events, all := make(chan told, listenQueue), make(chan struct{})
+		events, all := make(chan queued, listenQueue), make(chan struct{})
 		c.events, c.told = events, all
 		go func() {
 			defer close(all)
@@ -62,12 +63,12 @@ func (c *call) tell(e toolroom.Event) {
 		}()
 	}
 	select {
-	case c.events <- told{event: e}:
+	case c.events <- queued{event: e}:
 	default:
 	}
 }
 
-// put asks the caller, who has heard by then what was told before.
+// put asks the caller after all earlier events have been passed on.
 func (c *call) put(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
 	c.mu.Lock()
 	mark := make(chan struct{})
@@ -75,8 +76,8 @@ func (c *call) put(ctx context.Context, questions map[string]source.Question) (m
 		close(mark)
 	} else {
 		select {
-		case c.events <- told{mark: mark}:
-		default: // the caller is slow, and has missed some
+		case c.events <- queued{mark: mark}:
+		default: // the caller is slow, and has missed events
 			close(mark)
 		}
 	}
@@ -89,8 +90,8 @@ func (c *call) put(ctx context.Context, questions map[string]source.Question) (m
 	}
 }
 
-// leave ends the call, when all that came before has been passed on. One whose
-// time is over does not wait for a caller that does not listen.
+// leave ends the call after all events have been passed on. It does not wait for a
+// slow caller beyond the end of the call's context.
 func (c *call) leave() {
 	c.mu.Lock()
 	c.over = true
@@ -105,18 +106,18 @@ func (c *call) leave() {
 	}
 }
 
-// calls are the calls under way.
+// calls are the calls in progress.
 type calls struct {
 	mu  sync.Mutex
 	all map[*call]struct{}
 }
 
-// enter makes a call on a connection hear its events; leave returns when all that
-// came before have been passed on.
+// enter registers a call on a connection. The returned leave ends it and returns
+// when all its events have been passed on.
 func (cs *calls) enter(ctx context.Context, l *link, req *source.Request) (c *call, leave func()) {
 	c = &call{ctx: ctx, link: l, req: req, ask: req.Ask}
 	if c.ask == nil {
-		c.ask = source.Nobody{}
+		c.ask = source.NoAsker{}
 	}
 	cs.mu.Lock()
 	if cs.all == nil {
@@ -132,9 +133,9 @@ func (cs *calls) enter(ctx context.Context, l *link, req *source.Request) (c *ca
 	}
 }
 
-// only is the call that a message on a connection belongs to which names none: the
-// only one that runs there, else nil. The calls of other callers, on connections of
-// their own, are none of it.
+// only returns the call to which a message belongs that names no call: the only
+// call on the connection, or nil if there are several or none. Calls on other
+// connections do not count.
 func (cs *calls) only(l *link) *call {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -151,7 +152,7 @@ func (cs *calls) only(l *link) *call {
 	return only
 }
 
-// callers are the keys of those whose calls run on a connection.
+// callers returns the identity keys of the callers whose calls run on a connection.
 func (cs *calls) callers(l *link) []string {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -164,7 +165,7 @@ func (cs *calls) callers(l *link) []string {
 	return keys
 }
 
-// heard takes in a notification that came on a connection.
+// heard handles a notification that arrived on a connection.
 func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
 	c, _ := owner.(*call)
 	switch method {
@@ -200,7 +201,7 @@ func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
 			c.tell(toolroom.Event{Kind: toolroom.EventLog, Log: &toolroom.Log{Level: level(p.Level), Message: text(p.Data), Data: p.Data, Raw: raw}})
 		}
 	case completeMethod:
-		// It names its question, and may come after the call.
+		// It names its question, and may arrive after the call.
 		s.notice(l, method, raw)
 	default:
 		if c == nil {
@@ -214,14 +215,15 @@ func (s *Source) heard(l *link, owner any, method string, raw json.RawMessage) {
 	}
 }
 
-// completeMethod says that a user is done with what a question with a URL asked.
+// completeMethod reports that a user has completed a question with a URL.
 const completeMethod = "notifications/elicitation/complete"
 
-// notice tells the clients of a connection what belongs to no call. What comes on
-// the connection of all callers while several calls run may be of one of these: where
-// they are of one caller it is told to that one, else to nobody.
+// notice forwards a notification that belongs to no call to the clients of a
+// connection. On a shared connection it may belong to one of the running calls: it
+// is then forwarded if all these calls are of one caller, to that caller only, and
+// dropped otherwise.
 func (s *Source) notice(l *link, method string, params json.RawMessage) {
-	if s.noticed == nil {
+	if s.forward == nil {
 		return
 	}
 	to, everybody := l.who, l.who == ""
@@ -234,13 +236,13 @@ func (s *Source) notice(l *link, method string, params json.RawMessage) {
 			return
 		}
 	}
-	s.noticed(source.Notice{
+	s.forward(source.Notification{
 		Notice: toolroom.Notice{Method: method, Params: unsubscribed(params)}, To: to, Everybody: everybody, For: l.serves,
 	})
 }
 
-// unsubscribed are the params of a notification without the name of the stream that
-// it came on, which is between the server and us.
+// unsubscribed returns the params of a notification without the id of the stream on
+// which it arrived, which concerns only the server and this client.
 func unsubscribed(params json.RawMessage) json.RawMessage {
 	if !bytes.Contains(params, []byte(wire.MetaSubscription)) {
 		return params
@@ -267,7 +269,7 @@ func unsubscribed(params json.RawMessage) json.RawMessage {
 	return params
 }
 
-// level maps MCP's log levels, those of syslog, to Toolroom's.
+// level maps MCP's log levels, which are those of syslog, to Toolroom's.
 func level(l string) string {
 	switch l {
 	case "debug":

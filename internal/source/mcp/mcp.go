@@ -1,17 +1,17 @@
-// Package mcpsource makes the tools of an MCP server tools of Toolroom. It
-// speaks to the server through package wire, in whichever revision of the
-// protocol and over whichever transport the server knows, and hands up what
-// comes byte for byte. How a connection is made, kept and given up is in
-// link.go.
-package mcpsource
+// Package mcp implements a source for the tools of an MCP server. It uses package
+// wire, which speaks all revisions and transports of the protocol, and returns the
+// server's results byte for byte. The file link.go manages connections.
+package mcp
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,60 +24,61 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Config says where the server is. Exactly one of Command and URL is set.
+// Config configures a source. Exactly one of Command and URL is set.
 type Config struct {
 	Namespace string
 
-	// Command and Args start a server on stdio; Env gives its whole
-	// environment and is asked at each start, so that secrets can rotate.
+	// Command and Args start a stdio server. Env returns its whole environment and
+	// is called at each start, so that secrets can rotate.
 	Command string
 	Args    []string
 	Env     func(context.Context) ([]string, error)
 	Dir     string
 	// Owner marks the process (see package proc).
 	Owner string
-	// Start starts a program; nil is proc.Start.
+	// Start starts a program. The default is proc.Start.
 	Start func(proc.Spec) (*proc.Process, error)
 
-	// URL is an endpoint, of streamable HTTP or of HTTP+SSE; Header gives the
-	// headers of each request, and may be nil.
+	// URL is an endpoint of streamable HTTP or HTTP+SSE. Header returns the headers
+	// of each request, and may be nil.
 	URL    string
 	Header func(context.Context) (http.Header, error)
-	// Egress guards the connections to URL, which is permitted on top.
+	// Egress guards the connections. It permits URL in addition to its own rules.
 	Egress *egress.Guard
 
-	// Auth gives the tokens of an identity for the server at URL; nil sends
-	// none. Each identity has a connection of its own, unless Shared says that
-	// all use the tokens of the empty one.
+	// Auth returns the OAuth client of an identity for the server at URL; nil sends
+	// no tokens. Each identity has its own connection, unless Shared makes all use
+	// the tokens of the empty identity.
 	Auth   func(who string) *oauth.Client
 	Shared bool
 
-	// StartTimeout is how long connecting may take (60 s).
+	// StartTimeout limits the time to connect. The default is 60 s.
 	StartTimeout time.Duration
-	// Idle ends a stdio server after so long without a call; zero never does.
+	// Idle is the time without a call after which a stdio server is stopped; zero
+	// means never.
 	Idle time.Duration
 	Log  *slog.Logger
-	// Version is told to the server.
+	// Version is Toolroom's version, which the server receives.
 	Version string
 }
 
-// Source is one MCP server. It connects at the first use.
+// Source is one MCP server. It connects on the first use.
 type Source struct {
 	o       Config
 	client  *http.Client // of an endpoint
 	changed func()
-	noticed func(source.Notice) // nil where nobody listens
+	forward func(source.Notification) // may be nil
 	calls   calls
 	tools   known
 	watches watches
 
 	mu     sync.Mutex
-	links  map[party]*link
+	links  map[linkKey]*link
 	closed bool
 	work   sync.WaitGroup // links that are being closed
 }
 
-// New makes a source; nothing is started until it is used.
+// New returns a source. It starts nothing until the source is used.
 func New(o Config) *Source {
 	if o.StartTimeout == 0 {
 		o.StartTimeout = time.Minute
@@ -88,27 +89,27 @@ func New(o Config) *Source {
 	if o.Start == nil {
 		o.Start = proc.Start
 	}
-	// An address that is none fails when it is dialled.
+	// An invalid URL fails when it is dialled.
 	endpoint, _ := url.Parse(o.URL)
 	return &Source{
 		o:       o,
 		client:  &http.Client{Transport: o.Egress.WithOwn(endpoint).Transport()},
 		changed: func() {},
-		links:   map[party]*link{},
+		links:   map[linkKey]*link{},
 	}
 }
 
-// Notify sets the function that hears of changed tools.
+// Notify sets the function that is called after the tools have changed.
 func (s *Source) Notify(changed func()) { s.changed = changed }
 
-// Notices sets the function that hears what the server tells outside of calls.
-func (s *Source) Notices(heard func(source.Notice)) { s.noticed = heard }
+// ForwardNotifications sets the function that receives the server's notifications
+// outside of calls.
+func (s *Source) ForwardNotifications(forward func(source.Notification)) { s.forward = forward }
 
-// Describe says what the server is and how it is.
+// Describe returns the server's description and its state.
 func (s *Source) Describe() source.Description { return s.main().describe() }
 
-// Tools lists all pages of the server's tools, as those see them who run
-// Toolroom.
+// Tools lists all pages of the server's tools, on the operator's connection.
 func (s *Source) Tools(ctx context.Context) (tools []toolroom.Tool, err error) {
 	err = s.ask(ctx, "list its tools", func(up *upstream) error {
 		tools, err = s.list(ctx, up)
@@ -117,20 +118,20 @@ func (s *Source) Tools(ctx context.Context) (tools []toolroom.Tool, err error) {
 	return tools, err
 }
 
-// Call calls one tool. Cancelling ctx tells the server to stop.
+// Call calls one tool. If ctx is cancelled, it asks the server to stop.
 func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	arguments := req.Arguments
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
 	}
-	e := &errand{
+	e := &serverRequest{
 		method: callMethod, name: req.Tool.Name,
 		about: []wire.Field{wire.String("name", req.Tool.Name), {Name: "arguments", Value: arguments}},
 		task:  req.Resume, sent: len(req.Resume) > 0,
 	}
 	raw, err := s.carry(ctx, req, e)
 	switch {
-	case err != nil && e.sent: // what became of it nobody knows
+	case err != nil && e.sent: // the outcome is unknown
 		return &source.Output{Failed: true, Raw: sentError(err)}, err
 	case err != nil:
 		return &source.Output{Unsent: true}, err
@@ -138,35 +139,31 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	return readResult(req.Tool, raw)
 }
 
-// sentError is the server's own error behind one of ours, nil where there is none.
+// sentError returns the server's own error behind one of ours, or nil.
 func sentError(err error) json.RawMessage {
-	details := toolroom.AsError(err).Details
-	if sent, ok := details[source.DetailRPCSent].(json.RawMessage); ok {
-		return sent
-	}
-	code, ok := details[source.DetailRPCCode].(int64)
-	if !ok {
+	rpc := toolroom.AsError(err).RPC
+	switch {
+	case rpc == nil:
 		return nil
+	case rpc.Sent != nil:
+		return rpc.Sent
 	}
-	sent := wire.Error{Code: code}
-	sent.Message, _ = details[source.DetailRPCMessage].(string)
-	sent.Data, _ = details[source.DetailRPCData].(json.RawMessage)
-	raw, err := jsonx.Marshal(&sent)
+	raw, err := jsonx.Marshal(&wire.Error{Code: rpc.Code, Message: rpc.Message, Data: rpc.Data})
 	if err != nil {
 		return nil
 	}
 	return raw
 }
 
-// Stops says that calls end with their context: whatever they wait for, they wait
-// for that too.
-func (s *Source) Stops() bool { return true }
+// CancelsPromptly returns true: wherever a call waits, it also waits for the end
+// of its context.
+func (s *Source) CancelsPromptly() bool { return true }
 
 const callMethod = "tools/call"
 
-// carry runs an errand on the connection of its caller, and once more where the
-// first attempt cannot have reached the server.
-func (s *Source) carry(ctx context.Context, req *source.Request, e *errand) (json.RawMessage, error) {
+// carry makes a request on the caller's connection. If the first attempt cannot have
+// reached the server, carry repeats it once.
+func (s *Source) carry(ctx context.Context, req *source.Request, e *serverRequest) (json.RawMessage, error) {
 	l := s.link(s.ownerOf(req.Identity))
 	for again := true; ; again = false {
 		up, err := l.use(ctx)
@@ -189,7 +186,7 @@ func (s *Source) carry(ctx context.Context, req *source.Request, e *errand) (jso
 		leave()
 		e.sent = e.sent || !errors.Is(err, wire.ErrNotSent)
 		if rpc := (*wire.Error)(nil); errors.As(err, &rpc) && c.missed.Load() != nil {
-			// The server's error only repeats ours, in other words.
+			// The server's error only rephrases ours.
 			return nil, source.Unanswerable(*c.missed.Load())
 		}
 		switch {
@@ -198,16 +195,16 @@ func (s *Source) carry(ctx context.Context, req *source.Request, e *errand) (jso
 		case again && (l.unheard(up, err) || s.refreshed(ctx, up, err)):
 			continue
 		default:
-			return nil, s.errandFault(ctx, l, up, req.Tool, e, err)
+			return nil, s.requestFault(ctx, l, up, req.Tool, e, err)
 		}
 	}
 }
 
-// Close ends the connections and the processes behind them.
+// Close ends the connections and their processes.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	links := s.links
+	links := slices.Collect(maps.Values(s.links)) // linkOf may still be called
 	s.mu.Unlock()
 	var all sync.WaitGroup
 	for _, l := range links {
@@ -219,41 +216,42 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// main is the connection of those who run Toolroom.
+// main returns the operator's connection.
 func (s *Source) main() *link { return s.link(s.ownerOf(toolroom.Identity{})) }
 
-// party is who uses a connection: an identity, "" for everybody, and what its
-// client can do where that is told once for the whole connection, "" for all.
-type party struct{ who, can string }
+// linkKey identifies the users of a connection: an identity, or "" for everybody, and
+// the capabilities of their client if the server receives them once for the whole
+// connection, or "" for all.
+type linkKey struct{ who, can string }
 
-// link is the connection that an identity uses.
-func (s *Source) link(who string) *link { return s.linkOf(party{who: who}) }
+// link returns the connection of an identity.
+func (s *Source) link(who string) *link { return s.linkOf(linkKey{who: who}) }
 
-// linkFor is the connection for a call of a client that can be asked as a says,
-// where l is its owner's. An older server hears once what its client can do, and
-// so each set of that has a session beside l. On stdio it would be a process, and
-// there is one for all.
+// linkFor returns the connection for a call of a client with the capabilities of a;
+// l is its owner's connection. An older server receives capabilities once per
+// session, so each set of them has a session besides l. A stdio server would need
+// a process for each set; it has one for all.
 func (s *Source) linkFor(l *link, up *upstream, a source.Asker) *link {
 	if s.o.Command != "" || l.can != "" || up.session.Server().Modern() {
 		return l
 	}
 	if can := abilitiesOf(a).lasting(); can != forAll {
-		return s.linkOf(party{l.who, can})
+		return s.linkOf(linkKey{l.who, can})
 	}
 	return l
 }
 
-// serves reports whether calls of a client that can be asked as a says are made on
-// this connection.
+// serves reports whether this connection carries the calls of a client with the
+// capabilities of a.
 func (l *link) serves(a source.Asker) bool {
 	can := abilitiesOf(a).lasting()
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	_, own := l.s.links[party{l.who, can}]
+	_, own := l.s.links[linkKey{l.who, can}]
 	return l.can == can || l.can == "" && !own
 }
 
-func (s *Source) linkOf(p party) *link {
+func (s *Source) linkOf(p linkKey) *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.links[p]
@@ -262,6 +260,7 @@ func (s *Source) linkOf(p party) *link {
 		l = newLink(s, p)
 		if s.closed {
 			l.state = closed
+			return l
 		}
 		s.links[p] = l
 	}
@@ -269,28 +268,29 @@ func (s *Source) linkOf(p party) *link {
 	return l
 }
 
-// Connections of single identities that nobody has used for leftAfter are closed
-// when another identity comes and there are maxLinks.
+// If there are maxLinks connections when another identity arrives, connections of
+// single identities that were unused for leftAfter are closed.
 const (
 	maxLinks  = 256
 	leftAfter = 10 * time.Minute
 )
 
-// trim closes links that are not used. The caller holds the lock.
+// trim closes unused links. The caller holds the lock.
 func (s *Source) trim() {
 	if len(s.links) < maxLinks {
 		return
 	}
 	for p, l := range s.links {
-		if p != (party{}) && time.Since(l.used) >= leftAfter && l.unused() {
+		if p != (linkKey{}) && time.Since(l.used) >= leftAfter && l.unused(leftAfter) {
 			delete(s.links, p)
 			s.work.Go(l.close)
 		}
 	}
 }
 
-// unheard reports whether a request failed before the server can have carried
-// it out, so that it may be made again, once, on a new connection.
+// unheard reports whether a request failed before the server can have carried it
+// out, so that it may be repeated once on a new connection. If so, it gives up the
+// connection.
 func (l *link) unheard(up *upstream, err error) bool {
 	if !errors.Is(err, wire.ErrSessionGone) && !errors.Is(err, wire.ErrNotSent) {
 		return false

@@ -1,4 +1,4 @@
-package mcpsource_test
+package mcp_test
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/proc"
-	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
+	"github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -148,9 +148,9 @@ func serveOddly(how string) {
 	}
 }
 
-func odd(t *testing.T, how string, variables ...string) *mcpsource.Source {
+func odd(t *testing.T, how string, variables ...string) *mcp.Source {
 	t.Helper()
-	s := mcpsource.New(mcpsource.Config{
+	s := mcp.New(mcp.Config{
 		Namespace: "odd", Command: os.Args[0], Owner: proc.Owner(), StartTimeout: 20 * time.Second,
 		Env: func(context.Context) ([]string, error) {
 			return append(append(os.Environ(), serverVariable+"="+how), variables...), nil
@@ -160,7 +160,7 @@ func odd(t *testing.T, how string, variables ...string) *mcpsource.Source {
 	return s
 }
 
-func call(ctx context.Context, s *mcpsource.Source, name string, emit func(toolroom.Event)) (*source.Output, error) {
+func call(ctx context.Context, s *mcp.Source, name string, emit func(toolroom.Event)) (*source.Output, error) {
 	if emit == nil {
 		emit = func(toolroom.Event) {}
 	}
@@ -215,7 +215,7 @@ func TestWhatAnUpstreamAnswersHasItsMeaning(t *testing.T) {
 	}{
 		{tool: "fails", failed: true, text: "no such file"},
 		{tool: "twice", text: "one"},
-		{tool: "refuses", code: toolroom.CodeToolNotFound, text: "has no tool refuses"},
+		{tool: "refuses", code: toolroom.CodeToolNotFound, text: "does not offer the tool refuses"},
 		{tool: "second", how: "strict", code: toolroom.CodeUpstreamError, text: "not today"},
 		{tool: "task", code: toolroom.CodeUpstreamError, text: "status"},
 		{tool: "garbage", code: toolroom.CodeUpstreamUnavailable, text: "did not answer"},

@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// readResult reads a result as the server sent it: structured content is the
-// value; content alone is made a value by the runner.
+// readResult reads a result. Structured content becomes the value; the runner makes
+// a value of content alone.
 func readResult(tool toolroom.ID, raw json.RawMessage) (*source.Output, error) {
 	out := &source.Output{Raw: raw}
 	kind := ""
@@ -35,7 +35,7 @@ func readResult(tool toolroom.ID, raw json.RawMessage) (*source.Output, error) {
 		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the result of %s cannot be read: %w", tool, err)
 	}
 	if kind != "" && kind != "complete" {
-		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s answered with a result of type %q, which cannot be carried on here yet", tool, kind)
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s returned a result of type %q, which is not supported yet", tool, kind)
 	}
 	return out, nil
 }
@@ -49,8 +49,8 @@ func readContent(raw json.RawMessage) ([]toolroom.Content, error) {
 	return pieces, err
 }
 
-// readTexts reads content that is plain text, as most is, in one pass. It is false
-// for any other.
+// readTexts reads plain text content, the usual case, in one pass. It returns false
+// for any other content.
 func readTexts(raw json.RawMessage) ([]toolroom.Content, bool) {
 	r := jsonx.NewReader(raw, jsonx.Limits{Bytes: len(raw)})
 	if r.Peek() != jsonx.Array {

@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // skillExtension lets a server serve skills (SEP-2640).
 const skillExtension = "io.modelcontextprotocol/skills"
 
-// Skills lists all pages of the server's skills, nil where it serves none.
+// Skills lists all pages of the server's skills, or returns nil if it serves none.
 func (s *Source) Skills(ctx context.Context) (skills []source.Skill, err error) {
 	err = s.ask(ctx, "list its skills", func(up *upstream) error {
 		skills = nil
@@ -54,7 +54,7 @@ func (s *Source) Skill(ctx context.Context, uri string) (source.Skill, error) {
 }
 
 func noSkill(uri string) error {
-	return toolroom.Errorf(toolroom.CodeNotFound, "there is no skill %s", uri)
+	return toolroom.Errorf(toolroom.CodeNotFound, "skill %s not found", uri)
 }
 
 func (up *upstream) servesSkills() bool {

@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// taskExtension lets a server answer a call with a task (SEP-2663), which is
-// asked for until it has ended.
+// taskExtension lets a server answer a call with a task (SEP-2663), which the client
+// polls until it has ended.
 const taskExtension = "io.modelcontextprotocol/tasks"
 
-// Bounds of the pause between two looks at a task, and the pause of a server
+// The bounds of the interval at which a task is polled, and the default for a server
 // that names none.
 const (
 	shortestLook = 50 * time.Millisecond
@@ -45,8 +45,8 @@ func (t *task) pause() time.Duration {
 	return max(time.Duration(ms)*time.Millisecond, shortestLook)
 }
 
-// await looks at a task until it has ended, and gives its result. When ctx
-// ends, the task is cancelled.
+// await polls a task until it has ended and returns its result. If ctx ends, await
+// cancels the task, unless another process continues the call.
 func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawMessage) (json.RawMessage, error) {
 	t := &task{}
 	if err := json.Unmarshal(raw, t); err != nil || t.ID == "" {
@@ -54,7 +54,7 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 	}
 	id, message := t.ID, ""
 	defer func() {
-		if ctx.Err() != nil && !errors.Is(context.Cause(ctx), source.ErrLeft) {
+		if ctx.Err() != nil && !errors.Is(context.Cause(ctx), source.ErrHandedOver) {
 			up.cancelTask(id)
 		}
 	}()
@@ -70,18 +70,18 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 			return t.Result, nil
 		case "failed":
 			if t.Error == nil {
-				return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the task of the MCP server %s failed and does not say why", s.o.Namespace)
+				return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the task of the MCP server %s failed without an error", s.o.Namespace)
 			}
 			return nil, t.Error
 		case "cancelled":
-			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s has cancelled its task", s.o.Namespace)
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the MCP server %s cancelled its task", s.o.Namespace)
 		case "working":
 		case "input_required":
 			if err := s.update(ctx, up, c, t, answered); err != nil {
 				return nil, err
 			}
 		default:
-			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the task of the MCP server %s has the status %q, which is not known here", s.o.Namespace, t.Status)
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the task of the MCP server %s has the unknown status %q", s.o.Namespace, t.Status)
 		}
 		select {
 		case <-time.After(t.pause()):
@@ -96,16 +96,17 @@ func (s *Source) await(ctx context.Context, up *upstream, c *call, raw json.RawM
 		if err := json.Unmarshal(raw, t); err != nil {
 			return nil, fmt.Errorf("its task cannot be read: %w", err)
 		}
-		if noter, ok := c.ask.(source.Noter); ok && string(raw) != noted {
+		if noter, ok := c.ask.(source.TaskRecorder); ok && string(raw) != noted {
 			noted = string(raw)
-			if err := noter.Note(ctx, stateOf(raw, id)); err != nil {
+			if err := noter.RecordTask(ctx, stateOf(raw, id)); err != nil {
 				return nil, err
 			}
 		}
 	}
 }
 
-// stateOf is what a server says of a task, without its end: that is the call's.
+// stateOf returns the server's state of a task without its result, error and
+// questions, which belong to the call.
 func stateOf(raw json.RawMessage, id string) json.RawMessage {
 	members, err := jsonx.Members(raw)
 	if err != nil {
@@ -122,8 +123,8 @@ func stateOf(raw json.RawMessage, id string) json.RawMessage {
 	return object(kept)
 }
 
-// becomesTask tells the client of a call that its answer is a task, where the
-// client knows such.
+// becomesTask notifies the client of a call that the call is a task, if the client
+// supports tasks.
 func (c *call) becomesTask(ctx context.Context, up *upstream, raw json.RawMessage) error {
 	if c.req.Task == nil {
 		return nil
@@ -139,8 +140,8 @@ func (c *call) becomesTask(ctx context.Context, up *upstream, raw json.RawMessag
 	return nil
 }
 
-// update answers what a task asks and was not asked before: it shows its
-// questions until it has read the answers.
+// update answers the new questions of a task. A task shows its questions until it
+// has read the answers, so update skips those that it has answered.
 func (s *Source) update(ctx context.Context, up *upstream, c *call, t *task, answered map[string]json.RawMessage) error {
 	maps.DeleteFunc(t.Questions, func(key string, q json.RawMessage) bool { return string(answered[key]) == string(q) })
 	maps.Copy(answered, t.Questions)
@@ -161,5 +162,5 @@ func taskRequest(method, id string) *wire.Request {
 	return &wire.Request{Method: method, Name: id, Params: []wire.Field{wire.String("taskId", id)}}
 }
 
-// cancelTask tells the server that nobody waits for a task any more.
+// cancelTask asks the server to cancel a task, without waiting.
 func (up *upstream) cancelTask(id string) { up.session.Tell(taskRequest("tasks/cancel", id)) }

@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// maxPages bounds a list that never ends.
+// maxPages limits the pages of a list, which a server could make endless.
 const maxPages = 1000
 
-// known is what must be remembered of the tools to call them.
+// known holds the facts about tools that calls need.
 type known struct {
 	mu       sync.Mutex
 	listed   bool
@@ -63,9 +63,9 @@ func (s *Source) list(ctx context.Context, up *upstream) ([]toolroom.Tool, error
 	return tools, nil
 }
 
-// paramHeaders gives the headers that a modern server wants to see the
-// arguments in. They stand in the tool's definition: where the tools are known
-// from an earlier run only, they are listed first.
+// paramHeaders returns the arguments that a modern server expects in headers. The
+// tool's definition names them: if the tools are known from an earlier process only,
+// paramHeaders lists them first.
 func (s *Source) paramHeaders(ctx context.Context, up *upstream, req *source.Request) (map[string]string, error) {
 	if s.o.Command != "" || !up.session.Server().Modern() {
 		return nil, nil
@@ -80,8 +80,8 @@ func (s *Source) paramHeaders(ctx context.Context, up *upstream, req *source.Req
 	return wire.Headers(bindings, req.Arguments), nil
 }
 
-// refreshed reports whether a call was refused because the tool's definition
-// has changed, and the new one is known now.
+// refreshed reports whether the server refused a call because the tool's definition
+// has changed, and the new definition has been read.
 func (s *Source) refreshed(ctx context.Context, up *upstream, err error) bool {
 	var rpc *wire.Error
 	if !errors.As(err, &rpc) || rpc.Code != wire.CodeHeaderMismatch {
@@ -92,7 +92,7 @@ func (s *Source) refreshed(ctx context.Context, up *upstream, err error) bool {
 	return err == nil
 }
 
-// readTool reads a tool as the server sent it.
+// readTool reads a tool definition.
 func readTool(namespace string, raw json.RawMessage) (toolroom.Tool, error) {
 	var wire struct {
 		Name         string          `json:"name"`

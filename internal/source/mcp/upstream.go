@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"cmp"
@@ -21,10 +21,10 @@ import (
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 )
 
-// stopGrace is how long a server on stdio has to end by itself.
+// stopGrace is the time in which a stdio server must end by itself.
 const stopGrace = 2 * time.Second
 
-// upstream is one connection, and the process behind it.
+// upstream is one connection, and its process.
 type upstream struct {
 	session *wire.Session
 	process *proc.Process // nil over HTTP
@@ -34,11 +34,11 @@ type upstream struct {
 	doubted atomic.Bool
 }
 
-// dial connects, in the newest revision that the server speaks.
+// dial connects with the newest revision that the server speaks.
 func (l *link) dial(ctx context.Context, older bool) (*upstream, error) {
 	up, err := l.open(ctx, older)
 	if err != nil && !older && up != nil && up.died() {
-		// Some older servers end when they are asked what they do not know.
+		// Some older servers exit when they receive an unknown request.
 		up, err = l.open(ctx, true)
 	}
 	if err != nil {
@@ -47,8 +47,8 @@ func (l *link) dial(ctx context.Context, older bool) (*upstream, error) {
 	return up, nil
 }
 
-// open starts the server and agrees on the protocol. The upstream is there for
-// its last words, also where that failed.
+// open starts the server and negotiates the protocol. It returns the upstream even
+// with an error, because it holds the process's last output.
 func (l *link) open(ctx context.Context, older bool) (*upstream, error) {
 	up := &upstream{stderr: &proc.Tail{}}
 	up.lastUse.Store(time.Now().UnixNano())
@@ -103,14 +103,14 @@ func (l *link) transport(ctx context.Context, up *upstream) (wire.Transport, err
 	}), nil
 }
 
-// died reports whether the process has ended by itself and in anger. It is
-// asked after the process has ended.
+// died reports whether the process has exited by itself with an error. It is called
+// after the process has ended.
 func (up *upstream) died() bool {
 	exit := (*exec.ExitError)(nil)
 	return up.process != nil && errors.As(up.process.Err(), &exit) && exit.Exited()
 }
 
-// explain adds to an error how the process ended and what it wrote.
+// explain adds the exit status of the process and its last output to an error.
 func (up *upstream) explain(err error) error {
 	if up.process == nil {
 		return err
@@ -124,9 +124,9 @@ func (up *upstream) explain(err error) error {
 	return err
 }
 
-// hopeless is what to do about a server that cannot be reached before somebody
-// has done something, empty for one that may come back by itself.
-func hopeless(err error) string {
+// remedy returns the hint for an error that persists until a person acts, or ""
+// if the server may recover by itself.
+func remedy(err error) string {
 	var status *wire.StatusError
 	var unknown x509.UnknownAuthorityError
 	var refused *oauth.Refused
@@ -137,9 +137,9 @@ func hopeless(err error) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "make the program executable: chmod +x"
 	case errors.As(err, &unknown), errors.As(err, &certificate):
-		return "its certificate is not trusted here: have the certificate renewed, or its authority added to this machine's"
+		return "its certificate is not trusted: renew the certificate, or add its authority to this machine's trusted ones"
 	case errors.As(err, &refused):
-		return "have its operator grant what is missing"
+		return "ask its operator to grant the missing permission"
 	case errors.As(err, &status) && status.Code == http.StatusUnauthorized:
 		return "check its credentials in the config"
 	case errors.As(err, &status) && (status.Code == http.StatusNotFound || status.Code == http.StatusMethodNotAllowed):
@@ -151,7 +151,7 @@ func hopeless(err error) string {
 // close ends the session and the process. It is idempotent.
 func (up *upstream) close() { up.session.Close() }
 
-// unused is how long no request has been under way.
+// unused returns the time since the last request, or zero during one.
 func (up *upstream) unused() time.Duration {
 	if up.busy.Load() > 0 {
 		return 0
@@ -159,7 +159,7 @@ func (up *upstream) unused() time.Duration {
 	return time.Since(time.Unix(0, up.lastUse.Load()))
 }
 
-// call makes a request, which counts as a use.
+// call makes a request and counts it as a use.
 func (up *upstream) call(ctx context.Context, r *wire.Request) (json.RawMessage, error) {
 	up.busy.Add(1)
 	defer func() {
@@ -174,9 +174,9 @@ func (up *upstream) title(fallback string) string {
 	return cmp.Or(server.Title, server.Name, fallback)
 }
 
-// headers adds the configured headers to each request to the server, read anew
-// each time so that secrets can rotate. A redirect to another host does not get
-// them.
+// headers adds the configured headers to each request to the server. It reads them
+// each time, so that secrets can rotate. It adds none after a redirect to another
+// host.
 type headers struct {
 	base   http.RoundTripper
 	to     *url.URL

@@ -1,4 +1,4 @@
-package mcpsource
+package mcp
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/toolroom/toolroom/internal/source/mcp/wire"
 )
 
-// watches are the resources that somebody wants to hear of. They outlive the
-// connections: each new one is told of them.
+// watches are the subscribed resources. They outlive connections: each new
+// connection subscribes to them again.
 type watches struct {
 	mu      sync.Mutex
 	updated func(uri string, said json.RawMessage)
@@ -47,18 +47,18 @@ func (w *watches) tell(uri string, said json.RawMessage) {
 	}
 }
 
-// Watch sets the function that hears of changed resources.
+// Watch sets the function that is called for each changed resource.
 func (s *Source) Watch(updated func(uri string, said json.RawMessage)) {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	s.watches.updated = updated
 }
 
-// Subscribe asks the server to tell of changes of a resource, as those hear of
-// them who run Toolroom. A server that tells of none is not asked.
+// Subscribe asks the server to report changes of a resource, on the operator's
+// connection. It does nothing if the server does not support subscriptions.
 func (s *Source) Subscribe(ctx context.Context, uri string) error {
 	s.watches.put(uri, true)
-	err := s.ask(ctx, "tell of changes of a resource", func(up *upstream) error {
+	err := s.ask(ctx, "report changes of a resource", func(up *upstream) error {
 		return up.watch(ctx, "resources/subscribe", uri, s.watches.all())
 	})
 	if err != nil {
@@ -67,16 +67,16 @@ func (s *Source) Subscribe(ctx context.Context, uri string) error {
 	return err
 }
 
-// Unsubscribe asks the server to tell no more of a resource.
+// Unsubscribe asks the server to stop reporting changes of a resource.
 func (s *Source) Unsubscribe(ctx context.Context, uri string) error {
 	s.watches.put(uri, false)
-	return s.ask(ctx, "tell no more of a resource", func(up *upstream) error {
+	return s.ask(ctx, "stop reporting changes of a resource", func(up *upstream) error {
 		return up.watch(ctx, "resources/unsubscribe", uri, s.watches.all())
 	})
 }
 
-// watch makes one change of what a server tells of: to an older server by
-// method, to a modern one by the whole list.
+// watch changes the subscriptions: an older server receives one request with
+// method, a modern one the whole list.
 func (up *upstream) watch(ctx context.Context, method, uri string, uris []string) error {
 	server := up.session.Server()
 	switch {
@@ -89,8 +89,8 @@ func (up *upstream) watch(ctx context.Context, method, uri string, uris []string
 	return err
 }
 
-// rewatch tells a new connection of all that is watched. What cannot be
-// watched any more is not worth the connection, nor long waiting: calls wait, too.
+// rewatch subscribes a new connection to all watched resources. A failure does not
+// end the connection, and the time is limited, because calls wait meanwhile.
 func (s *Source) rewatch(ctx context.Context, up *upstream) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -103,6 +103,6 @@ func (s *Source) rewatch(ctx context.Context, up *upstream) {
 		}
 	}
 	if err := errors.Join(failed...); err != nil {
-		s.o.Log.Warn("resources of an MCP server are not watched any more", "source", s.o.Namespace, "error", err)
+		s.o.Log.Warn("subscriptions to resources of an MCP server failed", "source", s.o.Namespace, "error", err)
 	}
 }

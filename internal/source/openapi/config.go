@@ -1,7 +1,7 @@
-// Package openapisource makes tools of the operations of an OpenAPI 3.0 or 3.1
-// document. Begin at [Source]; how a document becomes operations is in
-// import.go, how a call becomes a request in request.go.
-package openapisource
+// Package openapi implements a source for the operations of an OpenAPI 3.0 or 3.1
+// document. [Source] is the entry point. The file import.go converts a document to
+// operations, and request.go converts a call to a request.
+package openapi
 
 import (
 	"errors"
@@ -16,14 +16,14 @@ import (
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
-// Config says which document it is and how to reach its service.
+// Config names the document and says how to reach its service.
 //
 // Header and auth values may hold references secret://scope/name and
 // env://NAME, which are resolved for each call.
 type Config struct {
 	// Spec is a file or an http(s) URL, JSON or YAML.
 	Spec string `yaml:"spec" json:"spec"`
-	// Description is for search and people; default that of the document.
+	// Description is for search and people. The default is the document's.
 	Description string `yaml:"description,omitempty" json:"description,omitempty"`
 	// BaseURL replaces the servers of the document.
 	BaseURL string `yaml:"base_url,omitempty" json:"base_url,omitempty"`
@@ -33,32 +33,33 @@ type Config struct {
 	// Headers are sent with each call.
 	Headers map[string]string `yaml:"headers,omitempty" json:"headers,omitempty"`
 	// Include and Exclude select operations by operationId, by "GET /path" or
-	// by "tag:name"; * stands for any run of characters. An empty Include is
-	// all; Exclude wins.
+	// by "tag:name". An asterisk matches any characters. An empty Include selects
+	// all. Exclude takes precedence.
 	Include []string `yaml:"include,omitempty" json:"include,omitempty"`
 	Exclude []string `yaml:"exclude,omitempty" json:"exclude,omitempty"`
-	// Timeout of a call; default 120 s.
+	// Timeout limits the time of a call. The default is 120 s.
 	Timeout time.Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`
-	// MaxResponse is the largest answer accepted, in bytes; default 16 MiB.
+	// MaxResponse limits the size of a response in bytes. The default is 16 MiB.
 	MaxResponse int64 `yaml:"max_response,omitempty" json:"max_response,omitempty"`
-	// RedirectHosts are hosts that the service may redirect to beside its own.
+	// RedirectHosts are hosts to which the service may redirect besides its own.
 	// They never receive credentials.
 	RedirectHosts []string `yaml:"redirect_hosts,omitempty" json:"redirect_hosts,omitempty"`
 }
 
-// Options are what a source needs from its surroundings.
+// Options are the dependencies of a source.
 type Options struct {
-	// Resolve gives the secrets that the configuration refers to.
+	// Resolve returns the secrets to which the configuration refers.
 	Resolve secretref.Resolver
-	// Egress guards the connections; what the configuration itself names as the
-	// service is permitted on top.
+	// Egress guards the connections. Services named in the configuration are permitted
+	// in addition.
 	Egress *egress.Guard
-	// Transport sends the requests in place of connections through Egress.
+	// Transport, if set, sends the requests in place of connections through Egress.
 	Transport http.RoundTripper
+	// Verify, if not nil, must accept the content of a document that is a file.
+	Verify func(path string, text []byte) error
 }
 
-// Validate reports every mistake, each with the key that it is under. It does
-// not read the document.
+// Validate reports every mistake with its key. It does not read the document.
 func (c *Config) Validate() error {
 	var problems []error
 	add := func(key, format string, args ...any) {
@@ -79,7 +80,7 @@ func (c *Config) Validate() error {
 	}
 	for name, value := range c.Auth {
 		if value == "" {
-			add("auth."+name, "it is empty; give a reference such as secret://scope/name")
+			add("auth."+name, "it is empty; set a reference such as secret://scope/name")
 		}
 	}
 	if c.Timeout < 0 {
@@ -91,19 +92,19 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// isURL tells an address from a file.
+// isURL reports whether Spec is a URL and not a file.
 func (c *Config) isURL() bool {
 	return strings.HasPrefix(c.Spec, "http://") || strings.HasPrefix(c.Spec, "https://")
 }
 
-// parseServer accepts the address of a service.
+// parseServer parses the URL of a service.
 func parseServer(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil, u.Host == "", u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("%q is not an address; write http://host:port/path or https://…", address)
 	case u.User != nil:
-		return nil, errors.New("the address holds a password; put it into auth as a reference secret://scope/name")
+		return nil, errors.New("the address contains a password; put it into auth as a reference secret://scope/name")
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("%q has a query or fragment, and an operation's path cannot follow that", address)
 	}
@@ -127,7 +128,7 @@ func matchesAny(patterns, names []string) bool {
 	return false
 }
 
-// matches reads * as any run of characters.
+// matches reports whether name matches pattern, in which * stands for any characters.
 func matches(pattern, name string) bool {
 	first, rest, wild := strings.Cut(pattern, "*")
 	name, ok := strings.CutPrefix(name, first)

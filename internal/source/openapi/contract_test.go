@@ -1,4 +1,4 @@
-package openapisource_test
+package openapi_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toolroom/toolroom"
-	openapisource "github.com/toolroom/toolroom/internal/source/openapi"
+	"github.com/toolroom/toolroom/internal/source/openapi"
 	"github.com/toolroom/toolroom/internal/source/openapi/openapitest"
 	"github.com/toolroom/toolroom/source"
 	"github.com/toolroom/toolroom/source/sourcetest"
@@ -32,9 +32,9 @@ func resolve(_ context.Context, ref string) (string, error) {
 
 var auth = map[string]string{"key": "secret://pets/key", "admin": "secret://pets/admin"}
 
-func open(t *testing.T, config openapisource.Config) *openapisource.Source {
+func open(t *testing.T, config openapi.Config) *openapi.Source {
 	t.Helper()
-	s, err := openapisource.New("pets", config, openapisource.Options{Resolve: resolve})
+	s, err := openapi.New("pets", config, openapi.Options{Resolve: resolve})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestThePetStoreKeepsTheContractOfSources(t *testing.T) {
 	sourcetest.Run(t, sourcetest.Config{
 		Namespace: "pets",
 		Open: func(t *testing.T) source.Source {
-			return open(t, openapisource.Config{Spec: server.URL + "/openapi.yaml", BaseURL: server.URL + "/v1", Auth: auth})
+			return open(t, openapi.Config{Spec: server.URL + "/openapi.yaml", BaseURL: server.URL + "/v1", Auth: auth})
 		},
 		Good:    sourcetest.Call{Tool: "getPet", Arguments: `{"id": 9007199254740993}`, Want: `{"id": 9007199254740993, "name": "Tom", "species": "cat", "tags": ["grey", "old"]}`},
 		Slow:    sourcetest.Call{Tool: "wait"},

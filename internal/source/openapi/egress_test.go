@@ -1,4 +1,4 @@
-package openapisource_test
+package openapi_test
 
 import (
 	"fmt"
@@ -20,12 +20,12 @@ func TestAFetchedDocumentCannotSendCallsInside(t *testing.T) {
 	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }))
 	defer outside.Close()
 
-	s := open(t, openapisource.Config{Spec: outside.URL})
+	s := open(t, openapi.Config{Spec: outside.URL})
 	tools(t, s)
 	if _, err := call(t, s, "x", `{}`); toolroom.CodeOf(err) != toolroom.CodeDenied || reached.Load() != 0 {
 		t.Errorf("the server of a fetched document: %v", err)
 	}
-	for _, config := range []openapisource.Config{
+	for _, config := range []openapi.Config{
 		{Spec: outside.URL, BaseURL: inside.URL}, // the operator says so
 		{Spec: write(t, text)},                   // the document is the operator's
 	} {
@@ -45,7 +45,7 @@ func TestADocumentThatLeadsInsideIsNotFetched(t *testing.T) {
 	defer inside.Close()
 	outside := httptest.NewServer(http.RedirectHandler(inside.URL, http.StatusFound))
 	defer outside.Close()
-	s := open(t, openapisource.Config{Spec: outside.URL, RedirectHosts: []string{"127.0.0.1"}})
+	s := open(t, openapi.Config{Spec: outside.URL, RedirectHosts: []string{"127.0.0.1"}})
 	if _, err := s.Tools(t.Context()); toolroom.CodeOf(err) != toolroom.CodeDenied || reached.Load() != 0 {
 		t.Errorf("a redirect of the document: %v", err)
 	}

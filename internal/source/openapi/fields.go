@@ -1,4 +1,4 @@
-package openapisource
+package openapi
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 )
 
 // fieldSet is an object schema as a flat list of properties, with allOf merged.
-// It is flat only when nothing is lost by that.
+// It is flat only if that loses nothing.
 type fieldSet struct {
 	flat       bool
 	list       []field
@@ -21,7 +21,7 @@ type field struct {
 	schema *document.Node
 }
 
-// maxAllOf bounds how many schemas allOf may lead through.
+// maxAllOf limits the number of schemas that allOf may lead through.
 const maxAllOf = 100
 
 // fields flattens the schema at n.
@@ -63,7 +63,7 @@ func (i *importer) flatten(n *document.Node, set *fieldSet, visits *int) error {
 	}
 	branches := n.Get("allOf").Items()
 	if additional := n.Get("additionalProperties"); additional != nil && !additional.True() {
-		// Beside other branches it speaks of its own properties only.
+		// Next to other branches it applies to its own properties only.
 		if len(branches) > 0 || *visits > 1 {
 			set.flat = false
 			return nil
@@ -78,7 +78,7 @@ func (i *importer) flatten(n *document.Node, set *fieldSet, visits *int) error {
 	return nil
 }
 
-// plain are the keywords whose meaning is kept by a flat list.
+// plain are the keywords whose meaning a flat list preserves.
 var plain = map[string]bool{
 	"type": true, "properties": true, "required": true, "additionalProperties": true, "allOf": true,
 	"title": true, "description": true, "example": true, "examples": true, "default": true, "deprecated": true,
@@ -106,7 +106,7 @@ func isPlainObject(n *document.Node) bool {
 	return true
 }
 
-// merges reports whether the fields can stand beside the arguments there are.
+// merges reports whether the fields can be added to the existing arguments.
 func (s *fieldSet) merges(arguments map[string]any) bool {
 	if !s.flat || len(s.list) == 0 {
 		return false

@@ -1,4 +1,4 @@
-package openapisource
+package openapi
 
 import (
 	"context"
@@ -19,17 +19,17 @@ import (
 // Bounds of an import.
 const (
 	maxOperations = 5_000
-	// maxSchemas is the size of all schemas of an import, in bytes: shared
-	// definitions are in the schema of each tool that needs them.
+	// maxSchemas limits the size of all schemas of an import, in bytes. Shared
+	// definitions count once for each tool that needs them.
 	maxSchemas = 128 << 20
 )
 
-// importer turns a document into operations.
+// importer converts a document to operations.
 type importer struct {
 	config    *Config
 	namespace string
 	set       *document.Set
-	// base is where the document came from; nil for a file.
+	// base is the URL of the document, or nil for a file.
 	base *url.URL
 
 	requests, answers *schemas
@@ -38,7 +38,7 @@ type importer struct {
 	schemaBytes       int
 }
 
-// description is what a document says of itself.
+// description returns the document's own description.
 type description struct {
 	title, text string
 	operations  []*operation
@@ -55,7 +55,7 @@ func (d *description) servers() []*url.URL {
 	return servers
 }
 
-// importDocument reads all selected operations. Errors are of type
+// importDocument reads all selected operations. Its errors are of type
 // *toolroom.Error.
 func importDocument(ctx context.Context, namespace string, config *Config, set *document.Set, base *url.URL) (*description, error) {
 	root := set.Root()
@@ -107,7 +107,7 @@ func importDocument(ctx context.Context, namespace string, config *Config, set *
 	return found, nil
 }
 
-// Bounds of what one operation says: shared YAML nodes would multiply it.
+// Limits for one operation: shared YAML nodes would multiply its size.
 const (
 	most     = 50
 	maxText  = 8 << 10
@@ -123,7 +123,7 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
-// methods of a path item (OpenAPI 3.1, 4.8.9), those that read first.
+// methods are the methods of a path item (OpenAPI 3.1, 4.8.9), those that read first.
 var methods = []string{"get", "head", "options", "post", "put", "patch", "delete", "trace"}
 
 func checkVersion(root *document.Node) error {
@@ -141,7 +141,7 @@ func checkVersion(root *document.Node) error {
 		WithHint("convert it to OpenAPI 3, or describe the service as an http source")
 }
 
-// at says which operation err is about.
+// at adds the operation to err.
 func at(place string, err error) error {
 	var typed *toolroom.Error
 	if !errors.As(err, &typed) {
@@ -152,7 +152,7 @@ func at(place string, err error) error {
 	return &e
 }
 
-// operation reads one operation; nil when it is not selected.
+// operation reads one operation. It returns nil if it is not selected.
 func (i *importer) operation(method, path string, item, n *document.Node) (*operation, error) {
 	id := n.Get("operationId").Text()
 	names := []string{method + " " + path}
@@ -210,7 +210,7 @@ func (i *importer) operation(method, path string, item, n *document.Node) (*oper
 	return o, nil
 }
 
-// hints are what RFC 9110, 9.2 says of the method.
+// hints returns the hints that follow from the method by RFC 9110, 9.2.
 func hints(method string) toolroom.Hints {
 	yes := true
 	switch method {
@@ -225,8 +225,8 @@ func hints(method string) toolroom.Hints {
 	}
 }
 
-// name is the operationId, or method and path, as a tool may be named; two
-// operations never share one.
+// name returns a valid tool name made from the operationId, or from method and path.
+// Two operations never share a name.
 func (i *importer) name(id, method, path string) string {
 	base := cleanName(id)
 	if id == "" || base == "" {
@@ -241,8 +241,8 @@ func (i *importer) name(id, method, path string) string {
 	return name
 }
 
-// cleanName keeps letters, digits and _ . - of s, and one _ for each run of
-// others. What is too long ends in a hash of the whole.
+// cleanName keeps letters, digits and _ . - of s, and replaces each run of other
+// characters by one _. If the name is too long, it ends in a hash of the whole.
 func cleanName(s string) string {
 	var out strings.Builder
 	for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return !isNameRune(r) }) {
@@ -265,8 +265,8 @@ func isNameRune(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_.-", r)
 }
 
-// server is base_url, or the first server of the operation, its path or the
-// document, with the defaults of its variables.
+// server returns base_url, or the first server of the operation, its path or the
+// document, with the default values of its variables.
 func (i *importer) server(operation, item *document.Node) (*url.URL, error) {
 	if i.config.BaseURL != "" {
 		return parseServer(i.config.BaseURL)
@@ -287,7 +287,7 @@ func (i *importer) server(operation, item *document.Node) (*url.URL, error) {
 	}
 	server, err := parseServer(address)
 	if err != nil {
-		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the document does not say where its service is: %w", err).
+		return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the document does not name its server: %w", err).
 			WithHint("set base_url of the source")
 	}
 	if i.leaksTo(server) {
@@ -298,8 +298,8 @@ func (i *importer) server(operation, item *document.Node) (*url.URL, error) {
 	return server, nil
 }
 
-// leaksTo reports whether a document from elsewhere names another host, while
-// credentials are configured: whoever writes the document could collect them.
+// leaksTo reports whether a fetched document names another host while credentials are
+// configured. The author of the document could otherwise collect them.
 func (i *importer) leaksTo(server *url.URL) bool {
 	secrets := len(i.config.Auth) > 0 || len(i.config.Headers) > 0
 	return secrets && i.base != nil && i.base.Host != server.Host
@@ -336,15 +336,15 @@ func (i *importer) securitySchemes() (map[string]scheme, error) {
 	}
 	for name := range i.config.Auth {
 		if _, known := schemes[name]; !known {
-			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "auth.%s: the document has no security scheme of that name that can be used", name).
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "auth.%s: the document has no usable security scheme of that name", name).
 				WithHint("the names are: %s", strings.Join(slices.Sorted(maps.Keys(schemes)), ", "))
 		}
 	}
 	return schemes, nil
 }
 
-// security are the alternatives of the operation, or of the document, of which
-// every scheme is configured.
+// security returns the alternatives of the operation, or of the document, whose
+// schemes are all configured.
 func (i *importer) security(n *document.Node) ([][]scheme, error) {
 	requirements := n.Get("security")
 	if requirements == nil {
@@ -357,8 +357,8 @@ func (i *importer) security(n *document.Node) ([][]scheme, error) {
 			if len(needed) == most {
 				break
 			}
-			// A scheme that no request can use rules the alternative out only
-			// when it is used: the service may be reached without it.
+			// A scheme that no request can use makes the alternative unusable only
+			// when it is used: the service may work without it.
 			s, known := i.schemes[name]
 			if !known {
 				s = scheme{name: name}

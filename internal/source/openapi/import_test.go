@@ -1,4 +1,4 @@
-package openapisource_test
+package openapi_test
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/schema"
-	openapisource "github.com/toolroom/toolroom/internal/source/openapi"
+	"github.com/toolroom/toolroom/internal/source/openapi"
 )
 
 const here = "http://127.0.0.1:1"
@@ -24,7 +24,7 @@ const here = "http://127.0.0.1:1"
 // list imports a document that is a file.
 func list(t *testing.T, spec string) ([]toolroom.Tool, error) {
 	t.Helper()
-	return open(t, openapisource.Config{Spec: spec, BaseURL: here}).Tools(t.Context())
+	return open(t, openapi.Config{Spec: spec, BaseURL: here}).Tools(t.Context())
 }
 
 // inputOf is the schema of the argument p of a document's only operation.
@@ -269,7 +269,7 @@ func TestListingStopsWhenItsContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := open(t, openapisource.Config{Spec: write(t, document("get", "/", "")), BaseURL: here})
+	s := open(t, openapi.Config{Spec: write(t, document("get", "/", "")), BaseURL: here})
 	if _, err := s.Tools(ctx); toolroom.CodeOf(err) != toolroom.CodeCancelled {
 		t.Errorf("got %v", err)
 	}
@@ -324,11 +324,11 @@ paths:
 	}))
 	defer server.Close()
 	for tool, want := range map[string]string{"doc": "/v7/doc", "item": "/up/item", "op": "/own/item"} {
-		s := open(t, openapisource.Config{Spec: server.URL + "/specs/api.yaml"})
+		s := open(t, openapi.Config{Spec: server.URL + "/specs/api.yaml"})
 		if _, err := call(t, s, tool, `{}`); err != nil || asked != want {
 			t.Errorf("%s: asked %s (%v), want %s", tool, asked, err, want)
 		}
-		s = open(t, openapisource.Config{Spec: server.URL + "/specs/api.yaml", BaseURL: server.URL + "/base"})
+		s = open(t, openapi.Config{Spec: server.URL + "/specs/api.yaml", BaseURL: server.URL + "/base"})
 		if _, err := call(t, s, tool, `{}`); err != nil || !strings.HasPrefix(asked, "/base/") {
 			t.Errorf("%s: base_url was not used: asked %s (%v)", tool, asked, err)
 		}
@@ -341,7 +341,7 @@ func TestADocumentCannotSendCredentialsToAHostOfItsChoice(t *testing.T) {
 		_, _ = fmt.Fprint(w, "openapi: 3.1.0\nservers: [{url: http://192.0.2.1/}]\npaths: {/a: {get: {}}}\ncomponents: {securitySchemes: {k: {type: http, scheme: bearer}}}\n")
 	}))
 	defer server.Close()
-	config := openapisource.Config{Spec: server.URL + "/api.yaml", Auth: map[string]string{"k": "secret://pets/key"}}
+	config := openapi.Config{Spec: server.URL + "/api.yaml", Auth: map[string]string{"k": "secret://pets/key"}}
 	_, err := open(t, config).Tools(t.Context())
 	if toolroom.CodeOf(err) != toolroom.CodeUnsupported || !strings.Contains(err.Error(), "192.0.2.1") {
 		t.Errorf("got %v, want a refusal that names the host", err)
@@ -354,7 +354,7 @@ func TestADocumentCannotSendCredentialsToAHostOfItsChoice(t *testing.T) {
 
 func TestADocumentWithoutAServerAsksForBaseURL(t *testing.T) {
 	t.Parallel()
-	_, err := open(t, openapisource.Config{Spec: write(t, document("get", "/", ""))}).Tools(t.Context())
+	_, err := open(t, openapi.Config{Spec: write(t, document("get", "/", ""))}).Tools(t.Context())
 	if !strings.Contains(toolroom.AsError(err).Hint, "base_url") {
 		t.Errorf("got %v with hint %q", err, toolroom.AsError(err).Hint)
 	}
@@ -363,7 +363,7 @@ func TestADocumentWithoutAServerAsksForBaseURL(t *testing.T) {
 func TestCredentialsForASchemeThatIsNotThereAreAMistake(t *testing.T) {
 	t.Parallel()
 	doc := document("get", "/", "") + "components: {securitySchemes: {token: {type: http, scheme: bearer}}}\n"
-	s := open(t, openapisource.Config{Spec: write(t, doc), BaseURL: here, Auth: map[string]string{"tokne": "x"}})
+	s := open(t, openapi.Config{Spec: write(t, doc), BaseURL: here, Auth: map[string]string{"tokne": "x"}})
 	_, err := s.Tools(t.Context())
 	if err == nil || !strings.Contains(toolroom.AsError(err).Hint, "token") {
 		t.Errorf("got %v, want the names that there are", err)
@@ -375,7 +375,7 @@ func TestCredentialsForASchemeThatIsNotThereAreAMistake(t *testing.T) {
 
 func TestValidateReportsEveryMistakeWithItsKey(t *testing.T) {
 	t.Parallel()
-	config := openapisource.Config{
+	config := openapi.Config{
 		BaseURL: "http://user:pass@example.com", Headers: map[string]string{"Host": "x"},
 		Auth: map[string]string{"k": ""}, Timeout: -1, MaxResponse: -1,
 	}
@@ -390,6 +390,9 @@ func TestValidateReportsEveryMistakeWithItsKey(t *testing.T) {
 // FuzzImport looks for a document that makes the import panic, or that gives a
 // tool which cannot be used.
 func FuzzImport(f *testing.F) {
+	for _, unit := range []string{`[`, `{a: `, `- `, `{"a":`, `? `} { // nested deep
+		f.Add([]byte(strings.Repeat(unit, 20_000)), `{}`)
+	}
 	f.Add([]byte(document("get", "/{a}", parameters("{name: a, in: path, schema: {$ref: '#/components/schemas/A'}}"))+
 		"components: {schemas: {A: {allOf: [{$ref: '#/components/schemas/B'}]}, B: {type: object, nullable: true, properties: {a: {$ref: '#/components/schemas/A'}}}}}\n"), `{"a":1}`)
 	f.Add([]byte(`{"openapi":"3.0.0","security":[{"k":[]}],"paths":{"/x":{"post":{"requestBody":{"content":{"multipart/form-data":{"schema":{"type":"object","properties":{"f":{"type":"string","format":"binary"}}}}}},"responses":{"200":{"content":{"application/json":{"schema":{"type":"object"}}}}}}}}}`), `{"f":"AA=="}`)
@@ -401,7 +404,7 @@ func FuzzImport(f *testing.F) {
 			}
 			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Request: r}, nil
 		})
-		s, err := openapisource.New("pets", openapisource.Config{Spec: here + "/api.yaml"}, openapisource.Options{Transport: transport})
+		s, err := openapi.New("pets", openapi.Config{Spec: here + "/api.yaml"}, openapi.Options{Transport: transport})
 		if err != nil {
 			t.Fatal(err)
 		}

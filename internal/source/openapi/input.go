@@ -1,6 +1,7 @@
-package openapisource
+package openapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,13 +14,12 @@ import (
 	"github.com/toolroom/toolroom/internal/source/openapi/document"
 )
 
-// inputSchema is the schema of a tool's arguments while it grows.
+// inputSchema builds the schema of a tool's arguments.
 type inputSchema struct {
 	properties map[string]any
 	required   []string
 	uses       []*definition
-	// open says that arguments beyond properties go into the body, and what
-	// they may be.
+	// open is the schema of further arguments, which go into the body.
 	open       bool
 	additional any
 }
@@ -44,7 +44,7 @@ func (s *inputSchema) object() map[string]any {
 	return out
 }
 
-// permissive replaces a schema that is too large: the names stay.
+// permissive replaces a schema that is too large and keeps only its names.
 func (s *inputSchema) permissive() map[string]any {
 	properties := map[string]any{}
 	for name := range s.properties {
@@ -71,8 +71,8 @@ func (i *importer) input(o *operation, item, n *document.Node) error {
 	return err
 }
 
-// parameters reads those of the operation and of its path, of which the former
-// go first.
+// parameters reads the parameters of the operation and of its path. Those of the operation
+// take precedence.
 func (i *importer) parameters(o *operation, schema *inputSchema, item, n *document.Node) error {
 	type key struct{ in, name string }
 	seen := map[key]bool{}
@@ -93,7 +93,7 @@ func (i *importer) parameters(o *operation, schema *inputSchema, item, n *docume
 			return err
 		}
 	}
-	// A template without a parameter would stay in the address as it is.
+	// A template without a parameter would remain in the URL.
 	for _, name := range templateNames(o.path) {
 		if !seen[key{"path", name}] {
 			if err := i.parameter(o, schema, "path", name, nil); err != nil {
@@ -115,7 +115,7 @@ func (i *importer) parameter(o *operation, schema *inputSchema, in, name string,
 			o.keyed = true
 			return nil
 		}
-		// The specification gives these to other parts of the document.
+		// The specification defines these in other parts of the document.
 		if slices.Contains([]string{"Accept", "Content-Type", "Authorization"}, http.CanonicalHeaderKey(name)) || !isHeaderName(name) {
 			return nil
 		}
@@ -160,7 +160,7 @@ func (i *importer) parameter(o *operation, schema *inputSchema, in, name string,
 	return nil
 }
 
-// describe adds what a parameter says of itself to its schema.
+// describe adds a parameter's description to its schema.
 func describe(schema any, n *document.Node) any {
 	out, ok := schema.(map[string]any)
 	if !ok {
@@ -176,7 +176,7 @@ func describe(schema any, n *document.Node) any {
 	return out
 }
 
-// argumentName keeps what the APIs of models take in the name of an argument.
+// argumentName keeps the characters that model APIs accept in the name of an argument.
 func argumentName(name string) string {
 	const most = 64
 	clean := cleanName(name)
@@ -185,7 +185,7 @@ func argumentName(name string) string {
 
 func isHeaderName(name string) bool { return httpcall.CheckHeader(name, "") == nil }
 
-// templateNames lists the {name}s of a path.
+// templateNames returns the names of the {name} templates in a path.
 func templateNames(path string) []string {
 	var names []string
 	for {
@@ -257,7 +257,7 @@ func (i *importer) nestedBody(o *operation, schema *inputSchema, request, media 
 	return nil
 }
 
-// rawBody takes a body that is one text, or bytes as base64.
+// rawBody accepts a body that is text, or bytes in base64.
 func (i *importer) rawBody(o *operation, schema *inputSchema, request *document.Node) error {
 	converted := map[string]any{"type": "string"}
 	if o.body.encoding == bytesBody {
@@ -277,14 +277,19 @@ func (i *importer) addBody(o *operation, schema *inputSchema, converted any) {
 
 func base64Schema(schema any) map[string]any {
 	out := map[string]any{"type": "string", "contentEncoding": "base64"}
+	if members, ok := schema.(map[string]any); ok && members["type"] == "array" {
+		list := maps.Clone(members)
+		list["items"] = base64Schema(members["items"])
+		return list
+	}
 	if members, ok := schema.(map[string]any); ok && members["description"] != nil {
 		out["description"] = fmt.Sprint(members["description"], " (base64)")
 	}
 	return out
 }
 
-// chooseMedia takes the first of the kinds that say most: JSON, forms, text,
-// then anything.
+// chooseMedia chooses the most descriptive media type: JSON, forms, text, then any
+// other.
 func chooseMedia(content *document.Node) (string, *document.Node) {
 	var (
 		chosen string
@@ -320,8 +325,12 @@ func encodingOf(mediaType string) encoding {
 	}
 }
 
-// formFields reads how the properties of a form are written (OpenAPI 3.1,
-// 4.8.15).
+// isBinary reports whether a schema is that of a file.
+func isBinary(schema *document.Node) bool {
+	return schema.Get("format").Text() == "binary" || schema.Get("contentMediaType").Text() == "application/octet-stream"
+}
+
+// formFields reads the encodings of the properties of a form (OpenAPI 3.1, 4.8.15).
 func (i *importer) formFields(b *body, media *document.Node, fields *fieldSet) error {
 	if b.encoding != formBody && b.encoding != multipartBody {
 		return nil
@@ -329,10 +338,8 @@ func (i *importer) formFields(b *body, media *document.Node, fields *fieldSet) e
 	b.fields = map[string]formField{}
 	for _, f := range fields.list {
 		n := media.At("encoding", f.name)
-		field := formField{mediaType: n.Get("contentType").Text(), style: n.Get("style").Text(), explode: true}
-		if field.style == "" {
-			field.style = "form"
-		}
+		field := formField{mediaType: n.Get("contentType").Text(), style: cmp.Or(n.Get("style").Text(), "form")}
+		field.explode = field.style == "form" // the default of other styles is false
 		if explode := n.Get("explode"); explode != nil {
 			field.explode = explode.True()
 		}
@@ -340,8 +347,16 @@ func (i *importer) formFields(b *body, media *document.Node, fields *fieldSet) e
 		if err != nil {
 			return err
 		}
-		field.binary = b.encoding == multipartBody &&
-			(target.Get("format").Text() == "binary" || target.Get("contentMediaType").Text() == "application/octet-stream")
+		if b.encoding == multipartBody {
+			field.binary = isBinary(target)
+			if items := target.Get("items"); !field.binary && items != nil {
+				item, err := i.set.Resolve(items)
+				if err != nil {
+					return err
+				}
+				field.binary = isBinary(item)
+			}
+		}
 		b.fields[f.name] = field
 	}
 	return nil

@@ -1,4 +1,4 @@
-package openapisource
+package openapi
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 	"github.com/toolroom/toolroom/internal/source/httpcall"
 )
 
-// operation is one operation of a document: its tool, and how a call of it
-// becomes a request.
+// operation is one operation of a document: its tool, and the rules by which a call becomes
+// a request.
 type operation struct {
 	tool   toolroom.Tool
 	method string
@@ -18,15 +18,15 @@ type operation struct {
 	server     *url.URL
 	parameters []parameter
 	body       *body
-	// security lists the ways to authenticate, any of which will do.
+	// security lists alternative ways to authenticate.
 	security [][]scheme
-	// keyed operations take the idempotency key of the call in a header.
+	// keyed means that the idempotency key of the call is sent in a header.
 	keyed bool
 }
 
-// parameter is where one argument goes.
+// parameter is the place of one argument in the request.
 type parameter struct {
-	// argument is the name in the input schema, name that in the request.
+	// argument is the name in the input schema, and name the one in the request.
 	argument, name string
 	in             string // path, query, header or cookie
 	style          string
@@ -34,15 +34,15 @@ type parameter struct {
 	json           bool // the value is sent as JSON text
 }
 
-// body is what the arguments that are no parameters become.
+// body is the request body, made from the arguments that are not parameters.
 type body struct {
 	mediaType string
 	encoding  encoding
-	// argument holds the whole body, when its fields are not arguments
-	// themselves.
+	// argument is the name of the argument with the whole body, if its fields are not
+	// arguments themselves.
 	argument string
 	required bool
-	// fields are the properties of forms whose encoding the document says.
+	// fields are the properties of forms whose encoding the document specifies.
 	fields map[string]formField
 }
 
@@ -56,7 +56,7 @@ const (
 	bytesBody
 )
 
-// formField is how one property of a form is written.
+// formField is the encoding of one property of a form.
 type formField struct {
 	mediaType string // of a part; empty for the default
 	binary    bool   // the argument is base64, the part its bytes
@@ -80,7 +80,7 @@ const (
 	basic
 )
 
-// bodyArguments are those that no parameter takes.
+// bodyArguments returns the arguments that are not parameters.
 func (o *operation) bodyArguments(args httpcall.Arguments) httpcall.Arguments {
 	rest := httpcall.Arguments{}
 	for name, value := range args {
@@ -92,7 +92,8 @@ func (o *operation) bodyArguments(args httpcall.Arguments) httpcall.Arguments {
 	return rest
 }
 
-// payload is what of the arguments goes into the body; false for nothing.
+// payload returns the part of the arguments that goes into the body, or false if there is
+// none.
 func (o *operation) payload(args httpcall.Arguments) (json.RawMessage, bool, error) {
 	if o.body.argument != "" {
 		value, given := args[o.body.argument]

@@ -1,4 +1,4 @@
-package openapisource
+package openapi
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"github.com/toolroom/toolroom/internal/source/openapi/document"
 )
 
-// output takes the schema of the answer when there is just one for success, it
-// is JSON and an object. With several, the value could keep only one of them.
+// output sets the output schema if there is exactly one schema for success and it is JSON
+// and an object. With several, the value could satisfy only one of them.
 func (i *importer) output(o *operation, n *document.Node) error {
 	schema, err := i.answer(n)
 	if err != nil || schema == nil {
@@ -44,7 +44,7 @@ func (i *importer) output(o *operation, n *document.Node) error {
 	return err
 }
 
-// answer is the schema of the one JSON answer of success, or nil.
+// answer returns the schema of the only JSON response for success, or nil.
 func (i *importer) answer(n *document.Node) (*document.Node, error) {
 	var found *document.Node
 	for status, response := range n.Get("responses").Members() {
@@ -57,7 +57,7 @@ func (i *importer) answer(n *document.Node) (*document.Node, error) {
 		}
 		content := response.Get("content")
 		if content.Len() == 0 {
-			continue // An answer without a body has no value to check.
+			continue // A response without a body has no value to check.
 		}
 		name, media := chooseMedia(content)
 		if found != nil || content.Len() > 1 || encodingOf(name) != jsonBody || !media.Has("schema") {
@@ -76,7 +76,7 @@ func (o *operation) note(format string, args ...any) {
 	o.tool.Notes += fmt.Sprintf(format, args...)
 }
 
-// notes tells what the schemas do not: deprecation, paging, credentials.
+// notes adds facts that the schemas lack: deprecation, paging, credentials.
 func (i *importer) notes(o *operation, n *document.Node) {
 	if n.Get("deprecated").True() {
 		o.note("This operation is deprecated.")
@@ -99,8 +99,8 @@ func (i *importer) noteSecurity(o *operation) {
 	o.note("It needs credentials that are not configured: set auth of the source for %s.", strings.Join(ways, ", or for "))
 }
 
-// Names by which services page through lists. Each list is of what is seen in
-// use, in lower case without punctuation.
+// Names that services use for paging, as found in real documents, in lower case and without
+// punctuation.
 var (
 	cursorNames = []string{"cursor", "pagetoken", "nexttoken", "continuationtoken", "startingafter", "after", "starttoken", "marker", "continue", "next"}
 	numberNames = []string{"page", "pagenumber", "pageno", "pageindex"}
@@ -154,8 +154,8 @@ func isNamed(name string, names []string) bool {
 	return false
 }
 
-// nextField looks one level into the answer for where it goes on. Broken
-// references have been reported before.
+// nextField finds the field of the response that names the next page, at most one level
+// deep. Broken references have been reported before.
 func (i *importer) nextField(n *document.Node) string {
 	schema, err := i.answer(n)
 	if err != nil {
@@ -176,7 +176,7 @@ func (i *importer) nextField(n *document.Node) string {
 	return ""
 }
 
-// linksToNext reports whether an answer of success has the header Link.
+// linksToNext reports whether a response for success has the Link header.
 func (i *importer) linksToNext(n *document.Node) bool {
 	for status, response := range n.Get("responses").Members() {
 		if !strings.HasPrefix(status, "2") {

@@ -1,4 +1,4 @@
-package openapisource
+package openapi
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ import (
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
-// request puts the arguments of a call in their places, without credentials.
+// request makes the request of a call, without credentials.
 func (o *operation) request(ctx context.Context, args httpcall.Arguments) (*http.Request, url.Values, error) {
 	path := o.path
 	query, cookies, header := url.Values{}, url.Values{}, http.Header{}
@@ -27,7 +27,7 @@ func (o *operation) request(ctx context.Context, args httpcall.Arguments) (*http
 		raw, given := args.Get(p.argument)
 		if !given {
 			if p.in == "path" {
-				return nil, nil, httpcall.BadArgument(p.argument, "it is part of the path and was not given").WithHint("give %s", p.argument)
+				return nil, nil, httpcall.BadArgument(p.argument, "it is part of the path and is missing").WithHint("set %s", p.argument)
 			}
 			continue
 		}
@@ -83,8 +83,8 @@ func (p parameter) value(raw json.RawMessage) (value, error) {
 	return newValue(raw)
 }
 
-// escapeLiterals escapes what the document's path holds and a path may not,
-// such as spaces. What was filled in is escaped already and has no such bytes.
+// escapeLiterals escapes characters of the document's path that are invalid in a path,
+// such as spaces. The arguments in it are escaped already and have none.
 func escapeLiterals(path string) string {
 	var out strings.Builder
 	for i := range len(path) {
@@ -98,7 +98,7 @@ func escapeLiterals(path string) string {
 	return out.String()
 }
 
-// content is the body of the request and its type; nil for none.
+// content returns the body of the request and its type, or nil if there is none.
 func (o *operation) content(args httpcall.Arguments) (io.Reader, string, error) {
 	if o.body == nil {
 		return nil, "", nil
@@ -164,8 +164,8 @@ func (b *body) form(payload json.RawMessage) (string, error) {
 	return values.Encode(), nil
 }
 
-// multipart writes multipart/form-data: a part for each field, and for each
-// item of a list.
+// multipart writes multipart/form-data with a part for each field, or for each item of a
+// list.
 func (b *body) multipart(payload json.RawMessage) (io.Reader, string, error) {
 	members, err := httpcall.ParseArguments(payload)
 	if err != nil {
@@ -209,7 +209,7 @@ func writePart(writer *multipart.Writer, name string, f formField, raw json.RawM
 		if data, err = decodeBase64(name, raw); err != nil {
 			return err
 		}
-		// Servers tell files from fields by the file name.
+		// Servers distinguish files from fields by the file name.
 		disposition += fmt.Sprintf(`; filename="%s"`, quoted)
 		if contentType == "" {
 			contentType = "application/octet-stream"
@@ -231,8 +231,8 @@ func writePart(writer *multipart.Writer, name string, f formField, raw json.RawM
 	return nil
 }
 
-// authenticated adds credentials and the configured headers, and puts the query
-// into the address.
+// authenticated adds credentials and the configured headers, and puts the query into the
+// URL.
 func (s *Source) authenticated(ctx context.Context, o *operation, request *http.Request, query url.Values, secrets *secretref.Secrets) error {
 	for _, name := range slices.Sorted(maps.Keys(s.config.Headers)) {
 		value, err := secrets.Expand(ctx, s.config.Headers[name])

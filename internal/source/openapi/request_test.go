@@ -1,4 +1,4 @@
-package openapisource_test
+package openapi_test
 
 import (
 	"io"
@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolroom/toolroom"
-	openapisource "github.com/toolroom/toolroom/internal/source/openapi"
+	"github.com/toolroom/toolroom/internal/source/openapi"
 )
 
 // seen is the request that a service was sent.
@@ -31,7 +31,7 @@ func send(t *testing.T, document, arguments string, auth map[string]string) (see
 		got = seen{r.Method + " " + r.RequestURI, string(body), r.Header}
 	}))
 	defer server.Close()
-	s := open(t, openapisource.Config{Spec: write(t, document), BaseURL: server.URL + "/v1/", Auth: auth})
+	s := open(t, openapi.Config{Spec: write(t, document), BaseURL: server.URL + "/v1/", Auth: auth})
 	list, err := s.Tools(t.Context())
 	if err != nil {
 		return got, err
@@ -132,6 +132,29 @@ func TestBodiesAreWrittenAsTheirMediaType(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestFormsCarryListsOfFilesAndDelimitedFields(t *testing.T) {
+	t.Parallel()
+	got, err := send(t, document("post", "/", `      requestBody:
+        content:
+          multipart/form-data:
+            schema: {type: object, properties: {files: {type: array, items: {type: string, format: binary}}}}
+`), `{"files":["AAE=","Ag=="]}`, nil)
+	if err != nil || strings.Count(got.body, `filename="files"`) != 2 || !strings.Contains(got.body, "\x00\x01") || strings.Contains(got.body, "AAE=") {
+		t.Errorf("%v: %q", err, got.body)
+	}
+	for style, want := range map[string]string{"pipeDelimited": "l=1%7C2", "spaceDelimited": "l=1+2", "form": "l=1&l=2"} {
+		got, err := send(t, document("post", "/", `      requestBody:
+        content:
+          application/x-www-form-urlencoded:
+            schema: {type: object, properties: {l: {type: array, items: {type: integer}}}}
+            encoding: {l: {style: `+style+`}}
+`), `{"l":[1,2]}`, nil)
+		if err != nil || got.body != want {
+			t.Errorf("%s: %v, %q, want %q", style, err, got.body, want)
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package openapisource
+package openapi
 
 import (
 	"context"
@@ -16,19 +16,18 @@ import (
 
 // Bounds of schemas.
 const (
-	// maxSchemaBytes of one tool: a larger one helps no model.
+	// maxSchemaBytes limits the schema of one tool. A larger one helps no model.
 	maxSchemaBytes = 256 << 10
 	// maxSchemaWork counts the values of all schemas of a document, shared ones
 	// once.
 	maxSchemaWork = 2_000_000
 )
 
-// schemas converts the schemas of a document to JSON Schema 2020-12. What a
-// reference leads to is converted once and becomes an entry of $defs, so that
-// recursive schemas stay finite.
+// schemas converts the schemas of a document to JSON Schema 2020-12. It converts the target
+// of a reference once, to an entry of $defs, so that recursive schemas stay finite.
 type schemas struct {
 	set *document.Set
-	// old says that the document is OpenAPI 3.0, whose schemas differ.
+	// old means that the document is OpenAPI 3.0, whose schemas differ.
 	old bool
 	// unwanted is the mark of properties that are left out: readOnly in
 	// requests, writeOnly in answers.
@@ -36,7 +35,7 @@ type schemas struct {
 	defs     map[*document.Node]*definition
 	names    map[string]bool
 	pending  []*definition
-	// work is what may still be done; ended says why to stop before that.
+	// work is the remaining budget; ended is the reason to stop earlier.
 	work  int
 	ended func() error
 }
@@ -62,8 +61,8 @@ func newSchemas(ctx context.Context, set *document.Set, unwanted string) *schema
 	}
 }
 
-// convert gives the schema at n; the definitions that it refers to are added to
-// uses. A nil n accepts anything.
+// convert returns the schema at n and adds the definitions to which it refers to uses. A nil
+// n accepts anything.
 func (s *schemas) convert(n *document.Node, uses *[]*definition) (any, error) {
 	schema, err := s.schema(n, uses)
 	if err != nil {
@@ -84,7 +83,7 @@ func (s *schemas) convert(n *document.Node, uses *[]*definition) (any, error) {
 	return schema, nil
 }
 
-// errTooLarge says that a schema is larger than maxSchemaBytes.
+// errTooLarge means that a schema is larger than maxSchemaBytes.
 var errTooLarge = fmt.Errorf("the schema is larger than %d bytes", maxSchemaBytes)
 
 // text completes schema with the definitions that it needs.
@@ -152,7 +151,7 @@ func (s *schemas) reference(n *document.Node, uses *[]*definition) (any, error) 
 	d := s.define(target, n.Get("$ref").Text())
 	*uses = append(*uses, d)
 	out := map[string]any{}
-	if !s.old { // In 3.0 what stands beside $ref is ignored.
+	if !s.old { // OpenAPI 3.0 ignores the siblings of $ref.
 		if out, err = s.keywords(n, uses); err != nil {
 			return nil, err
 		}
@@ -176,9 +175,9 @@ func (s *schemas) define(target *document.Node, ref string) *definition {
 	return d
 }
 
-// keywords of JSON Schema, by what they hold. Others are left out: x-… and
-// those of OpenAPI alone say nothing to a validator, and $id or $anchor would
-// move the base that references are resolved against.
+// keywords of JSON Schema, by the kind of their values. Others are left out: x-… and those
+// of OpenAPI have no meaning for a validator, and $id or $anchor would change the base of
+// references.
 var (
 	schemaKeywords = []string{
 		"not", "items", "additionalProperties", "contains", "propertyNames", "if", "then", "else",
@@ -196,8 +195,8 @@ var (
 	listKeywords  = []string{"enum", "examples"}
 )
 
-// keywords copies what n says. A keyword with a value of the wrong kind is left
-// out: a validator would refuse the whole schema for it.
+// keywords copies the keywords of n. It leaves out a keyword with a value of the wrong kind,
+// because a validator would refuse the whole schema.
 func (s *schemas) keywords(n *document.Node, uses *[]*definition) (map[string]any, error) {
 	out := map[string]any{}
 	if err := s.nested(out, n, uses); err != nil {
@@ -289,7 +288,7 @@ func (s *schemas) nested(out map[string]any, n *document.Node, uses *[]*definiti
 	return nil
 }
 
-// isUnwanted looks at the property itself and at what it refers to.
+// isUnwanted checks the property itself and the target of its reference.
 func (s *schemas) isUnwanted(property *document.Node) bool {
 	if property.Get(s.unwanted).True() {
 		return true
@@ -298,7 +297,7 @@ func (s *schemas) isUnwanted(property *document.Node) bool {
 	return err == nil && target.Get(s.unwanted).True()
 }
 
-// dropUnwanted takes the properties that were left out off the required ones.
+// dropUnwanted removes the properties that were left out from the required ones.
 func (s *schemas) dropUnwanted(out map[string]any, n *document.Node) {
 	required := slices.DeleteFunc(n.Get("required").Texts(), func(name string) bool {
 		return s.isUnwanted(n.At("properties", name))
@@ -311,7 +310,7 @@ func (s *schemas) dropUnwanted(out map[string]any, n *document.Node) {
 	}
 }
 
-// modern turns what is peculiar to OpenAPI into JSON Schema 2020-12.
+// modern converts the keywords that only OpenAPI has to JSON Schema 2020-12.
 func (s *schemas) modern(out map[string]any, n *document.Node) any {
 	if example := n.Get("example"); example != nil && out["examples"] == nil {
 		if value, ok := example.Value(&s.work); ok {
@@ -328,7 +327,7 @@ func (s *schemas) modern(out map[string]any, n *document.Node) any {
 	if !s.old {
 		return out
 	}
-	// In 3.0 the exclusive bounds are marks on the bounds.
+	// In 3.0 the exclusive bounds are booleans next to the bounds.
 	for exclusive, bound := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		if value, ok := out[bound]; ok && n.Get(exclusive).True() {
 			out[exclusive] = value
@@ -341,8 +340,8 @@ func (s *schemas) modern(out map[string]any, n *document.Node) any {
 	return out
 }
 
-// nullable also accepts null: by its type where that is all that would refuse
-// it, else beside the schema.
+// nullable returns a schema that also accepts null: it extends the type if only the type
+// would refuse null, else it adds an alternative to the schema.
 func nullable(out map[string]any) any {
 	typ, isText := out["type"].(string)
 	for _, name := range append([]string{"const", "not", "if"}, schemaListKeywords...) {

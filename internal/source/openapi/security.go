@@ -1,4 +1,4 @@
-package openapisource
+package openapi
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
 
-// credentials is the first alternative that the configuration can satisfy;
-// false when there is none. An operation without security needs none.
+// credentials returns the first alternative that the configuration can satisfy, or false if
+// there is none. An operation without security needs none.
 func (i *importer) credentials(o *operation) ([]scheme, bool) {
 	return satisfied(o.security, i.config.Auth)
 }
@@ -52,7 +52,7 @@ func schemeNames(schemes []scheme) []string {
 	return names
 }
 
-// apply puts the credential of s into the request.
+// apply adds the credential of s to the request.
 func (s scheme) apply(ctx context.Context, request *http.Request, query url.Values, value string, secrets *secretref.Secrets) error {
 	credential, err := secrets.Expand(ctx, value)
 	if err != nil {

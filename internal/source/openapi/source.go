@@ -1,4 +1,4 @@
-package openapisource
+package openapi
 
 import (
 	"context"
@@ -21,13 +21,13 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// Source makes the operations of one document callable. The document is read
-// when its tools are first needed, and again after that has failed.
+// Source provides the operations of one document as tools. It reads the document when
+// its tools are first needed, and again after a failure.
 type Source struct {
 	namespace string
 	config    Config
 	options   Options
-	// reading lets one caller read the document; the others wait for it.
+	// reading lets one caller read the document while the others wait.
 	reading chan struct{}
 	reads   inflight.Group
 
@@ -43,8 +43,8 @@ var (
 	_ source.Describer = (*Source)(nil)
 )
 
-// New makes a source whose tools are in namespace. It reads nothing yet. The
-// error is that of Config.Validate.
+// New returns a source whose tools are in namespace. It does not read the document. It
+// returns the error of Config.Validate.
 func New(namespace string, config Config, options Options) (*Source, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func New(namespace string, config Config, options Options) (*Source, error) {
 	return s, nil
 }
 
-// newClient makes a client that may reach the services that are the operator's
-// own, beside what the guard permits.
+// newClient returns a client that may reach the operator's own services in addition to
+// those that the guard permits.
 func (s *Source) newClient(own []*url.URL) *httpcall.Client {
 	return httpcall.NewClient(httpcall.Options{
 		Timeout:       s.config.Timeout,
@@ -90,7 +90,7 @@ func (s *Source) Tools(ctx context.Context) ([]toolroom.Tool, error) {
 	return tools, nil
 }
 
-// Describe says what the document says of itself, once it has been read.
+// Describe returns the document's description, once it has been read.
 func (s *Source) Describe() source.Description {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *Source) sender() *httpcall.Client {
 	return s.client
 }
 
-// load gives the document's operations, reading it if need be.
+// load returns the document's operations and reads the document if necessary.
 func (s *Source) load(ctx context.Context) (*description, error) {
 	ctx, done, err := s.reads.Begin(ctx)
 	if err != nil {
@@ -150,8 +150,8 @@ func (s *Source) load(ctx context.Context) (*description, error) {
 		return nil, err
 	}
 	if !s.config.isURL() {
-		// A file is as much the operator's as the config that names it. What a
-		// fetched document says of other hosts is its author's.
+		// A file belongs to the operator like the config that names it. The other
+		// hosts in a fetched document are its author's choice.
 		s.client = s.newClient(found.servers())
 	}
 	s.operations = make(map[toolroom.ID]*operation, len(found.operations))
@@ -171,8 +171,8 @@ func (s *Source) read(ctx context.Context) (*description, error) {
 	return s.readFolder(ctx)
 }
 
-// readFolder reads a file, and lets it refer to others in its folder. Links out
-// of the folder are refused by os.Root.
+// readFolder reads a file, and lets it refer to other files in its folder. os.Root
+// refuses links that lead out of the folder.
 func (s *Source) readFolder(ctx context.Context) (*description, error) {
 	folder, err := os.OpenRoot(filepath.Dir(s.config.Spec))
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *Source) readFolder(ctx context.Context) (*description, error) {
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-			return nil, errors.Join(err, errors.New("it is not a plain file"))
+			return nil, errors.Join(err, errors.New("it is not a regular file"))
 		}
 		return io.ReadAll(io.LimitReader(f, most+1))
 	}
@@ -194,6 +194,11 @@ func (s *Source) readFolder(ctx context.Context) (*description, error) {
 	data, err := read(name, document.MaxBytes)
 	if err != nil {
 		return nil, notRead(s.config.Spec, err)
+	}
+	if verify := s.options.Verify; verify != nil && len(data) <= document.MaxBytes {
+		if err := verify(s.config.Spec, data); err != nil {
+			return nil, err
+		}
 	}
 	set, err := document.Parse(name, data, read)
 	if err != nil {
@@ -204,8 +209,8 @@ func (s *Source) readFolder(ctx context.Context) (*description, error) {
 
 func notRead(spec string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return toolroom.Errorf(toolroom.CodeNotFound, "the document %s is not there: %w", spec, err).
-			WithHint("correct spec of the source; a relative path begins at the config file")
+		return toolroom.Errorf(toolroom.CodeNotFound, "document %s not found: %w", spec, err).
+			WithHint("correct spec of the source; a relative path is relative to the config file")
 	}
 	return toolroom.Errorf(toolroom.CodeUpstreamError, "the document %s cannot be read: %w", spec, err)
 }
@@ -232,7 +237,7 @@ func (s *Source) readURL(ctx context.Context) (*description, error) {
 	return importDocument(ctx, s.namespace, &s.config, set, base)
 }
 
-// Call sends one request. See package httpcall for its errors.
+// Call sends one request. Package httpcall describes its errors.
 func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
 	if _, err := s.load(ctx); err != nil {
 		return &source.Output{Effects: toolroom.EffectsNone, Unsent: true}, err
@@ -249,7 +254,7 @@ func (s *Source) Call(ctx context.Context, req *source.Request) (*source.Output,
 	if httpcall.Refused(err) && secrets.Renewed(ctx) {
 		secrets = secretref.New(s.options.Resolve)
 		reply, err = s.send(ctx, client, o, req, secrets)
-		reply.Unsent = false // the first time it was sent
+		reply.Unsent = false // the first request was sent
 	}
 	if err != nil {
 		return &reply.Output, s.explain(o, err)
@@ -283,13 +288,13 @@ func (s *Source) request(ctx context.Context, o *operation, call *source.Request
 	return request, s.authenticated(ctx, o, request, query, secrets)
 }
 
-// explain adds to a refusal which credentials the document asks for.
+// explain adds the credentials that the document requires to a refusal.
 func (s *Source) explain(o *operation, err error) error {
 	var typed *toolroom.Error
 	if !errors.As(err, &typed) || len(o.security) == 0 {
 		return err
 	}
-	if status := typed.Details["status"]; status != http.StatusUnauthorized && status != http.StatusForbidden {
+	if status := typed.HTTPStatus; status != http.StatusUnauthorized && status != http.StatusForbidden {
 		return err
 	}
 	if needed, ok := satisfied(o.security, s.config.Auth); ok && len(needed) > 0 {
@@ -299,8 +304,8 @@ func (s *Source) explain(o *operation, err error) error {
 		strings.Join(schemeNames(o.security[0]), ", "), s.namespace)
 }
 
-// textOf is the content of output, or else its value as text, so that more can
-// be said after it.
+// textOf returns the content of output, or its value as text, so that text can be added
+// to it.
 func textOf(output *source.Output) []toolroom.Content {
 	if len(output.Content) > 0 || len(output.Value) == 0 {
 		return output.Content
@@ -308,7 +313,7 @@ func textOf(output *source.Output) []toolroom.Content {
 	return []toolroom.Content{toolroom.TextContent(string(output.Value))}
 }
 
-// nextPage is the query of the header Link with rel="next" (RFC 8288).
+// nextPage returns the query of the Link header with rel="next" (RFC 8288).
 func nextPage(header http.Header) string {
 	for _, line := range header.Values("Link") {
 		for link := range strings.SplitSeq(line, ",") {

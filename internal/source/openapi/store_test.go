@@ -1,4 +1,4 @@
-package openapisource_test
+package openapi_test
 
 import (
 	"encoding/base64"
@@ -12,18 +12,18 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/schema"
-	openapisource "github.com/toolroom/toolroom/internal/source/openapi"
+	"github.com/toolroom/toolroom/internal/source/openapi"
 	"github.com/toolroom/toolroom/internal/source/openapi/openapitest"
 )
 
-func openStore(t *testing.T, auth map[string]string) *openapisource.Source {
+func openStore(t *testing.T, auth map[string]string) *openapi.Source {
 	t.Helper()
 	server := httptest.NewServer(openapitest.New())
 	t.Cleanup(server.Close)
-	return open(t, openapisource.Config{Spec: write(t, string(openapitest.Document)), BaseURL: server.URL + "/v1", Auth: auth})
+	return open(t, openapi.Config{Spec: write(t, string(openapitest.Document)), BaseURL: server.URL + "/v1", Auth: auth})
 }
 
-func tools(t *testing.T, s *openapisource.Source) map[string]toolroom.Tool {
+func tools(t *testing.T, s *openapi.Source) map[string]toolroom.Tool {
 	t.Helper()
 	list, err := s.Tools(t.Context())
 	if err != nil {
@@ -194,7 +194,7 @@ func TestOperationsAreSelected(t *testing.T) {
 		"a star in the middle":      {[]string{"* /pets/*/photo"}, nil, 2},
 		"nothing is like that name": {[]string{"Pet"}, nil, 0},
 	} {
-		s := open(t, openapisource.Config{
+		s := open(t, openapi.Config{
 			Spec: write(t, string(openapitest.Document)), Include: test.include, Exclude: test.exclude,
 		})
 		if got := len(tools(t, s)); got != test.want {

@@ -1,4 +1,4 @@
-package openapisource
+package openapi
 
 import (
 	"encoding/json"
@@ -11,8 +11,8 @@ import (
 	"github.com/toolroom/toolroom/internal/source/httpcall"
 )
 
-// value is an argument taken apart for the styles of parameters: a scalar, a
-// list or an object, of texts.
+// value is an argument prepared for the styles of parameters: a scalar, a list or an object
+// of strings.
 type value struct {
 	kind  valueKind
 	text  string
@@ -30,8 +30,8 @@ const (
 
 type pair struct{ key, value string }
 
-// newValue takes raw apart. What lies deeper than one level is written as JSON,
-// since the styles do not say how.
+// newValue decodes raw. It keeps values deeper than one level as JSON, because the styles do
+// not define them.
 func newValue(raw json.RawMessage) (value, error) {
 	var elements []json.RawMessage
 	var members map[string]json.RawMessage
@@ -63,8 +63,8 @@ func flatText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// joined writes v as one text: items parted by separator, keys from values by
-// equals. Each piece goes through escape.
+// joined returns v as one string: items separated by separator, keys and values by equals.
+// It passes each piece through escape.
 func (v value) joined(separator, equals string, escape func(string) (string, error)) (string, error) {
 	var pieces []string
 	put := func(text string) error {
@@ -105,7 +105,7 @@ func (p parameter) inPath(v value) (string, error) {
 	}
 	switch {
 	case v.kind == list && len(v.list) == 0, v.kind == object && len(v.pairs) == 0:
-		return "", errors.New("it is empty, and a part of a path cannot be")
+		return "", errors.New("it is empty, but a part of a path must not be")
 	case p.style == "label":
 		separator := ","
 		if p.explode {

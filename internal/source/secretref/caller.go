@@ -2,28 +2,37 @@ package secretref
 
 import "context"
 
-type (
-	callerKey struct{}
-	freshKey  struct{}
-)
+// scope is what a context says about the secret references that are resolved with it.
+type scope struct {
+	caller string
+	fresh  bool
+}
 
-// WithCaller says on whose behalf references are resolved from here on, by
-// identity key. Empty is nobody in particular: values that all share.
+type scopeKey struct{}
+
+func scopeOf(ctx context.Context) scope {
+	s, _ := ctx.Value(scopeKey{}).(scope)
+	return s
+}
+
+// WithCaller returns a context in which references are resolved on behalf of an identity,
+// given by its key. Empty means nobody in particular: values that all callers share.
 func WithCaller(ctx context.Context, identity string) context.Context {
-	return context.WithValue(ctx, callerKey{}, identity)
+	s := scopeOf(ctx)
+	s.caller = identity
+	return context.WithValue(ctx, scopeKey{}, s)
 }
 
-// Caller is the identity of [WithCaller], empty where there is none.
-func Caller(ctx context.Context) string {
-	identity, _ := ctx.Value(callerKey{}).(string)
-	return identity
-}
+// Caller returns the identity of [WithCaller], or "" if there is none.
+func Caller(ctx context.Context) string { return scopeOf(ctx).caller }
 
-// WithFresh asks for values from where they are kept, not from memory: a
-// service has just refused the remembered ones.
+// WithFresh returns a context in which values are read from their stores, not from memory,
+// because a service has just refused the remembered ones.
 func WithFresh(ctx context.Context) context.Context {
-	return context.WithValue(ctx, freshKey{}, true)
+	s := scopeOf(ctx)
+	s.fresh = true
+	return context.WithValue(ctx, scopeKey{}, s)
 }
 
 // Fresh reports whether ctx is from [WithFresh].
-func Fresh(ctx context.Context) bool { return ctx.Value(freshKey{}) != nil }
+func Fresh(ctx context.Context) bool { return scopeOf(ctx).fresh }

@@ -1,5 +1,5 @@
-// Package secretref expands the references to secrets that configuration holds
-// in the place of the secrets themselves: secret://scope/name and env://NAME.
+// Package secretref expands references to secrets in configuration:
+// secret://scope/name and env://NAME.
 package secretref
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom"
 )
 
-// Resolver gives the secret that ref names. It is called for each call of a
-// tool, concurrently.
+// Resolver returns the secret that ref names. It is called for each call of a tool,
+// concurrently.
 type Resolver func(ctx context.Context, ref string) (string, error)
 
 var reference = regexp.MustCompile(`\b(?:secret|env)://[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*`)
@@ -21,21 +21,21 @@ var reference = regexp.MustCompile(`\b(?:secret|env)://[A-Za-z0-9_.-]+(?:/[A-Za-
 // In reports whether value refers to a secret.
 func In(value string) bool { return reference.MatchString(value) }
 
-// Secrets expands references for one call and remembers what it gave out, so
-// that it can be kept out of messages. It is not safe for concurrent use.
+// Secrets expands references for one call and remembers the secrets, so that they can be
+// redacted from messages. It is not safe for concurrent use.
 type Secrets struct {
 	resolve Resolver
 	known   []string
-	// given is what each reference stood for.
+	// given holds the secret of each expanded reference.
 	given map[string]string
 }
 
-// New starts the secrets of one call. A nil resolver knows no secret.
+// New returns the Secrets of one call. A nil resolver resolves no secret.
 func New(resolve Resolver) *Secrets { return &Secrets{resolve: resolve} }
 
 // Expand replaces each reference in value with its secret. Value must come
-// from configuration, never from the arguments of a call: a caller who could
-// write a reference could read the secret.
+// from configuration, never from the arguments of a call: a caller that could write a
+// reference could read the secret.
 func (s *Secrets) Expand(ctx context.Context, value string) (string, error) {
 	var failure error
 	expanded := reference.ReplaceAllStringFunc(value, func(ref string) string {
@@ -54,7 +54,7 @@ func (s *Secrets) Expand(ctx context.Context, value string) (string, error) {
 
 func (s *Secrets) lookup(ctx context.Context, ref string) (string, error) {
 	if s.resolve == nil {
-		return "", toolroom.Errorf(toolroom.CodeExecutionFailed, "%s cannot be read: no secrets are set up", ref)
+		return "", toolroom.Errorf(toolroom.CodeExecutionFailed, "%s cannot be resolved: no secret store is configured", ref)
 	}
 	secret, err := s.resolve(ctx, ref)
 	var typed *toolroom.Error
@@ -71,7 +71,7 @@ func (s *Secrets) lookup(ctx context.Context, ref string) (string, error) {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	default:
-		// The text of a foreign error may quote what it was working on.
+		// The text of another error may quote the secret.
 		return "", &toolroom.Error{
 			Code:    toolroom.CodeExecutionFailed,
 			Message: ref + " cannot be read",
@@ -81,8 +81,8 @@ func (s *Secrets) lookup(ctx context.Context, ref string) (string, error) {
 	}
 }
 
-// Renewed reports whether a service that refused what was given out may take
-// what is kept now: it looks again, past what is remembered.
+// Renewed reports whether a service that refused the secrets may accept the current ones.
+// It resolves them again, past any cache.
 func (s *Secrets) Renewed(ctx context.Context) bool {
 	changed := false
 	for ref, old := range s.given {
@@ -92,10 +92,11 @@ func (s *Secrets) Renewed(ctx context.Context) bool {
 	return changed
 }
 
-// minHidden keeps a secret of a letter or two from blotting out every message.
+// minHidden is the length of the shortest redacted secret. A secret of one or two letters
+// would make messages unreadable.
 const minHidden = 4
 
-// Hide adds a value, such as an encoded form of a secret, to what Redact hides.
+// Hide adds a value, such as an encoded form of a secret, to those that Redact removes.
 func (s *Secrets) Hide(value string) {
 	if len(value) >= minHidden {
 		s.known = append(s.known, value)
@@ -104,7 +105,7 @@ func (s *Secrets) Hide(value string) {
 	}
 }
 
-// Redact replaces the secrets that were given out, wherever they are in text.
+// Redact replaces all expanded secrets in text.
 func (s *Secrets) Redact(text string) string {
 	for _, secret := range s.known {
 		text = strings.ReplaceAll(text, secret, "[secret]")

@@ -26,7 +26,7 @@ func (s *Store) CreateApproval(ctx context.Context, a *approval.Approval) (*appr
 		texts[i] = text
 	}
 	made := *a
-	err := s.write(ctx, "ask for an approval", func(tx *sql.Tx) error {
+	err := s.write(ctx, "create an approval", func(tx *sql.Tx) error {
 		same, err := selectAll(ctx, tx, scanApproval, selectApproval+"WHERE digest = ? AND expires > ?", a.Digest, instant(a.Created))
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (s *Store) CreateApproval(ctx context.Context, a *approval.Approval) (*appr
 			string(approval.Pending), instant(a.Created), instant(a.Expires),
 			a.Session, texts[1], a.Diff, a.People, texts[2], texts[3])
 		if isTaken(err) {
-			return toolroom.Errorf(toolroom.CodeConflict, "there is an approval %s already", a.ID)
+			return toolroom.Errorf(toolroom.CodeConflict, "approval %s already exists", a.ID)
 		}
 		return err
 	})
@@ -73,7 +73,7 @@ func (s *Store) Approvals(ctx context.Context, state approval.State, now time.Ti
 	case approval.Pending:
 		where, args = "WHERE state = 'pending' AND expires > ? ", []any{instant(now)}
 	case approval.Expired:
-		where, args = "WHERE state = 'pending' AND expires <= ? ", []any{instant(now)}
+		where, args = "WHERE state = 'expired' OR state = 'pending' AND expires <= ? ", []any{instant(now)}
 	default:
 		where, args = "WHERE state = ? ", []any{string(state)}
 	}
@@ -99,7 +99,7 @@ func (s *Store) AnswerApproval(ctx context.Context, id string, answer approval.A
 
 // UseApproval implements [approval.Store].
 func (s *Store) UseApproval(ctx context.Context, id string, now time.Time) error {
-	var refused error // one that is declined is changed as well
+	var refused error // must not roll back: Use changes a declined approval, too
 	_, err := s.changeApproval(ctx, "use an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
 		refused = a.Use(now)
 		return nil
@@ -121,7 +121,7 @@ func (s *Store) CancelApproval(ctx context.Context, id string, now time.Time) er
 
 // NotifiedApproval implements [approval.Store].
 func (s *Store) NotifiedApproval(ctx context.Context, id, hook string) error {
-	_, err := s.changeApproval(ctx, "note a message about an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
+	_, err := s.changeApproval(ctx, "record a notification about an approval", id, func(_ *sql.Tx, a *approval.Approval) error {
 		if !slices.Contains(a.Notified, hook) {
 			a.Notified = append(a.Notified, hook)
 		}
@@ -130,10 +130,23 @@ func (s *Store) NotifiedApproval(ctx context.Context, id, hook string) error {
 	return err
 }
 
+// ExpireApprovals implements [approval.Store].
+func (s *Store) ExpireApprovals(ctx context.Context, now time.Time) error {
+	return s.write(ctx, "expire approvals", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE approvals SET state = 'expired'
+			WHERE (state = 'pending' OR state = 'approved' AND used = 0 AND scope = 'once') AND expires <= ?`, instant(now))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "DELETE FROM grants WHERE expires <> 0 AND expires <= ?", instant(now))
+		return err
+	})
+}
+
 // SweepApprovals implements [approval.Store].
 func (s *Store) SweepApprovals(ctx context.Context, before time.Time) (n int64, err error) {
 	err = s.write(ctx, "remove old approvals", func(tx *sql.Tx) error {
-		// An approval that is still good for its call has its end before it.
+		// An approval that its call may still use has not expired.
 		done, err := tx.ExecContext(ctx, "DELETE FROM approvals WHERE expires < ? AND answered < ?", instant(before), instant(before))
 		if err != nil {
 			return err
@@ -152,12 +165,13 @@ func (s *Store) changeApproval(ctx context.Context, doing, id string, change fun
 		if a, err = findApproval(ctx, tx, id); err != nil {
 			return err
 		}
+		found := a.State
 		if err := change(tx, a); err != nil {
 			return err
 		}
 		state := a.State
 		if state == approval.Expired {
-			state = approval.Pending // time decides that, whenever it is read
+			state = found // ExpireApprovals makes it final
 		}
 		votes, err := jsonText(a.Votes)
 		if err != nil {
@@ -181,8 +195,8 @@ func (s *Store) changeApproval(ctx context.Context, doing, id string, change fun
 func findApproval(ctx context.Context, db rowQuerier, id string) (*approval.Approval, error) {
 	a, err := scanApproval(db.QueryRowContext(ctx, selectApproval+"WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no approval %q", id).
-			WithHint("list the open ones with: toolroom approve")
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "approval %q not found", id).
+			WithHint("list pending approvals: toolroom approve")
 	}
 	return a, err
 }

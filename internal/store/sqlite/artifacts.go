@@ -10,11 +10,11 @@ import (
 	"github.com/toolroom/toolroom/internal/artifact"
 )
 
-const artifactColumns = "handle, owner, kind, name, mime, size, created, expires"
+const artifactColumns = "handle, owner, kind, name, mime, size, created, expires, labels"
 
 // AddArtifact implements [artifact.Index].
 func (s *Store) AddArtifact(ctx context.Context, e *artifact.Entry, limits artifact.Limits) error {
-	return s.write(ctx, "note an artifact", func(tx *sql.Tx) error {
+	return s.write(ctx, "record an artifact", func(tx *sql.Tx) error {
 		used, err := artifactUsage(ctx, tx, e.Owner, e.Kind, e.Created)
 		if err != nil {
 			return err
@@ -22,10 +22,14 @@ func (s *Store) AddArtifact(ctx context.Context, e *artifact.Entry, limits artif
 		if err := limits.Admit(e.Kind, used, e.Size); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO artifacts ("+artifactColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-			e.Handle, e.Owner, string(e.Kind), e.Name, e.MIMEType, e.Size, instant(e.Created), instant(e.Expires))
+		labels, err := jsonText(e.Labels)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO artifacts ("+artifactColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			e.Handle, e.Owner, string(e.Kind), e.Name, e.MIMEType, e.Size, instant(e.Created), instant(e.Expires), labels)
 		if isTaken(err) {
-			return toolroom.Errorf(toolroom.CodeConflict, "there is an artifact %s already", e.Handle)
+			return toolroom.Errorf(toolroom.CodeConflict, "artifact %s already exists", e.Handle)
 		}
 		return err
 	})
@@ -77,7 +81,7 @@ func (s *Store) DeleteArtifact(ctx context.Context, owner, handle string, now ti
 func (s *Store) SweepArtifacts(ctx context.Context, now time.Time) ([]*artifact.Entry, error) {
 	const remove = "DELETE FROM artifacts WHERE expires <= ? RETURNING " + artifactColumns
 	var list []*artifact.Entry
-	err := s.write(ctx, "sweep artifacts", func(tx *sql.Tx) (err error) {
+	err := s.write(ctx, "delete expired artifacts", func(tx *sql.Tx) (err error) {
 		list, err = selectAll(ctx, tx, scanArtifact, remove, instant(now))
 		return err
 	})
@@ -107,7 +111,7 @@ func scanHandle(row scanner) (handle string, err error) {
 
 func scanArtifact(row scanner) (*artifact.Entry, error) {
 	e := &artifact.Entry{}
-	err := row.Scan(&e.Handle, &e.Owner, &e.Kind, &e.Name, &e.MIMEType, &e.Size, timeColumn{&e.Created}, timeColumn{&e.Expires})
+	err := row.Scan(&e.Handle, &e.Owner, &e.Kind, &e.Name, &e.MIMEType, &e.Size, timeColumn{&e.Created}, timeColumn{&e.Expires}, jsonColumn{&e.Labels})
 	if err != nil {
 		return nil, err
 	}

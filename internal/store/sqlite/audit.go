@@ -11,8 +11,8 @@ import (
 	"github.com/toolroom/toolroom/internal/receipt"
 )
 
-// VerifyReceipts implements [receipt.Store]. It reads one snapshot, so appends
-// go on meanwhile.
+// VerifyReceipts implements [receipt.Store]. It reads one snapshot, so that appends can
+// continue meanwhile.
 func (s *Store) VerifyReceipts(ctx context.Context, trust func(receipt.Checkpoint) error) (n int64, err error) {
 	tx, err := s.reader.BeginTx(ctx, nil)
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Store) VerifyReceipts(ctx context.Context, trust func(receipt.Checkpoin
 	first, noted, err := chainEnds(ctx, tx)
 	if err == nil && first.Seq != 0 {
 		if trust == nil {
-			err = receipt.Broken("", first.Seq+1, "receipts before it were removed, and there is no key to check that with")
+			err = receipt.Broken("", first.Seq+1, "receipts before it were removed, and there is no key to verify the removal")
 		} else {
 			err = trust(first)
 		}
@@ -37,7 +37,7 @@ func (s *Store) VerifyReceipts(ctx context.Context, trust func(receipt.Checkpoin
 	return n, s.fail(ctx, "verify receipts", err)
 }
 
-// walkChain checks link after link, and returns how many fit.
+// walkChain verifies the receipts in order, and returns the number of valid ones.
 func walkChain(ctx context.Context, tx *sql.Tx, walk *receipt.Walk) (n int64, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT seq, hash, body, detail, call, parent, tool, subject, surface, status, code, labels, started FROM receipts ORDER BY seq")
 	if err != nil {
@@ -56,7 +56,7 @@ func walkChain(ctx context.Context, tx *sql.Tx, walk *receipt.Walk) (n int64, er
 			return n, err
 		}
 		if found != columnsOf(r) {
-			return n, receipt.Broken(r.ID, k.Seq, "what it is found by is not what was recorded")
+			return n, receipt.Broken(r.ID, k.Seq, "its indexed columns differ from its body")
 		}
 		n++
 	}
@@ -107,8 +107,8 @@ func (s *Store) ReceiptRange(ctx context.Context, since, until time.Time) (from,
 	return first.Int64, last.Int64, nil
 }
 
-// RedactReceipts implements [receipt.Store]. What was removed is overwritten in
-// the file, and does not stay in the write-ahead log either.
+// RedactReceipts implements [receipt.Store]. It overwrites the removed details in the
+// file, and removes them from the write-ahead log, too.
 func (s *Store) RedactReceipts(ctx context.Context, call string, notice *receipt.Receipt) error {
 	const doing = "redact a receipt"
 	if _, err := s.writer.ExecContext(ctx, "PRAGMA secure_delete = ON"); err != nil {
@@ -137,12 +137,12 @@ func (s *Store) RedactReceipts(ctx context.Context, call string, notice *receipt
 	var busy, pages, done int
 	err = s.writer.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &done)
 	if err == nil && busy != 0 {
-		err = errors.New("somebody reads the database: until the next checkpoint its log still has what was removed")
+		err = errors.New("the database is being read: until the next checkpoint its log still has the removed details")
 	}
 	return s.fail(ctx, doing, err)
 }
 
-// redactable are the places of a call's receipts that still have details.
+// redactable returns the sequence numbers of a call's receipts that still have details.
 func redactable(call string, stored []receipt.Record) ([]int64, error) {
 	var places []int64
 	old := false
@@ -163,13 +163,13 @@ func redactable(call string, stored []receipt.Record) ([]int64, error) {
 	case len(places) > 0:
 		return places, nil
 	case len(stored) == 0:
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no receipt of a call %q", call).
-			WithHint("list the calls with: toolroom calls")
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "receipt of call %q not found", call).
+			WithHint("list calls: toolroom calls")
 	case old:
-		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "the receipt of call %s was written by an older Toolroom, whose receipts cannot be redacted", call).
-			WithHint("remove it with all before it: toolroom audit prune")
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "the receipt of call %s cannot be redacted: an older Toolroom wrote it", call).
+			WithHint("remove it and all earlier receipts: toolroom audit prune")
 	default:
-		return nil, toolroom.Errorf(toolroom.CodeConflict, "the details of call %s are gone already", call)
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "the details of call %s have already been removed", call)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// instant is a time in a column: nanoseconds since 1970, 0 for the zero time.
+// instant returns a time as it is stored: nanoseconds since 1970, 0 for the zero time.
 func instant(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -31,7 +31,7 @@ func (c timeColumn) Scan(v any) error {
 	return nil
 }
 
-// jsonColumn scans JSON text into a value; an empty text leaves it as it is.
+// jsonColumn scans JSON text into a value. An empty text leaves the value unchanged.
 type jsonColumn struct{ into any }
 
 func (c jsonColumn) Scan(v any) error {
@@ -45,7 +45,7 @@ func (c jsonColumn) Scan(v any) error {
 	return json.Unmarshal([]byte(text), c.into)
 }
 
-// jsonText is a value as JSON text for a jsonColumn; null and [] are empty.
+// jsonText encodes a value for a jsonColumn. It returns an empty text for null and [].
 func jsonText(v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -57,7 +57,7 @@ func jsonText(v any) (string, error) {
 	return "", nil
 }
 
-// rawColumn scans JSON text as it is; an empty text becomes nil.
+// rawColumn scans JSON text unchanged. An empty text becomes nil.
 type rawColumn struct{ into *json.RawMessage }
 
 func (c rawColumn) Scan(v any) error {
@@ -72,7 +72,7 @@ func (c rawColumn) Scan(v any) error {
 	return nil
 }
 
-// querier and rowQuerier are a transaction or a pool of connections.
+// querier and rowQuerier are the methods that a transaction and a pool of connections share.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
@@ -81,7 +81,7 @@ type rowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// scanner is a row, alone or one of several.
+// scanner is a [sql.Row] or [sql.Rows].
 type scanner interface{ Scan(dest ...any) error }
 
 // selectAll reads every row of a query. It never returns a nil slice.

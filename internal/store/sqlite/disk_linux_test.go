@@ -21,8 +21,8 @@ import (
 	"github.com/toolroom/toolroom/source"
 )
 
-// diskFolder tells the test, in a process with mounts of its own, where it may
-// mount a disk.
+// diskFolder is the environment variable with the folder in which the test, in a process
+// with a mount namespace, may mount a disk.
 const diskFolder = "TOOLROOM_TEST_DISK"
 
 func TestADiskThatFillsUpDuringCallsLosesNoRecord(t *testing.T) {
@@ -73,8 +73,8 @@ func TestADiskThatFillsUpDuringCallsLosesNoRecord(t *testing.T) {
 		return runner.Run(t.Context(), toolroom.Call{Tool: tool, Arguments: json.RawMessage(`{"x":"` + strings.Repeat("x", 10_000) + `"}`)})
 	}
 
-	// Calls come from all sides until each has been refused often, and another
-	// program takes what is left of the disk meanwhile.
+	// Calls run concurrently until each has been refused often. Meanwhile another
+	// program fills the rest of the disk.
 	var callers sync.WaitGroup
 	for _, tool := range []string{"pay:out", "note:read", "pay:out", "note:read"} {
 		callers.Go(func() {
@@ -101,7 +101,7 @@ func TestADiskThatFillsUpDuringCallsLosesNoRecord(t *testing.T) {
 	}
 	mu.Unlock()
 
-	// With room again it goes on by itself.
+	// When there is space again, it continues by itself.
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestADiskThatFillsUpDuringCallsLosesNoRecord(t *testing.T) {
 	}
 }
 
-// fill takes the disk, as far as it goes.
+// fill fills the disk.
 func fill(path string) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -161,8 +161,8 @@ func fill(path string) {
 	}
 }
 
-// runMounted runs this test again where it may mount: in namespaces that end with
-// the process.
+// runMounted runs this test again in namespaces in which it may mount, and which end
+// with the process.
 func runMounted(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")

@@ -20,7 +20,7 @@ func (s *Store) AddElevation(ctx context.Context, e *policy.Elevation) error {
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		e.ID, e.Subject, e.Agent, string(tools), e.By, e.Reason, instant(e.Created), instant(e.Expires), instant(e.Ended))
 	if isTaken(err) {
-		return toolroom.Errorf(toolroom.CodeConflict, "there is an elevation %s already", e.ID)
+		return toolroom.Errorf(toolroom.CodeConflict, "elevation %s already exists", e.ID)
 	}
 	return s.fail(ctx, "store an elevation", err)
 }
@@ -43,7 +43,13 @@ func (s *Store) EndElevation(ctx context.Context, id string, now time.Time) erro
 		return err
 	}
 	return toolroom.Errorf(toolroom.CodeNotFound, "no elevation %q is in force", id).
-		WithHint("list those that are: toolroom policy elevate")
+		WithHint("list elevations: toolroom policy elevate")
+}
+
+// ExpireElevations implements [policy.Elevations].
+func (s *Store) ExpireElevations(ctx context.Context, now time.Time) error {
+	_, err := s.writer.ExecContext(ctx, "UPDATE elevations SET ended = expires WHERE ended = 0 AND expires <= ?", instant(now))
+	return s.fail(ctx, "end expired elevations", err)
 }
 
 func scanElevation(row scanner) (*policy.Elevation, error) {

@@ -60,7 +60,7 @@ func newFull(t *testing.T, must bool) *full {
 	return f
 }
 
-// grow lets the file have so many pages more than it has.
+// grow lets the file grow by a number of pages.
 func (f *full) grow(t *testing.T, more int) {
 	t.Helper()
 	var pages int
@@ -88,7 +88,7 @@ func TestAFullDiskStopsCallsAndLosesNoRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.grow(t, 0)
-	// Nobody knows yet: this one runs, and its receipt has to wait.
+	// The full disk has not been noticed yet: this call runs, and its receipt waits.
 	if r := f.pay(t); !r.OK() {
 		t.Fatal(r.Error)
 	}
@@ -114,7 +114,7 @@ func TestAFullDiskStopsCallsAndLosesNoRecord(t *testing.T) {
 	if err := f.recorder.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Three that ran, and three that were refused.
+	// Three calls ran, and three were refused.
 	if n, err := f.store.VerifyReceipts(t.Context(), nil); n != 6 || err != nil {
 		t.Errorf("VerifyReceipts = %d, %v", n, err)
 	}
@@ -133,7 +133,7 @@ func TestACallThatMustBeRecordedDoesNotRunOnAFullDisk(t *testing.T) {
 	if err := f.store.reader.QueryRow("SELECT count(*) FROM intents").Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d intents are left of a call that has its receipt, %v", left, err)
 	}
-	// The free pages that intents leave behind are used up first.
+	// First use up the free pages of deleted intents.
 	f.grow(t, 0)
 	for i := 0; ; i++ {
 		r := f.pay(t)

@@ -11,7 +11,7 @@ import (
 
 const grantColumns = "id, approval, scope, tool, identity, session, digest, given_by, created, expires"
 
-// insertGrant stores a grant in the transaction of the answer that gave it.
+// insertGrant stores a grant in the transaction of the answer that creates it.
 func insertGrant(ctx context.Context, tx *sql.Tx, g *approval.Grant) error {
 	identity, err := jsonText(g.Identity)
 	if err != nil {
@@ -33,12 +33,12 @@ func (s *Store) Grants(ctx context.Context, tool, caller string, now time.Time) 
 		query, args = query+" AND caller = ?", append(args, caller)
 	}
 	list, err := selectAll(ctx, s.reader, scanGrant, query+" ORDER BY seq", args...)
-	return list, s.fail(ctx, "read standing approvals", err)
+	return list, s.fail(ctx, "read approval rules", err)
 }
 
 // RemoveGrant implements [approval.Store].
 func (s *Store) RemoveGrant(ctx context.Context, id string) error {
-	return s.write(ctx, "remove a standing approval", func(tx *sql.Tx) error {
+	return s.write(ctx, "remove an approval rule", func(tx *sql.Tx) error {
 		done, err := tx.ExecContext(ctx, "DELETE FROM grants WHERE id = ?", id)
 		if err != nil {
 			return err
@@ -46,8 +46,8 @@ func (s *Store) RemoveGrant(ctx context.Context, id string) error {
 		if n, err := done.RowsAffected(); n > 0 || err != nil {
 			return err
 		}
-		return toolroom.Errorf(toolroom.CodeNotFound, "there is no standing approval %q", id).
-			WithHint("list them with: toolroom approve rules")
+		return toolroom.Errorf(toolroom.CodeNotFound, "approval rule %q not found", id).
+			WithHint("list approval rules: toolroom approve rules")
 	})
 }
 

@@ -21,7 +21,7 @@ func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
 	if err != nil {
 		return err
 	}
-	call, err := jsonx.Marshal(j.Call) // its arguments stay as they were written
+	call, err := jsonx.Marshal(j.Call) // keeps the arguments byte for byte
 	if err != nil {
 		return fmt.Errorf("queue job %s: %w", j.ID, err)
 	}
@@ -40,7 +40,7 @@ func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
 	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '')",
 		j.ID, string(identity), string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), answers, string(j.Resume))
 	if isTaken(err) {
-		return toolroom.Errorf(toolroom.CodeConflict, "there is a job %s already", j.ID)
+		return toolroom.Errorf(toolroom.CodeConflict, "job %s already exists", j.ID)
 	}
 	return s.fail(ctx, "queue a job", err)
 }
@@ -72,12 +72,12 @@ func (s *Store) TakeJob(ctx context.Context, id string, now, until time.Time) (*
 	return s.claimJob(ctx, id, now, until)
 }
 
-// claimJob leases a job, any if id is empty.
+// claimJob leases the job id, or any job if id is empty.
 func (s *Store) claimJob(ctx context.Context, id string, now, until time.Time) (*run.Job, error) {
 	const claim = `UPDATE jobs SET state = 'running', fence = fence + 1, lease = ?1, approvals = ''
 		WHERE seq = (
 			SELECT seq FROM jobs
-			WHERE state <> 'done' AND (?3 = '' OR id = ?3) AND (state = 'queued' OR lease < ?2) AND (state <> 'waiting' OR EXISTS (
+			WHERE state <> 'done' AND (?3 = '' OR id = ?3) AND (state = 'queued' OR lease < ?2) AND (state <> 'waiting' OR cancelled OR EXISTS (
 				SELECT 1 FROM json_each(jobs.approvals) AS waited WHERE NOT EXISTS (
 					SELECT 1 FROM approvals WHERE approvals.id = waited.value AND approvals.state = 'pending' AND approvals.expires > ?2)))
 			ORDER BY created, seq LIMIT 1)
@@ -106,12 +106,12 @@ func (s *Store) WaitJob(ctx context.Context, id string, fence int64, approvals [
 		}
 		state, waits = run.JobWaiting, string(text)
 	}
-	return s.changeJob(ctx, "note what a job waits for", id, fence, "UPDATE jobs SET state = ?, approvals = ?", string(state), waits)
+	return s.changeJob(ctx, "record the approvals of a job", id, fence, "UPDATE jobs SET state = ?, approvals = ?", string(state), waits)
 }
 
 // ExtendJob implements [run.JobStore].
 func (s *Store) ExtendJob(ctx context.Context, id string, fence int64, until time.Time, started bool) error {
-	return s.changeJob(ctx, "prolong the lease of a job", id, fence,
+	return s.changeJob(ctx, "extend the lease of a job", id, fence,
 		"UPDATE jobs SET lease = ?, started = started OR ?", instant(until), started)
 }
 
@@ -167,7 +167,7 @@ func (s *Store) SweepJobs(ctx context.Context, before time.Time) (n int64, err e
 	return n, err
 }
 
-// changeJob runs an update if the job still belongs to the holder of the fence.
+// changeJob runs an update if fence is still that of the job.
 func (s *Store) changeJob(ctx context.Context, doing, id string, fence int64, update string, args ...any) error {
 	return s.write(ctx, doing, func(tx *sql.Tx) error { return changeJob(ctx, tx, id, fence, update, args...) })
 }
@@ -178,9 +178,9 @@ func changeJob(ctx context.Context, tx *sql.Tx, id string, fence int64, update s
 	case err != nil:
 		return err
 	case j.State == run.JobDone:
-		return toolroom.Errorf(toolroom.CodeConflict, "job %s has its result already", id)
+		return toolroom.Errorf(toolroom.CodeConflict, "job %s already has a result", id)
 	case j.Fence != fence || j.State == run.JobQueued:
-		return toolroom.Errorf(toolroom.CodeConflict, "job %s belongs to another process now", id)
+		return toolroom.Errorf(toolroom.CodeConflict, "job %s now belongs to another process", id)
 	}
 	_, err = tx.ExecContext(ctx, update+" WHERE id = ?", append(args, id)...)
 	return err
@@ -189,7 +189,7 @@ func changeJob(ctx context.Context, tx *sql.Tx, id string, fence int64, update s
 func findJob(ctx context.Context, db rowQuerier, id string) (*run.Job, error) {
 	j, err := scanJob(db.QueryRowContext(ctx, "SELECT "+jobColumns+" FROM jobs WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no job %q", id)
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "job %q not found", id)
 	}
 	return j, err
 }

@@ -51,7 +51,7 @@ func (s *Store) Journal(ctx context.Context, call string) (*journal.Head, []jour
 	head := &journal.Head{}
 	err := s.reader.QueryRowContext(ctx, "SELECT head FROM journals WHERE call = ?", call).Scan(jsonColumn{head})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no journal of a call %q", call)
+		return nil, nil, toolroom.Errorf(toolroom.CodeNotFound, "journal of call %q not found", call)
 	}
 	if err != nil {
 		return nil, nil, s.fail(ctx, "read a journal", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/toolroom/toolroom/internal/run"
 )
 
-// ClaimKey implements [run.KeyStore]. Each claim also clears away a few records
-// that have expired, so that the table does not grow for ever.
+// ClaimKey implements [run.KeyStore]. Each claim also deletes some expired records, so
+// that the table does not grow for ever.
 func (s *Store) ClaimKey(ctx context.Context, k run.KeyRecord, now time.Time) (held run.KeyRecord, claimed bool, err error) {
 	err = s.write(ctx, "claim an idempotency key", func(tx *sql.Tx) error {
 		const clear = "DELETE FROM keys WHERE rowid IN (SELECT rowid FROM keys WHERE expires < ? LIMIT 100)"
@@ -44,7 +44,7 @@ func (s *Store) FinishKey(ctx context.Context, identity, key, call string, resul
 	return s.write(ctx, "store the result of an idempotent call", func(tx *sql.Tx) error {
 		held, err := findKey(ctx, tx, identity, key)
 		if errors.Is(err, sql.ErrNoRows) {
-			return toolroom.Errorf(toolroom.CodeNotFound, "nothing holds the idempotency key %q", key)
+			return toolroom.Errorf(toolroom.CodeNotFound, "no call holds the idempotency key %q", key)
 		}
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func (s *Store) ReleaseKey(ctx context.Context, identity, key, call string) erro
 		case held.Call != call:
 			return heldByOther(held)
 		case held.Result != nil:
-			return toolroom.Errorf(toolroom.CodeConflict, "the call %s under the idempotency key %q has its result already", call, key)
+			return toolroom.Errorf(toolroom.CodeConflict, "call %s with the idempotency key %q already has a result", call, key)
 		}
 		_, err = tx.ExecContext(ctx, "DELETE FROM keys WHERE identity = ? AND key = ?", identity, key)
 		return err
@@ -77,7 +77,7 @@ func (s *Store) ReleaseKey(ctx context.Context, identity, key, call string) erro
 }
 
 func heldByOther(held run.KeyRecord) error {
-	return toolroom.Errorf(toolroom.CodeConflict, "the idempotency key %q belongs to the call %s", held.Key, held.Call)
+	return toolroom.Errorf(toolroom.CodeConflict, "the idempotency key %q belongs to call %s", held.Key, held.Call)
 }
 
 func findKey(ctx context.Context, tx *sql.Tx, identity, key string) (k run.KeyRecord, err error) {

@@ -16,10 +16,9 @@ var migrations embed.FS
 // https://www.sqlite.org/pragma.html#pragma_application_id.
 const applicationID = 0x54726f6d
 
-// migrate runs the migrations that the database has not seen, all in one
-// transaction under the write lock: of several processes that open a new file
-// one does the work, and the others find it done. SQLite's user_version counts
-// the migrations.
+// migrate runs the missing migrations in one transaction under the write lock. If
+// several processes open a new file, one of them migrates it. SQLite's user_version is
+// the number of migrations.
 func (s *Store) migrate(ctx context.Context) error {
 	files, err := fs.Glob(migrations, "migrations/*.sql") // sorted
 	if err != nil {
@@ -62,8 +61,8 @@ func (s *Store) migrate(ctx context.Context) error {
 	return tx.Commit()
 }
 
-// version is how many migrations the database has seen. A file that another
-// program made is refused.
+// version returns the number of migrations that the database has. It returns an error
+// for a database of another program.
 func (s *Store) version(ctx context.Context, db rowQuerier) (version int, err error) {
 	var id, tables int
 	const query = `SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)

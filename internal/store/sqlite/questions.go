@@ -17,7 +17,7 @@ func (s *Store) AskJob(ctx context.Context, id string, fence int64, questions []
 		case err != nil:
 			return err
 		case j.Fence != fence || j.State != run.JobRunning:
-			return toolroom.Errorf(toolroom.CodeConflict, "job %s belongs to another process now", id)
+			return toolroom.Errorf(toolroom.CodeConflict, "job %s now belongs to another process", id)
 		}
 		for _, q := range questions {
 			_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO job_questions (job, key, method, params, sent, answer, asked) VALUES (?, ?, ?, ?, ?, '', ?)",
@@ -64,7 +64,7 @@ func (s *Store) AnswerJob(ctx context.Context, id string, answers map[string]jso
 // NoteJob implements [run.QuestionStore].
 func (s *Store) NoteJob(ctx context.Context, id string, fence int64, state json.RawMessage) error {
 	_, err := s.writer.ExecContext(ctx, "UPDATE jobs SET resume = ? WHERE id = ? AND fence = ? AND state = 'running' AND resume <> ''", string(state), id, fence)
-	return s.fail(ctx, "note the state of a job", err)
+	return s.fail(ctx, "record the state of a job", err)
 }
 
 // CancelJob implements [run.QuestionStore].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -14,13 +15,13 @@ const insertReceipt = `INSERT INTO receipts
 	(seq, hash, body, detail, call, parent, tool, subject, surface, status, code, labels, started)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// AppendReceipts implements [receipt.Store]. The end of the chain is read under
-// the write lock, because other processes append too.
+// AppendReceipts implements [receipt.Store]. It reads the end of the chain under the
+// write lock, because other processes append, too.
 func (s *Store) AppendReceipts(ctx context.Context, group []*receipt.Receipt) error {
 	ends := make([]receipt.Chain, len(group))
 	err := s.write(ctx, "write receipts", func(tx *sql.Tx) error {
-		// Once the lock is had nothing waits any more, and the driver starts a
-		// goroutine for each statement whose context can end.
+		// With the lock held no statement waits, so ctx is not needed. The driver
+		// would start a goroutine for each statement whose context can end.
 		return appendReceipts(context.WithoutCancel(ctx), tx, group, ends)
 	})
 	if err != nil {
@@ -32,8 +33,45 @@ func (s *Store) AppendReceipts(ctx context.Context, group []*receipt.Receipt) er
 	return nil
 }
 
-// appendReceipts links a group to the chain and fills in where each came.
+// ForgetJournals deletes the records of journals that no longer exist.
+func (s *Store) ForgetJournals(ctx context.Context, gone func(journal string) bool) error {
+	const doing = "forget journals of receipts"
+	all, err := selectAll(ctx, s.reader, func(row scanner) (name string, err error) {
+		return name, row.Scan(&name)
+	}, "SELECT journal FROM receipt_journals")
+	if err != nil {
+		return s.fail(ctx, doing, err)
+	}
+	if all = slices.DeleteFunc(all, func(name string) bool { return !gone(name) }); len(all) == 0 {
+		return nil
+	}
+	return s.write(ctx, doing, func(tx *sql.Tx) error {
+		for _, name := range all {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM receipt_journals WHERE journal = ?", name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// journalEntry returns the last entry of a journal that is in the chain.
+func journalEntry(ctx context.Context, tx *sql.Tx, journal string) (entry int64, err error) {
+	if journal == "" {
+		return 0, nil
+	}
+	err = tx.QueryRowContext(ctx, "SELECT entry FROM receipt_journals WHERE journal = ?", journal).Scan(&entry)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return entry, err
+}
+
+// appendReceipts appends a group to the chain and sets the end of the chain after each.
 func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, ends []receipt.Chain) error {
+	if len(group) == 0 {
+		return nil
+	}
 	end, err := chainEnd(ctx, tx)
 	if err != nil {
 		return err
@@ -47,7 +85,15 @@ func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, e
 	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM intents)").Scan(&intended); err != nil {
 		return err
 	}
+	journal := group[len(group)-1].Journal // all receipts of a group are of one process
+	seen, err := journalEntry(ctx, tx, journal)
+	if err != nil {
+		return err
+	}
 	for i, r := range group {
+		if journal != "" && r.Journal == journal && r.Entry <= seen {
+			continue
+		}
 		var k receipt.Record
 		if end, k, err = end.Next(r); err != nil {
 			return err
@@ -65,11 +111,18 @@ func appendReceipts(ctx context.Context, tx *sql.Tx, group []*receipt.Receipt, e
 		}
 		ends[i] = end
 	}
+	if journal != "" {
+		_, err := tx.ExecContext(ctx, "INSERT INTO receipt_journals (journal, entry) VALUES (?1, ?2) ON CONFLICT (journal) DO UPDATE SET entry = max(entry, ?2)",
+			journal, group[len(group)-1].Entry)
+		if err != nil {
+			return err
+		}
+	}
 	_, err = tx.ExecContext(ctx, "UPDATE receipt_chain SET seq = ?, hash = ?", end.Seq, end.Hash)
 	return err
 }
 
-// columns are what a receipt is found by. They repeat what its body says.
+// columns are the indexed columns of a receipt. They repeat members of its body.
 type columns struct {
 	call, parent, tool, subject, surface, status, code, labels string
 	started                                                    int64
@@ -99,8 +152,8 @@ func (s *Store) Receipt(ctx context.Context, id string) (*receipt.Receipt, error
 	row := s.reader.QueryRowContext(ctx, selectRecord+" WHERE call = ? ORDER BY seq DESC LIMIT 1", id)
 	r, err := scanReceipt(row)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there is no receipt of a call %q", id).
-			WithHint("list the calls with: toolroom calls")
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "receipt of call %q not found", id).
+			WithHint("list calls: toolroom calls")
 	}
 	return r, s.fail(ctx, "read a receipt", err)
 }
@@ -126,7 +179,7 @@ func (s *Store) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Recei
 		restrict("status = ?", string(q.Status))
 	}
 	if q.Code != "" {
-		restrict("code <> '' AND code = ?", string(q.Code)) // as its index says
+		restrict("code <> '' AND code = ?", string(q.Code)) // as in its partial index
 	}
 	if q.Label != "" {
 		restrict("labels <> '' AND instr(labels, ?) > 0", "\n"+q.Label+"\n")
@@ -135,11 +188,11 @@ func (s *Store) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Recei
 		restrict("started < ?", instant(q.Until))
 	}
 	if q.Parent != "" {
-		restrict("parent <> '' AND parent = ?", q.Parent) // as its index says
+		restrict("parent <> '' AND parent = ?", q.Parent) // as in its partial index
 	}
 	if !q.Since.IsZero() {
-		// The second condition gives the scan in order of seq an end: without
-		// it, few matches would mean reading the whole table.
+		// The second condition ends the scan in order of seq. Without it, a query
+		// with few matches would read the whole table.
 		restrict("started >= ?", instant(q.Since))
 		restrict("seq >= (SELECT min(seq) FROM receipts WHERE started >= ?)", instant(q.Since))
 	}

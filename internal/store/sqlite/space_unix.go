@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// freeSpace is how many bytes this user may still write below a folder.
+// freeSpace returns the number of bytes that this user may still write in a folder.
 func freeSpace(folder string) (int64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(folder, &fs); err != nil {

@@ -2,27 +2,29 @@ package sqlite
 
 import (
 	"context"
+	"math"
 	"time"
 
+	"github.com/toolroom/toolroom/internal/effects"
 	"github.com/toolroom/toolroom/internal/spending"
 )
 
 // Spent implements [spending.Store].
 func (s *Store) Spent(ctx context.Context, owner, unit string, since time.Time) (map[string]int64, error) {
 	sums, err := spent(ctx, s.reader, owner, unit, since)
-	return sums, s.fail(ctx, "read what was spent", err)
+	return sums, s.fail(ctx, "read spending", err)
 }
 
 // Spend implements [spending.Store].
 func (s *Store) Spend(ctx context.Context, entries []spending.Entry, check func(spending.Sums) error, before time.Time) error {
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
-		return s.fail(ctx, "write down what is spent", err)
+		return s.fail(ctx, "record spending", err)
 	}
 	defer tx.Rollback() // does nothing after a commit
 	for _, e := range entries {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE call = ?", e.Call); err != nil {
-			return s.fail(ctx, "write down what is spent", err)
+			return s.fail(ctx, "record spending", err)
 		}
 	}
 	if err := check(func(owner, unit string, since time.Time) (map[string]int64, error) {
@@ -31,46 +33,57 @@ func (s *Store) Spend(ctx context.Context, entries []spending.Entry, check func(
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE spent_at < ?", instant(before)); err != nil {
-		return s.fail(ctx, "write down what is spent", err)
+		return s.fail(ctx, "record spending", err)
 	}
 	for _, e := range entries {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO spendings (call, owner, tool, unit, micros, spent_at) VALUES (?, ?, ?, ?, ?, ?)",
 			e.Call, e.Owner, e.Tool, e.Unit, e.Micros, instant(e.Time)); err != nil {
-			return s.fail(ctx, "write down what is spent", err)
+			return s.fail(ctx, "record spending", err)
 		}
 	}
-	return s.fail(ctx, "write down what is spent", tx.Commit())
+	return s.fail(ctx, "record spending", tx.Commit())
 }
 
 // Unspend implements [spending.Store].
 func (s *Store) Unspend(ctx context.Context, calls []string) error {
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
-		return s.fail(ctx, "take back what was not spent", err)
+		return s.fail(ctx, "undo spending", err)
 	}
 	defer tx.Rollback() // does nothing after a commit
 	for _, call := range calls {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM spendings WHERE call = ?", call); err != nil {
-			return s.fail(ctx, "take back what was not spent", err)
+			return s.fail(ctx, "undo spending", err)
 		}
 	}
-	return s.fail(ctx, "take back what was not spent", tx.Commit())
+	return s.fail(ctx, "undo spending", tx.Commit())
 }
 
+// toolSum is what calls of a tool have spent: in whole units and the rest, since
+// the sum of all that is small may be too large for SQLite.
 type toolSum struct {
-	tool   string
-	micros int64
+	tool        string
+	units, rest int64
+}
+
+const microsPerUnit = 1_000_000
+
+func (t toolSum) micros() int64 {
+	if t.units > math.MaxInt64/microsPerUnit {
+		return math.MaxInt64
+	}
+	return effects.AddMicros(t.units*microsPerUnit, t.rest)
 }
 
 func spent(ctx context.Context, db querier, owner, unit string, since time.Time) (map[string]int64, error) {
 	rows, err := selectAll(ctx, db, func(row scanner) (toolSum, error) {
 		var t toolSum
-		err := row.Scan(&t.tool, &t.micros)
+		err := row.Scan(&t.tool, &t.units, &t.rest)
 		return t, err
-	}, "SELECT tool, sum(micros) FROM spendings WHERE unit = ? AND spent_at > ? AND (? = '' OR owner = ?) GROUP BY tool", unit, instant(since), owner, owner)
+	}, "SELECT tool, sum(micros / 1000000), sum(micros % 1000000) FROM spendings WHERE unit = ? AND spent_at > ? AND (? = '' OR owner = ?) GROUP BY tool", unit, instant(since), owner, owner)
 	sums := make(map[string]int64, len(rows))
 	for _, t := range rows {
-		sums[t.tool] = t.micros
+		sums[t.tool] = t.micros()
 	}
 	return sums, err
 }

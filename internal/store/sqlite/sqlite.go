@@ -1,8 +1,8 @@
-// Package sqlite keeps Toolroom's state in one SQLite file. Begin with [Open].
+// Package sqlite stores Toolroom's state in one SQLite file. Start at [Open].
 //
-// One connection writes, a few read. Several processes may have the same file
-// open: writers take turns by SQLite's lock, and each write is on the disk when
-// it returns (WAL, synchronous=FULL).
+// One connection writes, and a few read. Several processes may have the same file
+// open: SQLite's lock admits one writer at a time. Each write is on the disk when it
+// returns (WAL, synchronous=FULL).
 package sqlite
 
 import (
@@ -24,11 +24,11 @@ import (
 
 var _ store.Store = (*Store)(nil)
 
-// Options tune a Store; the zero value is what a server wants.
+// Options configure a Store. The zero value is right for a server.
 type Options struct {
-	// BusyTimeout is how long a write waits for another process; default 5 s.
+	// BusyTimeout is how long a write waits for another process; the default is 5 s.
 	BusyTimeout time.Duration
-	// Readers is the most connections that read at once; default 4.
+	// Readers is the maximum number of reading connections; the default is 4.
 	Readers int
 }
 
@@ -39,9 +39,9 @@ type Store struct {
 	reader *sql.DB
 }
 
-// Open opens the database at path and brings its tables up to date. It makes
-// the file and its folder if need be, for this user alone. A database from a
-// newer Toolroom is refused with code unsupported.
+// Open opens the database at path and migrates it. If necessary it creates the file and
+// its folder, accessible to this user alone. If a newer Toolroom has written the
+// database, the error has code unsupported.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if opts.BusyTimeout <= 0 {
 		opts.BusyTimeout = 5 * time.Second
@@ -78,13 +78,13 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the file. Closing again does nothing.
+// Close closes the file. Closing it again does nothing.
 func (s *Store) Close() error {
 	return errors.Join(s.reader.Close(), s.writer.Close())
 }
 
-// create makes the file before SQLite would, because SQLite leaves it readable
-// to others. The files that SQLite puts beside it have the same mode.
+// create creates the file before SQLite does, because SQLite would make it readable for
+// other users. The files that SQLite creates beside it get the same mode.
 func create(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return cannotOpen(path, err)
@@ -108,12 +108,12 @@ func connect(path string, pragmas url.Values, connections int) (*sql.DB, error) 
 	return db, nil
 }
 
-// prepare turns WAL on and brings the tables up to date.
-func (s *Store) prepare(ctx context.Context, patience time.Duration) error {
+// prepare turns WAL on and migrates the database.
+func (s *Store) prepare(ctx context.Context, timeout time.Duration) error {
 	err := s.useWAL(ctx)
-	// While two processes turn WAL on at once, SQLite reports one of them as
-	// locked out without waiting.
-	for end := time.Now().Add(patience); isBusy(err) && time.Now().Before(end); err = s.useWAL(ctx) {
+	// If two processes turn WAL on at the same time, SQLite returns SQLITE_BUSY to
+	// one of them without waiting.
+	for end := time.Now().Add(timeout); isBusy(err) && time.Now().Before(end); err = s.useWAL(ctx) {
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
@@ -138,15 +138,15 @@ func (s *Store) useWAL(ctx context.Context) error {
 	return nil
 }
 
-// write runs f in a transaction that holds the write lock from its beginning,
-// so that what f reads is what its writes are based on.
+// write runs f in a transaction that holds the write lock from the start, so that no
+// other writer changes what f has read.
 func (s *Store) write(ctx context.Context, doing string, f func(tx *sql.Tx) error) error {
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return s.fail(ctx, doing, err)
 	}
 	if err := f(tx); err != nil {
-		_ = tx.Rollback() // the first error is the one to tell
+		_ = tx.Rollback() // the first error matters
 		return s.fail(ctx, doing, err)
 	}
 	return s.fail(ctx, doing, tx.Commit())

@@ -22,8 +22,8 @@ import (
 	"github.com/toolroom/toolroom/internal/store/storetest"
 )
 
-// childPath, when set, makes the test binary a process that appends receipts to
-// that database; childCount says how many, 0 for without end.
+// If the environment variable childPath is set, the test binary appends receipts to that
+// database: as many as childCount, or without end if it is 0.
 const (
 	childPath  = "TOOLROOM_TEST_CHILD"
 	childCount = "TOOLROOM_TEST_COUNT"
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestTheStoreKeepsItsContract(t *testing.T) {
+func TestTheStorePassesTheSuite(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Backend {
 		path := newPath(t)
@@ -71,7 +71,7 @@ func TestProcessesThatOpenANewFileAtOnceAllSucceed(t *testing.T) {
 	}
 }
 
-func TestWhatWasAcknowledgedSurvivesAKilledProcess(t *testing.T) {
+func TestAcknowledgedReceiptsSurviveAKilledProcess(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
 	cmd := childProcess(t, path, 0)
@@ -102,7 +102,7 @@ func childProcess(t *testing.T, path string, count int) *exec.Cmd {
 	return cmd
 }
 
-// child appends receipts one by one and prints the seq of each that is durable.
+// child appends receipts one by one and prints the seq of each once it is durable.
 func child(path, count string) error {
 	ctx := context.Background()
 	s, err := Open(ctx, path, Options{})
@@ -189,7 +189,7 @@ func TestReadersCannotWrite(t *testing.T) {
 	}
 }
 
-func TestDatabasesThatAreNotForThisToolroomAreRefused(t *testing.T) {
+func TestDatabasesOfNewerVersionsAndOtherProgramsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		make func(t *testing.T, path string)
@@ -212,7 +212,7 @@ func TestDatabasesThatAreNotForThisToolroomAreRefused(t *testing.T) {
 			if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, toolroom.CodeInternal, "no SQLite database"},
+		}, toolroom.CodeInternal, "not a SQLite database"},
 		"a folder": {func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
@@ -284,7 +284,7 @@ func TestAFullDiskIsReportedAndRecoveredFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	limitPages(t, s, 0) // to what the file has
+	limitPages(t, s, 0) // to the current size
 	record(1000)
 	wantExplained(t, recorder.Flush(t.Context()), path, toolroom.CodeInternal, "the disk is full")
 	wantExplained(t, recorder.Ready(), path, toolroom.CodeInternal, "the disk is full")
@@ -312,8 +312,8 @@ func TestAReadOnlyFileIsReported(t *testing.T) {
 func TestAnAnswerReachesACallInAnotherProcess(t *testing.T) {
 	t.Parallel()
 	path := newPath(t)
-	here := approval.NewDesk(open(t, path), approval.DeskOptions{Poll: 10 * time.Millisecond})
-	there := approval.NewDesk(open(t, path), approval.DeskOptions{})
+	here := approval.New(open(t, path), approval.Options{Poll: 10 * time.Millisecond})
+	there := approval.New(open(t, path), approval.Options{})
 	a, err := here.Request(t.Context(), approval.Approval{Digest: "d", Tool: "file:write"})
 	if err != nil {
 		t.Fatal(err)
@@ -379,7 +379,7 @@ func open(t *testing.T, path string) *Store {
 	return s
 }
 
-// execute runs a statement through a connection of its own.
+// execute executes a statement with a connection of its own.
 func execute(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -392,7 +392,7 @@ func execute(t *testing.T, path, statement string) {
 	}
 }
 
-// lock keeps the write lock until the returned function is called.
+// lock holds the write lock until unlock is called.
 func lock(t *testing.T, path string) (unlock func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -420,7 +420,7 @@ func limitPages(t *testing.T, s *Store, pages int) {
 	}
 }
 
-// wantExplained checks that an error names the file, the reason and what to do.
+// wantExplained checks that an error has the file, the reason and a hint.
 func wantExplained(t *testing.T, err error, path string, code toolroom.Code, reason string) {
 	t.Helper()
 	if toolroom.CodeOf(err) != code {

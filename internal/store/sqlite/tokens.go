@@ -25,7 +25,7 @@ func (s *Store) CreateToken(ctx context.Context, t *token.Token) error {
 		t.ID, t.Name, t.Hash, t.Subject, string(groups), t.Agent, t.Provider, t.Skill,
 		instant(t.Created), instant(t.Expires), instant(t.LastUsed), instant(t.Revoked))
 	if isTaken(err) {
-		return toolroom.Errorf(toolroom.CodeConflict, "there is a token %s already", t.ID)
+		return toolroom.Errorf(toolroom.CodeConflict, "token %s already exists", t.ID)
 	}
 	return s.fail(ctx, "store a token", err)
 }
@@ -61,12 +61,12 @@ func (s *Store) RevokeToken(ctx context.Context, id string, now time.Time) error
 // TouchToken implements [token.Store].
 func (s *Store) TouchToken(ctx context.Context, id string, now time.Time) error {
 	_, err := s.writer.ExecContext(ctx, "UPDATE tokens SET last_used = ? WHERE id = ?", instant(now), id)
-	return s.fail(ctx, "note the use of a token", err)
+	return s.fail(ctx, "record the use of a token", err)
 }
 
 func noToken(id string) error {
-	return toolroom.Errorf(toolroom.CodeNotFound, "there is no token %q", id).
-		WithHint("list the tokens with: toolroom token list")
+	return toolroom.Errorf(toolroom.CodeNotFound, "token %q not found", id).
+		WithHint("list tokens: toolroom token list")
 }
 
 func scanToken(row scanner) (*token.Token, error) {

@@ -72,6 +72,30 @@ var approvalTests = []test{
 		wantCode(t, "answer", err, toolroom.CodeApprovalExpired)
 		wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(approvalTTL)), toolroom.CodeApprovalExpired)
 	}},
+	{"what has expired stays so when the clock goes back", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		createApproval(t, s, newApproval("pending", "p"))
+		createApproval(t, s, newApproval("approved", "a"))
+		answerApproval(t, s, "approved", approval.Answer{Approve: true}, start.Add(time.Second))
+		must(t, s.ExpireApprovals(t.Context(), start.Add(time.Minute)))
+		for _, id := range []string{"pending", "approved"} {
+			if got, err := s.Approval(t.Context(), id, start); err != nil || got.State == approval.Expired {
+				t.Fatalf("%s has expired early: %v", id, err)
+			}
+		}
+		must(t, s.ExpireApprovals(t.Context(), start.Add(2*approvalTTL)))
+		_, err := s.AnswerApproval(t.Context(), "pending", approval.Answer{Approve: true}, start, noGrant)
+		wantCode(t, "answer", err, toolroom.CodeApprovalExpired)
+		wantCode(t, "use", s.UseApproval(t.Context(), "approved", start.Add(time.Second)), toolroom.CodeApprovalExpired)
+		list, err := s.Approvals(t.Context(), approval.Expired, start)
+		must(t, err)
+		if len(list) != 2 {
+			t.Errorf("%d are listed as expired", len(list))
+		}
+		if got := createApproval(t, s, newApproval("again", "p")); got.ID != "again" {
+			t.Errorf("a repeat got %s", got.ID)
+		}
+	}},
 	{"lists are by state, oldest first", testApprovalLists},
 	{"an answer is kept with who, when and why", func(t *testing.T, b Backend) {
 		s := b.Open(t)
@@ -244,11 +268,11 @@ func testOneOpenApproval(t *testing.T, b Backend) {
 		"pending":                  {"a", func(*testing.T, store.Store) {}, 2 * time.Minute, true},
 		"pending, of another call": {"z", func(*testing.T, store.Store) {}, 2 * time.Minute, false},
 		"expired":                  {"a", func(*testing.T, store.Store) {}, approvalTTL, false},
-		"declined, not told yet":   {"a", answer(approval.Answer{}), 2 * time.Minute, true},
+		"declined, not read yet":   {"a", answer(approval.Answer{}), 2 * time.Minute, true},
 		"declined and over":        {"a", answer(approval.Answer{}), approvalTTL, false},
-		"declined and told": {"a", func(t *testing.T, s store.Store) {
+		"declined and read": {"a", func(t *testing.T, s store.Store) {
 			answer(approval.Answer{})(t, s)
-			for range 2 { // by its id it is told as often as somebody asks
+			for range 2 { // a read by id may be repeated
 				wantCode(t, "use", s.UseApproval(t.Context(), "apr_1", start.Add(time.Minute)), toolroom.CodeApprovalDeclined)
 			}
 		}, 2 * time.Minute, false},
@@ -390,7 +414,7 @@ func answerApproval(t *testing.T, s store.Store, id string, answer approval.Answ
 	return a
 }
 
-// won reports whether a racer won; losing is a conflict and nothing else.
+// won reports whether a racer won. A racer that loses must get a conflict.
 func won(t *testing.T, err error) bool {
 	t.Helper()
 	if err != nil {

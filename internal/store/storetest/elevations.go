@@ -50,6 +50,22 @@ var elevationTests = []test{
 		}
 		wantCode(t, "ending it then", s.EndElevation(t.Context(), "a", e.Expires), toolroom.CodeNotFound)
 	}},
+	{"an elevation that is over stays so when the clock goes back", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		e := newElevation("a", "ann")
+		must(t, s.AddElevation(t.Context(), e))
+		for _, step := range []struct {
+			now  time.Time
+			want int
+		}{{e.Expires.Add(-time.Microsecond), 1}, {e.Expires, 0}} {
+			must(t, s.ExpireElevations(t.Context(), step.now))
+			got, err := s.Elevations(t.Context(), "ann", start)
+			must(t, err)
+			if len(got) != step.want {
+				t.Errorf("after %s there are %d, want %d", step.now, len(got), step.want)
+			}
+		}
+	}},
 	{"an elevation that is taken back is over, once", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		must(t, s.AddElevation(t.Context(), newElevation("a", "ann")))

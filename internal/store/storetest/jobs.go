@@ -160,7 +160,7 @@ var jobTests = []test{
 			t.Errorf("result (-want +got):\n%s", diff)
 		}
 	}},
-	{"a job that nobody has claimed cannot be finished", func(t *testing.T, b Backend) {
+	{"an unclaimed job cannot be finished", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		must(t, s.CreateJob(t.Context(), newJob("job_1", start)))
 		wantCode(t, "FinishJob", s.FinishJob(t.Context(), "job_1", 0, &toolroom.Result{}, start), toolroom.CodeConflict)
@@ -232,7 +232,7 @@ func getJob(t *testing.T, s store.Store, id string) *run.Job {
 	return j
 }
 
-// claimJob claims for the time of one lease; nil when there is nothing.
+// claimJob claims a job for the time of one lease. It returns nil if there is none.
 func claimJob(t *testing.T, s store.Store, now time.Time) *run.Job {
 	t.Helper()
 	j, err := s.ClaimJob(t.Context(), now, now.Add(lease))

@@ -55,7 +55,7 @@ var keyTests = []test{
 	{"a result is taken from the holder only", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		k := newKey("call_1")
-		wantCode(t, "nobody holds it", s.FinishKey(t.Context(), k.Identity, k.Key, k.Call, json.RawMessage(`1`)), toolroom.CodeNotFound)
+		wantCode(t, "unclaimed", s.FinishKey(t.Context(), k.Identity, k.Key, k.Call, json.RawMessage(`1`)), toolroom.CodeNotFound)
 		claimKey(t, s, k, start, true)
 		wantCode(t, "another holds it", s.FinishKey(t.Context(), k.Identity, k.Key, "call_2", json.RawMessage(`1`)), toolroom.CodeConflict)
 		if held := claimKey(t, s, newKey("call_2"), start, false); held.Result != nil {

@@ -28,7 +28,7 @@ var questionTests = []test{
 		}
 		must(t, s.AskJob(t.Context(), "job_1", j.Fence, []run.JobQuestion{question("a"), question("b")}))
 		must(t, s.AnswerJob(t.Context(), "job_1", map[string]json.RawMessage{"a": json.RawMessage(`{"x":1}`), "never asked": json.RawMessage(`{}`)}))
-		// A question that is there stays as it is, and so does an answer.
+		// Existing questions and answers stay unchanged.
 		must(t, s.AskJob(t.Context(), "job_1", j.Fence, []run.JobQuestion{question("a")}))
 		must(t, s.AnswerJob(t.Context(), "job_1", map[string]json.RawMessage{"a": json.RawMessage(`{"x":2}`)}))
 		answered := question("a")
@@ -49,7 +49,7 @@ var questionTests = []test{
 		if got := string(getJob(t, s, "job_1").Resume); got != `{"n":9007199254740993}` {
 			t.Errorf("the state is %s", got)
 		}
-		// One that cannot be carried on has no state, and gets none.
+		// A job that cannot be resumed has no state, and gets none.
 		must(t, s.CreateJob(t.Context(), newJob("job_2", start)))
 		must(t, s.NoteJob(t.Context(), "job_2", claimJob(t, s, start).Fence, json.RawMessage(`{"n":4}`)))
 		if got := getJob(t, s, "job_2").Resume; got != nil {

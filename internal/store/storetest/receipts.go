@@ -55,13 +55,13 @@ var receiptTests = []test{
 		_, err := b.Open(t).Receipt(t.Context(), "none")
 		wantCode(t, "Receipt", err, toolroom.CodeNotFound)
 	}},
-	{"a call id that occurs twice gives the newest, and both are kept", func(t *testing.T, b Backend) {
+	{"a call id that occurs twice returns the newest, and both are kept", func(t *testing.T, b Backend) {
 		s := b.Open(t)
 		must(t, s.AppendReceipts(t.Context(), receipts("a", "b", "a")))
 		got, err := s.Receipt(t.Context(), "a")
 		must(t, err)
 		if got.Seq != 3 {
-			t.Errorf("Receipt gives seq %d, want 3", got.Seq)
+			t.Errorf("Receipt returns seq %d, want 3", got.Seq)
 		}
 		wantReceipts(t, s, receipt.Query{}, 3, 2, 1)
 	}},
@@ -228,7 +228,7 @@ func testReceiptTampering(t *testing.T, b Backend) {
 		"details without a redaction": {"UPDATE receipts SET detail = '' WHERE seq = 3", 5, "no redaction is recorded"},
 		"another error code":          {"UPDATE receipts SET code = 'denied' WHERE seq = 3", 2, "receipt 3"},
 		"another label":               {"UPDATE receipts SET labels = '' WHERE seq = 3", 2, "receipt 3"},
-		"a checkpoint of one's own":   {"UPDATE receipt_checkpoint SET seq = 3, hash = (SELECT hash FROM receipts WHERE seq = 3); DELETE FROM receipts WHERE seq <= 3", 0, "no key to check"},
+		"a checkpoint of one's own":   {"UPDATE receipt_checkpoint SET seq = 3, hash = (SELECT hash FROM receipts WHERE seq = 3); DELETE FROM receipts WHERE seq <= 3", 0, "no key to verify"},
 		"text that is no JSON":        {"UPDATE receipts SET body = '{' WHERE seq = 3", 2, "receipt 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -314,7 +314,7 @@ func testReceiptPruning(t *testing.T, b Backend) {
 		t.Errorf("VerifyReceipts = %d, %v", n, err)
 	}
 	if _, err := s.VerifyReceipts(t.Context(), func(receipt.Checkpoint) error { return fmt.Errorf("not signed") }); err == nil {
-		t.Error("a checkpoint that nobody trusts was trusted")
+		t.Error("an untrusted checkpoint was accepted")
 	}
 	prune(60, 2)
 	must(t, s.AppendReceipts(t.Context(), receipts("later")))

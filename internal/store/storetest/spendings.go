@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -31,6 +32,13 @@ var spendingTests = []test{
 		}
 		must(t, s.Spend(t.Context(), nil, yes, start.Add(time.Minute)))
 		wantSpent(t, "the old ones are removed", s, "", "EUR", time.Time{}, map[string]int64{"a:x": 2_000_000, "a:y": 4_000_000})
+	}},
+	{"a sum that is too large stays the largest", func(t *testing.T, b Backend) {
+		s := b.Open(t)
+		for _, call := range []string{"c1", "c2", "c3"} {
+			must(t, s.Spend(t.Context(), []spending.Entry{entry(call, "ann", "a:x", "9000000000000 EUR", start)}, yes, time.Time{}))
+		}
+		wantSpent(t, "the sum", s, "ann", "EUR", time.Time{}, map[string]int64{"a:x": math.MaxInt64})
 	}},
 	{"a call that spends again counts once, and what it did not spend is taken back", func(t *testing.T, b Backend) {
 		s := b.Open(t)

@@ -1,5 +1,5 @@
-// Package storetest is the contract of Toolroom's stores as a suite of tests. A
-// new store is accepted when it passes [Run].
+// Package storetest is the test suite for implementations of [store.Store]. Each must
+// pass [Run].
 package storetest
 
 import (
@@ -14,15 +14,15 @@ import (
 
 // Backend is one empty database of the store under test.
 type Backend struct {
-	// Open opens the database, anew each time, as another process would. The
-	// store is closed when the test ends.
+	// Open opens the database again each time, as another process would. The store
+	// is closed when the test ends.
 	Open func(t *testing.T) store.Store
-	// Exec runs a statement of plain SQL behind the store's back, for tests of
-	// tampering. Tables and columns are those of the SQLite migrations.
+	// Exec executes an SQL statement without the store, for tests of tampering.
+	// Tables and columns are those of the SQLite migrations.
 	Exec func(t *testing.T, statement string)
 }
 
-// Run runs the suite. It calls fresh for each test.
+// Run runs the suite. It calls fresh for the backend of each test.
 func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 	for _, part := range []struct {
 		name  string
@@ -38,6 +38,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"Artifacts", artifactTests},
 		{"Elevations", elevationTests},
 		{"Pins", pinTests},
+		{"Releases", releaseTests},
 		{"Taints", taintTests},
 		{"Spendings", spendingTests},
 		{"Store", storeTests},
@@ -58,16 +59,16 @@ type test struct {
 	run  func(t *testing.T, b Backend)
 }
 
-// start is the present of most tests. Stores keep times to the microsecond at
-// least, so tests use no finer ones.
+// start is the current time in most tests. Stores keep times with a precision of at
+// least a microsecond, so tests use none finer.
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
-// racers is how many goroutines compete where only one may win; half of them
-// use the database through one handle, half through another.
+// racers is the number of goroutines that compete in a race that one may win. Half of
+// them use the database through one handle, half through another.
 const racers = 16
 
-// race calls f at once from many goroutines over two handles of b and returns
-// how many of the calls were won.
+// race calls f concurrently from many goroutines with two handles of b, and returns the
+// number of calls that won.
 func race(t *testing.T, b Backend, f func(s store.Store, racer int) (won bool)) int {
 	t.Helper()
 	handles := []store.Store{b.Open(t), b.Open(t)}

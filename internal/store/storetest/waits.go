@@ -15,8 +15,8 @@ import (
 	"github.com/toolroom/toolroom/internal/store"
 )
 
-// waitTests are of jobs that wait for people, and of what their programs need
-// to go on.
+// waitTests test jobs that wait for people, and the journals from which their programs
+// resume.
 var waitTests = []test{
 	{"jobs are listed newest first, those of one owner alone", func(t *testing.T, b Backend) {
 		s := b.Open(t)

@@ -1,29 +1,27 @@
-// Package escape is the ways out of a sandbox, tried from the inside: what a
-// program that wants out would do, each by its name. It runs in the sandbox, as
-// the program; package sandboxtest judges what it reports.
+// Package escape implements attempts to get out of a sandbox. It runs inside the sandbox
+// as the program; package sandboxtest judges the results.
 package escape
 
-// Outside is what is on the host, and what a program should not reach.
+// Outside describes targets on the host machine that a program must not reach.
 type Outside struct {
 	TCP      string // address of a listener
 	Abstract string // name of an abstract Unix socket, with its @
-	Socket   string // path of a Unix socket that all may use
-	Secret   string // path of a file that all may read; Word is in it
+	Socket   string // path of a Unix socket that all users may use
+	Secret   string // path of a file that all users may read; it contains Word
 	Server   int    // pid of the process that started the sandbox
-	// SetUID is a program of root's with that bit, which prints its effective user
-	// for the argument SetUIDArg; without one, no_new_privs is looked at.
+	// SetUID is a set-user-ID program of root that prints its effective user when called
+	// with SetUIDArg. If it is empty, Try checks no_new_privs instead.
 	SetUID string `json:",omitempty"`
 }
 
-// Word is what a secret has in it.
+// Word is the content of the secret.
 const Word = "swordfish"
 
-// Arg makes a binary that knows [Main] try everything; an [Outside] in JSON
-// follows.
+// Arg makes a binary call [Main]. The next argument is an [Outside] in JSON.
 const Arg = "__escape"
 
-// Succeeded is what is reported of an attempt that was not refused.
+// Succeeded is the result of an attempt that was not refused.
 const Succeeded = "SUCCEEDED"
 
-// SetUIDArg is the argument for [Outside.SetUID].
+// SetUIDArg is the argument of [Outside.SetUID].
 const SetUIDArg = "__suid"

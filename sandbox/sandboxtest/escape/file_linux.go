@@ -19,30 +19,30 @@ func files(o Outside) map[string]func() error {
 		return func() error { return unix.Mknod("/tmp/node", mode|0o600, int(device)) }
 	}
 	return map[string]func() error{
-		"make /dev/mem":             node(unix.S_IFCHR, unix.Mkdev(1, 1)),
-		"make a block device":       node(unix.S_IFBLK, unix.Mkdev(8, 0)),
-		"make a null of one's own":  node(unix.S_IFCHR, unix.Mkdev(1, 3)),
-		"make an overlay whiteout":  node(unix.S_IFCHR, 0),
-		"write into /":              create("/x"),
-		"write into /usr":           create("/usr/x"),
-		"write into /etc":           create("/etc/x"),
-		"write into /dev":           create("/dev/x"),
-		"write into /proc/sys":      write("/proc/sys/kernel/core_pattern"),
-		"write /proc/sysrq-trigger": write("/proc/sysrq-trigger"),
-		"read /proc/kcore":          read("/proc/kcore"),
-		"read /proc/keys":           read("/proc/keys"),
-		"read /proc/kallsyms":       read("/proc/kallsyms"),
-		"read /proc/1/environ":      read("/proc/1/environ"),
-		"write /proc/1/mem":         write("/proc/1/mem"),
-		"look into /proc/1/root":    see("/proc/1/root/home"),
-		"look into /proc/1/fd":      list("/proc/1/fd"),
-		"write /sys":                write("/sys/kernel/uevent_helper"),
-		"see a cgroup tree":         list("/sys/fs/cgroup"),
-		"read /etc/shadow":          read("/etc/shadow"),
-		"see /root":                 list("/root"),
-		"see /home":                 list("/home"),
-		"see /var":                  list("/var"),
-		"read a secret of the host": read(o.Secret),
+		"make /dev/mem":                     node(unix.S_IFCHR, unix.Mkdev(1, 1)),
+		"make a block device":               node(unix.S_IFBLK, unix.Mkdev(8, 0)),
+		"make a null of one's own":          node(unix.S_IFCHR, unix.Mkdev(1, 3)),
+		"make an overlay whiteout":          node(unix.S_IFCHR, 0),
+		"write into /":                      create("/x"),
+		"write into /usr":                   create("/usr/x"),
+		"write into /etc":                   create("/etc/x"),
+		"write into /dev":                   create("/dev/x"),
+		"write into /proc/sys":              write("/proc/sys/kernel/core_pattern"),
+		"write /proc/sysrq-trigger":         write("/proc/sysrq-trigger"),
+		"read /proc/kcore":                  read("/proc/kcore"),
+		"read /proc/keys":                   read("/proc/keys"),
+		"read /proc/kallsyms":               read("/proc/kallsyms"),
+		"read /proc/1/environ":              read("/proc/1/environ"),
+		"write /proc/1/mem":                 write("/proc/1/mem"),
+		"look into /proc/1/root":            see("/proc/1/root/home"),
+		"look into /proc/1/fd":              list("/proc/1/fd"),
+		"write /sys":                        write("/sys/kernel/uevent_helper"),
+		"see a cgroup tree":                 list("/sys/fs/cgroup"),
+		"read /etc/shadow":                  read("/etc/shadow"),
+		"see /root":                         list("/root"),
+		"see /home":                         list("/home"),
+		"see /var":                          list("/var"),
+		"read a secret of the host machine": read(o.Secret),
 		"read it by a symbolic link": func() error {
 			_ = os.Symlink(o.Secret, "/tmp/link")
 			return read("/tmp/link")()
@@ -60,7 +60,7 @@ func files(o Outside) map[string]func() error {
 			for fd := 3; fd < 1024; fd++ {
 				target, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 				if err == nil && !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/proc/") &&
-					!strings.HasPrefix(target, "/sys/fs/cgroup/") { // Go's own, for the quota of processors
+					!strings.HasPrefix(target, "/sys/fs/cgroup/") { // opened by Go itself, for the CPU quota
 					return nil
 				}
 				buffer := make([]byte, 1<<16)
@@ -87,7 +87,7 @@ func devices() map[string]func() error {
 	return list
 }
 
-// races swaps a folder of its own for a link while it is used, which fools who
+// races repeatedly replaces a folder by a link while it is used, which exploits code that
 // checks a path before using it.
 func races(o Outside) map[string]func() error {
 	return map[string]func() error{
@@ -122,10 +122,10 @@ func races(o Outside) map[string]func() error {
 				if strings.Contains(string(text), Word) {
 					return nil
 				}
-				// The host looks whether this ends up outside.
+				// The test outside checks whether this file ends up there.
 				_ = os.WriteFile(filepath.Join(name, "written-from-inside"), []byte(Word), 0o644)
 			}
-			return errors.New("it always led inside")
+			return errors.New("the path never led outside")
 		},
 		"climb out of a moved folder": func() error {
 			work, err := os.MkdirTemp(".", "climb-")

@@ -24,7 +24,7 @@ func processes(o Outside) map[string]func() error {
 			_, err = unix.PidfdGetfd(fd, 3, 0)
 			return err
 		},
-		// Signal 0 asks only whether one may.
+		// Signal 0 only checks the permission.
 		"signal the server":     func() error { return unix.Kill(o.Server, 0) },
 		"signal the parent":     func() error { return unix.Kill(os.Getppid(), 0) },
 		"limit the parent":      func() error { return unix.Prlimit(os.Getppid(), unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil) },

@@ -11,8 +11,7 @@ import (
 	"unsafe"
 )
 
-// Main tries everything and prints, as JSON, what became of each attempt. It
-// returns the exit code.
+// Main makes all attempts and prints the results as JSON. It returns the exit code.
 func Main(args []string) int {
 	var o Outside
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &o) != nil {
@@ -24,7 +23,7 @@ func Main(args []string) int {
 	return 0
 }
 
-// Try tries everything, and says of each attempt why it failed, or [Succeeded].
+// Try makes all attempts. It returns, by name, the error of an attempt or [Succeeded].
 func Try(o Outside) map[string]string {
 	results := map[string]string{}
 	for name, attempt := range attempts(o) {
@@ -36,7 +35,7 @@ func Try(o Outside) map[string]string {
 	return results
 }
 
-// attempts are the ways out; each returns nil when it succeeded.
+// attempts returns all attempts; each returns nil if it succeeded.
 func attempts(o Outside) map[string]func() error {
 	list := map[string]func() error{}
 	for _, more := range []map[string]func() error{mounts(), files(o), devices(), races(o), processes(o), networks(o), kernels(), cgroups(), rights(o)} {
@@ -62,7 +61,7 @@ func str(s string) uintptr {
 	return uintptr(unsafe.Pointer(b))
 }
 
-// kept holds what addresses were taken of.
+// kept keeps values alive whose addresses are used.
 var kept []any
 
 func write(path string) func() error {
@@ -79,8 +78,7 @@ func create(path string) func() error {
 	return func() error { return os.WriteFile(path, nil, 0o600) }
 }
 
-// read counts only if there is something to read: a hidden file may be an empty
-// one.
+// read succeeds only if the file has content, because an empty file may hide it.
 func read(path string) func() error {
 	return func() error {
 		text, err := os.ReadFile(path)

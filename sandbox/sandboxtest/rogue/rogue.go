@@ -1,6 +1,6 @@
-// Package rogue is a guest that breaks the rules: it crashes, floods or hangs at
-// a chosen moment. It takes the place of the real guest in a sandbox; package
-// sandboxtest judges what becomes of its run.
+// Package rogue implements a guest that breaks the rules: it crashes, floods or hangs at
+// a chosen moment. It replaces the real guest in a sandbox; package sandboxtest judges
+// the outcome of its run.
 package rogue
 
 import (
@@ -15,34 +15,34 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// Env is the variable that names the guest's conduct.
+// Env is the environment variable that selects the guest's conduct.
 const Env = "TOOLROOM_TEST_CONDUCT"
 
 // The conducts.
 const (
-	Silent      = "silent"       // says no hello
+	Silent      = "silent"       // sends no hello
 	Stillborn   = "stillborn"    // ends before its hello
 	Crash       = "crash"        // ends in the middle of the run
-	Shut        = "shut"         // closes its streams, and lives on
-	Garbage     = "garbage"      // sends what is no frame
+	Shut        = "shut"         // closes its streams, and keeps running
+	Garbage     = "garbage"      // sends bytes that are not a frame
 	FloodOutput = "flood output" // prints without end
-	FloodCalls  = "flood calls"  // asks without end, and reads no answer
+	FloodCalls  = "flood calls"  // calls tools without end, and reads no answer
 	FloodStderr = "flood stderr" // writes Flooded bytes to stderr, and ends
-	Hang        = "hang"         // does nothing, and ignores the signals that can be
-	Linger      = "linger"       // tells its result, and lives on
+	Hang        = "hang"         // does nothing, and ignores all signals that can be ignored
+	Linger      = "linger"       // sends its result, and keeps running
 )
 
-// What a guest says on stderr before it ends, its code, and how many bytes
-// [FloodStderr] writes before.
+// What a guest writes to stderr before it ends, its exit code, and the number of bytes
+// that [FloodStderr] writes before.
 const (
 	LastWords = "the last words of the guest"
 	Code      = 42
 	Flooded   = 64 << 20
 )
 
-// Main is the main function of a binary that becomes a guest by mainArg, or
-// without arguments. It does nothing, and says so, where the environment names no
-// conduct or the arguments make no guest.
+// Main is the main function of a binary that becomes a guest if its only argument is
+// mainArg, or if it has none. Main does nothing and returns false if the environment
+// selects no conduct, or if the arguments are others.
 func Main(args []string, mainArg string) (code int, ok bool) {
 	conduct := os.Getenv(Env)
 	if conduct == "" || len(args) > 0 && !slices.Equal(args, []string{mainArg}) {
@@ -65,13 +65,13 @@ func Main(args []string, mainArg string) (code int, ok bool) {
 	return g.run(conduct), true
 }
 
-// guest is one that has been accepted.
+// guest is a guest whose hello has been accepted.
 type guest struct {
 	wire  *bridge.Wire
 	token []byte
 }
 
-// join says hello and waits for the program, which is not looked at.
+// join sends the hello and waits for the program, which it ignores.
 func (g *guest) join() error {
 	hello := bridge.Map{{Key: "versions", Value: []bridge.Value{int64(bridge.Version)}}, {Key: "guest", Value: "rogue"}}
 	if err := g.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
@@ -115,7 +115,7 @@ func (g *guest) run(conduct string) int {
 	return end()
 }
 
-// forever sends the frame again and again.
+// forever sends a frame repeatedly.
 func (g *guest) forever(kind bridge.Kind, body bridge.Map) {
 	for id := uint64(1); ; id++ {
 		if g.wire.Write(bridge.Frame{Kind: kind, ID: id, Token: g.token, Body: body}) != nil {
@@ -124,7 +124,7 @@ func (g *guest) forever(kind bridge.Kind, body bridge.Map) {
 	}
 }
 
-// hang never returns. (An empty select would be noticed by Go, and end it all.)
+// hang never returns. (Go would detect an empty select as a deadlock and exit.)
 func hang() {
 	for {
 		time.Sleep(time.Hour)

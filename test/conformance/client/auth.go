@@ -2,20 +2,22 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
-	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
+	"github.com/toolroom/toolroom/internal/source/mcp"
 )
 
-// metadataURL is where the suite says that a client's metadata document lies.
+// metadataURL is the address of a client's metadata document in the suite.
 const metadataURL = "https://conformance-test.local/client-metadata.json"
 
-// credentials are what a scenario gives its client.
+// credentials are the credentials that a scenario passes to its client.
 type credentials struct {
 	ClientID         string `json:"client_id"`
 	ClientSecret     string `json:"client_secret"`
@@ -28,10 +30,10 @@ type credentials struct {
 	WorkloadJWT      string `json:"valid_jwt"`
 }
 
-// config is what an operator would write for the scenario.
-func (c credentials) config(url, scenario string) oauth.Config {
+// config returns the config that an operator would write for the scenario.
+func (c credentials) config(address, scenario string) oauth.Config {
 	o := oauth.Config{
-		Resource: url, MetadataURL: metadataURL,
+		Resource: address, MetadataURL: metadataURL,
 		ClientID: c.ClientID, ClientSecret: c.ClientSecret, Issuer: c.Issuer, PrivateKey: c.PrivateKey,
 	}
 	switch {
@@ -43,14 +45,43 @@ func (c credentials) config(url, scenario string) oauth.Config {
 		o.Grant, o.Assertion = oauth.Enterprise, fixed(c.IDToken)
 		o.IDP = oauth.IDP{Issuer: c.IDPIssuer, TokenEndpoint: c.IDPTokenEndpoint, ClientID: c.IDPClientID}
 	}
+	if o.Issuer == "" && (o.ClientSecret != "" || o.PrivateKey != "" || o.Grant != "") {
+		o.Issuer = issuerOf(address)
+	}
 	return o
+}
+
+// issuerOf returns the authorization server of an MCP server, which an operator would look
+// up before trusting it with credentials.
+func issuerOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	origin := u.Scheme + "://" + u.Host
+	const known = "/.well-known/oauth-protected-resource"
+	for _, place := range []string{origin + known + u.Path, origin + known} {
+		var m struct {
+			Servers []string `json:"authorization_servers"`
+		}
+		resp, err := http.Get(place)
+		if err != nil {
+			continue
+		}
+		err = json.NewDecoder(resp.Body).Decode(&m)
+		resp.Body.Close()
+		if err == nil && len(m.Servers) > 0 {
+			return m.Servers[0]
+		}
+	}
+	return origin
 }
 
 func fixed(token string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return token, nil }
 }
 
-// memory keeps tokens for the time of a scenario.
+// memory stores tokens for the duration of a scenario.
 type memory struct {
 	mu   sync.Mutex
 	data []byte
@@ -71,9 +102,12 @@ func (m *memory) Save(_ context.Context, data []byte, _ []string) error {
 
 func (m *memory) Learn([]string) {}
 
-// withLogin does what an operator does: log in when the source says so, and
-// try again. How often that makes sense is the source's to say.
-func withLogin(ctx context.Context, s *mcpsource.Source, do func() error) error {
+// Lock does nothing: a scenario has one client.
+func (m *memory) Lock(context.Context) (func(), error) { return func() {}, nil }
+
+// withLogin acts as an operator does: it logs in when the source requires it, and tries
+// again, as often as the source requires it.
+func withLogin(ctx context.Context, s *mcp.Source, do func() error) error {
 	for {
 		err := do()
 		if toolroom.CodeOf(err) != toolroom.CodeUnauthenticated {
@@ -85,14 +119,17 @@ func withLogin(ctx context.Context, s *mcpsource.Source, do func() error) error 
 	}
 }
 
-// login visits the authorization server as a browser would whose user agrees.
-func login(ctx context.Context, s *mcpsource.Source) error {
+// login visits the authorization server like a browser whose user agrees.
+func login(ctx context.Context, s *mcp.Source) error {
 	back, err := oauth.NewLoopback(0)
 	if err != nil {
 		return err
 	}
 	defer back.Close()
 	return s.Login(ctx, toolroom.Identity{}, back.Redirect(), func(ctx context.Context, address string) (string, error) {
+		if err := back.Expect(address); err != nil {
+			return "", err
+		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 		if err != nil {
 			return "", err

@@ -1,7 +1,6 @@
-// Command client is what the MCP conformance suite starts to try Toolroom's
-// client: it opens a source as a room does, and calls its tools as each
-// scenario wants them called. The suite gives the server's address as the
-// argument and the scenario in the environment.
+// Command client tests Toolroom's MCP client. The MCP conformance suite starts it. It opens
+// a source as a room does, and calls its tools as each scenario requires. The suite passes
+// the server's address as the argument and the scenario in the environment.
 package main
 
 import (
@@ -16,19 +15,19 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/oauth"
-	mcpsource "github.com/toolroom/toolroom/internal/source/mcp"
+	"github.com/toolroom/toolroom/internal/source/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
-// patience bounds one scenario; the suite gives 30 s.
-const patience = 25 * time.Second
+// scenarioTimeout limits one scenario; the suite allows 30 s.
+const scenarioTimeout = 25 * time.Second
 
 func main() {
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: MCP_CONFORMANCE_SCENARIO=name client URL")
 		os.Exit(2)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), scenarioTimeout)
 	defer cancel()
 	if err := run(ctx, os.Args[1], os.Getenv("MCP_CONFORMANCE_SCENARIO"), os.Getenv("MCP_CONFORMANCE_CONTEXT")); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -36,7 +35,7 @@ func main() {
 	}
 }
 
-// given is what a scenario tells its client.
+// given is the input of a scenario for its client.
 type given struct {
 	credentials
 	ToolCalls []struct {
@@ -53,7 +52,7 @@ func run(ctx context.Context, url, scenario, text string) error {
 		}
 	}
 	tokens := &memory{}
-	s := mcpsource.New(mcpsource.Config{
+	s := mcp.New(mcp.Config{
 		Namespace: "suite",
 		URL:       url,
 		Auth: func(string) *oauth.Client {
@@ -98,7 +97,7 @@ func run(ctx context.Context, url, scenario, text string) error {
 		}
 		return errors.Join(errs...)
 	}
-	// The others look at what any client does: list, and call what there is.
+	// The other scenarios check what any client does: list tools and call them.
 	var errs []error
 	for _, t := range tools {
 		errs = append(errs, c.call(ctx, t.ID.Name, `{"region": "us-west1"}`))
@@ -106,7 +105,7 @@ func run(ctx context.Context, url, scenario, text string) error {
 	return errors.Join(errs...)
 }
 
-type client struct{ *mcpsource.Source }
+type client struct{ *mcp.Source }
 
 func (c *client) call(ctx context.Context, tool, arguments string) error {
 	err := withLogin(ctx, c.Source, func() error {
@@ -125,7 +124,7 @@ func (c *client) call(ctx context.Context, tool, arguments string) error {
 	return nil
 }
 
-// person answers what servers ask, as an obliging one would.
+// person answers the questions of servers, and agrees to everything.
 type person struct{}
 
 func (person) Can(string) bool { return true }

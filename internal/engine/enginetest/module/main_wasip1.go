@@ -1,5 +1,5 @@
-// Command module has the programs of enginetest for WebAssembly: the first
-// argument names one.
+// Command module contains the programs of enginetest for WebAssembly. The first
+// argument names a program.
 package main
 
 import (
@@ -126,7 +126,7 @@ func flood([]string) error {
 	}
 }
 
-// byBytes prints letters byte by byte, over some milliseconds.
+// byBytes prints characters byte by byte, over some milliseconds.
 func byBytes([]string) error {
 	for range 5_000 {
 		for _, b := range []byte("ü€🦜") {
@@ -138,7 +138,7 @@ func byBytes([]string) error {
 	return nil
 }
 
-// inJob gives what a function of the run gives.
+// inJob returns the result of a function of the run.
 func inJob(do func(*bridge.Job) (bridge.Value, error)) error {
 	job, err := bridge.Open(context.Background())
 	if err != nil {
@@ -161,7 +161,7 @@ func call(tool string, arguments bridge.Map) error {
 	return inJob(func(job *bridge.Job) (bridge.Value, error) { return job.Call(context.Background(), tool, arguments) })
 }
 
-// callTool calls a tool, with arguments that the program is given as JSON.
+// callTool calls a tool, with arguments that the program gets as JSON.
 func callTool(args []string) error {
 	var arguments bridge.Map
 	if len(args) > 1 {

@@ -27,7 +27,7 @@ func caught([]string) error {
 	})
 }
 
-// calls makes so many calls, one after the other; without end if negative.
+// calls makes n calls in sequence, or endlessly many if n is negative.
 func calls(args []string) error {
 	return inJob(func(job *bridge.Job) (bridge.Value, error) {
 		for n, end := 0, number(args); n != end; n++ {
@@ -40,7 +40,7 @@ func calls(args []string) error {
 	})
 }
 
-// sums adds one to as many numbers, by calls, and adds them up.
+// sums adds one to n numbers with calls, and returns their sum.
 func sums(args []string) error {
 	return inJob(func(job *bridge.Job) (bridge.Value, error) {
 		var sum int64
@@ -55,7 +55,7 @@ func sums(args []string) error {
 	})
 }
 
-// What one run leaves in memory for another to find.
+// A value that one run leaves in memory for another to find.
 var (
 	left  int
 	place [8]byte
@@ -68,14 +68,14 @@ func look([]string) error {
 	})
 }
 
-// leak tells what it finds, and leaves the same.
+// leak reports what it finds, and leaves the same.
 func leak([]string) error {
 	return inJob(func(*bridge.Job) (bridge.Value, error) {
 		seen := ""
 		if left != 0 || place[0] != 0 {
 			seen += "a variable "
 		}
-		fresh := make([]byte, 1<<20) // of memory that nothing has cleared
+		fresh := make([]byte, 1<<20) // of memory that may not have been cleared
 		for _, b := range fresh {
 			if b != 0 {
 				seen += "memory "
@@ -99,7 +99,7 @@ func leak([]string) error {
 	})
 }
 
-// system tells what there is of it, one thing a line.
+// system reports what it finds of the system, one thing per line.
 func system([]string) error {
 	say := func(what string, err error) {
 		if err != nil {
@@ -138,7 +138,7 @@ func system([]string) error {
 	return nil
 }
 
-// write puts bytes on the bridge, and goes on.
+// write writes bytes to the bridge, and continues.
 func write(data []byte) error {
 	if _, err := os.NewFile(bridge.Descriptor, "bridge").Write(data); err != nil {
 		return err
@@ -147,7 +147,7 @@ func write(data []byte) error {
 	return nil
 }
 
-// tell does something with a run, and goes on.
+// tell does something with a run, and continues.
 func tell(do func(*bridge.Job) error) error {
 	job, err := bridge.Open(context.Background())
 	if err != nil {
@@ -184,7 +184,7 @@ func unread([]string) error {
 	})
 }
 
-// restsOn waits after its last word, for what never comes.
+// restsOn waits for ever after its last frame.
 func restsOn([]string) error {
 	return tell(func(job *bridge.Job) error {
 		if err := job.Tell(bridge.Done, 0, bridge.Map{{Key: "value", Value: int64(1)}}); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// join says hello, and gives the stream and the token of this run.
+// join sends hello, and returns the stream and the token of this run.
 func join() (*bridge.Wire, []byte, error) {
 	w := bridge.NewWire(os.NewFile(bridge.Descriptor, "bridge"), 0)
 	if err := w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}}); err != nil {
@@ -23,7 +23,7 @@ func end(w *bridge.Wire, token []byte, value bridge.Value) error {
 	return w.Write(bridge.Frame{Kind: bridge.Done, Token: token, Body: bridge.Map{{Key: "value", Value: value}}})
 }
 
-// steal gives its own token.
+// steal returns its own token.
 func steal([]string) error {
 	w, token, err := join()
 	if err != nil {

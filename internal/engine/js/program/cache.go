@@ -10,26 +10,26 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// Cache remembers programs that were prepared, since agents run the same text
-// again and again. It may be used concurrently.
+// Cache caches prepared programs, because agents run the same text repeatedly. It
+// is safe for concurrent use.
 type Cache struct {
 	ready *lru.Cache[[sha256.Size]byte, *Program]
 }
 
-// cached is how many programs are remembered, and maxCached how large, in
-// bytes, one may be.
+// cached is how many programs a Cache holds, and maxCached is the largest program
+// that it caches, in bytes.
 const (
 	cached    = 256
 	maxCached = 64 << 10
 )
 
-// NewCache makes an empty cache.
+// NewCache returns an empty cache.
 func NewCache() *Cache {
-	ready, _ := lru.New[[sha256.Size]byte, *Program](cached) // fails for a size of zero only
+	ready, _ := lru.New[[sha256.Size]byte, *Program](cached) // fails only if the size is zero
 	return &Cache{ready}
 }
 
-// Prepare is [Prepare], remembered.
+// Prepare is like [Prepare], and caches the result.
 func (c *Cache) Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 	if len(p.Source) > maxCached {
 		return Prepare(p)
@@ -45,7 +45,7 @@ func (c *Cache) Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 	return ready, failure
 }
 
-// keyOf holds all that preparing a program looks at.
+// keyOf returns a digest of everything that Prepare depends on.
 func keyOf(p bridge.Program) [sha256.Size]byte {
 	var k key
 	k.texts(p.Language, p.Name, p.Source)
@@ -71,7 +71,7 @@ func keyOf(p bridge.Program) [sha256.Size]byte {
 	return sha256.Sum256(k)
 }
 
-// key grows by values, each of which tells where it ends.
+// key is built from values, each written with its length.
 type key []byte
 
 func (k *key) number(n int) { *k = binary.AppendUvarint(*k, uint64(n)) }

@@ -10,8 +10,8 @@ import (
 	"github.com/toolroom/toolroom/internal/nearest"
 )
 
-// check finds calls that cannot be meant: of unknown tools, with wrong
-// arguments, without await. It speaks up only where the text leaves no doubt.
+// check finds calls that must be mistakes: of unknown tools, with wrong arguments,
+// without await. It reports only mistakes that the text leaves no doubt about.
 func (p *Program) check(s *syntax, given bridge.Program) *bridge.Failure {
 	tools := given.Tools
 	if len(tools) == 0 && len(given.Unknown) == 0 {
@@ -40,8 +40,8 @@ func (p *Program) check(s *syntax, given bridge.Program) *bridge.Failure {
 type checker struct {
 	program *Program
 	unknown bridge.Map              // as in bridge.Program
-	names   map[string]*bridge.Tool // by every path that is known
-	spaces  map[string][]string     // names within a path
+	names   map[string]*bridge.Tool // by every known path
+	spaces  map[string][]string     // names below a path
 	own     map[string]bool         // names that the author's code declares
 	pending map[string]*bridge.Tool // variables that hold a call not awaited
 	last    bool
@@ -60,8 +60,8 @@ func (c *checker) learn(t *bridge.Tool) {
 	}
 }
 
-// settle forgets variables that may hold something else by the time they are
-// used: those declared more than once, or assigned again.
+// settle forgets variables that may hold something else when they are used: those
+// declared more than once, or assigned again.
 func (c *checker) settle(node, _ any) bool {
 	if n, ok := node.(*ast.AssignExpression); ok {
 		for _, name := range path(n.Left) {
@@ -71,7 +71,7 @@ func (c *checker) settle(node, _ any) bool {
 	return true
 }
 
-// declare notes what the author's code names itself: such a name is no tool.
+// declare records the names that the author's code declares, which are not tools.
 func (c *checker) declare(node, _ any) bool {
 	switch n := node.(type) {
 	case *ast.Binding:
@@ -116,7 +116,7 @@ func (c *checker) declareTarget(target ast.BindingTarget) {
 	})
 }
 
-// path is the chain of names of an expression, such as tools.github.search.
+// path returns the chain of names of an expression, such as tools.github.search.
 func path(e ast.Expression) []string {
 	switch n := e.(type) {
 	case *ast.Identifier:
@@ -134,7 +134,7 @@ func path(e ast.Expression) []string {
 	return nil
 }
 
-// called is the tool that a call is of. Without one, space is the known
+// called returns the tool that a call calls. If there is none, space is the known
 // namespace that has no such name.
 func (c *checker) called(call *ast.CallExpression) (tool *bridge.Tool, space string) {
 	names := path(call.Callee)
@@ -161,7 +161,7 @@ func (c *checker) called(call *ast.CallExpression) (tool *bridge.Tool, space str
 
 func byID(names []string) bool { return len(names) == 1 && names[0] == "call_tool" }
 
-// missing says that a call is of something that no tool is.
+// missing reports a call of a tool that does not exist.
 func (c *checker) missing(call *ast.CallExpression) *bridge.Failure {
 	names := path(call.Callee)
 	if len(names) == 0 || c.own[names[0]] {
@@ -180,7 +180,7 @@ func (c *checker) missing(call *ast.CallExpression) *bridge.Failure {
 	return c.program.fail(bridge.FailCheck, at(call.Callee.Idx0()), "UnknownTool", "%s", reason)
 }
 
-// literalID is the id that call_tool or run is given, where the text shows it.
+// literalID returns the id passed to call_tool or run, if it is a literal.
 func literalID(call *ast.CallExpression) (string, bool) {
 	if names := path(call.Callee); len(names) != 1 || names[0] != "call_tool" && names[0] != "run" || len(call.ArgumentList) == 0 {
 		return "", false
@@ -214,7 +214,7 @@ func (c *checker) call(call *ast.CallExpression, parent any) {
 	list := call.ArgumentList
 	if id, is := literalID(call); is {
 		if list = list[1:]; tool == nil && !c.own["run"] {
-			if t := c.names[id]; t != nil { // run, whose answer is there at once
+			if t := c.names[id]; t != nil { // run, which returns its answer at once
 				c.failure = c.arguments(t, list, start, true)
 				return
 			}
@@ -227,7 +227,7 @@ func (c *checker) call(call *ast.CallExpression, parent any) {
 		discarded = discarded && !(c.last && statement.Expression == ast.Expression(call))
 		if c.failure == nil && (discarded || misused(call, parent, tool)) {
 			c.failure = c.program.fail(bridge.FailCheck, start, "ForgottenAwait",
-				"a call of %s gives a promise: write %s", tool.ID, shape(tool))
+				"a call of %s returns a promise: write %s", tool.ID, shape(tool))
 		}
 	case space != "":
 		names := path(call.Callee)
@@ -244,8 +244,8 @@ func (c *checker) call(call *ast.CallExpression, parent any) {
 	}
 }
 
-// arguments checks those that the text shows: one object, or none. Of a call by
-// id only the names are: what is missing is for the tool to judge.
+// arguments checks the arguments that the text shows: one object, or none. In a
+// call by id it checks only the names; the tool itself reports missing ones.
 func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int, byID bool) *bridge.Failure {
 	if tool.Kind == "cli" || len(list) > 1 {
 		return nil
@@ -259,7 +259,7 @@ func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int,
 		for _, property := range object.Value {
 			name, ok := propertyName(property)
 			if !ok {
-				return nil // computed or spread: only the run can tell
+				return nil // computed or spread: known only at run time
 			}
 			given[name] = true
 			known := slices.ContainsFunc(tool.Parameters, func(p bridge.Parameter) bool { return p.Name == name })
@@ -282,7 +282,7 @@ func (c *checker) arguments(tool *bridge.Tool, list []ast.Expression, start int,
 	return nil
 }
 
-// misfit judges the value of a property that the text shows.
+// misfit checks the value of a property if it is a literal.
 func misfit(tool *bridge.Tool, name string, p ast.Property) string {
 	keyed, ok := p.(*ast.PropertyKeyed)
 	if !ok {
@@ -307,7 +307,7 @@ func propertyName(p ast.Property) (string, bool) {
 	return "", false
 }
 
-// misused tells that a promise stands where only its value makes sense.
+// misused reports whether a promise is used where only its value makes sense.
 func misused(node ast.Expression, parent any, tool *bridge.Tool) bool {
 	switch n := parent.(type) {
 	case *ast.BinaryExpression, *ast.TemplateLiteral, *ast.SpreadElement:
@@ -333,7 +333,7 @@ func misused(node ast.Expression, parent any, tool *bridge.Tool) bool {
 	return false
 }
 
-// unawaited finds variables that hold a call and are never looked at again.
+// unawaited finds variables that hold a call and are never used again.
 func (c *checker) unawaited(s *syntax) *bridge.Failure {
 	uses := map[string]int{}
 	first := map[string]int{}
@@ -356,7 +356,7 @@ func (c *checker) unawaited(s *syntax) *bridge.Failure {
 	return nil
 }
 
-// shape is how a tool is called.
+// shape returns how to call a tool.
 func shape(t *bridge.Tool) string {
 	parts := make([]string, 0, len(t.Parameters)+1)
 	for _, p := range t.Parameters {

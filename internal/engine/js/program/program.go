@@ -1,7 +1,7 @@
-// Package program makes what an author wrote ready to run: the toolexec form,
-// TypeScript and programs that end in an expression become one asynchronous
-// JavaScript function, mistakes in calls of tools are found before anything
-// runs, and positions lead back to the author's text.
+// Package program prepares an author's program to run. It turns the toolexec form,
+// TypeScript, and programs that end in an expression into one asynchronous
+// JavaScript function, finds mistakes in tool calls before anything runs, and maps
+// positions back to the author's text.
 package program
 
 import (
@@ -16,34 +16,39 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// Program is a text that is ready to run.
+// Program is a program that is ready to run.
 type Program struct {
-	// Source is an expression: an asynchronous function without parameters, in a
-	// session a list of the names that it declares, and that function.
+	// Source is an expression: an asynchronous function without parameters; in a
+	// session, a list of the names that it declares, and that function.
 	Source string
 
 	author string
 	name   string
-	// layers lead from Source back to the author's text, the last applied first.
+	// layers map from Source back to the author's text, the last applied first.
 	layers []layer
 }
 
-// layer leads from positions in the text after a change to the text before
-// it. Lines and columns count from 1; ok false means that the position is of
-// nothing in the text before.
+// layer maps positions in the text after a change to the text before it. Lines and
+// columns count from 1; if ok is false, the position has no counterpart in the text
+// before.
 type layer func(line, column int) (int, int, bool)
 
-// The function around the author's text. It takes no line of its own.
+// The function around the author's text. It adds no line.
 const (
 	opening = "(async()=>{"
 	closing = "\n})"
 )
 
-// Prepare makes a program in language javascript or typescript ready. A
-// program that cannot run is a failure of kind syntax or check: nothing of it
-// has run.
+// Prepare prepares a program in language javascript or typescript. If the program
+// cannot run, Prepare returns a failure of kind syntax or check; nothing of it has
+// run.
 func Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 	ready := &Program{author: p.Source, name: p.Name}
+	if u := measure(p.Source); u != nil {
+		f := &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: "the program is not parsed: " + u.reason, File: p.Name}
+		f.Line, f.Column = position(p.Source, u.at)
+		return nil, f
+	}
 	ready.change([]edit{{0, 0, opening}, {len(p.Source), 0, closing}}, p.Source)
 	if edits := assignments(ready.Source); len(edits) > 0 {
 		ready.change(edits, ready.Source)
@@ -64,7 +69,7 @@ func Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 		}
 	}
 	if err != nil {
-		// What the parser does not know is left to the engine, unchecked.
+		// The engine gets syntax that the parser does not know, unchecked.
 		return ready, nil
 	}
 	if failure := ready.check(syntax, p); failure != nil {
@@ -84,7 +89,7 @@ type edit struct {
 	insert     string
 }
 
-// change applies edits, which stand in order.
+// change applies edits, which must be in order.
 func (p *Program) change(edits []edit, before string) {
 	var pieces []piece
 	from := 0
@@ -95,13 +100,13 @@ func (p *Program) change(edits []edit, before string) {
 	p.assemble(append(pieces, piece{from: from, to: len(before)}), before)
 }
 
-// piece is a part of a text: of the text before, or put in at from.
+// piece is a part of a text, either from the text before or inserted at from.
 type piece struct {
 	from, to int
 	text     string
 }
 
-// assemble makes the text of pieces.
+// assemble joins pieces into a text.
 func (p *Program) assemble(pieces []piece, before string) {
 	var after strings.Builder
 	for _, part := range pieces {
@@ -119,7 +124,7 @@ func (p *Program) assemble(pieces []piece, before string) {
 	})
 }
 
-// origin is where a byte of an assembled text was before.
+// origin returns where a byte of an assembled text was before.
 func origin(pieces []piece, at int) int {
 	last := 0
 	for _, part := range pieces {
@@ -139,7 +144,7 @@ func origin(pieces []piece, at int) int {
 	return last
 }
 
-// offset is the byte at a line and column, columns counted in runes.
+// offset returns the byte offset of a line and column; columns count runes.
 func offset(text string, line, column int) int {
 	at := 0
 	for ; line > 1; line-- {
@@ -162,7 +167,7 @@ func position(text string, at int) (line, column int) {
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// Place leads a position of what ran back to the author's text.
+// Place maps a position in Source to the author's text.
 func (p *Program) Place(line, column int) (int, int, bool) {
 	ok := line > 0
 	for i := len(p.layers) - 1; i >= 0 && ok; i-- {
@@ -176,8 +181,8 @@ func (p *Program) Place(line, column int) (int, int, bool) {
 
 var frame = regexp.MustCompile(`(?m)^(    at .*?\(?)<program>:(\d+):(\d+)(\)?)$\n?`)
 
-// Blame writes positions of the author's text into a failure that the guest
-// described, whose file is <program>.
+// Blame rewrites the positions in a failure that the guest described, whose file is
+// <program>, to positions in the author's text.
 func (p *Program) Blame(f *bridge.Failure) {
 	f.Trace = frame.ReplaceAllStringFunc(f.Trace, func(text string) string {
 		part := frame.FindStringSubmatch(text)
@@ -195,7 +200,7 @@ func (p *Program) Blame(f *bridge.Failure) {
 	}
 }
 
-// fail makes a failure at a byte of the text as it is now.
+// fail returns a failure at a byte of the current text.
 func (p *Program) fail(kind bridge.FailureKind, at int, typ, format string, args ...any) *bridge.Failure {
 	f := &bridge.Failure{Kind: kind, Type: typ, Message: fmt.Sprintf(format, args...), File: p.name}
 	f.Line, f.Column, _ = p.Place(position(p.Source, at))

@@ -126,7 +126,7 @@ func TestMistakesAreFoundBeforeTheRun(t *testing.T) {
 	}
 }
 
-func TestWhatMayBeMeantIsLetThrough(t *testing.T) {
+func TestCallsThatMayBeCorrectAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{
 		"return tools.github.create_issue({title: 'a'})",
@@ -159,6 +159,9 @@ func TestWhatMayBeMeantIsLetThrough(t *testing.T) {
 func FuzzPrepare(f *testing.F) {
 	for _, source := range []string{"", "a := 1", "return 1", "const a: number = 1", "}); (", "`${", "/[/]:=/", "await tools.github.create_issue({title})", "\xff:=", "x\n(1)"} {
 		f.Add(source)
+	}
+	for _, d := range append(deep, deepTypes...) {
+		f.Add(strings.Repeat(d[0], 300) + d[1] + strings.Repeat(d[2], 300))
 	}
 	f.Fuzz(func(_ *testing.T, source string) {
 		p, _ := prepare("javascript", source)

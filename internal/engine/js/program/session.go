@@ -9,18 +9,19 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// In a session the names that a program declares at its top level live on: they
-// become properties of the global object. The source of such a program is a
-// list: the names, and the function. In the function
+// In a session the names that a program declares at its top level stay: they become
+// properties of the global object. The source of such a program is a list of the
+// names and the function. In the function
+//
 //
 //	const x = 1, {a} = o   is   ;0,x = 1, {a} = o
 //	class A {}             is   ;A=class A {};
 //	function f() {}        is   f=function f() {}; at its beginning
 //
-// so that functions see what a later run declares anew, as in a notebook.
+// so that functions see what a later run redeclares, as in a notebook.
 
-// persist rearranges the program for a session. A name of the surface cannot be
-// declared, which the guest tells.
+// persist rearranges the program for a session. The guest reports an attempt to
+// declare a name of a tool or of the runtime.
 func (p *Program) persist(s *syntax) {
 	var names []string
 	var moved, pieces []piece
@@ -71,8 +72,8 @@ func (p *Program) persist(s *syntax) {
 	if names = slices.Compact(names); len(names) > 0 {
 		list = `"` + strings.Join(names, `","`) + `"`
 	}
-	// The engine may know of a place no more than the line in which its function
-	// begins: each function that was moved begins one.
+	// The engine may know only the line in which a function begins, so each moved
+	// function begins a line.
 	if len(moved) > 0 {
 		moved = append(moved, piece{from: s.open, text: "\n"})
 	}
@@ -80,7 +81,7 @@ func (p *Program) persist(s *syntax) {
 	p.assemble(slices.Concat(head, moved, pieces, []piece{{from: len(s.source), text: "]"}}), s.source)
 }
 
-// declared are the names of a declaration.
+// declared returns the names of a declaration.
 func declared(list []*ast.Binding) []string {
 	var names []string
 	for _, binding := range list {
@@ -114,9 +115,9 @@ func appendNames(names []string, target ast.Expression) []string {
 	return names
 }
 
-// apart refuses a program of a session whose declarations cannot be found.
+// apart refuses a session's program whose declarations cannot be found.
 func (p *Program) apart() *bridge.Failure {
-	f := p.fail(bridge.FailSyntax, 0, "SyntaxError", "a session cannot tell what this program declares, since it uses syntax that is too new")
+	f := p.fail(bridge.FailSyntax, 0, "SyntaxError", "the session cannot find what this program declares, because it uses syntax that is too new")
 	f.Line, f.Column = 0, 0
 	return f
 }

@@ -33,7 +33,7 @@ func TestDeclarationsOfASessionBecomeGlobals(t *testing.T) {
 	}
 }
 
-func TestPositionsLeadBackFromMovedFunctions(t *testing.T) {
+func TestPositionsOfMovedFunctionsMapToTheAuthorsText(t *testing.T) {
 	t.Parallel()
 	ready, failure := program.Prepare(bridge.Program{
 		Language: "javascript", Name: "main.js", Session: "s",

@@ -9,7 +9,7 @@ import (
 	"github.com/dop251/goja/parser"
 )
 
-// syntax is the tree of a program.
+// syntax is the syntax tree of a program.
 type syntax struct {
 	source string
 	open   int             // where the body of the function around the author's text begins
@@ -30,15 +30,15 @@ func parse(source string) (*syntax, error) {
 			}
 		}
 	}
-	// The text closes the function around it: the engine will tell.
+	// The text closes the function around it, which the engine reports.
 	return &syntax{source: source}, nil
 }
 
-// at is the byte offset of a node.
+// at returns the byte offset of a node.
 func at(index file.Idx) int { return int(index) - 1 }
 
-// lastValue makes a program that ends in an expression give it back. One that
-// returns anywhere says itself what it gives back.
+// lastValue makes a program that ends in an expression return its value. A program
+// with a return statement decides itself what it returns.
 func (s *syntax) lastValue() []edit {
 	if len(s.body) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (s *syntax) lastValue() []edit {
 	if _, assigns := last.Expression.(*ast.AssignExpression); assigns || returns {
 		return nil
 	}
-	// The tree does not show parentheses: they are found in the text.
+	// The tree omits parentheses, so they are found in the text.
 	start := at(last.Expression.Idx0())
 	for {
 		before := strings.TrimRight(s.source[:start], " \t\r\n")
@@ -73,8 +73,8 @@ func (s *syntax) lastValue() []edit {
 	}
 }
 
-// walk visits a tree from the outside in, each node with the one around it.
-// visit says whether to look inside.
+// walk visits a tree from the outside in, each node with its parent. The result of
+// visit says whether to visit the children.
 func walk(node, parent any, visit func(node, parent any) bool) {
 	value := reflect.ValueOf(node)
 	if !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil() {
@@ -95,7 +95,7 @@ func walk(node, parent any, visit func(node, parent any) bool) {
 }
 
 func walkField(field reflect.Value, of reflect.StructField, parent any, visit func(node, parent any) bool) {
-	// Declarations are listed again at functions; files are not of the tree.
+	// Functions list declarations again, and files are not part of the tree.
 	if !of.IsExported() || of.Name == "DeclarationList" || of.Name == "File" {
 		return
 	}

@@ -3,15 +3,15 @@ package program
 import "strings"
 
 // assignments finds the toolexec form `issue := run("github:create_issue", …)`
-// and makes it `var issue = run(…)`. In JavaScript := means nothing, so it is
-// only looked for outside strings, templates, comments and regular
-// expressions. var lets a name be given twice, as the form allows.
+// and makes it `var issue = run(…)`. JavaScript has no :=, so it is only searched
+// for outside strings, templates, comments and regular expressions. With var a name
+// can be declared twice, as the form allows.
 func assignments(source string) []edit {
 	if !strings.Contains(source, ":=") {
 		return nil
 	}
 	var edits []edit
-	last := byte(0) // of what is neither space nor comment
+	last := byte(0) // ignoring spaces and comments
 	for at := 0; at < len(source); {
 		end, comment := skipQuoted(source, at, last)
 		if end == at {
@@ -31,7 +31,7 @@ func assignments(source string) []edit {
 	return edits
 }
 
-// nameBefore is where the name before an offset begins, -1 if there is none.
+// nameBefore returns where the name before an offset begins, -1 if there is none.
 func nameBefore(source string, at int) int {
 	end := len(strings.TrimRight(source[:at], " \t"))
 	start := end
@@ -48,7 +48,7 @@ func isNamePart(c byte) bool {
 	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= 0x80
 }
 
-// skipQuoted is the end of the string, template, comment or regular expression
+// skipQuoted returns the end of the string, template, comment or regular expression
 // that begins at an offset, or the offset itself.
 func skipQuoted(source string, at int, last byte) (end int, comment bool) {
 	rest := source[at:]
@@ -69,14 +69,14 @@ func skipQuoted(source string, at int, last byte) (end int, comment bool) {
 	return at, false
 }
 
-// endsValue tells a division from a regular expression by what stands before:
-// a division follows a value.
+// endsValue tells a division from a regular expression by the text before it: a
+// division follows a value.
 func endsValue(last byte) bool {
 	return isNamePart(last) || strings.IndexByte(")]}\"'`", last) >= 0
 }
 
-// closingQuote is behind the quote that ends what begins at an offset. What is
-// within ${} of a template is skipped with it.
+// closingQuote returns the offset after the closing quote of what begins at an
+// offset. It skips the ${} of a template.
 func closingQuote(source string, at int, quote byte) int {
 	for i := at + 1; i < len(source); i++ {
 		switch {

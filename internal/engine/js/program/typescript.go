@@ -10,13 +10,13 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// strip takes the types away. It also reads what is only JavaScript, so its
-// word on syntax holds for both. Syntax that is newer than target is rewritten.
+// strip removes the types. It also parses plain JavaScript, so its syntax errors
+// hold for both languages. Syntax newer than target is rewritten.
 func (p *Program) strip(target api.Target) *bridge.Failure {
 	typed := p.Source
 	result := api.Transform(typed, api.TransformOptions{
 		Loader: api.LoaderTS, Target: target, Sourcemap: api.SourceMapExternal, LogLevel: api.LogLevelSilent,
-		// Without this a text that is one expression would be dropped as unused.
+		// Otherwise a text that is one expression would be dropped as unused.
 		TreeShaking: api.TreeShakingFalse,
 	})
 	if len(result.Errors) > 0 {
@@ -24,7 +24,7 @@ func (p *Program) strip(target api.Target) *bridge.Failure {
 	}
 	sources, err := sourcemap.Parse("", result.Map)
 	if err != nil {
-		return p.fail(bridge.FailSyntax, 0, "SyntaxError", "the map of the program's lines cannot be read: %v", err)
+		return p.fail(bridge.FailSyntax, 0, "SyntaxError", "reading the source map of the program: %v", err)
 	}
 	p.Source = strings.TrimSuffix(strings.TrimSpace(string(result.Code)), ";")
 	p.layers = append(p.layers, func(line, column int) (int, int, bool) {
@@ -43,7 +43,7 @@ func (p *Program) syntaxError(m api.Message) *bridge.Failure {
 	column := utf8.RuneCountInString(m.Location.LineText[:min(m.Location.Column, len(m.Location.LineText))]) + 1
 	var ok bool
 	f.Line, f.Column, ok = p.Place(m.Location.Line, column)
-	if !ok { // the text ends too early: the place is its end
+	if !ok { // the text ends too early; the position is its end
 		f.Line, f.Column = position(p.author, len(p.author))
 	}
 	if strings.HasPrefix(strings.TrimSpace(lineOf(p.author, f.Line)), "import ") {

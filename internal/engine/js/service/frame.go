@@ -16,7 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 )
 
-// readFrame reads one frame, without its length.
+// readFrame reads one frame, without the length.
 func readFrame(in *bufio.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
@@ -24,14 +24,14 @@ func readFrame(in *bufio.Reader) ([]byte, error) {
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if size > bridge.DefaultMaxFrame {
-		return nil, fmt.Errorf("a frame of %d bytes, the limit is %d", size, bridge.DefaultMaxFrame)
+		return nil, fmt.Errorf("a frame has %d bytes, more than the limit of %d", size, bridge.DefaultMaxFrame)
 	}
 	data := make([]byte, size)
 	_, err := io.ReadFull(in, data)
 	return data, err
 }
 
-// message is a frame whose body nobody has looked at yet.
+// message is a frame whose body is not decoded yet.
 type message struct {
 	kind  bridge.Kind
 	id    uint32
@@ -45,14 +45,14 @@ func readHeader(data []byte) (message, error) {
 	kind, id := r.number(0), r.number(0)
 	token := r.take(r.number(0x40))
 	if r.bad || kind > math.MaxUint8 || id > math.MaxInt32 {
-		return message{}, errors.New("a frame that begins with no header")
+		return message{}, errors.New("a frame without a header")
 	}
 	return message{bridge.Kind(kind), uint32(id), token, r.rest}, nil
 }
 
-// start makes a run of a start frame: what is for the guest goes into its inbox.
-// Of the tools that is the names at first which its text has, and then those that
-// it uses: a variable that is made for nothing costs as much as all else.
+// start makes a job of a start frame and puts the guest's part into its inbox. Of
+// the tools, the guest first gets the names that its text mentions, and later the
+// tools that it uses: creating an unused variable costs as much as everything else.
 func (m message) start() (job, error) {
 	value, err := bridge.DecodeValue(m.body)
 	body, ok := value.(bridge.Map)
@@ -62,14 +62,13 @@ func (m message) start() (job, error) {
 	j := job{inbox: mailbox.New[quickjs.Frame](), token: m.token, session: body.Text("session")}
 	j.state, _ = body.Get("state").([]byte)
 	j.seed, _ = body.Get("seed").([]byte)
-	j.awake = body.Get("awake") == true
 	j.tools, _ = body.Get("tools").([]bridge.Value)
 	limits, _ := body.Get("limits").(bridge.Map)
 	j.memory = limits.Int("memory")
 	j.wall, j.cpu = time.Duration(limits.Int("wall"))*time.Millisecond, time.Duration(limits.Int("cpu"))*time.Millisecond
 	body = slices.DeleteFunc(body, func(m bridge.Member) bool { return !read[m.Key] || empty(m.Value) })
 	body = append(body, bridge.Member{Key: "calls", Value: limits.Int("calls")})
-	if names := j.tools.names(body.Text("source")); len(names) > 0 {
+	if names := j.tools.usedGlobals(body.Text("source")); len(names) > 0 {
 		body = append(body, bridge.Member{Key: "names", Value: names})
 	}
 	j.inbox.Put(m.frame(body, nil))
@@ -86,11 +85,11 @@ func empty(v bridge.Value) bool {
 	return false
 }
 
-// result is the body of a result frame for the guest.
+// result returns the body of a result frame for the guest.
 func (m message) result() quickjs.Frame { return m.frame(bridge.DecodeValue(m.body)) }
 
-// frame is the message as the guest gets it: JSON where JSON can hold it, for
-// the engine reads that much faster than the prelude reads CBOR.
+// frame returns the message as the guest gets it: as JSON if JSON can hold it,
+// because the engine reads JSON much faster than the prelude reads CBOR.
 func (m message) frame(value bridge.Value, err error) quickjs.Frame {
 	f := quickjs.Frame{Kind: uint32(m.kind), ID: m.id, Body: m.body}
 	if err == nil && plain(value) {
@@ -101,10 +100,10 @@ func (m message) frame(value bridge.Value, err error) quickjs.Frame {
 	return f
 }
 
-// read are the members of a start frame that the prelude reads.
+// read lists the members of a start frame that the prelude reads.
 var read = map[string]bool{"source": true, "inputs": true, "withheld": true, "session": true}
 
-// plain tells whether JSON.parse gives back what the value is.
+// plain reports whether JSON.parse returns exactly the value.
 func plain(v bridge.Value) bool {
 	switch v := v.(type) {
 	case int64:

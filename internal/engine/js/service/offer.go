@@ -7,13 +7,12 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// offer are the tools of a program as the start frame has them. A program pays
-// for those that it touches.
+// offer holds the tools of a program as encoded in the start frame. A program pays
+// only for the tools that it touches.
 type offer []bridge.Value
 
-// names are the friendly names that are global variables, of those that a text
-// has in it.
-func (o offer) names(text string) []bridge.Value {
+// usedGlobals returns the tool names that the program mentions as global variables.
+func (o offer) usedGlobals(text string) []bridge.Value {
 	var names []bridge.Value
 	for _, item := range o {
 		tool, _ := item.(bridge.Map)
@@ -33,14 +32,14 @@ func (o offer) names(text string) []bridge.Value {
 	return names
 }
 
-// roots are the global variables below which every tool of a kind is.
+// roots are the global variables that contain all tools of a kind.
 var roots = []string{"tools", "mcp", "cli"}
 
-// below is what a path leads to that is no tool, and has tools below it.
+// below marks a path that is not a tool and has tools below it.
 var below = []byte("true")
 
-// find gives the JSON of the tool that a path leads to, true where tools are
-// below it, or nothing.
+// find returns the JSON of the tool at a path, true if there are tools below the
+// path, or nothing.
 func (o offer) find(path string) []byte {
 	var found []byte
 	for _, item := range o {
@@ -57,7 +56,7 @@ func (o offer) find(path string) []byte {
 		if whole {
 			text, err := bridge.ToJSON(needed(tool))
 			if err != nil {
-				continue // of texts and booleans, which it can always write
+				continue // texts and booleans can always be encoded
 			}
 			return text
 		}
@@ -68,14 +67,14 @@ func (o offer) find(path string) []byte {
 	return found
 }
 
-// needed is what the prelude reads of a tool that it has found: reading takes it
-// some microseconds for every hundred bytes.
+// needed returns the members of a tool that the prelude reads; reading takes some
+// microseconds for every hundred bytes.
 func needed(tool bridge.Map) bridge.Map {
 	return slices.DeleteFunc(slices.Clone(tool), func(m bridge.Member) bool { return m.Key == "doc" || m.Key == "globals" })
 }
 
-// begins tells whether steps, joined by points, begin with a path; whole is set
-// where they are that path.
+// begins reports whether steps, joined by dots, begin with a path; whole reports
+// whether they are that path.
 func begins(steps []bridge.Value, path string, whole *bool) bool {
 	for i, item := range steps {
 		step, _ := item.(string)

@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/bridge"
-	"github.com/toolroom/toolroom/internal/engine/lookout"
 	"github.com/toolroom/toolroom/internal/engine/mailbox"
 	"github.com/toolroom/toolroom/internal/engine/quickjs"
 )
 
-// Serve is the guest side of a bridge: it says hello, and runs what it is
-// sent, each program in an isolate of its own, until the stream ends.
+// Serve is the guest's side of a bridge. It sends hello, and runs each program that
+// it receives in its own isolate, until the stream ends.
 func (m Service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -25,16 +24,12 @@ func (m Service) Serve(ctx context.Context, stream io.ReadWriter) error {
 	if err := s.wire.Write(bridge.Frame{Kind: bridge.Hello, Body: hello}); err != nil {
 		return fmt.Errorf("say hello: %w", err)
 	}
-	s.stream, _ = stream.(attentive)
 	j, err := s.read(mailbox.New[quickjs.Frame]())
 	for err == nil {
 		if err := s.run(ctx, j); err != nil && ctx.Err() == nil {
 			return err
 		}
 		if s.heard == nil {
-			if s.stream != nil && j.awake {
-				s.stream.Expect(&s.gaps)
-			}
 			j, err = s.read(j.inbox)
 			continue
 		}
@@ -52,26 +47,18 @@ type server struct {
 	wire    *bridge.Wire
 	in      *bufio.Reader
 	out     io.Writer
-	buffer  []byte    // of the frame that goes out
-	stop    func()    // ends what runs
-	heard   chan next // from who listens during a run, nil if nobody does
-
-	stream attentive     // nil where bytes cannot be looked for
-	gaps   lookout.Habit // between runs
+	buffer  []byte    // of the outgoing frame
+	stop    func()    // ends the current run
+	heard   chan next // from the goroutine that reads during a run, nil if none does
 }
 
-// attentive is a stream whose bytes can be looked for.
-type attentive interface {
-	Expect(*lookout.Habit)
-}
-
-// next is the run after the present one, or why there is none.
+// next is the next run, or the error because of which there is none.
 type next struct {
 	job job
 	err error
 }
 
-// job is one run: what is for the guest, and the token of its frames.
+// job is one run: the guest's part, and the token of its frames.
 type job struct {
 	inbox   *mailbox.Inbox[quickjs.Frame]
 	token   []byte
@@ -79,21 +66,20 @@ type job struct {
 	memory  int64
 	wall    time.Duration
 	cpu     time.Duration
-	awake   bool   // after it the next may be looked for
-	seed    []byte // of its random numbers; empty draws them from the system
-	session string // empty means that nothing is to be kept
-	state   []byte // what the session begins from
+	seed    []byte // of its random numbers; if empty, they come from the system
+	session string // empty means that no state is kept
+	state   []byte // of the session before the run
 }
 
-// port is how the run speaks, with send for what it says.
+// port returns the run's port, which sends the run's frames with send.
 func (j *job) port(send func(quickjs.Frame) (bool, error)) quickjs.Port {
 	return quickjs.Port{Inbox: j.inbox, Send: send, Find: j.tools.find, Memory: j.memory, Wall: j.wall, CPU: j.cpu, Seed: j.seed, Keep: j.session != ""}
 }
 
-// read sorts the host's frames until one begins a run: others are for the run
-// under way. Whoever is about to run a program reads, so that a short one is
-// read, run and answered without waking a second thread; while it runs for
-// longer, or waits, another goroutine goes on reading.
+// read handles the server's frames until one begins a run; others are for the run
+// under way. The goroutine that is about to run a program reads, so that a short
+// program is read, run and answered without waking a second thread. While a program
+// runs for longer, or waits, another goroutine continues reading.
 func (s *server) read(inbox *mailbox.Inbox[quickjs.Frame]) (job, error) {
 	for {
 		h, err := s.next()
@@ -127,7 +113,7 @@ func (s *server) begin(h message) (job, error) {
 	return j, nil
 }
 
-// deal gives a frame to the run that it is for.
+// deal passes a frame to its run.
 func deal(h message, inbox *mailbox.Inbox[quickjs.Frame]) error {
 	switch h.kind {
 	case bridge.Cancel:
@@ -135,7 +121,7 @@ func deal(h message, inbox *mailbox.Inbox[quickjs.Frame]) error {
 	case bridge.Result:
 		inbox.Put(h.result())
 	default:
-		return fmt.Errorf("a guest is not sent %s in the midst of a run", h.kind)
+		return fmt.Errorf("unexpected %s frame during a run", h.kind)
 	}
 	return nil
 }
@@ -147,20 +133,20 @@ func (s *server) pull(inbox *mailbox.Inbox[quickjs.Frame]) error {
 		err = deal(h, inbox)
 	}
 	if err != nil {
-		s.stop() // a program whose host is gone must not go on
+		s.stop() // a program must not continue without its server
 		inbox.Cancel()
 	}
 	return err
 }
 
-// listen reads during a run.
+// listen reads frames during a run.
 func (s *server) listen(inbox *mailbox.Inbox[quickjs.Frame]) {
 	heard := make(chan next, 1)
 	s.heard = heard
 	go func() {
 		j, err := s.read(inbox)
 		if err != nil {
-			s.stop() // a program whose host is gone must not go on
+			s.stop() // a program must not continue without its server
 			inbox.Cancel()
 		}
 		heard <- next{j, err}
@@ -183,8 +169,8 @@ func (s *server) run(ctx context.Context, j job) error {
 	return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: describe(end, err)})
 }
 
-// send passes a frame of the guest on. Its body goes as it is: the host judges
-// it.
+// send forwards a frame of the guest. It forwards the body unchanged; the server
+// validates it.
 func (s *server) send(token []byte, f quickjs.Frame) (last bool, err error) {
 	if f.Kind >= uint32(bridge.Start) {
 		return false, fmt.Errorf("a guest does not send %s", bridge.Kind(f.Kind))
@@ -197,10 +183,10 @@ func (s *server) send(token []byte, f quickjs.Frame) (last bool, err error) {
 		return false, err
 	}
 	if len(b)-4 > bridge.DefaultMaxFrame {
-		return false, fmt.Errorf("a frame of %d bytes, the limit is %d", len(b)-4, bridge.DefaultMaxFrame)
+		return false, fmt.Errorf("a frame has %d bytes, more than the limit of %d", len(b)-4, bridge.DefaultMaxFrame)
 	}
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
-	if cap(b) <= 1<<20 { // a rare huge frame must not stay pinned
+	if cap(b) <= 1<<20 { // do not keep the memory of a rare huge frame
 		s.buffer = b
 	}
 	_, err = s.out.Write(b)
@@ -208,19 +194,19 @@ func (s *server) send(token []byte, f quickjs.Frame) (last bool, err error) {
 	return kind == bridge.Done || kind == bridge.Failed, err
 }
 
-// appendBody writes what the guest gave as JSON in the way of the bridge.
+// appendBody appends the guest's JSON in the encoding of the bridge.
 func appendBody(b []byte, f quickjs.Frame) ([]byte, error) {
 	if !f.Text {
 		return append(b, f.Body...), nil
 	}
 	value, err := bridge.FromJSON(f.Body)
 	if err != nil {
-		return nil, fmt.Errorf("the guest sent no JSON: %w", err)
+		return nil, fmt.Errorf("the guest sent invalid JSON: %w", err)
 	}
 	return bridge.AppendValue(b, value)
 }
 
-// describe is the body of the last frame of a run that could not send its own.
+// describe returns the body of the last frame for a run that could not send its own.
 func describe(end quickjs.End, err error) bridge.Map {
 	fail := func(kind bridge.FailureKind, limit, message string) bridge.Map {
 		return bridge.Map{{Key: "kind", Value: string(kind)}, {Key: "limit", Value: limit}, {Key: "message", Value: message}}
@@ -231,9 +217,9 @@ func describe(end quickjs.End, err error) bridge.Map {
 	case quickjs.OutOfCPU:
 		return fail(bridge.FailLimit, "cpu", "it used all its CPU time")
 	case quickjs.OutOfMemory:
-		return fail(bridge.FailLimit, "memory", "it used more memory than it may")
+		return fail(bridge.FailLimit, "memory", "it exceeded its memory limit")
 	case quickjs.Cancelled:
 		return fail(bridge.FailCancelled, "", "it was cancelled")
 	}
-	return fail(bridge.FailProgram, "", fmt.Sprintf("the JavaScript engine broke off: %.2000s", err))
+	return fail(bridge.FailProgram, "", fmt.Sprintf("the JavaScript engine failed: %.2000s", err))
 }

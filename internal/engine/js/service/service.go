@@ -1,6 +1,5 @@
-// Package service is the side of the engine js that runs programs: what its
-// worker processes do. It is small, for a worker's start is a part of the first
-// run.
+// Package service is the part of the engine js that runs programs in its worker
+// processes. It is small because the start of a worker is part of the first run.
 package service
 
 import (
@@ -15,18 +14,18 @@ import (
 // Name is the engine's id.
 const Name = "js"
 
-// WorkerArg is the first argument of a binary that is executed to be a worker:
-// its main must hand the arguments after it to [Main].
+// WorkerArg is the first argument of a binary that is executed as a worker. Its
+// main must pass the arguments after it to [Main].
 const WorkerArg = "__engine-worker"
 
-// Main is the main of a worker process. It returns the exit code.
+// Main is the main function of a worker process. It returns the exit code.
 func Main(ctx context.Context, arguments []string) int {
 	return worker.Main(ctx, arguments, worker.Open{Waits: true, Service: func(ctx context.Context, cacheDir string) (worker.Service, error) {
 		return Open(ctx, wasm.Options{CacheDir: cacheDir})
 	}})
 }
 
-// Service is a machine whose isolates run what the host sends.
+// Service is a machine whose isolates run the programs that the server sends.
 type Service struct{ *quickjs.Machine }
 
 // Open starts a machine, within the time of ctx.

@@ -11,7 +11,7 @@ import (
 )
 
 // runSession runs a program from the state of its session, and sends the state
-// after it with the last frame: only then does the engine stand still.
+// after the run with the last frame, because only then has the engine stopped.
 func (s *server) runSession(ctx context.Context, isolate *quickjs.Isolate, j job) error {
 	if refused := resume.Load(Name, s.machine.ImageName, j.state, isolate.Load); refused != nil {
 		return s.wire.Write(bridge.Frame{Kind: bridge.Failed, Token: j.token, Body: refused})

@@ -1,7 +1,7 @@
-// Package machine runs WebAssembly modules: commands of WASI preview 1, metered
-// before they are compiled, with streams and nothing else of the system. They call
-// tools over descriptor 3, by the frames of the bridge. It stands between no module
-// and its process: a worker's walls or a sandbox's do.
+// Package machine runs WebAssembly modules: WASI preview 1 commands, metered before
+// they are compiled, whose only access to the system is their streams. They call
+// tools over descriptor 3, in frames of the bridge. The package does not isolate a
+// module from its process; a worker or a sandbox does.
 package machine
 
 import (
@@ -23,42 +23,42 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/wasmfuel"
 )
 
-// LanguageCompile is the language of a program which is to be compiled, and not run.
-// One without a module that follows is run by what was compiled last.
+// LanguageCompile is the language of a program that is compiled and not run. A
+// following program without a module runs the module compiled last.
 const LanguageCompile = "wasm-compile"
 
 const (
 	// MaxMemory is the largest limit of a module's memory, in bytes.
 	MaxMemory = 1 << 30
-	// MaxModule is the largest module, in bytes, when it is not packed.
+	// MaxModule is the largest module, in bytes, unpacked.
 	MaxModule = 64 << 20
 )
 
 const (
-	// fuel is how many units a module gets at a time, worth some milliseconds.
+	// fuel is how many units a module gets at a time, enough for some milliseconds.
 	fuel = 400_000
 	// maxCompiled is how many modules a worker keeps compiled.
 	maxCompiled = 4
-	// start is what a command exports to be run.
+	// start is the function that a command exports to be run.
 	start = "_start"
 )
 
-// Machine compiles modules and runs them, one at a time, each time in an
-// instance and a memory of its own.
+// Machine compiles modules and runs them, one at a time, each in its own instance
+// and memory.
 type Machine struct {
 	runtime  wazero.Runtime
 	compiled []compiled // the last used is last
 }
 
-// compiled is a module in machine code, and what it was made of.
+// compiled is a module in machine code, and its source.
 type compiled struct {
 	hash [sha256.Size]byte
 	code wazero.CompiledModule
 }
 
-// New makes a machine.
+// New returns a machine.
 func New(ctx context.Context) (*Machine, error) {
-	// Each run has its own limit of memory, which sees what is asked for in vain.
+	// Each run has its own memory limit, which notices refused requests.
 	config := wazero.NewRuntimeConfig().WithDebugInfoEnabled(false)
 	m := &Machine{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
 	_, err := m.runtime.NewHostModuleBuilder(wasmfuel.ImportModule).NewFunctionBuilder().
@@ -76,14 +76,14 @@ func New(ctx context.Context) (*Machine, error) {
 // Close ends the machine.
 func (m *Machine) Close() error { return m.runtime.Close(context.Background()) }
 
-// tick is called when fuel is used up: a run that was stopped ends here.
+// tick is called when the fuel is used up. It ends a run that was stopped.
 func tick(ctx context.Context, module api.Module, _ []uint64) {
 	runOf(ctx).tick()
 	module.ExportedGlobal(wasmfuel.Global).(api.MutableGlobal).Set(fuel)
 }
 
-// compile makes a module the last of the compiled ones, of which a few are kept.
-// A failure says what is wrong with it.
+// compile compiles a module and keeps it as the last of a few. A failure describes
+// the defect of the module.
 func (m *Machine) compile(ctx context.Context, data []byte) *bridge.Failure {
 	hash := sha256.Sum256(data)
 	if at := slices.IndexFunc(m.compiled, func(c compiled) bool { return c.hash == hash }); at >= 0 {
@@ -96,17 +96,17 @@ func (m *Machine) compile(ctx context.Context, data []byte) *bridge.Failure {
 		return &bridge.Failure{Kind: bridge.FailCheck, Type: TypeInvalid, Message: err.Error()}
 	}
 	if len(m.compiled) == maxCompiled {
-		_ = m.compiled[0].code.Close(ctx) // code in memory cannot fail to go
+		_ = m.compiled[0].code.Close(ctx) // freeing code in memory cannot fail
 		m.compiled = slices.Delete(m.compiled, 0, 1)
 	}
 	m.compiled = append(m.compiled, compiled{hash, code})
 	return nil
 }
 
-// maxSent is the largest that a frame of the bridge has room for, packed or not.
+// maxSent is the largest module that fits in a frame of the bridge, packed or not.
 const maxSent = bridge.DefaultMaxFrame - 64<<10
 
-// Check refuses, before it is sent, what can be no module.
+// Check refuses, before sending, bytes that cannot be a module.
 func Check(module []byte) *bridge.Failure {
 	refused := &bridge.Failure{Kind: bridge.FailCheck, Type: TypeInvalid}
 	switch n := len(module); {
@@ -143,7 +143,7 @@ func (m *Machine) build(ctx context.Context, data []byte) (wazero.CompiledModule
 	return code, nil
 }
 
-// check refuses what cannot be run, with all names that are missing.
+// check refuses a module that cannot run, and names all missing functions.
 func check(code wazero.CompiledModule) error {
 	var missing []string
 	for _, f := range code.ImportedFunctions() {
@@ -163,14 +163,14 @@ func check(code wazero.CompiledModule) error {
 		if more := len(missing) - maxNamed; more > 0 {
 			missing, further = missing[:maxNamed], fmt.Sprintf(" and %d more", more)
 		}
-		return fmt.Errorf("it imports %s%s, which nothing offers here: a module has the functions of %s, and tools over descriptor 3", strings.Join(missing, ", "), further, wasi.Module)
+		return fmt.Errorf("it imports %s%s, which do not exist here: a module has the functions of %s, and tools over descriptor 3", strings.Join(missing, ", "), further, wasi.Module)
 	}
 	f, ok := code.ExportedFunctions()[start]
 	switch {
 	case !ok:
 		return fmt.Errorf("it exports no function %s: build it as a command of WASI preview 1 (in Go GOOS=wasip1 GOARCH=wasm, in Rust the target wasm32-wasip1)", start)
 	case len(f.ParamTypes()) > 0 || len(f.ResultTypes()) > 0:
-		return fmt.Errorf("its function %s takes or gives values, that of a command does not", start)
+		return fmt.Errorf("its function %s has parameters or results, which that of a command does not have", start)
 	case code.ExportedMemories()["memory"] == nil:
 		return errors.New("it exports no memory, as a command of WASI preview 1 does")
 	}
@@ -180,15 +180,15 @@ func check(code wazero.CompiledModule) error {
 // maxNamed is how many missing imports an error names.
 const maxNamed = 20
 
-// memory is a linear memory that grows no further than its run may.
+// memory is a linear memory limited to the memory of its run.
 type memory struct {
 	*cow.Memory
 	limit   uint64
 	refused bool // the module asked for more
 }
 
-// Reallocate grows the memory; nil when it may not, which the module sees as
-// memory that is used up.
+// Reallocate grows the memory. It returns nil if the limit is reached, which the
+// module sees as exhausted memory.
 func (m *memory) Reallocate(size uint64) []byte {
 	if size > m.limit {
 		m.refused = true
@@ -197,7 +197,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.Memory.Reallocate(size)
 }
 
-// execute runs the command that was compiled last to its end.
+// execute runs the command that was compiled last until it ends.
 func (m *Machine) execute(ctx context.Context, r *run) (err error) {
 	code := m.compiled[len(m.compiled)-1].code
 	pages, err := cow.NewMemory(MaxMemory, nil)
@@ -207,7 +207,7 @@ func (m *Machine) execute(ctx context.Context, r *run) (err error) {
 	r.memory = &memory{Memory: pages, limit: uint64(r.limit)}
 	handed := false
 	defer func() {
-		// wazero panics where it cannot have the memory that a module begins with.
+		// wazero panics if it cannot allocate a module's initial memory.
 		if broken := recover(); broken != nil {
 			err = fmt.Errorf("the module cannot be started: %v", broken)
 		}

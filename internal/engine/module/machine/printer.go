@@ -7,11 +7,11 @@ import (
 	"github.com/toolroom/toolroom/bridge"
 )
 
-// maxPrinted is how much of what a module prints goes out at once, in bytes.
+// maxPrinted is how many bytes of a module's output are sent at once.
 const maxPrinted = 32 << 10
 
-// printer gathers what a module prints, which it may do byte by byte, and keeps
-// the order of its two streams.
+// printer buffers the output of a module, which may come byte by byte, and keeps the
+// order of its two streams.
 type printer struct {
 	tell   func(body bridge.Map) error
 	stream string
@@ -39,14 +39,14 @@ func (p *printer) write(stream string, data []byte) error {
 	return nil
 }
 
-// flush sends what there is, but for a letter that is cut at its end, which
-// waits for the rest.
+// flush sends the buffered text, except for an incomplete character at its end,
+// which waits for the rest.
 func (p *printer) flush() error { return p.send(whole(p.text)) }
 
-// end sends all that there is.
+// end sends all buffered text.
 func (p *printer) end() error { return p.send(len(p.text)) }
 
-// send sends so much of the text.
+// send sends the first n bytes of the text.
 func (p *printer) send(size int) error {
 	if size == 0 {
 		return nil
@@ -56,7 +56,7 @@ func (p *printer) send(size int) error {
 	return p.tell(body)
 }
 
-// whole is the length of a text without a letter that is cut at its end.
+// whole returns the length of a text without an incomplete character at its end.
 func whole(text []byte) int {
 	for cut := 1; cut < utf8.UTFMax && cut <= len(text); cut++ {
 		last := text[len(text)-cut:]

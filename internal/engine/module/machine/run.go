@@ -37,22 +37,23 @@ type run struct {
 	memory *memory
 	cpu    cputime.Meter
 
-	arguments []string
-	stdin     *bytes.Reader
-	random    io.Reader
-	clock     clock
-	prints    printer
-	door      *door
-	nonblock  bool
-	err       error // what the host could not be told
+	arguments  []string
+	env        []string
+	stdin      *bytes.Reader
+	random     io.Reader
+	clock      clock
+	prints     printer
+	bridgeFile *bridgeFile
+	nonblock   bool
+	err        error // the error of sending to the server
 }
 
-// begin makes the run that a job asks for. Tell sends a frame to its host.
+// begin returns the run of a job. Tell sends a frame to the server.
 func begin(ctx context.Context, j job, tell func(bridge.Frame) error) *run {
 	p := j.program
 	r := &run{
 		ctx: ctx, inbox: j.inbox, limit: p.Limits.WithDefaults().Memory,
-		arguments: append([]string{p.Name}, p.Command...), stdin: bytes.NewReader(p.Stdin), random: rand.Reader,
+		arguments: append([]string{p.Name}, p.Command...), env: p.Env, stdin: bytes.NewReader(p.Stdin), random: rand.Reader,
 		clock: clock{began: time.Now(), still: p.Profile == string(sandbox.Hardened)},
 	}
 	r.cpu = cputime.Start(time.Duration(p.Limits.CPU) * time.Millisecond)
@@ -62,7 +63,7 @@ func begin(ctx context.Context, j job, tell func(bridge.Frame) error) *run {
 	r.prints.tell = func(body bridge.Map) error {
 		return tell(bridge.Frame{Kind: bridge.Print, Token: j.token, Body: body})
 	}
-	r.door = newDoor(j, func(f bridge.Frame) error { return errors.Join(r.prints.end(), tell(f)) })
+	r.bridgeFile = newDoor(j, func(f bridge.Frame) error { return errors.Join(r.prints.end(), tell(f)) })
 	return r
 }
 
@@ -72,9 +73,9 @@ func runOf(ctx context.Context) *run { return ctx.Value(runKey{}).(*run) }
 
 func (r *run) stopped() bool { return r.inbox.Cancelled() || r.ctx.Err() != nil }
 
-// goOn ends the module where its run is over.
+// goOn ends the module if its run is over.
 func (r *run) goOn() {
-	if r.stopped() || r.door.ended {
+	if r.stopped() || r.bridgeFile.ended {
 		panic(errStopped)
 	}
 }
@@ -88,7 +89,7 @@ func (r *run) tick() {
 	r.must(r.prints.flush())
 }
 
-// must ends the module where the host cannot be told.
+// must ends the module if sending to the server failed.
 func (r *run) must(err error) {
 	if err != nil {
 		r.err = err
@@ -98,6 +99,9 @@ func (r *run) must(err error) {
 
 // Arguments implements [wasi.System].
 func (r *run) Arguments() []string { return r.arguments }
+
+// Environment implements [wasi.System].
+func (r *run) Environment() []string { return r.env }
 
 // Stream implements [wasi.System].
 func (r *run) Stream(fd uint32) wasi.Stream {
@@ -124,7 +128,7 @@ func (r *run) Await(atMost time.Duration) bool {
 	if atMost > 0 {
 		r.must(r.prints.flush())
 	}
-	ready := r.door.await(r.ctx, atMost)
+	ready := r.bridgeFile.await(r.ctx, atMost)
 	r.goOn()
 	if !ready {
 		r.clock.pass(atMost)
@@ -135,7 +139,7 @@ func (r *run) Await(atMost time.Duration) bool {
 // Read implements [wasi.System].
 func (r *run) Read(fd uint32, to []byte) int {
 	if fd == tools {
-		return r.door.read(to)
+		return r.bridgeFile.read(to)
 	}
 	n, _ := r.stdin.Read(to) // its only error is its end
 	return n
@@ -146,7 +150,7 @@ func (r *run) Write(fd uint32, data []byte) int {
 	r.goOn()
 	switch fd {
 	case tools:
-		r.must(r.door.write(data))
+		r.must(r.bridgeFile.write(data))
 	case stdout:
 		r.must(r.prints.write("stdout", data))
 	default:
@@ -172,18 +176,18 @@ func (r *run) Now(id uint32) uint64 { return r.clock.now(id) }
 // Random implements [wasi.System].
 func (r *run) Random(to []byte) { _, _ = io.ReadFull(r.random, to) } // neither source ends
 
-// clock is that of a module.
+// clock is the clock of a module.
 type clock struct {
 	began time.Time
-	still bool          // it tells nothing of the world
-	shown time.Duration // by a clock that stands still
+	still bool          // it does not show real time
+	shown time.Duration // by a still clock
 }
 
-// epoch is where a clock begins that tells nothing: the year 2000.
+// epoch is the start of a still clock: the year 2000.
 const epoch = 946_684_800 * time.Second
 
-// now is what the clock with this number shows. One that tells nothing goes on
-// with each look at it and with the time that was slept, so that waiting ends.
+// now returns the time of the clock with this number. A still clock advances with
+// each reading and with the time slept, so that waiting ends.
 func (c *clock) now(id uint32) uint64 {
 	if c.still {
 		c.shown += time.Microsecond
@@ -192,7 +196,7 @@ func (c *clock) now(id uint32) uint64 {
 	if id == 0 {
 		return uint64(time.Now().UnixNano())
 	}
-	return uint64(time.Since(c.began)) + 1 // for some, 0 is no time
+	return uint64(time.Since(c.began)) + 1 // some programs treat 0 as unset
 }
 
 func (c *clock) pass(d time.Duration) {
@@ -201,8 +205,8 @@ func (c *clock) pass(d time.Duration) {
 	}
 }
 
-// failure says why a module ended in another way than by itself, from the
-// error of its execution; nil if it did.
+// failure returns why a module did not end by itself, from the error of its
+// execution. It returns nil if the module ended by itself.
 func (r *run) failure(err error) (exit int, f *bridge.Failure) {
 	var ended *wasi.ExitError
 	switch {
@@ -218,7 +222,7 @@ func (r *run) failure(err error) (exit int, f *bridge.Failure) {
 		f = &bridge.Failure{Kind: bridge.FailProgram, Type: "Trap", Message: fmt.Sprintf("the module broke off: %.2000s", err)}
 	}
 	if r.memory != nil && r.memory.refused && (f != nil || exit != 0) {
-		// It was refused memory, and did not get over it.
+		// The module was refused memory and failed because of that.
 		return exit, &bridge.Failure{Kind: bridge.FailLimit, Limit: "memory", Message: fmt.Sprintf("the module needed more memory than its %d MiB", r.limit>>20)}
 	}
 	return exit, f

@@ -12,8 +12,8 @@ import (
 	"github.com/toolroom/toolroom/internal/engine/mailbox"
 )
 
-// Serve is the guest side of a bridge behind its hello: it runs modules, one
-// after the other, until the stream ends.
+// Serve is the guest's side of a bridge after its hello. It runs modules, one after
+// the other, until the stream ends.
 func (m *Machine) Serve(ctx context.Context, stream io.ReadWriter) error {
 	s := &server{machine: m, wire: bridge.NewWire(stream, 0), runs: make(chan job)}
 	s.encoder = bridge.NewWire(&s.encoded, 0)
@@ -21,7 +21,7 @@ func (m *Machine) Serve(ctx context.Context, stream io.ReadWriter) error {
 	defer stop()
 	go func() {
 		s.readErr = s.read()
-		stop() // a module whose host is gone must not go on
+		stop() // a module must not continue without its server
 		close(s.runs)
 	}()
 	for j := range s.runs {
@@ -37,7 +37,7 @@ func (m *Machine) Serve(ctx context.Context, stream io.ReadWriter) error {
 
 type server struct {
 	machine *Machine
-	wire    *bridge.Wire // to the host
+	wire    *bridge.Wire // to the server
 	runs    chan job
 	readErr error // of the reader, once runs is closed
 
@@ -49,11 +49,11 @@ type server struct {
 type job struct {
 	program bridge.Program
 	token   []byte
-	start   []byte // the frame of its start as the module is told it
+	start   []byte // its start frame as sent to the module
 	inbox   *mailbox.Inbox[[]byte]
 }
 
-// read sorts the host's frames: a start begins a run, others are for the run
+// read handles the server's frames: a start begins a run, others are for the run
 // under way. It never waits for a module, so that it always sees a cancellation.
 func (s *server) read() error {
 	inbox, token := mailbox.New[[]byte](), []byte(nil)
@@ -76,7 +76,7 @@ func (s *server) read() error {
 			inbox.Cancel()
 		case bridge.Result:
 			if !bytes.Equal(f.Token, token) {
-				continue // of a run that is over
+				continue // for a run that is over
 			}
 			frame, err := s.encode(f)
 			if err != nil {
@@ -84,19 +84,19 @@ func (s *server) read() error {
 			}
 			inbox.Put(frame)
 		default:
-			return fmt.Errorf("a guest is not sent %s", f.Kind)
+			return fmt.Errorf("unexpected %s frame", f.Kind)
 		}
 	}
 }
 
-// encode gives a frame as bytes.
+// encode returns a frame as bytes.
 func (s *server) encode(f bridge.Frame) ([]byte, error) {
 	s.encoded.Reset()
 	err := s.encoder.Write(f)
 	return bytes.Clone(s.encoded.Bytes()), err
 }
 
-// run runs a module, and tells how it ended. An error ends the worker.
+// run runs a module and reports how it ended. An error ends the worker.
 func (s *server) run(ctx context.Context, j job) error {
 	last := func(kind bridge.Kind, body bridge.Map) error {
 		return s.wire.Write(bridge.Frame{Kind: kind, Token: j.token, Body: body})
@@ -114,7 +114,7 @@ func (s *server) run(ctx context.Context, j job) error {
 	}
 	r := begin(ctx, j, s.wire.Write)
 	err := s.machine.execute(ctx, r)
-	if r.door.ended {
+	if r.bridgeFile.ended {
 		return nil
 	}
 	if r.err != nil && !errors.Is(r.err, errGarbage) {

@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// gzipped is what a packed module begins with (RFC 1952, 2.3.1).
+// gzipped is the beginning of a packed module (RFC 1952, 2.3.1).
 var gzipped = []byte{0x1f, 0x8b}
 
-// unpack gives the module itself, of one that may be packed by gzip.
+// unpack returns a module, which may be packed with gzip, unpacked.
 func unpack(data []byte) ([]byte, error) {
 	if bytes.HasPrefix(data, gzipped) {
 		r, err := gzip.NewReader(bytes.NewReader(data))

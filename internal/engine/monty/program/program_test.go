@@ -139,6 +139,9 @@ func TestLinesStayAndColumnsAreToldAsTheAuthorHasThem(t *testing.T) {
 }
 
 func FuzzPrepare(f *testing.F) {
+	for _, unit := range []string{`(`, `[`, `{`, `f'{`, `not `, `-`, `lambda:`, `if a: `, `a if b else `, `tools.a.b(`} { // nested deep
+		f.Add(strings.Repeat(unit, 20_000))
+	}
 	for _, seed := range []string{
 		"x = f'{a:{b}} {{ {c!r:>{d}} }'", "'''", "f'''{x", "f'{f'{f'{1}'}'}'", "(((", ")))", "class A(", "import", "from", "except ToolError as", "tools[\"a\"][\"b\"]",
 		"\\", "1e", "0x", "é = 1", "\xff\xfe", "async", "async for", "try:\n  x\nexcept ToolError as e:\n  e.code",

@@ -19,7 +19,7 @@ ResourceWarning RuntimeWarning StopAsyncIteration SyntaxWarning SystemError Syst
 UserWarning Warning __build_class__ __builtins__ __import__ __loader__ aiter anext ascii breakpoint bytearray callable classmethod compile copyright
 credits delattr dir exit globals help input issubclass license memoryview object quit staticmethod super vars`)
 
-// idioms are the classes that a failed tool raises where nobody names ToolError.
+// idioms are the classes that a failed tool raises if the program does not name ToolError.
 var idioms = set(` LookupError ValueError PermissionError TimeoutError OSError NotADirectoryError`)
 
 func set(names string) map[string]bool {

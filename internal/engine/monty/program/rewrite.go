@@ -13,7 +13,7 @@ type edit struct {
 	text       string
 }
 
-// rewrite gives the edits for what Monty only has in another form:
+// rewrite returns the edits for features that Monty has only in another form:
 //
 //	tools["a"]["b"]    tools.a.b, since objects of the host have no items
 //	r["exit_code"]     r.exit_code, for what a command gives

@@ -11,7 +11,7 @@ import (
 type script struct {
 	source string
 	tokens []token
-	// rebound are the names that the program gives a meaning of its own.
+	// rebound are the names that the program redefines.
 	rebound map[string]bool
 	// bound is how often it does so.
 	bound map[string]int

@@ -51,7 +51,7 @@ type scanner struct {
 // anybody reads.
 const maxNested = 20
 
-// scan gives the tokens of a program, the last of which is end.
+// scan returns the tokens of a program, the last of which is end.
 func scan(source string) []token {
 	s := &scanner{source: source, fresh: true, tokens: make([]token, 0, len(source)/4+4)}
 	for s.pos < len(s.source) {

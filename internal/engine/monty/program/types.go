@@ -36,7 +36,7 @@ const maxComplaints = 200
 // Types is a program as the type checker gets it.
 type Types struct{ Source, Stubs string }
 
-// Types gives what to check with the declarations of the tools that declare
+// Types returns the text to check with the declarations of the tools that declare
 // writes down, ok false where there is nothing to find. What programs before
 // this one have bound may be anything.
 func (r *Ready) Types(declare func(awaits bool) string) (t Types, ok bool) {
@@ -70,7 +70,7 @@ type complaint struct {
 	Location struct{ Row, Column int }
 }
 
-// Complaints judges what the type checker wrote of a program, and gives why it is
+// Complaints evaluates the output of the type checker, and returns why the program is
 // refused, nil if nothing in there counts.
 func (r *Ready) Complaints(lines string) *bridge.Failure {
 	read := 0
@@ -114,7 +114,7 @@ var (
 	mismatch = pattern.Lazy("Expected `([^`]*)`, found `([^`]*)`$")
 )
 
-// judge gives what is wrong where the token at i begins, nil if the complaint does
+// judge returns the mistake at the token at i, nil if the complaint does
 // not count.
 func (s *script) judge(known *tools, c complaint, i int) *problem {
 	m := ofMethod().FindStringSubmatch(c.Message)

@@ -58,7 +58,7 @@ func (a *arena) push(node []byte) uint32 {
 	return a.count - 1
 }
 
-// add adds a value, and gives its index.
+// add adds a value, and returns its index.
 func (a *arena) add(v any) uint32 {
 	switch v := v.(type) {
 	case nil:

@@ -80,7 +80,7 @@ func Feed(code string, inputs bridge.Map) Request {
 	return request(3, appendMessage(b, 3, values.message()))
 }
 
-// Answer is what a call or a lookup gives.
+// Answer is the result of a call or a lookup.
 type Answer struct {
 	Value any
 	// Raise is raised in place of a value.
@@ -112,7 +112,7 @@ func RefuseSystem(call uint32) Request {
 	return request(4, appendMessage(appendUint(nil, 1, uint64(call)), 2, notHandled))
 }
 
-// ResumeLookup gives the value of a name.
+// ResumeLookup sends the value of a name.
 func ResumeLookup(a Answer) Request {
 	if a.Raise != nil {
 		return request(5, appendMessage(nil, 4, a.Raise.body()))
@@ -125,7 +125,7 @@ func ResumeLookup(a Answer) Request {
 // Undefined says that there is no such name.
 func Undefined() Request { return request(5, appendMessage(nil, 3, nil)) }
 
-// ResumeFutures gives the values of futures.
+// ResumeFutures sends the values of futures.
 func ResumeFutures(answers map[uint32]Answer) Request {
 	var values arena
 	var b []byte

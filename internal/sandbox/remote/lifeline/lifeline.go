@@ -1,5 +1,5 @@
-// Package lifeline makes TCP connections that end soon after the other side, or
-// the network between, has gone without a word.
+// Package lifeline makes TCP connections that end soon after the peer, or the network in
+// between, has silently disappeared.
 package lifeline
 
 import (
@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Silence is how long the network may carry nothing, as a rule.
+// Silence is the default time without packets after which a connection ends.
 const Silence = 30 * time.Second
 
-// Dialer makes connections that end after about silence.
+// Dialer returns a dialer whose connections end after about silence.
 func Dialer(silence time.Duration) *net.Dialer {
 	return &net.Dialer{KeepAliveConfig: keepAlive(silence), Control: control(silence)}
 }
 
-// Listen takes connections that end after about silence.
+// Listen returns a listener whose connections end after about silence.
 func Listen(silence time.Duration) *net.ListenConfig {
 	return &net.ListenConfig{KeepAliveConfig: keepAlive(silence), Control: control(silence)}
 }
 
-// keepAlive asks an idle connection whether the other side is there.
+// keepAlive configures probes on idle connections.
 func keepAlive(silence time.Duration) net.KeepAliveConfig {
 	step := max(silence/4, time.Second)
 	return net.KeepAliveConfig{Enable: true, Idle: step, Interval: step, Count: 3}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control bounds how long sent bytes may go without being acknowledged: while
-// there are some, keep-alives are not sent (tcp(7), TCP_USER_TIMEOUT). What is
-// accepted inherits it from the listener.
+// control limits the time in which sent bytes must be acknowledged, because keep-alives are
+// not sent while bytes are unacknowledged (tcp(7), TCP_USER_TIMEOUT). Accepted connections
+// inherit the setting from the listener.
 func control(silence time.Duration) func(network, address string, c syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -23,8 +23,8 @@ func control(silence time.Duration) func(network, address string, c syscall.RawC
 	}
 }
 
-// Gone tells whether the other side has closed the connection, or the network
-// has lost it, whatever there still is to read.
+// Gone reports whether the peer has closed the connection, or the network has lost it, even
+// if there is still data to read.
 func Gone(c net.Conn) bool {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok { // *tls.Conn
 		c = secure.NetConn()

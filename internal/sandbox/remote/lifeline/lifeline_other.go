@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// control has nothing to set: keep-alives alone must do.
+// control returns nil: on this system only keep-alives detect lost connections.
 func control(time.Duration) func(network, address string, c syscall.RawConn) error { return nil }
 
-// Gone cannot be told without reading.
+// Gone returns false: on this system a lost connection is detected only by reading.
 func Gone(net.Conn) bool { return false }

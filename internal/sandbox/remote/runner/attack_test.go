@@ -27,13 +27,12 @@ const (
 	bob = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// pipes is a driver whose guests are pipes: what these tests are about comes
-// before any guest.
+// pipes is a driver whose guests are pipes, because these tests need no guest.
 type pipes struct {
 	mu      sync.Mutex
 	started int
 	alive   map[*pipe]bool
-	deaf    bool // its guests read nothing
+	deaf    bool // the guests read nothing
 }
 
 func (d *pipes) Name() string { return "pipes" }
@@ -97,7 +96,7 @@ func (p *pipe) Usage() sandbox.Usage           { return sandbox.Usage{PeakMemory
 func (p *pipe) Isolation() string              { return "pipe" }
 func (p *pipe) Held() map[sandbox.Limit]string { return nil }
 
-// target is a runner that is attacked.
+// target is a runner under attack.
 type target struct {
 	driver *pipes
 	url    string
@@ -137,7 +136,7 @@ func request(t *testing.T, method, url string, body []byte) *http.Request {
 	return r
 }
 
-// send sends a request and gives the status and what is wrong.
+// send sends a request and returns the status and the problem.
 func send(t *testing.T, r *http.Request) (int, remote.Problem) {
 	t.Helper()
 	answer, err := http.DefaultClient.Do(r)
@@ -169,8 +168,8 @@ func TestAForgedRequestStartsNothing(t *testing.T) {
 		{"with an empty secret", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), nil, now) }, 401, signed.Wrong},
 		{"signed six minutes ago", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte(ann), now.Add(-6*time.Minute)) }, 401, signed.Skewed},
 		{"signed in six minutes", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte(ann), now.Add(6*time.Minute)) }, 401, signed.Skewed},
-		{"stale, and of a wrong secret: its clock is not told", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte("wrong"), now.Add(-time.Hour)) }, 401, signed.Wrong},
-		{"signed before the runner remembered", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte(ann), now.Add(-4*time.Minute)) }, 503, signed.Early},
+		{"stale, and of a wrong secret: the clock is not reported", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte("wrong"), now.Add(-time.Hour)) }, 401, signed.Wrong},
+		{"signed before the runner started", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(1)), []byte(ann), now.Add(-4*time.Minute)) }, 503, signed.Early},
 		{"with another body", order(id(1)), func(r *http.Request) { signed.Sign(r, order(id(2)), []byte(ann), time.Now()) }, 401, signed.Wrong},
 		{"signed for another path", order(id(1)), func(r *http.Request) {
 			other := request(t, http.MethodPost, "http://x"+remote.PathProbe, nil)
@@ -202,8 +201,8 @@ func TestAForgedRequestStartsNothing(t *testing.T) {
 			signed.Sign(r, order(id(1)), []byte(ann), time.Now())
 			r.Header.Set(signed.HeaderSignature, r.Header.Get(signed.HeaderSignature)[:len("v1=")+8])
 		}, 401, signed.Wrong},
-		{"longer than is read", bytes.Repeat([]byte("x"), remote.MaxBody+1), func(r *http.Request) {}, 413, ""},
-		{"longer than is read, and than it says", bytes.Repeat([]byte("x"), remote.MaxBody+1), func(r *http.Request) { r.ContentLength = -1 }, 413, ""},
+		{"longer than allowed", bytes.Repeat([]byte("x"), remote.MaxBody+1), func(r *http.Request) {}, 413, ""},
+		{"longer than allowed, without a length", bytes.Repeat([]byte("x"), remote.MaxBody+1), func(r *http.Request) { r.ContentLength = -1 }, 413, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -215,13 +214,13 @@ func TestAForgedRequestStartsNothing(t *testing.T) {
 				t.Errorf("answered %d, %q, %v", status, problem.Reason, problem.Error)
 			}
 			if started, _ := target.driver.counts(); started != 0 {
-				t.Error("it started a sandbox")
+				t.Error("the request started a sandbox")
 			}
 		})
 	}
 }
 
-// start sends an order and gives the signed request, as one who listens has it.
+// start sends an order and returns the signed request, as an eavesdropper would have it.
 func (x *target) start(t *testing.T, secret string, body []byte) (*http.Request, int, remote.Problem) {
 	t.Helper()
 	r := request(t, http.MethodPost, x.url+remote.PathSandboxes, body)
@@ -237,7 +236,7 @@ func (x *target) ask(t *testing.T, secret, method, path string) (int, remote.Pro
 	return send(t, r)
 }
 
-func TestARecordedRequestIsTakenOnce(t *testing.T) {
+func TestARecordedRequestIsAcceptedOnce(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t, runner.Options{})
 	recorded, status, problem := target.start(t, ann, order(id(1)))
@@ -251,7 +250,7 @@ func TestARecordedRequestIsTakenOnce(t *testing.T) {
 	}
 }
 
-func TestAnOrderSentTwiceIsOneSandbox(t *testing.T) {
+func TestARepeatedOrderStartsOneSandbox(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t, runner.Options{})
 	var wg sync.WaitGroup
@@ -273,17 +272,17 @@ func TestAnOrderSentTwiceIsOneSandbox(t *testing.T) {
 		}
 	}
 	if _, status, _ := target.start(t, ann, order(id(1))); status != http.StatusConflict {
-		t.Errorf("an order that comes after its end was answered %d", status)
+		t.Errorf("an order after the sandbox's end was answered %d", status)
 	}
-	// The end may come first.
+	// The end may arrive before the order.
 	if status, _ := target.ask(t, ann, http.MethodDelete, remote.PathSandboxes+"/"+id(2)); status != http.StatusOK {
-		t.Errorf("the end of what was not ordered was answered %d", status)
+		t.Errorf("the end of a sandbox that was not ordered was answered %d", status)
 	}
 	if _, status, _ := target.start(t, ann, order(id(2))); status != http.StatusConflict {
-		t.Errorf("an order that comes after its end was answered %d", status)
+		t.Errorf("an order after the sandbox's end was answered %d", status)
 	}
 	if started, alive := target.driver.counts(); started != 1 || alive != 0 {
-		t.Errorf("%d sandboxes were started, %d are there", started, alive)
+		t.Errorf("%d sandboxes were started, %d are still alive", started, alive)
 	}
 }
 
@@ -298,7 +297,7 @@ func TestAClientSeesNothingOfAnothersSandboxes(t *testing.T) {
 		status, _ := target.ask(t, bob, http.MethodGet, path+what)
 		unknown, _ := target.ask(t, bob, http.MethodGet, remote.PathSandboxes+"/"+id(9)+what)
 		if status != http.StatusNotFound || unknown != status {
-			t.Errorf("%s was answered %d, and %d for one that is not there", what, status, unknown)
+			t.Errorf("%s was answered %d, and %d for a sandbox that does not exist", what, status, unknown)
 		}
 	}
 	target.ask(t, bob, http.MethodDelete, path)
@@ -306,11 +305,11 @@ func TestAClientSeesNothingOfAnothersSandboxes(t *testing.T) {
 		t.Error("one client ended the sandbox of another")
 	}
 	if _, status, _ := target.start(t, bob, order(id(3))); status != http.StatusOK {
-		t.Errorf("an id that another could have was answered %d", status)
+		t.Errorf("an id that another client could use was answered %d", status)
 	}
 }
 
-func TestNobodyGetsMoreSandboxesThanAreHis(t *testing.T) {
+func TestAClientGetsNoMoreSandboxesThanItsShare(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t, runner.Options{Most: 3, MostPerKey: 2})
 	for i, tt := range []struct {
@@ -334,7 +333,7 @@ func TestAMalformedOrderIsRefused(t *testing.T) {
 		``, `null`, `[]`, `{}`, `{"id": "x"}`, `{"id": "../../../../../../etc/passwd/0000"}`,
 		`{"id": "` + strings.Repeat("A", 32) + `"}`, `{"id": "` + id(1) + `", "limits": {"gpu": 1}}`,
 		`{"id": "` + id(1) + `", "guest": "/bin/sh"}`, `{"id": "` + id(1) + `", "limits": {"memory": -1}}`,
-		`{"id": "` + id(1) + `", "limits": {"memory": 1}}`, // the driver does not hold it
+		`{"id": "` + id(1) + `", "limits": {"memory": 1}}`, // the driver does not enforce it
 	} {
 		if _, status, problem := target.start(t, ann, []byte(body)); status != http.StatusUnprocessableEntity {
 			t.Errorf("%q was answered %d: %v", body, status, problem.Error)
@@ -349,34 +348,34 @@ func TestASandboxWithoutAClientIsEnded(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t, runner.Options{Grace: 50 * time.Millisecond})
 	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
-	// One never comes for its stream, the other leaves it.
+	// One client never opens the stream, the other closes it.
 	if _, status, _ := target.start(t, ann, order(id(1))); status != http.StatusOK {
 		t.Fatal(status)
 	}
-	box, err := d.Start(t.Context(), sandbox.Spec{})
+	instance, err := d.Start(t.Context(), sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := box.Stream().Write([]byte("hello")); err != nil {
+	if _, err := instance.Stream().Write([]byte("hello")); err != nil {
 		t.Fatal(err)
 	}
 	back := make([]byte, 5)
-	if _, err := io.ReadFull(box.Stream(), back); err != nil || string(back) != "hello" {
-		t.Fatalf("%q came back: %v", back, err)
+	if _, err := io.ReadFull(instance.Stream(), back); err != nil || string(back) != "hello" {
+		t.Fatalf("%q was echoed: %v", back, err)
 	}
-	box.Stream().Close()
-	exit, err := box.Wait(t.Context())
+	instance.Stream().Close()
+	exit, err := instance.Wait(t.Context())
 	if err != nil || exit.Code != 7 {
-		t.Errorf("it ended with %+v, %v", exit, err)
+		t.Errorf("the sandbox ended with %+v, %v", exit, err)
 	}
 	for _, alive := target.driver.counts(); alive > 0; _, alive = target.driver.counts() {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := box.Kill(t.Context()); err != nil {
+	if err := instance.Kill(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if used := box.Usage(); used.PeakMemory != 42 {
-		t.Errorf("it used %+v", used)
+	if used := instance.Usage(); used.PeakMemory != 42 {
+		t.Errorf("the usage is %+v", used)
 	}
 }
 
@@ -385,15 +384,15 @@ func TestAGuestThatReadsNothingEndsWithItsClient(t *testing.T) {
 	target := newTarget(t, runner.Options{Grace: 50 * time.Millisecond})
 	target.driver.deaf = true
 	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
-	box, err := d.Start(t.Context(), sandbox.Spec{})
+	instance, err := d.Start(t.Context(), sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := box.Stream().Write(make([]byte, 64<<10)); err != nil {
+	if _, err := instance.Stream().Write(make([]byte, 64<<10)); err != nil {
 		t.Fatal(err)
 	}
-	box.Stream().Close()
-	if _, err := box.Wait(t.Context()); err != nil {
+	instance.Stream().Close()
+	if _, err := instance.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -402,16 +401,16 @@ func TestASandboxHasAnEndEvenWithAClient(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t, runner.Options{Lifetime: 50 * time.Millisecond})
 	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
-	box, err := d.Start(t.Context(), sandbox.Spec{})
+	instance, err := d.Start(t.Context(), sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := box.Stream().Read(make([]byte, 1)); err == nil {
-		t.Errorf("the stream gave %d bytes, want its end", n)
+	if n, err := instance.Stream().Read(make([]byte, 1)); err == nil {
+		t.Errorf("the stream returned %d bytes, want its end", n)
 	}
 }
 
-func TestAStreamIsForOne(t *testing.T) {
+func TestAStreamHasOneReader(t *testing.T) {
 	t.Parallel()
 	target := newTarget(t, runner.Options{})
 	d := remote.New(remote.Options{URL: target.url, Secret: func(context.Context) (string, error) { return ann, nil }})
@@ -421,11 +420,11 @@ func TestAStreamIsForOne(t *testing.T) {
 	if status, _ := target.ask(t, ann, http.MethodGet, remote.PathSandboxes+"/"+id(1)+"/stream"); status != http.StatusUnprocessableEntity {
 		t.Errorf("a request for a stream without an upgrade was answered %d", status)
 	}
-	box, err := d.Start(t.Context(), sandbox.Spec{})
+	instance, err := d.Start(t.Context(), sandbox.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer box.Kill(t.Context())
+	defer instance.Kill(t.Context())
 	if started, _ := target.driver.counts(); started != 2 {
 		t.Errorf("%d sandboxes were started", started)
 	}
@@ -464,10 +463,10 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-func TestARunnerThatOthersReachWantsTLS(t *testing.T) {
+func TestARunnerThatOtherMachinesReachRequiresTLS(t *testing.T) {
 	t.Parallel()
-	err := runner.Serve(t.Context(), "0.0.0.0:0", runner.Options{Driver: &pipes{}}, func(net.Addr) { t.Error("it serves") })
+	err := runner.Serve(t.Context(), "0.0.0.0:0", runner.Options{Driver: &pipes{}}, func(net.Addr) { t.Error("the runner serves") })
 	if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("Serve returned %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,11 +9,12 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 )
 
-// Handler takes the requests of package remote.
+// Handler returns the handler for the requests of package remote.
 func (r *Runner) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+remote.PathHealth, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
@@ -28,17 +28,17 @@ func (r *Runner) Handler() http.Handler {
 	return mux
 }
 
-// request is one that has been verified.
+// request is a verified request.
 type request struct {
 	*http.Request
 	identity string
 	body     []byte
 }
 
-// signed lets requests pass whose sender is known.
+// signed calls serve for requests with a valid signature.
 func (r *Runner) signed(serve func(http.ResponseWriter, *request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		tooLong := toolroom.Errorf(toolroom.CodeInvalidArguments, "a request has at most %d bytes", remote.MaxBody)
+		tooLong := toolroom.Errorf(toolroom.CodeInvalidArguments, "the request is longer than %d bytes", remote.MaxBody)
 		if q.ContentLength > remote.MaxBody {
 			w.Header().Set("Connection", "close")
 			answer(w, http.StatusRequestEntityTooLarge, remote.Problem{Error: tooLong})
@@ -59,13 +59,13 @@ func (r *Runner) signed(serve func(http.ResponseWriter, *request)) http.Handler 
 			r.refuse(w, q, err)
 			return
 		}
-		// The whole request is here; what it asks for may take longer.
+		// The whole request has been read; serving it may take longer.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 		serve(w, &request{Request: q, identity: identity, body: body})
 	})
 }
 
-// refuse answers a request that cannot be trusted.
+// refuse answers a request whose signature is not valid.
 func (r *Runner) refuse(w http.ResponseWriter, q *http.Request, err error) {
 	refusal := &signed.Refusal{}
 	errors.As(err, &refusal)
@@ -82,11 +82,11 @@ func (r *Runner) refuse(w http.ResponseWriter, q *http.Request, err error) {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a client that has gone needs no answer
+	_ = json.NewEncoder(w).Encode(body) // ignore clients that have gone
 }
 
-// fail answers with an error. What the driver refuses will be refused again, so
-// that it is no 5xx, which clients would repeat.
+// fail answers with an error. An error of the driver is permanent, so its status is not a
+// 5xx, after which clients repeat the request.
 func fail(w http.ResponseWriter, err error) {
 	e := toolroom.AsError(err)
 	status := e.Code.Info().HTTPStatus
@@ -102,15 +102,14 @@ func (r *Runner) serveProbe(w http.ResponseWriter, _ *request) {
 
 func (r *Runner) serveStart(w http.ResponseWriter, q *request) {
 	var order remote.Order
-	d := json.NewDecoder(bytes.NewReader(q.body))
-	d.DisallowUnknownFields() // a limit that is not understood must not be dropped
-	if err := d.Decode(&order); err != nil {
-		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "the order cannot be read: %w", err).
+	// An unknown limit must not be ignored.
+	if err := jsonx.UnmarshalKnown(q.body, &order, jsonx.Limits{Bytes: len(q.body)}); err != nil {
+		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot read the order: %w", err).
 			WithHint("client and runner should be of the same version"))
 		return
 	}
 	if !isID(order.ID) {
-		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "the id of a sandbox is 32 hex digits, not %q", order.ID))
+		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not the id of a sandbox: want 32 hex digits", order.ID))
 		return
 	}
 	started, err := r.start(q.Context(), runID{q.identity, order.ID}, order.Spec())
@@ -130,20 +129,20 @@ func isID(s string) bool {
 	return len(s) == 32
 }
 
-// find gives the run that a request names, or answers that there is none. Runs
-// of others are not there.
+// find returns the run of a request, or answers that it does not exist. Runs of other
+// clients do not exist for this one.
 func (r *Runner) find(w http.ResponseWriter, q *request) *run {
 	r.mu.Lock()
 	found := r.runs[runID{q.identity, q.PathValue("id")}]
 	r.mu.Unlock()
 	if found == nil {
 		fail(w, toolroom.Errorf(toolroom.CodeNotFound, "there is no such sandbox here").
-			WithHint("it has ended, or the runner was started anew"))
+			WithHint("it has ended, or the runner was restarted"))
 	}
 	return found
 }
 
-// exitWait is how long a question for the exit is held open.
+// exitWait is the time after which a request for the exit is answered without one.
 const exitWait = 20 * time.Second
 
 func (r *Runner) serveExit(w http.ResponseWriter, q *request) {
@@ -175,10 +174,10 @@ func (r *Runner) serveKill(w http.ResponseWriter, q *request) {
 		fail(w, toolroom.Errorf(toolroom.CodeNotFound, "there is no such sandbox here"))
 		return
 	}
-	// One that is not known yet must not be started by an order still on its way.
+	// Mark an unknown run as ended, so that an order still on its way does not start it.
 	run := r.findOrEnd(runID{q.identity, q.PathValue("id")})
 	if err := run.kill(); err != nil {
-		fail(w, toolroom.Errorf(toolroom.CodeInternal, "the sandbox could not be removed: %w", err))
+		fail(w, toolroom.Errorf(toolroom.CodeInternal, "cannot remove the sandbox: %w", err))
 		return
 	}
 	answer(w, http.StatusOK, run.usage())

@@ -9,12 +9,12 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/remote/signed"
 )
 
-// minSecret is what a secret has at least: 128 bits, written as hex.
+// minSecret is the minimum length of a secret: 128 bits in hex.
 const minSecret = 32
 
-// ReadKeys reads the file of secrets: one a line, NAME SECRET or just SECRET,
-// whose name is then "default". Empty lines and those that begin with # say
-// nothing. The names tell clients apart: none sees the sandboxes of another.
+// ReadKeys reads the file of secrets: one per line, NAME SECRET or just SECRET with the
+// name "default". It ignores empty lines and lines that begin with #. The names identify
+// clients: no client sees the sandboxes of another.
 func ReadKeys(path string) ([]signed.Key, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -34,15 +34,15 @@ func ReadKeys(path string) ([]signed.Key, error) {
 			key.Name = fields[0]
 		}
 		if len(key.Secret) < minSecret {
-			return nil, fmt.Errorf("%s:%d: the secret of %s has %d characters; %d are the least: make one with `openssl rand -hex 32`", path, i+1, key.Name, len(key.Secret), minSecret)
+			return nil, fmt.Errorf("%s:%d: the secret of %s has %d characters, want at least %d: make one with `openssl rand -hex 32`", path, i+1, key.Name, len(key.Secret), minSecret)
 		}
 		if slices.ContainsFunc(keys, func(k signed.Key) bool { return k.Name == key.Name || string(k.Secret) == string(key.Secret) }) {
-			return nil, fmt.Errorf("%s:%d: %s is there twice, or has the secret of another", path, i+1, key.Name)
+			return nil, fmt.Errorf("%s:%d: %s appears twice, or has the same secret as another name", path, i+1, key.Name)
 		}
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s has no secret in it: make one with `openssl rand -hex 32`", path)
+		return nil, fmt.Errorf("%s contains no secret: make one with `openssl rand -hex 32`", path)
 	}
 	return keys, nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// probe keeps what the driver found out: for good when it is available, else
-// until it is worth another try.
+// probe caches the driver's probe: for good if the driver is available, otherwise for
+// probeAgain.
 type probe struct {
 	driver sandbox.Driver
 

@@ -11,39 +11,39 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// runID names a run: each identity has ids of its own.
+// runID identifies a run; each client has its own ids.
 type runID struct{ identity, id string }
 
 // run is one ordered sandbox, from its order until it is forgotten.
 type run struct {
-	id     runID
-	cancel context.CancelFunc // ends the start
-	ready  chan struct{}      // closed when the start has succeeded or failed
-	box    sandbox.Sandbox    // nil when it has failed
-	err    error
+	id      runID
+	cancel  context.CancelFunc // ends the start
+	ready   chan struct{}      // closed when the start has succeeded or failed
+	sandbox sandbox.Sandbox    // nil if the start has failed
+	err     error
 
-	killing sync.Mutex // one at a time
+	killing sync.Mutex // held by kill
 
 	mu       sync.Mutex
 	attached bool      // the stream is open
-	streamed bool      // it was, once
-	deadline time.Time // by which it is ended unless the stream is open
-	over     time.Time // by which it is ended in any case
-	ended    time.Time // when nothing of it was left
+	streamed bool      // the stream has been open
+	deadline time.Time // when the sandbox is ended unless the stream is open
+	over     time.Time // when the sandbox is ended in any case
+	ended    time.Time // when the sandbox was removed
 	end      remote.End
 }
 
-// remembered is how long an ended run is known, so that no late or repeated
-// order starts it again: as long as a signature can be good.
+// remembered is the time for which an ended run is known, so that a late or repeated order
+// does not start it again. It is as long as a signature can be valid.
 const remembered = 2*signed.Window + time.Minute
 
-// maxRemembered bounds how many runs are known, ended ones with them.
+// maxRemembered bounds the number of known runs, including ended ones.
 const maxRemembered = 1 << 16
 
 // startTimeout bounds the start of a sandbox.
 const startTimeout = 60 * time.Second
 
-// start starts a sandbox, or joins the start of the same order.
+// start starts a sandbox, or waits for the start of the same order.
 func (r *Runner) start(ctx context.Context, id runID, spec sandbox.Spec) (*remote.Started, error) {
 	run, err := r.enter(id, spec)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *Runner) start(ctx context.Context, id runID, spec sandbox.Spec) (*remot
 	if run.gone() {
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "the sandbox of this order has ended")
 	}
-	return &remote.Started{Isolation: run.box.Isolation(), Held: run.box.Held()}, nil
+	return &remote.Started{Isolation: run.sandbox.Isolation(), Held: run.sandbox.Held()}, nil
 }
 
 // enter begins a run, unless it is known or there are too many.
@@ -81,7 +81,7 @@ func (r *Runner) enter(id runID, spec sandbox.Spec) (*run, error) {
 		}
 	}
 	if all >= r.o.Most || own >= r.o.MostPerKey {
-		e := toolroom.Errorf(toolroom.CodeRateLimited, "there are %d sandboxes, %d of this client, and no more are started", all, own)
+		e := toolroom.Errorf(toolroom.CodeRateLimited, "there are %d sandboxes, %d of this client, and no more are allowed", all, own)
 		return nil, e.WithHint("wait for one to end, or start the runner with a higher --max-sandboxes")
 	}
 	if len(r.runs) >= maxRemembered {
@@ -103,21 +103,21 @@ func (r *Runner) enter(id runID, spec sandbox.Spec) (*run, error) {
 	return created, nil
 }
 
-// begin starts the sandbox, as far as this machine can hold what was ordered.
+// begin starts the sandbox if this machine can enforce the ordered limits.
 func (u *run) begin(ctx context.Context, r *Runner, spec sandbox.Spec) {
 	if u.err = sandbox.Check(r.o.Driver.Name(), r.probe.get(), spec); u.err == nil {
-		u.box, u.err = r.o.Driver.Start(ctx, spec)
+		u.sandbox, u.err = r.o.Driver.Start(ctx, spec)
 	}
 	u.mu.Lock()
 	u.deadline = time.Now().Add(r.o.Grace)
 	if u.err != nil {
-		u.box, u.ended = nil, time.Now()
+		u.sandbox, u.ended = nil, time.Now()
 	}
 	u.mu.Unlock()
 	close(u.ready)
 }
 
-// findOrEnd gives a known run, or one that has ended before it began.
+// findOrEnd returns a known run, or makes one that has already ended.
 func (r *Runner) findOrEnd(id runID) *run {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,10 +142,10 @@ func (r *Runner) all() []*run {
 	return all
 }
 
-// tidyPeriod is how often sandboxes are looked at whose client has gone.
+// tidyPeriod is the interval at which tidy looks for abandoned sandboxes.
 const tidyPeriod = 500 * time.Millisecond
 
-// tidy ends what nobody holds any more, and forgets what ended long ago.
+// tidy ends abandoned sandboxes, and forgets runs that ended long ago.
 func (r *Runner) tidy() {
 	tick := time.NewTicker(tidyPeriod)
 	defer tick.Stop()
@@ -168,7 +168,7 @@ func (r *Runner) tidy() {
 						r.o.Log.Error("a sandbox could not be removed", "client", run.id.identity, "error", err)
 						return
 					}
-					r.o.Log.Info("ended a sandbox that its client had left, or whose time was over", "client", run.id.identity)
+					r.o.Log.Info("ended a sandbox that its client had abandoned, or whose time was over", "client", run.id.identity)
 				})
 			}
 		}
@@ -182,26 +182,26 @@ func (u *run) state(now time.Time) (due, forget bool) {
 		return false, now.Sub(u.ended) > remembered
 	}
 	if due = now.After(u.over) || !u.attached && now.After(u.deadline); due {
-		u.deadline, u.over = now.Add(killTimeout), now.Add(killTimeout) // then it is tried again
+		u.deadline, u.over = now.Add(killTimeout), now.Add(killTimeout) // try again then
 	}
 	return due, false
 }
 
-// gone tells whether nothing of the sandbox is left.
+// gone reports whether the sandbox has been removed.
 func (u *run) gone() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return !u.ended.IsZero()
 }
 
-// killTimeout bounds the removal of a sandbox, exitTimeout the question how it
-// ended.
+// killTimeout bounds the removal of a sandbox, and exitTimeout the wait for its exit
+// status.
 const (
 	killTimeout = 20 * time.Second
 	exitTimeout = time.Second
 )
 
-// kill ends the sandbox, once, and keeps how it ended.
+// kill ends the sandbox, once, and records how it ended.
 func (u *run) kill() error {
 	u.killing.Lock()
 	defer u.killing.Unlock()
@@ -212,15 +212,15 @@ func (u *run) kill() error {
 	}
 	ctx, done := context.WithTimeout(context.Background(), killTimeout)
 	defer done()
-	if err := u.box.Kill(ctx); err != nil {
+	if err := u.sandbox.Kill(ctx); err != nil {
 		return err
 	}
 	asking, stop := context.WithTimeout(ctx, exitTimeout)
 	defer stop()
-	exit, _ := u.box.Wait(asking) // a driver may know no more of what it has removed
+	exit, _ := u.sandbox.Wait(asking) // a driver may not know the exit of a sandbox it has removed
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.end, u.ended = endOf(exit, u.box.Usage()), time.Now()
+	u.end, u.ended = endOf(exit, u.sandbox.Usage()), time.Now()
 	return nil
 }
 
@@ -243,11 +243,11 @@ func (u *run) wait(ctx context.Context) (remote.End, error) {
 	if u.gone() {
 		return u.usage(), nil
 	}
-	exit, err := u.box.Wait(ctx)
-	return endOf(exit, u.box.Usage()), err
+	exit, err := u.sandbox.Wait(ctx)
+	return endOf(exit, u.sandbox.Usage()), err
 }
 
-// usage is what the sandbox has used so far, or in all.
+// usage returns the sandbox's usage so far, or its total usage.
 func (u *run) usage() remote.End {
 	select {
 	case <-u.ready:
@@ -256,13 +256,13 @@ func (u *run) usage() remote.End {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.ended.IsZero() || u.box == nil {
+	if !u.ended.IsZero() || u.sandbox == nil {
 		return u.end
 	}
-	return endOf(sandbox.Exit{}, u.box.Usage())
+	return endOf(sandbox.Exit{}, u.sandbox.Usage())
 }
 
-// attach takes the run's one stream.
+// attach takes the run's stream, which can be opened once.
 func (u *run) attach() error {
 	<-u.ready
 	u.mu.Lock()
@@ -273,7 +273,7 @@ func (u *run) attach() error {
 	case !u.ended.IsZero():
 		return toolroom.Errorf(toolroom.CodeConflict, "the sandbox has ended")
 	case u.attached || u.streamed:
-		return toolroom.Errorf(toolroom.CodeConflict, "the sandbox's stream is taken; each has one, once")
+		return toolroom.Errorf(toolroom.CodeConflict, "the sandbox's stream has already been opened")
 	}
 	u.attached = true
 	return nil

@@ -1,6 +1,5 @@
-// Package runner serves sandboxes of this machine to others: the other side of
-// package remote. What it starts for a client ends with the connection of that
-// client, whatever becomes of it.
+// Package runner serves sandboxes of this machine to clients on other machines: the
+// server side of package remote. A sandbox ends with the connection of its client.
 package runner
 
 import (
@@ -24,30 +23,29 @@ import (
 	"github.com/toolroom/toolroom/sandbox"
 )
 
-// Options of a runner. Driver, Guest and Keys are required.
+// Options configures a runner. Driver, Guest and Keys are required.
 type Options struct {
 	Driver sandbox.Driver
-	// Guest is the binary that runs programs, and GuestArgs make it that.
+	// Guest is the guest binary, and GuestArgs make it run as the guest.
 	Guest     string
 	GuestArgs []string
 	Keys      []signed.Key
-	// Most is how many sandboxes there may be at a time (32), MostPerKey for the
-	// holder of one secret (Most).
+	// Most is the maximum number of sandboxes at a time (32), and MostPerKey that of one
+	// client (Most).
 	Most, MostPerKey int
-	// Grace is how long a sandbox lives without its client's stream (10 s).
+	// Grace is the time that a sandbox may live without its client's stream (10 s).
 	Grace time.Duration
-	// Lifetime is how long a sandbox lives at all (1 h).
+	// Lifetime is the maximum lifetime of a sandbox (1 h).
 	Lifetime time.Duration
-	// Silence is how long the network may carry nothing before a client counts
-	// as gone (30 s).
+	// Silence is the time without packets after which a client counts as gone (30 s).
 	Silence time.Duration
-	// TLS is nil for plain HTTP; see [TLS].
+	// TLS is the TLS configuration; nil means plain HTTP. See [TLS].
 	TLS *tls.Config
-	// Plain permits plain HTTP on an address that other machines reach.
+	// Plain permits plain HTTP on an address that other machines can reach.
 	Plain bool
-	// Log receives what is refused and ended, never a secret; nil discards it.
+	// Log receives refused requests and ended sandboxes, never a secret; nil discards it.
 	Log *slog.Logger
-	// Now is the clock by which requests are judged; nil is the system's.
+	// Now returns the time for verifying requests; nil means the system's clock.
 	Now func() time.Time
 }
 
@@ -64,7 +62,7 @@ type Runner struct {
 	runs map[runID]*run
 }
 
-// New makes a runner, which takes orders through Handler.
+// New returns a runner, which accepts orders through Handler.
 func New(o Options) *Runner {
 	o.Most = cmp.Or(o.Most, 32)
 	o.MostPerKey = cmp.Or(o.MostPerKey, o.Most)
@@ -80,7 +78,7 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Close ends every sandbox, and returns when nothing of them is left.
+// Close ends every sandbox, and returns when all have been removed.
 func (r *Runner) Close() error {
 	r.cancel()
 	var errs []error
@@ -91,8 +89,8 @@ func (r *Runner) Close() error {
 	return errors.Join(errs...)
 }
 
-// A client that sends or reads slowly holds nothing but its own connection, and
-// that not for long.
+// Time-outs of slow clients. A slow client occupies only its own connection, and not for
+// long.
 const (
 	headerTimeout = 5 * time.Second
 	bodyTimeout   = 15 * time.Second
@@ -101,17 +99,17 @@ const (
 	maxHeader     = 16 << 10
 )
 
-// Serve serves until ctx ends, and ends every sandbox. started is told the
+// Serve serves until ctx is done, then ends every sandbox. It calls started with its
 // address.
 func Serve(ctx context.Context, listen string, o Options, started func(net.Addr)) (err error) {
 	listener, err := lifeline.Listen(cmp.Or(o.Silence, lifeline.Silence)).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return toolroom.Errorf(toolroom.CodeInternal, "the runner cannot listen on %s: %w", listen, err).WithHint("choose another address with --listen")
+		return toolroom.Errorf(toolroom.CodeInternal, "cannot listen on %s: %w", listen, err).WithHint("choose another address with --listen")
 	}
 	defer listener.Close()
 	if o.TLS == nil && !o.Plain && !isLocal(listener.Addr()) {
-		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s can be reached from other machines, and without TLS anyone on the way reads and changes what runs", listener.Addr()).
-			WithHint("give --tls-cert and --tls-key; or --plain on a network that you trust")
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s can be reached from other machines, and without TLS anyone on the network can read and change what runs", listener.Addr()).
+			WithHint("use --tls-cert and --tls-key; or --plain on a network that you trust")
 	}
 	r := New(o)
 	defer func() { err = errors.Join(err, r.Close()) }()
@@ -139,8 +137,8 @@ func isLocal(a net.Addr) bool {
 	return err == nil && at.Addr().IsLoopback()
 }
 
-// TLS reads the certificate that a runner shows and, where clientCA is not
-// empty, the certificates that its clients' must be signed by.
+// TLS reads the runner's certificate and, if clientCA is not empty, the certificates that
+// must have signed those of clients.
 func TLS(cert, key, clientCA string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
@@ -154,7 +152,7 @@ func TLS(cert, key, clientCA string) (*tls.Config, error) {
 		}
 		config.ClientCAs = x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s has no certificate in it", clientCA)
+			return nil, fmt.Errorf("%s contains no certificate", clientCA)
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/remote/lifeline"
 )
 
-// serveStream hands the bytes of the bridge to and fro until one side ends.
+// serveStream copies the bytes of the bridge in both directions until one side ends.
 func (r *Runner) serveStream(w http.ResponseWriter, q *request) {
 	run := r.find(w, q)
 	if run == nil {
 		return
 	}
 	if !strings.EqualFold(q.Header.Get("Upgrade"), remote.Protocol) {
-		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "a stream is an upgrade to %s", remote.Protocol).
-			WithHint("a proxy between client and runner must pass the header Upgrade on"))
+		fail(w, toolroom.Errorf(toolroom.CodeInvalidArguments, "the request for a stream must be an upgrade to %s", remote.Protocol).
+			WithHint("a proxy between client and runner must forward the header Upgrade"))
 		return
 	}
 	if err := run.attach(); err != nil {
@@ -31,12 +31,12 @@ func (r *Runner) serveStream(w http.ResponseWriter, q *request) {
 		return
 	}
 	defer run.detach(r.o.Grace)
-	conn, buffered, err := http.NewResponseController(w).Hijack() // no deadline is left
+	conn, buffered, err := http.NewResponseController(w).Hijack() // removes all deadlines
 	if err != nil {
-		fail(w, toolroom.Errorf(toolroom.CodeInternal, "the connection cannot be taken over: %w", err))
+		fail(w, toolroom.Errorf(toolroom.CodeInternal, "cannot take over the connection: %w", err))
 		return
 	}
-	stream := run.box.Stream()
+	stream := run.sandbox.Stream()
 	defer conn.Close()
 	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", remote.Protocol); err != nil {
 		return
@@ -57,11 +57,11 @@ func (r *Runner) serveStream(w http.ResponseWriter, q *request) {
 	copying.Wait()
 }
 
-// gonePeriod is how often a client is looked after.
+// gonePeriod is the interval at which a client's connection is checked.
 const gonePeriod = time.Second
 
-// untilGone waits for the end of ctx or of the connection: a guest that does not
-// read keeps us from reading, by which we would notice.
+// untilGone waits until ctx is done or the connection has ended. Reading would notice the
+// end, but a guest that does not read blocks reading.
 func untilGone(ctx context.Context, conn net.Conn) {
 	tick := time.NewTicker(gonePeriod)
 	defer tick.Stop()
@@ -77,7 +77,7 @@ func untilGone(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// detach leaves the sandbox to its client for a last word: how it ended.
+// detach gives the client some time to ask how the sandbox ended.
 func (u *run) detach(grace time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package signed proves who sent an HTTP request: an HMAC-SHA256 over its time,
-// a number used once, its method, path and body, under a secret that both sides
-// know. It keeps nothing confidential: that is what TLS is for.
+// Package signed authenticates HTTP requests by an HMAC-SHA256 of their time, a nonce,
+// their method, path and body, with a secret that both sides know. It provides no
+// confidentiality; that needs TLS.
 package signed
 
 import (
@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// The headers of a signed request. The time is in milliseconds since 1970, the
-// nonce 16 bytes in hex, the signature "v1=" and 32 bytes in hex.
+// The headers of a signed request. The time is in milliseconds since 1970, the nonce is 16
+// bytes in hex, and the signature is "v1=" and 32 bytes in hex.
 const (
 	HeaderTimestamp = "Toolroom-Timestamp"
 	HeaderNonce     = "Toolroom-Nonce"
 	HeaderSignature = "Toolroom-Signature"
 )
 
-// Window is how far the clocks of both sides may be apart, and how long a
-// request can be on its way.
+// Window is the maximum difference between the clocks of both sides, including the time
+// that a request takes.
 const Window = 5 * time.Minute
 
 const version = "v1="
 
-// Sign signs a request with a body at a time. A request that is sent again is
-// signed again.
+// Sign signs a request with its body at a time. A request must be signed again before it
+// is sent again.
 func Sign(r *http.Request, body, secret []byte, now time.Time) {
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails, see crypto/rand.Read
@@ -39,8 +39,8 @@ func Sign(r *http.Request, body, secret []byte, now time.Time) {
 	r.Header.Set(HeaderSignature, version+hex.EncodeToString(mac(r, body, secret, timestamp, once)))
 }
 
-// mac is the signature's bytes. No part can hold a line break, so that no two
-// requests have the same text.
+// mac returns the bytes of the signature. No part can contain a line break, so different
+// requests have different texts.
 func mac(r *http.Request, body, secret []byte, timestamp, nonce string) []byte {
 	sum := sha256.Sum256(body)
 	text := strings.Join([]string{"toolroom-signature-v1", timestamp, nonce, r.Method, r.URL.RequestURI(), hex.EncodeToString(sum[:])}, "\n")

@@ -13,20 +13,20 @@ import (
 
 var secret = []byte("0123456789abcdef0123456789abcdef")
 
-func TestARequestIsTakenOnceForAsLongAsItsSignatureIsGood(t *testing.T) {
+func TestARequestIsAcceptedOnceWhileItsSignatureIsValid(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	now := start
 	v := signed.NewVerifier([]signed.Key{{Name: "ann", Secret: secret}}, func() time.Time { return now })
 	r := httptest.NewRequest(http.MethodPost, "/v1/x?y=1", nil)
-	// The sender's clock is nearly a window ahead: the request is good the longest.
+	// The sender's clock is nearly a window ahead, so the request is valid longest.
 	signed.Sign(r, []byte("body"), secret, start.Add(signed.Window-time.Second))
 	if name, err := v.Verify(r, []byte("body")); name != "ann" || err != nil {
 		t.Fatalf("got %q, %v", name, err)
 	}
 	for past := time.Duration(0); past < 3*signed.Window; past += 10 * time.Second {
 		now = start.Add(past)
-		// Others come meanwhile, with which what is remembered is turned over.
+		// Other requests make the verifier discard old nonces.
 		other := httptest.NewRequest(http.MethodGet, "/", nil)
 		signed.Sign(other, nil, secret, now)
 		if _, err := v.Verify(other, nil); err != nil {
@@ -35,12 +35,12 @@ func TestARequestIsTakenOnceForAsLongAsItsSignatureIsGood(t *testing.T) {
 		_, err := v.Verify(r, []byte("body"))
 		var refusal *signed.Refusal
 		if !errors.As(err, &refusal) || refusal.Reason != signed.Replayed && refusal.Reason != signed.Skewed {
-			t.Fatalf("after %s the replay gave %v", past, err)
+			t.Fatalf("after %s the replay returned %v", past, err)
 		}
 	}
 }
 
-func TestAWrongClockIsToldToThoseAloneWhoKnowTheSecret(t *testing.T) {
+func TestAWrongClockIsReportedOnlyToSendersThatKnowTheSecret(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	v := signed.NewVerifier([]signed.Key{{Name: "bob", Secret: []byte("another secret of thirty-two chars")}, {Name: "ann", Secret: secret}}, func() time.Time { return now })
@@ -54,7 +54,7 @@ func TestAWrongClockIsToldToThoseAloneWhoKnowTheSecret(t *testing.T) {
 		{"known, ahead", string(secret), 7 * time.Minute, signed.Skewed, "7m0s apart"},
 		{"known, behind", string(secret), -7 * time.Minute, signed.Skewed, "7m0s apart"},
 		{"known, an age behind", string(secret), -200 * 365 * 24 * time.Hour, signed.Skewed, "apart"},
-		{"unknown", "wrong", -7 * time.Minute, signed.Wrong, "not that of any secret"},
+		{"unknown", "wrong", -7 * time.Minute, signed.Wrong, "matches no secret"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +72,7 @@ func TestAWrongClockIsToldToThoseAloneWhoKnowTheSecret(t *testing.T) {
 	}
 }
 
-func FuzzVerifyTakesNoForgery(f *testing.F) {
+func FuzzVerifyAcceptsNoForgery(f *testing.F) {
 	f.Add("1763726400000", strings.Repeat("0", 32), "v1="+strings.Repeat("0", 64), "/v1/probe", []byte("x"))
 	f.Add("", "", "", "/", []byte(nil))
 	f.Fuzz(func(t *testing.T, timestamp, nonce, signature, path string, body []byte) {
@@ -81,7 +81,7 @@ func FuzzVerifyTakesNoForgery(f *testing.F) {
 		r.URL.Path = path
 		r.Header = http.Header{signed.HeaderTimestamp: {timestamp}, signed.HeaderNonce: {nonce}, signed.HeaderSignature: {signature}}
 		if name, err := v.Verify(r, body); err == nil {
-			t.Errorf("taken as from %s", name)
+			t.Errorf("accepted as from %s", name)
 		}
 	})
 }

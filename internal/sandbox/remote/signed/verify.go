@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Key is a secret and the name of who signs with it.
+// Key is a secret and the name of its holder.
 type Key struct {
 	Name   string
 	Secret []byte
@@ -24,20 +24,20 @@ type Reason string
 const (
 	Unsigned Reason = "unsigned" // a header is missing or malformed
 	Wrong    Reason = "wrong_signature"
-	Skewed   Reason = "clock_skew" // well signed, at another time than now
+	Skewed   Reason = "clock_skew" // the signature is valid, but for another time
 	Replayed Reason = "replayed"   // seen before
-	// Early is a request that was signed before the verifier began to remember.
-	// Signing it again helps.
+	// Early means that the request was signed before the verifier was made. It can be
+	// signed and sent again.
 	Early Reason = "signed_too_early"
-	// Busy says that no more requests can be remembered for now.
+	// Busy means that the verifier cannot remember more requests at the moment.
 	Busy Reason = "too_many_requests"
 )
 
-// Refusal is the error of a request that is not taken.
+// Refusal is the error for a refused request.
 type Refusal struct {
 	Reason Reason
-	// Skew is how far the sender's clock is ahead of ours, where that is the
-	// reason; negative when it is behind.
+	// Skew is how far the sender's clock is ahead, if that is the reason; it is negative if
+	// the clock is behind.
 	Skew time.Duration
 }
 
@@ -46,7 +46,7 @@ func (r *Refusal) Error() string {
 	case Unsigned:
 		return "the request is not signed"
 	case Wrong:
-		return "the signature is not that of any secret known here"
+		return "the signature matches no secret known here"
 	case Skewed:
 		return fmt.Sprintf("the request is signed with a known secret, but its clock is %s apart from the one here; %s is allowed", r.Skew.Abs().Round(time.Second), Window)
 	case Replayed:
@@ -54,31 +54,31 @@ func (r *Refusal) Error() string {
 	case Early:
 		return "the request was signed before this server started"
 	default:
-		return "more requests came than can be remembered"
+		return "there are more requests than can be remembered"
 	}
 }
 
-// Verifier checks signatures and takes each request once. It forgets when the
-// process ends, and so takes none that was signed before it was made. Make one
-// with [NewVerifier]; its methods are safe for concurrent use.
+// Verifier verifies signatures and accepts each request once. Its memory ends with the
+// process, so it refuses requests that were signed before it was made. Make one with
+// [NewVerifier]. Its methods are safe for concurrent use.
 type Verifier struct {
 	keys    []Key
 	started time.Time
 	now     func() time.Time
 	most    int
 
-	// Nonces are remembered for two to four windows: a request may be signed a
-	// window ahead of now, and is refused a window after that.
+	// Nonces are remembered for two to four windows: a request may be signed one window
+	// ahead of now, and expires one window after that.
 	mu         sync.Mutex
 	fresh, old map[[16]byte]struct{}
 	turned     time.Time
 }
 
-// maxNonces bounds what is remembered to about 40 MB.
+// maxNonces limits the remembered nonces to about 40 MB.
 const maxNonces = 1 << 20
 
-// NewVerifier makes a verifier for the holders of keys. now is the clock; nil is
-// the system's.
+// NewVerifier returns a verifier for the holders of keys. now returns the time; nil means
+// the system's clock.
 func NewVerifier(keys []Key, now func() time.Time) *Verifier {
 	if now == nil {
 		now = time.Now
@@ -86,8 +86,8 @@ func NewVerifier(keys []Key, now func() time.Time) *Verifier {
 	return &Verifier{keys: keys, started: now(), now: now, most: maxNonces, fresh: map[[16]byte]struct{}{}, turned: now()}
 }
 
-// Verify gives the name of who signed the request, or a [*Refusal]. What is not
-// well signed is told nothing else, such as whether its time is right.
+// Verify returns the name of the request's signer, or a [*Refusal]. Without a valid
+// signature the refusal reveals nothing else, such as whether the time is right.
 func (v *Verifier) Verify(r *http.Request, body []byte) (string, error) {
 	timestamp := r.Header.Get(HeaderTimestamp)
 	millis, err := strconv.ParseInt(timestamp, 10, 64)
@@ -99,7 +99,7 @@ func (v *Verifier) Verify(r *http.Request, body []byte) (string, error) {
 		return "", &Refusal{Reason: Unsigned}
 	}
 	name, known := "", false
-	for _, k := range v.keys { // all of them, so that time tells nothing
+	for _, k := range v.keys { // check all keys, so that the duration reveals nothing
 		if hmac.Equal(given, mac(r, body, k.Secret, timestamp, once)) {
 			name, known = k.Name, true
 		}

@@ -14,24 +14,24 @@ import (
 type event struct {
 	id, kind string
 	data     []byte
-	retry    time.Duration // zero: not said
+	retry    time.Duration // zero if absent
 }
 
 // eventStream reads server-sent events (WHATWG HTML, 9.2).
 type eventStream struct {
 	in   *bufio.Reader
-	left int // bytes that the event in the making may still have
+	left int // remaining bytes of the current event
 }
 
 func newEventStream(r io.Reader) *eventStream {
 	return &eventStream{in: bufio.NewReaderSize(r, 16<<10)}
 }
 
-// next is the next event with data, an id or a retry time. The error is io.EOF
-// at the end of the stream; an event that is not finished then is dropped.
+// next returns the next event with data, an id or a retry time. At the end of the
+// stream it returns io.EOF and drops an incomplete event.
 func (s *eventStream) next() (event, error) {
 	var e event
-	said := false
+	complete := false
 	s.left = maxMessage
 	for {
 		line, err := s.line()
@@ -39,7 +39,7 @@ func (s *eventStream) next() (event, error) {
 			return event{}, err
 		}
 		if len(line) == 0 {
-			if said {
+			if complete {
 				return e, nil
 			}
 			continue
@@ -52,22 +52,22 @@ func (s *eventStream) next() (event, error) {
 				e.data = append(e.data, '\n')
 			}
 			e.data = append(e.data, value...)
-			said = true
+			complete = true
 		case "event":
 			e.kind = string(value)
 		case "id":
 			if bytes.IndexByte(value, 0) < 0 {
-				e.id, said = string(value), true
+				e.id, complete = string(value), true
 			}
 		case "retry":
 			if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
-				e.retry, said = time.Duration(ms)*time.Millisecond, true
+				e.retry, complete = time.Duration(ms)*time.Millisecond, true
 			}
 		}
 	}
 }
 
-// line reads a line without its end.
+// line reads a line and returns it without its end.
 func (s *eventStream) line() ([]byte, error) {
 	var line []byte
 	for {

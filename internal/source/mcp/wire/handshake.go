@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The revisions of MCP that this client speaks. From 2026-07-28 on there are no
-// sessions and every request says which revision it is of.
+// The revisions of MCP that this client supports. From 2026-07-28 on there are no
+// sessions, and every request names its revision.
 const (
 	modernVersion = "2026-07-28"
 	legacyVersion = "2025-11-25"
@@ -19,7 +19,7 @@ const (
 
 var legacyVersions = []string{legacyVersion, "2025-06-18", "2025-03-26", "2024-11-05"}
 
-// Keys of what each modern request says of its sender.
+// Keys in the _meta of modern messages.
 const (
 	metaVersion      = "io.modelcontextprotocol/protocolVersion"
 	metaClient       = "io.modelcontextprotocol/clientInfo"
@@ -29,34 +29,33 @@ const (
 	MetaSubscription = "io.modelcontextprotocol/subscriptionId"
 )
 
-// MetaNames are the names in _meta that say something of the sender of a message,
-// or to its receiver alone.
+// MetaNames returns the names in _meta that describe the sender of a message or
+// concern its receiver only.
 func MetaNames() []string {
 	return []string{metaVersion, metaClient, metaCapabilities, metaLogLevel, metaServer, MetaSubscription}
 }
 
-// logLevel has servers tell everything: what of it is wanted, the client behind
-// the call says.
+// logLevel requests all log messages, because the caller's client filters them.
 const logLevel = "debug"
 
-// probeTimeout is how long a server on stdio may leave server/discover without
-// an answer: some of the older ones ignore what they do not know.
+// probeTimeout limits the wait for a stdio server's response to server/discover,
+// because some older servers ignore unknown requests.
 const probeTimeout = 5 * time.Second
 
-// Server is what a server says of itself.
+// Server describes a server in its own words.
 type Server struct {
-	// Version is the revision of the protocol that was agreed on.
+	// Version is the negotiated revision of the protocol.
 	Version      string
 	Name, Title  string
 	Instructions string
-	// Capabilities are the server's, by name and raw.
+	// Capabilities are the server's raw capabilities by name.
 	Capabilities map[string]json.RawMessage
 }
 
 // Modern reports whether the server speaks 2026-07-28 or newer.
 func (s Server) Modern() bool { return s.Version >= modernVersion }
 
-// Announces reports whether the server tells when a list has changed.
+// Announces reports whether the server announces changes of a list.
 func (s Server) Announces(capability string) bool {
 	var c struct {
 		ListChanged bool `json:"listChanged"`
@@ -64,7 +63,7 @@ func (s Server) Announces(capability string) bool {
 	return json.Unmarshal(s.Capabilities[capability], &c) == nil && c.ListChanged
 }
 
-// Subscribes reports whether the server tells when a resource has changed.
+// Subscribes reports whether the server supports subscriptions to resources.
 func (s Server) Subscribes() bool {
 	var c struct {
 		Subscribe bool `json:"subscribe"`
@@ -72,22 +71,21 @@ func (s Server) Subscribes() bool {
 	return json.Unmarshal(s.Capabilities["resources"], &c) == nil && c.Subscribe
 }
 
-// Options are how to open a session.
+// Options are options of [Open].
 type Options struct {
 	Handler Handler
-	// Name and Version are told to the server.
+	// Name and Version are the client's, which the server receives.
 	Name, Version string
-	// Capabilities is the JSON of the client's capabilities; nil is none.
+	// Capabilities is the JSON of the client's capabilities; nil means none.
 	Capabilities json.RawMessage
-	// Legacy says that the server was older than 2026-07-28 when it was last spoken
-	// to: the older handshake comes first.
+	// Legacy means that the server was older than 2026-07-28 at the last connection.
+	// Open then tries the older handshake first.
 	Legacy bool
 }
 
-// Open agrees on the protocol with a server: it tries the newest revision, then
-// the older handshake, on any answer that a modern server would not give, then,
-// over HTTP, the transport of 2024-11-05. It closes the transport when nothing
-// works.
+// Open negotiates the protocol with a server. It tries the newest revision; then, on
+// any response that a modern server would not send, the older handshake; then, over
+// HTTP, the transport of 2024-11-05. It closes the transport if all fail.
 func Open(ctx context.Context, t Transport, o Options) (*Session, error) {
 	if len(o.Capabilities) == 0 {
 		o.Capabilities = json.RawMessage("{}")
@@ -129,20 +127,20 @@ func (s *Session) agree(ctx context.Context, o Options) error {
 		}
 	}
 	err := s.initialize(ctx, o)
-	// One that was only slow to start has read the first question by now, and is
-	// held to the era of it. One that was older may be so no longer.
+	// A server that was only slow to start has read the first request by now, and
+	// keeps to its era. A server that was older may have been updated.
 	if refused := (*Error)(nil); (silent || o.Legacy) && errors.As(err, &refused) && s.discover(ctx, o) == nil {
 		return nil
 	}
 	return err
 }
 
-// errOlder says that the server answered server/discover as only one that is
-// older than 2026-07-28 would.
-var errOlder = errors.New("the server speaks no revision of 2026-07-28 or newer")
+// errOlder means that the server answered server/discover like a server older than
+// 2026-07-28.
+var errOlder = errors.New("the server does not support revision 2026-07-28 or newer")
 
-// fallsBack reports whether an error of discover may come from an old server:
-// any refusal, whatever its code, and silence on stdio.
+// fallsBack reports whether an error of discover may be that of an old server: any
+// error response, whatever its code, or no response on stdio.
 func fallsBack(err error) bool {
 	var refused *Error
 	var status *StatusError
@@ -150,8 +148,7 @@ func fallsBack(err error) bool {
 		errors.As(err, &status) && status.Code >= 400 && status.Code < 500 && status.Code != 401 && status.Code != 403 && status.Code != 429
 }
 
-// offers reports whether a server that refused a revision names one in its
-// place that is spoken here.
+// offers reports whether a server that refused a revision offers the given one.
 func (e *Error) offers(version string) bool {
 	var data struct {
 		Supported []string `json:"supported"`
@@ -226,7 +223,7 @@ func (s *Session) initialize(ctx context.Context, o Options) error {
 		return fmt.Errorf("its answer to initialize cannot be read: %w", err)
 	}
 	if !slices.Contains(legacyVersions, i.Version) {
-		return fmt.Errorf("it speaks the revision %q of the protocol, which is not known here", i.Version)
+		return fmt.Errorf("it speaks revision %q of the protocol, which is not supported", i.Version)
 	}
 	server := Server{Version: i.Version, Capabilities: i.Capabilities, Instructions: i.Instructions}
 	server.name(i.Info)
@@ -248,7 +245,7 @@ func implementation(o Options) json.RawMessage {
 	return object([]Field{String("name", o.Name), String("version", version)})
 }
 
-// object is the JSON of fields whose values are known to be JSON of one line.
+// object returns a JSON object of fields whose values are JSON on one line.
 func object(fields []Field) json.RawMessage {
 	var b bytes.Buffer
 	b.Grow(sizeOf(fields))

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// headerValue is a value as the header rules of MCP 2026-07-28 write it: as it
-// is where it is plain ASCII, else in base64 between marks.
+// headerValue encodes a value as MCP 2026-07-28 requires for headers: unchanged if it
+// is plain ASCII, else as base64 between markers.
 func headerValue(value string) string {
 	const begin, end = "=?base64?", "?="
 	plain := value == strings.TrimSpace(value) && !(strings.HasPrefix(value, begin) && strings.HasSuffix(value, end))
@@ -23,18 +23,18 @@ func headerValue(value string) string {
 	return begin + base64.StdEncoding.EncodeToString([]byte(value)) + end
 }
 
-// Binding is an argument of a tool that goes into a header as well, by
-// x-mcp-header in the tool's input schema (SEP-2243).
+// Binding names an argument of a tool that is also sent in a header, because the
+// tool's input schema has x-mcp-header (SEP-2243).
 type Binding struct {
 	path   []string
 	header string
 }
 
-// maxNesting is how deep parameters with an x-mcp-header may lie.
+// maxNesting limits the nesting of parameters with x-mcp-header.
 const maxNesting = 32
 
-// ParamHeaders reads the bindings of an input schema. The error says why an
-// annotation is not valid: such a tool must not be offered.
+// ParamHeaders returns the bindings of an input schema. It returns an error if an
+// annotation is invalid: such a tool must not be offered.
 func ParamHeaders(schema json.RawMessage) ([]Binding, error) {
 	if !bytes.Contains(schema, []byte("x-mcp-header")) {
 		return nil, nil
@@ -56,13 +56,13 @@ func ParamHeaders(schema json.RawMessage) ([]Binding, error) {
 			_ = json.Unmarshal(node.Type, &kind)
 			switch {
 			case len(path) == 0:
-				return fmt.Errorf("x-mcp-header stands on the schema itself, not on a parameter")
+				return fmt.Errorf("x-mcp-header is set on the schema itself, not on a parameter")
 			case json.Unmarshal(node.Header, &name) != nil || !isToken(name):
-				return fmt.Errorf("x-mcp-header of %s is no header name: %.40s", strings.Join(path, "."), node.Header)
+				return fmt.Errorf("x-mcp-header of %s is not a header name: %.40s", strings.Join(path, "."), node.Header)
 			case kind != "string" && kind != "integer" && kind != "boolean":
-				return fmt.Errorf("x-mcp-header of %s stands on a parameter of type %.40s, not string, integer or boolean", strings.Join(path, "."), node.Type)
+				return fmt.Errorf("x-mcp-header of %s is set on a parameter of type %.40s, not string, integer or boolean", strings.Join(path, "."), node.Type)
 			case seen[strings.ToLower(name)]:
-				return fmt.Errorf("x-mcp-header %s stands on two parameters", name)
+				return fmt.Errorf("x-mcp-header %s is set on two parameters", name)
 			}
 			seen[strings.ToLower(name)] = true
 			found = append(found, Binding{path, "Mcp-Param-" + name})
@@ -80,7 +80,7 @@ func ParamHeaders(schema json.RawMessage) ([]Binding, error) {
 	return found, walk(schema, nil)
 }
 
-// Headers gives the headers for the arguments of a call.
+// Headers returns the headers for the arguments of a call.
 func Headers(bindings []Binding, arguments json.RawMessage) map[string]string {
 	headers := map[string]string{}
 	for _, b := range bindings {
@@ -97,7 +97,7 @@ func Headers(bindings []Binding, arguments json.RawMessage) map[string]string {
 	return headers
 }
 
-// maxSafe is the largest integer that every JSON library keeps.
+// maxSafe is the largest integer that every JSON library represents exactly.
 const maxSafe = 1<<53 - 1
 
 func headerText(value json.RawMessage) (string, bool) {
@@ -117,7 +117,7 @@ func headerText(value json.RawMessage) (string, bool) {
 	return "", false
 }
 
-// isToken reports whether s can be the name of a header (RFC 9110, 5.6.2).
+// isToken reports whether s is a valid header name (RFC 9110, 5.6.2).
 func isToken(s string) bool {
 	for _, c := range s {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'

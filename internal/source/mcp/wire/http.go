@@ -15,24 +15,24 @@ import (
 	"time"
 )
 
-// ErrSessionGone says that a server has forgotten the session, or speaks another
-// revision than was agreed on, as after a restart. The request was not carried out:
-// it can be made again on a new session.
+// ErrSessionGone means that a server has forgotten the session, or speaks another
+// revision than the negotiated one, for example after a restart. The request was not
+// carried out and can be repeated on a new session.
 var ErrSessionGone = errors.New("the server has ended the session")
 
-// ErrUnanswered says that the server ended the stream of a request in good order,
-// without an answer and without a way to take it up again. What became of the
-// request nobody knows.
-var ErrUnanswered = errors.New("the server ended the stream before the answer, and named no event to take it up from")
+// ErrUnanswered means that the server closed the stream of a request properly, but
+// without a response and without an event to resume from. The outcome of the request
+// is unknown.
+var ErrUnanswered = errors.New("the server closed the stream before the response, and sent no event id to resume from")
 
-// StatusError is an HTTP status in place of an answer.
+// StatusError is an HTTP error status without a response in the protocol.
 type StatusError struct {
 	Code int
-	// Text is the begin of the body, where it is text.
+	// Text is the beginning of the body if it is text.
 	Text string
 }
 
-// Error names the status.
+// Error returns the status and the text.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("the server answered with status %d %s", e.Code, http.StatusText(e.Code))
 	if e.Text != "" {
@@ -42,20 +42,20 @@ func (e *StatusError) Error() string {
 }
 
 const (
-	// maxRefusal is how much of a refusal is read.
+	// maxRefusal limits the bytes read of an error response.
 	maxRefusal = 64 << 10
-	// maxResumes is how often in a row a broken stream is taken up again
-	// without anything coming on it.
+	// maxResumes limits how often in a row a broken stream is resumed without
+	// receiving an event.
 	maxResumes = 5
-	// drainTime is how long a stream whose answer has come may take to end, so
-	// that its connection can be used again.
+	// drainTime limits the wait for the end of a stream after its response, which
+	// allows its connection to be reused.
 	drainTime = 500 * time.Millisecond
-	// openTime is how long to wait for the stream of an older server.
+	// openTime limits the wait for the stream of an older server.
 	openTime = time.Second
 )
 
-// HTTP is the transport to a streamable HTTP endpoint. Client adds what the
-// server wants to see besides the protocol's own headers.
+// HTTP returns a transport to a streamable HTTP endpoint. Client adds all headers
+// that the server requires besides those of the protocol.
 func HTTP(url string, client *http.Client) Transport {
 	return &httpTransport{url: url, client: client}
 }
@@ -64,7 +64,7 @@ type httpTransport struct {
 	url    string
 	client *http.Client
 	s      *Session
-	agreed atomic.Bool // on the protocol
+	agreed atomic.Bool // the protocol has been negotiated
 
 	mu      sync.Mutex
 	session string // of the older revisions
@@ -72,8 +72,8 @@ type httpTransport struct {
 
 func (t *httpTransport) attach(s *Session) { t.s = s }
 
-// ready opens the stream on which an older server speaks by itself: what it
-// says before that is lost.
+// ready opens the stream for messages that an older server initiates. Messages that
+// it sends earlier are lost.
 func (t *httpTransport) ready() {
 	t.agreed.Store(true)
 	if t.s.Server().Modern() {
@@ -83,14 +83,14 @@ func (t *httpTransport) ready() {
 	t.s.spawn(func() { t.overhear(sync.OnceFunc(func() { close(opened) })) })
 	select {
 	case <-opened:
-	case <-time.After(openTime): // it may send nothing before it has something to say
+	case <-time.After(openTime): // the server may send nothing before its first message
 	case <-t.s.Ended():
 	}
 }
 
 func (t *httpTransport) send(ctx context.Context, m *outgoing) error {
-	// The exchange outlives the caller's context by what is still to be read of
-	// a stream whose answer has come.
+	// The exchange outlives the caller's context until the rest of a stream after its
+	// response has been read.
 	exchange, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
 	stopOpen := context.AfterFunc(t.s.open, cancel)
@@ -106,14 +106,14 @@ func (t *httpTransport) send(ctx context.Context, m *outgoing) error {
 	return err
 }
 
-// What each request says; nobody writes to them.
+// Header values of each request; read only.
 var (
 	sendsJSON = []string{"application/json"}
 	takesBoth = []string{"application/json, text/event-stream"}
 )
 
-// exchange sends a message and takes in what comes back. Rest is what is still
-// to be read after the answer, nil for nothing.
+// exchange sends a message and handles the response. Rest is the rest of the stream
+// after the response, or nil.
 func (t *httpTransport) exchange(ctx context.Context, m *outgoing) (rest io.ReadCloser, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(m.body))
 	if err != nil {
@@ -147,15 +147,15 @@ func (t *httpTransport) exchange(ctx context.Context, m *outgoing) (rest io.Read
 	case kind == "application/json":
 		return nil, t.whole(m, resp.Body)
 	default:
-		return nil, fmt.Errorf("the server answered with the content type %q, which is not MCP's", resp.Header.Get("Content-Type"))
+		return nil, fmt.Errorf("the server answered with content type %q, which MCP does not use", resp.Header.Get("Content-Type"))
 	}
 }
 
-// mediaType is what a body is, without parameters.
+// mediaType returns the media type of a body without parameters.
 func mediaType(h http.Header) string {
 	value := h.Get("Content-Type")
 	if value == "application/json" {
-		return value // as most say it, which needs no parsing
+		return value // the usual form, which needs no parsing
 	}
 	kind, _, _ := mime.ParseMediaType(value)
 	return kind
@@ -188,7 +188,7 @@ func (t *httpTransport) sessionID() string {
 	return t.session
 }
 
-// keepSession remembers the session that an older server has begun.
+// keepSession stores the id of the session that an older server has begun.
 func (t *httpTransport) keepSession(resp *http.Response) {
 	if id := resp.Header.Get("Mcp-Session-Id"); id != "" {
 		t.mu.Lock()
@@ -199,8 +199,7 @@ func (t *httpTransport) keepSession(resp *http.Response) {
 	}
 }
 
-// refusal reads the answer to a request that was refused: an error of the
-// protocol, or the status alone.
+// refusal reads an error response: an error of the protocol, or the HTTP status.
 func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	var answer message
@@ -217,9 +216,9 @@ func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
 	return &StatusError{resp.StatusCode, firstLine(resp.Header.Get("Content-Type"), body)}
 }
 
-// gone reports whether a refusal is of one who does not know what was agreed on: it
-// names no request of ours, or a reason that the older revisions do not have. In
-// 2026-07-28 a method that is not known is refused with status 404, too.
+// gone reports whether an error response is from a server that has forgotten the
+// negotiation: it names no request of ours, or has an error code that older revisions
+// lack. In 2026-07-28 an unknown method is refused with status 404, too.
 func (t *httpTransport) gone(m *outgoing, status int, answer *message, ours bool) bool {
 	if m.version == "" || m.modern() && !t.agreed.Load() || !m.modern() && t.sessionID() == "" {
 		return false
@@ -236,7 +235,7 @@ func (t *httpTransport) gone(m *outgoing, status int, answer *message, ours bool
 	return false
 }
 
-// firstLine is the begin of a text, for an error message.
+// firstLine returns the beginning of a text, for an error message.
 func firstLine(contentType string, body []byte) string {
 	kind, _, _ := mime.ParseMediaType(contentType)
 	if kind != "text/plain" && kind != "application/json" {
@@ -247,26 +246,26 @@ func firstLine(contentType string, body []byte) string {
 	return string(bytes.ToValidUTF8(line[:min(len(line), most)], nil))
 }
 
-// whole reads an answer in one piece.
+// whole reads a response that is not a stream.
 func (t *httpTransport) whole(m *outgoing, body io.Reader) error {
 	raw, err := io.ReadAll(io.LimitReader(body, maxMessage+1))
 	if err != nil {
-		return fmt.Errorf("the answer broke off: %w", err)
+		return fmt.Errorf("the response ended unexpectedly: %w", err)
 	}
 	if len(raw) > maxMessage {
-		return fmt.Errorf("the answer has more than %d bytes", maxMessage)
+		return fmt.Errorf("the response has more than %d bytes", maxMessage)
 	}
 	if err := t.s.receive(raw, m.id); err != nil {
 		return err
 	}
 	if !t.s.settled(m.id) {
-		return errors.New("the server answered another request than the one that was made")
+		return errors.New("not an MCP server: the response has a different request id")
 	}
 	return nil
 }
 
-// follow reads a stream until the request has its answer. A stream that breaks
-// off is taken up again where the server, an older one, has named its events.
+// follow reads a stream until the request has its response. It resumes a broken
+// stream if the server, an older one, has sent event ids.
 func (t *httpTransport) follow(ctx context.Context, m *outgoing, body io.ReadCloser) (rest io.ReadCloser, err error) {
 	last, pause := "", time.Duration(0)
 	for resumes := 0; ; resumes++ {
@@ -283,7 +282,7 @@ func (t *httpTransport) follow(ctx context.Context, m *outgoing, body io.ReadClo
 				case last == "" && errors.Is(err, io.EOF):
 					return nil, ErrUnanswered
 				default:
-					return nil, fmt.Errorf("the stream broke off before the answer: %w", unexpected(err))
+					return nil, fmt.Errorf("the stream ended unexpectedly before the response: %w", unexpected(err))
 				}
 				break
 			}
@@ -318,8 +317,8 @@ func unexpected(err error) error {
 	return err
 }
 
-// drain reads a stream to its end, if that is near, so that its connection is
-// used again.
+// drain reads a stream to its end within drainTime, so that its connection can be
+// reused.
 func drain(body io.ReadCloser) {
 	timer := time.AfterFunc(drainTime, func() { body.Close() })
 	defer timer.Stop()
@@ -327,7 +326,7 @@ func drain(body io.ReadCloser) {
 	body.Close()
 }
 
-// resume takes a stream up after the event named last.
+// resume resumes a stream after the last event id.
 func (t *httpTransport) resume(ctx context.Context, last string, pause time.Duration) (io.ReadCloser, error) {
 	if pause == 0 {
 		pause = firstReopen
@@ -367,8 +366,8 @@ func (t *httpTransport) get(ctx context.Context, last string) (*http.Response, e
 	return resp, nil
 }
 
-// overhear keeps the stream open on which an older server speaks by itself,
-// where it has one.
+// overhear keeps open the stream for messages that an older server initiates, if it
+// has one.
 func (t *httpTransport) overhear(opened func()) {
 	var wait reopening
 	last := ""
@@ -377,7 +376,7 @@ func (t *httpTransport) overhear(opened func()) {
 		opened()
 		var status *StatusError
 		if errors.As(err, &status) && status.Code < 500 || t.s.open.Err() != nil {
-			return // it has none
+			return // the server has no such stream
 		}
 		pause := wait.next()
 		if err == nil {
@@ -408,10 +407,10 @@ func (t *httpTransport) overhear(opened func()) {
 	}
 }
 
-// close tells an older server that its session is over.
+// close ends the session at an older server.
 func (t *httpTransport) close() {
 	if session := t.sessionID(); session != "" && !errors.Is(t.s.Err(), ErrSessionGone) {
-		ctx, cancel := context.WithTimeout(context.Background(), farewell)
+		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 		defer cancel()
 		if req, err := http.NewRequestWithContext(ctx, http.MethodDelete, t.url, nil); err == nil {
 			t.headers(req.Header, &outgoing{version: t.s.Server().Version})

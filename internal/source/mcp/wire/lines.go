@@ -9,25 +9,25 @@ import (
 	"io"
 )
 
-// maxMessage is the largest message of a server.
+// maxMessage limits the size of a server's message.
 const maxMessage = 64 << 20
 
-// Lines reads the messages in a server's output. Many servers print a banner or
-// a log line on stdout; that goes elsewhere, where people can read it, in place
-// of ending the connection. A line that begins as a message and is none is an
-// error.
+// Lines reads the messages in a server's output. Many servers print a banner or log
+// lines on stdout; Lines copies those to another writer, where people can read
+// them, and does not fail. A line that begins like a message but is not valid JSON
+// is an error.
 type Lines struct {
-	in        *bufio.Reader
-	line      []byte // a long line in the making
-	elsewhere io.Writer
+	in   *bufio.Reader
+	line []byte // a long line that is being read
+	log  io.Writer
 }
 
-// NewLines reads the lines of src; what is no message goes to elsewhere.
-func NewLines(src io.Reader, elsewhere io.Writer) *Lines {
-	return &Lines{in: bufio.NewReaderSize(src, 64<<10), elsewhere: elsewhere}
+// NewLines returns a Lines that reads src and copies other lines to log.
+func NewLines(src io.Reader, log io.Writer) *Lines {
+	return &Lines{in: bufio.NewReaderSize(src, 64<<10), log: log}
 }
 
-// Next is the next message. The caller may keep it.
+// Next returns the next message. The caller may keep it.
 func (l *Lines) Next() ([]byte, error) {
 	for {
 		line, err := l.read()
@@ -38,7 +38,7 @@ func (l *Lines) Next() ([]byte, error) {
 		switch {
 		case len(start) == 0:
 		case start[0] != '{' && start[0] != '[':
-			_, _ = l.elsewhere.Write(line)
+			_, _ = l.log.Write(line)
 		case !json.Valid(start):
 			return nil, fmt.Errorf("the server wrote a line that is not a JSON message: %.80q", start)
 		default:
@@ -47,7 +47,7 @@ func (l *Lines) Next() ([]byte, error) {
 	}
 }
 
-// read reads one whole line.
+// read reads one line.
 func (l *Lines) read() ([]byte, error) {
 	l.line = l.line[:0]
 	for {

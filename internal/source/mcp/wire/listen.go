@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Pauses before a stream that broke is opened again: the first, and the longest.
+// The first and the longest pause before a broken stream is opened again.
 const (
 	firstReopen = time.Second
 	lastReopen  = time.Minute
 )
 
-// reopening is the growing pause between attempts to open a stream, with
-// jitter, so that the clients of a server that restarts do not all come at once.
+// reopening is the growing pause between attempts to open a stream. It has jitter, so
+// that the clients of a restarted server do not all reconnect at once.
 type reopening struct{ pause time.Duration }
 
 func (r *reopening) next() time.Duration {
@@ -25,16 +25,15 @@ func (r *reopening) next() time.Duration {
 	return r.pause/2 + rand.N(r.pause/2)
 }
 
-// lists are the lists of a server that can change, by the capability that says
-// so.
+// lists are the lists of a server that can change, by capability.
 var lists = []struct{ capability, filter, notification string }{
 	{"tools", "toolsListChanged", "notifications/tools/list_changed"},
 	{"resources", "resourcesListChanged", "notifications/resources/list_changed"},
 	{"prompts", "promptsListChanged", "notifications/prompts/list_changed"},
 }
 
-// listenToLists keeps a modern server telling of changed lists, of those that it
-// says can change.
+// listenToLists subscribes to changes of the lists that a modern server declares as
+// changeable.
 func (s *Session) listenToLists() {
 	filter, missed := []Field{}, []string{}
 	for _, l := range lists {
@@ -54,8 +53,8 @@ func (s *Session) listenToLists() {
 	}
 }
 
-// Watch makes a modern server tell of changes of just these resources. It
-// returns when the server has said that it does, or cannot.
+// Watch replaces the resources whose changes a modern server reports. It returns when
+// the server has acknowledged or refused the subscription.
 func (s *Session) Watch(ctx context.Context, uris []string) error {
 	listening, stop := context.WithCancel(s.open)
 	s.mu.Lock()
@@ -63,7 +62,7 @@ func (s *Session) Watch(ctx context.Context, uris []string) error {
 	s.unwatch = stop
 	s.mu.Unlock()
 	if before != nil {
-		// The new stream comes first, so that nothing falls between the two.
+		// Open the new stream first, so that no change is missed between the two.
 		defer before()
 	}
 	if len(uris) == 0 {
@@ -97,9 +96,9 @@ func (s *Session) Watch(ctx context.Context, uris []string) error {
 	}
 }
 
-// listen keeps one long request open by which a modern server tells of what the
-// filter names, until ctx ends. What happened between two of them is not told:
-// missed stands for it.
+// listen keeps a request open with which a modern server reports the changes that
+// filter names, until ctx ends. The server does not report changes between two such
+// requests, so listen calls missed before each further one.
 func (s *Session) listen(ctx context.Context, filter json.RawMessage, opened, missed func()) {
 	var wait reopening
 	for first := true; ; first = false {
@@ -122,8 +121,7 @@ func (s *Session) listen(ctx context.Context, filter json.RawMessage, opened, mi
 	}
 }
 
-// acknowledged takes in that a server has begun to tell of what a request asked
-// for.
+// acknowledged handles the server's acknowledgement of a subscription.
 func (s *Session) acknowledged(params json.RawMessage, origin int64) {
 	var p struct {
 		Meta map[string]json.RawMessage `json:"_meta"`

@@ -12,7 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// Codes of JSON-RPC and MCP errors that this client tells apart or sends.
+// Codes of JSON-RPC and MCP errors that this client distinguishes or sends.
 const (
 	CodeMethodNotFound     = -32601
 	CodeInternal           = -32603
@@ -26,11 +26,12 @@ type Error struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data,omitempty"`
-	// Sent is the whole error as it was sent, or is to be sent; nil is the above.
+	// Sent is the whole error as received or to be sent. If it is nil, the error
+	// consists of the fields above.
 	Sent json.RawMessage `json:"-"`
 }
 
-// UnmarshalJSON reads an error and keeps it as it was sent.
+// UnmarshalJSON decodes an error and stores its text in Sent.
 func (e *Error) UnmarshalJSON(text []byte) error {
 	type members Error
 	if err := json.Unmarshal(text, (*members)(e)); err != nil {
@@ -40,17 +41,17 @@ func (e *Error) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Error is the message with its code.
+// Error returns the message with its code.
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
 
-// More reports whether it has members besides the three that errors have.
+// More reports whether the error has members besides code, message and data.
 func (e *Error) More() bool {
 	members, _ := jsonx.Members(e.Sent)
 	return slices.ContainsFunc(members, func(m jsonx.Member) bool { return m.Name != "code" && m.Name != "message" && m.Name != "data" })
 }
 
-// Missing is what the client must be able to do for a request to be served,
-// where that is what the error says; nil for any other.
+// Missing returns the client capabilities that the server requires, or nil if the
+// error has another cause.
 func (e *Error) Missing() json.RawMessage {
 	var data struct {
 		Required json.RawMessage `json:"requiredCapabilities"`
@@ -67,7 +68,7 @@ type Field struct {
 	Value json.RawMessage
 }
 
-// String is a field with a string as its value.
+// String returns a field with a string value.
 func String(name, value string) Field {
 	text, _ := jsonx.Marshal(value) // a string always has JSON
 	return Field{name, text}
@@ -82,23 +83,23 @@ type message struct {
 	Error  *Error          `json:"error"`
 }
 
-// outgoing is a message to the server, with what a transport must know of it.
+// outgoing is a message to the server with the facts that transports need.
 type outgoing struct {
-	id     int64 // zero: no answer is expected
+	id     int64 // zero if no response is expected
 	method string
-	name   string // what the method is about, for the header Mcp-Name
+	name   string // the tool, prompt or URI, for the Mcp-Name header
 	header map[string]string
 	body   []byte
-	// version is the protocol's, empty before it is agreed on. Modern messages
-	// say everything in themselves; older ones belong to a session.
+	// version is the protocol's, empty before it is negotiated. Modern messages are
+	// self-contained; older ones belong to a session.
 	version string
 }
 
 func (m *outgoing) modern() bool { return m.version >= modernVersion }
 
-// encode writes a request or, with id zero, a notification. Values go out byte
-// for byte; only line ends between tokens are taken out, which end a message on
-// stdio.
+// encode writes a request or, if id is zero, a notification. It writes values byte
+// for byte, except for line ends between tokens, because a line end would end the
+// message on stdio.
 func encode(id int64, method string, fields []Field) ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(sizeOf(fields) + len(method) + 64)
@@ -140,7 +141,7 @@ func encodeAnswer(id, result json.RawMessage, failed *Error) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// sizeOf is about how long an object is.
+// sizeOf estimates the length of an object.
 func sizeOf(fields []Field) int {
 	size := 2
 	for _, f := range fields {
@@ -168,7 +169,7 @@ func writeObject(b *bytes.Buffer, fields []Field) error {
 	return nil
 }
 
-// writeName writes the name of a member, which may be a client's.
+// writeName writes the name of a member, which a client may have chosen.
 func writeName(b *bytes.Buffer, name string) {
 	if strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' || c == utf8.RuneError }) {
 		quoted, _ := jsonx.Marshal(name) // a string always has JSON
@@ -181,8 +182,8 @@ func writeName(b *bytes.Buffer, name string) {
 	b.WriteString(`":`)
 }
 
-// decode reads what came in one piece: a message, or a batch of them, which the
-// revision of 2025-03-26 allows.
+// decode decodes a message, or a batch of messages, which revision 2025-03-26
+// allows.
 func decode(raw []byte) ([]message, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) > 0 && raw[0] == '[' {
@@ -203,7 +204,7 @@ func decode(raw []byte) ([]message, error) {
 	return []message{m}, err
 }
 
-// decodeOne reads a message, whose parts stay where they are in raw.
+// decodeOne decodes a message. Its parts share memory with raw.
 func decodeOne(raw []byte) (m message, err error) {
 	members, err := jsonx.Members(raw)
 	if err != nil {
@@ -229,7 +230,7 @@ func decodeOne(raw []byte) (m message, err error) {
 	return m, nil
 }
 
-// answers gives the number of the request that a message answers.
+// answers returns the id of the request that a message answers.
 func (m *message) answers() (int64, bool) {
 	if m.Method != "" || len(m.ID) == 0 {
 		return 0, false

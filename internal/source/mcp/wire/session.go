@@ -1,7 +1,7 @@
-// Package wire speaks MCP as a client, in raw JSON: what a server sends reaches
-// the caller byte for byte. [Open] agrees on the protocol with a server, of
-// 2026-07-28 or any older revision, over a [Transport]; [Session.Call] makes
-// requests. It knows nothing of tools, policy or credentials.
+// Package wire implements an MCP client on raw JSON: callers receive the server's
+// values byte for byte. [Open] negotiates the protocol with a server, in revision
+// 2026-07-28 or any older one, over a [Transport]. [Session.Call] makes requests.
+// The package does not deal with tools, policy or credentials.
 package wire
 
 import (
@@ -16,30 +16,31 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/source"
 )
 
-// Transport carries messages to a server. [Stdio] and [HTTP] make one; what
-// comes back goes to the session that [Open] made of it.
+// Transport carries messages to a server. [Stdio] and [HTTP] return one. It passes
+// incoming messages to the session that [Open] returned.
 type Transport interface {
-	// attach gives the session that hears and whose goroutines are used; it is
-	// called once, first.
+	// attach sets the session that receives messages and runs the transport's
+	// goroutines. It is called once, first.
 	attach(s *Session)
-	// send sends a message. Over HTTP it returns when the answer has come.
+	// send sends a message. Over HTTP it returns when the response has arrived.
 	send(ctx context.Context, m *outgoing) error
-	// ready tells that the protocol has been agreed.
+	// ready is called when the protocol has been negotiated.
 	ready()
-	// close ends the connection, on which nothing waits any more.
+	// close ends the connection, when no request is waiting on it.
 	close()
 }
 
-// Handler hears what a server sends by itself. Owner is that of the request
-// that it belongs to, nil where that cannot be known.
+// Handler handles the notifications and requests of a server. Owner is the Owner of
+// the client's request that they belong to, or nil if that is unknown.
 type Handler struct {
-	// Notified hears each notification, in order with the answers; it must not
+	// Notified receives each notification, in order with the responses. It must not
 	// block.
 	Notified func(owner any, method string, params json.RawMessage)
-	// Asked answers a request of the server; nil answers none.
+	// Asked answers a request of the server. If it is nil, all are refused.
 	Asked func(ctx context.Context, owner any, q Question) (json.RawMessage, error)
 }
 
@@ -47,9 +48,9 @@ type Handler struct {
 type Question struct {
 	Method string
 	Params json.RawMessage
-	// Progress tells the server how far the answer is, with the parameters of
+	// Progress reports progress on the answer to the server, with the parameters of
 	// notifications/progress.
-	Progress func(said json.RawMessage)
+	Progress func(params json.RawMessage)
 }
 
 func (h *Handler) notified(owner any, method string, params json.RawMessage) {
@@ -61,17 +62,17 @@ func (h *Handler) notified(owner any, method string, params json.RawMessage) {
 // Request is one request to the server.
 type Request struct {
 	Method string
-	// Name is what the method is about: the tool of tools/call.
+	// Name is the object of the method, such as the tool of tools/call.
 	Name   string
 	Params []Field
 	// Header is sent with the request over HTTP.
 	Header map[string]string
-	// Capabilities are the client's in this request; nil is those of [Options].
-	// Only modern servers hear them.
+	// Capabilities are the client's capabilities in this request; nil means those of
+	// [Options]. Only modern servers receive them.
 	Capabilities json.RawMessage
-	// Meta is said in _meta besides what the protocol says there.
+	// Meta holds further members of _meta.
 	Meta []Field
-	// Owner, when set, is who hears what the server tells of the request.
+	// Owner, if set, is passed to the [Handler] with messages about this request.
 	Owner any
 
 	// opened is called when the server has acknowledged a subscription.
@@ -79,18 +80,17 @@ type Request struct {
 }
 
 var (
-	// ErrClosed says that the session has ended.
+	// ErrClosed means that the session has ended.
 	ErrClosed = errors.New("the connection has ended")
-	// ErrNotSent says that a request never reached the server: it can be made
-	// again.
+	// ErrNotSent means that a request never reached the server. It can be repeated.
 	ErrNotSent = errors.New("the request was not sent")
 )
 
-// farewell is how long telling a server of a cancelled request may take.
-const farewell = 2 * time.Second
+// notifyTimeout limits the time to notify a server of a cancelled request.
+const notifyTimeout = 2 * time.Second
 
-// Session is a connection on which the protocol has been agreed. Its methods
-// are safe for concurrent use.
+// Session is a connection with a negotiated protocol. Its methods are safe for
+// concurrent use.
 type Session struct {
 	transport Transport
 	handler   Handler
@@ -100,11 +100,12 @@ type Session struct {
 	next   atomic.Int64
 	open   context.Context // ends with the session
 	finish context.CancelCauseFunc
-	work   sync.WaitGroup // streams, questions being answered, farewells
+	work   sync.WaitGroup // streams, questions being answered, last notifications
 
 	mu        sync.Mutex
 	pending   map[int64]*pending
-	questions map[string]context.CancelCauseFunc // of the server, by their ids as it writes them
+	questions map[string]context.CancelCauseFunc // of the server, by id as the server writes it
+	asking    int                                // number of the server's questions that have no answer yet, also of one id
 	closed    bool
 	unwatch   context.CancelFunc // ends the stream of the watched resources
 }
@@ -112,9 +113,9 @@ type Session struct {
 type pending struct {
 	owner  any
 	answer chan answer
-	// elsewhere ends the sending: the answer has come on another stream.
-	elsewhere context.CancelFunc
-	opened    func() // nil but for subscriptions
+	// stopSending ends the sending if the response has arrived on another stream.
+	stopSending context.CancelFunc
+	opened      func() // nil except for subscriptions
 }
 
 type answer struct {
@@ -130,17 +131,21 @@ func newSession(t Transport, h Handler) *Session {
 	return s
 }
 
-// Server says what the server is.
+// Server describes the server.
 func (s *Session) Server() Server { return *s.server.Load() }
 
-// Ended is closed when the connection has ended by itself or was closed.
+// Ended returns a channel that is closed when the session has ended.
 func (s *Session) Ended() <-chan struct{} { return s.open.Done() }
 
-// Err says why the session ended; it is valid once Ended is closed.
+// Err returns the reason for the end of the session. It is valid after Ended is
+// closed.
 func (s *Session) Err() error { return context.Cause(s.open) }
 
-// Close ends the session and returns when nothing of it is left. Requests under
-// way fail with [ErrClosed]. It is idempotent.
+// Over reports whether the session has ended.
+func (s *Session) Over() bool { return s.open.Err() != nil }
+
+// Close ends the session and returns when all its goroutines have ended. Requests in
+// progress fail with [ErrClosed]. It is idempotent.
 func (s *Session) Close() {
 	s.end(ErrClosed)
 	s.mu.Lock()
@@ -153,23 +158,26 @@ func (s *Session) Close() {
 	s.work.Wait()
 }
 
-// spawn runs f in a goroutine that Close waits for. Once the session is closed
-// it does not, and reports false.
+// spawn runs f in a goroutine that Close waits for. It returns false and does not run
+// f if the session is closed.
 func (s *Session) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	s.work.Go(f)
+	s.work.Go(func() {
+		if panicked := panics.Catch(f); panicked != nil {
+			s.end(panicked)
+		}
+	})
 	return true
 }
 
-// End ends the session without waiting for what is left of it; Close must
-// follow.
+// End ends the session without waiting for its goroutines. Close must follow.
 func (s *Session) End() { s.end(ErrClosed) }
 
-// Ping asks the server for a sign of life.
+// Ping checks that the server answers.
 func (s *Session) Ping(ctx context.Context) error {
 	method := "ping"
 	if s.Server().Modern() {
@@ -179,12 +187,12 @@ func (s *Session) Ping(ctx context.Context) error {
 	return err
 }
 
-// end marks the session as over; the first reason stands.
+// end marks the session as ended. The first reason is kept.
 func (s *Session) end(reason error) { s.finish(reason) }
 
-// Call makes a request and gives the raw result. An [*Error] is the server's
-// own; any other error means that there was no answer. When ctx ends, the
-// server is told.
+// Call makes a request and returns the raw result. An [*Error] is the server's
+// response; any other error means that there was no response. If ctx ends, Call
+// notifies the server.
 func (s *Session) Call(ctx context.Context, r *Request) (json.RawMessage, error) {
 	id := s.next.Add(1)
 	fields := s.withMeta(r, id)
@@ -192,9 +200,9 @@ func (s *Session) Call(ctx context.Context, r *Request) (json.RawMessage, error)
 	if err != nil {
 		return nil, err
 	}
-	sending, elsewhere := context.WithCancel(ctx)
-	defer elsewhere()
-	p := &pending{owner: r.Owner, answer: make(chan answer, 1), elsewhere: elsewhere, opened: r.opened}
+	sending, stopSending := context.WithCancel(ctx)
+	defer stopSending()
+	p := &pending{owner: r.Owner, answer: make(chan answer, 1), stopSending: stopSending, opened: r.opened}
 	if !s.expect(id, p) {
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, s.over())
 	}
@@ -224,10 +232,10 @@ func (s *Session) Call(ctx context.Context, r *Request) (json.RawMessage, error)
 	}
 }
 
-// Tell makes a request whose answer nobody waits for, in the background.
+// Tell makes a request in the background and ignores the response.
 func (s *Session) Tell(r *Request) {
 	s.spawn(func() {
-		ctx, cancel := context.WithTimeout(s.open, farewell)
+		ctx, cancel := context.WithTimeout(s.open, notifyTimeout)
 		defer cancel()
 		_, _ = s.Call(ctx, r)
 	})
@@ -242,7 +250,7 @@ func (s *Session) Notify(ctx context.Context, method string, params ...Field) er
 	return s.transport.send(ctx, &outgoing{method: method, body: body, version: s.server.Load().Version})
 }
 
-// over is the error of a request on a session that has ended.
+// over returns the error of a request on an ended session.
 func (s *Session) over() error {
 	if reason := s.Err(); !errors.Is(reason, ErrClosed) {
 		return fmt.Errorf("%w: %w", ErrClosed, reason)
@@ -250,7 +258,7 @@ func (s *Session) over() error {
 	return ErrClosed
 }
 
-// withMeta adds what each request says of itself in _meta.
+// withMeta returns the parameters of a request with _meta.
 func (s *Session) withMeta(r *Request, id int64) []Field {
 	meta := append(append(make([]Field, 0, len(s.meta)+len(r.Meta)+1), s.meta...), r.Meta...)
 	if len(s.meta) > 0 && r.Capabilities != nil {
@@ -281,8 +289,8 @@ func (s *Session) forget(id int64) {
 	delete(s.pending, id)
 }
 
-// cancelled tells the server that nobody waits for a request any more. A
-// modern server over HTTP knows it from the closed stream.
+// cancelled notifies the server that a request was cancelled. A modern server over
+// HTTP knows it from the closed stream.
 func (s *Session) cancelled(ctx context.Context, id int64) {
 	server := s.server.Load()
 	if _, overHTTP := s.transport.(*httpTransport); overHTTP && server.Modern() || server.Version == "" {
@@ -290,21 +298,21 @@ func (s *Session) cancelled(ctx context.Context, id int64) {
 	}
 	why := reason(context.Cause(ctx))
 	s.spawn(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 		defer cancel()
 		defer context.AfterFunc(s.open, cancel)()
 		_ = s.Notify(ctx, "notifications/cancelled", append([]Field{{"requestId", strconv.AppendInt(nil, id, 10)}}, why...)...)
 	})
 }
 
-// reason is what a server is told of the end of a request: what the client said,
-// where it was the client.
+// reason returns the parameters that explain a cancelled request to the server: the
+// client's own if the client cancelled it.
 func reason(cause error) []Field {
 	said := (*source.Cancelled)(nil)
 	if !errors.As(cause, &said) {
 		return []Field{String("reason", "the caller has cancelled the call")}
 	}
-	members, _ := jsonx.Members(said.Said) // what came as JSON
+	members, _ := jsonx.Members(said.Params) // it was received as JSON
 	var fields []Field
 	for _, m := range members {
 		if m.Name != "requestId" {
@@ -314,9 +322,9 @@ func reason(cause error) []Field {
 	return fields
 }
 
-// progress tells the server how far its question is.
-func (s *Session) progress(said json.RawMessage) {
-	members, err := jsonx.Members(said)
+// progress reports progress on the answer to a question of the server.
+func (s *Session) progress(params json.RawMessage) {
+	members, err := jsonx.Members(params)
 	if err != nil {
 		return
 	}
@@ -325,19 +333,19 @@ func (s *Session) progress(said json.RawMessage) {
 		fields[i] = Field(m)
 	}
 	s.spawn(func() {
-		ctx, cancel := context.WithTimeout(s.open, farewell)
+		ctx, cancel := context.WithTimeout(s.open, notifyTimeout)
 		defer cancel()
-		// A server that cannot be told any more has ended the session.
+		// Ignore the error: a failed connection ends the session.
 		_ = s.Notify(ctx, "notifications/progress", fields...)
 	})
 }
 
-// receive takes in what came in one piece. Origin is the number of the request
-// on whose stream it came, zero where there is none.
+// receive handles a message or a batch. Origin is the id of the request on whose
+// stream it arrived, or zero.
 func (s *Session) receive(raw []byte, origin int64) error {
 	messages, err := decode(raw)
 	if err != nil {
-		return fmt.Errorf("the server sent what is not a JSON-RPC message: %.80q: %w", raw, err)
+		return fmt.Errorf("the server sent an invalid JSON-RPC message: %.80q: %w", raw, err)
 	}
 	for i := range messages {
 		s.take(&messages[i], origin)
@@ -366,25 +374,42 @@ func (s *Session) take(m *message, origin int64) {
 		s.handler.notified(s.owner(m, origin), m.Method, m.Params)
 	default:
 		ctx, cancel := context.WithCancelCause(s.open)
-		s.question(string(m.ID), cancel)
-		if !s.spawn(func() { s.reply(ctx, m, origin) }) {
+		if !s.question(string(m.ID), cancel) {
+			cancel(nil)
+			s.end(errTooMany)
+			return
+		}
+		// A context that is not cancelled stays in s.open.
+		if !s.spawn(func() { defer cancel(nil); s.reply(ctx, m, origin) }) {
 			cancel(nil)
 		}
 	}
 }
 
-// question keeps how a question of the server is withdrawn, or forgets it with nil.
-func (s *Session) question(id string, withdraw context.CancelCauseFunc) {
+// maxQuestions limits the requests of a server that are answered at once.
+const maxQuestions = 1000
+
+var errTooMany = fmt.Errorf("the server sent more than %d requests before it had answers", maxQuestions)
+
+// question stores the function that withdraws a question of the server, or deletes
+// it if withdraw is nil. It reports false if there are too many questions.
+func (s *Session) question(id string, withdraw context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if withdraw == nil {
 		delete(s.questions, id)
-	} else {
-		s.questions[id] = withdraw
+		s.asking--
+		return true
 	}
+	if s.asking >= maxQuestions {
+		return false
+	}
+	s.questions[id] = withdraw
+	s.asking++
+	return true
 }
 
-// withdrawn ends a question that the server wants no answer to any more.
+// withdrawn cancels a question that the server has withdrawn.
 func (s *Session) withdrawn(params json.RawMessage) {
 	var p struct {
 		ID json.RawMessage `json:"requestId"`
@@ -396,11 +421,11 @@ func (s *Session) withdrawn(params json.RawMessage) {
 	withdraw := s.questions[string(p.ID)]
 	s.mu.Unlock()
 	if withdraw != nil {
-		withdraw(&source.Cancelled{Said: params})
+		withdraw(&source.Cancelled{Params: params})
 	}
 }
 
-// settle gives a request its answer; the first one counts.
+// settle delivers the response to a request. Only the first response counts.
 func (s *Session) settle(id, origin int64, a answer) {
 	s.mu.Lock()
 	p := s.pending[id]
@@ -411,19 +436,19 @@ func (s *Session) settle(id, origin int64, a answer) {
 	}
 	p.answer <- a
 	if origin != id {
-		p.elsewhere()
+		p.stopSending()
 	}
 }
 
-// settled reports whether nobody waits for a request any more.
+// settled reports whether a request is no longer waiting for its response.
 func (s *Session) settled(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pending[id] == nil
 }
 
-// owner is whose request a message belongs to: that of its stream, else the one
-// whose progress token it bears.
+// owner returns the owner of the request that a message belongs to: the request whose
+// progress token it has, else that of its stream.
 func (s *Session) owner(m *message, origin int64) any {
 	if m.Method == "notifications/progress" {
 		var p struct {
@@ -443,11 +468,12 @@ func (s *Session) owner(m *message, origin int64) any {
 	return nil
 }
 
-// reply answers a request of the server, unless ctx ends: the server has withdrawn it.
+// reply answers a request of the server, unless the server withdraws it, which ends
+// ctx.
 func (s *Session) reply(ctx context.Context, m *message, origin int64) {
 	defer s.question(string(m.ID), nil)
 	var result json.RawMessage
-	err := error(&Error{Code: CodeMethodNotFound, Message: "this client does not answer " + m.Method})
+	err := error(&Error{Code: CodeMethodNotFound, Message: "this client does not support " + m.Method})
 	switch {
 	case m.Method == "ping":
 		result, err = json.RawMessage("{}"), nil
@@ -465,6 +491,6 @@ func (s *Session) reply(ctx context.Context, m *message, origin int64) {
 	if err != nil {
 		return
 	}
-	// A server that cannot be told any more has ended the session.
+	// Ignore the error: a failed connection ends the session.
 	_ = s.transport.send(s.open, &outgoing{body: body, version: s.server.Load().Version})
 }

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// sseTransport is HTTP+SSE of 2024-11-05: one stream carries all that the
-// server says, and names the address that messages are posted to.
+// sseTransport is HTTP+SSE of 2024-11-05: one stream carries all messages of the
+// server, and names the URL to which the client posts its messages.
 type sseTransport struct {
 	*httpTransport
 	once  sync.Once
@@ -53,7 +53,7 @@ func (t *sseTransport) send(ctx context.Context, m *outgoing) error {
 	return nil
 }
 
-// read reads the stream; without it there is no session.
+// read reads the stream. The session ends with the stream.
 func (t *sseTransport) read() {
 	resp, err := t.get(t.s.open, "")
 	if err != nil {
@@ -67,7 +67,7 @@ func (t *sseTransport) read() {
 		e, err := events.next()
 		switch {
 		case err != nil:
-			t.s.end(fmt.Errorf("the stream broke off: %w", unexpected(err)))
+			t.s.end(fmt.Errorf("the stream ended unexpectedly: %w", unexpected(err)))
 			return
 		case e.kind == "endpoint" && !named:
 			post, err := t.resolve(string(e.data))
@@ -86,8 +86,8 @@ func (t *sseTransport) read() {
 	}
 }
 
-// resolve reads the address for messages. It must be on the same server, for
-// the credentials go there too.
+// resolve returns the URL for messages. It must be on the same server, because the
+// client sends its credentials there.
 func (t *sseTransport) resolve(text string) (string, error) {
 	base, err := url.Parse(t.url)
 	if err != nil {
@@ -98,7 +98,7 @@ func (t *sseTransport) resolve(text string) (string, error) {
 		return "", err
 	}
 	if u.Scheme != base.Scheme || u.Host != base.Host {
-		return "", errors.New("the server wants messages at another host: " + u.Host)
+		return "", errors.New("the server names another host for messages: " + u.Host)
 	}
 	return u.String(), nil
 }

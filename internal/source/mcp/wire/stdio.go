@@ -6,27 +6,27 @@ import (
 	"io"
 )
 
-// Pipes are the two ends of a server on stdio.
+// Pipes connect to a stdio server.
 type Pipes struct {
-	// In gives the server's output, whole JSON lines only.
+	// In reads the messages in the server's output.
 	In *Lines
 	// Out is the server's input.
 	Out io.Writer
-	// Stop ends the server and returns when it is gone; after it, reads and
-	// writes fail.
+	// Stop ends the server and returns when it has exited. Reads and writes fail
+	// afterwards.
 	Stop func()
 }
 
-// Stdio is the transport to a server on stdio.
+// Stdio returns a transport to a stdio server.
 func Stdio(p Pipes) Transport {
 	return &stdioTransport{pipes: p, atOnce: atOnce(p.Out), turn: make(chan struct{}, 1), rest: make(chan []byte)}
 }
 
 type stdioTransport struct {
 	pipes Pipes
-	// atOnce writes what the pipe takes without waiting.
+	// atOnce writes as much as the pipe accepts without blocking.
 	atOnce func([]byte) (int, error)
-	// turn has a token while a message is being written.
+	// turn holds a token while a message is being written.
 	turn chan struct{}
 	rest chan []byte
 	s    *Session
@@ -53,8 +53,8 @@ func (t *stdioTransport) read() {
 	}
 }
 
-// write writes what the pipe did not take at once: a server that has stopped
-// reading holds up this goroutine, not the callers.
+// write writes the rest of messages that the pipe did not accept at once. A server
+// that has stopped reading blocks this goroutine and not the callers.
 func (t *stdioTransport) write() {
 	for {
 		select {
@@ -71,8 +71,8 @@ func (t *stdioTransport) write() {
 	}
 }
 
-// send writes a message from the goroutine of its caller, where the pipe has room:
-// waking another one to do it would cost more than the write.
+// send writes a message in the caller's goroutine if the pipe has room, because
+// waking another goroutine would cost more than the write.
 func (t *stdioTransport) send(ctx context.Context, m *outgoing) error {
 	select {
 	case t.turn <- struct{}{}:

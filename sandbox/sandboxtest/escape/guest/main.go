@@ -1,5 +1,6 @@
-// Command guest is a toolroom-guest that also knows the ways out and how to break
-// the rules, for tests of drivers whose guest is not the test's own binary.
+// Command guest is a toolroom-guest that can also run the attempts of package escape and
+// the conducts of package rogue, for tests of drivers whose guest is not the test's own
+// binary.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command hostile is a guest that does not do what it should, as its first
-// argument says: as the first process of a machine (never), or as a guest (exit).
+// Command hostile is a guest that misbehaves as its first argument says: as the first
+// process of a VM (never), or as a guest (exit).
 package main
 
 import (
@@ -14,7 +14,7 @@ func main() {
 	first := slices.Contains(os.Args, vm.Arg)
 	switch {
 	case first && os.Args[1] == "never":
-		for { // an empty select would be noticed by Go, and end it all
+		for { // Go would detect an empty select as a deadlock and exit
 			time.Sleep(time.Hour)
 		}
 	case first:

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"archive/zip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/engine/install"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/room"
+)
+
+// newPackagedWorkshop returns a room that can resolve packages.
+func newPackagedWorkshop(t *testing.T) workshop {
+	t.Helper()
+	uv := os.Getenv("TOOLROOM_UV")
+	if uv == "" {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("TOOLROOM_UV is not set")
+		}
+		t.Skip("TOOLROOM_UV is not set: toolroom setup packages installs uv, and TOOLROOM_UV tells these tests where")
+	}
+	t.Setenv("PATH", filepath.Dir(uv)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	w := newWorkshop(t, "")
+	if _, err := install.UV().Find(w.Home(), os.Getenv("PATH")); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func pushWith(t *testing.T, r *room.Room, source, wheels string) ([]release.Pushed, error) {
+	t.Helper()
+	return r.Parts().Releases.Push(t.Context(), release.Upload{Files: map[string]string{"a.py": source}, File: "a.py", Base: -1, Wheels: wheels}, "ada")
+}
+
+func TestPackagesFromAFolderOfWheelsNeedNoNetworkAndKeepNoState(t *testing.T) {
+	w := newPackagedWorkshop(t)
+	wheels := t.TempDir()
+	out, err := os.Create(filepath.Join(wheels, "counter_of_ours-1.0-py3-none-any.whl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := zip.NewWriter(out)
+	for name, text := range map[string]string{
+		"counter_of_ours.py":                     "calls = []\ndef up():\n    calls.append(1)\n    return len(calls)\n",
+		"counter_of_ours-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: counter-of-ours\nVersion: 1.0\n",
+		"counter_of_ours-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		"counter_of_ours-1.0.dist-info/RECORD":   "",
+	} {
+		f, err := archive.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const source = "# /// script\n# dependencies = [\"counter-of-ours\"]\n# ///\nimport counter_of_ours\n\ndef a() -> int:\n    return counter_of_ours.up()\n"
+	pushed, err := pushWith(t, w.Room, source, wheels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := pushed[0].Spec
+	if spec.Layer == "" || !strings.Contains(spec.Lock, "sha256") || strings.Join(spec.Preload, " ") != "counter_of_ours" {
+		t.Errorf("layer %q, preload %v, lock:\n%s", spec.Layer, spec.Preload, spec.Lock)
+	}
+	if _, err := w.Parts().Releases.Release(t.Context(), release.Order{Tool: "fn:a"}, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.wantValue("fn:a", `{}`, "1")
+	}
+	r := w.call("fn:a", `{}`)
+	got, err := w.Receipt(t.Context(), r.Call)
+	if err != nil || got.Release == nil || got.Release.Layer != spec.Layer || got.Release.Lock != spec.LockDigest() {
+		t.Errorf("the receipt: %+v %v", got, err)
+	}
+	// The layer is made again from the wheels if it is gone.
+	if err := os.RemoveAll(filepath.Join(w.Home(), "packages", "layers", spec.Layer)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(wheels); err != nil {
+		t.Fatal(err)
+	}
+	w.wantValue("fn:a", `{}`, "1")
+}
+
+func TestPackagesFromTheIndexAreImportedOnceAndWhatWouldBuildIsRefused(t *testing.T) {
+	if os.Getenv("TOOLROOM_TEST_PYPI") == "" {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("TOOLROOM_TEST_PYPI is not set")
+		}
+		t.Skip("TOOLROOM_TEST_PYPI is not set")
+	}
+	w := newPackagedWorkshop(t)
+	const source = "# /// script\n# dependencies = [\"numpy\", \"pandas\"]\n# ///\nimport numpy as np\nimport pandas as pd\n\ncalls = []\n\ndef a(values: list[float]) -> list[float]:\n    calls.append(1)\n    return [pd.Series(values).mean(), float(np.max(values)), len(calls)]\n"
+	if _, err := pushWith(t, w.Room, source, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Parts().Releases.Release(t.Context(), release.Order{Tool: "fn:a"}, "ada"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		w.wantValue("fn:a", `{"values":[1,2,6]}`, "[3.0,6.0,1]")
+	}
+	for name, c := range map[string]struct{ requires, want string }{
+		"only a source distribution": {"docopt", "cannot be resolved"},
+		"no such package":            {"nothing-of-this-name-at-all", "cannot be resolved"},
+		"versions that conflict":     {`numpy<1", "pandas>2`, "cannot be resolved"},
+		"a repository":               {"x @ git+https://example.com/x", "cannot be resolved"},
+	} {
+		_, err := pushWith(t, w.Room, "# /// script\n# dependencies = [\""+c.requires+"\"]\n# ///\ndef b(): pass\n", "")
+		if toolroom.CodeOf(err) != toolroom.CodeInvalidArguments || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

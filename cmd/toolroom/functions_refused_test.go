@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/release"
+)
+
+func TestCodeInOtherLanguagesThatCannotBeAToolIsRefusedWithItsPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, "")
+	for name, c := range map[string]struct {
+		file, source string
+		want         []string
+	}{
+		"it does not parse":               {"a.ts", "export function f(x: {\n", []string{"a.ts:2:1", "does not parse"}},
+		"types in JavaScript":             {"a.js", "export function f(x: number) {}", []string{"a.js:1:20", "does not parse"}},
+		"no function":                     {"a.ts", "const x = 1;\n", []string{"a.ts:1:1", "no function", "export"}},
+		"two functions":                   {"a.ts", "function f(x: number) {}\nfunction g(x: number) {}\n", []string{"a.ts:2:1", "f in line 1", "none is exported"}},
+		"one defined twice":               {"a.ts", "export function f(x: number) {}\nexport const f = 1\n", []string{"a.ts:2:14", "f"}},
+		"two defaults":                    {"a.ts", "export default function f() {}\nexport default function g() {}\n", []string{"a.ts:2:8", "default"}},
+		"no type":                         {"a.ts", "export function f(x: number,\n  y) {}\n", []string{"a.ts:2:3", "y has no type"}},
+		"no type in JavaScript":           {"a.js", "export function f(x) {}\n", []string{"a.js:1:19", "x has no type", "@param"}},
+		"a comment that is no type":       {"a.js", "/** @param {number x */\nexport function f(x) {}\n", []string{"a.js:2:19"}},
+		"a member without a type":         {"a.ts", "export function f(x: {a}) {}\n", []string{"a.ts:1:23", "a has no type"}},
+		"a function as argument":          {"a.ts", "export function f(x: () => void) {}\n", []string{"a.ts:1:22", "is a function"}},
+		"a method":                        {"a.ts", "interface A { go(): void }\nexport function f(x: A) {}\n", []string{"a.ts:1:15", "x.go is a function"}},
+		"a class":                         {"a.ts", "class A {}\nexport function f(x: A) {}\n", []string{"a.ts:2:22", "class A"}},
+		"an unknown type":                 {"a.ts", "export function f(x: Nope) {}\n", []string{"a.ts:1:22", "Nope", "not declared"}},
+		"a type of a package":             {"a.ts", "import type {A} from 'a';\nexport function f(x: A) {}\n", []string{"a.ts:2:22", "module a"}},
+		"a conditional type":              {"a.ts", "export function f(x: string extends string ? 1 : 2) {}\n", []string{"a.ts:1:22", "input_schema"}},
+		"a symbol":                        {"a.ts", "export function f(x: symbol) {}\n", []string{"a.ts:1:22"}},
+		"a return without a schema":       {"a.ts", "export function f(): symbol { return Symbol() }\n", []string{"a.ts:1:22", "return value"}},
+		"an endless generic type":         {"a.ts", "type A<T> = {a: A<T[]>};\nexport function f(x: A<1>) {}\n", []string{"a.ts:1:17", "contains itself"}},
+		"a type that grows":               {"a.ts", growing(14), []string{"more than 5000 parts"}},
+		"a default of another type":       {"a.ts", "export function f(x: number = 'a' as any) {}\n", []string{"a.ts:1:31", `default of x is "a"`}},
+		"a default not of the literals":   {"a.ts", "export function f(x: 'a' | 'b' = 'c') {}\n", []string{"a.ts:1:34", "default"}},
+		"a default that is no JSON":       {"a.ts", "export function f(x: number = NaN) {}\n", []string{"a.ts:1:31", "no JSON value"}},
+		"any number of values":            {"a.ts", "export function f(...x: number[]) {}\n", []string{"a.ts:1:19", "array"}},
+		"a second one taken apart":        {"a.ts", "export function f(x: number, {y}: {y: number}) {}\n", []string{"a.ts:1:30", "taken apart"}},
+		"a package":                       {"a.ts", "import x from 'left-pad';\nexport function f(y: number) { return x }\n", []string{"a.ts:1:15", `no module "left-pad"`}},
+		"a file that is not there":        {"a.ts", "import {x} from './b';\nexport function f(y: number) { return x }\n", []string{"a.ts:1:17", "no file b"}},
+		"nothing":                         {"a.ts", " \n", []string{"a.ts:1:1", "empty"}},
+		"no text":                         {"a.js", "export function f() {}\n\xff", []string{"a.js:2:1", "UTF-8"}},
+		"too much":                        {"a.ts", "//" + strings.Repeat("x", 1<<20), []string{"a.ts", "1 MiB"}},
+		"deep brackets":                   {"a.ts", "export function f(x = " + strings.Repeat("[", 20_000) + ") {}", []string{"a.ts"}},
+		"deep types":                      {"a.ts", "export function f(x: " + strings.Repeat("{a:", 3000) + "1" + strings.Repeat("}", 3000) + ") {}", []string{"a.ts"}},
+		"a header that is none":           {"a.ts", "// toolroom:\n//   secrets: [\nexport function f() {}\n", []string{"a.ts:", "header"}},
+		"an unknown key of the header":    {"a.ts", "// toolroom:\n//   secret: a\nexport function f() {}\n", []string{"a.ts:2:1", "secret"}},
+		"an unknown key in Python":        {"a.py", "# /// script\n# [tool.toolroom]\n# secret = ['a/b']\n# ///\ndef f(x: int) -> int:\n    return x\n", []string{"a.py:3:1", "secret", "did you mean secrets?"}},
+		"an unknown limit in Python":      {"a.py", "# /// script\n# [tool.toolroom]\n# limits = {timeout = 5}\n# ///\ndef f(x: int) -> int:\n    return x\n", []string{"a.py:3:1", "limits.timeout"}},
+		"a script without parameters":     {"a.sh", "#!/bin/sh\necho\n", []string{"a.sh:1:1", "declares no parameters"}},
+		"a script without interpreter":    {"a.sh", "#!\n# toolroom:\n#   parameters: {}\n", []string{"a.sh:1:1", "no interpreter"}},
+		"a parameter without a type":      {"a.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {x: nope}\n", []string{"a.sh", "parameter x"}},
+		"a default that does not fit":     {"a.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {x: {type: integer, default: a}}\n", []string{"a.sh", "default of x"}},
+		"an output of an unknown form":    {"a.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {}\n#   output: xml\n", []string{"a.sh", "xml"}},
+		"a script with packages":          {"a.sh", "#!/bin/sh\n# toolroom:\n#   parameters: {}\n#   dependencies: [x]\n", []string{"a.sh", "packages"}},
+		"a file of an unknown language":   {"a.xyz", "f", []string{"a.xyz", "#!"}},
+		"a case that is none":             {"a.ts", "// toolroom:\n//   cases: [{name: a, arguments: {x: 1}, assert: 'value >'}]\nexport function f(x: number) {}\n", []string{`case "a"`}},
+		"a module that is not base64":     {"a.wasm", "?", []string{"a.wasm", "base64"}},
+		"a module without a declaration":  {"a.wasm", "AGFzbQEAAAA=", []string{"declares no parameters"}},
+		"a default in JavaScript's doc":   {"a.js", "/** @param {number} [x=a] */\nexport function f(x) {}\n", []string{"a.js:2:19", "default of x"}},
+		"keys of a map that are not text": {"a.ts", "export function f(x: Map<number, string>) {}\n", []string{"a.ts:1:22", "keys"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.push(c.file, c.source)
+			refusedWith(t, err, c.want)
+		})
+	}
+	t.Run("a module that does not compile", func(t *testing.T) {
+		_, err := w.Parts().Releases.Push(t.Context(), release.Upload{Base: -1, Files: map[string]string{"a.wasm": "AGFzbQEAAAAB", "tool.yaml": "parameters: {}\n"}}, "ada")
+		refusedWith(t, err, []string{"a.wasm", "not a WebAssembly module that can run here"})
+	})
+	list, err := w.Parts().Releases.List(t.Context())
+	if err != nil || len(list) != 0 {
+		t.Errorf("something was stored: %v %v", list, err)
+	}
+}
+
+// growing returns a type whose parts double with each of n declarations.
+func growing(n int) string {
+	var b strings.Builder
+	b.WriteString("type A0 = {a: 1};\n")
+	for i := range n {
+		fmt.Fprintf(&b, "type A%d = {a: A%d; b: A%d};\n", i+1, i, i)
+	}
+	fmt.Fprintf(&b, "export function f(x: A%d) {}\n", n)
+	return b.String()
+}
+
+func refusedWith(t *testing.T, err error, want []string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("it was accepted")
+	}
+	if code := toolroom.CodeOf(err); code != toolroom.CodeInvalidArguments && code != toolroom.CodeUnsupported {
+		t.Errorf("code %s", code)
+	}
+	for _, part := range want {
+		if !strings.Contains(err.Error()+" "+toolroom.AsError(err).Hint, part) {
+			t.Errorf("%q is missing in %q, hint %q", part, err, toolroom.AsError(err).Hint)
+		}
+	}
+}

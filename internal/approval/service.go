@@ -1,0 +1,302 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Options configure a [Service]. The zero value is ready to use.
+type Options struct {
+	// TTL is how long a question stays open; default 15 min.
+	TTL time.Duration
+	// Poll is how often Wait checks for answers from other processes; default
+	// 200 ms.
+	Poll time.Duration
+	// SessionTTL is the longest time that a grant for a session lasts; default 12 h.
+	SessionTTL time.Duration
+	// Terms returns the terms of questions about a tool; nil returns the zero Terms.
+	Terms func(tool string) Terms
+	// Key signs links and is [KeyBytes] long. All processes of one store must share
+	// it; the default is a random key of this service alone.
+	Key []byte
+	// Now is the clock; default time.Now.
+	Now func() time.Time
+}
+
+// Service takes the runner's questions and people's answers. It keeps both in
+// its store, so that they can come from different processes and survive a
+// restart. Create one with [New]. Its methods are safe for concurrent use.
+type Service struct {
+	store Store
+	opts  Options
+
+	mu              sync.Mutex
+	answered        chan struct{}   // closed and replaced with each answer to this service
+	waiting         map[string]int  // number of waiting calls in this process, by approval
+	ending          <-chan struct{} // closed when this process begins to shut down
+	expired         time.Time       // everything that had expired by then stays so
+	ttl, sessionTTL time.Duration
+}
+
+// New returns a Service that uses store.
+func New(store Store, opts Options) *Service {
+	if opts.TTL <= 0 {
+		opts.TTL = 15 * time.Minute
+	}
+	if opts.Poll <= 0 {
+		opts.Poll = 200 * time.Millisecond
+	}
+	if opts.SessionTTL <= 0 {
+		opts.SessionTTL = 12 * time.Hour
+	}
+	if len(opts.Key) == 0 {
+		opts.Key = NewKey()
+	}
+	if opts.Terms == nil {
+		opts.Terms = func(string) Terms { return Terms{} }
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	return &Service{store: store, opts: opts, answered: make(chan struct{}), waiting: map[string]int{}, ttl: opts.TTL, sessionTTL: opts.SessionTTL}
+}
+
+// SetTTL changes [Options.TTL] and [Options.SessionTTL] for the questions and grants from
+// now on. Both must be positive.
+func (s *Service) SetTTL(question, session time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ttl, s.sessionTTL = question, session
+}
+
+// ttls returns how long a question stays open, and how long a grant for a session lasts.
+func (s *Service) ttls() (question, session time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ttl, s.sessionTTL
+}
+
+// NewKey returns a random [Options.Key].
+func NewKey() []byte {
+	key := make([]byte, KeyBytes)
+	rand.Read(key) // never fails
+	return key
+}
+
+// KeepOnceDone lets questions outlive the process: once done is closed, Abandon
+// leaves questions open, so that they can be answered for a repeat of the call
+// after a restart.
+func (s *Service) KeepOnceDone(done <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = done
+}
+
+// Ending reports whether this process has begun to shut down, see
+// [Service.KeepOnceDone].
+func (s *Service) Ending() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// Terms returns the terms of questions about a tool.
+func (s *Service) Terms(tool string) Terms { return s.opts.Terms(tool) }
+
+// Request creates an approval. If an approval of the same call (the same Digest)
+// is open, Request returns that one, which may already be approved. Request sets
+// ID, Terms, State and Created, and Expires if it is zero.
+func (s *Service) Request(ctx context.Context, a Approval) (*Approval, error) {
+	a.ID = newID("apr")
+	a.Terms = s.opts.Terms(a.Tool)
+	a.State = Pending
+	a.Created = s.opts.Now()
+	if a.Expires.IsZero() {
+		ttl, _ := s.ttls()
+		a.Expires = a.Created.Add(cmp.Or(a.TTL, ttl))
+	}
+	return s.store.CreateApproval(ctx, &a)
+}
+
+func newID(kind string) string { return kind + "_" + strings.ToLower(rand.Text()[:12]) }
+
+// Granted returns the grant that covers a call, or nil if there is none. It reads
+// the same fields of a that Request stores.
+func (s *Service) Granted(ctx context.Context, a Approval) (*Grant, error) {
+	grants, err := s.store.Grants(ctx, a.Tool, Caller(a.Identity), s.opts.Now())
+	if err != nil {
+		return nil, err
+	}
+	a.Terms = s.opts.Terms(a.Tool)
+	for _, g := range grants {
+		if g.Covers(&a) {
+			return g, nil
+		}
+	}
+	return nil, nil
+}
+
+// Grants returns all grants, oldest first.
+func (s *Service) Grants(ctx context.Context) ([]*Grant, error) {
+	return s.store.Grants(ctx, "", "", s.opts.Now())
+}
+
+// RemoveGrant revokes a grant: later calls need an approval again. It returns
+// not_found for an unknown id.
+func (s *Service) RemoveGrant(ctx context.Context, id string) error {
+	return s.store.RemoveGrant(ctx, id)
+}
+
+// Notified records that a webhook has received a question.
+func (s *Service) Notified(ctx context.Context, id, hook string) error {
+	return s.store.NotifiedApproval(ctx, id, hook)
+}
+
+// Expire makes the expiry of approvals and grants final, even if the clock is set back.
+func (s *Service) Expire(ctx context.Context) error {
+	now := s.opts.Now()
+	if err := s.store.ExpireApprovals(ctx, now); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.After(s.expired) {
+		s.expired = now
+	}
+	return nil
+}
+
+// seen calls Expire if one of these approvals has just been seen to be expired. It ignores
+// errors: whoever sees it next tries again.
+func (s *Service) seen(ctx context.Context, list ...*Approval) {
+	s.mu.Lock()
+	until := s.expired
+	s.mu.Unlock()
+	if slices.ContainsFunc(list, func(a *Approval) bool { return a != nil && a.State == Expired && a.Expires.After(until) }) {
+		_ = s.Expire(ctx)
+	}
+}
+
+// Sweep removes approvals and grants that ended before a time.
+func (s *Service) Sweep(ctx context.Context, before time.Time) (int64, error) {
+	return s.store.SweepApprovals(ctx, before)
+}
+
+// Abandon cancels an approval because its call was given up, unless another call
+// in this process waits for the same answer or the process is shutting down.
+func (s *Service) Abandon(ctx context.Context, id string) error {
+	s.mu.Lock()
+	shared := s.waiting[id] > 0
+	s.mu.Unlock()
+	if s.Ending() {
+		return nil
+	}
+	if shared {
+		return nil
+	}
+	return s.store.CancelApproval(ctx, id, s.opts.Now())
+}
+
+// Wait waits until an approval is approved and returns it. If it is declined,
+// cancelled or expires, Wait returns an error with code approval_declined,
+// cancelled or approval_expired that says who decided and why. The end of ctx
+// ends the wait and leaves the question open; see Abandon.
+func (s *Service) Wait(ctx context.Context, id string) (*Approval, error) {
+	s.await(id, 1)
+	defer s.await(id, -1)
+	for {
+		answered := s.nextAnswer()
+		pause := s.opts.Poll
+		now := s.opts.Now()
+		a, err := s.store.Approval(ctx, id, now)
+		s.seen(ctx, a)
+		switch {
+		case err != nil && ctx.Err() == nil && toolroom.AsError(err).Retryable:
+			// A briefly busy store must not fail a call that may wait a quarter
+			// of an hour for a person.
+		case err != nil:
+			return nil, fmt.Errorf("wait for approval %s: %w", id, err)
+		case a.State == Approved:
+			return a, nil
+		case a.State != Pending:
+			return nil, a.Err()
+		default:
+			pause = min(pause, a.Expires.Sub(now))
+		}
+		select {
+		case <-answered:
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for approval %s: %w", id, ctx.Err())
+		}
+	}
+}
+
+func (s *Service) await(id string, change int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting[id] += change
+	if s.waiting[id] == 0 {
+		delete(s.waiting, id)
+	}
+}
+
+// Answer records an answer to a pending approval, see [Approval.Decide], and
+// wakes the waiting call. An approval of more than this one call becomes a
+// [Grant].
+func (s *Service) Answer(ctx context.Context, id string, answer Answer) (*Approval, error) {
+	a, err := s.store.AnswerApproval(ctx, id, answer, s.opts.Now(), func(a *Approval) *Grant {
+		_, ttl := s.ttls()
+		return grantFor(a, newID("apg"), ttl)
+	})
+	if toolroom.CodeOf(err) == toolroom.CodeApprovalExpired {
+		_ = s.Expire(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.answered)
+	s.answered = make(chan struct{})
+	return a, nil
+}
+
+// Use uses the answer for a call, see [Approval.Use]. A second use of an approved
+// one is a conflict.
+func (s *Service) Use(ctx context.Context, id string) error {
+	return s.store.UseApproval(ctx, id, s.opts.Now())
+}
+
+// Get returns one approval, or an error with code not_found.
+func (s *Service) Get(ctx context.Context, id string) (*Approval, error) {
+	a, err := s.store.Approval(ctx, id, s.opts.Now())
+	s.seen(ctx, a)
+	return a, err
+}
+
+// List returns the approvals in a state, oldest first; an empty state means all.
+func (s *Service) List(ctx context.Context, state State) ([]*Approval, error) {
+	list, err := s.store.Approvals(ctx, state, s.opts.Now())
+	s.seen(ctx, list...)
+	return list, err
+}
+
+func (s *Service) nextAnswer() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answered
+}

@@ -1,0 +1,195 @@
+// Package builtindocs lists the definitions of all built-in tools, and writes their
+// reference from the schemas.
+package builtindocs
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/builtin/file"
+	"github.com/toolroom/toolroom/internal/builtin/git"
+	"github.com/toolroom/toolroom/internal/builtin/memory"
+	"github.com/toolroom/toolroom/internal/builtin/shell"
+	"github.com/toolroom/toolroom/internal/builtin/system"
+	"github.com/toolroom/toolroom/internal/builtin/web"
+)
+
+// Packs returns all packs, for their definitions only: their tools cannot be called.
+func Packs() builtin.Packs {
+	s := shell.New(shell.Options{})
+	return builtin.Packs{
+		file.Pack(file.Options{}, nil), s.Pack(nil), s.ProcessPack(nil), web.Pack(web.Options{}), git.Pack(s, nil), memory.Pack(""),
+	}
+}
+
+// Tools returns the definitions of all built-in tools.
+func Tools() ([]toolroom.Tool, error) {
+	var all []toolroom.Tool
+	for _, p := range Packs() {
+		all = append(all, p.List()...)
+	}
+	info, err := system.Tools("")
+	for _, f := range info {
+		all = append(all, f.Tool)
+	}
+	return all, err
+}
+
+// WriteTools writes the definitions in the format of toolroom bench search.
+func WriteTools(w io.Writer) error {
+	tools, err := Tools()
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(w)
+	for _, t := range tools {
+		line := map[string]any{"id": t.ID.String(), "name": t.ID.Name, "description": t.Title + ". " + t.Description, "schema": t.InputSchema}
+		if err := enc.Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// about is the introduction of each pack.
+var about = map[string]string{
+	"file":    "Paths are confined to `builtin.file.roots` (the folder in which Toolroom was started, if the config names none), after all links are resolved. `toolroom.yaml`, Toolroom's own state and the folder `.git` are protected also inside. Writes replace a file in one step, approvals show a diff, and `file:undo` restores what the last calls of a session replaced.",
+	"shell":   "Commands run in a sandbox of this machine: they see the folders of the file tools, the installed programs, and a `/tmp` of their own. They have no network unless `builtin.shell.network` is `host`. Without the sandbox they run only with `builtin: {shell: {runtime: host}}`. A session keeps the working folder and the exported variables from one command to the next. A cancelled or late command ends with all processes that it started.",
+	"process": "Processes run where `shell:exec` runs commands, until they end, are killed, or Toolroom stops; so they need `toolroom serve`, not a single `toolroom call`. Each caller sees its own processes only.",
+	"web":     "Connections pass the [egress guard](security.md#egress), which judges every redirect and address: this machine and private networks need an entry in `egress.allow`. Results carry the label `untrusted`. Hidden parts of pages are removed. `web:search` and `web:search.news` need a provider: `builtin.web.search`.",
+	"git":     "The program git runs where `shell:exec` runs commands, with hooks, monitors, filters, external diffs, checks of signatures and the network off. A repository that sets filters can be read, but not changed. If the config has a source named `git`, the pack is off.",
+	"memory":  "Notes are Markdown files below `builtin/memory` in Toolroom's home, in a folder for each identity; a person may read and edit them. Search ranks paragraphs by their words.",
+}
+
+// Markdown returns the reference of the packs.
+func Markdown() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString("# Built-in tools\n" +
+		"<!-- Made by: go run ./test/builtindocs > docs/builtins.md -->\n\n" +
+		"Toolroom brings tools of its own, in packs. They are on when Toolroom is started as a program; `builtin: {off: true}` turns all off,\n" +
+		"`builtin: {shell: {off: true}}` one. A Go program that embeds a room turns them on with `room.Options.Workspace` or the section\n" +
+		"`builtin`. Like the tools of any other source they are subject to policy, approvals and receipts: the profiles `minimal`, `messaging`,\n" +
+		"`coding` and `full` name them (`tools: {profile: coding}`). `toolroom doctor` says what a pack lacks. Settings are in\n" +
+		"[config.md](config.md).\n")
+	for _, p := range Packs() {
+		fmt.Fprintf(&b, "\n## %s\n%s\n", p.Name, about[p.Name])
+		for _, t := range p.List() {
+			if err := writeTool(&b, t); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// schema is the part of a JSON Schema that the reference shows.
+type schema struct {
+	Type        any               `json:"type"`
+	Description string            `json:"description"`
+	Default     json.RawMessage   `json:"default"`
+	Enum        []string          `json:"enum"`
+	Properties  json.RawMessage   `json:"properties"`
+	Required    []string          `json:"required"`
+	Items       *schema           `json:"items"`
+	members     []string          // names of Properties in their order
+	parts       map[string]schema // Properties
+}
+
+func parse(raw json.RawMessage) (schema, error) {
+	var s schema
+	if err := json.Unmarshal(raw, &s); err != nil || len(s.Properties) == 0 {
+		return s, err
+	}
+	if err := json.Unmarshal(s.Properties, &s.parts); err != nil {
+		return s, err
+	}
+	d := json.NewDecoder(bytes.NewReader(s.Properties))
+	for depth := 0; ; {
+		token, err := d.Token()
+		if err != nil {
+			return s, nil // the end: it has been read before
+		}
+		switch t := token.(type) {
+		case json.Delim:
+			if t == '{' || t == '[' {
+				depth++
+			} else {
+				depth--
+			}
+		case string:
+			if depth == 1 {
+				s.members = append(s.members, t)
+				var skip json.RawMessage
+				if err := d.Decode(&skip); err != nil {
+					return s, err
+				}
+			}
+		}
+	}
+}
+
+func writeTool(b *bytes.Buffer, t toolroom.Tool) error {
+	fmt.Fprintf(b, "\n### %s\n%s\n", t.ID, t.Description)
+	input, err := parse(t.InputSchema)
+	if err != nil {
+		return err
+	}
+	if len(input.members) > 0 {
+		b.WriteString("\n| argument | type | default | what |\n|---|---|---|---|\n")
+	}
+	for _, name := range input.members {
+		p := input.parts[name]
+		fallback := string(p.Default)
+		if slices.Contains(input.Required, name) {
+			fallback = "required"
+		}
+		what := p.Description
+		if len(p.Enum) > 0 {
+			what += " (" + strings.Join(p.Enum, ", ") + ")"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", name, typeName(p), fallback, strings.ReplaceAll(what, "|", `\|`))
+	}
+	output, err := parse(t.OutputSchema)
+	if err != nil {
+		return err
+	}
+	var members []string
+	for _, name := range output.members {
+		members = append(members, "`"+name+"`")
+	}
+	fmt.Fprintf(b, "\nReturns %s. Hints: %s.\n", strings.Join(members, ", "), hints(t.Hints))
+	if len(t.Examples) > 0 {
+		fmt.Fprintf(b, "```\ntoolroom call %s '%s'\n```\n", t.ID, strings.ReplaceAll(string(t.Examples[0].Arguments), "'", `'\''`))
+	}
+	return nil
+}
+
+func typeName(s schema) string {
+	name := fmt.Sprint(s.Type)
+	if s.Items != nil {
+		name += " of " + fmt.Sprint(s.Items.Type)
+	}
+	return cmp.Or(name, "any")
+}
+
+func hints(h toolroom.Hints) string {
+	var words []string
+	if h.IsReadOnly() {
+		words = append(words, "reads only")
+	} else if h.IsDestructive() {
+		words = append(words, "may destroy")
+	} else {
+		words = append(words, "changes, without destroying")
+	}
+	if h.IsOpenWorld() {
+		words = append(words, "may reach outside")
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,132 @@
+package builtindocs_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/schema"
+	"github.com/toolroom/toolroom/internal/search/bench"
+	"github.com/toolroom/toolroom/source"
+)
+
+type question struct {
+	Text     string   `json:"text"`
+	Relevant []string `json:"relevant"`
+}
+
+func questions(t *testing.T) []question {
+	t.Helper()
+	data, err := os.ReadFile("testdata/questions.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []question
+	for line := range strings.Lines(string(data)) {
+		var q question
+		if err := json.Unmarshal([]byte(line), &q); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
+// A question in a user's words finds its tool first.
+func TestEachQuestionFindsItsToolFirst(t *testing.T) {
+	t.Parallel()
+	c := catalog.New(catalog.Options{})
+	for _, p := range builtindocs.Packs() {
+		if err := c.SetBuiltin(p.Name, source.Source(p.Source()), p.List()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tools, err := builtindocs.Tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetBuiltin("system", nil, tools[len(tools)-1:]); err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]int{}
+	for _, q := range questions(t) {
+		asked[q.Relevant[0]]++
+		var got []string
+		for _, hit := range c.Search(q.Text, catalog.SearchOptions{Limit: 3}).Hits {
+			got = append(got, hit.ID)
+		}
+		if len(got) == 0 || got[0] != q.Relevant[0] {
+			t.Errorf("%q finds %v, want %s first", q.Text, got, q.Relevant[0])
+		}
+	}
+	for _, tool := range tools {
+		if asked[tool.ID.String()] == 0 {
+			t.Errorf("no question asks for %s", tool.ID)
+		}
+	}
+}
+
+func TestTheQuestionsAreInTheFormatOfBenchSearch(t *testing.T) {
+	t.Parallel()
+	var tools bytes.Buffer
+	if err := builtindocs.WriteTools(&tools); err != nil {
+		t.Fatal(err)
+	}
+	queries, err := os.Open("testdata/questions.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer queries.Close()
+	report, err := bench.Run(&tools, queries)
+	if err != nil || report.Unknown > 0 || report.RecallAt1 < 0.9 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestTheReferenceIsCurrent(t *testing.T) {
+	t.Parallel()
+	want, err := builtindocs.Markdown()
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, err := os.ReadFile("../../../docs/builtins.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, want) {
+		t.Error("docs/builtins.md is not current: go run ./test/builtindocs > docs/builtins.md")
+	}
+}
+
+func TestEachToolIsFullyDescribed(t *testing.T) {
+	t.Parallel()
+	tools, err := builtindocs.Tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools {
+		if tool.Title == "" || tool.Description == "" || len(tool.OutputSchema) == 0 || tool.Hints.ReadOnly == nil || tool.Hints.OpenWorld == nil {
+			t.Errorf("%s lacks a title, a description, an output schema or hints", tool.ID)
+		}
+		if tool.ID.Namespace != "system" && len(tool.Examples) == 0 {
+			t.Errorf("%s has no example", tool.ID)
+		}
+		input, err := schema.Compile(tool.InputSchema, schema.Limits{})
+		if err != nil {
+			t.Fatalf("%s: %v", tool.ID, err)
+		}
+		for _, e := range tool.Examples {
+			var v any
+			if err := json.Unmarshal(e.Arguments, &v); err != nil {
+				t.Fatal(err)
+			}
+			if err := input.Validate(v); err != nil {
+				t.Errorf("%s: the example %s is invalid: %v", tool.ID, e.Arguments, err)
+			}
+		}
+	}
+}

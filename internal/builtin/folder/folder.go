@@ -1,0 +1,480 @@
+// Package folder confines the built-in tools to configured folders. All access goes through
+// [os.Root], so that neither .. nor a link leads outside, also if others rename and replace
+// files meanwhile. Files that would change what Toolroom permits, such as its config and its
+// state, are refused even inside. Begin with [Open].
+package folder
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Folders are the folders that tools may use. Its methods are safe for concurrent use.
+type Folders struct {
+	dirs []string // absolute, without links
+	// hidden may not be used at all, and fixed may not be changed.
+	hidden, fixed []string
+}
+
+// Options protect paths inside the folders.
+type Options struct {
+	// Hidden are files and folders that are neither read nor changed.
+	Hidden []string
+	// Fixed are files and folders that are not changed.
+	Fixed []string
+}
+
+// configName is the name of config files, which no tool may write: a Toolroom that is
+// started in the folder would read it.
+const configName = "toolroom.yaml"
+
+// Open returns the folders dirs, which must exist. The first one is that of relative paths.
+func Open(dirs []string, o Options) (*Folders, error) {
+	f := &Folders{}
+	for _, dir := range dirs {
+		real, err := realPath(dir)
+		if err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeNotFound, "the folder %s cannot be used: %w", dir, err).
+				WithHint("correct builtin.file.roots in toolroom.yaml")
+		}
+		if info, err := os.Stat(real); err != nil || !info.IsDir() {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is not a folder", dir).
+				WithHint("correct builtin.file.roots in toolroom.yaml")
+		}
+		f.dirs = append(f.dirs, real)
+	}
+	for _, path := range o.Hidden {
+		f.hidden = append(f.hidden, bestPath(path))
+	}
+	for _, path := range o.Fixed {
+		f.fixed = append(f.fixed, bestPath(path))
+	}
+	return f, nil
+}
+
+func realPath(path string) (string, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(absolute)
+}
+
+// bestPath resolves the links of a path whose end need not exist yet.
+func bestPath(path string) string {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	for rest := ""; ; {
+		if real, err := filepath.EvalSymlinks(absolute); err == nil {
+			return filepath.Join(real, rest)
+		}
+		parent := filepath.Dir(absolute)
+		if parent == absolute {
+			return filepath.Join(absolute, rest)
+		}
+		absolute, rest = parent, filepath.Join(filepath.Base(absolute), rest)
+	}
+}
+
+// Dir returns the folder of relative paths.
+func (f *Folders) Dir() string { return f.dirs[0] }
+
+// Dirs returns all folders.
+func (f *Folders) Dirs() []string { return f.dirs }
+
+// Hidden and Fixed return the protected paths that lie inside the folders.
+func (f *Folders) Hidden() []string { return f.inside(f.hidden) }
+
+// Fixed returns the paths inside that may not be changed.
+func (f *Folders) Fixed() []string { return f.inside(f.fixed) }
+
+func (f *Folders) inside(paths []string) []string {
+	var out []string
+	for _, p := range paths {
+		for _, dir := range f.dirs {
+			if below(dir, p) && dir != p {
+				out = append(out, p)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// Absolute returns a path as it is reported: absolute and clean.
+func (f *Folders) Absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(f.Dir(), path)
+}
+
+// locate returns the folder of a path, and the rest of it.
+func (f *Folders) locate(path string) (dir, rel string, err error) {
+	if path == "" || strings.ContainsRune(path, 0) {
+		return "", "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a path", path)
+	}
+	absolute := f.Absolute(path)
+	for _, dir := range f.dirs {
+		if below(dir, absolute) {
+			rel, err := filepath.Rel(dir, absolute)
+			return dir, rel, err
+		}
+	}
+	// The path may contain a link on its way to a folder, such as /tmp on macOS.
+	real := bestPath(absolute)
+	for _, dir := range f.dirs {
+		if below(dir, real) {
+			rel, err := filepath.Rel(dir, real)
+			return dir, rel, err
+		}
+	}
+	return "", "", f.outside(path)
+}
+
+func (f *Folders) outside(path string) error {
+	return toolroom.Errorf(toolroom.CodeDenied, "%s is outside the folders that the file tools may use", path).
+		WithHint("use a path below %s, or add its folder in toolroom.yaml: builtin: {file: {roots: [%q, %q]}}",
+			strings.Join(f.dirs, " or "), f.Dir(), filepath.Dir(f.Absolute(path)))
+}
+
+// explain turns the error of an operation on a path into one for the caller.
+func (f *Folders) explain(path string, err error) error {
+	var known *toolroom.Error
+	var whole *fs.PathError
+	switch {
+	case err == nil, errors.As(err, &known):
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return toolroom.Errorf(toolroom.CodeNotFound, "%s does not exist", path).WithHint("list its folder: file:list path=%q", filepath.Dir(path))
+	case errors.Is(err, fs.ErrPermission):
+		return toolroom.Errorf(toolroom.CodeDenied, "%s: permission denied by the file system", path)
+	case strings.Contains(err.Error(), "escapes"):
+		return f.outside(path)
+	case errors.As(err, &whole):
+		err = whole.Err
+	}
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s: %w", path, err)
+}
+
+// place is an opened folder and a name in it.
+type place struct {
+	*os.Root
+	name string
+	real string // path of the folder, without links
+}
+
+// parent opens the folder that contains path. With create it makes missing folders. Links
+// at the end of path are followed inside the folders.
+func (f *Folders) parent(path string, create bool) (*place, error) {
+	dir, rel, err := f.locate(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, f.explain(path, err)
+	}
+	defer root.Close()
+	for links := 0; ; links++ {
+		info, err := root.Lstat(rel)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			break
+		}
+		target, err := root.Readlink(rel)
+		if err != nil {
+			break
+		}
+		if links == maxLinks {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: too many links", path)
+		}
+		if !filepath.IsAbs(target) {
+			rel = filepath.Join(filepath.Dir(rel), target)
+		} else if rel, err = filepath.Rel(dir, target); err != nil {
+			return nil, f.outside(path)
+		}
+		if !filepath.IsLocal(rel) {
+			return nil, f.outside(path)
+		}
+	}
+	folder := filepath.Dir(rel)
+	if create {
+		if err := root.MkdirAll(folder, 0o755); err != nil {
+			return nil, f.explain(path, err)
+		}
+	}
+	sub, err := root.OpenRoot(folder)
+	if err != nil {
+		return nil, f.explain(path, err)
+	}
+	p := &place{Root: sub, name: filepath.Base(rel)}
+	if p.real, err = p.path(filepath.Join(dir, folder)); err != nil {
+		sub.Close()
+		return nil, f.explain(path, err)
+	}
+	return p, nil
+}
+
+const maxLinks = 40
+
+// path returns where the opened folder really is.
+func (p *place) path(expected string) (string, error) {
+	opened, err := p.Open(".")
+	if err != nil {
+		return "", err
+	}
+	defer opened.Close()
+	return pathOf(opened, expected)
+}
+
+// pathOf returns the path of an open file, which a link or a rename cannot disguise.
+func pathOf(f *os.File, expected string) (string, error) {
+	if runtime.GOOS == "linux" {
+		if real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); err == nil {
+			return strings.TrimSuffix(real, " (deleted)"), nil
+		}
+	}
+	return filepath.EvalSymlinks(expected)
+}
+
+func (f *Folders) check(path, real string, change bool) error {
+	for _, hidden := range f.hidden {
+		if below(hidden, real) {
+			return toolroom.Errorf(toolroom.CodeDenied, "%s belongs to Toolroom itself and is not shown to tools", path)
+		}
+	}
+	if !change {
+		return nil
+	}
+	if inGitFolder(real) {
+		return toolroom.Errorf(toolroom.CodeDenied, "%s belongs to Git, which runs programs that its files name, so no file tool may change it", path).
+			WithHint("use the tools of git, or shell:exec")
+	}
+	fixed := filepath.Base(real) == configName
+	for _, p := range f.fixed {
+		fixed = fixed || below(p, real)
+	}
+	if fixed {
+		return toolroom.Errorf(toolroom.CodeDenied, "%s decides what Toolroom permits, so no tool may change it", path).
+			WithHint("a person can edit it")
+	}
+	return nil
+}
+
+// inGitFolder reports whether a path is a repository's own folder .git or below one. Some file
+// systems do not tell cases apart.
+func inGitFolder(path string) bool {
+	for name := range strings.SplitSeq(filepath.ToSlash(path), "/") {
+		if strings.EqualFold(name, ".git") {
+			return true
+		}
+	}
+	return false
+}
+
+// File is an open regular file.
+type File struct {
+	*os.File
+	Info fs.FileInfo
+}
+
+// Open opens a regular file for reading. It refuses folders, devices, sockets and pipes,
+// and never blocks on them.
+func (f *Folders) Open(path string) (*File, error) {
+	dir, rel, err := f.locate(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, f.explain(path, err)
+	}
+	defer root.Close()
+	return f.openIn(root, dir, rel, path)
+}
+
+// openIn opens the file rel of root, which is the folder dir.
+func (f *Folders) openIn(root *os.Root, dir, rel, path string) (*File, error) {
+	info, err := root.Stat(rel)
+	if err != nil {
+		return nil, f.explain(path, err)
+	}
+	if err := regular(path, info); err != nil {
+		return nil, err
+	}
+	// The file may be another one by now: a pipe must not block the open either.
+	opened, err := root.OpenFile(rel, os.O_RDONLY|nonBlocking, 0)
+	if err != nil {
+		return nil, f.explain(path, err)
+	}
+	info, err = opened.Stat()
+	if err == nil {
+		err = regular(path, info)
+	}
+	real := ""
+	if err == nil {
+		real, err = pathOf(opened, filepath.Join(dir, rel))
+	}
+	if err == nil {
+		err = f.check(path, real, false)
+	}
+	if err != nil {
+		opened.Close()
+		return nil, f.explain(path, err)
+	}
+	return &File{opened, info}, nil
+}
+
+func regular(path string, info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is a folder", path).WithHint("list it: file:list path=%q", path)
+	default:
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is no regular file but a %s, which is never opened", path, kind(mode))
+	}
+}
+
+func kind(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "pipe"
+	case mode&fs.ModeSocket != 0:
+		return "socket"
+	case mode&fs.ModeDevice != 0:
+		return "device"
+	default:
+		return "special file"
+	}
+}
+
+// Read reads a whole file of at most most bytes.
+func (f *Folders) Read(path string, most int64) ([]byte, fs.FileInfo, error) {
+	file, err := f.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err != nil {
+		return nil, nil, f.explain(path, err)
+	}
+	if int64(len(data)) > most {
+		return nil, nil, toolroom.Errorf(toolroom.CodeResourceLimit, "%s has %d bytes, and at most %d can be taken", path, file.Info.Size(), most)
+	}
+	return data, file.Info, nil
+}
+
+// Stat describes what is at path, following links inside.
+func (f *Folders) Stat(path string) (fs.FileInfo, error) {
+	dir, rel, err := f.locate(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, f.explain(path, err)
+	}
+	defer root.Close()
+	info, err := root.Stat(rel)
+	return info, f.explain(path, err)
+}
+
+// Write replaces the file at path in one step, or creates it and its folders. Unless before
+// is nil, it is the file as the caller has read it: if the file has changed since, the error
+// has code conflict.
+func (f *Folders) Write(path string, data []byte, before fs.FileInfo) error {
+	p, err := f.parent(path, true)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if err := f.check(path, filepath.Join(p.real, p.name), true); err != nil {
+		return err
+	}
+	perm := fs.FileMode(0o644)
+	info, err := p.Lstat(p.name)
+	switch {
+	case err == nil:
+		if err := regular(path, info); err != nil {
+			return err
+		}
+		perm = info.Mode().Perm()
+	case !errors.Is(err, fs.ErrNotExist):
+		return f.explain(path, err)
+	}
+	return f.explain(path, p.replace(data, perm, func() error {
+		if before == nil {
+			return nil
+		}
+		now, err := p.Lstat(p.name)
+		if err != nil || !os.SameFile(now, before) || now.Size() != before.Size() || !now.ModTime().Equal(before.ModTime()) {
+			return toolroom.Errorf(toolroom.CodeConflict, "%s has been changed by another program meanwhile", path).WithHint("read it again, then repeat the change")
+		}
+		return nil
+	}))
+}
+
+// replace writes a new file beside the old one, and then moves it into place.
+func (p *place) replace(data []byte, perm fs.FileMode, check func() error) error {
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails
+	temp := "." + p.name + "." + hex.EncodeToString(random[:])
+	if len(temp) > 255 {
+		temp = "." + hex.EncodeToString(random[:])
+	}
+	file, err := p.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	err = errors.Join(err, file.Chmod(perm), file.Sync(), file.Close())
+	if err == nil {
+		err = check()
+	}
+	if err == nil {
+		err = p.Rename(temp, p.name)
+	}
+	if err != nil {
+		_ = p.Remove(temp)
+	}
+	return err
+}
+
+// Remove removes a regular file.
+func (f *Folders) Remove(path string) error {
+	p, err := f.parent(path, false)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if err := f.check(path, filepath.Join(p.real, p.name), true); err != nil {
+		return err
+	}
+	info, err := p.Lstat(p.name)
+	if err == nil {
+		err = regular(path, info)
+	}
+	if err == nil {
+		err = p.Remove(p.name)
+	}
+	return f.explain(path, err)
+}

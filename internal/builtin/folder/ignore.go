@@ -1,0 +1,132 @@
+package folder
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// ignoreRules are the rules of one .gitignore.
+type ignoreRules struct {
+	// dir is the folder of the file, relative to the tree: a path below it, or .. as often
+	// as the file is above.
+	dir   string
+	lines []ignoreRule
+}
+
+type ignoreRule struct {
+	pattern string // relative to dir
+	negated bool
+	folder  bool // for folders only
+}
+
+// maxIgnore is the maximum size of a .gitignore, in bytes.
+const maxIgnore = 1 << 20
+
+// parseIgnore reads the rules of a .gitignore (gitignore(5)).
+func parseIgnore(dir string, text []byte) ignoreRules {
+	rules := ignoreRules{dir: dir}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, maxIgnore)
+	for lines.Scan() {
+		line := strings.TrimRight(strings.TrimSuffix(lines.Text(), "\r"), " ")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		rule := ignoreRule{}
+		if line[0] == '!' {
+			rule.negated, line = true, line[1:]
+		}
+		line = strings.TrimPrefix(line, `\`)
+		if strings.HasSuffix(line, "/") {
+			rule.folder, line = true, strings.TrimSuffix(line, "/")
+		}
+		if !strings.Contains(line, "/") {
+			line = "**/" + line
+		}
+		rule.pattern = strings.TrimPrefix(line, "/")
+		if rule.pattern != "" && doublestar.ValidatePattern(rule.pattern) {
+			rules.lines = append(rules.lines, rule)
+		}
+	}
+	return rules
+}
+
+// ignored reports whether the last rule about a path excludes it. Folders above have been
+// looked at before.
+func ignored(all []ignoreRules, name string, isFolder bool) bool {
+	for _, rules := range slices.Backward(all) {
+		rel, ok := rules.relative(name)
+		if !ok {
+			continue
+		}
+		for _, rule := range slices.Backward(rules.lines) {
+			if rule.folder && !isFolder {
+				continue
+			}
+			if match, _ := doublestar.Match(rule.pattern, rel); match {
+				return !rule.negated
+			}
+		}
+	}
+	return false
+}
+
+// relative returns a path of the tree relative to the folder of the rules.
+func (r ignoreRules) relative(name string) (string, bool) {
+	if rest, above := strings.CutPrefix(r.dir, "^"); above {
+		return path.Join(rest, name), true
+	}
+	if r.dir == "." {
+		return name, true
+	}
+	return strings.CutPrefix(name, r.dir+"/")
+}
+
+// rules reads the .gitignore of a folder.
+func (t *Tree) rules(dir string, entries []fs.DirEntry) ignoreRules {
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ".gitignore" && e.Type().IsRegular() }) {
+		return ignoreRules{}
+	}
+	f, err := t.File(path.Join(dir, ".gitignore"))
+	if err != nil {
+		return ignoreRules{}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxIgnore))
+	if err != nil {
+		return ignoreRules{}
+	}
+	return parseIgnore(dir, text)
+}
+
+// above reads the .gitignore files of the folders above the tree, up to that of the
+// repository, as far as they are inside the folders that tools may use.
+func (t *Tree) above() []ignoreRules {
+	var all []ignoreRules
+	below := ""
+	for dir := t.real; ; {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			break
+		}
+		parent := filepath.Dir(dir)
+		if _, _, err := t.folders.locate(parent); err != nil || parent == dir {
+			break
+		}
+		below = path.Join(filepath.Base(dir), below)
+		dir = parent
+		if text, _, err := t.folders.Read(filepath.Join(dir, ".gitignore"), maxIgnore); err == nil {
+			all = append(all, parseIgnore("^"+below, text))
+		}
+	}
+	slices.Reverse(all)
+	return all
+}

@@ -1,0 +1,172 @@
+package folder
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/toolroom/toolroom"
+)
+
+// WalkOptions select the files of a walk.
+type WalkOptions struct {
+	// Recursive includes the folders below.
+	Recursive bool
+	// Pattern is a glob such as *.go or src/**/*.ts; empty selects all. A pattern without a
+	// slash is compared with names, any other with paths below the folder.
+	Pattern string
+	// All includes what .gitignore excludes, and the folder .git.
+	All bool
+}
+
+// Entry is one file or folder of a walk.
+type Entry struct {
+	// Path is relative to the folder of the walk, with slashes.
+	Path string
+	Type fs.FileMode
+	dir  fs.DirEntry
+}
+
+// Info returns the size and time of the entry.
+func (e Entry) Info() (fs.FileInfo, error) { return e.dir.Info() }
+
+// Tree is an opened folder. It must be closed.
+type Tree struct {
+	*os.Root
+	folders *Folders
+	real    string
+	shown   string
+}
+
+// OpenTree opens a folder for [Tree.Walk] and [Tree.File].
+func (f *Folders) OpenTree(name string) (*Tree, error) {
+	dir, rel, err := f.locate(name)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, f.explain(name, err)
+	}
+	defer root.Close()
+	info, err := root.Stat(rel)
+	if err != nil {
+		return nil, f.explain(name, err)
+	}
+	if !info.IsDir() {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is not a folder", name).WithHint("read it: file:read path=%q", name)
+	}
+	sub, err := root.OpenRoot(rel)
+	if err != nil {
+		return nil, f.explain(name, err)
+	}
+	p := &place{Root: sub}
+	real, err := p.path(filepath.Join(dir, rel))
+	if err == nil {
+		err = f.check(name, real, false)
+	}
+	if err != nil {
+		sub.Close()
+		return nil, f.explain(name, err)
+	}
+	return &Tree{sub, f, real, name}, nil
+}
+
+// File opens a file of the tree.
+func (t *Tree) File(name string) (*File, error) {
+	return t.folders.openIn(t.Root, t.real, filepath.FromSlash(name), path.Join(filepath.ToSlash(t.shown), name))
+}
+
+// Real returns the path of the tree without links.
+func (t *Tree) Real() string { return t.real }
+
+// Walk calls visit for each selected entry, in the order of names. Links are entries and are
+// not followed. If visit returns false, the walk ends.
+func (t *Tree) Walk(ctx context.Context, o WalkOptions, visit func(Entry) bool) error {
+	if o.Pattern != "" && !doublestar.ValidatePattern(o.Pattern) {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a glob pattern", o.Pattern).
+			WithHint("write it like *.go, src/**/*.ts or {a,b}.txt")
+	}
+	w := &walk{ctx: ctx, tree: t, o: o, visit: visit}
+	var rules []ignoreRules
+	if !o.All {
+		rules = t.above()
+	}
+	_, err := w.folder(".", rules)
+	return t.folders.explain(t.shown, err)
+}
+
+type walk struct {
+	ctx   context.Context
+	tree  *Tree
+	o     WalkOptions
+	visit func(Entry) bool
+}
+
+// folder visits the entries of one folder and reports whether the walk goes on.
+func (w *walk) folder(dir string, above []ignoreRules) (bool, error) {
+	if err := w.ctx.Err(); err != nil {
+		return false, err
+	}
+	f, err := w.tree.Open(filepath.FromSlash(dir))
+	if err != nil {
+		if dir == "." {
+			return false, err
+		}
+		return true, nil // removed or unreadable by now
+	}
+	entries, err := f.ReadDir(-1)
+	f.Close()
+	if err != nil && len(entries) == 0 {
+		return dir != ".", ignoreUnless(dir == ".", err)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	rules := above
+	if !w.o.All {
+		if own := w.tree.rules(dir, entries); len(own.lines) > 0 {
+			rules = append(slices.Clip(above), own)
+		}
+	}
+	for _, entry := range entries {
+		name := path.Join(dir, entry.Name())
+		if !w.o.All && (entry.IsDir() && entry.Name() == ".git" || ignored(rules, name, entry.IsDir())) {
+			continue
+		}
+		if slices.Contains(w.tree.folders.hidden, filepath.Join(w.tree.real, filepath.FromSlash(name))) {
+			continue
+		}
+		if w.selected(name) && !w.visit(Entry{name, entry.Type(), entry}) {
+			return false, nil
+		}
+		if entry.IsDir() && w.o.Recursive {
+			if more, err := w.folder(name, rules); !more || err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+func ignoreUnless(keep bool, err error) error {
+	if keep {
+		return err
+	}
+	return nil
+}
+
+func (w *walk) selected(name string) bool {
+	if w.o.Pattern == "" {
+		return true
+	}
+	if !strings.Contains(w.o.Pattern, "/") {
+		name = path.Base(name)
+	}
+	ok, _ := doublestar.Match(strings.TrimPrefix(w.o.Pattern, "./"), name)
+	return ok
+}

@@ -1,0 +1,306 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/source"
+)
+
+// ExecArgs are the arguments of shell:exec.
+type ExecArgs struct {
+	Command string `json:"command" jsonschema:"the command line, for bash or sh"`
+	Cwd     string `json:"cwd,omitempty" jsonschema:"working folder of the command"`
+	Timeout int    `json:"timeout,omitempty" jsonschema:"time limit in milliseconds"`
+	Stdin   string `json:"stdin,omitempty" jsonschema:"input of the command"`
+	Session string `json:"session,omitempty" jsonschema:"name of a session that keeps the working folder and the exported variables from one command to the next; the session of the call if left out"`
+}
+
+// ExecResult is the value of shell:exec.
+type ExecResult struct {
+	ExitCode int    `json:"exit_code" jsonschema:"exit code; -1 if a signal ended the command"`
+	Signal   string `json:"signal,omitempty" jsonschema:"the signal that ended the command"`
+	Stdout   string `json:"stdout" jsonschema:"standard output"`
+	Stderr   string `json:"stderr" jsonschema:"standard error output"`
+	Dropped  int64  `json:"dropped_bytes,omitempty" jsonschema:"bytes of output that were not kept"`
+	Cwd      string `json:"cwd" jsonschema:"the folder in which the command ran"`
+	// Exceeded is the limit that ended the command.
+	Exceeded  string `json:"exceeded,omitempty" jsonschema:"the limit that ended the command"`
+	Isolation string `json:"isolation" jsonschema:"the isolation layers around the command, or none"`
+
+	exit exitState
+}
+
+// Finish implements [builtin.Finisher].
+func (r ExecResult) Finish(out *source.Output) {
+	out.Failed = r.ExitCode != 0
+	out.CPU, out.PeakMemory = r.exit.cpu, r.exit.memory
+}
+
+const (
+	defaultWall = 30 * time.Second
+	maxWall     = 10 * time.Minute
+	maxOutput   = 8 << 20 // bytes kept of one stream
+)
+
+func (s *Shell) exec() builtin.Tool {
+	return builtin.MustTool(builtin.Spec[ExecArgs, ExecResult]{
+		Tool: toolroom.Tool{
+			ID: toolroom.MustParseID("shell:exec"), Title: "Run a command",
+			Description: "Run or execute a shell or bash command in the terminal and get its output: run tests, build or compile a project with make, npm install, run a python script. It runs in a sandbox that can use the working folder; the network may be off. For servers and other long work use process:start.",
+			Hints:       builtin.Hints(false, true, true), Guarantee: toolroom.GuaranteeNever, Tags: []string{"shell"},
+			Timeout: maxWall, DefaultTimeout: maxWall,
+			Examples: []toolroom.Example{
+				{Arguments: builtin.Arguments(map[string]any{"command": "ls -l"}), ResultHint: "exit code and output"},
+				{Arguments: builtin.Arguments(map[string]any{"command": "echo one two | wc -w"})},
+			},
+		},
+		Arguments: map[string]builtin.Property{
+			"command": {"minLength": 1}, "timeout": {"minimum": 1, "maximum": maxWall.Milliseconds(), "default": defaultWall.Milliseconds()},
+		},
+		Predict: func(req *source.Request, in ExecArgs) []toolroom.Effect {
+			return predict(in.Command, s.predictedDir(req, in.Cwd, in.Session))
+		},
+		Run: func(ctx context.Context, req *source.Request, in ExecArgs) (ExecResult, []toolroom.Content, error) {
+			out, err := s.execute(ctx, req, in)
+			return out, builtin.Text(out.text()), err
+		},
+	})
+}
+
+func sessionOf(req *source.Request, named string) string {
+	if named != "" {
+		return "named " + named
+	}
+	if req.Session == "" {
+		return ""
+	}
+	return "call " + req.Session
+}
+
+// predictedDir is the folder in which a command would run. A wrong one makes the command
+// fail, so it need not be checked here.
+func (s *Shell) predictedDir(req *source.Request, cwd, named string) string {
+	if s.o.Folders == nil {
+		return ""
+	}
+	state, err := s.recall(req, sessionOf(req, named))
+	if err != nil {
+		return ""
+	}
+	dir, err := s.dirOf(cwd, state.Dir)
+	if err != nil {
+		return s.o.Folders.Dir()
+	}
+	return dir
+}
+
+func (s *Shell) execute(ctx context.Context, req *source.Request, in ExecArgs) (ExecResult, error) {
+	session := sessionOf(req, in.Session)
+	state, err := s.recall(req, session)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	out := ExecResult{}
+	if out.Cwd, err = s.dirOf(in.Cwd, state.Dir); err != nil {
+		return out, err
+	}
+	c := command{argv: []string{shellPath(), "-c", in.Command}, dir: out.Cwd, stdin: []byte(in.Stdin)}
+	var extra map[string]string
+	if s.o.Env != nil {
+		if extra, err = s.o.Env(ctx); err != nil {
+			return out, err
+		}
+	}
+	c.env = s.mergeEnv(state.Env, extra)
+	if session != "" && s.o.State != "" {
+		if c.state, err = s.stateFile(); err != nil {
+			return out, err
+		}
+		defer c.state.Close()
+		c.argv = []string{shellPath(), "-c", keeper, "command", in.Command}
+	}
+	stdout, stderr := &clipped{}, &clipped{}
+	run, err := s.startCommand(ctx, req, c, stdout, stderr)
+	if err != nil {
+		return out, err
+	}
+	limit := wall(in.Timeout, defaultWall)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	timedOut := false
+	select {
+	case <-run.done:
+	case <-timer.C:
+		timedOut = true
+	case <-ctx.Done():
+	}
+	run.kill()
+	<-run.done
+	out.Stdout, out.Stderr, out.Isolation, out.exit = stdout.String(), stderr.String(), run.isolation, run.exit
+	out.ExitCode, out.Signal, out.Exceeded = run.exit.code, run.exit.signal, run.exit.exceeded
+	out.Dropped = stdout.dropped() + stderr.dropped()
+	switch {
+	case ctx.Err() != nil:
+		return out, context.Cause(ctx)
+	case timedOut:
+		return out, s.timeout(limit, out)
+	case run.exit.err != nil:
+		return out, toolroom.Errorf(toolroom.CodeExecutionFailed, "the sandbox of the command failed: %w", run.exit.err)
+	case c.state != nil:
+		return out, s.keep(req, session, c.state, extra)
+	}
+	return out, nil
+}
+
+func (s *Shell) timeout(limit time.Duration, out ExecResult) error {
+	e := toolroom.Errorf(toolroom.CodeTimeout, "the command was stopped after %d ms", limit.Milliseconds())
+	e.Details = map[string]any{"stdout": tail(out.Stdout), "stderr": tail(out.Stderr)}
+	return e.WithHint("set a larger timeout, at most %d, or run it in the background: process:start", maxWall.Milliseconds())
+}
+
+func tail(text string) string {
+	const most = 4000
+	if len(text) <= most {
+		return text
+	}
+	return "…" + strings.ToValidUTF8(text[len(text)-most:], "")
+}
+
+// text is the result as models read it.
+func (r ExecResult) text() string {
+	var b strings.Builder
+	b.WriteString(r.Stdout)
+	if r.Stderr != "" {
+		if r.Stdout != "" && !strings.HasSuffix(r.Stdout, "\n") {
+			b.WriteString("\n")
+		}
+		if r.Stdout != "" {
+			b.WriteString("[stderr]\n")
+		}
+		b.WriteString(r.Stderr)
+	}
+	text := strings.TrimSuffix(b.String(), "\n")
+	var notes []string
+	switch {
+	case r.Exceeded != "":
+		notes = append(notes, "ended by the limit of "+r.Exceeded)
+	case r.Signal != "":
+		notes = append(notes, "ended by signal: "+r.Signal)
+	case r.ExitCode != 0:
+		notes = append(notes, fmt.Sprintf("exit code %d", r.ExitCode))
+	}
+	if r.Dropped > 0 {
+		notes = append(notes, fmt.Sprintf("%d bytes of output were not kept", r.Dropped))
+	}
+	if len(notes) > 0 {
+		text += "\n[" + strings.Join(notes, "; ") + "]"
+	}
+	return strings.TrimPrefix(text, "\n")
+}
+
+// clipped keeps the beginning and the end of a stream.
+type clipped struct {
+	mu         sync.Mutex
+	head, tail []byte
+	total      int64
+}
+
+func (c *clipped) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.total += int64(len(p))
+	n := min(len(p), maxOutput/2-len(c.head))
+	c.head = append(c.head, p[:n]...)
+	c.tail = append(c.tail, p[n:]...)
+	if len(c.tail) > maxOutput {
+		c.tail = append([]byte(nil), c.tail[len(c.tail)-maxOutput/2:]...)
+	}
+	return len(p), nil
+}
+
+func (c *clipped) kept() []byte {
+	if len(c.tail) > maxOutput/2 {
+		c.tail = c.tail[len(c.tail)-maxOutput/2:]
+	}
+	return c.tail
+}
+
+func (c *clipped) dropped() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total - int64(len(c.head)) - int64(len(c.kept()))
+}
+
+// String returns what was kept as valid UTF-8.
+func (c *clipped) String() string {
+	dropped := c.dropped()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text := string(c.head)
+	if dropped > 0 {
+		text += fmt.Sprintf("\n[… %d bytes were not kept …]\n", dropped)
+	}
+	text += string(c.kept())
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	return text
+}
+
+// Program is a program that another pack runs.
+type Program struct {
+	Argv []string
+	// Dir is its working folder, as for shell:exec.
+	Dir   string
+	Env   map[string]string
+	Stdin string
+	// Offline runs it without a network, and ReadOnly without write access to the folders,
+	// whatever the shell's own settings are. The runtime host cannot enforce either.
+	Offline, ReadOnly bool
+}
+
+// Run runs a program as shell:exec would, without a session, until it ends or ctx is done.
+func (s *Shell) Run(ctx context.Context, req *source.Request, p Program) (ExecResult, error) {
+	dir, err := s.dirOf(p.Dir, "")
+	if err != nil {
+		return ExecResult{}, err
+	}
+	out := ExecResult{Cwd: dir}
+	stdout, stderr := &clipped{}, &clipped{}
+	run, err := s.startCommand(ctx, req, command{argv: p.Argv, dir: dir, env: s.mergeEnv(nil, p.Env), stdin: []byte(p.Stdin), offline: p.Offline, readOnly: p.ReadOnly}, stdout, stderr)
+	if err != nil {
+		return out, err
+	}
+	select {
+	case <-run.done:
+	case <-ctx.Done():
+	}
+	run.kill()
+	<-run.done
+	if ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
+	out.Stdout, out.Stderr, out.Dropped, out.Isolation, out.exit = stdout.String(), stderr.String(), stdout.dropped()+stderr.dropped(), run.isolation, run.exit
+	out.ExitCode, out.Signal, out.Exceeded = run.exit.code, run.exit.signal, run.exit.exceeded
+	return out, run.exit.err
+}
+
+// Isolation returns the isolation layers of commands.
+func (s *Shell) Isolation(ctx context.Context, req *source.Request) string {
+	return s.isolation(ctx, req)
+}
+
+// Dir returns the working folder of commands without a session.
+func (s *Shell) Dir() string {
+	if s.o.Folders == nil {
+		return ""
+	}
+	return s.o.Folders.Dir()
+}

@@ -1,0 +1,360 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/source"
+)
+
+// started is a started command.
+type started struct {
+	pid       int
+	isolation string
+	done      chan struct{}
+	// exit is valid once done is closed.
+	exit exitState
+	// signal asks the program to end; kill ends the whole tree and waits.
+	signal func(sig syscall.Signal)
+	kill   func()
+}
+
+// exitState is how a command ended.
+type exitState struct {
+	code     int
+	signal   string
+	exceeded string // the limit that ended it
+	cpu      time.Duration
+	memory   int64
+	err      error // the sandbox failed
+}
+
+// start starts a command, whose output goes to out and errOut. The caller must call kill,
+// also after the command has ended.
+func (s *Shell) startCommand(ctx context.Context, req *source.Request, c command, out, errOut io.Writer) (*started, error) {
+	if err := s.permitted(req); err != nil {
+		return nil, err
+	}
+	if s.o.Runtime == RuntimeHost {
+		return s.startOnHost(c, out, errOut)
+	}
+	return s.startInSandbox(ctx, c, out, errOut)
+}
+
+// permitted checks what policy requires of the call.
+func (s *Shell) permitted(req *source.Request) error {
+	have := s.isolation(context.Background(), req)
+	if req.Engine != "" && req.Engine != s.o.Runtime {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s for this call, but commands run in %s", req.Engine, s.o.Runtime).
+			WithHint("see which rule requires it: toolroom policy explain %s", req.Tool)
+	}
+	if !policy.Walls(have).Holds(policy.Isolation(req.Isolation)) {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but commands run in %s", req.Isolation, have).
+			WithHint("see which rule requires it: toolroom policy explain %s", req.Tool)
+	}
+	return nil
+}
+
+func (s *Shell) startOnHost(c command, out, errOut io.Writer) (*started, error) {
+	spec := proc.Spec{Command: c.argv[0], Args: c.argv[1:], Env: c.env, Dir: c.dir, Owner: s.o.Owner, Stderr: errOut}
+	if !strings.Contains(spec.Command, "/") {
+		path, err := findProgram(spec.Command, c.env)
+		if err != nil {
+			return nil, notFound(c.argv[0])
+		}
+		spec.Command = path
+	}
+	if c.state != nil {
+		spec.Files = []*os.File{c.state}
+	}
+	p, err := proc.Start(spec)
+	if err != nil {
+		return nil, startError(c.argv[0], err)
+	}
+	st := &started{pid: p.PID(), isolation: "none", done: make(chan struct{}), signal: p.Signal, kill: func() { p.Stop(killGrace) }}
+	var io_ sync.WaitGroup
+	io_.Go(func() {
+		defer p.Stdin.Close()
+		_, _ = p.Stdin.Write(c.stdin) // the command need not read it
+	})
+	io_.Go(func() { _, _ = io.Copy(out, p.Stdout) })
+	go func() {
+		<-p.Done()
+		// A process that has left the group may hold the output open.
+		timer := time.AfterFunc(drainGrace, func() { p.Stdout.Close() })
+		io_.Wait()
+		timer.Stop()
+		st.exit = exitOf(p.Err())
+		st.exit.cpu, st.exit.memory = p.Usage()
+		close(st.done)
+	}()
+	return st, nil
+}
+
+const (
+	killGrace  = 300 * time.Millisecond
+	drainGrace = 500 * time.Millisecond
+)
+
+func exitOf(err error) exitState {
+	var e *exec.ExitError
+	switch {
+	case err == nil:
+		return exitState{}
+	case !errors.As(err, &e):
+		return exitState{code: -1, err: err}
+	}
+	x := exitState{code: e.ExitCode()}
+	if status, ok := e.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		x.signal = status.Signal().String()
+	}
+	return x
+}
+
+// searchPath are the folders of programs that every sandbox shows.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Writer) (*started, error) {
+	spec := lockdown.Spec{
+		Path: c.argv[0], Args: c.argv, Env: c.env, Dir: c.dir, Root: lockdown.System(), Network: s.o.Network && !c.offline,
+		Limits: s.o.Limits, Minimum: required, BestEffort: true, AsServer: true,
+	}
+	if !filepath.IsAbs(spec.Path) {
+		path := filepath.Join(c.dir, spec.Path)
+		if !strings.Contains(spec.Path, "/") {
+			var err error
+			if path, err = findProgram(spec.Path, c.env); err != nil {
+				return nil, notFound(c.argv[0])
+			}
+		}
+		spec.Path = path
+	}
+	binds, err := s.binds()
+	if err != nil {
+		return nil, err
+	}
+	for i := range binds {
+		binds[i].Writable = binds[i].Writable && !c.readOnly
+	}
+	spec.Binds = binds
+	if c.state != nil {
+		spec.Files = []*os.File{c.state}
+	}
+	pipes, err := openPipes(3)
+	if err != nil {
+		return nil, err
+	}
+	defer pipes.closeTheirs()
+	spec.Stdin, spec.Stdout, spec.Stderr = pipes[0].read, pipes[1].write, pipes[2].write
+	// The command may outlive ctx, which bounds its start only.
+	p, err := s.machine.Start(context.WithoutCancel(ctx), spec)
+	if err != nil {
+		pipes.closeOurs()
+		return nil, explain(c.argv[0], err)
+	}
+	st := &started{
+		pid: p.PID(), isolation: p.Layers().String(), done: make(chan struct{}),
+		signal: func(sig syscall.Signal) { _ = p.Signal(sig) }, // an error means that it has ended
+		kill:   p.Kill,
+	}
+	var io_ sync.WaitGroup
+	io_.Go(func() {
+		defer pipes[0].write.Close()
+		_, _ = pipes[0].write.Write(c.stdin)
+	})
+	for i, to := range []io.Writer{out, errOut} {
+		io_.Go(func() {
+			defer pipes[i+1].read.Close()
+			_, _ = io.Copy(to, pipes[i+1].read)
+		})
+	}
+	go func() {
+		exit, err := p.Wait()
+		pipes[0].write.Close() // nobody reads it any more
+		io_.Wait()             // all processes have ended, so the pipes are closed
+		usage := p.Usage()
+		st.exit = exitState{code: exit.Code, exceeded: exit.Exceeded, cpu: usage.CPU, memory: usage.Memory, err: err}
+		if exit.Signal != 0 {
+			st.exit.signal = syscall.Signal(exit.Signal).String()
+		}
+		close(st.done)
+	}()
+	return st, nil
+}
+
+// binds are the parts of this machine that a command sees besides the installed programs:
+// the folders, without what is hidden, and with what is fixed read-only.
+func (s *Shell) binds() ([]lockdown.Bind, error) {
+	var binds []lockdown.Bind
+	for _, dir := range s.o.Folders.Dirs() {
+		if dir == "/" {
+			return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the sandbox cannot show the whole file system").
+				WithHint("name the folders in toolroom.yaml: builtin: {file: {roots: [/srv/project]}}")
+		}
+		binds = append(binds, lockdown.Bind{Source: dir, Writable: true})
+	}
+	for _, path := range s.o.Folders.Hidden() {
+		info, err := os.Stat(path)
+		if err != nil {
+			continue // it does not exist
+		}
+		empty := filepath.Join(s.o.Scratch, "empty.d")
+		if info.IsDir() {
+			err = os.MkdirAll(empty, 0o500)
+		} else {
+			empty = filepath.Join(s.o.Scratch, "empty")
+			err = os.WriteFile(empty, nil, 0o400)
+			if errors.Is(err, os.ErrPermission) {
+				err = nil // it is there already
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("hide %s: %w", path, err)
+		}
+		binds = append(binds, lockdown.Bind{Source: empty, Target: path})
+	}
+	for _, path := range s.o.Folders.Fixed() {
+		if _, err := os.Stat(path); err == nil {
+			binds = append(binds, lockdown.Bind{Source: path})
+		}
+	}
+	return binds, nil
+}
+
+type pipe struct{ read, write *os.File }
+
+type pipes []pipe
+
+// openPipes opens pipes. The first one is for input.
+func openPipes(n int) (pipes, error) {
+	all := make(pipes, n)
+	for i := range all {
+		var err error
+		if all[i].read, all[i].write, err = os.Pipe(); err != nil {
+			all[:i].closeOurs()
+			all[:i].closeTheirs()
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (ps pipes) closeTheirs() {
+	for i, p := range ps {
+		if i == 0 {
+			p.read.Close()
+		} else {
+			p.write.Close()
+		}
+	}
+}
+
+func (ps pipes) closeOurs() {
+	for i, p := range ps {
+		if i == 0 {
+			p.write.Close()
+		} else {
+			p.read.Close()
+		}
+	}
+}
+
+func explain(program string, err error) error {
+	var layer *lockdown.LayerError
+	switch {
+	case errors.As(err, &layer):
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the command did not run: %w", err).
+			WithHint("%s; or write in toolroom.yaml: builtin: {shell: {runtime: host}}", layer.Finding.Fix)
+	case strings.Contains(err.Error(), "no such file"):
+		return notFound(program)
+	default:
+		return startError(program, err)
+	}
+}
+
+func startError(program string, err error) error {
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "%s cannot be started: %w", program, err)
+}
+
+func notFound(program string) error {
+	return toolroom.Errorf(toolroom.CodeNotFound, "the program %s is not installed", program).
+		WithHint("a command line with arguments goes into command alone, without args")
+}
+
+// findProgram looks a program up in the PATH of env.
+func findProgram(name string, env []string) (string, error) {
+	for _, entry := range env {
+		path, ok := strings.CutPrefix(entry, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(path) {
+			if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil && filepath.IsAbs(found) {
+				return found, nil
+			}
+		}
+	}
+	return "", exec.ErrNotFound
+}
+
+// sandboxPath is the PATH of commands in the sandbox: the folders of this machine's PATH that
+// the sandbox shows, and the usual ones.
+func (s *Shell) sandboxPath() string {
+	var dirs []string
+	add := func(dir string) {
+		if dir = filepath.Clean(dir); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	for _, entry := range s.o.Environ {
+		path, ok := strings.CutPrefix(entry, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(path) {
+			if strings.HasPrefix(dir, "/usr/") {
+				add(dir)
+			}
+		}
+	}
+	for _, dir := range filepath.SplitList(searchPath) {
+		add(dir)
+	}
+	return strings.Join(dirs, ":")
+}
+
+// mergeEnv returns the environment of a command: the basic one, that of the session, and
+// the variables of the config, which win.
+func (s *Shell) mergeEnv(kept, extra map[string]string) []string {
+	env := map[string]string{}
+	base := []string{"PATH=" + s.sandboxPath(), "HOME=" + lockdown.WorkDir, "LANG=C.UTF-8", "TMPDIR=/tmp", "TERM=dumb"}
+	if s.o.Runtime == RuntimeHost {
+		base = append(proc.Environ(s.o.Environ, nil), "TERM=dumb")
+	}
+	for _, entry := range base {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	maps.Copy(env, kept)
+	maps.Copy(env, extra)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+env[name])
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package shell
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/toolroom/toolroom/internal/atomicfile"
+	"github.com/toolroom/toolroom/source"
+)
+
+// sessionState is what one command of a session leaves for the next.
+type sessionState struct {
+	Dir string            `json:"dir"`
+	Env map[string]string `json:"env"`
+}
+
+// keeper runs the command line $1 and then writes the working folder and the exported
+// variables to file 3.
+const keeper = `trap 'toolroom_exit=$?; { pwd -P; command env -0; } >&3 2>/dev/null; exit $toolroom_exit' EXIT
+eval "$1"`
+
+const maxState = 256 << 10
+
+// unkept are variables that belong to one command alone.
+var unkept = map[string]bool{"PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "toolroom_exit": true}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+func (s *Shell) statePath(req *source.Request, session string) string {
+	return filepath.Join(s.o.State, digest(req.Identity.Key()), digest(session)+".json")
+}
+
+// recall returns the state of a session; empty if it has none.
+func (s *Shell) recall(req *source.Request, session string) (sessionState, error) {
+	var state sessionState
+	if session == "" || s.o.State == "" {
+		return state, nil
+	}
+	data, err := os.ReadFile(s.statePath(req, session))
+	if errors.Is(err, fs.ErrNotExist) {
+		return state, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &state)
+	}
+	if err != nil {
+		return state, fmt.Errorf("read the state of session %s: %w", session, err)
+	}
+	if info, err := s.o.Folders.Stat(state.Dir); state.Dir != "" && (err != nil || !info.IsDir()) {
+		state.Dir = "" // it has been removed
+	}
+	return state, nil
+}
+
+// keep stores what a command wrote to file 3. Variables of the config are left out: they
+// are set again, and may be secrets.
+func (s *Shell) keep(req *source.Request, session string, f *os.File, extra map[string]string) error {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxState+1))
+	if err != nil || len(data) == 0 || len(data) > maxState {
+		return err // the command replaced the shell, or its environment is too large
+	}
+	dir, env, ok := bytes.Cut(data, []byte("\n"))
+	if !ok {
+		return nil
+	}
+	state := sessionState{Dir: string(dir), Env: map[string]string{}}
+	if info, err := s.o.Folders.Stat(state.Dir); err != nil || !info.IsDir() {
+		state.Dir = ""
+	}
+	for entry := range bytes.SplitSeq(env, []byte{0}) {
+		name, value, ok := strings.Cut(string(entry), "=")
+		if _, fromConfig := extra[name]; ok && !fromConfig && !unkept[name] {
+			state.Env[name] = value
+		}
+	}
+	text, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	path := s.statePath(req, session)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, text, 0o600)
+}
+
+// stateFile returns an open file without a name.
+func (s *Shell) stateFile() (*os.File, error) {
+	f, err := os.CreateTemp(s.o.Scratch, "shell-*")
+	if err != nil {
+		return nil, err
+	}
+	return f, os.Remove(f.Name())
+}

@@ -1,0 +1,196 @@
+// Package shell provides the built-in tools that run commands: shell:exec, and process:start
+// with its companions. Commands run in a sandbox of this machine that shows the configured
+// folders and the installed programs, and has no network unless the config says so. Without
+// a sandbox they run only if the config chooses the runtime host.
+package shell
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/builtin/folder"
+	"github.com/toolroom/toolroom/internal/effects/shell"
+	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/source"
+)
+
+// The runtimes.
+const (
+	RuntimeProcess = "process"
+	RuntimeHost    = "host"
+)
+
+// Options configure the packs.
+type Options struct {
+	Folders *folder.Folders
+	// Runtime is RuntimeProcess or RuntimeHost.
+	Runtime string
+	// Network gives commands in the sandbox the network of this machine.
+	Network bool
+	// Init is the command that becomes the init of a sandbox; see [lockdown.HostMachine].
+	// Empty means that this program cannot start sandboxes.
+	Init []string
+	// Environ is the environment of this process, and Env returns additional variables,
+	// which may hold secrets.
+	Environ []string
+	Env     func(context.Context) (map[string]string, error)
+	// Owner labels processes; see [proc.Owner].
+	Owner string
+	// State is the folder that keeps the working folder and environment of sessions; empty
+	// keeps nothing.
+	State string
+	// Scratch is an existing folder for temporary files of this package.
+	Scratch string
+	Limits  lockdown.Limits
+}
+
+// Shell runs commands. Make one with [New].
+type Shell struct {
+	o       Options
+	machine *lockdown.HostMachine
+	table   table
+}
+
+// New returns a Shell, whose packs must be closed.
+func New(o Options) *Shell {
+	return &Shell{o: o, machine: &lockdown.HostMachine{Init: o.Init}}
+}
+
+// Pack returns shell:exec. If missing is not nil, it returns that error.
+func (s *Shell) Pack(missing *toolroom.Error) *builtin.Pack {
+	return s.pack("shell", missing, s.exec())
+}
+
+// ProcessPack returns the tools for background processes.
+func (s *Shell) ProcessPack(missing *toolroom.Error) *builtin.Pack {
+	p := s.pack("process", missing, s.start(), s.status(), s.output(), s.kill(), s.list())
+	p.Close = s.close
+	return p
+}
+
+func (s *Shell) pack(name string, missing *toolroom.Error, tools ...builtin.Tool) *builtin.Pack {
+	p := &builtin.Pack{Name: name, Tools: tools, Missing: missing, Isolation: s.isolation}
+	if s.o.Folders != nil {
+		p.Dir = s.o.Folders.Dir()
+	}
+	return p
+}
+
+// Available reports whether commands can run: nil, or why not and what to do.
+func (s *Shell) Available(ctx context.Context) *toolroom.Error {
+	if s.o.Runtime == RuntimeHost {
+		return nil
+	}
+	const hint = "run toolroom doctor for details; to run commands without a sandbox, as this user, write in toolroom.yaml: builtin: {shell: {runtime: host}}"
+	if len(s.o.Init) == 0 {
+		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "this program cannot start sandboxes, so commands do not run").WithHint(hint)
+	}
+	report := s.machine.Probe(ctx)
+	for _, layer := range required {
+		if f := report.Find(layer); !f.Available {
+			return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "commands need the sandbox of this machine, which lacks %s: %s", layer, f.Reason).
+				WithHint("%s; or %s", f.Fix, hint)
+		}
+	}
+	return nil
+}
+
+// required are the layers that the sandbox of a command must have.
+var required = []lockdown.Layer{lockdown.Namespaces, lockdown.Seccomp}
+
+// isolation returns the isolation layers of a command.
+func (s *Shell) isolation(context.Context, *source.Request) string {
+	if s.o.Runtime == RuntimeHost {
+		return "none"
+	}
+	return s.machine.LayersOf(lockdown.Spec{Network: s.o.Network, Minimum: required}).String()
+}
+
+// command is what to run.
+type command struct {
+	argv []string
+	dir  string
+	env  []string
+	// stdin is the whole input; nil is empty.
+	stdin []byte
+	// state is the file 3 of the command; nil if there is none.
+	state *os.File
+	// offline and readOnly are those of [Program].
+	offline, readOnly bool
+}
+
+// shells are the shells that run command lines, best first.
+var shells = []string{"/bin/bash", "/usr/bin/bash", "/bin/sh"}
+
+func shellPath() string {
+	for _, path := range shells {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return "/bin/sh"
+}
+
+// dirOf returns the folder in which a command runs: cwd, relative to the folder of the
+// session. It must be one that tools may use.
+func (s *Shell) dirOf(cwd, session string) (string, error) {
+	dir := s.o.Folders.Dir()
+	if session != "" {
+		dir = session
+	}
+	switch {
+	case cwd == "":
+	case filepath.IsAbs(cwd):
+		dir = filepath.Clean(cwd)
+	default:
+		dir = filepath.Join(dir, cwd)
+	}
+	info, err := s.o.Folders.Stat(dir)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is not a folder", cwd)
+	}
+	return dir, nil
+}
+
+// environ returns the environment of a command.
+func (s *Shell) environ(ctx context.Context, kept map[string]string) ([]string, error) {
+	extra := map[string]string{}
+	if s.o.Env != nil {
+		var err error
+		if extra, err = s.o.Env(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s.mergeEnv(kept, extra), nil
+}
+
+// predict returns the effects of a command line in a folder. The sandbox does not change
+// what policy is told: its folders are real.
+func predict(line, dir string) []toolroom.Effect { return shell.Read(line, dir) }
+
+// wall returns the time that a command may take.
+func wall(ms int, fallback time.Duration) time.Duration {
+	if ms == 0 {
+		return fallback
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func quoteAll(argv []string) string {
+	var words []string
+	for _, w := range argv {
+		if strings.ContainsAny(w, " \t\n'\"\\$`*?[]{}()<>|&;~#!") || w == "" {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		words = append(words, w)
+	}
+	return strings.Join(words, " ")
+}

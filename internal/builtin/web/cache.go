@@ -1,0 +1,42 @@
+package web
+
+import (
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// cache keeps the newest values for a time. (The expirable cache of the library has a
+// goroutine that nothing ends.)
+type cache[T any] struct {
+	lasts  time.Duration
+	values *lru.Cache[string, timed[T]]
+}
+
+type timed[T any] struct {
+	value T
+	until time.Time
+}
+
+func newCache[T any](lasts time.Duration) *cache[T] {
+	values, err := lru.New[string, timed[T]](maxCached)
+	if err != nil { // the size is positive
+		panic(err)
+	}
+	return &cache[T]{lasts, values}
+}
+
+// Get returns a value that has not expired.
+func (c *cache[T]) Get(key string) (T, bool) {
+	v, ok := c.values.Get(key)
+	if !ok || time.Now().After(v.until) {
+		var none T
+		return none, false
+	}
+	return v.value, true
+}
+
+// Add keeps a value.
+func (c *cache[T]) Add(key string, value T) {
+	c.values.Add(key, timed[T]{value, time.Now().Add(c.lasts)})
+}

@@ -1,0 +1,46 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/temoto/robotstxt"
+
+	"github.com/toolroom/toolroom"
+)
+
+// robots are the rules of a site; nil data allows all.
+type robots struct{ data *robotstxt.RobotsData }
+
+// permitted asks the robots.txt of a site whether Toolroom may fetch an address. A site
+// whose rules cannot be read sets none.
+func (w *web) permitted(ctx context.Context, u *url.URL) error {
+	site := u.Scheme + "://" + u.Host
+	rules, ok := w.robots.Get(site)
+	if !ok {
+		rules = &robots{}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, site+"/robots.txt", nil)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("User-Agent", w.userAgent())
+		response, err := w.transport.RoundTrip(request)
+		if toolroom.CodeOf(err) == toolroom.CodeDenied {
+			return err
+		}
+		if err == nil {
+			response.Body = http.MaxBytesReader(nil, response.Body, 512<<10)
+			rules.data, _ = robotstxt.FromResponse(response)
+			response.Body.Close()
+		}
+		if ctx.Err() == nil {
+			w.robots.Add(site, rules)
+		}
+	}
+	if rules.data == nil || rules.data.TestAgent(u.EscapedPath(), "Toolroom") {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeDenied, "the robots.txt of %s does not permit %s", u.Host, u.EscapedPath()).
+		WithHint("the operator can allow it in toolroom.yaml: builtin: {web: {robots: false}}")
+}

@@ -1,0 +1,87 @@
+// Package web provides the built-in tools that fetch pages and search the web. All
+// connections pass the egress guard, which judges every redirect and every address.
+package web
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/egress"
+)
+
+// Options configure the pack.
+type Options struct {
+	Guard *egress.Guard
+	// Robots makes web:fetch respect robots.txt.
+	Robots bool
+	// Cache is how long a page is kept (5 min).
+	Cache time.Duration
+	// MaxBytes is the maximum size of a response (10 MiB).
+	MaxBytes int64
+	// Version is in the User-Agent.
+	Version string
+	// Search is the provider of searches; nil means none.
+	Search *Search
+}
+
+// Defaults of Options.
+const (
+	defaultCache    = 5 * time.Minute
+	defaultMaxBytes = 10 << 20
+	maxCached       = 64
+)
+
+// Pack returns the tools.
+func Pack(o Options) *builtin.Pack {
+	if o.Cache == 0 {
+		o.Cache = defaultCache
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	w := &web{o: o, transport: o.Guard.WithOwn().Transport(), pages: newCache[*page](o.Cache), robots: newCache[*robots](time.Hour)}
+	p := &builtin.Pack{Name: "web", Tools: []builtin.Tool{w.fetch(), w.search(), w.news()}, Close: w.close}
+	if o.Search == nil {
+		p.Partly = noProvider()
+	}
+	return p
+}
+
+type web struct {
+	o         Options
+	transport http.RoundTripper
+	pages     *cache[*page]
+	robots    *cache[*robots]
+	closing   sync.Once
+}
+
+func (w *web) close() error {
+	w.closing.Do(func() {
+		if t, ok := w.transport.(interface{ CloseIdleConnections() }); ok {
+			t.CloseIdleConnections()
+		}
+	})
+	return nil
+}
+
+func (w *web) userAgent() string {
+	version := w.o.Version
+	if version == "" {
+		version = "devel"
+	}
+	return "Toolroom/" + strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' {
+			return '-'
+		}
+		return r
+	}, version) + " (+https://github.com/toolroom/toolroom)"
+}
+
+// connects returns the effect of a request to an address.
+func connects(method, address string) []toolroom.Effect {
+	return []toolroom.Effect{{Kind: toolroom.EffectHost, Mode: strings.ToLower(method), Target: address}}
+}

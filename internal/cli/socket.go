@@ -1,0 +1,463 @@
+package cli
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/room"
+)
+
+// A server runs the commands of the same user on the same home, over a Unix socket in the
+// home: its sources are warm, and there is one state. The command line, folder and terminal
+// of the client are those of the command; its input and output travel as frames.
+
+// frame kinds. The first frame of a client is hello; the server answers it with accept or
+// refuse.
+const (
+	frameHello  = 'h'
+	frameAccept = 'a'
+	frameRefuse = 'r'
+	frameOut    = 'o'
+	frameErr    = 'e'
+	frameWant   = 'w' // the command reads its input
+	frameIn     = 'i' // a part of the input; empty at its end
+	frameCancel = 'c'
+	frameExit   = 'x' // the exit code
+)
+
+const (
+	maxFrame = 8 << 20 // a command line has at most 2 MiB
+	// outFrame and inFrame are the largest parts of output and input.
+	outFrame = 64 << 10
+	inFrame  = 32 << 10
+	// helloTime limits the first frame.
+	helloTime = 5 * time.Second
+	// maxCommands is the maximum number of commands at once. Others run on their own.
+	maxCommands = 64
+)
+
+// hello is what a client says about the command.
+type hello struct {
+	Version string
+	Args    []string
+	// Command is the path of the command, and Tool the first argument.
+	Command, Tool string
+	Dir           string
+	// File is the config that the command would use; empty for none.
+	File                               string
+	Config, UserConfig, UserHome, User string
+	NoColor, TrustConfig               bool
+	// In, Out and Err are the widths of terminals; 0 is none.
+	In, Out, Err int
+}
+
+// refusal says why a command must run on its own.
+type refusal struct {
+	Version string
+	File    string
+	// Folder means that the command depends on the working folder.
+	Folder, Busy bool
+}
+
+// frames reads and writes frames. Writing is safe for concurrent use.
+type frames struct {
+	conn net.Conn
+	mu   sync.Mutex
+}
+
+func (f *frames) write(kind byte, data []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	head := binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(data)))
+	_, err := (&net.Buffers{head, data}).WriteTo(f.conn)
+	return err
+}
+
+func (f *frames) writeJSON(kind byte, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return f.write(kind, data)
+}
+
+func (f *frames) read() (kind byte, data []byte, err error) {
+	var head [5]byte
+	if _, err := io.ReadFull(f.conn, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.BigEndian.Uint32(head[1:])
+	if n > maxFrame {
+		return 0, nil, fmt.Errorf("a frame of %d bytes is too large", n)
+	}
+	data = make([]byte, n)
+	_, err = io.ReadFull(f.conn, data)
+	return head[0], data, err
+}
+
+// socketPath returns the path of the socket of a home. Nothing else is in its folder, which
+// other users cannot open.
+func socketPath(home string) string { return filepath.Join(home, "run", "cli.sock") }
+
+// maxSocketPath is the longest path that all systems accept, in bytes.
+const maxSocketPath = 100
+
+// listenCommands runs the commands of clients until stop is called. Only one server of a
+// home does; the lock, which ends with its process, tells which.
+func (a *app) listenCommands(ctx context.Context, r *room.Room, file string, local *localAPI) (stop func()) {
+	path, none := socketPath(a.home), func() {}
+	if a.home == "" || len(path) > maxSocketPath || !peerKnown {
+		return none
+	}
+	log := r.Parts().Log
+	warn := func(err error) func() {
+		log.Warn("commands of this home cannot use this server", "error", err)
+		return none
+	}
+	folder := filepath.Dir(path)
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.Chmod(folder, 0o700)); err != nil {
+		return warn(err)
+	}
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if mine, err := lock.TryLock(); err != nil {
+		return warn(err)
+	} else if !mine {
+		return none // another server of this home does
+	}
+	os.Remove(path) // a killed server has left it
+	listener, err := net.Listen("unix", path)
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		lock.Close()
+		return warn(err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := &commandServer{app: a, room: r, file: absolute(a.Dir, file), local: local, slots: make(chan struct{}, maxCommands)}
+	local.serve(ctx, listener.Addr())
+	s.running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err != nil {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(100 * time.Millisecond): // too many open files, for example
+				}
+				continue
+			}
+			s.running.Go(func() { s.serve(ctx, conn) })
+		}
+	})
+	return func() {
+		cancel()
+		listener.Close() // which removes the socket
+		local.close()
+		s.running.Wait()
+		lock.Close()
+	}
+}
+
+type commandServer struct {
+	app     *app
+	room    *room.Room
+	file    string
+	local   *localAPI
+	slots   chan struct{}
+	running sync.WaitGroup
+}
+
+// serve runs one command.
+func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
+	handed := false
+	defer func() {
+		if !handed {
+			conn.Close()
+		}
+	}()
+	defer func() {
+		if p := recover(); p != nil {
+			s.room.Parts().Log.Error("a command failed", "panic", p)
+		}
+	}()
+	if uid, err := peerUID(conn); err != nil || uid != os.Getuid() {
+		return
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(conn, first); err != nil {
+		return
+	}
+	conn = &begun{Conn: conn, first: first}
+	if first[0] != frameHello { // HTTP begins with a capital letter
+		_ = conn.SetReadDeadline(time.Time{})
+		handed = s.local.take(conn)
+		return
+	}
+	f := &frames{conn: conn}
+	kind, data, err := f.read()
+	var h hello
+	if err != nil || kind != frameHello || json.Unmarshal(data, &h) != nil {
+		return
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		_ = f.writeJSON(frameRefuse, refusal{Busy: true})
+		return
+	}
+	if why := s.refuses(&h); why != nil {
+		_ = f.writeJSON(frameRefuse, why)
+		return
+	}
+	if f.write(frameAccept, nil) != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in := &remoteInput{frames: f, parts: make(chan []byte), gone: ctx.Done(), remoteTerminal: remoteTerminal(h.In)}
+	ended := make(chan struct{})
+	go func() { // ends when conn is closed
+		defer close(ended)
+		defer cancel()
+		for {
+			kind, data, err := f.read()
+			switch {
+			case err != nil:
+				return
+			case kind == frameCancel:
+				cancel()
+			case kind == frameIn:
+				select {
+				case in.parts <- data:
+				case <-ctx.Done():
+				}
+			}
+		}
+	}()
+	p := s.app.Program
+	p.In, p.Out, p.Err = in, &remoteOutput{f, frameOut, remoteTerminal(h.Out)}, &remoteOutput{f, frameErr, remoteTerminal(h.Err)}
+	p.Home, p.Config, p.Dir, p.UserConfig, p.UserHome, p.User = s.app.home, h.Config, h.Dir, h.UserConfig, h.UserHome, h.User
+	p.NoColor, p.TrustConfig, p.shared = h.NoColor, h.TrustConfig, s.room
+	code := p.Run(ctx, h.Args)
+	_ = f.write(frameExit, []byte{byte(code)})
+	conn.Close()
+	<-ended
+}
+
+// folderPacks are the built-in packs that work in the folder of the process.
+var folderPacks = []string{"file", "shell", "process", "git"}
+
+// refuses returns why a command must run on its own, or nil.
+func (s *commandServer) refuses(h *hello) *refusal {
+	switch {
+	case h.Version != s.app.Version:
+		return &refusal{Version: s.app.Version}
+	case h.File != "" && h.File != s.file:
+		return &refusal{File: s.file}
+	case h.Dir == s.app.Dir:
+		return nil
+	}
+	namespace, _, _ := strings.Cut(strings.ReplaceAll(strings.ReplaceAll(h.Tool, "__", ":"), ".", ":"), ":")
+	_, source := s.room.Config().Source(namespace)
+	if h.Command == "toolroom chain" || h.Command == "toolroom call" && !source && slices.Contains(folderPacks, namespace) {
+		return &refusal{Folder: true}
+	}
+	return nil
+}
+
+// absolute returns path relative to dir; an empty path stays empty.
+func absolute(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// remoteTerminal is the width of a client's terminal, or 0.
+type remoteTerminal int
+
+func (t remoteTerminal) terminalWidth() int { return int(t) }
+
+// measured is a stream that knows the width of its terminal; 0 is none.
+type measured interface{ terminalWidth() int }
+
+// remoteOutput is stdout or stderr of a client.
+type remoteOutput struct {
+	frames *frames
+	kind   byte
+	remoteTerminal
+}
+
+func (o *remoteOutput) Write(b []byte) (int, error) {
+	for part := range slices.Chunk(b, outFrame) {
+		if o.frames.write(o.kind, part) != nil {
+			return 0, syscall.EPIPE // the client has gone
+		}
+	}
+	return len(b), nil
+}
+
+// remoteInput is stdin of a client. It is read only when the command reads it, so that a
+// command takes nothing from a script that shares its input.
+type remoteInput struct {
+	frames *frames
+	parts  chan []byte
+	gone   <-chan struct{}
+	rest   []byte
+	ended  bool
+	remoteTerminal
+}
+
+func (i *remoteInput) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if len(i.rest) == 0 && !i.ended {
+		if err := i.frames.write(frameWant, nil); err != nil {
+			return 0, err
+		}
+		select {
+		case i.rest = <-i.parts:
+			i.ended = len(i.rest) == 0
+		case <-i.gone:
+			return 0, io.ErrUnexpectedEOF
+		}
+	}
+	if len(i.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, i.rest)
+	i.rest = i.rest[n:]
+	return n, nil
+}
+
+// viaServer runs the command in the server of this home. It reports false if there is none,
+// or if the command must run on its own.
+func (a *app) viaServer(ctx context.Context, command string, args []string) (done bool, err error) {
+	if a.standalone || a.shared != nil || a.logLevel != "" || a.home == "" || !slices.Contains(serverCommands, command) {
+		return false, nil
+	}
+	path := socketPath(a.home)
+	if _, err := os.Lstat(path); err != nil {
+		return false, nil
+	}
+	file, err := a.findConfig()
+	if err == nil && file != "" {
+		_, err = config.LoadVerified(file, a.verifier(file))
+	}
+	if err != nil {
+		return false, nil // the command itself reports it
+	}
+	conn, err := net.DialTimeout("unix", path, helloTime)
+	if err != nil {
+		return false, nil // a killed server has left the socket
+	}
+	defer conn.Close()
+	if uid, err := peerUID(conn); err != nil || uid != os.Getuid() {
+		return false, nil
+	}
+	h := hello{
+		Version: a.Version, Args: a.args, Command: command, Dir: a.Dir, File: absolute(a.Dir, file),
+		Config: a.Config, UserConfig: a.UserConfig, UserHome: a.UserHome, User: a.User, NoColor: a.NoColor, TrustConfig: a.TrustConfig,
+		In: widthOf(a.In), Out: widthOf(a.Out), Err: widthOf(a.Err),
+	}
+	if len(args) > 0 {
+		h.Tool = args[0]
+	}
+	f := &frames{conn: conn}
+	if f.writeJSON(frameHello, h) != nil {
+		return false, nil
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(helloTime))
+	kind, data, err := f.read()
+	if err != nil || kind != frameAccept {
+		var why refusal
+		if kind == frameRefuse && json.Unmarshal(data, &why) == nil {
+			a.sayRefusal(why, file)
+		}
+		return false, nil
+	}
+	_ = conn.SetReadDeadline(time.Time{})
+	return true, a.follow(ctx, f)
+}
+
+// serverCommands are the commands that a server runs for others: those that read and write
+// only through the room, stdin and stdout.
+var serverCommands = []string{
+	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
+	"toolroom sources list", "toolroom sources test", "toolroom approve", "toolroom approve rules",
+	"toolroom calls", "toolroom calls show", "toolroom runs", "toolroom runs wait", "toolroom runs cancel",
+}
+
+// sayRefusal tells a person on a terminal why the command does not use the server.
+func (a *app) sayRefusal(why refusal, file string) {
+	if !a.screen.errTerminal {
+		return
+	}
+	switch {
+	case why.Version != "":
+		a.screen.say("The server of this home is Toolroom %s, this is %s: the command runs on its own. Restart the server.", why.Version, a.Version)
+	case why.File != "":
+		a.screen.say("The server of this home uses %s, this command %s: it runs on its own.", why.File, file)
+	}
+}
+
+// follow passes input and output on until the command ends.
+func (a *app) follow(ctx context.Context, f *frames) error {
+	// The server ends the command, and says how.
+	defer context.AfterFunc(ctx, func() { _ = f.write(frameCancel, nil) })()
+	for {
+		kind, data, err := f.read()
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return fmt.Errorf("the server of this home ended during the command: %w", err)
+		case kind == frameOut:
+			_, err = a.Out.Write(data)
+		case kind == frameErr:
+			_, err = a.Err.Write(data)
+		case kind == frameWant:
+			go a.sendInput(f)
+		case kind == frameExit && len(data) == 1 && data[0] == 0:
+			return nil
+		case kind == frameExit && len(data) == 1:
+			return exitCode(data[0])
+		}
+		if err != nil { // the reader of the output has gone away
+			return err
+		}
+	}
+}
+
+// sendInput sends the next part of stdin.
+func (a *app) sendInput(f *frames) {
+	part := make([]byte, inFrame)
+	n, err := a.In.Read(part)
+	for n == 0 && err == nil {
+		n, err = a.In.Read(part)
+	}
+	_ = f.write(frameIn, part[:n]) // the server asks again, and then gets the end
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	"github.com/toolroom/toolroom/internal/server/auth"
+)
+
+// localAPI serves the HTTP API on the socket of commands. Its clients are the operator.
+type localAPI struct {
+	handler atomic.Pointer[http.Handler]
+	conns   chan net.Conn
+	server  *http.Server
+	ended   context.Context
+	end     context.CancelFunc
+	at      net.Addr
+}
+
+// set gives the handler, once the server has it.
+func (l *localAPI) set(h http.Handler) { l.handler.Store(&h) }
+
+func (l *localAPI) serve(ctx context.Context, at net.Addr) {
+	l.conns, l.at = make(chan net.Conn), at
+	l.ended, l.end = context.WithCancel(ctx)
+	l.server = auth.Server("", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := l.handler.Load(); h != nil {
+			(*h).ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, "the server is starting", http.StatusServiceUnavailable)
+	}))
+	go func() { _ = l.server.Serve(l) }() // ends with Close
+}
+
+func (l *localAPI) close() {
+	l.end()
+	l.server.Close()
+}
+
+// take hands a connection over, and reports whether it did.
+func (l *localAPI) take(conn net.Conn) bool {
+	select {
+	case l.conns <- conn:
+		return true
+	case <-l.ended.Done():
+		return false
+	}
+}
+
+// Accept, Close and Addr make l the listener of its server.
+func (l *localAPI) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.ended.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close is called by the server.
+func (l *localAPI) Close() error {
+	l.end()
+	return nil
+}
+
+// Addr is that of the socket.
+func (l *localAPI) Addr() net.Addr { return l.at }
+
+// begun is a connection whose first bytes have been read.
+type begun struct {
+	net.Conn
+	first []byte
+}
+
+func (b *begun) Read(p []byte) (int, error) {
+	if len(b.first) > 0 {
+		n := copy(p, b.first)
+		b.first = b.first[n:]
+		return n, nil
+	}
+	return b.Conn.Read(p)
+}

@@ -1,0 +1,365 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) toolCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "tool",
+		Short: "Write, test and release tools",
+		Long: `Write functions and release them as tools. A version is immutable; prod, test and
+further environments each serve one version; a rollback moves the release back.`,
+		Example: `  toolroom tool new double -l python
+  toolroom tool push double.py
+  toolroom tool test double x=21
+  toolroom tool release double --env prod
+  toolroom tool rollback double`,
+	}
+	onlyHolds(c)
+	c.AddCommand(
+		a.toolNewCommand(), a.toolPushCommand(), a.toolListCommand(), a.toolShowCommand(), a.toolDiffCommand(), a.toolTestCommand(), a.toolCaseCommand(),
+		a.toolReleaseCommand(), a.toolPromoteCommand(), a.toolRollbackCommand(), a.toolDeprecateCommand(), a.toolLogCommand(),
+		a.toolSyncCommand(), a.toolPullCommand(), a.toolAddCommand(),
+	)
+	return c
+}
+
+// author is the name under which this person pushes and releases.
+func (a *app) author() string { return cmp.Or(a.User, "local") }
+
+// found resolves the first argument to a versioned tool.
+func found(ctx context.Context, r *room.Room, spelling string) (s *release.Service, tool string, number int, err error) {
+	s = r.Parts().Releases
+	tool, number, err = s.Find(ctx, spelling)
+	return s, tool, number, err
+}
+
+func (a *app) toolPushCommand() *cobra.Command {
+	var u release.Upload
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "push FILE | FOLDER",
+		Short: "Store code as new draft versions of its tools",
+		Long: `Read the tools of a file, or of a folder with tool.yaml, and store a draft version of
+each. Schemas and descriptions come from type hints and docstrings; the code is
+inspected in a sandbox. Without changes, no version is stored.`,
+		Example: `  toolroom tool push double.py
+  toolroom tool push ./invoices -m "round half up"`,
+		Args: arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			upload, err := a.readUpload(args[0])
+			if err != nil {
+				return err
+			}
+			upload.Namespace, upload.Message, upload.Base, upload.Wheels = u.Namespace, u.Message, u.Base, u.Wheels
+			if upload.Wheels != "" && !filepath.IsAbs(upload.Wheels) {
+				upload.Wheels = filepath.Join(a.Dir, upload.Wheels)
+			}
+			pushed, err := r.Parts().Releases.Push(ctx, upload, a.author())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(pushed)
+			}
+			return a.printPushed(pushed)
+		}),
+	}
+	f := c.Flags()
+	f.StringVarP(&u.Message, "message", "m", "", "what changed")
+	f.StringVar(&u.Namespace, "namespace", "", "namespace of the tools (default fn)")
+	f.StringVar(&u.Wheels, "wheels", "", "folder of wheels to take packages from, without a network")
+	f.IntVar(&u.Base, "base", -1, "newest version that you know; a newer one is a conflict")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) printPushed(pushed []release.Pushed) error {
+	for _, p := range pushed {
+		id, err := toolroom.ParseID(p.Tool)
+		if err != nil {
+			return err
+		}
+		if !p.Created {
+			a.screen.say("%s: no changes; version %d is %s", p.Tool, p.Number, p.Status)
+			continue
+		}
+		a.screen.say("%s: version %d (%s)%s", p.Tool, p.Number, p.Digest[:12], savedCases(p.Cases))
+		a.screen.say("  try it: toolroom tool test %s %s", id.Name, exampleWords(p.Spec.InputSchema))
+		a.screen.say("  release it: toolroom tool release %s", id.Name)
+	}
+	return nil
+}
+
+func savedCases(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + count(n, "case")
+}
+
+// exampleWords returns example arguments in the form of the command line.
+func exampleWords(schema json.RawMessage) string {
+	var s struct {
+		Properties map[string]struct{ Type any }
+		Required   []string
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return ""
+	}
+	if len(s.Required) == 0 {
+		return "'{}'" // a call, where no words run the saved cases
+	}
+	var words []string
+	for _, name := range s.Required {
+		value := "…"
+		switch s.Properties[name].Type {
+		case "integer", "number":
+			value = "21"
+		case "string":
+			value = "text"
+		case "boolean":
+			value = "true"
+		}
+		words = append(words, name+"="+value)
+	}
+	return strings.Join(words, " ")
+}
+
+// maxUpload bounds a file that is read for an upload; the inspection has a lower limit and
+// says so.
+const maxUpload = 4 << 20
+
+// readUpload reads a file, or the files of a folder.
+func (a *app) readUpload(path string) (release.Upload, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(a.Dir, path)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return release.Upload{}, toolroom.Errorf(toolroom.CodeNotFound, "cannot read %s: %w", path, err).WithHint("toolroom tool new NAME -l python writes a starter")
+	}
+	u := release.Upload{Files: map[string]string{}, Base: -1}
+	if !info.IsDir() {
+		text, err := readText(path, info.Size())
+		if err != nil {
+			return u, err
+		}
+		u.File = filepath.Base(path)
+		u.Files[u.File] = text
+		for _, beside := range []string{"requirements.txt"} {
+			if more, err := os.Stat(filepath.Join(filepath.Dir(path), beside)); err == nil && more.Mode().IsRegular() {
+				if u.Files[beside], err = readText(filepath.Join(filepath.Dir(path), beside), more.Size()); err != nil {
+					return u, err
+				}
+			}
+		}
+		return u, nil
+	}
+	return u, filepath.WalkDir(path, func(at string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(path, at)
+		if err != nil {
+			return err
+		}
+		base := d.Name()
+		if d.IsDir() {
+			if at != path && (strings.HasPrefix(base, ".") || base == "__pycache__" || base == "node_modules") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() || strings.HasPrefix(base, ".") || !slices.Contains(uploaded, filepath.Ext(base)) && !isCode(at) {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		u.Files[filepath.ToSlash(name)], err = readText(at, info.Size())
+		return err
+	})
+}
+
+// uploaded are the extensions of the files of a folder that are uploaded besides code.
+var uploaded = []string{".json", ".yaml", ".toml", ".txt", ".md"}
+
+// isCode reports whether a file is code: by its extension, or because it begins with #!.
+func isCode(path string) bool {
+	if slices.Contains([]string{".py", ".js", ".mjs", ".ts", ".mts", ".wasm"}, filepath.Ext(path)) {
+		return true
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	first := make([]byte, 2)
+	_, err = io.ReadFull(f, first)
+	return err == nil && string(first) == "#!"
+}
+
+// maxModuleFile bounds a WebAssembly module, which is packed for the upload.
+const maxModuleFile = 64 << 20
+
+// readText returns a file as a text of an upload.
+func readText(path string, size int64) (string, error) {
+	if filepath.Ext(path) == ".wasm" && size <= maxModuleFile {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		return release.PackFile(path, data)
+	}
+	if size > maxUpload {
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: it is too large: a file has at most 1 MiB", path).WithHint("split it, or keep data outside of the code")
+	}
+	data, err := os.ReadFile(path)
+	return string(data), err
+}
+
+func (a *app) toolListCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the tools that have versions",
+		Args:  arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			list, err := r.Parts().Releases.List(ctx)
+			if err != nil || asJSON {
+				return cmp.Or(err, a.jsonIf(asJSON && err == nil, list))
+			}
+			if len(list) == 0 {
+				a.screen.say("No tools yet. Write one: toolroom tool new NAME -l python; or see the examples: toolroom tool add examples")
+				return nil
+			}
+			rows := make([][]string, len(list))
+			for i, t := range list {
+				rows[i] = []string{t.Tool, t.Language, fmt.Sprint(t.Newest), string(t.Status), releasedTo(t.Released), fmt.Sprint(t.Cases), catalog.Shorten(t.Description, 80)}
+			}
+			return a.screen.table([]string{"TOOL", "LANGUAGE", "NEWEST", "STATUS", "RELEASED", "CASES", "WHAT IT DOES"}, rows)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) jsonIf(is bool, v any) error {
+	if !is {
+		return nil
+	}
+	return a.screen.json(v)
+}
+
+func releasedTo(released map[string]int) string {
+	var parts []string
+	for _, environment := range slices.Sorted(maps.Keys(released)) {
+		parts = append(parts, fmt.Sprintf("%s@%d", environment, released[environment]))
+	}
+	return cmp.Or(strings.Join(parts, " "), "-")
+}
+
+func (a *app) toolShowCommand() *cobra.Command {
+	var asJSON, text bool
+	c := &cobra.Command{
+		Use:     "show TOOL[@VERSION]",
+		Short:   "Show the versions, releases and cases of a tool",
+		Example: "  toolroom tool show double\n  toolroom tool show double@2 --text",
+		Args:    arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			s, tool, number, err := found(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			if text || number > 0 {
+				v, err := s.Pick(ctx, tool, number)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.screen.json(v)
+				}
+				if text {
+					return a.screen.text(v.Spec.Files[v.Spec.File])
+				}
+				return a.printVersion(v)
+			}
+			d, err := s.Show(ctx, tool)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(d)
+			}
+			return a.printDetail(d)
+		}),
+	}
+	c.Flags().BoolVar(&text, "text", false, "print the code")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) printVersion(v *release.Version) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s version %d, %s, by %s on %s\n", v.Tool, v.Number, v.Status, v.Author, v.Created.Format("2006-01-02 15:04"))
+	for _, line := range [][2]string{
+		{"message", v.Message},
+		{"deprecated", v.Reason},
+		{"digest", v.Digest},
+		{"lock", v.Spec.LockDigest()},
+		{"layer", v.Spec.Layer},
+		{"function", v.Spec.File + ":" + v.Spec.Entry},
+		{"packages", strings.Join(v.Spec.Requires, ", ")},
+		{"description", v.Spec.Description},
+		{"input", string(v.Spec.InputSchema)},
+		{"output", string(v.Spec.OutputSchema)},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(&out, "  %-12s %s\n", line[0], strings.ReplaceAll(line[1], "\n", "\n               "))
+		}
+	}
+	return a.screen.text(out.String())
+}
+
+func (a *app) printDetail(d *release.Detail) error {
+	released := map[int][]string{}
+	for _, one := range d.Releases {
+		released[one.Version] = append(released[one.Version], one.Environment)
+		if one.Canary > 0 {
+			released[one.Canary] = append(released[one.Canary], fmt.Sprintf("%s %d%%", one.Environment, one.Weight))
+		}
+	}
+	rows := make([][]string, len(d.Versions))
+	for i, v := range d.Versions {
+		rows[i] = []string{fmt.Sprint(v.Number), string(v.Status), cmp.Or(strings.Join(released[v.Number], ", "), "-"), v.Author, v.Created.Format("2006-01-02 15:04"), v.Digest[:12], cmp.Or(v.Message, v.Reason)}
+	}
+	if err := a.screen.text(fmt.Sprintf("%s: %s\n", d.Tool, catalog.Shorten(d.Versions[0].Spec.Description, 200))); err != nil {
+		return err
+	}
+	if err := a.screen.table([]string{"VERSION", "STATUS", "RELEASED", "AUTHOR", "CREATED", "DIGEST", "MESSAGE"}, rows); err != nil {
+		return err
+	}
+	if len(d.Cases) > 0 {
+		a.screen.say("%s: toolroom tool case list %s", count(len(d.Cases), "case"), d.Tool)
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/receipt"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) toolCaseCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "case",
+		Short:   "Manage saved cases",
+		Example: "  toolroom tool case add double half x=21 --expect 42\n  toolroom tool case add --from CALL",
+	}
+	onlyHolds(c)
+	c.AddCommand(a.toolCaseAddCommand(), a.toolCaseListCommand(), a.toolCaseRemoveCommand())
+	return c
+}
+
+func (a *app) toolCaseAddCommand() *cobra.Command {
+	var from, name, expect, schema, assert, fails string
+	c := &cobra.Command{
+		Use:   "add TOOL NAME [KEY=VALUE…] | --from CALL [--name NAME]",
+		Short: "Save a case: arguments and what must come of them",
+		Example: `  toolroom tool case add double half x=21 --expect 42
+  toolroom tool case add double big x=1000 --assert "value > 999"
+  toolroom tool case add --from call_01JD`,
+		Args: arguments(0, -1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			made := &release.Case{Author: a.author(), Assert: assert, Error: toolroom.Code(fails), Schema: json.RawMessage(schema), Expect: json.RawMessage(expect)}
+			var err error
+			switch {
+			case from != "":
+				err = a.caseFrom(ctx, r, made, from, name)
+			case len(args) < 2:
+				return usage("toolroom tool case add double half x=21 --expect 42", "name the tool and the case, or use --from CALL")
+			default:
+				err = a.caseOf(ctx, r, made, args)
+			}
+			if err != nil {
+				return err
+			}
+			if expect != "" && !json.Valid(made.Expect) {
+				made.Expect, _ = json.Marshal(expect) // a text without quotes
+			}
+			if err := r.Parts().Releases.AddCase(ctx, made); err != nil {
+				return err
+			}
+			a.screen.say("saved case %q of %s; run it: toolroom tool test %s", made.Name, made.Tool, made.Tool)
+			return nil
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&from, "from", "", "record the arguments and the value of this call")
+	f.StringVar(&name, "name", "", "with --from: name of the case (default: the call's id)")
+	f.StringVar(&expect, "expect", "", "the exact value, as JSON or text")
+	f.StringVar(&schema, "schema", "", "a JSON Schema that the value must fit")
+	f.StringVar(&assert, "assert", "", "a condition in Expr on value and arguments")
+	f.StringVar(&fails, "error", "", "the error code that the call must fail with")
+	return c
+}
+
+func (a *app) caseOf(ctx context.Context, r *room.Room, made *release.Case, args []string) error {
+	s, tool, number, err := found(ctx, r, args[0])
+	if err != nil {
+		return err
+	}
+	v, err := s.Pick(ctx, tool, number)
+	if err != nil {
+		return err
+	}
+	made.Tool, made.Name = tool, args[1]
+	if rest := args[2:]; len(rest) > 0 {
+		if isDocument(rest) {
+			made.Arguments, err = a.documentArguments(strings.TrimSpace(rest[0]))
+		} else {
+			made.Arguments, err = parseWords(rest, v.Spec.InputSchema, a.document)
+		}
+	}
+	return err
+}
+
+// caseFrom records a case from the receipt of a call.
+func (a *app) caseFrom(ctx context.Context, r *room.Room, made *release.Case, call, name string) error {
+	got, err := r.Receipt(ctx, call)
+	if err != nil {
+		return err
+	}
+	tool, _, err := r.Parts().Releases.Find(ctx, got.Tool)
+	if err != nil {
+		return err
+	}
+	if len(got.Arguments) == 0 || got.Arguments[0] != '{' || got.Redacted {
+		return toolroom.Errorf(toolroom.CodeConflict, "the receipt of %s does not have the arguments: they were redacted, or too large", call).
+			WithHint("write the case by hand: toolroom tool case add %s NAME KEY=VALUE", tool)
+	}
+	made.Tool, made.Name, made.Arguments, made.From = tool, name, got.Arguments, got.ID
+	if made.Name == "" {
+		made.Name = got.ID
+	}
+	if made.Assert != "" || made.Error != "" || len(made.Expect)+len(made.Schema) > 0 {
+		return nil
+	}
+	expectAsRecorded(made, got)
+	return nil
+}
+
+// expectAsRecorded makes a case expect what a call returned: its value, if the receipt has
+// the whole of it, else the value's hash, or the error that it failed with.
+func expectAsRecorded(made *release.Case, got *receipt.Receipt) {
+	if got.Error != nil {
+		made.Error = got.Error.Code
+		return
+	}
+	text, _ := json.Marshal(got.Preview) // a string can always be encoded
+	for _, value := range []json.RawMessage{json.RawMessage(got.Preview), text} {
+		if json.Valid(value) && receipt.Hash(value) == got.ResultHash {
+			made.Expect = value
+			return
+		}
+	}
+	made.ExpectHash = got.ResultHash
+}
+
+func (a *app) toolCaseListCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list [TOOL]",
+		Short: "List saved cases",
+		Args:  arguments(0, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			s, tool := r.Parts().Releases, ""
+			if len(args) > 0 {
+				var err error
+				if s, tool, _, err = found(ctx, r, args[0]); err != nil {
+					return err
+				}
+			}
+			cases, err := s.Store.Cases(ctx, tool)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(cases)
+			}
+			rows := make([][]string, len(cases))
+			for i, one := range cases {
+				rows[i] = []string{one.Tool, one.Name, string(one.Arguments), expected(one)}
+			}
+			return a.screen.table([]string{"TOOL", "CASE", "ARGUMENTS", "EXPECTED"}, rows)
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func expected(c *release.Case) string {
+	var parts []string
+	for _, part := range []struct{ word, text string }{
+		{"", string(c.Expect)}, {"hash ", c.ExpectHash}, {"schema ", string(c.Schema)}, {"", c.Assert}, {"error ", string(c.Error)},
+	} {
+		if part.text != "" {
+			parts = append(parts, part.word+part.text)
+		}
+	}
+	return cmp.Or(strings.Join(parts, "; "), "success")
+}
+
+func (a *app) toolCaseRemoveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove TOOL NAME",
+		Short: "Remove a saved case",
+		Args:  arguments(2, 2),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			s, tool, _, err := found(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			if err := s.Store.RemoveCase(ctx, tool, args[1]); err != nil {
+				return err
+			}
+			a.screen.say("removed case %q of %s", args[1], tool)
+			return nil
+		}),
+	}
+}

@@ -1,0 +1,384 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/room"
+)
+
+//go:embed toolexamples
+var toolExamples embed.FS
+
+//go:embed toolstarters
+var toolStarters embed.FS
+
+// starters are the folders of new tools in toolstarters, by language. In their names and
+// texts, NAME stands for the name of the tool.
+var starters = map[string]string{
+	"python": "python", "py": "python", "sh": "sh", "shell": "sh", "script": "sh", "go": "go", "wasm": "go",
+	"ts": "ts", "typescript": "ts", "js": "js", "javascript": "js",
+}
+
+func (a *app) toolNewCommand() *cobra.Command {
+	var language string
+	c := &cobra.Command{
+		Use:     "new NAME",
+		Short:   "Write a starter for a new tool",
+		Example: "  toolroom tool new greet -l python && toolroom tool push greet.py",
+		Args:    arguments(1, 1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			starter, ok := starters[language]
+			if !ok {
+				return usage("toolroom tool new "+args[0]+" -l python", "there is no starter for the language %q: there are %s", language, strings.Join(slices.Sorted(maps.Keys(starters)), ", "))
+			}
+			if id := (toolroom.ID{Namespace: "fn", Name: args[0]}); id.Validate() != nil {
+				return usage("toolroom tool new greet", "%q is not the name of a tool", args[0])
+			}
+			return a.writeStarter(starter, args[0])
+		},
+	}
+	c.Flags().StringVarP(&language, "language", "l", "python", "python, ts, js, sh, or go (for WebAssembly)")
+	return c
+}
+
+// writeStarter writes a starter: one file, or a folder.
+func (a *app) writeStarter(starter, tool string) error {
+	files, err := toolStarters.ReadDir("toolstarters/" + starter)
+	if err != nil {
+		return err
+	}
+	to := a.Dir
+	if len(files) > 1 {
+		to = filepath.Join(a.Dir, tool)
+		if err := os.Mkdir(to, 0o755); errors.Is(err, fs.ErrExist) {
+			return toolroom.Errorf(toolroom.CodeConflict, "there is a %s already", tool).WithHint("choose another name")
+		} else if err != nil {
+			return err
+		}
+	}
+	for _, file := range files {
+		text, err := toolStarters.ReadFile(path.Join("toolstarters", starter, file.Name()))
+		if err != nil {
+			return err
+		}
+		name := strings.TrimSuffix(strings.ReplaceAll(file.Name(), "NAME", tool), ".txt")
+		f, err := os.OpenFile(filepath.Join(to, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if errors.Is(err, fs.ErrExist) {
+			return toolroom.Errorf(toolroom.CodeConflict, "there is a %s already", name).WithHint("choose another name")
+		}
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(strings.ReplaceAll(string(text), "NAME", tool))
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+		if len(files) == 1 {
+			a.screen.say("wrote %s; store it: toolroom tool push %s", name, name)
+		}
+	}
+	if len(files) > 1 {
+		a.screen.say("wrote the folder %s; build it: cd %s && GOOS=wasip1 GOARCH=wasm go build -ldflags=-s -o %s.wasm main.go; store it: toolroom tool push %s", tool, tool, tool, tool)
+	}
+	return nil
+}
+
+// exampleMessage is the message of the versions that are examples.
+const exampleMessage = "example"
+
+func (a *app) toolAddCommand() *cobra.Command {
+	var environment string
+	c := &cobra.Command{
+		Use:   "add examples",
+		Short: "Add the example tools with their cases",
+		Long:  "Push nine small tools with saved cases, and release them to test, or to the environment that --env names.",
+		Args:  arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			if args[0] != "examples" {
+				return usage("toolroom tool add examples", "there is nothing called %q to add", args[0])
+			}
+			s := r.Parts().Releases
+			files, err := toolExamples.ReadDir("toolexamples")
+			if err != nil {
+				return err
+			}
+			for _, f := range files {
+				text, err := toolExamples.ReadFile(path.Join("toolexamples", f.Name()))
+				if err != nil {
+					return err
+				}
+				tool := "fn:" + strings.TrimSuffix(f.Name(), path.Ext(f.Name()))
+				if mine, err := s.Pick(ctx, tool, 0); err == nil && mine.Message != exampleMessage {
+					a.screen.say("%s: left as it is, since you have a tool of this name", tool)
+					continue
+				}
+				pushed, err := s.Push(ctx, release.Upload{Files: map[string]string{f.Name(): string(text)}, File: f.Name(), Message: exampleMessage, Base: -1}, a.author())
+				if err != nil {
+					return err
+				}
+				for _, p := range pushed {
+					if _, err := s.Release(ctx, release.Order{Tool: p.Tool, Version: p.Number, Environment: environment, Reason: exampleMessage}, a.author()); err != nil {
+						return err
+					}
+					a.screen.say("%s: version %d, %s, released to %s", p.Tool, p.Number, count(p.Cases, "case"), environment)
+				}
+			}
+			a.screen.say("run their cases: toolroom tool test --all")
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&environment, "env", release.Test, "environment to release them to")
+	return c
+}
+
+func (a *app) toolDiffCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "diff TOOL [FROM [TO]]",
+		Short:   "Show what changed between two versions",
+		Example: "  toolroom tool diff double\n  toolroom tool diff double 1 3",
+		Args:    arguments(1, 3),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			s, tool, _, err := found(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			newest, err := s.Pick(ctx, tool, 0)
+			if err != nil {
+				return err
+			}
+			from, to := newest.Number-1, newest.Number
+			for i, at := range []*int{&from, &to} {
+				if len(args) > i+1 {
+					if _, err := fmt.Sscan(strings.TrimPrefix(args[i+1], "@"), at); err != nil {
+						return usage("toolroom tool diff "+args[0]+" 1 2", "%q is not a version", args[i+1])
+					}
+				}
+			}
+			if from < 1 {
+				return toolroom.Errorf(toolroom.CodeNotFound, "%s has only one version", tool)
+			}
+			before, err := s.Pick(ctx, tool, from)
+			if err != nil {
+				return err
+			}
+			after, err := s.Pick(ctx, tool, to)
+			if err != nil {
+				return err
+			}
+			return a.screen.text(release.Diff(before, after))
+		}),
+	}
+	return c
+}
+
+// writeTool writes the files of a version into a folder, with what its header cannot say.
+func writeTool(folder string, v *release.Version) (changed bool, err error) {
+	for _, name := range slices.Sorted(maps.Keys(v.Spec.Files)) {
+		file := filepath.Join(folder, filepath.FromSlash(name))
+		data, err := release.UnpackFile(name, v.Spec.Files[name])
+		if err != nil {
+			return changed, err
+		}
+		if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, data) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return changed, err
+		}
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			return changed, err
+		}
+		changed = true
+	}
+	return changed, nil
+}
+
+func (a *app) toolPullCommand() *cobra.Command {
+	var environment string
+	c := &cobra.Command{
+		Use:     "pull FOLDER [TOOL…]",
+		Short:   "Write the code of tools to files",
+		Long:    "Write the code of tools to files, each in a folder NAMESPACE/NAME, in the newest version or in the one that --env serves.",
+		Example: "  toolroom tool pull tools --env prod",
+		Args:    arguments(1, -1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			s := r.Parts().Releases
+			list, err := s.List(ctx)
+			if err != nil {
+				return err
+			}
+			for _, spelled := range args[1:] {
+				if _, _, err := s.Find(ctx, spelled); err != nil {
+					return err
+				}
+			}
+			for _, t := range list {
+				if wanted, err := selectsTool(ctx, s, t.Tool, args[1:]); err != nil || !wanted {
+					if err != nil {
+						return err
+					}
+					continue
+				}
+				number := t.Newest
+				if environment != "" {
+					if number = t.Released[environment]; number == 0 {
+						continue
+					}
+				}
+				v, err := s.Pick(ctx, t.Tool, number)
+				if err != nil {
+					return err
+				}
+				folder := filepath.Join(a.Dir, args[0], filepath.FromSlash(strings.ReplaceAll(t.Tool, ":", "/")))
+				if filepath.IsAbs(args[0]) {
+					folder = filepath.Join(args[0], filepath.FromSlash(strings.ReplaceAll(t.Tool, ":", "/")))
+				}
+				changed, err := writeTool(folder, v)
+				if err != nil {
+					return err
+				}
+				a.screen.say("%s version %d: %s", t.Tool, number, map[bool]string{true: "written", false: "no change"}[changed])
+			}
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&environment, "env", "", "write the versions that this environment serves")
+	return c
+}
+
+// selectsTool reports whether one of the spellings, or none at all, names the tool.
+func selectsTool(ctx context.Context, s *release.Service, tool string, spellings []string) (bool, error) {
+	if len(spellings) == 0 {
+		return true, nil
+	}
+	for _, spelled := range spellings {
+		found, _, err := s.Find(ctx, spelled)
+		if err != nil || found == tool {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+func (a *app) toolSyncCommand() *cobra.Command {
+	var environment string
+	var check, asJSON bool
+	c := &cobra.Command{
+		Use:   "sync FOLDER",
+		Short: "Make the tools those of a folder",
+		Long: `Compare the code in a folder with the newest versions, print a plan, and push and
+release what differs. Each file of code at the top and each folder with tool.yaml,
+or of the form NAMESPACE/NAME, is one upload. --check changes nothing and fails if
+something differs.`,
+		Example: "  toolroom tool sync tools --check\n  toolroom tool sync tools --env test",
+		Args:    arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			folder := args[0]
+			if !filepath.IsAbs(folder) {
+				folder = filepath.Join(a.Dir, folder)
+			}
+			uploads, err := a.uploadsIn(folder)
+			if err != nil {
+				return err
+			}
+			plan, err := r.Parts().Releases.Sync(ctx, uploads, release.SyncOptions{Environment: environment, DryRun: check}, a.author())
+			if err != nil && len(plan) == 0 {
+				return err
+			}
+			if asJSON {
+				if err := a.screen.json(plan); err != nil {
+					return err
+				}
+			} else {
+				a.printPlan(plan, check)
+			}
+			if err != nil {
+				return err
+			}
+			if check && slices.ContainsFunc(plan, func(s release.Step) bool { return s.Action != release.StepNothing }) {
+				return exitCode(toolroom.ExitFailed)
+			}
+			return nil
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&environment, "env", "", "also release to this environment")
+	f.BoolVar(&check, "check", false, "change nothing; fail if something differs")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) printPlan(plan []release.Step, check bool) {
+	for _, s := range plan {
+		note := ""
+		if s.Version > 0 {
+			note = fmt.Sprintf(" version %d", s.Version)
+		}
+		a.screen.say("%-8s %s%s%s", s.Action, s.Tool, note, cmp.Or(s.Note, ""))
+	}
+	if check {
+		a.screen.say("nothing was changed")
+	}
+}
+
+// uploadsIn finds the uploads of a folder.
+func (a *app) uploadsIn(folder string) ([]release.Upload, error) {
+	var uploads []release.Upload
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "cannot read %s: %w", folder, err)
+	}
+	for _, e := range entries {
+		at := filepath.Join(folder, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "."):
+		case !e.IsDir() && isCode(at), e.IsDir() && isUpload(at):
+			u, err := a.readUpload(at)
+			if err != nil {
+				return nil, err
+			}
+			uploads = append(uploads, u)
+		case e.IsDir():
+			below, err := os.ReadDir(at)
+			if err != nil {
+				return nil, err
+			}
+			for _, tool := range below {
+				if !tool.IsDir() {
+					continue
+				}
+				u, err := a.readUpload(filepath.Join(at, tool.Name()))
+				if err != nil {
+					return nil, err
+				}
+				u.Namespace = e.Name()
+				uploads = append(uploads, u)
+			}
+		}
+	}
+	return uploads, nil
+}
+
+// isUpload reports whether a folder is one upload: it has code or a manifest itself.
+func isUpload(folder string) bool {
+	entries, err := os.ReadDir(folder)
+	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return e.Name() == "tool.yaml" || e.Type().IsRegular() && isCode(filepath.Join(folder, e.Name()))
+	})
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) toolReleaseCommand() *cobra.Command {
+	var o release.Order
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "release TOOL[@VERSION]",
+		Short: "Make an environment serve a version",
+		Long: `Make an environment serve a version, by default the newest. A release to another
+environment than test must pass the gates: saved cases that succeed, and schemas
+that break no caller. --force releases nevertheless and is recorded.`,
+		Example: `  toolroom tool release double --env prod
+  toolroom tool release double@3 --weight 10
+  toolroom tool release double --force --reason "customers were told"`,
+		Args: arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			s, tool, number, err := found(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			o.Tool, o.Version = tool, number
+			moved, err := s.Release(ctx, o, a.author())
+			return a.printMoved(moved, err, asJSON)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&o.Environment, "env", release.Prod, "environment")
+	f.IntVar(&o.Weight, "weight", 0, "percentage of callers that get the version, beside the one that is served")
+	f.BoolVar(&o.Force, "force", false, "release even if a gate refuses")
+	f.StringVar(&o.Reason, "reason", "", "why; kept in the log")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) printMoved(m release.Moved, err error, asJSON bool) error {
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.screen.json(m)
+	}
+	switch {
+	case m.Canary > 0:
+		a.screen.say("%s serves version %d of %s to %d%% of the callers, and version %d to the others", m.Environment, m.Canary, m.Tool, m.Weight, m.Version)
+	case m.Version == 0:
+		a.screen.say("%s no longer serves %s", m.Environment, m.Tool)
+	case m.Version == m.Previous:
+		a.screen.say("%s serves version %d of %s", m.Environment, m.Version, m.Tool)
+	case m.Previous == 0:
+		a.screen.say("%s serves version %d of %s from now on", m.Environment, m.Version, m.Tool)
+	default:
+		a.screen.say("%s serves version %d of %s from now on, instead of version %d", m.Environment, m.Version, m.Tool, m.Previous)
+	}
+	if len(m.Forced) > 0 {
+		a.screen.say("forced in spite of: %s", strings.Join(m.Forced, ", "))
+	}
+	return nil
+}
+
+func (a *app) toolPromoteCommand() *cobra.Command {
+	var from, to string
+	var force, asJSON bool
+	c := &cobra.Command{
+		Use:     "promote TOOL",
+		Short:   "Release to one environment what another serves",
+		Example: "  toolroom tool promote double --from test --to prod",
+		Args:    arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			s, tool, _, err := found(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			moved, err := s.Promote(ctx, tool, from, to, force, a.author())
+			return a.printMoved(moved, err, asJSON)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&from, "from", release.Test, "environment that serves the version")
+	f.StringVar(&to, "to", release.Prod, "environment to release to")
+	f.BoolVar(&force, "force", false, "release even if a gate refuses")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) toolRollbackCommand() *cobra.Command {
+	var environment, reason string
+	var to int
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "rollback TOOL",
+		Short: "Undo the last release to an environment",
+		Long: `Make an environment serve the version that it served before the last release. Before
+the first release it served none. If a canary runs, only that ends.`,
+		Example: "  toolroom tool rollback double\n  toolroom tool rollback double --to 2 --reason \"wrong rounding\"",
+		Args:    arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			s, tool, number, err := found(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			moved, err := s.Rollback(ctx, tool, environment, cmp.Or(to, number), reason, a.author())
+			return a.printMoved(moved, err, asJSON)
+		}),
+	}
+	f := c.Flags()
+	f.StringVar(&environment, "env", release.Prod, "environment")
+	f.IntVar(&to, "to", 0, "version to go back to (default: the one before)")
+	f.StringVar(&reason, "reason", "", "why; kept in the log")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) toolDeprecateCommand() *cobra.Command {
+	var reason string
+	var undo bool
+	c := &cobra.Command{
+		Use:     "deprecate TOOL@VERSION",
+		Short:   "Mark a version so that it is not released again",
+		Example: "  toolroom tool deprecate double@1 --reason \"wrong for negative numbers\"",
+		Args:    arguments(1, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			s, tool, number, err := found(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			if number == 0 {
+				return usage("toolroom tool deprecate "+args[0]+"@1", "name the version")
+			}
+			if err := s.Deprecate(ctx, tool, number, reason, undo, a.author()); err != nil {
+				return err
+			}
+			if undo {
+				a.screen.say("version %d of %s is a draft again", number, tool)
+			} else {
+				a.screen.say("version %d of %s is deprecated", number, tool)
+			}
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why; shown to whoever tries to release it")
+	c.Flags().BoolVar(&undo, "undo", false, "make it a draft again")
+	return c
+}
+
+func (a *app) toolLogCommand() *cobra.Command {
+	var limit int
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "log [TOOL]",
+		Short: "Show who pushed and released what, and when",
+		Args:  arguments(0, 1),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+			s, tool := r.Parts().Releases, ""
+			if len(args) > 0 {
+				var err error
+				if s, tool, _, err = found(ctx, r, args[0]); err != nil {
+					return err
+				}
+			}
+			log, err := s.Store.ReleaseLog(ctx, tool, limit)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(log)
+			}
+			rows := make([][]string, len(log))
+			for i, e := range log {
+				what := fmt.Sprint(e.Version)
+				if e.Environment != "" {
+					what = fmt.Sprintf("%s: %d → %d", e.Environment, e.Previous, e.Version)
+				}
+				if e.Canary > 0 {
+					what += fmt.Sprintf(", %d to %d%%", e.Canary, e.Weight)
+				}
+				reason := e.Reason
+				if len(e.Forced) > 0 {
+					reason = strings.TrimSpace("forced (" + strings.Join(e.Forced, ", ") + ") " + reason)
+				}
+				rows[i] = []string{e.Time.Local().Format("2006-01-02 15:04:05"), e.Who, string(e.Action), e.Tool, what, reason}
+			}
+			return a.screen.table([]string{"TIME", "WHO", "ACTION", "TOOL", "VERSION", "WHY"}, rows)
+		}),
+	}
+	c.Flags().IntVar(&limit, "limit", 50, "maximum number of lines")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/consent"
+)
+
+func (a *app) trustCommand() *cobra.Command {
+	var list, revoke, yes, asJSON bool
+	c := &cobra.Command{
+		Use:   "trust [FILE]",
+		Short: "Trust the toolroom.yaml of a folder",
+		Long: `Show what a toolroom.yaml would start, connect to and set, and trust it. Commands
+use the toolroom.yaml of the working folder only if it is trusted. After a change it
+must be trusted again. A file named by --config or TOOLROOM_CONFIG, and that of your
+own config folder, needs no trust.`,
+		Example: `  toolroom trust
+  toolroom trust ../other/toolroom.yaml --yes
+  toolroom trust --list
+  toolroom trust --revoke`,
+		Args: arguments(0, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if list && (revoke || len(args) > 0) {
+				return usage("toolroom trust --list", "--list takes neither FILE nor --revoke")
+			}
+			if err := a.requireOwnHome(); err != nil {
+				return err
+			}
+			if list {
+				return a.listTrusted(asJSON)
+			}
+			file := filepath.Join(a.Dir, config.FileName)
+			if len(args) > 0 {
+				file = args[0]
+				if !filepath.IsAbs(file) {
+					file = filepath.Join(a.Dir, file)
+				}
+				if info, err := os.Stat(file); err == nil && info.IsDir() {
+					file = filepath.Join(file, config.FileName)
+				}
+			}
+			if revoke {
+				return a.revokeTrust(file)
+			}
+			return a.trust(c, file, yes)
+		},
+	}
+	c.Flags().BoolVar(&list, "list", false, "list the trusted files")
+	c.Flags().BoolVar(&revoke, "revoke", false, "stop trusting the file")
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&asJSON, "json", false, "with --list: print JSON")
+	return c
+}
+
+func (a *app) trust(c *cobra.Command, file string, yes bool) error {
+	store := consent.Open(a.home)
+	found, _, err := consent.Read(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return toolroom.Errorf(toolroom.CodeNotFound, "there is no %s", file).WithHint("name the file: toolroom trust FILE")
+	}
+	if err != nil {
+		return err
+	}
+	var untrusted *consent.Untrusted
+	switch err := store.Check(found); {
+	case err == nil:
+		return a.screen.printf("%s is trusted already\n", found.Path)
+	case !errors.As(err, &untrusted):
+		return err
+	}
+	a.screen.say("%s%s", found.Path, untrusted.Show())
+	if !yes {
+		if !a.screen.interactive() {
+			return usage("toolroom trust --yes", "nobody can answer here")
+		}
+		answer, err := a.screen.ask(c.Context(), "Trust it? [y/N]")
+		if err != nil {
+			return err
+		}
+		if answer != "y" && answer != "yes" {
+			return toolroom.Errorf(toolroom.CodeDenied, "%s is not trusted", found.Path)
+		}
+	}
+	if err := store.Trust(found); err != nil {
+		return err
+	}
+	return a.screen.printf("trusted %s\n", found.Path)
+}
+
+func (a *app) revokeTrust(file string) error {
+	was, err := consent.Open(a.home).Revoke(file)
+	if err != nil {
+		return err
+	}
+	if !was {
+		return toolroom.Errorf(toolroom.CodeNotFound, "%s is not trusted", file).WithHint("list the trusted files: toolroom trust --list")
+	}
+	return a.screen.printf("%s is no longer trusted\n", file)
+}
+
+// listTrusted prints the trusted files, and whether they are still as they were.
+func (a *app) listTrusted(asJSON bool) error {
+	store := consent.Open(a.home)
+	all, err := store.List()
+	if err != nil {
+		return err
+	}
+	type entry struct {
+		consent.File
+		State string `json:"state"`
+	}
+	entries := make([]entry, len(all))
+	rows := make([][]string, len(all))
+	for i, f := range all {
+		state := "trusted"
+		switch now, _, err := consent.Read(f.Path); {
+		case errors.Is(err, fs.ErrNotExist):
+			state = "missing"
+		case err != nil || store.Check(now) != nil:
+			state = "changed"
+		}
+		entries[i] = entry{f, state}
+		rows[i] = []string{f.Path, state, f.Trusted.Local().Format(time.DateTime)}
+	}
+	if asJSON {
+		return a.screen.json(entries)
+	}
+	if len(rows) == 0 {
+		a.screen.say("No toolroom.yaml of a folder is trusted yet.")
+		return nil
+	}
+	return a.screen.table([]string{"FILE", "STATE", "SINCE"}, rows)
+}
+
+// needsTrust reports whether file counts only if the user trusts it: it was found in the
+// working folder, which may have come from elsewhere.
+func (a *app) needsTrust(file string) bool {
+	if a.configFile != "" || a.trustConfig || file != filepath.Join(a.Dir, config.FileName) {
+		return false
+	}
+	return a.UserConfig == "" || filepath.Join(a.UserConfig, "toolroom") != filepath.Clean(a.Dir)
+}
+
+// verifier returns the check of a config and of the files that it names, or nil if file
+// needs no trust.
+func (a *app) verifier(file string) config.Verify {
+	if file == "" || !a.needsTrust(file) {
+		return nil
+	}
+	store := consent.Open(a.home)
+	return func(path string, text []byte) error {
+		if err := a.requireOwnHome(); err != nil {
+			return err
+		}
+		if path != file {
+			return store.CheckNamed(file, path, text)
+		}
+		found, err := consent.Inspect(path, text)
+		if err != nil {
+			return err
+		}
+		return store.Check(found)
+	}
+}
+
+// requireOwnHome returns an error if the record of trust would be in the working folder: it
+// could have come with the config.
+func (a *app) requireOwnHome() error {
+	if a.homeHere {
+		return toolroom.Errorf(toolroom.CodeDenied, "the home %s depends on the working folder, so it cannot say which configs you trust", a.home).
+			WithHint("name an absolute folder: TOOLROOM_HOME or --home; or trust the config of this command: --trust-config")
+	}
+	return nil
+}
+
+// keepTrust returns what records that a config is trusted after an edit of ours, if it was
+// before, or did not exist.
+func (a *app) keepTrust(file string) config.Wrote {
+	return func(before, after []byte) error {
+		if !a.needsTrust(file) || a.homeHere {
+			return nil
+		}
+		store := consent.Open(a.home)
+		if before != nil {
+			found, err := consent.Inspect(file, before)
+			if err == nil {
+				err = store.Check(found)
+			}
+			if untrusted := (*consent.Untrusted)(nil); errors.As(err, &untrusted) {
+				a.screen.say("%s counts once you trust it: toolroom trust", file)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+		found, err := consent.Inspect(file, after)
+		return cmp.Or(err, store.Trust(found))
+	}
+}
+
+// sayUntrusted tells a person that the config does not count yet, in a command that only
+// looks at it.
+func (a *app) sayUntrusted(file string) {
+	verify := a.verifier(file)
+	if verify == nil {
+		return
+	}
+	if _, err := config.LoadVerified(file, verify); err != nil {
+		if untrusted := (*consent.Untrusted)(nil); errors.As(err, &untrusted) {
+			a.screen.say("%s\nIt counts once you trust it: toolroom trust", untrusted)
+		}
+	}
+}

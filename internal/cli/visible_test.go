@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/approval"
+)
+
+// terminal returns an app whose output is shown on a terminal.
+func terminal() (a *app, shown *bytes.Buffer) {
+	shown = &bytes.Buffer{}
+	a = &app{}
+	a.screen = &screen{in: strings.NewReader(""), out: shown, err: shown, outTerminal: true, errTerminal: true, lines: bufio.NewReader(strings.NewReader(""))}
+	return a, shown
+}
+
+// hostile controls a terminal, turns text around and hides some of it.
+const hostile = "\x1b]0;t\x07\x1b[2J\u009b31m \u202e500 ot\u202c \u200b\U000e0041 end"
+
+func TestTerminalsGetNoControlSequencesOfPrograms(t *testing.T) {
+	t.Parallel()
+	chunk, err := json.Marshal(map[string]string{"stream": "stdout", "text": hostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	question := &approval.Approval{ID: "apr_1", Tool: "e:pay", Arguments: json.RawMessage(`{"to":"` + strings.ReplaceAll(hostile[len("\x1b]0;t\x07\x1b[2J"):], "\x1b", "") + `"}`), Expires: time.Now().Add(time.Hour)}
+	for name, show := range map[string]func(a *app) error{
+		"output of a program":   func(a *app) error { return a.printChunk(chunk) },
+		"errors of a program":   func(a *app) error { return a.printChunk(bytes.Replace(chunk, []byte("stdout"), []byte("stderr"), 1)) },
+		"the text of a result":  func(a *app) error { return a.screen.text(hostile) },
+		"a message":             func(a *app) error { return a.screen.printf("%s", hostile) },
+		"a JSON answer":         func(a *app) error { return a.screen.json(map[string]string{"text": hostile}) },
+		"a line of a stream":    func(a *app) error { return a.screen.jsonLine(hostile) },
+		"a table":               func(a *app) error { return a.screen.table([]string{"A"}, [][]string{{hostile}}) },
+		"fields":                func(a *app) error { return a.screen.fields("name", hostile) },
+		"an error":              func(a *app) error { a.screen.fail(hostile, hostile); return nil },
+		"the question":          func(a *app) error { a.showApproval(question); return nil },
+		"the list of questions": func(a *app) error { return a.foldApprovals([]*approval.Approval{question}) },
+		"an artifact, bytewise": func(a *app) error {
+			w := a.screen.stream()
+			for i := range len(hostile) {
+				if _, err := w.Write([]byte{hostile[i]}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		a, shown := terminal()
+		if err := show(a); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		text := strings.ReplaceAll(shown.String(), "\r\x1b[K", "")
+		if !strings.Contains(text, "end") {
+			t.Errorf("%s: nothing is shown: %q", name, text)
+		}
+		if i := strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }); i >= 0 {
+			t.Errorf("%s: %q", name, text)
+		}
+		if !strings.Contains(name, "program") && !strings.Contains(name, "result") && !strings.Contains(name, "artifact") &&
+			(!strings.Contains(text, `\u202e`) || strings.ContainsRune(text, 0x202e) || strings.ContainsRune(text, 0xe0041)) {
+			t.Errorf("%s: what is turned around or hidden is not shown: %q", name, text)
+		}
+	}
+}
+
+func TestTheListOfQuestionsShowsWholeArguments(t *testing.T) {
+	t.Parallel()
+	a, shown := terminal()
+	long := `{"text":"` + strings.Repeat("x", 5000) + `","sum":500}`
+	p := &approval.Approval{ID: "apr_1", Tool: "e:pay", Identity: toolroom.Identity{Subject: "ann"}, Arguments: json.RawMessage(long), Expires: time.Now().Add(time.Hour)}
+	if err := a.foldApprovals([]*approval.Approval{p}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(shown.String(), long) || !strings.Contains(shown.String(), "toolroom approve apr_1") {
+		t.Errorf("%d bytes are shown", shown.Len())
+	}
+}
+
+func TestPipesGetTheBytesOfPrograms(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := &screen{in: strings.NewReader(""), out: &out, err: io.Discard, lines: bufio.NewReader(strings.NewReader(""))}
+	if err := s.output(false, hostile); err != nil || out.String() != hostile {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+}

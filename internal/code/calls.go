@@ -1,0 +1,106 @@
+package code
+
+import (
+	"encoding/json"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/run"
+)
+
+// take counts n tool calls before they are made: all or none. The engine counts a program's
+// requests, but a chain is one request with many calls.
+func (h *handler) take(n int) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.made+n > h.calls {
+		h.over = true
+		if n == 1 || h.made == h.calls {
+			return bridge.OverCalls(h.calls)
+		}
+		return toolroom.Errorf(toolroom.CodeBudgetExceeded, "the chain has %d steps, but the program has only %d of its %d tool calls left", n, h.calls-h.made, h.calls).
+			WithHint("make the chain shorter, or ask for a higher limit of calls")
+	}
+	h.made += n
+	return nil
+}
+
+// overCalls reports whether the program was refused a call beyond its limit.
+func (h *handler) overCalls() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over
+}
+
+// give returns calls that were not made.
+func (h *handler) give(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.made -= n
+}
+
+// overCalls converts an engine's error: exceeding the limit of calls exceeds the budget,
+// whoever stops the program for it.
+func overCalls(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := *toolroom.AsError(err)
+	if e.Code != toolroom.CodeResourceLimit || e.Limit != "calls" {
+		return err
+	}
+	e.Code = toolroom.CodeBudgetExceeded
+	return &e
+}
+
+func refusedCall(tool string, err error) *toolroom.Result {
+	e := toolroom.AsError(err)
+	return &toolroom.Result{Tool: tool, Status: e.Code.Info().Status, Effects: toolroom.EffectsNone, Error: e}
+}
+
+// maxSteps is the size of steps, in bytes, up to which a chain's error repeats their
+// values. For larger ones it contains only the outcome of each step.
+const maxSteps = 1 << 20
+
+// step describes one step of a failed chain to a program. It contains nothing that differs
+// when a program is resumed elsewhere, such as times.
+type step struct {
+	Tool    string          `json:"tool"`
+	Skipped bool            `json:"skipped,omitempty"`
+	Status  toolroom.Status `json:"status,omitempty"`
+	Value   json.RawMessage `json:"value,omitempty"`
+	Text    string          `json:"text,omitempty"`
+	Error   *toolroom.Error `json:"error,omitempty"`
+}
+
+// chainError returns the error of a failed chain, with the steps so far and the index of
+// the failed step, counted from 0.
+func chainError(out *run.ChainResult) error {
+	steps := make([]step, len(out.Steps))
+	for i, s := range out.Steps {
+		steps[i] = step{Tool: s.Tool, Skipped: s.Skipped}
+		if r := s.Result; r != nil {
+			steps[i].Status, steps[i].Value, steps[i].Error = toolroom.StatusOK, r.Value, r.Error
+			if r.Error != nil {
+				steps[i].Status = r.Error.Code.Info().Status
+			} else if len(r.Value) == 0 {
+				steps[i].Text = r.Text()
+			}
+		}
+	}
+	if text, err := json.Marshal(steps); err != nil || len(text) > maxSteps {
+		for i := range steps {
+			steps[i].Value, steps[i].Text = nil, ""
+		}
+	}
+	e := *out.Error
+	e.Details = map[string]any{}
+	for key, value := range out.Error.Details {
+		e.Details[key] = value
+	}
+	e.Details["steps"] = steps
+	if out.Failed != nil {
+		e.Details["failed"] = *out.Failed
+	}
+	return &e
+}

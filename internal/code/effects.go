@@ -1,0 +1,36 @@
+package code
+
+import (
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/effects/shell"
+	"github.com/toolroom/toolroom/source"
+)
+
+// workDir stands for a program's working folder, which is created when it starts.
+const workDir = "/sandbox"
+
+// PredictEffects predicts what a shell program or a command line runs. For other languages nothing
+// is known; without a sandbox that means any command, file and host.
+func (s *Service) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
+	r, err := parse(req.Arguments)
+	if err != nil {
+		return []toolroom.Effect{{Kind: toolroom.EffectCommand}}, ""
+	}
+	var effects []toolroom.Effect
+	switch r.Language {
+	case "shell":
+		effects = shell.Read(r.Code, workDir)
+	case "command":
+		effects = shell.Started(r.Command, r.Stdin, workDir)
+	default:
+		effects = []toolroom.Effect{{Kind: toolroom.EffectNone}}
+	}
+	effects = append(effects, r.reaches()...)
+	if r.Engine == hostRuntime || r.Runtime == hostRuntime {
+		effects = append(effects, toolroom.Effect{Kind: toolroom.EffectFile}, toolroom.Effect{Kind: toolroom.EffectHost})
+		if r.Language != "shell" && r.Language != "command" {
+			effects = append(effects, toolroom.Effect{Kind: toolroom.EffectCommand})
+		}
+	}
+	return effects, workDir
+}

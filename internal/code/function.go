@@ -1,0 +1,190 @@
+package code
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Function is a program that calls a function once, for a tool. Unlike a program of
+// code:execute it keeps no session and is not continued by another process.
+type Function struct {
+	Request
+	// Name is the name of the file in tracebacks, and Lines the number of its lines that the
+	// author has written; what follows calls the function.
+	Name  string
+	Lines int
+	// Place maps a position in the program to one in the author's files, if it is not nil.
+	Place func(line, column int) (file string, fromLine, fromColumn int, ok bool)
+	// Given are the program's variables.
+	Given bridge.Map
+	// Env and Files are the environment of a command, and the files in its folder.
+	Env   []string
+	Files bridge.Map
+	// Output says that the value is what the program prints: text, json, or lines, each of
+	// which is also a chunk. Empty means that it returns a value.
+	Output string
+	// Layer holds the packages that the code needs.
+	Layer engine.Layer
+	// Engines are the engines to try, in order, if the request names none.
+	Engines []string
+}
+
+// functionOwner is the owner of all processes that run functions: they share no state, so
+// callers may share the processes from which theirs are forked.
+const functionOwner = "functions"
+
+// RunFunction runs a function's program as part of the call req.
+func (s *Service) RunFunction(ctx context.Context, req *source.Request, f Function) (*source.Output, error) {
+	r := f.Request
+	r.inputs, r.function = f.Given, &f
+	if r.Engine != "" && r.Engine != "auto" || req.Engine != "" {
+		return s.execute(ctx, req, &r, nil)
+	}
+	var out *source.Output
+	var err error
+	for _, name := range f.Engines {
+		r.Engine = name
+		out, err = s.execute(ctx, req, &r, nil)
+		if code := toolroom.CodeOf(err); err == nil || out == nil || !out.Unsent || code != toolroom.CodeSandboxUnavailable && code != toolroom.CodeLimitNotEnforceable && code != toolroom.CodeInvalidArguments {
+			return out, err
+		}
+	}
+	return out, err
+}
+
+// FunctionIsolation returns the isolation in which RunFunction would run it.
+func (s *Service) FunctionIsolation(ctx context.Context, req *source.Request, f Function) string {
+	for _, name := range f.Engines {
+		for _, e := range s.o.Engines {
+			if e.Name() == name && (req.Engine == "" || req.Engine == name) {
+				if p := e.Probe(ctx); p.State == "available" {
+					return p.Isolation
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// own returns a failure without what is not the author's: the lines that call the function.
+func (f *Function) own(failure *bridge.Failure) *bridge.Failure {
+	made := *failure
+	if f.Place != nil {
+		f.moved(&made)
+		return &made
+	}
+	if made.Line > f.Lines {
+		made.Line, made.Column = 0, 0
+	}
+	var trace strings.Builder
+	skip := false
+	for line := range strings.Lines(made.Trace) {
+		if strings.HasPrefix(line, `  File "`) {
+			var n int
+			_, after, _ := strings.Cut(line, `", line `)
+			_, err := fmt.Sscanf(after, "%d", &n)
+			skip = err == nil && n > f.Lines
+		} else if !strings.HasPrefix(line, "    ") {
+			skip = false
+		}
+		if !skip {
+			trace.WriteString(line)
+		}
+	}
+	made.Trace = trace.String()
+	return &made
+}
+
+// frame matches a line of a traceback of JavaScript.
+var frame = regexp.MustCompile(`(?m)^(    at .*?\(?)[^ (]*:(\d+):(\d+)(\)?)$\n?`)
+
+// moved rewrites the positions in a failure to those in the author's files.
+func (f *Function) moved(failure *bridge.Failure) {
+	if file, line, column, ok := f.Place(failure.Line, failure.Column); ok {
+		failure.File, failure.Line, failure.Column = file, line, column
+	} else {
+		failure.Line, failure.Column = 0, 0
+	}
+	failure.Trace = frame.ReplaceAllStringFunc(failure.Trace, func(text string) string {
+		part := frame.FindStringSubmatch(text)
+		line, _ := strconv.Atoi(part[2]) // digits
+		column, _ := strconv.Atoi(part[3])
+		file, line, column, ok := f.Place(line, column)
+		if !ok {
+			return ""
+		}
+		return fmt.Sprintf("%s%s:%d:%d%s\n", part[1], file, line, column, part[4])
+	})
+}
+
+// contentKey marks a value of a function that is content rather than a JSON value.
+const contentKey = "$toolroom.content"
+
+// contentOf returns the content that a function returned, if its value is content.
+func contentOf(v bridge.Value) ([]toolroom.Content, bool) {
+	m, ok := v.(bridge.Map)
+	if !ok || len(m) != 1 || m[0].Key != contentKey {
+		return nil, false
+	}
+	parts, ok := m[0].Value.([]bridge.Value)
+	if !ok {
+		return nil, false
+	}
+	var out []toolroom.Content
+	for _, p := range parts {
+		part, ok := p.(bridge.Map)
+		if !ok {
+			return nil, false
+		}
+		data, isData := part.Get("data").([]byte)
+		if !isData {
+			out = append(out, toolroom.Content{Type: toolroom.ContentText, Text: part.Text("text")})
+			continue
+		}
+		out = append(out, contentOfBytes(data, part.Text("media_type")))
+	}
+	return out, true
+}
+
+func contentOfBytes(data []byte, mediaType string) toolroom.Content {
+	if mediaType == "" {
+		mediaType, _, _ = strings.Cut(http.DetectContentType(data), ";")
+	}
+	kind := toolroom.ContentResource
+	switch {
+	case strings.HasPrefix(mediaType, "image/"):
+		kind = toolroom.ContentImage
+	case strings.HasPrefix(mediaType, "audio/"):
+		kind = toolroom.ContentAudio
+	}
+	return toolroom.Content{Type: kind, MIMEType: mediaType, Data: data, URI: resourceURI(kind)}
+}
+
+// resourceURI returns the URI of bytes that have none of their own.
+func resourceURI(kind toolroom.ContentType) string {
+	if kind == toolroom.ContentResource {
+		return "toolroom://result"
+	}
+	return ""
+}
+
+// emitChunk sends a chunk of a function that streams. It reports whether the entry is one.
+func (h *handler) emitChunk(level string, fields bridge.Map) bool {
+	if h.function == nil || level != "chunk" {
+		return false
+	}
+	if chunk, err := bridge.ToJSON(fields.Get("value")); err == nil {
+		h.request.Emit(toolroom.Event{Kind: toolroom.EventChunk, Chunk: json.RawMessage(chunk)})
+	}
+	return true
+}

@@ -1,0 +1,344 @@
+package code
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/code/journal"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/session"
+	"github.com/toolroom/toolroom/source"
+)
+
+// handler is the call handler of one program. Its tool calls pass the runner as children of
+// the call that runs the program, because ctx carries that call.
+type handler struct {
+	*Service
+	request  *source.Request
+	language string
+	session  *session.Run // nil without one
+	function *Function    // nil for programs of code:execute
+	view     view
+	toolexec int    // as in Request
+	instead  string // the hint if the engine cannot run the program
+	asked    toolroom.ExecutionLimits
+
+	stdout, stderr output
+	line           string // the incomplete last line of a function that prints lines
+	refused        refused
+
+	journal *journal.Journal
+	head    journal.Head
+	end     context.CancelCauseFunc // ends the program
+
+	mu         sync.Mutex
+	resumable  bool            // another process may take over the run
+	suspension *run.Suspension // set once the run can be taken over
+	waiting    map[int]string  // the approvals that calls wait for, by index in the journal
+	working    int             // number of calls in progress that do not wait
+	suspending bool            // no further call may start
+	calls      int             // the limit of calls
+	made       int             // calls made or reserved for a chain
+	over       bool            // the program asked for more calls than its limit
+	ended      error           // why the handler ended the program
+}
+
+func (h *handler) Call(ctx context.Context, tool string, arguments bridge.Map) (bridge.Value, error) {
+	args, err := bridge.ToJSON(arguments)
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot encode the arguments of %s: %w", tool, err)
+	}
+	if err := h.take(1); err != nil {
+		return nil, err
+	}
+	r, err := h.call(ctx, toolroom.Call{Tool: tool, Arguments: args, Surface: "code", MaxOutput: -1})
+	if err != nil {
+		return nil, err
+	}
+	if r.Error != nil {
+		return nil, r.Error
+	}
+	return value(r)
+}
+
+// call calls a tool, or returns the recorded answer.
+func (h *handler) call(ctx context.Context, call toolroom.Call) (*toolroom.Result, error) {
+	shown := &toolroom.ExecutionCall{Tool: call.Tool, Arguments: call.Arguments}
+	if len(shown.Arguments) > maxShownArguments {
+		shown.Arguments = nil // the receipt contains them
+	}
+	e := journal.Entry{Tool: call.Tool, Hash: digest(call.Arguments), Shown: shown}
+	return h.once(ctx, e, func(place int, approval string) *toolroom.Result {
+		call.Approval = approval
+		return h.run(ctx, place, h.unlisted(call))
+	})
+}
+
+// maxShownArguments is the maximum size of arguments, per call, that a result repeats.
+const maxShownArguments = 2000
+
+// value returns the value of a result for a program: its value, or else its text, or else
+// its content with binary data as bytes.
+func value(r *toolroom.Result) (bridge.Value, error) {
+	if len(r.Value) > 0 {
+		return bridge.FromJSON(r.Value)
+	}
+	var list []bridge.Value
+	text := true
+	for _, c := range r.Content {
+		text = text && c.Type == toolroom.ContentText
+		list = append(list, content(c))
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	if text {
+		return r.Text(), nil
+	}
+	return list, nil
+}
+
+func content(c toolroom.Content) bridge.Value {
+	m := bridge.Map{{Key: "type", Value: string(c.Type)}}
+	add := func(key, text string) {
+		if text != "" {
+			m = append(m, bridge.Member{Key: key, Value: text})
+		}
+	}
+	add("text", c.Text)
+	add("media_type", c.MIMEType)
+	add("uri", c.URI)
+	if len(c.Data) > 0 {
+		m = append(m, bridge.Member{Key: "data", Value: c.Data})
+	}
+	return m
+}
+
+func (h *handler) Chain(ctx context.Context, list []bridge.Value) (bridge.Value, error) {
+	text, err := bridge.ToJSON(list)
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "cannot encode the steps: %w", err)
+	}
+	var steps []run.Step
+	if err := jsonx.UnmarshalKnown(text, &steps, jsonx.Limits{Bytes: len(text), Depth: math.MaxInt}); err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "invalid steps: %w", err).
+			WithHint(`run_chain([{"tool": "a:b", "arguments": {}}, {"tool": "c:d", "use_previous": true}])`)
+	}
+	reserved := min(len(steps), run.MaxChainSteps)
+	if err := h.take(reserved); err != nil {
+		return nil, chainError(run.RefuseChain(err))
+	}
+	defer func() { h.give(reserved) }()
+	var broken error
+	out := h.o.Runner.ChainOf(ctx, toolroom.Call{Surface: "code", MaxOutput: -1}, steps, func(ctx context.Context, call toolroom.Call) *toolroom.Result {
+		if reserved > 0 {
+			reserved--
+		} else if err := h.take(1); err != nil { // steps were repeated
+			return refusedCall(call.Tool, err)
+		}
+		r, err := h.call(ctx, call)
+		if err != nil {
+			broken = err
+			return journal.Result(nil, err)
+		}
+		return r
+	})
+	if broken != nil {
+		return nil, broken
+	}
+	if out.Error != nil {
+		return nil, chainError(out)
+	}
+	if len(out.Value) == 0 {
+		return nil, nil
+	}
+	return bridge.FromJSON(out.Value)
+}
+
+// ask handles requests that are not tool calls: they have no effects, but must always get
+// the same answer.
+func (h *handler) ask(ctx context.Context, what, of string, answer func() (bridge.Value, error)) (bridge.Value, error) {
+	r, err := h.once(ctx, journal.Entry{Tool: what, Hash: digest([]byte(of))}, func(int, string) *toolroom.Result {
+		v, err := answer()
+		if err != nil {
+			return journal.Result(nil, err)
+		}
+		return journal.Result(bridge.ToJSON(v))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.Error != nil {
+		return nil, r.Error
+	}
+	return bridge.FromJSON(r.Value)
+}
+
+func (h *handler) Search(ctx context.Context, query string, limit int) (bridge.Value, error) {
+	return h.ask(ctx, "search_tools", fmt.Sprint(limit, " ", query), func() (bridge.Value, error) { return h.search(query, limit), nil })
+}
+
+// form returns the form of example calls for a program: in its language.
+func (h *handler) form() catalog.Form {
+	if h.language == "python" {
+		return catalog.FormPython
+	}
+	return catalog.FormCode
+}
+
+func (h *handler) search(query string, limit int) bridge.Value {
+	found := h.o.Catalog.Search(query, catalog.SearchOptions{Limit: limit, Visible: h.o.Runner.Visible(h.request.Identity), Form: h.form()})
+	list := []bridge.Value{}
+	for _, hit := range found.Hits {
+		list = append(list, bridge.Map{{Key: "id", Value: hit.ID}, {Key: "summary", Value: hit.Text}, {Key: "call", Value: hit.Call}})
+	}
+	return list
+}
+
+func (h *handler) Describe(ctx context.Context, tool, level string) (bridge.Value, error) {
+	return h.ask(ctx, "describe_tool", level+" "+tool, func() (bridge.Value, error) { return h.describe(ctx, tool, level) })
+}
+
+func (h *handler) describe(ctx context.Context, tool, level string) (bridge.Value, error) {
+	e, err := h.o.Catalog.Resolve(tool, h.o.Runner.Visible(h.request.Identity))
+	if err != nil {
+		return nil, err
+	}
+	d, err := h.o.Catalog.Describe(ctx, e, catalog.Level(level), h.form())
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	return bridge.FromJSON(text)
+}
+
+func (h *handler) Put(ctx context.Context, name, mediaType string, data []byte) (bridge.Handle, error) {
+	if name == "" {
+		name = "artifact"
+	}
+	r, err := h.once(ctx, journal.Entry{Tool: "artifacts.put", Hash: digest([]byte(name + "\x00" + mediaType + "\x00" + string(data)))}, func(int, string) *toolroom.Result {
+		a, err := h.o.Artifacts.Put(ctx, h.request.Identity.Key(), artifact.File, name, mediaType, bytes.NewReader(data))
+		if err != nil {
+			return journal.Result(nil, err)
+		}
+		return journal.Result(json.Marshal(a))
+	})
+	if err != nil {
+		return bridge.Handle{}, err
+	}
+	var a toolroom.Artifact
+	if err := r.Decode(&a); err != nil {
+		return bridge.Handle{}, err
+	}
+	return bridge.Handle{ID: a.Handle, MediaType: a.MIMEType, Size: a.Size}, nil
+}
+
+// maxPart is the size of the parts in which an artifact crosses the bridge.
+const maxPart = 4 << 20
+
+func (h *handler) Get(ctx context.Context, handle string, offset, length int64) ([]byte, bridge.Handle, error) {
+	f, a, err := h.o.Artifacts.Open(ctx, h.request.Identity.Key(), strings.TrimPrefix(handle, "toolroom://artifacts/"))
+	if err != nil {
+		return nil, bridge.Handle{}, err
+	}
+	defer f.Close()
+	if length <= 0 || length > maxPart {
+		length = maxPart
+	}
+	if offset < 0 || offset > a.Size {
+		return nil, bridge.Handle{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the artifact has %d bytes; offset %d is beyond its end", a.Size, offset)
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, offset, length))
+	return data, bridge.Handle{ID: a.Handle, MediaType: a.MIMEType, Size: a.Size}, err
+}
+
+func (h *handler) Print(stream, text string) {
+	out := &h.stdout
+	if stream == "stderr" {
+		out = &h.stderr
+	}
+	if text = out.write(text); text == "" {
+		return // it was reported before the program was restarted
+	}
+	if stream != "stderr" && h.function != nil && h.function.Output != "" {
+		h.emitLines(text)
+		return
+	}
+	chunk, err := json.Marshal(map[string]string{"stream": stream, "text": text})
+	if err == nil {
+		h.request.Emit(toolroom.Event{Kind: toolroom.EventChunk, Chunk: chunk})
+	}
+}
+
+func (h *handler) Progress(done, total float64, message string) {
+	if h.journal.Left() {
+		return // it was reported before the program was restarted
+	}
+	h.request.Emit(toolroom.Event{Kind: toolroom.EventProgress, Progress: &toolroom.Progress{Done: done, Total: total, Message: message}})
+}
+
+func (h *handler) Log(level, message string, fields bridge.Map) {
+	if h.emitChunk(level, fields) {
+		return
+	}
+	switch level {
+	case "debug", "info", "warning", "error":
+	default:
+		level = "info"
+	}
+	if h.journal.Left() {
+		return
+	}
+	entry := &toolroom.Log{Level: level, Message: message}
+	if len(fields) > 0 {
+		entry.Data, _ = bridge.ToJSON(fields) // without its fields the line is still useful
+	}
+	h.request.Emit(toolroom.Event{Kind: toolroom.EventLog, Log: entry})
+}
+
+// output is one output stream of a program.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+	told int // number of bytes already reported
+}
+
+// write appends text and returns the part that has not been reported yet.
+func (o *output) write(text string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	from := o.text.Len()
+	o.text.WriteString(text)
+	if o.text.Len() <= o.told {
+		return ""
+	}
+	text = text[max(o.told-from, 0):]
+	o.told = o.text.Len()
+	return text
+}
+
+func (o *output) reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Reset()
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}

@@ -1,0 +1,127 @@
+package config
+
+import "time"
+
+// Builtin is the section "builtin": Toolroom's own tools, in packs. A pack without a section
+// of its own is on with its defaults, unless Off is set.
+type Builtin struct {
+	// Off turns off all packs that have no section of their own.
+	Off     bool          `yaml:"off,omitempty"`
+	File    *BuiltinFile  `yaml:"file,omitempty"`
+	Shell   *BuiltinShell `yaml:"shell,omitempty"`
+	Process *BuiltinPack  `yaml:"process,omitempty"`
+	Web     *BuiltinWeb   `yaml:"web,omitempty"`
+	Git     *BuiltinPack  `yaml:"git,omitempty"`
+	Memory  *BuiltinPack  `yaml:"memory,omitempty"`
+}
+
+// BuiltinPack is the section of a pack without settings.
+type BuiltinPack struct {
+	Off bool `yaml:"off,omitempty"`
+}
+
+// BuiltinFile configures the pack file.
+type BuiltinFile struct {
+	Off bool `yaml:"off,omitempty"`
+	// Roots are the folders that tools may use, relative to the config file (the working
+	// folder of the process). The packs file, shell, process and git use them.
+	Roots []string `yaml:"roots,omitempty"`
+}
+
+// BuiltinShell configures the packs shell and process.
+type BuiltinShell struct {
+	Off bool `yaml:"off,omitempty"`
+	// Runtime is where commands run: process (the default, a sandbox of this machine) or
+	// host (no sandbox).
+	Runtime string `yaml:"runtime,omitempty"`
+	// Network is none (the default) or host. The runtime host has always that of this
+	// machine.
+	Network string `yaml:"network,omitempty"`
+	// Env are additional environment variables, which may name secrets.
+	Env map[string]string `yaml:"env,omitempty"`
+	// Memory and Disk limit a command in the sandbox, in bytes (2 GiB, 1 GiB), and PIDs its
+	// processes (512).
+	Memory int64 `yaml:"memory,omitempty"`
+	Disk   int64 `yaml:"disk,omitempty"`
+	PIDs   int   `yaml:"pids,omitempty"`
+}
+
+// Values of BuiltinShell.Runtime.
+const (
+	ShellProcess = "process"
+	ShellHost    = "host"
+)
+
+// BuiltinWeb configures the pack web.
+type BuiltinWeb struct {
+	Off bool `yaml:"off,omitempty"`
+	// Robots makes web:fetch respect robots.txt.
+	Robots bool `yaml:"robots,omitempty"`
+	// Cache is how long web:fetch keeps a page (5 min).
+	Cache time.Duration `yaml:"cache,omitempty"`
+	// MaxBytes is the maximum size of a response (10 MiB).
+	MaxBytes int64 `yaml:"max_bytes,omitempty"`
+	// Egress adds rules for web:fetch to the section "egress" for all.
+	Egress Egress `yaml:"egress,omitempty"`
+	// Search selects the provider of web:search and web:search.news.
+	Search *BuiltinSearch `yaml:"search,omitempty"`
+}
+
+// BuiltinSearch is a provider of web search.
+type BuiltinSearch struct {
+	// Provider is brave, tavily, searxng or exa.
+	Provider string `yaml:"provider,omitempty"`
+	// URL is the address of the provider; it has a default except for searxng.
+	URL string `yaml:"url,omitempty"`
+	// Key is the key of the provider, usually a reference to a secret.
+	Key string `yaml:"key,omitempty"`
+}
+
+// On reports whether a pack is on, where fallback says whether packs without a section are.
+func (b Builtin) On(pack string, fallback bool) bool {
+	fallback = fallback && !b.Off
+	switch pack {
+	case "file":
+		return on(b.File, fallback, func(s *BuiltinFile) bool { return s.Off })
+	case "shell":
+		return on(b.Shell, fallback, func(s *BuiltinShell) bool { return s.Off })
+	case "process":
+		return on(b.Process, fallback, func(s *BuiltinPack) bool { return s.Off })
+	case "web":
+		return on(b.Web, fallback, func(s *BuiltinWeb) bool { return s.Off })
+	case "git":
+		return on(b.Git, fallback, func(s *BuiltinPack) bool { return s.Off })
+	case "memory":
+		return on(b.Memory, fallback, func(s *BuiltinPack) bool { return s.Off })
+	}
+	return false
+}
+
+func on[T any](section *T, fallback bool, off func(*T) bool) bool {
+	if section == nil {
+		return fallback
+	}
+	return !off(section)
+}
+
+func (c check) builtin(b Builtin) {
+	if s := b.Shell; s != nil {
+		if s.Runtime != "" {
+			c.oneOf("builtin.shell.runtime", s.Runtime, ShellProcess, ShellHost)
+		}
+		if s.Network != "" {
+			c.oneOf("builtin.shell.network", s.Network, NetworkNone, NetworkHost)
+		}
+	}
+	if w := b.Web; w != nil {
+		c.egress("builtin.web.egress", w.Egress)
+		if s := w.Search; s != nil {
+			c.oneOf("builtin.web.search.provider", s.Provider, "brave", "tavily", "searxng", "exa")
+			if s.URL != "" {
+				c.webURL("builtin.web.search.url", s.URL)
+			} else if s.Provider == "searxng" {
+				c.problem("builtin.web.search.url", "it is missing", "write the address of the SearXNG server")
+			}
+		}
+	}
+}

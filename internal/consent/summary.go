@@ -1,0 +1,119 @@
+package consent
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toolroom/toolroom/internal/config"
+)
+
+// Summary says what a config does, without secrets, one line for each fact.
+type Summary struct {
+	// Starts are the commands that it would start.
+	Starts []string `json:"starts,omitempty"`
+	// Hosts are the servers that it would connect to.
+	Hosts []string `json:"hosts,omitempty"`
+	// Rules are its other settings.
+	Rules []string `json:"rules,omitempty"`
+}
+
+// Empty reports whether the config sets nothing.
+func (s Summary) Empty() bool { return len(s.Starts)+len(s.Hosts)+len(s.Rules) == 0 }
+
+// Without returns the lines of s that are not in last.
+func (s Summary) Without(last Summary) Summary {
+	less := func(lines, last []string) []string {
+		return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return slices.Contains(last, line) })
+	}
+	return Summary{less(s.Starts, last.Starts), less(s.Hosts, last.Hosts), less(s.Rules, last.Rules)}
+}
+
+// maxRule is the maximum length of a value in a line, in bytes.
+const maxRule = 300
+
+func summarize(c *config.Config) Summary {
+	var s Summary
+	for _, name := range slices.Sorted(maps.Keys(c.Sources)) {
+		source := c.Sources[name]
+		switch {
+		case source.Disabled:
+		case source.MCP != nil && source.MCP.Command != "":
+			s.Starts = append(s.Starts, name+": "+command(append([]string{source.MCP.Command}, source.MCP.Args...), source.MCP.Env, source.MCP.Cwd))
+		case source.CLI != nil:
+			s.Starts = append(s.Starts, name+": "+command(append([]string{source.CLI.Command}, source.CLI.Args...), source.CLI.Env, source.CLI.Cwd))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets.Stores)) {
+		if store := c.Secrets.Stores[name].Command; store != nil {
+			s.Starts = append(s.Starts, "secrets."+name+": "+command(append(slices.Clone(store.Argv), store.OwnArgv...), store.Env, ""))
+		}
+	}
+	for _, setting := range c.Settings() {
+		key, value := setting.Key(), setting.Value
+		if u, err := url.Parse(value); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "tcp") {
+			s.Hosts = append(s.Hosts, key+": "+u.Scheme+"://"+u.Host+u.EscapedPath())
+			continue
+		}
+		if startsAlready(setting.Path) && !c.Sources[setting.Path[1]].Disabled {
+			continue
+		}
+		s.Rules = append(s.Rules, key+": "+shown(setting.Path[len(setting.Path)-1], value))
+	}
+	return s
+}
+
+// startsAlready reports whether a line of Starts shows the setting.
+func startsAlready(path []string) bool {
+	if len(path) < 4 || path[0] != "sources" || path[2] != "mcp" && path[2] != "cli" {
+		return false
+	}
+	return slices.Contains([]string{"command", "args", "env", "cwd"}, path[3])
+}
+
+// command returns a command line as a shell would read it.
+func command(words []string, env map[string]string, cwd string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+quoted(shown(name, env[name])))
+	}
+	for i, word := range words {
+		before := ""
+		if i > 0 && strings.HasPrefix(words[i-1], "-") {
+			before = words[i-1]
+		}
+		if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") {
+			word = name + "=" + shown(name, value)
+		} else {
+			word = shown(before, word)
+		}
+		out = append(out, quoted(word))
+	}
+	line := strings.Join(out, " ")
+	if cwd != "" {
+		line += " (in " + cwd + ")"
+	}
+	return line
+}
+
+func quoted(word string) string {
+	if word != "" && !strings.ContainsAny(word, " \t\n\"'\\$`;&|<>()*?[]{}#~!") {
+		return word
+	}
+	return strconv.Quote(word)
+}
+
+// shown returns a value for a line: not a secret, and not more than a few lines.
+func shown(name, value string) string {
+	if config.LooksSecret(name, value) {
+		return "(hidden)"
+	}
+	value = strings.Join(strings.Fields(value), " ")
+	if len(value) > maxRule {
+		value = fmt.Sprintf("%s… (%d bytes, sha256 %s)", strings.ToValidUTF8(value[:maxRule], ""), len(value), digest([]byte(value))[:12])
+	}
+	return value
+}

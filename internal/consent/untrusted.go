@@ -1,0 +1,96 @@
+package consent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Untrusted is the error for a config that the user has not agreed to.
+type Untrusted struct {
+	File File
+	// Last is what the user agreed to before the config changed, or nil.
+	Last *File
+}
+
+// Error says which config is not trusted, and what it would do or what is new in it.
+func (e *Untrusted) Error() string {
+	if e.Last == nil {
+		return fmt.Sprintf("you have not trusted %s, which is in the working folder.%s", e.File.Path, e.File.Summary.text("It would start", "It would connect to", "It would set", maxShort))
+	}
+	return fmt.Sprintf("%s has changed since you trusted it.%s", e.File.Path, e.Changes(maxShort))
+}
+
+// Unwrap makes the error one of code denied.
+func (e *Untrusted) Unwrap() error {
+	return toolroom.Errorf(toolroom.CodeDenied, "the config %s is not trusted", e.File.Path).
+		WithHint("toolroom trust, after you have read it")
+}
+
+// Numbers of lines for each kind of fact.
+const (
+	maxShort = 8
+	// MaxLong is for a person who decides.
+	MaxLong = 200
+)
+
+// Show returns what the config does, or what has changed.
+func (e *Untrusted) Show() string {
+	if e.Last != nil {
+		return e.Changes(MaxLong)
+	}
+	return e.File.Summary.text("It would start", "It would connect to", "It would set", MaxLong)
+}
+
+// Changes returns what is new and what is gone, with at most the given number of lines of
+// each kind.
+func (e *Untrusted) Changes(most int) string {
+	added, gone := e.File.Summary.Without(e.Last.Summary), e.Last.Summary.Without(e.File.Summary)
+	text := added.text("New: it would start", "New: it would connect to", "New: it would set", most) +
+		gone.text("Gone: start", "Gone: connect to", "Gone: set", most)
+	var files []string
+	for _, path := range slices.Sorted(maps.Keys(e.File.Files)) {
+		if last, ok := e.Last.Files[path]; !ok || last != e.File.Files[path] {
+			files = append(files, path)
+		}
+	}
+	text += list("Changed files", files, most)
+	if text == "" {
+		return "\nOnly comments, their order or hidden values have changed."
+	}
+	return text
+}
+
+// text lists the facts below a title for each kind.
+func (s Summary) text(starts, hosts, rules string, most int) string {
+	return list(starts, s.Starts, most) + list(hosts, s.Hosts, most) + list(rules, s.Rules, most)
+}
+
+func list(title string, lines []string, most int) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\n" + title + ":")
+	for i, line := range lines {
+		if i == most {
+			fmt.Fprintf(&b, "\n  … and %d more", len(lines)-most)
+			break
+		}
+		b.WriteString("\n  " + line)
+	}
+	return b.String()
+}
+
+func changedFile(path string) error {
+	return toolroom.Errorf(toolroom.CodeDenied, "%s has changed since you trusted the config that names it", path).
+		WithHint("toolroom trust, after you have read it")
+}
+
+func damaged(path string, err error) error {
+	return toolroom.Errorf(toolroom.CodeInternal, "the record of trusted configs %s is damaged: %w", path, err).
+		WithHint("remove it, and trust your configs again: toolroom trust")
+}

@@ -1,0 +1,101 @@
+// Calls a function that is a tool: makes objects of its arguments, gives it its context,
+// and makes a value of what it returns.
+
+const contentKey = "$toolroom.content", maxChunks = 1 << 20;
+
+class Image {
+  constructor(data, mediaType = "image/png") {
+    this.data = data;
+    this.mediaType = mediaType;
+  }
+}
+
+function contextOf(given) {
+  const secrets = new Proxy(freeze({...given.secrets}), {
+    get(all, name) {
+      if (typeof name !== "string" || hasOwn(all, name)) return all[name];
+      throw new PlainError("the tool declares no secret " + JSON.stringify(name) + ": add it to secrets in its header or in tool.yaml");
+    },
+  });
+  return {
+    tools, callTool: callTool, artifacts: globals.artifacts, progress: globals.progress, log: globals.log, secrets,
+    config: given.config ?? {}, callId: given.call ?? "", environment: given.environment ?? "", caller: given.caller ?? "",
+  };
+}
+
+// converted makes an object of a value, as the shape of its type says.
+function converted(value, shape, definitions) {
+  if (value === null || value === undefined || !shape) return value;
+  const inner = (item, of) => converted(item, of, definitions);
+  if (shape === "date") {
+    const date = new PlainDate(value);
+    if (isNaN(date)) throw new TypeError(JSON.stringify(value) + " is no date");
+    return date;
+  }
+  if (shape === "bigint") return typeof value === "number" ? Big(value) : value;
+  if (shape === "bytes") return typeof value === "string" ? fromBase64(value) : value;
+  if (shape.ref) return inner(value, definitions[shape.ref]);
+  if (isArray(value)) {
+    if (shape.set !== undefined) return new PlainSet(value.map((item) => inner(item, shape.set)));
+    return shape.items ? value.map((item) => inner(item, shape.items)) : value;
+  }
+  if (typeof value !== "object") return value;
+  if (shape.map !== undefined) return new PlainMap(keysOf(value).map((key) => [key, inner(value[key], shape.map)]));
+  if (!shape.props) return value;
+  const object = {};
+  for (const key of keysOf(value)) define(object, key, inner(value[key], hasOwn(shape.props, key) ? shape.props[key] : shape.values));
+  return object;
+}
+
+const fromBase64 = Uint8Array.fromBase64;
+
+function callFunction(f, given) {
+  const plan = given.plan, shapes = plan.shapes;
+  if (typeof f !== "function") throw new TypeError("the tool is no function");
+  const args = shapes ? converted(given.arguments, {props: shapes.props}, shapes.definitions ?? {}) : given.arguments;
+  const list = (plan.positional ?? []).map((name) => (name === "*" ? args : name === plan.context ? contextOf(given) : hasOwn(args, name) ? args[name] : undefined));
+  const result = f(...list);
+  if (typeof result !== "object" || result === null) return result;
+  if (typeof result.then === "function") return PlainPromise.resolve(result).then(returned);
+  return returned(result);
+}
+
+function returned(result) {
+  if (typeof result !== "object" || result === null) return result;
+  if (typeof result.next === "function") {
+    if (typeof result[Symbol.asyncIterator] === "function") return streamed(result);
+    if (typeof result[Symbol.iterator] === "function") {
+      const chunks = [];
+      for (const chunk of result) emit(chunks, chunk);
+      return chunks;
+    }
+  }
+  if (result instanceof Image || result instanceof Bytes || result instanceof ArrayBuffer) return {[contentKey]: [part(result)]};
+  if (isArray(result) && result.some((item) => item instanceof Image)) return {[contentKey]: result.map(part)};
+  return result;
+}
+
+async function streamed(results) {
+  const chunks = [];
+  for await (const chunk of results) emit(chunks, chunk);
+  return chunks;
+}
+
+function emit(chunks, chunk) {
+  if (chunks.length >= maxChunks) throw new ValueProblem("the generator yields more than " + maxChunks + " chunks");
+  flush();
+  tell(kinds.log, {level: "chunk", message: "", fields: {value: chunk}});
+  chunks.push(chunk);
+}
+
+function part(value) {
+  if (value instanceof Image) return {data: value.data, media_type: value.mediaType};
+  if (value instanceof Bytes || value instanceof ArrayBuffer) return {data: value, media_type: ""};
+  return {text: Text(value)};
+}
+
+// prepareFunction makes what the text that calls a function uses.
+function prepareFunction() {
+  defineProperty(globalThis, "__toolroom_call__", {value: callFunction, configurable: true});
+  defineProperty(globalThis, "__toolroom_module_toolroom__", {value: freeze({Image, Handle, ToolError, tool: (f) => f}), configurable: true});
+}

@@ -1,0 +1,172 @@
+package jsonx
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Unmarshal decodes data into v as encoding/json does, and refuses what a second
+// reader of the same text might understand in another way: what [Check] refuses,
+// and members whose names match a field of v except for their case. Other unknown
+// members are skipped. A [json.RawMessage] comes out byte for byte, and is for its
+// reader to check.
+func Unmarshal(data []byte, v any, limits Limits) error { return unmarshal(data, v, limits, false) }
+
+// UnmarshalKnown is Unmarshal that refuses unknown members, too.
+func UnmarshalKnown(data []byte, v any, limits Limits) error {
+	return unmarshal(data, v, limits, true)
+}
+
+func unmarshal(data []byte, v any, limits Limits, known bool) error {
+	if limits = limits.withDefaults(); len(data) > limits.Bytes {
+		return Check(data, limits) // says so
+	}
+	if err := checkAs(bytes.Trim(data, " \t\r\n"), reflect.TypeOf(v), limits); err != nil {
+		return err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if known {
+		decoder.DisallowUnknownFields()
+	}
+	return decoder.Decode(v)
+}
+
+// checkAs refuses a value that cannot be decoded into a t in one way alone. Each
+// level takes one off the depth that limits leave.
+func checkAs(value []byte, t reflect.Type, limits Limits) error {
+	for t != nil && t.Kind() == reflect.Pointer && !decodesItself(t) {
+		t = t.Elem()
+	}
+	if t == rawMessage {
+		if json.Valid(value) {
+			return nil
+		}
+		return Check(value, limits)
+	}
+	if len(value) == 0 || t == nil || decodesItself(t) || limits.Depth <= 1 {
+		return Check(value, limits)
+	}
+	inner := limits
+	inner.Depth--
+	switch kind := t.Kind(); {
+	case value[0] == '{' && (kind == reflect.Struct || kind == reflect.Map):
+		return checkObject(value, t, inner)
+	case value[0] == '[' && (kind == reflect.Slice || kind == reflect.Array):
+		var elements []json.RawMessage
+		if json.Unmarshal(value, &elements) != nil {
+			return Check(value, limits)
+		}
+		for i, one := range elements {
+			if err := checkAs(one, t.Elem(), inner); err != nil {
+				return fmt.Errorf("in element %d: %w", i, err)
+			}
+		}
+		return nil
+	}
+	return Check(value, limits)
+}
+
+func checkObject(object []byte, t reflect.Type, inner Limits) error {
+	members, err := Members(object)
+	if err != nil {
+		return err
+	}
+	seen := make(map[string]bool, len(members))
+	for _, m := range members {
+		if seen[m.Name] {
+			return fmt.Errorf("duplicate key %q: keep one of them", shorten(m.Name))
+		}
+		seen[m.Name] = true
+		var of reflect.Type
+		if t.Kind() == reflect.Map {
+			of = t.Elem()
+		} else if of, err = fieldOf(t, m.Name); err != nil {
+			return err
+		}
+		if err := checkAs(m.Value, of, inner); err != nil {
+			return fmt.Errorf("in %q: %w", shorten(m.Name), err)
+		}
+	}
+	return nil
+}
+
+// fieldOf returns the type of a struct's field, nil for none, and an error for a
+// name that encoding/json would take for a field's in spite of its case.
+func fieldOf(t reflect.Type, name string) (reflect.Type, error) {
+	fields := fieldsOf(t)
+	if of, ok := fields[name]; ok {
+		return of, nil
+	}
+	for other := range fields {
+		if strings.EqualFold(other, name) {
+			return nil, fmt.Errorf("the name %q differs from %q in case: write names as they are documented", shorten(name), other)
+		}
+	}
+	return nil, nil
+}
+
+var rawMessage = reflect.TypeFor[json.RawMessage]()
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+func decodesItself(t reflect.Type) bool {
+	return t.Implements(unmarshaler) || reflect.PointerTo(t).Implements(unmarshaler)
+}
+
+// known keeps the fields of types: reflection costs more than reading.
+var known sync.Map // reflect.Type to map[string]reflect.Type
+
+// fieldsOf returns the types of a struct's fields by their names in JSON, those of
+// embedded structs among them.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	if fields, ok := known.Load(t); ok {
+		return fields.(map[string]reflect.Type)
+	}
+	fields := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Tag.Get("json") == "-" || !f.IsExported():
+			continue
+		case name == "" && f.Anonymous && embedded(f.Type):
+			continue // its fields are visible themselves
+		case name == "":
+			name = f.Name
+		}
+		if _, outer := fields[name]; !outer {
+			fields[name] = f.Type
+		}
+	}
+	known.Store(t, fields)
+	return fields
+}
+
+func embedded(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct
+}
+
+// CheckMembers refuses a document in which an object has a member twice, text
+// after its end, and what is no JSON. Unlike [Check] it takes invalid UTF-8, half
+// surrogates and any depth, for documents that are passed on as they came.
+func CheckMembers(data []byte) error {
+	w := walkers.Get().(*walker)
+	defer w.end(len(data))
+	w.src = *bytes.NewBuffer(data)
+	w.dec.Reset(&w.src, jsontext.AllowInvalidUTF8(true))
+	if _, err := w.dec.ReadValue(); err != nil {
+		return describe(data, err)
+	}
+	if rest := bytes.TrimLeft(data[w.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return newSyntaxError(data, len(data)-len(rest), "", "text after the end of the document", "send exactly one document")
+	}
+	return nil
+}

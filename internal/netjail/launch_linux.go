@@ -1,0 +1,119 @@
+//go:build amd64 || arm64
+
+package netjail
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toolroom/toolroom/internal/egress/proxyenv"
+	"github.com/toolroom/toolroom/internal/lockdown"
+)
+
+// Main runs the launcher; args are the arguments after [Arg]. It returns only if the
+// program cannot be executed.
+func Main(args []string) int {
+	runtime.LockOSThread()
+	if len(args) < 4 {
+		fmt.Fprintln(os.Stderr, Arg+" is used by toolroom to start programs without a network; it is not a command")
+		return 2
+	}
+	fd, err := strconv.Atoi(args[0])
+	if err != nil || fd < 3 {
+		return 2
+	}
+	unix.CloseOnExec(fd)
+	err = launch(fd, args[1] == "true", args[2], args[3:])
+	message := handed{Error: err.Error()}
+	if errors.Is(err, unix.ENOENT) {
+		message = handed{Error: args[2], Missing: true}
+	}
+	text, _ := json.Marshal(message)
+	_, _ = unix.Write(fd, text)
+	return 127
+}
+
+// launch executes the program, which replaces the launcher.
+func launch(fd int, guarded bool, program string, argv []string) error {
+	if err := lockdown.LoopbackUp(); err != nil {
+		return fmt.Errorf("bring up the loopback: %w", err)
+	}
+	env := proxyenv.Without(os.Environ())
+	if guarded {
+		port, err := handOver(fd)
+		if err != nil {
+			return fmt.Errorf("make the proxy's socket: %w", err)
+		}
+		env = append(env, proxyenv.Variables("http://127.0.0.1:"+strconv.Itoa(port))...)
+	}
+	if err := giveUpRights(); err != nil {
+		return err
+	}
+	if err := lockdown.LockNetwork(); err != nil {
+		return err
+	}
+	return unix.Exec(program, argv, env)
+}
+
+// handOver makes a listening socket in this namespace and sends it to the server. A socket
+// stays in the namespace in which it was made.
+func handOver(fd int) (port int, err error) {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(s)
+	if err := unix.Bind(s, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, err
+	}
+	if err := unix.Listen(s, 128); err != nil {
+		return 0, err
+	}
+	address, err := unix.Getsockname(s)
+	if err != nil {
+		return 0, err
+	}
+	text, err := json.Marshal(handed{Proxy: true})
+	if err != nil {
+		return 0, err
+	}
+	return address.(*unix.SockaddrInet4).Port, unix.Sendmsg(fd, text, unix.UnixRights(s), nil, 0)
+}
+
+// kept are the capabilities that root inside needs to use the same files as outside. They
+// apply in the program's own namespace only.
+var kept = []uintptr{
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_SETUID, unix.CAP_SETGID,
+}
+
+// giveUpRights drops all capabilities except those in kept, permanently, even if the
+// program is root inside.
+func giveUpRights() error {
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("clear ambient capabilities: %w", err)
+	}
+	keep := map[uintptr]bool{}
+	for _, c := range kept {
+		keep[c] = true
+	}
+	for c := range uintptr(unix.CAP_LAST_CAP + 1) {
+		if keep[c] {
+			continue
+		}
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("drop capability %d: %w", c, err)
+		}
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("drop capabilities: %w", err)
+	}
+	return nil
+}

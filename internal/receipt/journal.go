@@ -1,0 +1,242 @@
+package receipt
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Journal holds the receipts of one process that are not yet in the store, in
+// files. Its entries survive the end of the process; [Recover] then moves them
+// into the store. It is not synced, so it does not survive a power loss.
+//
+// Two files alternate: one is written while the entries of the other are
+// committed, after which the other is emptied. So the files stay small, and
+// details that are redacted in the store do not remain beside it.
+//
+// A Journal is not safe for concurrent use.
+type Journal struct {
+	dir, name string
+	files     [2]*os.File
+	last      [2]int64 // the last entry in each file, zero if it is empty
+	at        int      // the file that is written
+	entry     int64    // the last entry
+	torn      bool     // the last line may be a part of one
+	line      []byte
+}
+
+// NewJournal returns a journal in dir, which is created with the first entry.
+// owner identifies the process, as for the function alive of [Recover].
+func NewJournal(dir, owner string) *Journal {
+	return &Journal{dir: dir, name: url.QueryEscape(owner) + "." + strings.ToLower(rand.Text()[:12])}
+}
+
+// text returns the receipt as a line of the journal. It never fails because of
+// values that a tool or caller has put into the receipt.
+func (r *Receipt) text() ([]byte, error) {
+	text, err := json.Marshal(r)
+	if err == nil {
+		return text, nil
+	}
+	plain := *r
+	plain.Arguments = nil
+	if plain.Error != nil {
+		e := *plain.Error
+		e.Details, e.Facts = nil, toolroom.Facts{}
+		plain.Error = &e
+	}
+	return json.Marshal(&plain)
+}
+
+// add writes an entry and sets its position in r.
+func (j *Journal) add(r *Receipt, text []byte) error {
+	f := j.files[j.at]
+	if f == nil {
+		if err := os.MkdirAll(j.dir, 0o700); err != nil {
+			return err
+		}
+		var err error
+		if f, err = os.OpenFile(j.path(j.at), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+			return err
+		}
+		j.files[j.at] = f
+	}
+	j.entry++
+	line := j.line[:0]
+	if j.torn {
+		line = append(line, '\n')
+	}
+	line = append(strconv.AppendInt(line, j.entry, 10), ' ')
+	line = append(append(line, text...), '\n')
+	if cap(line) <= 64<<10 {
+		j.line = line
+	}
+	r.Journal, r.Entry, j.last[j.at] = j.name, j.entry, j.entry
+	_, err := f.Write(line)
+	j.torn = err != nil
+	return err
+}
+
+func (j *Journal) path(i int) string { return filepath.Join(j.dir, j.name+"."+strconv.Itoa(i)) }
+
+// turn switches to the other file if that is empty.
+func (j *Journal) turn() {
+	if j.last[1-j.at] == 0 && j.last[j.at] != 0 {
+		j.at, j.torn = 1-j.at, false
+	}
+}
+
+// committed drops the entries up to one. A file that cannot be emptied is tried
+// again with the next; its entries are known to be in the store.
+func (j *Journal) committed(entry int64) {
+	for i, f := range j.files {
+		if f != nil && j.last[i] != 0 && j.last[i] <= entry && f.Truncate(0) == nil {
+			j.last[i] = 0
+		}
+	}
+}
+
+// close removes the files if all entries are committed.
+func (j *Journal) close() error {
+	empty := j.last == [2]int64{}
+	var errs []error
+	for i, f := range j.files {
+		if f == nil {
+			continue
+		}
+		errs = append(errs, f.Close())
+		if empty {
+			errs = append(errs, os.Remove(j.path(i)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Recover moves the receipts in journals of ended processes in dir into the store
+// and removes these journals. If several processes do so at once, they take turns: two that
+// move one journal could append its receipts twice. It returns how many receipts it found,
+// and how many damaged lines.
+func Recover(ctx context.Context, dir string, alive func(owner string) bool, store Store) (found, damaged int, err error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil
+	}
+	lock := flock.New(filepath.Clean(dir)+".lock", flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
+		return 0, 0, fmt.Errorf("lock the journals of receipts: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	files := map[string][]string{} // by journal
+	for _, e := range entries {
+		name := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".0"), ".1")
+		if owner, ok := ownerOf(name); ok && name != e.Name() && !alive(owner) {
+			files[name] = append(files[name], filepath.Join(dir, e.Name()))
+		}
+	}
+	var errs []error
+	for journal, paths := range files {
+		n, bad, err := recoverOne(ctx, journal, paths, store)
+		found, damaged = found+n, damaged+bad
+		errs = append(errs, err)
+	}
+	return found, damaged, errors.Join(errs...)
+}
+
+// lockRetry is how often a lock that another process holds is tried.
+const lockRetry = 10 * time.Millisecond
+
+// ownerOf returns the process that a journal belongs to.
+func ownerOf(journal string) (owner string, ok bool) {
+	i := strings.LastIndexByte(journal, '.')
+	if i < 0 {
+		return "", false
+	}
+	owner, err := url.QueryUnescape(journal[:i])
+	return owner, err == nil
+}
+
+// IsGone reports whether a journal in dir does not exist and never will again.
+func IsGone(dir, journal string, alive func(owner string) bool) bool {
+	if owner, ok := ownerOf(journal); ok && alive(owner) {
+		return false
+	}
+	for _, end := range []string{".0", ".1"} {
+		if _, err := os.Lstat(filepath.Join(dir, journal+end)); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
+}
+
+func recoverOne(ctx context.Context, journal string, paths []string, store Store) (found, damaged int, err error) {
+	var left []*Receipt
+	for _, path := range paths {
+		list, bad, err := readJournal(journal, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another process was faster
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("read a journal of receipts: %w", err)
+		}
+		left, damaged = append(left, list...), damaged+bad
+	}
+	slices.SortFunc(left, func(a, b *Receipt) int { return int(a.Entry - b.Entry) })
+	for group := range slices.Chunk(left, 1024) {
+		if err := store.AppendReceipts(ctx, group); err != nil {
+			return 0, 0, err
+		}
+	}
+	for _, path := range paths {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, 0, err
+		}
+	}
+	return len(left), damaged, nil
+}
+
+func readJournal(journal, path string) (list []*Receipt, damaged int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	for in := bufio.NewReader(f); ; {
+		line, err := in.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			r := &Receipt{Journal: journal}
+			number, text, _ := bytes.Cut(line, []byte{' '})
+			if n, err := strconv.ParseInt(string(number), 10, 64); err == nil && json.Unmarshal(text, r) == nil {
+				r.Entry = n
+				list = append(list, r)
+			} else {
+				damaged++
+			}
+		}
+		if err == io.EOF {
+			return list, damaged, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+}

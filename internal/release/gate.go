@@ -1,0 +1,235 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/schema"
+)
+
+// The gates that a release passes.
+const (
+	GateCases      = "cases"
+	GateCompatible = "compatibility"
+	GatePerson     = "second_person"
+)
+
+// Refusal says why a gate refuses a release.
+type Refusal struct {
+	Gate   string   `json:"gate"`
+	Reason string   `json:"reason"`
+	Detail []string `json:"detail,omitempty"`
+}
+
+// gates returns the gates that refuse to release v. The environment test has none.
+func (s *Service) gates(ctx context.Context, v *Version, current Release, o Order, who string) []Refusal {
+	if o.Environment == Test {
+		return nil
+	}
+	rules := s.Rules()
+	var refused []Refusal
+	if rules.Cases {
+		if r := s.casesGate(ctx, v); r != nil {
+			refused = append(refused, *r)
+		}
+	}
+	if rules.Compatible && current.Version != 0 && current.Version != v.Number {
+		if r := s.compatibleGate(ctx, v, current.Version); r != nil {
+			refused = append(refused, *r)
+		}
+	}
+	if rules.SecondPerson && v.Author == who {
+		refused = append(refused, Refusal{Gate: GatePerson, Reason: fmt.Sprintf("%s wrote version %d, and another person must release it", who, v.Number)})
+	}
+	return refused
+}
+
+func (s *Service) casesGate(ctx context.Context, v *Version) *Refusal {
+	outcomes, err := s.TestCases(ctx, v)
+	if err != nil {
+		return &Refusal{Gate: GateCases, Reason: "the saved cases could not be run: " + err.Error()}
+	}
+	var failed []string
+	for _, o := range outcomes {
+		if !o.OK {
+			failed = append(failed, o.Case+": "+o.Problem)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return &Refusal{Gate: GateCases, Reason: fmt.Sprintf("%d of %d saved cases fail on version %d", len(failed), len(outcomes), v.Number), Detail: failed}
+}
+
+// recentCalls is how far back the gate looks for callers that a change breaks.
+const recentCalls = 30 * 24 * time.Hour
+
+func (s *Service) compatibleGate(ctx context.Context, v *Version, current int) *Refusal {
+	before, err := s.Store.Version(ctx, v.Tool, current)
+	if err != nil {
+		return &Refusal{Gate: GateCompatible, Reason: err.Error()}
+	}
+	breaks := Breaks(&before.Spec, &v.Spec)
+	if len(breaks) == 0 {
+		return nil
+	}
+	r := &Refusal{Gate: GateCompatible, Reason: fmt.Sprintf("version %d breaks callers of version %d: %s", v.Number, current, strings.Join(breaks, "; ")), Detail: breaks}
+	if callers := s.broken(ctx, v); len(callers) > 0 {
+		r.Reason += "; called so in the last 30 days by " + strings.Join(callers, ", ")
+		r.Detail = append(r.Detail, "callers: "+strings.Join(callers, ", "))
+	}
+	return r
+}
+
+// broken returns who called the tool recently with arguments that v does not accept.
+func (s *Service) broken(ctx context.Context, v *Version) []string {
+	input, err := schema.Compile(v.Spec.InputSchema, schema.Limits{})
+	if err != nil {
+		return nil
+	}
+	past, err := s.Past(ctx, v.Tool, s.Now().Add(-recentCalls))
+	if err != nil {
+		return nil // it only adds to the reason
+	}
+	var callers []string
+	for caller, calls := range past {
+		n := 0
+		for _, arguments := range calls {
+			if tree, err := jsonx.Decode(arguments, jsonx.Limits{}); err == nil && input.Validate(tree) != nil {
+				n++
+			}
+		}
+		if n > 0 {
+			callers = append(callers, fmt.Sprintf("%s (%d)", caller, n))
+		}
+	}
+	slices.Sort(callers)
+	return callers
+}
+
+func stopped(v *Version, o Order, refused []Refusal) error {
+	reasons := make([]string, len(refused))
+	for i, r := range refused {
+		reasons[i] = r.Gate + ": " + r.Reason
+	}
+	e := toolroom.Errorf(toolroom.CodeConflict, "version %d of %s is not released to %s: %s", v.Number, v.Tool, o.Environment, strings.Join(reasons, "; "))
+	e.Details = map[string]any{"gates": refused}
+	return e.WithHint("fix it and push again, see the cases with: toolroom tool test %s@%d; or release it nevertheless: --force --reason WHY", v.Tool, v.Number)
+}
+
+// Breaks returns how callers of the spec before can break with after: arguments that were
+// accepted and no longer are, and values that did not occur before.
+func Breaks(before, after *Spec) []string {
+	var out []string
+	compare(&out, "argument", tree(before.InputSchema), tree(after.InputSchema), true)
+	if len(before.OutputSchema) > 0 {
+		compare(&out, "value", tree(before.OutputSchema), tree(after.OutputSchema), false)
+	}
+	return out
+}
+
+func tree(raw json.RawMessage) map[string]any {
+	var m map[string]any
+	_ = json.Unmarshal(raw, &m) // a schema that is no object allows everything
+	return m
+}
+
+// compare compares two schemas of one place. For inputs, what was allowed must stay allowed;
+// for outputs, what is possible must have been possible.
+func compare(out *[]string, path string, before, after map[string]any, input bool) {
+	if input {
+		narrowed(out, path, before, after)
+	} else {
+		narrowed(out, path, after, before)
+	}
+	was, is := members(before), members(after)
+	wasRequired, isRequired := words(before["required"]), words(after["required"])
+	for name := range was {
+		if _, ok := is[name]; !ok && input && after["additionalProperties"] == false {
+			*out = append(*out, fmt.Sprintf("%s %s was removed", path, name))
+		} else if !ok && !input {
+			*out = append(*out, fmt.Sprintf("%s %s was removed", path, name))
+		}
+	}
+	if input {
+		for _, name := range isRequired {
+			if !slices.Contains(wasRequired, name) {
+				*out = append(*out, fmt.Sprintf("%s %s is now required", path, name))
+			}
+		}
+	} else {
+		for _, name := range wasRequired {
+			if _, ok := is[name]; ok && !slices.Contains(isRequired, name) {
+				*out = append(*out, fmt.Sprintf("%s %s may now be missing", path, name))
+			}
+		}
+	}
+	for name, w := range was {
+		i, ok := is[name]
+		if !ok {
+			continue
+		}
+		compare(out, path+" "+name, object(w), object(i), input)
+	}
+	if w, i := object(before["items"]), object(after["items"]); w != nil && i != nil {
+		compare(out, path+" []", w, i, input)
+	}
+	slices.Sort(*out)
+}
+
+// narrowed reports what of a schema another one does not allow.
+func narrowed(out *[]string, path string, wide, narrow map[string]any) {
+	w, n := words(wide["type"]), words(narrow["type"])
+	if len(n) > 0 {
+		for _, t := range w {
+			if !slices.Contains(n, t) && !(t == "integer" && slices.Contains(n, "number")) {
+				*out = append(*out, fmt.Sprintf("%s is now %s, and was %s", path, strings.Join(n, " or "), strings.Join(w, " or ")))
+				break
+			}
+		}
+	}
+	allowed, limited := narrow["enum"].([]any)
+	if !limited {
+		return
+	}
+	possible, was := wide["enum"].([]any)
+	if !was {
+		*out = append(*out, path+" is now limited to some values")
+		return
+	}
+	for _, v := range possible {
+		if !slices.Contains(allowed, v) {
+			*out = append(*out, fmt.Sprintf("%s no longer allows %v", path, v))
+		}
+	}
+}
+
+func members(s map[string]any) map[string]any { return object(s["properties"]) }
+
+func object(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// words returns a text or a list of texts as a list.
+func words(v any) []string {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		var list []string
+		for _, w := range v {
+			if text, ok := w.(string); ok {
+				list = append(list, text)
+			}
+		}
+		return list
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package release
+
+import "context"
+
+// Load reads the table of all releases.
+func Load(ctx context.Context, s Store) (*Table, error) {
+	t := &Table{tools: map[string]map[string]Release{}, newest: map[string]int{}, released: map[string]map[int]bool{}}
+	var err error
+	// The revision is read first: a change meanwhile is found at the next comparison.
+	if t.Revision, err = s.ReleaseRevision(ctx); err != nil {
+		return nil, err
+	}
+	releases, err := s.Releases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range releases {
+		if t.tools[r.Tool] == nil {
+			t.tools[r.Tool] = map[string]Release{}
+		}
+		t.tools[r.Tool][r.Environment] = r
+	}
+	if t.ids, err = s.VersionedTools(ctx); err != nil {
+		return nil, err
+	}
+	log, err := s.ReleaseLog(ctx, "", -1)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range log {
+		if e.Action == ActionPush {
+			t.newest[e.Tool] = max(t.newest[e.Tool], e.Version)
+		}
+		if e.Environment == "" {
+			continue
+		}
+		if t.released[e.Tool] == nil {
+			t.released[e.Tool] = map[int]bool{}
+		}
+		for _, number := range []int{e.Version, e.Previous, e.Canary} {
+			t.released[e.Tool][number] = true
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,237 @@
+// Package release keeps the versions of tools and decides which version each environment
+// serves. A version is immutable. A release is a pointer to one, moved by compare-and-set,
+// so that a rollback is a move back. Start at [Service].
+package release
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// Environments that always exist. Prod is the one of calls that name none.
+const (
+	Prod = "prod"
+	Test = "test"
+)
+
+// Draft, as the environment of a call, selects the newest version, released or not. Only the
+// authoring commands use it: no surface accepts it from a caller.
+const Draft = "draft"
+
+// Status is the state of a version.
+type Status string
+
+// The states. At most one version of a tool is active: the one that prod serves.
+const (
+	StatusDraft      Status = "draft"
+	StatusActive     Status = "active"
+	StatusDeprecated Status = "deprecated"
+)
+
+// Spec is the immutable content of a version.
+type Spec struct {
+	Language string `json:"language"`
+	// Files are the texts by name, and File is the name of the one that has Entry, the
+	// function that is the tool.
+	Files map[string]string `json:"files"`
+	File  string            `json:"file"`
+	Entry string            `json:"entry"`
+
+	Title        string          `json:"title,omitempty"`
+	Description  string          `json:"description,omitempty"`
+	InputSchema  json.RawMessage `json:"input_schema"`
+	OutputSchema json.RawMessage `json:"output_schema,omitempty"`
+	Tags         []string        `json:"tags,omitempty"`
+	ReadOnly     bool            `json:"read_only,omitempty"`
+
+	// Plan is how the function is called, as the inspection of its code found.
+	Plan Plan `json:"plan,omitzero"`
+
+	// Requires are the declared dependencies, Lock their resolution with the hashes of all
+	// files, and Layer the digest of the unpacked files.
+	Requires []string `json:"requires,omitempty"`
+	Lock     string   `json:"lock,omitempty"`
+	Layer    string   `json:"layer,omitempty"`
+	// Preload are the modules that are imported before there is a call.
+	Preload []string `json:"preload,omitempty"`
+
+	Engine  string          `json:"engine,omitempty"`
+	Limits  Limits          `json:"limits,omitzero"`
+	Egress  []string        `json:"egress,omitempty"`
+	Secrets []string        `json:"secrets,omitempty"` // references: secret://scope/name
+	Config  json.RawMessage `json:"config,omitempty"`
+}
+
+// Plan says how to call a function.
+type Plan struct {
+	// Async functions return awaitables.
+	Async bool `json:"async,omitempty"`
+	// Convert names the parameters whose values must become objects of the code's own
+	// types, such as dataclasses.
+	Convert []string `json:"convert,omitempty"`
+	// Context is the parameter that receives the context; Rest the one that receives all
+	// further arguments.
+	Context string `json:"context,omitempty"`
+	// Positional are parameters that can only be passed by position, in order. "*" is all
+	// arguments as one object.
+	Positional []string `json:"positional,omitempty"`
+	// Shapes says which arguments of a function in JavaScript become objects, such as dates.
+	Shapes json.RawMessage `json:"shapes,omitempty"`
+	// Private functions are not exported by their module.
+	Private bool `json:"private,omitempty"`
+	// Output says how what a script or module prints becomes its value: text, json or
+	// lines.
+	Output string `json:"output,omitempty"`
+}
+
+// Limits bound one call. Zero fields have the room's defaults.
+type Limits struct {
+	TimeoutMS   int64 `json:"timeout_ms,omitempty" yaml:"timeout_ms"`
+	CPUMS       int64 `json:"cpu_ms,omitempty" yaml:"cpu_ms"`
+	MemoryBytes int64 `json:"memory_bytes,omitempty" yaml:"memory_bytes"`
+	Calls       int   `json:"max_calls,omitempty" yaml:"max_calls"`
+}
+
+// Digest returns the SHA-256 of the canonical form of the spec, in hex.
+func (s *Spec) Digest() (string, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	canonical, err := jsonx.Canonical(text)
+	if err != nil {
+		return "", err
+	}
+	return hash(canonical), nil
+}
+
+func hash(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// LockDigest returns the digest of the lock, or "" if there is none.
+func (s *Spec) LockDigest() string {
+	if s.Lock == "" {
+		return ""
+	}
+	return hash([]byte(s.Lock))
+}
+
+// Version is one version of a tool.
+type Version struct {
+	Tool    string    `json:"tool"`
+	Number  int       `json:"version"`
+	Digest  string    `json:"digest"`
+	Status  Status    `json:"status"`
+	Reason  string    `json:"reason,omitempty"` // why a person deprecated it
+	Message string    `json:"message,omitempty"`
+	Author  string    `json:"author"`
+	Created time.Time `json:"created"`
+	Spec    Spec      `json:"spec"`
+}
+
+// Identity returns what receipts record of the version.
+func (v *Version) Identity() *toolroom.Release {
+	return &toolroom.Release{Version: v.Number, Digest: v.Digest, Lock: v.Spec.LockDigest(), Layer: v.Spec.Layer}
+}
+
+// Release is what an environment serves of a tool.
+type Release struct {
+	Tool        string `json:"tool"`
+	Environment string `json:"environment"`
+	Version     int    `json:"version"`
+	// Canary is a version that serves Weight percent of the callers; zero means none.
+	Canary int `json:"canary,omitempty"`
+	Weight int `json:"weight,omitempty"`
+}
+
+// Action is a kind of entry in the log.
+type Action string
+
+// The actions.
+const (
+	ActionPush      Action = "push"
+	ActionRelease   Action = "release"
+	ActionPromote   Action = "promote"
+	ActionRollback  Action = "rollback"
+	ActionDeprecate Action = "deprecate"
+	ActionRestore   Action = "restore"
+)
+
+// Entry is one line of the log: who did what when. Entries are never changed.
+type Entry struct {
+	Seq         int64     `json:"seq"`
+	Time        time.Time `json:"time"`
+	Who         string    `json:"who"`
+	Action      Action    `json:"action"`
+	Tool        string    `json:"tool"`
+	Environment string    `json:"environment,omitempty"`
+	// Version is the version that was pushed, or that the environment serves from then on;
+	// zero means none. Previous is the one before.
+	Version  int    `json:"version"`
+	Previous int    `json:"previous,omitempty"`
+	Canary   int    `json:"canary,omitempty"`
+	Weight   int    `json:"weight,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	// Forced lists the gates that were overridden.
+	Forced []string `json:"forced,omitempty"`
+}
+
+// Move changes what an environment serves.
+type Move struct {
+	// From is the version that the environment is expected to serve, zero for none. If it
+	// serves another one, the move is refused with code conflict.
+	From int
+	// To is the new release. A version of zero ends the release.
+	To Release
+	// Demoted is the status of the version that is no longer active.
+	Demoted Status
+	Entry   Entry
+}
+
+// Store keeps versions, releases, their log and the saved cases. Every method is one
+// transaction. It is safe for concurrent use, also by several processes on one store.
+type Store interface {
+	// PutVersion stores a new version and sets its Number, one above the newest. If the
+	// newest version of the tool has the same digest, that version is returned, and created
+	// is false. If base is not negative and the newest version has a higher number,
+	// PutVersion stores nothing and returns a conflict.
+	PutVersion(ctx context.Context, v *Version, base int) (stored *Version, created bool, err error)
+	// Version returns a version, or an error with code not_found.
+	Version(ctx context.Context, tool string, number int) (*Version, error)
+	// Versions returns all versions of a tool, newest first. It is no error if there are
+	// none.
+	Versions(ctx context.Context, tool string) ([]*Version, error)
+	// VersionedTools returns the ids of all tools that have versions, in order.
+	VersionedTools(ctx context.Context) ([]string, error)
+	// SetVersionStatus changes the status of a version and appends the entry to the log.
+	// It returns not_found for an unknown version.
+	SetVersionStatus(ctx context.Context, tool string, number int, status Status, e Entry) error
+
+	// MoveRelease moves a release and appends to the log. With To.Environment prod it also
+	// makes the new version active and the old one Demoted. It returns a conflict if the
+	// environment does not serve From, and not_found if a version does not exist.
+	MoveRelease(ctx context.Context, m Move) error
+	// Releases returns all releases, by tool and environment.
+	Releases(ctx context.Context) ([]Release, error)
+	// ReleaseRevision returns the number of the last log entry. It changes with every
+	// change of a version or release.
+	ReleaseRevision(ctx context.Context) (int64, error)
+	// ReleaseLog returns at most limit entries, newest first; an empty tool selects all, and
+	// a negative limit means no limit.
+	ReleaseLog(ctx context.Context, tool string, limit int) ([]Entry, error)
+
+	// PutCase stores a case of a tool, replacing the one of that name.
+	PutCase(ctx context.Context, c *Case) error
+	// Cases returns the cases of a tool by name; an empty tool selects all.
+	Cases(ctx context.Context, tool string) ([]*Case, error)
+	// RemoveCase removes a case. It returns not_found if there is none of that name.
+	RemoveCase(ctx context.Context, tool, name string) error
+}

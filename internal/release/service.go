@@ -1,0 +1,505 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Upload is code that an author pushes.
+type Upload struct {
+	// Files are the texts by relative name; File is the one with the functions.
+	Files map[string]string `json:"files"`
+	File  string            `json:"file"`
+	// Namespace of the tools; empty means that of the code's header, or fn.
+	Namespace string `json:"namespace,omitempty"`
+	Message   string `json:"message,omitempty"`
+	// Base is the version that the author started from, as the newest; negative means that
+	// any is right.
+	Base int `json:"base,omitempty"`
+	// Wheels is a folder of wheels to take dependencies from, without a network.
+	Wheels string `json:"-"`
+}
+
+// Found is a tool in an upload.
+type Found struct {
+	ID    toolroom.ID
+	Spec  Spec
+	Cases []*Case
+}
+
+// Options are what a Service needs. All are required but Now.
+type Options struct {
+	Store Store
+	// Inspect reads the tools of an upload from its code, in a sandbox.
+	Inspect func(context.Context, Upload) ([]Found, error)
+	// Check returns an error if no tool may have the id.
+	Check func(toolroom.ID) error
+	// Run runs a call.
+	Run func(context.Context, toolroom.Call) *toolroom.Result
+	// Past returns the recorded arguments of the calls of a tool since a time, by caller.
+	Past func(ctx context.Context, tool string, since time.Time) (map[string][]json.RawMessage, error)
+	// Changed is called after every change of a version or release.
+	Changed func(context.Context) error
+	Rules   func() Rules
+	Now     func() time.Time
+}
+
+// Rules are the configured rules of releases.
+type Rules struct {
+	// Environments are those that exist besides prod and test.
+	Environments []string
+	// Demoted is the status of a version that is no longer active: deprecated, or draft.
+	Demoted Status
+	// Cases and Compatible switch the gates of environments other than test on, and
+	// SecondPerson requires that another person than the author releases.
+	Cases, Compatible, SecondPerson bool
+}
+
+// Service pushes, tests and releases versions. It is safe for concurrent use.
+type Service struct{ Options }
+
+// New returns a Service.
+func New(o Options) *Service {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Service{o}
+}
+
+// Pushed is the outcome of a push for one tool.
+type Pushed struct {
+	*Version
+	// Created is false if the newest version has the same digest already.
+	Created bool `json:"created"`
+	Cases   int  `json:"cases,omitempty"`
+}
+
+// Push inspects code and stores a draft version of each of its tools.
+func (s *Service) Push(ctx context.Context, u Upload, who string) ([]Pushed, error) {
+	found, err := s.Inspect(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		if err := s.Check(f.ID); err != nil {
+			return nil, err
+		}
+		for _, c := range f.Cases {
+			if err := c.prepare(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var out []Pushed
+	for _, f := range found {
+		digest, err := f.Spec.Digest()
+		if err != nil {
+			return out, err
+		}
+		v := &Version{
+			Tool: f.ID.String(), Digest: digest, Status: StatusDraft, Message: u.Message, Author: who, Created: s.Now().UTC(), Spec: f.Spec,
+		}
+		stored, created, err := s.Store.PutVersion(ctx, v, u.Base)
+		if err != nil {
+			return out, err
+		}
+		for _, c := range f.Cases {
+			c.Tool, c.Author, c.Created = v.Tool, who, v.Created
+			if err := s.AddCase(ctx, c); err != nil {
+				return out, err
+			}
+		}
+		out = append(out, Pushed{stored, created, len(f.Cases)})
+	}
+	return out, s.Changed(ctx)
+}
+
+// Find returns the id of a versioned tool for a spelling, with the version that the
+// spelling names, or zero.
+func (s *Service) Find(ctx context.Context, spelling string) (tool string, number int, err error) {
+	readings, err := toolroom.Spellings(spelling)
+	if err != nil {
+		return "", 0, err
+	}
+	all, err := s.Store.VersionedTools(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	matches := match(readings, all)
+	switch len(matches) {
+	case 0:
+		e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no versioned tool %q", spelling)
+		return "", 0, e.WithHint("list them: toolroom tool list; or push one: toolroom tool push FILE")
+	case 1:
+		number, err = numberOf(readings[0].Version)
+		return matches[0], number, err
+	}
+	e := toolroom.Errorf(toolroom.CodeAmbiguousTool, "%q can mean %v", spelling, matches)
+	return "", 0, e.WithHint("write the whole id, for example %s", matches[0])
+}
+
+// match returns the tools that one of the readings means.
+func match(readings []toolroom.ID, tools []string) []string {
+	var matches []string
+	for _, r := range readings {
+		for _, tool := range tools {
+			id, err := toolroom.ParseID(tool)
+			if err == nil && id.Name == r.Name && (r.Namespace == "" || r.Namespace == id.Namespace) && !slices.Contains(matches, tool) {
+				matches = append(matches, tool)
+			}
+		}
+	}
+	return matches
+}
+
+func numberOf(v toolroom.Version) (int, error) {
+	if v == "" {
+		return 0, nil
+	}
+	var n int
+	if _, err := fmt.Sscanf(string(v)+"|", "%d|", &n); err != nil || n < 1 {
+		return 0, toolroom.Errorf(toolroom.CodeInvalidID, "%q is not a version: versions are numbers from 1", v)
+	}
+	return n, nil
+}
+
+// Pick returns a version of a tool: of that number, or the newest if it is zero.
+func (s *Service) Pick(ctx context.Context, tool string, number int) (*Version, error) {
+	if number > 0 {
+		return s.Store.Version(ctx, tool, number)
+	}
+	all, err := s.Store.Versions(ctx, tool)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "%s has no versions", tool).WithHint("push one: toolroom tool push FILE")
+	}
+	return all[0], nil
+}
+
+// Environments returns all environments.
+func (s *Service) Environments() []string {
+	return append([]string{Prod, Test}, s.Rules().Environments...)
+}
+
+func (s *Service) checkEnvironment(name string) error {
+	if all := s.Environments(); !slices.Contains(all, name) {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no environment %q: there are %s", name, strings.Join(all, ", ")).
+			WithHint("add it to releases.environments in toolroom.yaml")
+	}
+	return nil
+}
+
+// Order asks for a release.
+type Order struct {
+	Tool string `json:"tool"`
+	// Version is the version to release; zero means the newest.
+	Version     int    `json:"version,omitempty"`
+	Environment string `json:"environment,omitempty"`
+	// Weight releases the version to that percentage of callers only, beside the one that
+	// is served. Zero means all.
+	Weight int `json:"weight,omitempty"`
+	// Force releases in spite of gates that refuse. Reason is kept in the log.
+	Force  bool   `json:"force,omitempty"`
+	Reason string `json:"reason,omitempty"`
+
+	action Action
+}
+
+// Moved is the outcome of a release or rollback.
+type Moved struct {
+	Release
+	Previous int      `json:"previous"`
+	Forced   []string `json:"forced,omitempty"`
+}
+
+// withdrawn returns an error if a person has deprecated a version. One that a later
+// release has replaced may be served again.
+func withdrawn(v *Version) error {
+	if v.Status != StatusDeprecated || v.Reason == "" {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeConflict, "version %d of %s is deprecated: %s", v.Number, v.Tool, v.Reason).
+		WithHint("choose another version, or restore it: toolroom tool deprecate %s@%d --undo", v.Tool, v.Number)
+}
+
+// Release makes an environment serve a version.
+func (s *Service) Release(ctx context.Context, o Order, who string) (Moved, error) {
+	o.Environment = cmp.Or(o.Environment, Prod)
+	if err := s.checkEnvironment(o.Environment); err != nil {
+		return Moved{}, err
+	}
+	if o.Weight < 0 || o.Weight > 100 {
+		return Moved{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "the weight is %d: it is a percentage from 1 to 100", o.Weight)
+	}
+	v, err := s.Pick(ctx, o.Tool, o.Version)
+	if err != nil {
+		return Moved{}, err
+	}
+	if err := withdrawn(v); err != nil {
+		return Moved{}, err
+	}
+	current, err := s.current(ctx, o.Tool, o.Environment)
+	if err != nil {
+		return Moved{}, err
+	}
+	canary := o.Weight > 0 && o.Weight < 100
+	switch {
+	case canary && current.Version == 0:
+		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s serves no version in %s that could serve the other %d%%", o.Tool, o.Environment, 100-o.Weight).
+			WithHint("release it whole first: toolroom tool release %s --env %s", o.Tool, o.Environment)
+	case current.Version == v.Number && current.Canary == 0 && !canary:
+		return Moved{Release: current, Previous: current.Version}, nil // it is so already
+	}
+	refused := s.gates(ctx, v, current, o, who)
+	if len(refused) > 0 && !o.Force {
+		return Moved{}, stopped(v, o, refused)
+	}
+	to := Release{Tool: o.Tool, Environment: o.Environment, Version: v.Number}
+	if canary {
+		to = Release{Tool: o.Tool, Environment: o.Environment, Version: current.Version, Canary: v.Number, Weight: o.Weight}
+	}
+	forced := []string{}
+	for _, g := range refused {
+		forced = append(forced, g.Gate)
+	}
+	return s.move(ctx, current, to, Entry{Who: who, Action: cmp.Or(o.action, ActionRelease), Reason: o.Reason, Forced: forced})
+}
+
+func (s *Service) current(ctx context.Context, tool, environment string) (Release, error) {
+	all, err := s.Store.Releases(ctx)
+	if err != nil {
+		return Release{}, err
+	}
+	for _, r := range all {
+		if r.Tool == tool && r.Environment == environment {
+			return r, nil
+		}
+	}
+	return Release{Tool: tool, Environment: environment}, nil
+}
+
+func (s *Service) move(ctx context.Context, from, to Release, e Entry) (Moved, error) {
+	e.Time, e.Tool, e.Environment = s.Now().UTC(), to.Tool, to.Environment
+	e.Version, e.Previous, e.Canary, e.Weight = to.Version, from.Version, to.Canary, to.Weight
+	err := s.Store.MoveRelease(ctx, Move{From: from.Version, To: to, Demoted: cmp.Or(s.Rules().Demoted, StatusDeprecated), Entry: e})
+	if err != nil {
+		return Moved{}, err
+	}
+	return Moved{Release: to, Previous: from.Version, Forced: e.Forced}, s.Changed(ctx)
+}
+
+// Promote releases to one environment what another one serves.
+func (s *Service) Promote(ctx context.Context, tool, from, to string, force bool, who string) (Moved, error) {
+	for _, environment := range []string{from, to} {
+		if err := s.checkEnvironment(environment); err != nil {
+			return Moved{}, err
+		}
+	}
+	r, err := s.current(ctx, tool, from)
+	if err != nil {
+		return Moved{}, err
+	}
+	if r.Version == 0 {
+		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s is not released to %s, so there is nothing to promote", tool, from).
+			WithHint("toolroom tool release %s --env %s", tool, from)
+	}
+	return s.Release(ctx, Order{Tool: tool, Version: r.Version, Environment: to, Force: force, Reason: "from " + from, action: ActionPromote}, who)
+}
+
+// Rollback makes an environment serve what it served before, or the given version if it is
+// not zero. Before the first release it served nothing. Rolling back a canary ends it.
+func (s *Service) Rollback(ctx context.Context, tool, environment string, to int, reason, who string) (Moved, error) {
+	environment = cmp.Or(environment, Prod)
+	if err := s.checkEnvironment(environment); err != nil {
+		return Moved{}, err
+	}
+	current, err := s.current(ctx, tool, environment)
+	if err != nil {
+		return Moved{}, err
+	}
+	if current.Version == 0 {
+		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s is not released to %s, so there is nothing to roll back", tool, environment).
+			WithHint("see its history: toolroom tool log %s", tool)
+	}
+	next := Release{Tool: tool, Environment: environment, Version: current.Version}
+	if current.Canary == 0 || to != 0 {
+		served, err := s.served(ctx, tool, environment)
+		if err != nil {
+			return Moved{}, err
+		}
+		next.Version = previous(served)
+		if to != 0 {
+			if !slices.Contains(served, to) {
+				return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s has never served version %d of %s", environment, to, tool).
+					WithHint("release it: toolroom tool release %s@%d --env %s", tool, to, environment)
+			}
+			next.Version = to
+		}
+		if next.Version != 0 {
+			v, err := s.Pick(ctx, tool, next.Version)
+			if err != nil {
+				return Moved{}, err
+			}
+			if err := withdrawn(v); err != nil {
+				return Moved{}, err
+			}
+		}
+	}
+	return s.move(ctx, current, next, Entry{Who: who, Action: ActionRollback, Reason: reason})
+}
+
+// served returns the versions that an environment has served, oldest first, without those
+// that were rolled back; the last one is the current one.
+func (s *Service) served(ctx context.Context, tool, environment string) ([]int, error) {
+	log, err := s.Store.ReleaseLog(ctx, tool, maxHistory)
+	if err != nil {
+		return nil, err
+	}
+	var stack []int
+	for _, e := range slices.Backward(log) {
+		if e.Environment != environment || e.Version == e.Previous {
+			continue // a canary began or ended
+		}
+		if e.Action == ActionRollback {
+			stack = back(stack, e.Version)
+			continue
+		}
+		stack = append(stack, e.Version)
+	}
+	return stack, nil
+}
+
+// back returns the part of a history that ends with the last use of a version before the
+// current one. It is empty if the version is zero, which is in no history.
+func back(served []int, to int) []int {
+	for i := len(served) - 2; i >= 0; i-- {
+		if served[i] == to {
+			return served[:i+1]
+		}
+	}
+	return nil
+}
+
+// maxHistory is the number of log entries in which a rollback looks for what was before.
+const maxHistory = 10_000
+
+func previous(served []int) int {
+	if len(served) < 2 {
+		return 0
+	}
+	return served[len(served)-2]
+}
+
+// Deprecate marks a version so that it is not released again; undo makes it a draft.
+func (s *Service) Deprecate(ctx context.Context, tool string, number int, reason string, undo bool, who string) error {
+	v, err := s.Pick(ctx, tool, number)
+	if err != nil {
+		return err
+	}
+	all, err := s.Store.Releases(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.Tool == tool && (r.Version == v.Number || r.Canary == v.Number) {
+			return toolroom.Errorf(toolroom.CodeConflict, "%s serves version %d of %s", r.Environment, v.Number, tool).
+				WithHint("release another version first, or roll back: toolroom tool rollback %s --env %s", tool, r.Environment)
+		}
+	}
+	e := Entry{Time: s.Now().UTC(), Who: who, Action: ActionDeprecate, Tool: tool, Version: v.Number, Reason: cmp.Or(reason, "no reason was given")}
+	status := StatusDeprecated
+	if undo {
+		status, e.Action, e.Reason = StatusDraft, ActionRestore, ""
+	}
+	if err := s.Store.SetVersionStatus(ctx, tool, v.Number, status, e); err != nil {
+		return err
+	}
+	return s.Changed(ctx)
+}
+
+// Summary describes a versioned tool.
+type Summary struct {
+	Tool        string         `json:"tool"`
+	Description string         `json:"description,omitempty"`
+	Language    string         `json:"language"`
+	Newest      int            `json:"newest"`
+	Status      Status         `json:"status"`
+	Released    map[string]int `json:"released"` // versions by environment
+	Cases       int            `json:"cases"`
+}
+
+// List describes all versioned tools.
+func (s *Service) List(ctx context.Context) ([]Summary, error) {
+	tools, err := s.Store.VersionedTools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	releases, err := s.Store.Releases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cases, err := s.Store.Cases(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	out := []Summary{}
+	for _, tool := range tools {
+		v, err := s.Pick(ctx, tool, 0)
+		if err != nil {
+			return nil, err
+		}
+		sum := Summary{Tool: tool, Description: v.Spec.Description, Language: v.Spec.Language, Newest: v.Number, Status: v.Status, Released: map[string]int{}}
+		for _, r := range releases {
+			if r.Tool == tool {
+				sum.Released[r.Environment] = r.Version
+			}
+		}
+		for _, c := range cases {
+			if c.Tool == tool {
+				sum.Cases++
+			}
+		}
+		out = append(out, sum)
+	}
+	return out, nil
+}
+
+// Detail is all that is known of a tool.
+type Detail struct {
+	Tool     string     `json:"tool"`
+	Versions []*Version `json:"versions"`
+	Releases []Release  `json:"releases"`
+	Cases    []*Case    `json:"cases"`
+}
+
+// Show returns the versions, releases and cases of a tool.
+func (s *Service) Show(ctx context.Context, tool string) (*Detail, error) {
+	d := &Detail{Tool: tool, Releases: []Release{}}
+	var err error
+	if d.Versions, err = s.Store.Versions(ctx, tool); err != nil {
+		return nil, err
+	}
+	if d.Cases, err = s.Store.Cases(ctx, tool); err != nil {
+		return nil, err
+	}
+	all, err := s.Store.Releases(ctx)
+	for _, r := range all {
+		if r.Tool == tool {
+			d.Releases = append(d.Releases, r)
+		}
+	}
+	return d, err
+}
+
+// Files returns the file names of a version, in order.
+func (v *Version) Files() []string { return slices.Sorted(maps.Keys(v.Spec.Files)) }

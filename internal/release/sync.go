@@ -1,0 +1,146 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+)
+
+// The actions of a step.
+const (
+	StepCreate  = "create"
+	StepChange  = "change"
+	StepRelease = "release"
+	StepNothing = "nothing"
+)
+
+// Step is one line of the plan of [Service.Sync].
+type Step struct {
+	Action  string `json:"action"`
+	Tool    string `json:"tool"`
+	Version int    `json:"version,omitempty"`
+	Note    string `json:"note,omitempty"`
+}
+
+// SyncOptions are options of [Service.Sync].
+type SyncOptions struct {
+	// Environment is one to which the tools are released; empty releases nothing.
+	Environment string
+	// DryRun makes only the plan.
+	DryRun bool
+}
+
+// Sync makes the newest versions those of the uploads, and returns what it did, or would do.
+// After an error the steps so far have been done.
+func (s *Service) Sync(ctx context.Context, uploads []Upload, o SyncOptions, who string) ([]Step, error) {
+	plan := []Step{}
+	if o.Environment != "" {
+		if err := s.checkEnvironment(o.Environment); err != nil {
+			return nil, err
+		}
+	}
+	for _, u := range uploads {
+		steps, err := s.syncOne(ctx, u, o, who)
+		plan = append(plan, steps...)
+		if err != nil {
+			return plan, err
+		}
+	}
+	return plan, nil
+}
+
+func (s *Service) syncOne(ctx context.Context, u Upload, o SyncOptions, who string) ([]Step, error) {
+	found, err := s.Inspect(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	var steps []Step
+	differs := false
+	for _, f := range found {
+		digest, err := f.Spec.Digest()
+		if err != nil {
+			return nil, err
+		}
+		versions, err := s.Store.Versions(ctx, f.ID.String())
+		if err != nil {
+			return nil, err
+		}
+		step := Step{Action: StepNothing, Tool: f.ID.String()}
+		switch {
+		case len(versions) == 0:
+			step.Action, step.Version = StepCreate, 1
+		case versions[0].Digest != digest:
+			step.Action, step.Version = StepChange, versions[0].Number+1
+		default:
+			step.Version = versions[0].Number
+		}
+		differs = differs || step.Action != StepNothing
+		if o.Environment != "" {
+			r, err := s.current(ctx, step.Tool, o.Environment)
+			if err != nil {
+				return nil, err
+			}
+			if r.Version != step.Version {
+				if step.Action != StepNothing {
+					steps = append(steps, step)
+				}
+				step = Step{Action: StepRelease, Tool: step.Tool, Version: step.Version, Note: " to " + o.Environment}
+			}
+		}
+		steps = append(steps, step)
+	}
+	if o.DryRun {
+		return steps, nil
+	}
+	if differs {
+		u.Message = cmp.Or(u.Message, "sync")
+		if _, err := s.Push(ctx, u, who); err != nil {
+			return nil, err
+		}
+	}
+	for i, step := range steps {
+		if step.Action != StepRelease {
+			continue
+		}
+		if _, err := s.Release(ctx, Order{Tool: step.Tool, Version: step.Version, Environment: o.Environment, Reason: "sync"}, who); err != nil {
+			return steps[:i], err
+		}
+	}
+	return steps, nil
+}
+
+// Diff describes the difference of two versions: of their files as unified diffs, and of
+// the rest by field.
+func Diff(before, after *Version) string {
+	var out strings.Builder
+	names := map[string]bool{}
+	for _, v := range []*Version{before, after} {
+		for name := range v.Spec.Files {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a, b := fmt.Sprintf("%s@%d/%s", before.Tool, before.Number, name), fmt.Sprintf("%s@%d/%s", after.Tool, after.Number, name)
+		out.Write(diff.Diff(a, []byte(before.Spec.Files[name]), b, []byte(after.Spec.Files[name])))
+	}
+	for _, field := range []struct{ name, a, b string }{
+		{"description", before.Spec.Description, after.Spec.Description},
+		{"input schema", string(before.Spec.InputSchema), string(after.Spec.InputSchema)},
+		{"output schema", string(before.Spec.OutputSchema), string(after.Spec.OutputSchema)},
+		{"packages", strings.Join(before.Spec.Requires, ", "), strings.Join(after.Spec.Requires, ", ")},
+		{"lock", before.Spec.LockDigest(), after.Spec.LockDigest()},
+	} {
+		if field.a != field.b {
+			fmt.Fprintf(&out, "%s:\n- %s\n+ %s\n", field.name, field.a, field.b)
+		}
+	}
+	if breaks := Breaks(&before.Spec, &after.Spec); len(breaks) > 0 {
+		fmt.Fprintf(&out, "breaks callers: %s\n", strings.Join(breaks, "; "))
+	}
+	return out.String()
+}

@@ -1,0 +1,109 @@
+package release
+
+import (
+	"hash/fnv"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Table is the state of all releases at one time. It is immutable.
+type Table struct {
+	Revision int64
+	// tools maps the id of each versioned tool to its releases by environment.
+	tools map[string]map[string]Release
+	ids   []string
+	// newest are the newest versions.
+	newest map[string]int
+	// released are the versions that some environment has served.
+	released map[string]map[int]bool
+}
+
+// Choice is the version of a tool that serves a call.
+type Choice struct {
+	Tool    string
+	Version int
+}
+
+// Choose returns the version that serves a call of an identity in an environment. Known is
+// false if the spelling means no versioned tool.
+func (t *Table) Choose(spelling, environment string, who toolroom.Identity) (c Choice, known bool, err error) {
+	readings, err := toolroom.Spellings(spelling)
+	if err != nil {
+		return Choice{}, false, nil // the catalog reports it
+	}
+	matches := match(readings, t.ids)
+	switch {
+	case len(matches) == 0:
+		return Choice{}, false, nil
+	case len(matches) > 1:
+		e := toolroom.Errorf(toolroom.CodeAmbiguousTool, "%q can mean %v", spelling, matches)
+		return Choice{}, true, e.WithHint("write the whole id, for example %s", matches[0])
+	}
+	tool := matches[0]
+	number, err := numberOf(readings[0].Version)
+	if err != nil {
+		return Choice{}, true, err
+	}
+	if environment == "" {
+		environment = Prod
+	}
+	if number > 0 {
+		return t.pinned(tool, number, environment)
+	}
+	if environment == Draft {
+		return Choice{tool, t.newest[tool]}, true, nil
+	}
+	r, ok := t.tools[tool][environment]
+	if !ok {
+		return Choice{}, true, t.unreleased(tool, environment)
+	}
+	if r.Canary != 0 && share(tool, who) < r.Weight {
+		return Choice{tool, r.Canary}, true, nil
+	}
+	return Choice{tool, r.Version}, true, nil
+}
+
+// pinned returns a version that the caller names. Only versions that were once released can
+// be called.
+func (t *Table) pinned(tool string, number int, environment string) (Choice, bool, error) {
+	if number > t.newest[tool] {
+		return Choice{}, true, toolroom.Errorf(toolroom.CodeToolNotFound, "%s has no version %d", tool, number)
+	}
+	if environment != Draft && !t.released[tool][number] {
+		e := toolroom.Errorf(toolroom.CodeToolNotFound, "version %d of %s was never released", number, tool)
+		return Choice{}, true, e.WithHint("toolroom tool release %s@%d --env test", tool, number)
+	}
+	return Choice{tool, number}, true, nil
+}
+
+func (t *Table) unreleased(tool, environment string) error {
+	e := toolroom.Errorf(toolroom.CodeToolNotFound, "%s is not released to %s", tool, environment)
+	var others []string
+	for name := range t.tools[tool] {
+		others = append(others, name)
+	}
+	slices.Sort(others)
+	if len(others) > 0 {
+		return e.WithHint("it is released to %v; choose one with --env or the header Toolroom-Environment, or release it: toolroom tool release %s --env %s", others, tool, environment)
+	}
+	return e.WithHint("toolroom tool release %s --env %s", tool, environment)
+}
+
+// share returns a number from 0 to 99 that is always the same for one caller and tool.
+func share(tool string, who toolroom.Identity) int {
+	h := fnv.New32a()
+	h.Write([]byte(tool + "\x00" + who.String()))
+	return int(h.Sum32() % 100)
+}
+
+// Serving returns the versions that prod serves to most callers.
+func (t *Table) Serving() []Choice {
+	var out []Choice
+	for _, id := range t.ids {
+		if r, ok := t.tools[id][Prod]; ok {
+			out = append(out, Choice{id, r.Version})
+		}
+	}
+	return out
+}

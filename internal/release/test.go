@@ -1,0 +1,55 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/toolroom/toolroom"
+)
+
+// parallelCases is how many cases run at a time.
+const parallelCases = 8
+
+// AddCase stores a case after checking it.
+func (s *Service) AddCase(ctx context.Context, c *Case) error {
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	if c.Created.IsZero() {
+		c.Created = s.Now().UTC()
+	}
+	return s.Store.PutCase(ctx, c)
+}
+
+// Try runs one call of a version, released or not: of the newest if number is zero.
+func (s *Service) Try(ctx context.Context, tool string, number int, call toolroom.Call) *toolroom.Result {
+	call.Tool, call.Environment = tool, Draft
+	if number > 0 {
+		call.Tool = fmt.Sprintf("%s@%d", tool, number)
+	}
+	return s.Run(ctx, call)
+}
+
+// TestCases runs all cases of a tool on a version.
+func (s *Service) TestCases(ctx context.Context, v *Version) ([]Outcome, error) {
+	cases, err := s.Store.Cases(ctx, v.Tool)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Outcome, len(cases))
+	slots := make(chan struct{}, parallelCases)
+	var wg sync.WaitGroup
+	for i, c := range cases {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			began := s.Now()
+			r := s.Try(ctx, v.Tool, v.Number, toolroom.Call{Arguments: c.Arguments, Surface: "test", MaxOutput: -1})
+			problem := c.judge(r)
+			out[i] = Outcome{Tool: v.Tool, Case: c.Name, Version: v.Number, OK: problem == "", Problem: problem, Call: r.Call, Took: s.Now().Sub(began)}
+		})
+	}
+	wg.Wait()
+	return out, ctx.Err()
+}

@@ -1,0 +1,56 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/toolroom/toolroom/internal/deadline"
+	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/source"
+)
+
+// toolAsker is the asker of a tool. It redacts known secrets in the questions and pauses
+// the deadlines of the call, and of the calls around it, while a question is open.
+type toolAsker struct {
+	source.Asker
+	secrets *secret.Redactor // nil if there are none
+}
+
+// Ask waits for the answers with the deadlines paused.
+func (a toolAsker) Ask(ctx context.Context, questions map[string]source.Question) (map[string]json.RawMessage, error) {
+	defer deadline.Pause(ctx)()
+	return a.Asker.Ask(ctx, a.redacted(questions))
+}
+
+// Capabilities implements [source.Capable].
+func (a toolAsker) Capabilities() json.RawMessage {
+	if capable, ok := a.Asker.(source.Capable); ok {
+		return capable.Capabilities()
+	}
+	return nil
+}
+
+// RecordTask implements [source.TaskRecorder]. It does nothing if the asker is not
+// one.
+func (a toolAsker) RecordTask(ctx context.Context, state json.RawMessage) error {
+	recorder, ok := a.Asker.(source.TaskRecorder)
+	if !ok {
+		return nil
+	}
+	if a.secrets != nil {
+		state = a.secrets.Redact(state)
+	}
+	return recorder.RecordTask(ctx, state)
+}
+
+func (a toolAsker) redacted(questions map[string]source.Question) map[string]source.Question {
+	if a.secrets == nil {
+		return questions
+	}
+	redacted := make(map[string]source.Question, len(questions))
+	for key, q := range questions {
+		q.Params, q.Sent, q.Round = a.secrets.Redact(q.Params), a.secrets.Redact(q.Sent), a.secrets.Redact(q.Round)
+		redacted[key] = q
+	}
+	return redacted
+}

@@ -1,0 +1,106 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/effects"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Expect predicts the effects of a call of a tool with these arguments, a JSON object. It
+// starts nothing.
+func (r *Runner) Expect(e *catalog.Entry, who toolroom.Identity, arguments json.RawMessage) []toolroom.Effect {
+	return r.expect(e, source.Request{Identity: who, Arguments: arguments})
+}
+
+func (r *Runner) expect(e *catalog.Entry, req source.Request) []toolroom.Effect {
+	var predicted []toolroom.Effect
+	place := effects.Place{Home: r.Home}
+	if f, ok := source.As[source.EffectPredictor](e.Source); ok {
+		req.Tool, req.Emit = e.Tool.ID, func(toolroom.Event) {}
+		predicted, place.Dir = f.PredictEffects(&req)
+	}
+	return effects.Of(&e.Tool, req.Arguments, predicted, place)
+}
+
+// expect predicts the effects of this call, with these arguments.
+func (c *resolved) expect(arguments json.RawMessage) []toolroom.Effect {
+	return c.runner.expect(c.entry, source.Request{Identity: c.request.Identity, Session: c.request.Session, Arguments: arguments})
+}
+
+// Limits on the effects that are shown and recorded.
+const (
+	maxShownEffects    = 12
+	maxRecordedEffects = 64
+	maxRecordedTarget  = 512
+)
+
+// recordedEffects returns the predicted effects without secrets. Effects may repeat
+// arguments, so they are predicted again without the sensitive ones.
+func (c *decided) recordedEffects() []toolroom.Effect {
+	if len(c.effects) == 0 {
+		return nil
+	}
+	known := c.effects
+	if len(c.entry.Tool.Sensitive) > 0 {
+		args, err := c.decodedArguments()
+		if err != nil {
+			return nil
+		}
+		known = c.expect(withoutSensitive(args, c.entry.Tool.Sensitive))
+	}
+	recorded := make([]toolroom.Effect, min(len(known), maxRecordedEffects))
+	for i := range recorded {
+		recorded[i] = c.recordedEffect(known[i])
+	}
+	return recorded
+}
+
+func (c *decided) recordedEffect(e toolroom.Effect) toolroom.Effect {
+	e.Target = catalog.Shorten(c.runner.Secrets.Text(e.Target), maxRecordedTarget)
+	return e
+}
+
+// because says which effect the decision is about, if it is about one.
+func (c *decided) because() string {
+	e := c.decision.Because
+	switch {
+	case e == toolroom.Effect{}:
+		return ""
+	case len(c.entry.Tool.Sensitive) > 0:
+		return ", because of what the call would do" // nobody may see its target
+	}
+	return ", because it " + c.recordedEffect(e).String()
+}
+
+// recordedSteps returns the steps of the decision without the effects that they are about,
+// which may repeat secrets: recordedEffects has those to record.
+func (c *decided) recordedSteps() []policy.Step {
+	repeats := func(s policy.Step) bool { return s.Because != toolroom.Effect{} }
+	if !slices.ContainsFunc(c.decision.Steps, repeats) {
+		return c.decision.Steps
+	}
+	steps := slices.Clone(c.decision.Steps) // they are shared
+	for i := range steps {
+		steps[i].Because = toolroom.Effect{}
+	}
+	return steps
+}
+
+// shownEffects returns the predicted effects in words for people.
+func (c *decided) shownEffects() []string {
+	list := c.recordedEffects()
+	words := make([]string, 0, min(len(list), maxShownEffects+1))
+	for _, e := range list[:min(len(list), maxShownEffects)] {
+		words = append(words, e.String())
+	}
+	if n := len(list) - maxShownEffects; n > 0 {
+		words = append(words, fmt.Sprintf("and %d more", n))
+	}
+	return words
+}

@@ -1,0 +1,140 @@
+package run
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/receipt"
+)
+
+// intend durably records that the tool is about to run, if the tool must not run
+// without a record.
+func (c *cleared) intend() error {
+	receipts := c.runner.Receipts
+	if receipts == nil || c.runner.MustRecord == nil || !c.runner.MustRecord(&c.entry.Tool) {
+		return nil
+	}
+	c.argumentsHash()
+	so := newOutcome(c.call, &reached{resolved: c.resolved, decided: c.decided, claimed: c.claimed, approved: c.approved, cleared: c})
+	if err := receipts.Intend(c.ctx, so.receipt(), c.runner.Owner); err != nil {
+		e := toolroom.Errorf(toolroom.CodeInternal, "%s must be recorded before it runs, and recording failed: %w", c.tool, err)
+		e.Retryable = true
+		return e.WithHint("free disk space or repair the database, then call again; nothing was run")
+	}
+	return nil
+}
+
+// record stores the receipt of the call.
+func (o *outcome) record() {
+	if o.runner.Receipts == nil {
+		return
+	}
+	var made *receipt.Receipt
+	if o.try(toolroom.PhaseReceipt, func() { made = o.receipt() }) != nil {
+		made = o.bareReceipt()
+	}
+	// The receipt is stored even if the caller is gone.
+	if err := o.runner.Receipts.Append(context.Background(), made); err != nil {
+		o.runner.Log.Error("failed to store a receipt", "call", o.request.ID, "error", err)
+	}
+}
+
+// receipt returns the receipt of the call as far as it came.
+func (o *outcome) receipt() *receipt.Receipt {
+	r := o.bareReceipt()
+	r.Arguments, r.ArgumentsHash = o.call.recordedArguments(o.at.resolved, o.result.Error != nil), o.arguments.hash
+	r.Preview = o.preview()
+	if d := o.at.decided; d != nil {
+		r.Layers, r.Isolation, r.Expected, r.Reach = d.recordedSteps(), d.decision.Isolation, d.recordedEffects(), d.taint
+	}
+	r.Refused = o.unrecorded
+	if found := o.at.resolved; found != nil {
+		r.Source, r.Labels = found.entry.Tool.Source, append(slices.Clone(found.entry.Tool.Tags), o.result.Labels...)
+		if r.Release = found.entry.Tool.Release; r.Release != nil {
+			r.Environment = cmp.Or(o.request.Environment, DefaultEnvironment)
+		}
+	}
+	if len(o.result.Value) > 0 {
+		r.ResultHash = receipt.Hash(o.result.Value)
+	}
+	if r.ArgumentsHash == "" {
+		r.Called = r.Arguments
+		if !bytes.Equal(r.Called, o.request.Arguments) { // something is redacted
+			r.Called = bytes.Clone(o.request.Arguments) // the caller may use its own again
+		}
+	}
+	r.Warnings = o.result.Warnings
+	if o.result.Execution != nil {
+		r.Connections = o.result.Execution.Refused
+	}
+	for _, a := range o.result.Artifacts {
+		r.Artifacts = append(r.Artifacts, a.Handle)
+	}
+	return r
+}
+
+// bareReceipt returns the receipt of the call without its arguments and its result, which
+// may be impossible to encode.
+func (o *outcome) bareReceipt() *receipt.Receipt {
+	r := &receipt.Receipt{
+		ID: o.request.ID, Parent: o.request.Parent, Tool: o.tool, Surface: o.request.Surface, Identity: o.request.Identity, Session: o.request.Session,
+		Key: o.request.IdempotencyKey, Status: o.result.Status, Effects: o.result.Effects, Error: o.recordedError(),
+		Started: o.started, Usage: o.result.Usage,
+	}
+	if d := o.at.decided; d != nil {
+		r.Rule, r.Decision = d.decision.Rule, d.decision.Effect
+	}
+	if a := o.at.approved; a != nil {
+		r.Approval = a.approval
+	}
+	return r
+}
+
+// recordedArguments returns a copy of the arguments without secrets and sensitive values.
+// The arguments of an unknown tool are not recorded, because it is not known which of them
+// are sensitive. If the call failed they may be no JSON object, which is not recorded
+// either.
+func (c *call) recordedArguments(found *resolved, failed bool) json.RawMessage {
+	args := c.request.Arguments
+	if found == nil || len(args) == 0 {
+		return nil
+	}
+	sensitive := found.entry.Tool.Sensitive
+	if c.arguments.tree == nil && (len(sensitive) > 0 || failed) {
+		if _, err := found.decodedArguments(); err != nil {
+			return nil
+		}
+	}
+	if len(sensitive) > 0 {
+		args = withoutSensitive(c.arguments.tree, sensitive)
+	}
+	args = append(json.RawMessage(nil), args...)
+	args = c.runner.Secrets.Redact(args)
+	if len(args) > maxRecordedArguments {
+		return json.RawMessage(`"[too large to record; see arguments_hash]"`)
+	}
+	return args
+}
+
+// maxRecordedArguments limits a receipt; the hash is always of the whole.
+const maxRecordedArguments = 64 << 10
+
+func (o *outcome) recordedError() *toolroom.Error {
+	if o.result.Error == nil {
+		return nil
+	}
+	e := *o.result.Error
+	e.Details, e.Facts, e.Cause = nil, toolroom.Facts{}, nil // they may repeat arguments
+	e.Hint = ""
+	return &e
+}
+
+func (o *outcome) preview() string {
+	text := o.result.Text()
+	return strings.ToValidUTF8(text[:min(len(text), receipt.MaxPreview)], "")
+}

@@ -1,0 +1,52 @@
+package run
+
+import (
+	"context"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+)
+
+// afford makes the decision stricter if the call would spend too much.
+func (c *decided) afford() error {
+	book := c.runner.Spending
+	if book == nil {
+		return nil
+	}
+	step, ok, err := book.Judge(c.ctx, c.tool, c.request.Identity.Key(), c.effects, c.runner.Now())
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeInternal, "failed to read the recorded spending: %w", err)
+	}
+	if !ok {
+		return nil
+	}
+	c.costly = step.Effect != policy.Allow
+	before := c.decision
+	c.decision = before.Then(step)
+	if c.costly && before.Effect == policy.Confirm && step.Effect == policy.Confirm {
+		c.decision.Rule += "; and " + before.Rule
+	}
+	return nil
+}
+
+// spend records the amounts that the call is about to spend.
+func (c *approved) spend() (*cleared, error) {
+	book := c.runner.Spending
+	if book == nil {
+		return &cleared{approved: c}, nil
+	}
+	err := book.Take(c.ctx, c.request.ID, c.tool, c.request.Identity.Key(), c.effects, c.runner.Now())
+	return &cleared{approved: c, spent: err == nil}, err
+}
+
+// refund returns the recorded amounts of a call that did not reach its tool. The
+// amounts of any other failed call stay recorded: it is not known whether it
+// spent them, and the tool's own report does not count.
+func (o *outcome) refund() {
+	if o.at.cleared == nil || !o.at.cleared.spent || o.sent() {
+		return
+	}
+	if err := o.runner.Spending.Return(context.WithoutCancel(o.ctx), o.request.ID, o.at.cleared.effects); err != nil {
+		o.runner.Log.Error("failed to return the amounts of a call that did not reach its tool", "call", o.request.ID, "error", err)
+	}
+}

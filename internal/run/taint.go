@@ -1,0 +1,172 @@
+package run
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/taint"
+)
+
+// Trust says how far a tool is trusted.
+type Trust struct {
+	// Labels are the taint labels of its results.
+	Labels []string
+	// Secrets are the scopes of the secrets that it receives.
+	Secrets []string
+	// Inside says that a call sends nothing outside, whatever its effects.
+	Inside bool
+	// Sends says that a call can send something outside if the tool declares no
+	// effects.
+	Sends bool
+	// Effect is the decision about a call that sends and that is tainted by both
+	// untrusted content and private data: Confirm or Deny. Empty allows the call,
+	// and then no labels of sessions are stored.
+	Effect policy.Effect
+}
+
+func (c *resolved) trust() Trust {
+	if c.runner.Trust == nil {
+		return Trust{}
+	}
+	return c.runner.Trust(&c.entry.Tool)
+}
+
+// guardTaint makes the decision stricter if the call would send private data after
+// untrusted content was read.
+func (c *decided) guardTaint() {
+	c.taint = c.recordedTaint()
+	trust := c.trust()
+	if c.decision.Effect == policy.Deny || trust.Effect != policy.Confirm && trust.Effect != policy.Deny || !c.sends(trust) {
+		return
+	}
+	why := taint.Judge(c.scope.labels.Labels(), c.tool)
+	if why == "" {
+		return
+	}
+	c.leaks = true
+	before := c.decision
+	c.decision = before.Then(policy.Step{
+		Layer: "policy.taint", Effect: trust.Effect, Rule: "policy.taint: " + why,
+		Hint: "use a session that has not read both, or ask a person to set policy.taint to confirm",
+	})
+	if before.Effect == policy.Confirm {
+		c.decision.Rule += "; and " + before.Rule
+	}
+}
+
+// sends reports whether the call can send something outside. The effects of a
+// tool that declares none are not fully known: then its hints count too.
+func (c *decided) sends(trust Trust) bool {
+	if trust.Inside {
+		return false
+	}
+	return len(c.entry.Tool.Effects) == 0 && trust.Sends ||
+		slices.ContainsFunc(c.effects, func(e toolroom.Effect) bool { return e.Kind == toolroom.EffectSend })
+}
+
+// TaintOf returns the taint labels of the call around ctx: data that it stores has them.
+func TaintOf(ctx context.Context) []taint.Label {
+	s := scopeOf(ctx)
+	if s.inside == nil {
+		return nil
+	}
+	var all taint.Set
+	all.Add(s.labels.Labels()...)
+	all.Add(s.inside.labels.Labels()...)
+	if s.runner.Trust != nil {
+		all.Add(taint.Of(s.runner.Trust(&s.entry.Tool).Labels, s.tool)...)
+	}
+	return all.Labels()
+}
+
+// Taint adds the labels of stored data that the call around ctx reads, such as an
+// artifact. It reports whether there is such a call.
+func Taint(ctx context.Context, labels ...taint.Label) bool {
+	s := scopeOf(ctx)
+	if s.inside == nil {
+		return false
+	}
+	s.labels.Add(labels...)
+	s.inside.stored.Add(labels...)
+	return true
+}
+
+// TaintSession stores the labels of data that a caller reads outside any call, such as
+// the rest of a cut result: they taint the session that [taint.InSession] names.
+func (r *Runner) TaintSession(ctx context.Context, owner string, labels []taint.Label) error {
+	if r.Taints == nil || len(labels) == 0 {
+		return nil
+	}
+	return r.Taints.AddTaints(context.WithoutCancel(ctx), owner, taint.SessionOf(ctx), labels, r.Now())
+}
+
+// session returns the owner and session under which labels are stored for later
+// calls. ok is false for calls that stand alone: calls without a session count
+// only on the surfaces that serve clients.
+func (c *call) session() (owner, session string, ok bool) {
+	session = c.request.Session
+	ok = session != "" || c.scope.surface == "mcp" || c.scope.surface == "http"
+	return c.request.Identity.Key(), session, ok && c.runner.Taints != nil
+}
+
+// recallTaint adds the stored labels of the session, if a rule depends on them.
+func (c *resolved) recallTaint() error {
+	owner, session, ok := c.session()
+	if !ok || c.trust().Effect == "" {
+		return nil
+	}
+	keep := taint.Window
+	if session != "" {
+		keep = taint.Keep
+	}
+	store, now := c.runner.Taints, c.runner.Now()
+	labels, err := store.Taints(c.ctx, owner, session, now.Add(-keep))
+	c.scope.labels.Add(labels...)
+	if err != nil || session == "" || len(labels) == 0 {
+		return err
+	}
+	// Each use renews the labels of a session. Storing that once a day is enough.
+	fresh, err := store.Taints(c.ctx, owner, session, now.Add(-24*time.Hour))
+	if err == nil && len(fresh) < len(labels) {
+		err = store.AddTaints(c.ctx, owner, session, labels, now)
+	}
+	return err
+}
+
+// propagate puts labels on the result and taints the calls that follow.
+func (o *outcome) propagate() {
+	if o.at.resolved == nil || o.at.ran == nil && o.replayed == nil {
+		return // nothing was read
+	}
+	trust := o.at.resolved.trust()
+	own := taint.Of(append(append([]string(nil), trust.Labels...), o.result.Labels...), o.tool)
+	own = append(own, o.inside.stored.Labels()...)
+	all := append(own[:len(own):len(own)], o.inside.labels.Labels()...)
+	if len(all) == 0 {
+		return
+	}
+	o.result.Labels = taint.Names(all)
+	o.scope.labels.Add(all...)
+	if o.around != nil {
+		o.around.inside.labels.Add(all...)
+	}
+	owner, session, ok := o.session()
+	if !ok || len(own) == 0 || trust.Effect == "" {
+		return
+	}
+	if err := o.runner.Taints.AddTaints(context.WithoutCancel(o.ctx), owner, session, own, o.runner.Now()); err != nil {
+		o.runner.Log.Error("failed to store the taint labels of a session", "call", o.request.ID, "error", err)
+	}
+}
+
+// recordedTaint returns the labels of the call as receipts show them.
+func (c *call) recordedTaint() []string {
+	var out []string
+	for _, l := range c.scope.labels.Labels() {
+		out = append(out, l.String())
+	}
+	return out
+}

@@ -1,0 +1,403 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/panics"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Submit accepts a background call and returns its job once it is durable. A
+// [Worker] of this process, or of another one on the same store, runs the job.
+func (r *Runner) Submit(ctx context.Context, call toolroom.Call) (*Job, error) {
+	return r.SubmitAsking(ctx, call, nil)
+}
+
+// SubmitAsking is Submit for a client that answers questions of the methods in
+// answers.
+func (r *Runner) SubmitAsking(ctx context.Context, call toolroom.Call, answers []string) (*Job, error) {
+	if r.Jobs == nil {
+		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "background calls need a store, and this room has none")
+	}
+	now := r.Now()
+	if call.ID == "" {
+		call.ID = newID("call", now)
+	}
+	job := &Job{ID: call.ID, Identity: call.Identity, Call: call, State: JobQueued, Created: now, Answers: answers}
+	if err := r.Jobs.CreateJob(ctx, job); err != nil {
+		return nil, err
+	}
+	return job, nil
+}
+
+// Withdraw cancels a background call that no worker is running, and reports
+// whether there was one.
+func (r *Runner) Withdraw(ctx context.Context, id string) (bool, error) {
+	job, err := r.Jobs.Job(ctx, id)
+	if err != nil || job.State != JobQueued && job.State != JobWaiting {
+		return false, err
+	}
+	why, effects := toolroom.Errorf(toolroom.CodeCancelled, "the call was cancelled before it began"), toolroom.EffectsNone
+	o := newOutcome(r.begin(ctx, job.Call), &reached{})
+	if job.State == JobWaiting && r.acted(ctx, job) {
+		why.Message, effects = "the call was cancelled while it waited for a person; what it did before is unknown", toolroom.EffectsUnknown
+		why.Effects = effects
+		o.begun = true
+	}
+	result := &toolroom.Result{
+		Call: id, Tool: job.Call.Tool, Status: toolroom.StatusCancelled, Effects: effects, Error: why,
+	}
+	cancelled, err := r.Jobs.WithdrawJob(ctx, id, result, r.Now())
+	if cancelled {
+		o.end(why) // its receipt and its last event
+		for _, question := range job.Approvals {
+			if err := r.Approvals.Abandon(ctx, question); err != nil {
+				r.Log.Warn("failed to cancel the approval of a cancelled call", "approval", question, "error", err)
+			}
+		}
+	}
+	return cancelled, err
+}
+
+// acted reports whether a suspended call may already have had effects: a program
+// that made calls, or a task of another server.
+func (r *Runner) acted(ctx context.Context, job *Job) bool {
+	entry, err := r.Catalog.Resolve(job.Call.Tool, nil)
+	if err != nil || job.Resume != nil {
+		return true // it is not known
+	}
+	resumer, ok := source.As[source.Resumer](entry.Source)
+	return ok && resumer.Resumes(ctx, job.ID)
+}
+
+// WorkerOptions configure a Worker. Zero fields have the defaults in parentheses.
+type WorkerOptions struct {
+	// Parallel is how many jobs run at once (10).
+	Parallel int
+	// Lease is how long a claim lasts without renewal (10 s).
+	Lease time.Duration
+	// MaxWait is how long a job that waits for a person keeps its slot (10 s).
+	MaxWait time.Duration
+	// Poll is how often the store is checked for work of other processes (500 ms).
+	Poll time.Duration
+}
+
+// Worker runs background calls. Call Run once; it works until its context ends.
+type Worker struct {
+	runner *Runner
+	o      WorkerOptions
+	wake   chan struct{}
+
+	mu      sync.Mutex
+	running map[string]running // by id
+	ended   context.Context    // the context of Run; nil before
+	tasks   sync.WaitGroup     // jobs that began as calls
+	full    bool               // no more tasks are accepted
+	// questions is closed and replaced when a job asks or is answered here.
+	questions chan struct{}
+}
+
+// NewWorker returns a worker for r's jobs.
+func NewWorker(r *Runner, o WorkerOptions) *Worker {
+	set(&o.Parallel, DefaultParallel)
+	set(&o.Lease, 10*time.Second)
+	set(&o.MaxWait, suspendAfter)
+	set(&o.Poll, 500*time.Millisecond)
+	return &Worker{runner: r, o: o, wake: make(chan struct{}, 1), running: map[string]running{}, questions: make(chan struct{})}
+}
+
+// Wake makes the worker check for work now.
+func (w *Worker) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Cancel cancels a job that runs in this process, and reports whether there was
+// one.
+func (w *Worker) Cancel(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, ok := w.running[id]
+	if ok {
+		r.cancel()
+	}
+	return ok
+}
+
+// Run works until ctx ends, then waits for its jobs to end.
+func (w *Worker) Run(ctx context.Context) {
+	w.mu.Lock()
+	w.ended = ctx
+	w.mu.Unlock()
+	slots := make(chan struct{}, w.o.Parallel)
+	var wg sync.WaitGroup
+	defer w.endTasks()
+	defer wg.Wait()
+	tick := time.NewTicker(w.o.Poll)
+	defer tick.Stop()
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		job, err := w.claim(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.runner.Log.Error("failed to claim a job", "error", err)
+		}
+		if job != nil {
+			wg.Go(func() {
+				defer func() { <-slots; w.Wake() }()
+				panics.Log(w.runner.Log, "job "+job.ID, func() { w.do(ctx, job, slots) })
+			})
+			continue
+		}
+		<-slots
+		select {
+		case <-w.wake:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// claim claims a job that may run, if there is one.
+func (w *Worker) claim(ctx context.Context) (job *Job, err error) {
+	panicked := panics.Catch(func() {
+		if err = w.extendEnded(ctx); err == nil {
+			now := w.runner.Now()
+			job, err = w.runner.Jobs.ClaimJob(ctx, now, now.Add(w.o.Lease))
+		}
+	})
+	return job, cmp.Or(panicked, err)
+}
+
+// running is a job that this worker runs.
+type running struct {
+	suspension *Suspension
+	cancel     func()
+}
+
+// extendEnded extends the leases of the jobs that run here and whose leases have ended:
+// the machine slept, the clock was set, or the store was locked. Without it this worker
+// would claim its own jobs and run them a second time.
+func (w *Worker) extendEnded(ctx context.Context) error {
+	now := w.runner.Now().UnixNano()
+	w.mu.Lock()
+	var ended []*Suspension
+	for _, r := range w.running {
+		if r.suspension.leaseEnds.Load() <= now {
+			ended = append(ended, r.suspension)
+		}
+	}
+	w.mu.Unlock()
+	for _, s := range ended {
+		switch err := s.extend(ctx); toolroom.CodeOf(err) {
+		case "", toolroom.CodeConflict, toolroom.CodeNotFound: // another process has it, and beat ends it here
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// do runs one job under its lease, and stores its one result unless the job is continued
+// later.
+func (w *Worker) do(ctx context.Context, job *Job, slots chan struct{}) *toolroom.Result {
+	runCtx, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	cancel := func() { end(context.Canceled) }
+	defer cancel()
+	s := w.suspension(job, slots)
+	defer context.AfterFunc(ctx, func() { end(s.handOver()) })()
+	if job.Cancelled {
+		cancel()
+	}
+	unregister := w.registered(job.ID, s, cancel)
+	defer unregister()
+
+	s.renew(runCtx, end)
+	call := job.Call
+	if call.IdempotencyKey == "" {
+		// The key decides what a second process may do with a job whose first
+		// one died: see claimKey.
+		call.IdempotencyKey = "job:" + job.ID
+	}
+	result := w.runner.Run(withScope(runCtx, func(around *scope) {
+		around.suspension = s
+		if s.canAsk() {
+			around.asker = s
+		}
+	}), call)
+	cancel()
+	s.leave()
+	unregister() // what follows gives up the lease
+	if s.isSuspended() || ctx.Err() != nil && (s.isResumable() || s.untouched && result.Status == toolroom.StatusCancelled) {
+		w.release(ctx, job)
+		return result
+	}
+	w.finish(ctx, job, result)
+	return result
+}
+
+// suspension returns the suspension of a job that this worker has claimed.
+func (w *Worker) suspension(job *Job, slots chan struct{}) *Suspension {
+	s := &Suspension{
+		client: Client{Answers: job.Answers},
+		runner: w.runner, worker: w, job: job, lease: w.o.Lease, slots: slots,
+		maxWait: min(w.o.MaxWait, w.runner.Limits().ApprovalWait),
+	}
+	s.leaseEnds.Store(job.Lease.UnixNano())
+	return s
+}
+
+// oneSlot returns a taken slot of its own for a job.
+func oneSlot() chan struct{} {
+	slots := make(chan struct{}, 1)
+	slots <- struct{}{}
+	return slots
+}
+
+// finish stores the result of a job, or leaves the job to another process if
+// ended is over, which means that this process is shutting down.
+func (w *Worker) finish(ended context.Context, job *Job, result *toolroom.Result) {
+	if ended.Err() != nil && (mayRunAgain(result) || job.Resume != nil && result.Error != nil) {
+		w.release(ended, job)
+		return
+	}
+	if err := w.runner.finishJob(ended, job, result); err != nil {
+		w.runner.Log.Error("failed to store the result of a job", "job", job.ID, "error", err)
+	}
+}
+
+// finishJob stores the one result of a job. If the result cannot be stored, the
+// job ends with an error: otherwise each process would start it again.
+func (r *Runner) finishJob(ctx context.Context, job *Job, result *toolroom.Result) error {
+	ctx = context.WithoutCancel(ctx)
+	finish := func(result *toolroom.Result) (err error) {
+		panicked := panics.Catch(func() { err = r.Jobs.FinishJob(ctx, job.ID, job.Fence, result, r.Now()) })
+		return cmp.Or(panicked, err)
+	}
+	err := finish(result)
+	if code := toolroom.CodeOf(err); err == nil || code == toolroom.CodeConflict || code == toolroom.CodeNotFound {
+		return err
+	}
+	r.Log.Error("failed to store the result of a job; storing an error instead", "job", job.ID, "error", err)
+	e := toolroom.Errorf(toolroom.CodeInternal, "the call has ended, but its result could not be stored: %w", err)
+	e.Tool = result.Tool
+	return finish(&toolroom.Result{
+		Call: result.Call, Tool: result.Tool, Status: e.Code.Info().Status, Effects: result.Effects, Usage: result.Usage,
+		Error: r.Secrets.Error(e.WithHint("what it did is in its receipt: toolroom audit show %s", job.ID)),
+	})
+}
+
+// release gives up a job that waits for a person, or whose process is shutting
+// down: another process takes it over, at once if the store can be written.
+func (w *Worker) release(ctx context.Context, job *Job) {
+	panics.Log(w.runner.Log, "releasing a job", func() {
+		_ = w.runner.Jobs.ExtendJob(context.WithoutCancel(ctx), job.ID, job.Fence, w.runner.Now(), true)
+	})
+}
+
+// registered records that a job runs here and how it is cancelled, until leave is called.
+func (w *Worker) registered(id string, s *Suspension, cancel func()) (leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running[id] = running{s, cancel}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.running[id].suspension == s {
+			delete(w.running, id)
+		}
+	}
+}
+
+// mayRunAgain reports whether an interrupted call can simply be repeated: it had
+// no effects, or the tool is safe to repeat.
+func mayRunAgain(r *toolroom.Result) bool {
+	return r.Status == toolroom.StatusCancelled && (r.Effects == toolroom.EffectsNone || r.Error.Retryable)
+}
+
+// Resume waits until a job is done and returns its result. It runs the job itself if no
+// other process has it; ctx may have a sink for its events (see [WithSink]).
+func (w *Worker) Resume(ctx context.Context, id string) (*toolroom.Result, error) {
+	for {
+		result, done, err := w.GoOn(ctx, id)
+		if done || err != nil {
+			return result, err
+		}
+	}
+}
+
+// GoOn is Resume up to the next question: it also returns, with done false, when it has run
+// the job and the job waits for a person again or was interrupted.
+func (w *Worker) GoOn(ctx context.Context, id string) (result *toolroom.Result, done bool, err error) {
+	jobs := w.runner.Jobs
+	for {
+		if err := w.extendEnded(ctx); err != nil {
+			return nil, false, err
+		}
+		now := w.runner.Now()
+		mine, err := jobs.TakeJob(ctx, id, now, now.Add(w.o.Lease))
+		if err != nil {
+			return nil, false, err
+		}
+		var last *toolroom.Result
+		if mine != nil {
+			last = w.do(ctx, mine, oneSlot())
+		}
+		job, err := jobs.Job(ctx, id)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case job.State == JobDone:
+			return job.Result, true, nil
+		case last != nil:
+			// A call that has ended is not run again if its result could not be stored. One
+			// that was interrupted here continues elsewhere.
+			ended := last.Status != toolroom.StatusCancelled && toolroom.CodeOf(last.Err()) != toolroom.CodeApprovalRequired
+			return last, ended, nil
+		}
+		select {
+		case <-time.After(w.o.Poll):
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+}
+
+// enter makes the worker wait for one more task. It reports false if the worker has ended.
+func (w *Worker) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full {
+		return false
+	}
+	w.tasks.Add(1)
+	return true
+}
+
+// endTasks waits for the tasks that have entered.
+func (w *Worker) endTasks() {
+	w.mu.Lock()
+	w.full = true
+	w.mu.Unlock()
+	w.tasks.Wait()
+}
+
+// life returns a context that ends when the worker must end.
+func (w *Worker) life() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended == nil {
+		return context.Background()
+	}
+	return w.ended
+}

@@ -1,0 +1,100 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/klog/v2"
+	"k8s.io/streaming/pkg/httpstream"
+)
+
+// again is the pause before a watch that has ended is started again.
+const again = 200 * time.Millisecond
+
+// follow calls done with each state of the Pod, nil if there is none, until done
+// returns true.
+func (b *instance) follow(ctx context.Context, done func(*corev1.Pod) bool) error {
+	selector := metav1.ListOptions{LabelSelector: instanceLabel + "=" + b.id}
+	for {
+		var list corev1.PodList
+		err := called(ctx, func(ctx context.Context) error { return b.cluster.pods.list(ctx, selector, &list) })
+		if err != nil {
+			return err
+		}
+		var now *corev1.Pod
+		if len(list.Items) > 0 {
+			now = &list.Items[0]
+		}
+		if done(now) {
+			return nil
+		}
+		from := selector
+		from.ResourceVersion = list.ResourceVersion
+		w, err := b.cluster.pods.watch(ctx, from)
+		if err != nil {
+			return err
+		}
+		enough := drain(w, done)
+		w.Stop()
+		if enough {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(again):
+		}
+	}
+}
+
+// drain calls done with each event of w, until done returns true or the watch ends.
+func drain(w watch.Interface, done func(*corev1.Pod) bool) bool {
+	for event := range w.ResultChan() {
+		p, ok := event.Object.(*corev1.Pod)
+		if !ok {
+			return false
+		}
+		if event.Type == watch.Deleted {
+			p = nil
+		}
+		if done(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// exec runs a command in the container of a Pod until it ends. An exit code other than
+// zero is an exec.CodeExitError.
+func (c *cluster) exec(ctx context.Context, pod string, command []string, in io.Reader, out, errs io.Writer) error {
+	url := c.pods.part("POST", pod, "exec", &corev1.PodExecOptions{
+		Container: container, Command: command, Stdin: in != nil, Stdout: true, Stderr: true,
+	}).URL()
+	socket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", url.String())
+	if err != nil {
+		return err
+	}
+	older, err := remotecommand.NewSPDYExecutor(c.config, "POST", url) // before Kubernetes 1.31
+	if err != nil {
+		return err
+	}
+	e, err := remotecommand.NewFallbackExecutor(socket, older, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	if err != nil {
+		return err
+	}
+	// By default the package logs the end of each connection to stderr.
+	err = e.StreamWithContext(klog.NewContext(ctx, logr.Discard()), remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: errs})
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	return err
+}

@@ -1,0 +1,332 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/release"
+	"github.com/toolroom/toolroom/internal/server/auth"
+)
+
+// UploadRequest is code to push.
+type UploadRequest struct {
+	Files     map[string]string `json:"files" doc:"texts by relative file name"`
+	File      string            `json:"file,omitempty" doc:"the file with the functions, if it is not plain"`
+	Namespace string            `json:"namespace,omitempty" doc:"namespace of the tools (default fn)"`
+	Message   string            `json:"message,omitempty" maxLength:"2000"`
+	Base      *int              `json:"base,omitempty" doc:"the newest version that the author knows; a newer one is a conflict"`
+}
+
+// ReleaseRequest asks for a release.
+type ReleaseRequest struct {
+	Tool        string `json:"tool" doc:"id of the tool, with @version for another one than the newest"`
+	Environment string `json:"environment,omitempty" doc:"default prod"`
+	Weight      int    `json:"weight,omitempty" doc:"percentage of callers, beside the version that is served"`
+	Force       bool   `json:"force,omitempty" doc:"release even if a gate refuses"`
+	Reason      string `json:"reason,omitempty" maxLength:"2000"`
+}
+
+// RollbackRequest asks for a rollback.
+type RollbackRequest struct {
+	Tool        string `json:"tool"`
+	Environment string `json:"environment,omitempty" doc:"default prod"`
+	To          int    `json:"to,omitempty" doc:"version to go back to (default: the one before)"`
+	Reason      string `json:"reason,omitempty" maxLength:"2000"`
+}
+
+// PromoteRequest asks to release to one environment what another serves.
+type PromoteRequest struct {
+	Tool  string `json:"tool"`
+	From  string `json:"from,omitempty" doc:"default test"`
+	To    string `json:"to,omitempty" doc:"default prod"`
+	Force bool   `json:"force,omitempty"`
+}
+
+// DeprecateRequest marks a version.
+type DeprecateRequest struct {
+	Tool   string `json:"tool" doc:"id with @version"`
+	Reason string `json:"reason,omitempty" maxLength:"2000"`
+	Undo   bool   `json:"undo,omitempty"`
+}
+
+// TryRequest is a call of a version, released or not; without arguments, a run of its cases.
+type TryRequest struct {
+	Tool      string          `json:"tool" doc:"id, with @version for another one than the newest"`
+	Arguments json.RawMessage `json:"arguments,omitempty" doc:"a JSON object; if omitted, the saved cases are run"`
+	TimeoutMS int64           `json:"timeout_ms,omitempty" minimum:"0"`
+}
+
+// CaseRequest is a case to save.
+type CaseRequest struct {
+	Tool      string          `json:"tool"`
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Expect    json.RawMessage `json:"expect,omitempty" doc:"the exact value"`
+	Schema    json.RawMessage `json:"schema,omitempty" doc:"a JSON Schema that the value must fit"`
+	Assert    string          `json:"assert,omitempty" doc:"a condition in Expr on value and arguments"`
+	Error     string          `json:"error,omitempty" doc:"the error code that the call must fail with"`
+}
+
+type toolQuery struct {
+	Tool  string `query:"tool" doc:"only this tool"`
+	Limit int    `query:"limit" minimum:"0" maximum:"1000" doc:"maximum number of entries (default 100)"`
+}
+
+type toolPath struct {
+	ID string `path:"id" doc:"name of the tool, in any accepted spelling"`
+}
+
+type casePath struct {
+	ID   string `path:"id" doc:"name of the tool, in any accepted spelling"`
+	Name string `path:"name"`
+}
+
+type jsonOutput[T any] struct {
+	Body T
+}
+
+// The lists have members, so that they can grow.
+type (
+	versionedTools struct {
+		Tools []release.Summary `json:"tools"`
+	}
+	pushedVersions struct {
+		Pushed []release.Pushed `json:"pushed"`
+	}
+	releaseLog struct {
+		Log []release.Entry `json:"log"`
+	}
+	savedCases struct {
+		Cases []*release.Case `json:"cases"`
+	}
+	tried struct {
+		// Result is that of the call, Outcomes those of the cases.
+		Result   *toolroom.Result  `json:"result,omitempty"`
+		Outcomes []release.Outcome `json:"outcomes,omitempty"`
+	}
+)
+
+func (s *Server) routeReleases() {
+	get := func(id, path, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Tags: []string{"releases"}, Summary: summary}
+	}
+	post := func(id, path, summary string, body *huma.RequestBody) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodPost, Path: path, Tags: []string{"releases"}, Summary: summary + "; operators only", RequestBody: body}
+	}
+	register(s, get("list-versioned-tools", "/versions", "List the tools that have versions; operators only"), s.listVersioned)
+	register(s, get("show-versions", "/versions/{id}", "Show the versions, releases and cases of a tool; operators only"), s.showVersions)
+	register(s, post("push", "/versions", "Store code as new draft versions", jsonBody[UploadRequest](s)), s.push)
+	register(s, post("deprecate", "/versions/deprecate", "Mark a version so that it is not released again", jsonBody[DeprecateRequest](s)), s.deprecate)
+	register(s, post("try", "/versions/test", "Call a version, or run its saved cases", jsonBody[TryRequest](s)), s.try)
+	register(s, post("release", "/releases", "Make an environment serve a version", jsonBody[ReleaseRequest](s)), s.release)
+	register(s, post("promote", "/releases/promote", "Release to one environment what another serves", jsonBody[PromoteRequest](s)), s.promote)
+	register(s, post("rollback", "/releases/rollback", "Undo the last release", jsonBody[RollbackRequest](s)), s.rollback)
+	register(s, get("release-log", "/releases/log", "Show who pushed and released what; operators only"), s.releaseLog)
+	register(s, get("list-cases", "/cases", "List saved cases; operators only"), s.listCases)
+	register(s, post("save-case", "/cases", "Save a case", jsonBody[CaseRequest](s)), s.saveCase)
+	register(s, huma.Operation{
+		OperationID: "remove-case", Method: http.MethodDelete, Path: "/cases/{id}/{name}", Tags: []string{"releases"},
+		Summary: "Remove a saved case; operators only", DefaultStatus: http.StatusNoContent,
+	}, s.removeCase)
+}
+
+// author returns the service and who authors, or an error if the caller is not an operator.
+func (s *Server) author(ctx context.Context) (*release.Service, string, error) {
+	if s.o.Releases == nil {
+		return nil, "", unsupported("this server keeps no versions of tools")
+	}
+	who := auth.Identity(ctx)
+	if !auth.IsOperator(who) {
+		return nil, "", toolroom.Errorf(toolroom.CodeDenied, "only an operator may see or change versions of tools").
+			WithHint("use a token of the group %s, or run toolroom tool on the host machine", auth.Operators)
+	}
+	return s.o.Releases, who.Key(), nil
+}
+
+// authoring finds the tool of a request.
+func (s *Server) authoring(ctx context.Context, spelling string) (r *release.Service, who, tool string, number int, err error) {
+	if r, who, err = s.author(ctx); err == nil {
+		tool, number, err = r.Find(ctx, spelling)
+	}
+	return r, who, tool, number, err
+}
+
+func (s *Server) listVersioned(ctx context.Context, _ *struct{}) (*jsonOutput[versionedTools], error) {
+	r, _, err := s.author(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.List(ctx)
+	return &jsonOutput[versionedTools]{versionedTools{list}}, err
+}
+
+func (s *Server) showVersions(ctx context.Context, in *toolPath) (*jsonOutput[*release.Detail], error) {
+	r, _, tool, _, err := s.authoring(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	d, err := r.Show(ctx, tool)
+	return &jsonOutput[*release.Detail]{d}, err
+}
+
+func (s *Server) push(ctx context.Context, in *bodyInput) (*jsonOutput[pushedVersions], error) {
+	r, who, err := s.author(ctx)
+	if err != nil {
+		return nil, err
+	}
+	body, err := readJSON[UploadRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	u := release.Upload{Files: body.Files, File: body.File, Namespace: body.Namespace, Message: body.Message, Base: -1}
+	if body.Base != nil {
+		u.Base = *body.Base
+	}
+	pushed, err := r.Push(ctx, u, who)
+	return &jsonOutput[pushedVersions]{pushedVersions{pushed}}, err
+}
+
+func (s *Server) try(ctx context.Context, in *bodyInput) (*jsonOutput[tried], error) {
+	body, err := readJSON[TryRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	r, _, tool, number, err := s.authoring(ctx, body.Tool)
+	if err != nil {
+		return nil, err
+	}
+	if len(body.Arguments) == 0 {
+		v, err := r.Pick(ctx, tool, number)
+		if err != nil {
+			return nil, err
+		}
+		outcomes, err := r.TestCases(ctx, v)
+		return &jsonOutput[tried]{tried{Outcomes: outcomes}}, err
+	}
+	call, err := NamedCallRequest{Tool: tool, CallRequest: CallRequest{Arguments: body.Arguments, TimeoutMS: body.TimeoutMS}}.call(auth.Identity(ctx), "")
+	if err != nil {
+		return nil, err
+	}
+	call.Surface = "test"
+	return &jsonOutput[tried]{tried{Result: r.Try(ctx, tool, number, call)}}, nil
+}
+
+func (s *Server) release(ctx context.Context, in *bodyInput) (*jsonOutput[release.Moved], error) {
+	body, err := readJSON[ReleaseRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	r, who, tool, number, err := s.authoring(ctx, body.Tool)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := r.Release(ctx, release.Order{Tool: tool, Version: number, Environment: body.Environment, Weight: body.Weight, Force: body.Force, Reason: body.Reason}, who)
+	return &jsonOutput[release.Moved]{moved}, err
+}
+
+func (s *Server) promote(ctx context.Context, in *bodyInput) (*jsonOutput[release.Moved], error) {
+	body, err := readJSON[PromoteRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	r, who, tool, _, err := s.authoring(ctx, body.Tool)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := r.Promote(ctx, tool, cmp.Or(body.From, release.Test), cmp.Or(body.To, release.Prod), body.Force, who)
+	return &jsonOutput[release.Moved]{moved}, err
+}
+
+func (s *Server) rollback(ctx context.Context, in *bodyInput) (*jsonOutput[release.Moved], error) {
+	body, err := readJSON[RollbackRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	r, who, tool, _, err := s.authoring(ctx, body.Tool)
+	if err != nil {
+		return nil, err
+	}
+	moved, err := r.Rollback(ctx, tool, body.Environment, body.To, body.Reason, who)
+	return &jsonOutput[release.Moved]{moved}, err
+}
+
+func (s *Server) deprecate(ctx context.Context, in *bodyInput) (*jsonOutput[*release.Version], error) {
+	body, err := readJSON[DeprecateRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	r, who, tool, number, err := s.authoring(ctx, body.Tool)
+	if err != nil {
+		return nil, err
+	}
+	if number == 0 {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "name the version: %s@1", tool)
+	}
+	if err := r.Deprecate(ctx, tool, number, body.Reason, body.Undo, who); err != nil {
+		return nil, err
+	}
+	v, err := r.Pick(ctx, tool, number)
+	return &jsonOutput[*release.Version]{v}, err
+}
+
+func (s *Server) releaseLog(ctx context.Context, in *toolQuery) (*jsonOutput[releaseLog], error) {
+	r, _, err := s.author(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tool := ""
+	if in.Tool != "" {
+		if tool, _, err = r.Find(ctx, in.Tool); err != nil {
+			return nil, err
+		}
+	}
+	log, err := r.Store.ReleaseLog(ctx, tool, cmp.Or(in.Limit, 100))
+	return &jsonOutput[releaseLog]{releaseLog{log}}, err
+}
+
+func (s *Server) listCases(ctx context.Context, in *toolQuery) (*jsonOutput[savedCases], error) {
+	r, _, err := s.author(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tool := ""
+	if in.Tool != "" {
+		if tool, _, err = r.Find(ctx, in.Tool); err != nil {
+			return nil, err
+		}
+	}
+	cases, err := r.Store.Cases(ctx, tool)
+	return &jsonOutput[savedCases]{savedCases{cases}}, err
+}
+
+func (s *Server) saveCase(ctx context.Context, in *bodyInput) (*jsonOutput[*release.Case], error) {
+	body, err := readJSON[CaseRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	r, who, tool, _, err := s.authoring(ctx, body.Tool)
+	if err != nil {
+		return nil, err
+	}
+	c := &release.Case{
+		Tool: tool, Name: body.Name, Arguments: body.Arguments, Expect: body.Expect, Schema: body.Schema, Assert: body.Assert, Error: toolroom.Code(body.Error), Author: who,
+	}
+	return &jsonOutput[*release.Case]{c}, r.AddCase(ctx, c)
+}
+
+func (s *Server) removeCase(ctx context.Context, in *casePath) (*struct{}, error) {
+	r, _, tool, _, err := s.authoring(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Store.RemoveCase(ctx, tool, in.Name); err != nil {
+		return nil, fmt.Errorf("remove a case: %w", err)
+	}
+	return nil, nil
+}

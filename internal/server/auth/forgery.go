@@ -1,0 +1,86 @@
+package auth
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// PageHeader is the header in which the server's own page sends its token.
+const PageHeader = "Toolroom-Page"
+
+// PageKey is the key that makes and checks the tokens of the server's own page. A
+// token is in the page's document, where only scripts of the page's origin can read
+// it. So a decision with a token was made on that page. All servers of a home share
+// the key. Without a key no token is valid.
+type PageKey []byte
+
+// Token returns a token for a page that was loaded from host.
+func (k PageKey) Token(host string) string {
+	nonce := rand.Text()
+	return nonce + "." + k.sum(nonce, host)
+}
+
+func (k PageKey) good(token, host string) bool {
+	nonce, sum, ok := strings.Cut(token, ".")
+	return ok && len(k) > 0 && hmac.Equal([]byte(sum), []byte(k.sum(nonce, host)))
+}
+
+func (k PageKey) sum(nonce, host string) string {
+	mac := hmac.New(sha256.New, k)
+	mac.Write([]byte("page " + nonce + " " + strings.ToLower(host)))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// checkDecision returns an error if a browser sends a decision that was not made on the
+// server's own page. A request with a bearer token needs no page token, because
+// browsers do not add bearer tokens by themselves.
+func (o *Options) checkDecision(r *http.Request) error {
+	if !o.decides(r) || !isBrowser(r) || r.Header.Get("Authorization") != "" {
+		return nil
+	}
+	if tokens := r.Header.Values(PageHeader); len(tokens) == 1 && o.Page.good(tokens[0], r.Host) {
+		return nil
+	}
+	return forbidden("a decision from a browser needs the token of the server's own page, in the header "+PageHeader,
+		"reload the page at /; from a program, send a bearer token or no browser headers")
+}
+
+// decides reports whether a request decides on behalf of a person.
+func (o *Options) decides(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return false
+	}
+	return slices.ContainsFunc(o.Decisions, func(path string) bool {
+		return r.URL.Path == path || strings.HasPrefix(r.URL.Path, path+"/")
+	})
+}
+
+func isBrowser(r *http.Request) bool {
+	for name := range r.Header {
+		if name == "Origin" || strings.HasPrefix(name, "Sec-") {
+			return true
+		}
+	}
+	return false
+}
+
+// Secure sets headers that keep every response out of frames and isolate it from the
+// windows and documents of other origins. Handlers may set a Content-Security-Policy
+// of their own.
+func Secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,61 @@
+package auth_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/server/auth"
+)
+
+func TestOneTokenCannotTakeTheWholeServer(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}), make(chan struct{})
+	h := auth.Middleware(auth.Options{
+		Required: auth.Always, Share: 2,
+		Verify: func(_ context.Context, token string) (toolroom.Identity, error) {
+			return toolroom.Identity{Subject: token}, nil
+		},
+	})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stream" {
+			arrived <- struct{}{}
+			<-release
+		}
+	}))
+	server := httptest.NewServer(h)
+	defer server.Close()
+	get := func(path, token string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	ended := make(chan int, 2)
+	for range 2 {
+		go func() { ended <- get("/stream", "eve") }()
+		<-arrived
+	}
+	if status := get("/", "eve"); status != http.StatusTooManyRequests {
+		t.Errorf("a third request of eve: %d", status)
+	}
+	if status := get("/", "ann"); status != http.StatusOK {
+		t.Errorf("a request of ann: %d", status)
+	}
+	close(release)
+	<-ended
+	<-ended
+	if status := get("/", "eve"); status != http.StatusOK {
+		t.Errorf("a request of eve after her streams ended: %d", status)
+	}
+}

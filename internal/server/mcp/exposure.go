@@ -1,0 +1,212 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"sync/atomic"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/policy"
+)
+
+// Exposure selects how tools are listed to clients.
+type Exposure struct {
+	// Search lists search_tools, describe_tools, call_tool and read_result.
+	Search bool
+	// Code lists search_tools, describe_tools, execute_code and read_result.
+	Code bool
+	// PerSource also lists a search tool for each namespace.
+	PerSource bool
+	// Direct selects the tools that are listed themselves, except those of
+	// NotDirect. Clients can find and call the other tools, too.
+	Direct, NotDirect []policy.Pattern
+	// Hidden selects tools that clients of this surface can neither list nor find.
+	Hidden []policy.Pattern
+	// Plain lists tools by their names without namespace if these are unique.
+	Plain bool
+	// Large, if not nil, is the exposure to callers whose list would be longer than
+	// MaxDirectTools or MaxDirectTokens otherwise. It has the same Hidden and Plain.
+	Large *Exposure
+}
+
+// The length of a list, in tools and in estimated tokens, above which Exposure.Large
+// applies. The built-in tools count only in tokens: they are small, and a room has them
+// to be used.
+const (
+	MaxDirectTools  = 40
+	MaxDirectTokens = 20_000
+)
+
+// Tokens estimates the tokens of a text: one for each four bytes of JSON.
+func Tokens(bytes int) int { return (bytes + 3) / 4 }
+
+// maxDecided is the number of callers for whom it is remembered how tools are
+// exposed to them.
+const maxDecided = 10_000
+
+// exposures are what a server exposes.
+type exposures struct {
+	current atomic.Pointer[Exposure]
+	// large has the callers to whom the large exposure applies, by identity.
+	large *lru.Cache[string, struct{}]
+}
+
+func (x *exposures) now() *Exposure { return x.current.Load() }
+
+func (x *exposures) set(e Exposure) {
+	if x.large == nil {
+		large, err := lru.New[string, struct{}](maxDecided)
+		if err != nil { // only a size below one is an error
+			panic(err)
+		}
+		x.large = large
+	}
+	x.large.Purge()
+	x.current.Store(&e)
+}
+
+// SetExposure changes how tools are listed, from the next list on, and tells the
+// clients.
+func (s *Server) SetExposure(e Exposure) {
+	s.expose.set(e)
+	s.toolsChanged()
+}
+
+// ownNames are the tools of this server that clients can call, in the order of lists.
+func (e *Exposure) ownNames() []string {
+	switch {
+	case e.Code:
+		return []string{searchTools, describeTools, executeCode, readResult}
+	case e.Search || e.Large != nil:
+		return []string{searchTools, describeTools, callTool, readResult}
+	}
+	return []string{readResult}
+}
+
+// lists reports whether a tool is listed itself.
+func (e *Exposure) lists(tool *catalog.Entry) bool {
+	return policy.AnyMatches(e.Direct, &tool.Tool) && !policy.AnyMatches(e.NotDirect, &tool.Tool)
+}
+
+// ownTools are the definitions of this server's own tools in a list.
+func (s *Server) ownTools(e *Exposure) []*mcp.Tool {
+	if e.Large != nil && !e.Search {
+		e = &Exposure{}
+	}
+	var own []*mcp.Tool
+	for _, name := range e.ownNames() {
+		d := s.meta[name].definition
+		if e.Code {
+			d = shortly(d)
+		}
+		own = append(own, d)
+	}
+	return own
+}
+
+// defined are the definitions of the tools as they are now.
+func (s *Server) defined() *definitionSet {
+	return s.definitions.now(s.o.Runner.Catalog.Version(), s.expose.now())
+}
+
+// exposed is how tools are exposed to a caller. A caller whose list was too long
+// gets it again only once it is clearly shorter, so that a tool that comes and goes
+// does not change the list each time.
+func (s *Server) exposed(who toolroom.Identity) *Exposure {
+	e := s.expose.now()
+	if e.Large == nil {
+		return e
+	}
+	caller, err := json.Marshal(who)
+	if err != nil {
+		return e.Large
+	}
+	tools, tokens := MaxDirectTools, MaxDirectTokens
+	_, was := s.expose.large.Get(string(caller))
+	if was {
+		tools, tokens = tools*3/4, tokens*3/4
+	}
+	large := s.longer(e, who, tools, tokens)
+	switch {
+	case large && !was:
+		s.expose.large.Add(string(caller), struct{}{})
+	case was && !large:
+		s.expose.large.Remove(string(caller))
+	}
+	if large {
+		return e.Large
+	}
+	return e
+}
+
+// longer reports whether a caller's list has more tools or tokens than that.
+func (s *Server) longer(e *Exposure, who toolroom.Identity, tools, tokens int) bool {
+	allowed, defined := s.visible(who), s.defined()
+	count, size := 0, 0
+	s.o.Runner.Catalog.All(func(entry *catalog.Entry) bool {
+		if count <= tools && Tokens(size) <= tokens && e.lists(entry) && allowed(entry) {
+			one, err := defined.of(entry, s.shownName)
+			if err == nil {
+				size += len(one.text)
+				if entry.Tool.Source != toolroom.SourceBuiltin {
+					count++
+				}
+			}
+		}
+		return false // they are only counted
+	})
+	return count > tools || Tokens(size) > tokens
+}
+
+// Listing describes the list of a caller.
+type Listing struct {
+	// Mode is direct, search or code.
+	Mode string `json:"mode"`
+	// Tools and Tokens are those in the list, with this server's own. AllTools and
+	// AllTokens would be in a list of all tools that the caller may see.
+	Tools     int `json:"tools"`
+	Tokens    int `json:"tokens"`
+	AllTools  int `json:"all_tools"`
+	AllTokens int `json:"all_tokens"`
+}
+
+// Large reports whether the list is longer than the mode auto allows.
+func (l Listing) Large() bool { return l.Mode == "direct" && l.Tokens > MaxDirectTokens }
+
+// Listing returns how long the list of a caller is.
+func (s *Server) Listing(who toolroom.Identity) Listing {
+	e := s.exposed(who)
+	l := Listing{Mode: "direct"}
+	switch {
+	case e.Code:
+		l.Mode = "code"
+	case e.Search:
+		l.Mode = "search"
+	}
+	listed, all := 0, 0
+	allowed, defined := s.visible(who), s.defined()
+	for _, t := range append(s.ownTools(e), s.sourceSearches(who)...) {
+		if text, err := jsonx.Marshal(t); err == nil {
+			l.Tools++
+			listed += len(text)
+		}
+	}
+	for _, entry := range s.o.Runner.Catalog.All(allowed) {
+		one, err := defined.of(entry, s.shownName)
+		if err != nil {
+			continue
+		}
+		l.AllTools++
+		all += len(one.text)
+		if e.lists(entry) {
+			l.Tools++
+			listed += len(one.text)
+		}
+	}
+	l.Tokens, l.AllTokens = Tokens(listed), Tokens(all)
+	return l
+}

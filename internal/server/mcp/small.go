@@ -1,0 +1,169 @@
+package mcpserver
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/jsonx"
+)
+
+// A list is read by a model with each request, so a definition in it has what a
+// caller needs. Arguments are validated against the whole schema, which
+// describe_tools shows.
+const (
+	// maxWhole is the size, in bytes, up to which an input schema is listed as it is,
+	// and maxListed the size that every other one is cut to, if possible.
+	maxWhole, maxListed = 2 << 10, 4 << 10
+	// maxToolText and maxMemberText limit descriptions, in bytes.
+	maxToolText, maxMemberText = 1000, 160
+	// maxNamed is the number of members that a schema names that is too large
+	// otherwise.
+	maxNamed = 60
+)
+
+// smallDefinition is the definition of a tool as lists have it.
+func smallDefinition(e *catalog.Entry, name string, output json.RawMessage) (json.RawMessage, error) {
+	small := e.Tool
+	small.InputSchema = smallSchema(small.InputSchema)
+	small.Description = catalog.Shorten(small.Description, maxToolText)
+	return jsonx.Marshal(definition(&small, name, output, small.Description != e.Tool.Description))
+}
+
+// smallSchema cuts a large schema to what a caller needs. It accepts everything that
+// the whole schema accepts.
+func smallSchema(whole json.RawMessage) json.RawMessage {
+	if len(whole) <= maxWhole {
+		return whole
+	}
+	doc, err := jsonx.Decode(whole, jsonx.Limits{})
+	root, ok := doc.(map[string]any)
+	if err != nil || !ok {
+		return whole
+	}
+	for _, c := range []cut{{depth: 64}, {depth: 3}, {depth: 2}, {depth: 1}, {depth: 1, bare: true}} {
+		c.root = root
+		text, err := jsonx.Marshal(c.schema(root, 0))
+		if err == nil && (len(text) <= maxListed || c.bare) {
+			return text
+		}
+	}
+	return whole
+}
+
+// cut is a way to make a schema smaller.
+type cut struct {
+	root map[string]any
+	// depth is how deep members are described; deeper ones have only their type.
+	depth int
+	// bare leaves out descriptions, and members beyond maxNamed.
+	bare bool
+}
+
+// kept are the keywords of a schema that lists have.
+var kept = map[string]bool{
+	"type": true, "enum": true, "const": true, "default": true, "format": true, "pattern": true, "required": true,
+	"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "multipleOf": true,
+	"minLength": true, "maxLength": true, "minItems": true, "maxItems": true, "uniqueItems": true, "nullable": true,
+}
+
+// maxValue is the length, in bytes, beyond which an enum, a default or a pattern is
+// left out.
+const maxValue = 1000
+
+// schema cuts one schema. References are replaced by what they refer to, so that no
+// unused definition remains.
+func (c cut) schema(s any, depth int) any {
+	from, ok := s.(map[string]any)
+	if !ok {
+		return s // true or false
+	}
+	from = c.resolve(from)
+	to := map[string]any{}
+	if depth > c.depth {
+		if t, ok := from["type"]; ok {
+			to["type"] = t
+		}
+		return to
+	}
+	for name, value := range from {
+		switch {
+		case name == "description" && !c.bare:
+			if text, ok := value.(string); ok {
+				to[name] = catalog.Shorten(text, maxMemberText)
+			}
+		case name == "properties":
+			to[name] = c.members(value, from["required"], depth)
+		case name == "items":
+			to[name] = c.schema(value, depth+1)
+		case name == "additionalProperties":
+			if _, ok := value.(bool); ok && !c.bare && from["patternProperties"] == nil {
+				to[name] = value
+			}
+		case name == "anyOf" || name == "oneOf" || name == "allOf":
+			list, _ := value.([]any)
+			var cuts []any
+			for _, one := range list {
+				cuts = append(cuts, c.schema(one, depth+1))
+			}
+			if cuts != nil && depth < c.depth {
+				to[anyOf(name)] = cuts
+			}
+		case kept[name]:
+			if text, err := jsonx.Marshal(value); err == nil && len(text) <= maxValue {
+				to[name] = value
+			}
+		}
+	}
+	return to
+}
+
+// anyOf loosens oneOf: alternatives that are cut may no longer exclude each other.
+func anyOf(name string) string {
+	if name == "oneOf" {
+		return "anyOf"
+	}
+	return name
+}
+
+func (c cut) members(value, required any, depth int) map[string]any {
+	members, _ := value.(map[string]any)
+	to := map[string]any{}
+	needed, _ := required.([]any)
+	for _, name := range needed {
+		if name, ok := name.(string); ok && members[name] != nil {
+			to[name] = c.schema(members[name], depth+1)
+		}
+	}
+	for name, member := range members {
+		if !c.bare || len(to) < maxNamed {
+			to[name] = c.schema(member, depth+1)
+		}
+	}
+	return to
+}
+
+// maxRefs limits a chain of references.
+const maxRefs = 16
+
+// resolve returns what a schema that is a reference within the document refers to.
+func (c cut) resolve(s map[string]any) map[string]any {
+	for range maxRefs {
+		ref, ok := s["$ref"].(string)
+		path, local := strings.CutPrefix(ref, "#/")
+		if !ok || !local {
+			break
+		}
+		var at any = c.root
+		for step := range strings.SplitSeq(path, "/") {
+			object, _ := at.(map[string]any)
+			at = object[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
+		}
+		next, ok := at.(map[string]any)
+		if !ok {
+			break
+		}
+		s = next
+	}
+	return s
+}

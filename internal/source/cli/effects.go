@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/effects/shell"
+	"github.com/toolroom/toolroom/source"
+)
+
+// PredictEffects returns the effects of the program with its arguments. It knows flags
+// only from help that has been read already, because policy has not yet permitted
+// the program to run.
+func (s *Source) PredictEffects(req *source.Request) ([]toolroom.Effect, string) {
+	dir, err := filepath.Abs(s.o.Dir)
+	if err != nil {
+		return []toolroom.Effect{{Kind: toolroom.EffectCommand}}, ""
+	}
+	name := s.path(req.Tool.Name)
+	s.mu.Lock()
+	h := s.help[name]
+	s.mu.Unlock()
+	known := h != nil
+	if !known {
+		h = &help{}
+	}
+	a, err := h.arguments(req.Arguments)
+	if err != nil {
+		return []toolroom.Effect{{Kind: toolroom.EffectCommand}}, dir
+	}
+	effects := s.started(s.argv(name, h, a), a.stdin, dir)
+	if !known && name == "" && a.leads() { // it may have sub-commands
+		effects = append(effects, s.started(slices.Concat(s.o.Args, a.lineAfterCommand()), a.stdin, dir)...)
+	}
+	return effects, dir
+}
+
+func (s *Source) started(argv []string, stdin, dir string) []toolroom.Effect {
+	return shell.Started(slices.Concat([]string{s.o.Command}, argv), stdin, dir)
+}

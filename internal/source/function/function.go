@@ -1,0 +1,198 @@
+// Package function implements tools that are functions or programs of their authors. It
+// reads their schemas from the code ([Read], [Inspect]) and serves each version of a tool as
+// a source of its own ([New]). Every call runs in a fresh process or instance.
+package function
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Definition is one version of a function.
+type Definition struct {
+	Tool  toolroom.Tool
+	Code  Code
+	Entry string
+	// Plan is how the function is called, as its inspection found.
+	Plan    json.RawMessage
+	Async   bool
+	Context bool // the function takes a context
+	// Secrets are references to the values that the context has.
+	Secrets []string
+	Config  json.RawMessage
+	// Output says how what a command prints becomes the value.
+	Output string
+}
+
+// Program is the program of one call.
+type Program struct {
+	Name   string
+	Source string
+	// Lines is the number of lines of Source that are the author's; what follows calls the
+	// function.
+	Lines int
+	Given bridge.Map
+	// Place maps a position in Source to one in the author's files, if it is not the same.
+	Place func(line, column int) (file string, fromLine, fromColumn int, ok bool)
+
+	// Language is python, javascript, command or wasm. The others are those of a command and a module,
+	// as in bridge.Program; Output is the form of what they print.
+	Language string
+	Command  []string
+	Env      []string
+	Stdin    string
+	Files    bridge.Map
+	Module   []byte
+	Output   string
+}
+
+// Options are what a Tool needs of its room.
+type Options struct {
+	// Run runs a program as part of a call, and Isolation returns the isolation in which it
+	// would run.
+	Run       func(ctx context.Context, req *source.Request, p Program) (*source.Output, error)
+	Isolation func(ctx context.Context, req *source.Request) string
+	// Resolve returns the value of a secret.
+	Resolve func(ctx context.Context, reference string) (string, error)
+}
+
+// Tool is the source of one version of a function. It is safe for concurrent use.
+type Tool struct {
+	d     Definition
+	o     Options
+	lines int // as in Program
+	text  string
+
+	script func() (bundled, error) // for JavaScript and TypeScript
+}
+
+// New returns the source of a definition.
+func New(d Definition, o Options) *Tool {
+	if d.Code.Language == Script || d.Code.Language == "wasm" {
+		return &Tool{d: d, o: o}
+	}
+	if isJavaScript(d.Code.Language) {
+		t := &Tool{d: d, o: o}
+		t.script = sync.OnceValues(t.bundle)
+		return t
+	}
+	source := d.Code.Files[d.Code.File]
+	if !strings.HasSuffix(source, "\n") {
+		source += "\n"
+	}
+	call := fmt.Sprintf("__toolroom_call__(%s, __toolroom__)", d.Entry)
+	if d.Async {
+		call = "await " + call
+	}
+	return &Tool{d: d, o: o, lines: strings.Count(source, "\n"), text: source + call + "\n"}
+}
+
+// Tools returns the tool.
+func (t *Tool) Tools(context.Context) ([]toolroom.Tool, error) { return []toolroom.Tool{t.d.Tool}, nil }
+
+// Call runs the function in a process of its own.
+func (t *Tool) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
+	p, err := t.program(ctx, req)
+	if err != nil {
+		return &source.Output{Unsent: true, Effects: toolroom.EffectsNone}, err
+	}
+	return t.o.Run(ctx, req, p)
+}
+
+// program returns the program of one call.
+func (t *Tool) program(ctx context.Context, req *source.Request) (Program, error) {
+	if t.script != nil {
+		given, err := t.given(ctx, req)
+		if err != nil {
+			return Program{}, err
+		}
+		b, err := t.script()
+		return Program{Language: "javascript", Name: t.d.Code.File, Source: b.source, Given: given, Place: b.place}, err
+	}
+	if t.text == "" {
+		return t.command(ctx, req)
+	}
+	given, err := t.given(ctx, req)
+	return Program{Language: t.d.Code.Language, Name: t.d.Code.File, Source: t.text, Lines: t.lines, Given: given}, err
+}
+
+// Isolation implements [source.Isolator].
+func (t *Tool) Isolation(ctx context.Context, req *source.Request) string {
+	return t.o.Isolation(ctx, req)
+}
+
+// Close does nothing: the engines that run the calls are closed with their room.
+func (t *Tool) Close() error { return nil }
+
+// given returns the variables of the program.
+func (t *Tool) given(ctx context.Context, req *source.Request) (bridge.Map, error) {
+	arguments, err := bridge.FromJSON(req.Arguments)
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s: %w", req.Tool, err)
+	}
+	plan, err := fromJSON(t.d.Plan)
+	if err != nil {
+		return nil, err
+	}
+	given := bridge.Map{{Key: "arguments", Value: arguments}, {Key: "plan", Value: plan}}
+	if t.script == nil && len(t.d.Code.Files) > 1 {
+		files := bridge.Map{}
+		for _, name := range slices.Sorted(maps.Keys(t.d.Code.Files)) {
+			if name != t.d.Code.File {
+				files = append(files, bridge.Member{Key: name, Value: t.d.Code.Files[name]})
+			}
+		}
+		given = append(given, bridge.Member{Key: "files", Value: files})
+	}
+	if t.d.Context {
+		more, err := t.context(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		given = append(given, more...)
+	}
+	return bridge.Map{{Key: "__name__", Value: "__tool__"}, {Key: "__toolroom__", Value: given}}, nil
+}
+
+// context returns what the function's context has.
+func (t *Tool) context(ctx context.Context, req *source.Request) (bridge.Map, error) {
+	config, err := fromJSON(t.d.Config)
+	if err != nil {
+		return nil, err
+	}
+	environment := req.Environment
+	if environment == "" {
+		environment = "prod"
+	}
+	secrets := bridge.Map{}
+	for _, ref := range t.d.Secrets {
+		value, err := t.o.Resolve(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		secrets = append(secrets, bridge.Member{Key: strings.TrimPrefix(ref, "secret://"), Value: value})
+	}
+	return bridge.Map{
+		{Key: "call", Value: req.Call},
+		{Key: "environment", Value: environment},
+		{Key: "caller", Value: req.Identity.Key()},
+		{Key: "config", Value: config},
+		{Key: "secrets", Value: secrets},
+	}, nil
+}
+
+func fromJSON(text json.RawMessage) (bridge.Value, error) {
+	if len(text) == 0 {
+		return bridge.Map{}, nil
+	}
+	return bridge.FromJSON(text)
+}

@@ -1,0 +1,281 @@
+package function
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+// Limits of an upload.
+const (
+	maxFile  = 1 << 20
+	maxFiles = 200
+	maxTotal = 8 << 20
+	// maxModule bounds the text of a WebAssembly module.
+	maxModule = 16 << 20
+)
+
+// Inspected is a tool that the inspection of code has found.
+type Inspected struct {
+	Name   string          `json:"name"`
+	Entry  string          `json:"entry"`
+	Title  string          `json:"title"`
+	Text   string          `json:"description"`
+	Input  json.RawMessage `json:"input"`
+	Output json.RawMessage `json:"output"`
+	Plan   json.RawMessage `json:"plan"`
+	Line   int             `json:"line"`
+}
+
+// Code is checked code with its manifest.
+type Code struct {
+	Files    map[string]string
+	File     string
+	Language string
+	Manifest Manifest
+}
+
+// Read checks the files of an upload and reads what they declare.
+func Read(files map[string]string, file string) (*Code, error) {
+	if len(files) == 0 || len(files) > maxFiles {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "an upload has 1 to %d files, not %d", maxFiles, len(files))
+	}
+	total := 0
+	for name, text := range files {
+		total += len(text)
+		switch {
+		case !path.IsAbs("/"+name) || path.Clean(name) != name || strings.HasPrefix(name, "../") || path.IsAbs(name):
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a relative file name", name)
+		case path.Ext(name) == ".wasm":
+			if len(text) > maxModule {
+				return nil, mistake(name, 0, 0, fmt.Sprintf("it is too large: a module has at most %d MiB", maxModule>>20), "link it without debug information, for example go build -ldflags=-s")
+			}
+			total -= len(text)
+		case len(text) > maxFile:
+			return nil, mistake(name, 0, 0, "it is too large: a file has at most 1 MiB", "split it, or keep data outside of the code")
+		case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+			line, column := invalidAt(text)
+			return nil, mistake(name, line, column, "it is not a text in UTF-8", "push source code only")
+		}
+	}
+	if total > maxTotal {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the files have %d bytes; at most %d are accepted", total, maxTotal)
+	}
+	c := &Code{Files: files}
+	var err error
+	if text, ok := files[ManifestFile]; ok {
+		if c.Manifest, err = readYAML(text); err != nil {
+			return nil, err
+		}
+	}
+	if file == "" {
+		if file, err = mainFile(files, c.Manifest.File); err != nil {
+			return nil, err
+		}
+	}
+	c.File = file
+	source, ok := files[file]
+	if !ok {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the upload has no file %s", file)
+	}
+	if c.Language = languageOf(file, source); c.Language == "" {
+		return nil, mistake(file, 0, 0, "its language is not known", "name it .py, .js, .mjs, .ts or .wasm, or begin it with #! and the path of its interpreter")
+	}
+	if strings.TrimSpace(source) == "" {
+		return nil, mistake(file, 1, 1, "it is empty", "define a function with type hints and a docstring")
+	}
+	if c.Language == "wasm" {
+		return c, nil
+	}
+	read := readComment
+	if c.Language == "python" {
+		read = readHeader
+	}
+	declared, err := read(file, source)
+	if err != nil {
+		return nil, err
+	}
+	c.Manifest = c.Manifest.merge(declared)
+	if c.Language == "python" {
+		c.Manifest.Dependencies = append(c.Manifest.Dependencies, requirements(files["requirements.txt"])...)
+	}
+	return c, nil
+}
+
+// requirements reads requirements.txt: one requirement a line.
+func requirements(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, " #")
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "-") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func invalidAt(text string) (line, column int) {
+	line = 1
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && n == 1 || r == 0 {
+			return line, column + 1
+		}
+		column++
+		if r == '\n' {
+			line, column = line+1, 0
+		}
+		i += n
+	}
+	return line, column
+}
+
+//go:embed inspect.py
+var inspector string
+
+// inspectLimits bound the inspection of code, whose top level it runs.
+var inspectLimits = bridge.Limits{Wall: 30_000, CPU: 20_000, Memory: 1 << 30, Calls: 1}
+
+// Inspect finds the tools in code. It runs the code's top level in a sandbox, of the first
+// of the engines that is available, never in this process; isolated configures the sandbox
+// of a guest. It also returns the modules that the code imports from packages.
+func Inspect(ctx context.Context, engines []engine.Engine, isolated sandbox.Spec, c *Code, layer engine.Layer) (tools []Inspected, imports []string, err error) {
+	var wanted []bridge.Value
+	for _, t := range c.Manifest.Tools {
+		if t.Entry != "" {
+			wanted = append(wanted, t.Entry)
+		}
+	}
+	switch c.Language {
+	case Script:
+		tools, err = inspectCommand(c)
+		return tools, nil, err
+	case "wasm":
+		if tools, err = inspectCommand(c); err == nil {
+			err = checkModule(ctx, engines, c)
+		}
+		return tools, nil, err
+	case "javascript", "typescript":
+		tools, err = inspectScript(ctx, engines, isolated, c, wanted)
+		return tools, nil, err
+	}
+	siblings := bridge.Map{}
+	for name, text := range c.Files {
+		if name != c.File {
+			siblings = append(siblings, bridge.Member{Key: name, Value: text})
+		}
+	}
+	source := c.Files[c.File]
+	job := engine.Job{
+		Run: "inspect", Owner: "functions", Layer: layer, Sandbox: isolated,
+		Program: bridge.Program{
+			Language: "python", Name: "inspect.py", Source: inspector, Limits: inspectLimits,
+			Inputs: bridge.Map{
+				{Key: "source", Value: source},
+				{Key: "name", Value: c.File},
+				{Key: "stem", Value: stem(c.File)},
+				{Key: "wanted", Value: wanted},
+				{Key: "__name__", Value: "__inspect__"},
+				{Key: "__toolroom__", Value: bridge.Map{{Key: "files", Value: siblings}}},
+			},
+		},
+	}
+	result, err := runFirst(ctx, engines, job)
+	if err != nil {
+		return nil, nil, explainInspection(c.File, err)
+	}
+	if f := result.Outcome.Failure; f != nil {
+		return nil, nil, mistake(c.File, 0, 0, "it cannot be inspected: "+f.Error(), "import it in Python to see why")
+	}
+	return readInspection(c.File, result.Outcome.Value)
+}
+
+func readInspection(file string, v bridge.Value) (tools []Inspected, imports []string, err error) {
+	text, err := bridge.ToJSON(v)
+	if err != nil {
+		return nil, nil, err
+	}
+	var found struct {
+		Tools   []Inspected
+		Imports []string
+		Problem *struct {
+			Message, Hint string
+			Line, Column  int
+		}
+	}
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, nil, toolroom.Errorf(toolroom.CodeInternal, "the inspection of %s returned no description: %w", file, err)
+	}
+	if p := found.Problem; p != nil {
+		return nil, nil, mistake(file, p.Line, p.Column, p.Message, p.Hint)
+	}
+	if len(found.Tools) == 0 {
+		return nil, nil, mistake(file, 1, 1, "it has no tool", "define a function with type hints")
+	}
+	return found.Tools, found.Imports, nil
+}
+
+func explainInspection(file string, err error) error {
+	switch toolroom.CodeOf(err) {
+	case toolroom.CodeTimeout:
+		return mistake(file, 0, 0, "its top level does not end within 30 s", "move what it does into the function")
+	case toolroom.CodeResourceLimit:
+		return mistake(file, 0, 0, "its top level uses too much: "+err.Error(), "move what it does into the function")
+	case toolroom.CodeExecutionFailed:
+		return mistake(file, 0, 0, "its top level ended the inspection: "+err.Error(), "move what it does into the function")
+	}
+	return err
+}
+
+// runFirst runs a job on the first available of the engines.
+func runFirst(ctx context.Context, engines []engine.Engine, job engine.Job) (*engine.Result, error) {
+	var reasons []string
+	for _, e := range engines {
+		p := e.Probe(ctx)
+		if p.State != "available" {
+			reasons = append(reasons, e.Name()+": "+p.Reason)
+			continue
+		}
+		return e.Run(ctx, job, noCalls{})
+	}
+	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can inspect code: %s", strings.Join(reasons, "; ")).
+		WithHint("toolroom doctor shows what is missing and how to get it")
+}
+
+// noCalls is the call handler of an inspection, which may call nothing.
+type noCalls struct{}
+
+var errNoCalls = toolroom.Errorf(toolroom.CodeDenied, "tools cannot be called while the code is inspected").
+	WithHint("call them inside the function, not at the top level of the file")
+
+func (noCalls) Call(context.Context, string, bridge.Map) (bridge.Value, error) {
+	return nil, errNoCalls
+}
+
+func (noCalls) Chain(context.Context, []bridge.Value) (bridge.Value, error) { return nil, errNoCalls }
+
+func (noCalls) Search(context.Context, string, int) (bridge.Value, error) { return nil, errNoCalls }
+
+func (noCalls) Describe(context.Context, string, string) (bridge.Value, error) {
+	return nil, errNoCalls
+}
+
+func (noCalls) Put(context.Context, string, string, []byte) (bridge.Handle, error) {
+	return bridge.Handle{}, errNoCalls
+}
+
+func (noCalls) Get(context.Context, string, int64, int64) ([]byte, bridge.Handle, error) {
+	return nil, bridge.Handle{}, errNoCalls
+}
+func (noCalls) Print(string, string)              {}
+func (noCalls) Progress(float64, float64, string) {}
+func (noCalls) Log(string, string, bridge.Map)    {}

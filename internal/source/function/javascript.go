@@ -1,0 +1,120 @@
+package function
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	_ "embed" // of the inspector
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine"
+	"github.com/toolroom/toolroom/internal/engine/js/program"
+	"github.com/toolroom/toolroom/sandbox"
+)
+
+//go:embed inspector/inspect.js
+var scriptInspector string
+
+//go:embed inspector/parser.min.js.gz
+var packedParser []byte
+
+// scriptParser returns the text of the parser of JavaScript and TypeScript, which the
+// inspector evaluates in its sandbox.
+var scriptParser = sync.OnceValues(func() (string, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packedParser))
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(z)
+	return string(text), err
+})
+
+func isJavaScript(language string) bool { return language == "javascript" || language == "typescript" }
+
+// inspectScript finds the tools in JavaScript or TypeScript. The code is parsed in a
+// sandbox, and not run.
+func inspectScript(ctx context.Context, engines []engine.Engine, isolated sandbox.Spec, c *Code, wanted []bridge.Value) ([]Inspected, error) {
+	parser, err := scriptParser()
+	if err != nil {
+		return nil, err
+	}
+	siblings := bridge.Map{}
+	for name, text := range c.Files {
+		if name != c.File && isJavaScript(languages[path.Ext(name)]) {
+			siblings = append(siblings, bridge.Member{Key: name, Value: text})
+		}
+	}
+	if wanted == nil {
+		wanted = []bridge.Value{}
+	}
+	job := engine.Job{
+		Run: "inspect", Owner: "functions", Sandbox: isolated,
+		Program: bridge.Program{
+			// Given as inputs, parser and inspector are not checked like an author's program.
+			Language: "javascript", Name: "inspect.js", Source: "return (0, eval)(inspector)", Limits: inspectLimits,
+			Inputs: bridge.Map{
+				{Key: "inspector", Value: "(() => {" + scriptInspector + "})()"},
+				{Key: "parser", Value: parser},
+				{Key: "source", Value: c.Files[c.File]},
+				{Key: "file", Value: c.File},
+				{Key: "stem", Value: stem(c.File)},
+				{Key: "files", Value: siblings},
+				{Key: "wanted", Value: wanted},
+			},
+		},
+	}
+	result, err := runFirst(ctx, engines, job)
+	if err != nil {
+		return nil, explainInspection(c.File, err)
+	}
+	if f := result.Outcome.Failure; f != nil {
+		return nil, mistake(c.File, 0, 0, "it cannot be inspected: "+f.Error(), "write it in simpler parts, or put schemas into "+ManifestFile)
+	}
+	tools, _, err := readInspection(c.File, result.Outcome.Value)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tools {
+		if _, err := bundleOf(c, &t); err != nil {
+			return nil, err
+		}
+	}
+	return tools, nil
+}
+
+// bundleOf makes one text of a tool's files.
+func bundleOf(c *Code, t *Inspected) (*program.Bundle, error) {
+	var plan struct{ Private bool }
+	if err := json.Unmarshal(t.Plan, &plan); err != nil {
+		return nil, err
+	}
+	b, failure := program.NewBundle(c.Files, c.File, t.Entry, plan.Private)
+	if failure != nil {
+		return nil, mistake(failure.File, failure.Line, failure.Column, failure.Message, "a tool is an ES module that imports files of its folder only")
+	}
+	return b, nil
+}
+
+// bundled is the program of a function in JavaScript or TypeScript.
+type bundled struct {
+	source string
+	place  func(line, column int) (string, int, int, bool)
+}
+
+func (t *Tool) bundle() (bundled, error) {
+	b, err := bundleOf(&t.d.Code, &Inspected{Entry: t.d.Entry, Plan: t.d.Plan})
+	if err != nil {
+		return bundled{}, toolroom.Errorf(toolroom.CodeInternal, "the version of %s cannot be bundled: %w", t.d.Tool.ID, err)
+	}
+	var text strings.Builder
+	text.WriteString(b.Source)
+	fmt.Fprintf(&text, "return __toolroom_call__(%s, __toolroom__)\n", program.Entry)
+	return bundled{text.String(), b.Place}, nil
+}

@@ -1,0 +1,368 @@
+package function
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/nearest"
+)
+
+// ManifestFile is the name of a folder's manifest.
+const ManifestFile = "tool.yaml"
+
+// Manifest is what an author declares besides the code: in tool.yaml, in the header of a
+// Python file (PEP 723) in the table tool.toolroom, or in the comment "toolroom:" of a
+// file in another language.
+type Manifest struct {
+	Namespace string `yaml:"namespace" toml:"namespace"`
+	// Name, Title, Description, Parameters, Returns and Output describe the only tool of a
+	// script or WebAssembly module. Parameters maps names to schemas, or to names of types.
+	Name        string     `yaml:"name" toml:"name"`
+	Title       string     `yaml:"title" toml:"title"`
+	Description string     `yaml:"description" toml:"description"`
+	Parameters  Parameters `yaml:"parameters" toml:"-"`
+	Returns     any        `yaml:"returns" toml:"-"`
+	// Output says how what the program prints becomes the value: text, json or lines.
+	Output string `yaml:"output" toml:"-"`
+	// File is the file with the functions; by default the only one, or the one named like
+	// the folder or main.
+	File string `yaml:"file" toml:"file"`
+	// Dependencies are requirements of packages.
+	Dependencies []string `yaml:"dependencies" toml:"dependencies"`
+	Engine       string   `yaml:"engine" toml:"engine"`
+	Egress       []string `yaml:"egress" toml:"egress"`
+	// Secrets are names or references: github/token, secret://github/token.
+	Secrets  []string       `yaml:"secrets" toml:"secrets"`
+	Tags     []string       `yaml:"tags" toml:"tags"`
+	ReadOnly bool           `yaml:"read_only" toml:"read_only"`
+	Config   map[string]any `yaml:"config" toml:"config"`
+	Limits   Limits         `yaml:"limits" toml:"limits"`
+	// Tools describes the tools; empty takes them from the code.
+	Tools []ManifestTool `yaml:"tools" toml:"tools"`
+	Cases []ManifestCase `yaml:"cases" toml:"cases"`
+}
+
+// Limits bound one call; zero fields have the defaults of programs.
+type Limits struct {
+	TimeoutMS   int64 `yaml:"timeout_ms" toml:"timeout_ms" json:"timeout_ms,omitempty"`
+	CPUMS       int64 `yaml:"cpu_ms" toml:"cpu_ms" json:"cpu_ms,omitempty"`
+	MemoryBytes int64 `yaml:"memory_bytes" toml:"memory_bytes" json:"memory_bytes,omitempty"`
+	Calls       int   `yaml:"max_calls" toml:"max_calls" json:"max_calls,omitempty"`
+}
+
+// ManifestTool describes one tool. What it leaves out is taken from the code.
+type ManifestTool struct {
+	Entry        string         `yaml:"entry" toml:"entry"`
+	Name         string         `yaml:"name" toml:"name"`
+	Title        string         `yaml:"title" toml:"title"`
+	Description  string         `yaml:"description" toml:"description"`
+	InputSchema  map[string]any `yaml:"input_schema" toml:"input_schema"`
+	OutputSchema map[string]any `yaml:"output_schema" toml:"output_schema"`
+}
+
+// ManifestCase is a saved case of one of the tools.
+type ManifestCase struct {
+	Tool      string         `yaml:"tool" toml:"tool"`
+	Name      string         `yaml:"name" toml:"name"`
+	Arguments map[string]any `yaml:"arguments" toml:"arguments"`
+	Expect    any            `yaml:"expect" toml:"expect"`
+	Schema    map[string]any `yaml:"schema" toml:"schema"`
+	Assert    string         `yaml:"assert" toml:"assert"`
+	Error     string         `yaml:"error" toml:"error"`
+}
+
+// readYAML reads tool.yaml.
+func readYAML(text string) (Manifest, error) {
+	var m Manifest
+	d := yaml.NewDecoder(strings.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&m); err != nil && strings.TrimSpace(text) != "" {
+		return m, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %s", ManifestFile, plainYAML.Replace(strings.Join(strings.Fields(err.Error()), " "))).
+			WithHint("see docs/tools.md for the fields of %s", ManifestFile)
+	}
+	return m, nil
+}
+
+// header matches a block of PEP 723.
+var header = regexp.MustCompile(`(?m)^# /// script[ \t]*$\n((?:#(?:| .*)$\n?)+)`)
+
+// readHeader reads the metadata of a Python file: what its header declares, if it has one.
+func readHeader(file, source string) (Manifest, error) {
+	at := header.FindStringSubmatchIndex(source)
+	if at == nil {
+		return Manifest{}, nil
+	}
+	var text bytes.Buffer
+	closed := false
+	for line := range strings.Lines(source[at[2]:at[3]]) {
+		line = strings.TrimRight(line, "\r\n")
+		if line == "# ///" {
+			closed = true
+			break
+		}
+		text.WriteString(strings.TrimPrefix(strings.TrimPrefix(line, "#"), " ") + "\n")
+	}
+	first := strings.Count(source[:at[2]], "\n")
+	if !closed {
+		return Manifest{}, mistake(file, first, 1, "the header that begins here has no end", `end it with a line "# ///"`)
+	}
+	var meta struct {
+		Dependencies []string `toml:"dependencies"`
+		Requires     string   `toml:"requires-python"`
+		Tool         struct {
+			Toolroom Manifest `toml:"toolroom"`
+		} `toml:"tool"`
+	}
+	decoded, err := toml.Decode(text.String(), &meta)
+	if err != nil {
+		line, message := first+1, err.Error()
+		if parse, ok := err.(toml.ParseError); ok { //nolint:errorlint // Decode returns it bare
+			line, message = first+parse.Position.Line, parse.Message
+		}
+		return Manifest{}, mistake(file, line, 1, "the header is not TOML: "+message, "see PEP 723 for its form")
+	}
+	if err := unknownKey(file, first, text.String(), decoded); err != nil {
+		return Manifest{}, err
+	}
+	m := meta.Tool.Toolroom
+	m.Dependencies = append(m.Dependencies, meta.Dependencies...)
+	return m, nil
+}
+
+// unknownKey returns an error for the first key of the table tool.toolroom that no manifest
+// has: a limit or secret that is misspelt must not be missing silently.
+func unknownKey(file string, first int, text string, decoded toml.MetaData) error {
+	for _, key := range decoded.Undecoded() {
+		if len(key) < 3 || key[0] != "tool" || key[1] != "toolroom" {
+			continue
+		}
+		// Below are values of the author's own, such as the arguments of a case.
+		if len(key) > 4 || len(key) == 4 && key[2] == "config" {
+			continue
+		}
+		name := key[len(key)-1]
+		line := first + 1
+		for i, l := range strings.Split(text, "\n") {
+			if strings.Contains(l, name) {
+				line = first + 1 + i
+				break
+			}
+		}
+		hint := "see docs/tools.md for the keys"
+		if meant, ok := nearest.Of(name, manifestKeys()); ok {
+			hint = "did you mean " + meant + "?"
+		}
+		return mistake(file, line, 1, "the header has an unknown key: "+strings.Join(key[2:], "."), hint)
+	}
+	return nil
+}
+
+// manifestKeys returns the keys of a header, also those of limits.
+func manifestKeys() []string {
+	var keys []string
+	for _, t := range []reflect.Type{reflect.TypeFor[Manifest](), reflect.TypeFor[Limits]()} {
+		for i := range t.NumField() {
+			if key := t.Field(i).Tag.Get("toml"); key != "-" {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// merge returns m with the empty fields taken from other.
+func (m Manifest) merge(other Manifest) Manifest {
+	text := func(a *string, b string) {
+		if *a == "" {
+			*a = b
+		}
+	}
+	text(&m.Namespace, other.Namespace)
+	text(&m.Name, other.Name)
+	text(&m.Title, other.Title)
+	text(&m.Description, other.Description)
+	text(&m.Output, other.Output)
+	if m.Returns == nil {
+		m.Returns = other.Returns
+	}
+	if m.Parameters == nil {
+		m.Parameters = other.Parameters
+	}
+	text(&m.File, other.File)
+	text(&m.Engine, other.Engine)
+	for _, list := range []struct {
+		to   *[]string
+		from []string
+	}{{&m.Dependencies, other.Dependencies}, {&m.Egress, other.Egress}, {&m.Secrets, other.Secrets}, {&m.Tags, other.Tags}} {
+		for _, word := range list.from {
+			if !slices.Contains(*list.to, word) {
+				*list.to = append(*list.to, word)
+			}
+		}
+	}
+	m.ReadOnly = m.ReadOnly || other.ReadOnly
+	if m.Config == nil {
+		m.Config = other.Config
+	}
+	if m.Limits == (Limits{}) {
+		m.Limits = other.Limits
+	}
+	if len(m.Tools) == 0 {
+		m.Tools = other.Tools
+	}
+	m.Cases = append(m.Cases, other.Cases...)
+	return m
+}
+
+// Apply replaces what the inspection found of a tool with what the manifest declares, and
+// returns the tool's name. A schema that is declared must have the function's parameters.
+func (m *Manifest) Apply(t *Inspected, title, description *string, input, output *json.RawMessage) (string, error) {
+	name := t.Name
+	for _, d := range m.Tools {
+		if d.Entry != t.Entry && (d.Entry != "" || len(m.Tools) > 1) {
+			continue
+		}
+		for _, field := range []struct {
+			to   *string
+			from string
+		}{{&name, d.Name}, {title, d.Title}, {description, d.Description}} {
+			if field.from != "" {
+				*field.to = field.from
+			}
+		}
+		if d.InputSchema != nil {
+			declared := Encode(d.InputSchema)
+			if err := compareSchemas(t, declared); err != nil {
+				return "", err
+			}
+			*input = declared
+		}
+		if d.OutputSchema != nil {
+			*output = Encode(d.OutputSchema)
+		}
+	}
+	return name, nil
+}
+
+// compareSchemas returns an error if a declared schema and the code cannot both be right.
+func compareSchemas(t *Inspected, declared json.RawMessage) error {
+	var code, hand struct {
+		Properties map[string]any
+		Required   []string
+		More       any `json:"additionalProperties"`
+	}
+	if err := json.Unmarshal(t.Input, &code); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(declared, &hand); err != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: the input_schema of %s is not a JSON Schema: %w", ManifestFile, t.Entry, err)
+	}
+	for name := range hand.Properties {
+		if _, ok := code.Properties[name]; !ok && code.More == false {
+			return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: the input_schema has %s, which the function %s in line %d does not take", ManifestFile, name, t.Entry, t.Line).
+				WithHint("remove it from the schema, or add the parameter")
+		}
+	}
+	for _, name := range code.Required {
+		if !slices.Contains(hand.Required, name) {
+			return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: the function %s in line %d needs %s, which the input_schema does not require", ManifestFile, t.Entry, t.Line, name).
+				WithHint("add it to required, or give the parameter a default")
+		}
+	}
+	return nil
+}
+
+// mistake is an error in an author's file, with its place and what to do.
+func mistake(file string, line, column int, message, hint string) error {
+	at := file
+	if line > 0 {
+		at += fmt.Sprintf(":%d:%d", line, max(column, 1))
+	}
+	e := toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %s", at, message)
+	e.Details = map[string]any{"file": file, "line": line, "column": max(column, 1)}
+	if hint != "" {
+		e = e.WithHint("%s", hint)
+	}
+	return e
+}
+
+// stem returns the name of a file without folder and extension, as a name of a tool.
+func stem(file string) string {
+	name := path.Base(file)
+	name = strings.TrimSuffix(name, path.Ext(name))
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-', r == '.':
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// mainFile returns the file of an upload that has the functions.
+func mainFile(files map[string]string, named string) (string, error) {
+	if named != "" {
+		if _, ok := files[named]; !ok {
+			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "%s names the file %s, which is not there", ManifestFile, named)
+		}
+		return named, nil
+	}
+	var code []string
+	for name := range files {
+		if languageOf(name, files[name]) != "" && !strings.Contains(name, "/") {
+			code = append(code, name)
+		}
+	}
+	slices.Sort(code)
+	for _, name := range code {
+		if strings.HasPrefix(name, "main.") {
+			return name, nil
+		}
+	}
+	switch len(code) {
+	case 0:
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no code: no file ends in .py, .js, .mjs, .ts or .wasm, or begins with #!").
+			WithHint("write one with a function; toolroom tool new NAME -l python writes a starter")
+	case 1:
+		return code[0], nil
+	}
+	return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "there are several files of code: %s", strings.Join(code, ", ")).
+		WithHint("name the one with the functions main, or write file: NAME into %s", ManifestFile)
+}
+
+// languages maps file extensions to languages.
+var languages = map[string]string{".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript", ".mts": "typescript", ".wasm": "wasm"}
+
+// Script is the language of programs that begin with #!.
+const Script = "script"
+
+// languageOf returns the language of a file, or "".
+func languageOf(name, text string) string {
+	language := languages[path.Ext(name)]
+	if language == "" && strings.HasPrefix(text, "#!") {
+		return Script
+	}
+	return language
+}
+
+// Encode returns a value of a manifest as JSON, or nil for nil.
+func Encode(v any) json.RawMessage {
+	if v == nil {
+		return nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return text
+}

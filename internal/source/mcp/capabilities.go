@@ -1,0 +1,121 @@
+package mcp
+
+import (
+	"encoding/json"
+
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/source"
+)
+
+// Client capabilities that servers receive. An older server receives them once for
+// a whole connection. They leave out roots there, because the server would take
+// the folders of one caller for the folders of all callers. The operator's
+// connection, which reads the lists, declares all other capabilities: a server
+// hides tools with pages from everybody unless the client declares that it shows
+// pages. A stdio server receives the same, because one process serves all callers.
+const (
+	follows = `"` + taskExtension + `":{}` // Toolroom follows tasks for every caller
+	shows   = `{"mimeTypes":["text/html;profile=mcp-app"]}`
+	forAll  = `{"elicitation":{"form":{},"url":{}},"sampling":{},"extensions":{` + follows + `,"` + appExtension + `":` + shows + `}}`
+)
+
+// appExtension is MCP Apps: tools with a page, which is a resource.
+const appExtension = "io.modelcontextprotocol/ui"
+
+// abilities are the client capabilities that a server receives: the questions that
+// the client answers, and whether it shows the pages of apps. The values are the
+// client's own, or nil for a missing capability. Unknown extensions are left out,
+// because Toolroom could not follow a server that behaves differently for them.
+type abilities struct{ elicitation, sampling, app json.RawMessage }
+
+// abilitiesOf returns the capabilities of the client behind an asker.
+func abilitiesOf(a source.Asker) (can abilities) {
+	if a == nil {
+		return can
+	}
+	if a.Can(source.MethodElicit) {
+		can.elicitation = json.RawMessage(`{"form":{}}`)
+	}
+	if a.Can(source.MethodSample) {
+		can.sampling = json.RawMessage(`{}`)
+	}
+	able, ok := a.(source.Capable)
+	if !ok {
+		return can
+	}
+	said := able.Capabilities()
+	if len(said) <= len("{}") {
+		return can
+	}
+	members, _ := jsonx.Members(said)
+	for _, m := range members {
+		switch {
+		case m.Name == "elicitation" && can.elicitation != nil && isObject(m.Value):
+			can.elicitation = m.Value
+		case m.Name == "sampling" && can.sampling != nil && isObject(m.Value):
+			can.sampling = m.Value
+		case m.Name == "extensions":
+			extensions, _ := jsonx.Members(m.Value)
+			if app := member(extensions, appExtension); isObject(app) {
+				can.app = app
+			}
+		}
+	}
+	return can
+}
+
+func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
+
+// text returns the capabilities that a modern server receives with each call.
+func (can abilities) text(folders bool) json.RawMessage {
+	text := []byte{'{'}
+	add := func(name string, value []byte) {
+		if value != nil {
+			text = append(append(append(append(text, '"'), name...), `":`...), value...)
+			text = append(text, ',')
+		}
+	}
+	add("elicitation", can.elicitation)
+	add("sampling", can.sampling)
+	if folders {
+		add("roots", []byte("{}"))
+	}
+	text = append(text, `"extensions":{`+follows...)
+	if can.app != nil {
+		text = append(append(text, `,"`+appExtension+`":`...), can.app...)
+	}
+	return append(text, "}}"...)
+}
+
+// lasting returns the capabilities that an older server receives once for a
+// session. It reduces them to the known members: each distinct set has a session
+// of its own, so a client could otherwise open any number of sessions.
+func (can abilities) lasting() string {
+	if members := can.elicitation; members != nil {
+		// An empty one is a form (2025-11-25).
+		can.elicitation = subset(members, "form", "url")
+		if string(can.elicitation) == "{}" {
+			can.elicitation = json.RawMessage(`{"form":{}}`)
+		}
+	}
+	if members := can.sampling; members != nil {
+		can.sampling = subset(members, "context", "tools")
+	}
+	if can.app != nil {
+		can.app = json.RawMessage(shows)
+	}
+	return string(can.text(false))
+}
+
+// subset returns an object with an empty object under each of the names that of
+// has an object under.
+func subset(of json.RawMessage, names ...string) json.RawMessage {
+	members, _ := jsonx.Members(of)
+	var kept []jsonx.Member
+	for _, name := range names {
+		if isObject(member(members, name)) {
+			kept = append(kept, jsonx.Member{Name: name, Value: json.RawMessage("{}")})
+		}
+	}
+	return object(kept)
+}

@@ -1,0 +1,221 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/release"
+)
+
+const versionColumns = "tool, number, digest, status, reason, message, author, created, spec"
+
+func scanVersion(row scanner) (*release.Version, error) {
+	v := &release.Version{}
+	err := row.Scan(&v.Tool, &v.Number, &v.Digest, &v.Status, &v.Reason, &v.Message, &v.Author, timeColumn{&v.Created}, jsonColumn{&v.Spec})
+	return v, err
+}
+
+func scanRelease(row scanner) (release.Release, error) {
+	var r release.Release
+	err := row.Scan(&r.Tool, &r.Environment, &r.Version, &r.Canary, &r.Weight)
+	return r, err
+}
+
+// PutVersion implements [release.Store].
+func (s *Store) PutVersion(ctx context.Context, v *release.Version, base int) (stored *release.Version, created bool, err error) {
+	err = s.write(ctx, "store a version", func(tx *sql.Tx) error {
+		newest, err := scanVersion(tx.QueryRowContext(ctx, "SELECT "+versionColumns+" FROM tool_versions WHERE tool = ? ORDER BY number DESC LIMIT 1", v.Tool))
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			newest = &release.Version{}
+		case err != nil:
+			return err
+		case newest.Digest == v.Digest:
+			stored = newest
+			return nil
+		}
+		if base >= 0 && newest.Number > base {
+			e := toolroom.Errorf(toolroom.CodeConflict, "%s has a newer version %d by %s; yours is based on version %d", v.Tool, newest.Number, newest.Author, base)
+			e.Details = map[string]any{"newest": newest.Number, "base": base}
+			return e.WithHint("see the difference: toolroom tool diff %s %d %d; then push with --base %d", v.Tool, base, newest.Number, newest.Number)
+		}
+		next := *v
+		next.Number = newest.Number + 1
+		spec, err := json.Marshal(next.Spec)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO tool_versions ("+versionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			next.Tool, next.Number, next.Digest, string(next.Status), next.Reason, next.Message, next.Author, instant(next.Created), string(spec)); err != nil {
+			return err
+		}
+		stored, created = &next, true
+		return appendEntry(ctx, tx, release.Entry{
+			Time: next.Created, Who: next.Author, Action: release.ActionPush, Tool: next.Tool, Version: next.Number, Previous: newest.Number, Reason: next.Message,
+		})
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return stored, created, nil
+}
+
+func appendEntry(ctx context.Context, tx *sql.Tx, e release.Entry) error {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO release_log (tool, body) VALUES (?, ?)", e.Tool, string(body))
+	return err
+}
+
+// Version implements [release.Store].
+func (s *Store) Version(ctx context.Context, tool string, number int) (*release.Version, error) {
+	v, err := scanVersion(s.reader.QueryRowContext(ctx, "SELECT "+versionColumns+" FROM tool_versions WHERE tool = ? AND number = ?", tool, number))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, noVersion(tool, number)
+	}
+	return v, s.fail(ctx, "read a version", err)
+}
+
+func noVersion(tool string, number int) error {
+	return toolroom.Errorf(toolroom.CodeNotFound, "%s has no version %d", tool, number).WithHint("list its versions: toolroom tool show %s", tool)
+}
+
+// Versions implements [release.Store].
+func (s *Store) Versions(ctx context.Context, tool string) ([]*release.Version, error) {
+	list, err := selectAll(ctx, s.reader, scanVersion, "SELECT "+versionColumns+" FROM tool_versions WHERE tool = ? ORDER BY number DESC", tool)
+	return list, s.fail(ctx, "read versions", err)
+}
+
+// VersionedTools implements [release.Store].
+func (s *Store) VersionedTools(ctx context.Context) ([]string, error) {
+	list, err := selectAll(ctx, s.reader, func(row scanner) (tool string, err error) {
+		err = row.Scan(&tool)
+		return tool, err
+	}, "SELECT DISTINCT tool FROM tool_versions ORDER BY tool")
+	return list, s.fail(ctx, "read tools", err)
+}
+
+// SetVersionStatus implements [release.Store].
+func (s *Store) SetVersionStatus(ctx context.Context, tool string, number int, status release.Status, e release.Entry) error {
+	return s.write(ctx, "change a version's status", func(tx *sql.Tx) error {
+		done, err := tx.ExecContext(ctx, "UPDATE tool_versions SET status = ?, reason = ? WHERE tool = ? AND number = ?", string(status), e.Reason, tool, number)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, noVersion(tool, number))
+		}
+		return appendEntry(ctx, tx, e)
+	})
+}
+
+// MoveRelease implements [release.Store].
+func (s *Store) MoveRelease(ctx context.Context, m release.Move) error {
+	return s.write(ctx, "move a release", func(tx *sql.Tx) error {
+		to := m.To
+		current, err := scanRelease(tx.QueryRowContext(ctx, "SELECT tool, environment, version, canary, weight FROM tool_releases WHERE tool = ? AND environment = ?", to.Tool, to.Environment))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if current.Version != m.From {
+			e := toolroom.Errorf(toolroom.CodeConflict, "%s in %s serves version %d, not %d: someone else has changed it", to.Tool, to.Environment, current.Version, m.From)
+			return e.WithHint("see who: toolroom tool log %s", to.Tool)
+		}
+		for _, number := range []int{to.Version, to.Canary} {
+			if number == 0 {
+				continue
+			}
+			var found int
+			if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM tool_versions WHERE tool = ? AND number = ?", to.Tool, number).Scan(&found); err != nil {
+				return err
+			}
+			if found == 0 {
+				return noVersion(to.Tool, number)
+			}
+		}
+		if to.Version == 0 {
+			_, err = tx.ExecContext(ctx, "DELETE FROM tool_releases WHERE tool = ? AND environment = ?", to.Tool, to.Environment)
+		} else {
+			_, err = tx.ExecContext(ctx, `INSERT INTO tool_releases (tool, environment, version, canary, weight) VALUES (?, ?, ?, ?, ?)
+				ON CONFLICT (tool, environment) DO UPDATE SET version = excluded.version, canary = excluded.canary, weight = excluded.weight`,
+				to.Tool, to.Environment, to.Version, to.Canary, to.Weight)
+		}
+		if err != nil {
+			return err
+		}
+		if to.Environment == release.Prod && to.Version != m.From {
+			if _, err := tx.ExecContext(ctx, "UPDATE tool_versions SET status = ? WHERE tool = ? AND status = 'active'", string(m.Demoted), to.Tool); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, "UPDATE tool_versions SET status = 'active', reason = '' WHERE tool = ? AND number = ?", to.Tool, to.Version); err != nil {
+				return err
+			}
+		}
+		return appendEntry(ctx, tx, m.Entry)
+	})
+}
+
+// Releases implements [release.Store].
+func (s *Store) Releases(ctx context.Context) ([]release.Release, error) {
+	list, err := selectAll(ctx, s.reader, scanRelease, "SELECT tool, environment, version, canary, weight FROM tool_releases ORDER BY tool, environment")
+	return list, s.fail(ctx, "read releases", err)
+}
+
+// ReleaseRevision implements [release.Store].
+func (s *Store) ReleaseRevision(ctx context.Context) (int64, error) {
+	var n int64
+	err := s.reader.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM release_log").Scan(&n)
+	return n, s.fail(ctx, "read the log of releases", err)
+}
+
+// ReleaseLog implements [release.Store].
+func (s *Store) ReleaseLog(ctx context.Context, tool string, limit int) ([]release.Entry, error) {
+	list, err := selectAll(ctx, s.reader, func(row scanner) (release.Entry, error) {
+		var e release.Entry
+		var seq int64
+		err := row.Scan(&seq, jsonColumn{&e})
+		e.Seq = seq
+		return e, err
+	}, "SELECT seq, body FROM release_log WHERE tool = ? OR ? = '' ORDER BY seq DESC LIMIT ?", tool, tool, limit)
+	return list, s.fail(ctx, "read the log of releases", err)
+}
+
+// PutCase implements [release.Store].
+func (s *Store) PutCase(ctx context.Context, c *release.Case) error {
+	return s.write(ctx, "store a case", func(tx *sql.Tx) error {
+		body, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO tool_cases (tool, name, body) VALUES (?, ?, ?) ON CONFLICT (tool, name) DO UPDATE SET body = excluded.body", c.Tool, c.Name, string(body))
+		return err
+	})
+}
+
+// Cases implements [release.Store].
+func (s *Store) Cases(ctx context.Context, tool string) ([]*release.Case, error) {
+	list, err := selectAll(ctx, s.reader, func(row scanner) (*release.Case, error) {
+		c := &release.Case{}
+		return c, row.Scan(jsonColumn{c})
+	}, "SELECT body FROM tool_cases WHERE tool = ? OR ? = '' ORDER BY tool, name", tool, tool)
+	return list, s.fail(ctx, "read cases", err)
+}
+
+// RemoveCase implements [release.Store].
+func (s *Store) RemoveCase(ctx context.Context, tool, name string) error {
+	return s.write(ctx, "remove a case", func(tx *sql.Tx) error {
+		done, err := tx.ExecContext(ctx, "DELETE FROM tool_cases WHERE tool = ? AND name = ?", tool, name)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, toolroom.Errorf(toolroom.CodeNotFound, "%s has no case %q", tool, name).WithHint("list them: toolroom tool case list %s", tool))
+		}
+		return nil
+	})
+}
