@@ -206,7 +206,7 @@ func TestResolveReadsEverySpelling(t *testing.T) {
 		"file:read@3": toolroom.CodeToolNotFound, "nothing": toolroom.CodeToolNotFound, "same": toolroom.CodeAmbiguousTool,
 		"": toolroom.CodeInvalidID, "a b": toolroom.CodeInvalidID, "file:": toolroom.CodeInvalidID,
 	} {
-		if _, err := c.Resolve(spelling, nil); toolroom.CodeOf(err) != want || toolroom.AsError(err).Hint == "" {
+		if _, err := c.Resolve(spelling, nil); toolroom.CodeOf(err) != want || toolroom.AsError(err).Hints() == "" {
 			t.Errorf("%q: %v, want %s with a hint", spelling, err, want)
 		}
 	}
@@ -282,7 +282,7 @@ func TestACursorHoldsForItsListOnly(t *testing.T) {
 	}
 	refused := func(what string, o ListOptions) {
 		t.Helper()
-		if _, err := c.List(o); toolroom.CodeOf(err) != toolroom.CodeInvalidCursor || toolroom.AsError(err).Hint == "" {
+		if _, err := c.List(o); toolroom.CodeOf(err) != toolroom.CodeInvalidCursor || toolroom.AsError(err).Hints() == "" {
 			t.Errorf("%s: %v, want invalid_cursor with a hint", what, err)
 		}
 	}
@@ -623,7 +623,7 @@ func TestABlankQueryGivesTheFirstTools(t *testing.T) {
 	}
 	for _, query := range []string{"", " ", "\n\t"} {
 		found := c.Search(query, SearchOptions{Limit: 2, Namespace: "b", Visible: func(e *Entry) bool { return e.ID != "b:t01" }})
-		if len(found.Hits) != 2 || found.Hits[0].ID != "b:t02" || found.Hits[0].Call == "" || found.Hint != "" {
+		if len(found.Hits) != 2 || found.Hits[0].ID != "b:t02" || found.Hits[0].Call == "" || found.Hints() != "" {
 			t.Errorf("%q: %+v", query, found)
 		}
 		if n := len(c.Search(query, SearchOptions{}).Hits); n != defaultHits {
