@@ -387,7 +387,7 @@ func (m *sourceManager) status() SourceStatus {
 		}
 		var e *toolroom.Error
 		if errors.As(current.err, &e) && e.Hints() != "" {
-			s.Reason = cmp.Or(e.Hint, e.CLIHint)
+			s.Reason = cmp.Or(e.CLIHint, e.Hint)
 		}
 	}
 	s.Listed = listed

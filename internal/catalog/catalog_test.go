@@ -623,7 +623,7 @@ func TestABlankQueryGivesTheFirstTools(t *testing.T) {
 	}
 	for _, query := range []string{"", " ", "\n\t"} {
 		found := c.Search(query, SearchOptions{Limit: 2, Namespace: "b", Visible: func(e *Entry) bool { return e.ID != "b:t01" }})
-		if len(found.Hits) != 2 || found.Hits[0].ID != "b:t02" || found.Hits[0].Call == "" || found.Hints() != "" {
+		if len(found.Hits) != 2 || found.Hits[0].ID != "b:t02" || found.Hits[0].Call == "" || found.Hint != "" {
 			t.Errorf("%q: %+v", query, found)
 		}
 		if n := len(c.Search(query, SearchOptions{}).Hits); n != defaultHits {

@@ -220,7 +220,7 @@ func (l *link) missed(err error) {
 	if advice := remedy(err); advice != "" {
 		l.state, l.pause = broken, lastPause
 		l.reason += "; " + advice
-		l.failure = l.unreachable(err).WithHint("%s", advice)
+		l.failure = l.unreachable(err).WithHint("%s", advice).WithCLIHint("")
 	}
 	// Add jitter, so that many sources behind one dead host do not all reconnect at
 	// once.
