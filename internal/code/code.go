@@ -304,6 +304,11 @@ func (s *Service) run(ctx context.Context, h *handler, job engine.Job, limits to
 
 // output converts the outcome of a run to the source's output.
 func (s *Service) output(ctx context.Context, h *handler, job engine.Job, limits toolroom.ExecutionLimits, result *engine.Result, why string, err error) (*source.Output, error) {
+	what := "the program"
+	if job.Owner == functionOwner {
+		what = "the function"
+	}
+	err = engine.WithTime(err, what, limits.Wall)
 	x := &toolroom.Execution{
 		Language: job.Program.Language, Engine: result.Engine, Why: why, Isolation: result.Isolation,
 		Profile: string(job.Sandbox.Profile), Asked: h.asked, Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session,
