@@ -371,8 +371,14 @@ func tellListing(ctx context.Context, r *room.Room, s *mcpserver.Server, o Optio
 		return
 	}
 	_ = r.Load(ctx) // the state of a source reports its failure
-	if ctx.Err() == nil {
-		o.Listed(s.Listing(o.Client))
+	if ctx.Err() != nil {
+		return
+	}
+	o.Listed(s.Listing(o.Client))
+	if o.Log != nil {
+		for _, u := range r.Unmatched() {
+			o.Log.Warn("a rule matches no tool", "rule", u.Key, "pattern", u.Pattern, "hint", u.Hint())
+		}
 	}
 }
 
