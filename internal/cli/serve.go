@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/consent"
 	"github.com/toolroom/toolroom/internal/server"
 	"github.com/toolroom/toolroom/room"
@@ -80,7 +82,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		Version:     a.Version,
 		Log:         r.Parts().Log,
 		Started: func(at net.Addr) {
-			a.screen.say("Toolroom is ready at http://%s (MCP: http://%s/mcp)", at, at)
+			a.screen.say("%s", readyLine(at, r.Config().Server))
 			if len(r.Sources()) == 0 {
 				a.screen.say("%s", firstSteps)
 			}
@@ -97,6 +99,25 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		return server.ServeStdio(ctx, r, io.NopCloser(a.In), nopCloser{a.Out}, o)
 	}
 	return server.Serve(ctx, r, o)
+}
+
+// readyLine says where the server is, and who needs a token.
+func readyLine(at net.Addr, c config.Server) string {
+	address, tail := at.String(), ""
+	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
+		address = net.JoinHostPort("localhost", port)
+		tail = "\nIt listens on all addresses of this machine. "
+		if c.Auth.Required == "never" {
+			tail += "Whoever reaches one may call every tool: server.auth.required is never."
+		} else {
+			tail += "Clients on other machines need a token: toolroom token create NAME"
+		}
+	}
+	scheme := "http"
+	if c.TLS.Cert != "" {
+		scheme = "https"
+	}
+	return fmt.Sprintf("Toolroom is ready at %s://%s (MCP: %s://%s/mcp)%s", scheme, address, scheme, address, tail)
 }
 
 // reopenOnHangup reopens the receipt log at each SIGHUP, the usual signal of log rotation.
