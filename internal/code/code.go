@@ -43,6 +43,9 @@ type Options struct {
 	Engines []engine.Engine
 	// Remote runs whole programs in another room; nil if there is none.
 	Remote Remote
+	// Programs makes a command-line program a source that programs can call, or returns why
+	// not; nil makes none.
+	Programs func(ctx context.Context, name string) error
 	// Egress checks and makes the connections of programs that name hosts; nil permits
 	// public addresses.
 	Egress *egress.Guard
