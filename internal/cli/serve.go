@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -82,9 +82,12 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		Version:     a.Version,
 		Log:         r.Parts().Log,
 		Started: func(at net.Addr) {
-			a.screen.say("%s", readyLine(at, r.Config().Server))
+			a.screen.say("Toolroom is ready at http://%s (MCP: http://%s/mcp)", at, at)
 			if len(r.Sources()) == 0 {
 				a.screen.say("%s", firstSteps)
+			}
+			if line := everywhereLine(cmp.Or(listen, r.Config().Server.Listen), r.Config().Server.Auth); line != "" {
+				a.screen.say("%s", line)
 			}
 		},
 		Listed: func(l server.Listing) { a.screen.say("%s", listingLine(l)) },
@@ -101,23 +104,18 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	return server.Serve(ctx, r, o)
 }
 
-// readyLine says where the server is, and who needs a token.
-func readyLine(at net.Addr, c config.Server) string {
-	address, tail := at.String(), ""
-	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
-		address = net.JoinHostPort("localhost", port)
-		tail = "\nIt listens on all addresses of this machine. "
-		if c.Auth.Required == "never" {
-			tail += "Whoever reaches one may call every tool: server.auth.required is never."
-		} else {
-			tail += "Clients on other machines need a token: toolroom token create NAME"
-		}
+// everywhereLine says who may call a server that listens on all addresses; it is empty
+// for another.
+func everywhereLine(listen string, auth config.Auth) string {
+	host, _, err := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); err != nil || host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return ""
 	}
-	scheme := "http"
-	if c.TLS.Cert != "" {
-		scheme = "https"
+	who := "Clients on other machines need a token: toolroom token create NAME"
+	if auth.Required == "never" {
+		who = "Whoever reaches one may call every tool: server.auth.required is never."
 	}
-	return fmt.Sprintf("Toolroom is ready at %s://%s (MCP: %s://%s/mcp)%s", scheme, address, scheme, address, tail)
+	return "It listens on all addresses of this machine. " + who
 }
 
 // reopenOnHangup reopens the receipt log at each SIGHUP, the usual signal of log rotation.
