@@ -86,6 +86,7 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			Env:         r.environ(s.CLI.Env),
 			Description: s.Description,
 			Subcommands: s.CLI.Tools,
+			Unasked:     name == r.opening,
 			Allow:       s.CLI.Allow,
 			Deny:        s.CLI.Deny,
 			Timeout:     s.Timeout,

@@ -66,6 +66,9 @@ func (r *Room) applyBuiltins(c *config.Config) error {
 	return nil
 }
 
+// gitIsASource says why the built-in pack git is missing.
+const gitIsASource = "the built-in git tools are off: the source git has their name"
+
 func (r *Room) closePacks(p *packs) {
 	if p == nil {
 		return
@@ -115,7 +118,11 @@ func (r *Room) buildPacks(to *packs, c *config.Config) error {
 		to.list = append(to.list, pack)
 	}
 	// A source of the operator may have the name git, which is not reserved.
-	if _, taken := c.Sources["git"]; on("git") && !taken {
+	_, taken := c.Sources["git"]
+	if taken && on("git") {
+		r.log.Info(gitIsASource)
+	}
+	if on("git") && !taken {
 		to.list = append(to.list, git.Pack(to.shell, cannot))
 	}
 	if on("memory") {

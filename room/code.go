@@ -124,7 +124,8 @@ func (r *Room) openCode(ctx context.Context) error {
 	}
 	r.code = code.New(code.Options{
 		Runner: r.runner, Catalog: r.catalog, Artifacts: r.artifacts, Sessions: r.sessions, Journals: r.store, Engines: r.engines, Remote: r.remote(), Egress: guard,
-		Guest: r.o.Guest.Path, GuestArgs: r.o.Guest.Args, Config: codeConfig(r.config.Code),
+		Programs: r.openProgram,
+		Guest:    r.o.Guest.Path, GuestArgs: r.o.Guest.Args, Config: codeConfig(r.config.Code),
 	})
 	tools, err := r.code.Tools(ctx)
 	if err != nil {

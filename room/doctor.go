@@ -61,6 +61,12 @@ func (r *Room) Doctor(ctx context.Context) []Check {
 			Fix: "toolroom sources add NAME -- COMMAND, or toolroom import claude",
 		})
 	}
+	for _, u := range r.Unmatched() {
+		checks = append(checks, Check{Name: "rules", Status: CheckWarn, Detail: u.String(), Fix: u.Hint()})
+	}
+	if r.Config().Builtin.On("git", true) && r.manager("git") != nil {
+		checks = append(checks, Check{Name: "tools git", Status: CheckInfo, Detail: gitIsASource, Fix: "rename the source for the built-in tools"})
+	}
 	checks = append(checks, r.checkPacks(ctx)...)
 	checks = append(checks, r.checkNetwork()...)
 	checks = append(checks, r.checkEngines(ctx)...)

@@ -255,6 +255,9 @@ func (r *Room) Elevate(ctx context.Context, e policy.Elevation, lasts time.Durat
 	if err != nil {
 		return nil, err
 	}
+	if err := r.checkElevated(ctx, e.Tools); err != nil {
+		return nil, err
+	}
 	if err := r.store.AddElevation(ctx, granted); err != nil {
 		return nil, err
 	}

@@ -169,6 +169,7 @@ type Room struct {
 	newSource func(name string, s config.Source, c *config.Config) (source.Source, error)
 
 	reloading sync.Mutex // serialises changes of the config and its policy
+	opening   string     // the program that openProgram makes a source; guarded by reloading
 
 	mu       sync.Mutex
 	config   *config.Config

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -42,8 +44,11 @@ or all arguments as one JSON object: as text, from @file, or from - (stdin).`,
 				return err
 			}
 			call.Tool = args[0]
-			if call.Arguments, err = a.callArguments(ctx, r, call, args[1:]); err != nil {
+			if err := a.checkLasting(ctx, r, call); err != nil {
 				return err
+			}
+			if call.Arguments, err = a.callArguments(ctx, r, call, args[1:]); err != nil {
+				return a.orNoSources(r, err)
 			}
 			return a.runCall(ctx, r, call, asJSON, stream)
 		}),
@@ -76,6 +81,41 @@ func (a *app) callArguments(ctx context.Context, r *room.Room, call toolroom.Cal
 	return object, err
 }
 
+// checkLasting refuses to start a background process in a room that ends with this command.
+func (a *app) checkLasting(ctx context.Context, r *room.Room, call toolroom.Call) error {
+	if a.shared != nil {
+		return nil
+	}
+	tool, _ := r.ToolOf(ctx, call)
+	if tool == nil || tool.Source != toolroom.SourceBuiltin || tool.ID.Unversioned().String() != "process:start" {
+		return nil
+	}
+	return toolroom.Errorf(toolroom.CodeUnsupported, "no server runs on this home, so the process would end with this command").
+		WithHint("start one, then call again: toolroom serve\nor run the command to its end: toolroom call shell:exec")
+}
+
+// orNoSources adds to the error about an unknown tool that the room has no sources.
+func (a *app) orNoSources(r *room.Room, err error) error {
+	if toolroom.CodeOf(err) != toolroom.CodeToolNotFound || len(r.Sources()) > 0 {
+		return err
+	}
+	e := *toolroom.AsError(err)
+	file, why := "", fs.ErrNotExist
+	if a.shared == nil {
+		file, why = config.Find(a.configFile, a.Dir, a.UserConfig)
+	}
+	switch {
+	case a.shared != nil:
+		e.Hint += "\nthe running server has no sources: toolroom sources list"
+	case why != nil:
+		e.Hint += fmt.Sprintf("\nthere is no config in %s, so no sources: toolroom init, or --config FILE", a.Dir)
+	default:
+		e.Hint += fmt.Sprintf("\n%s has no sources: toolroom sources add", file)
+	}
+	e.Hint = strings.TrimPrefix(e.Hint, "\n")
+	return &e
+}
+
 // runCall runs a call and prints its result. With stream it prints the tool's output
 // instead, and the result only if there was no output.
 func (a *app) runCall(ctx context.Context, r *room.Room, call toolroom.Call, asJSON, stream bool) error {
@@ -103,6 +143,9 @@ func (a *app) runCall(ctx context.Context, r *room.Room, call toolroom.Call, asJ
 	}
 	if result == nil {
 		return toolroom.Errorf(toolroom.CodeInternal, "the call of %s ended without a result", call.Tool)
+	}
+	if result.Error != nil {
+		result.Error = toolroom.AsError(a.orNoSources(r, result.Error))
 	}
 	if asJSON && !stream {
 		if err := a.screen.json(result); err != nil {

@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +34,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 		Example: `  toolroom config check
   toolroom config check --config staging.yaml --json`,
 		Args: arguments(0, 0),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
 			if err != nil {
 				return err
@@ -46,22 +50,51 @@ func (a *app) configCheckCommand() *cobra.Command {
 					a.screen.say("warning: %s seems to hold a secret in plain text\n  try: %s", s.Key, s.Fix)
 				}
 			}
+			var unmatched []room.Unmatched
+			if err == nil {
+				unmatched = a.unmatchedRules(cmd.Context(), file)
+			}
 			if !asJSON && err == nil {
+				for _, u := range unmatched {
+					a.screen.say("warning: %s\n  %s", u, u.Hint())
+				}
 				return a.screen.printf("%s is valid\n", file)
 			}
 			var mistakes *config.Errors
 			if !asJSON || err != nil && !errors.As(err, &mistakes) {
 				return err
 			}
-			return a.printMistakes(file, mistakes, c)
+			return a.printMistakes(file, mistakes, c, unmatched)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
 
+// unmatchedRules returns the patterns that select no tool, as far as the tools are known
+// from an earlier list: nothing is started.
+func (a *app) unmatchedRules(ctx context.Context, file string) []room.Unmatched {
+	home := a.home
+	if _, err := os.Stat(home); home == "" || err != nil {
+		var err error
+		if home, err = os.MkdirTemp("", "toolroom-check-"); err != nil {
+			return nil
+		}
+		defer os.RemoveAll(home)
+	}
+	r, err := a.open(ctx, room.Options{
+		Home: home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: slog.New(slog.DiscardHandler), Version: a.Version,
+		Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows,
+	})
+	if err != nil {
+		return nil // the config is valid; the commands that use it say why it does not open
+	}
+	defer r.Close()
+	return r.Unmatched()
+}
+
 // printMistakes prints the outcome of a check as JSON.
-func (a *app) printMistakes(file string, mistakes *config.Errors, c *config.Config) error {
+func (a *app) printMistakes(file string, mistakes *config.Errors, c *config.Config, unmatched []room.Unmatched) error {
 	type problem struct {
 		Line   int    `json:"line"`
 		Column int    `json:"column"`
@@ -84,6 +117,9 @@ func (a *app) printMistakes(file string, mistakes *config.Errors, c *config.Conf
 		for _, s := range c.PlainSecrets() {
 			out.Warnings = append(out.Warnings, warning{s.Key, "it seems to hold a secret in plain text", s.Fix})
 		}
+	}
+	for _, u := range unmatched {
+		out.Warnings = append(out.Warnings, warning{u.Key, fmt.Sprintf("%q matches no tool", u.Pattern), u.Hint()})
 	}
 	if mistakes != nil {
 		for _, p := range mistakes.Problems {

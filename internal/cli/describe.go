@@ -37,7 +37,7 @@ func (a *app) describeCommand() *cobra.Command {
 			}
 			d, err := r.Describe(ctx, who.identity(), args[0], catalog.Level(level), catalog.Form(form))
 			if err != nil {
-				return err
+				return a.orNoSources(r, err)
 			}
 			if asJSON {
 				return a.screen.json(d)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/consent"
 	"github.com/toolroom/toolroom/internal/server"
 	"github.com/toolroom/toolroom/room"
@@ -84,6 +86,9 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 			if len(r.Sources()) == 0 {
 				a.screen.say("%s", firstSteps)
 			}
+			if line := everywhereLine(cmp.Or(listen, r.Config().Server.Listen), r.Config().Server.Auth); line != "" {
+				a.screen.say("%s", line)
+			}
 		},
 		Listed: func(l server.Listing) { a.screen.say("%s", listingLine(l)) },
 	}
@@ -97,6 +102,20 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		return server.ServeStdio(ctx, r, io.NopCloser(a.In), nopCloser{a.Out}, o)
 	}
 	return server.Serve(ctx, r, o)
+}
+
+// everywhereLine says who may call a server that listens on all addresses; it is empty
+// for another.
+func everywhereLine(listen string, auth config.Auth) string {
+	host, _, err := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); err != nil || host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return ""
+	}
+	who := "Clients on other machines need a token: toolroom token create NAME"
+	if auth.Required == "never" {
+		who = "Whoever reaches one may call every tool: server.auth.required is never."
+	}
+	return "It listens on all addresses of this machine. " + who
 }
 
 // reopenOnHangup reopens the receipt log at each SIGHUP, the usual signal of log rotation.

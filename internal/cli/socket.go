@@ -137,7 +137,8 @@ func (a *app) listenCommands(ctx context.Context, r *room.Room, file string, loc
 	if mine, err := lock.TryLock(); err != nil {
 		return warn(err)
 	} else if !mine {
-		return none // another server of this home does
+		log.Info("another server runs on this home: both share its state, and commands use the first", "home", a.home)
+		return none
 	}
 	os.Remove(path) // a killed server has left it
 	listener, err := net.Listen("unix", path)

@@ -43,6 +43,9 @@ type Options struct {
 	Engines []engine.Engine
 	// Remote runs whole programs in another room; nil if there is none.
 	Remote Remote
+	// Programs makes a command-line program a source that programs can call, or returns why
+	// not; nil makes none.
+	Programs func(ctx context.Context, name string) error
 	// Egress checks and makes the connections of programs that name hosts; nil permits
 	// public addresses.
 	Egress *egress.Guard
@@ -304,6 +307,11 @@ func (s *Service) run(ctx context.Context, h *handler, job engine.Job, limits to
 
 // output converts the outcome of a run to the source's output.
 func (s *Service) output(ctx context.Context, h *handler, job engine.Job, limits toolroom.ExecutionLimits, result *engine.Result, why string, err error) (*source.Output, error) {
+	what := "the program"
+	if job.Owner == functionOwner {
+		what = "the function"
+	}
+	err = engine.WithTime(err, what, limits.Wall)
 	x := &toolroom.Execution{
 		Language: job.Program.Language, Engine: result.Engine, Why: why, Isolation: result.Isolation,
 		Profile: string(job.Sandbox.Profile), Asked: h.asked, Limits: limits, Exit: result.Outcome.Exit, Session: job.Program.Session,

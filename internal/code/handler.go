@@ -38,6 +38,11 @@ type handler struct {
 	line           string // the incomplete last line of a function that prints lines
 	refused        refused
 
+	// computed says that the program computes names of command-line programs, and
+	// closedPrograms is why those that it names cannot be called.
+	computed       bool
+	closedPrograms map[string]error
+
 	journal *journal.Journal
 	head    journal.Head
 	end     context.CancelCauseFunc // ends the program
@@ -77,6 +82,9 @@ func (h *handler) call(ctx context.Context, call toolroom.Call) (*toolroom.Resul
 	shown := &toolroom.ExecutionCall{Tool: call.Tool, Arguments: call.Arguments}
 	if len(shown.Arguments) > maxShownArguments {
 		shown.Arguments = nil // the receipt contains them
+	}
+	if err := h.openFor(ctx, call.Tool); err != nil {
+		return nil, err
 	}
 	e := journal.Entry{Tool: call.Tool, Hash: digest(call.Arguments), Shown: shown}
 	return h.once(ctx, e, func(place int, approval string) *toolroom.Result {

@@ -41,6 +41,7 @@ func (s *Service) Resumes(ctx context.Context, call string) bool {
 func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, held *session.Run) (*handler, error) {
 	h := &handler{Service: s, request: req, language: r.Language, session: held, function: r.function, journal: &journal.Journal{}, waiting: map[int]string{}}
 	h.resumable = s.o.Journals != nil && r.function == nil && r.Engine != hostRuntime && r.Runtime != hostRuntime && r.Profile != "dev"
+	h.openPrograms(ctx, r.Code)
 	if req.Again && s.o.Journals != nil {
 		head, entries, err := s.o.Journals.Journal(ctx, req.Call)
 		if err == nil {
@@ -59,6 +60,7 @@ func (s *Service) handler(ctx context.Context, req *source.Request, r *Request, 
 		return nil, err
 	}
 	h.view.unknown = h.unknown(r.Code, visible)
+	h.callPrograms(r.Code)
 	return h, nil
 }
 

@@ -39,10 +39,32 @@ func (h *handler) unknown(source string, entries []*catalog.Entry) bridge.Map {
 		}
 		add(m[2]+m[3], func() string { return h.unknownID(m[2]+m[3], entries) })
 	}
+	for _, used := range usedPrograms(source) {
+		if err := h.closedPrograms[used.name]; err != nil && (used.called || used.below) {
+			add("cli."+used.name, func() string {
+				return fmt.Sprintf("there is no cli.%s: %s", used.name, toolroom.AsError(err).Message) + h.nearProgram(used.name, entries)
+			})
+		}
+	}
 	for _, m := range rooted().FindAllStringSubmatch(source, -1) {
 		add(m[1]+"."+m[2], func() string { return h.unknownSpace(m[1], m[2], entries) })
 	}
 	return found
+}
+
+// nearProgram suggests another program.
+func (h *handler) nearProgram(name string, entries []*catalog.Entry) string {
+	var names []string
+	for _, e := range entries {
+		if ns := identifier(e.Tool.ID.Namespace); e.Tool.Source == toolroom.SourceCLI && !slices.Contains(names, ns) {
+			names = append(names, ns)
+		}
+	}
+	near, ok := nearest.Of(name, names)
+	if !ok {
+		return ""
+	}
+	return "; did you mean cli." + near + "?"
 }
 
 func (h *handler) unknownID(id string, entries []*catalog.Entry) string {

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
@@ -31,8 +33,21 @@ func StoppedAsReported(ctx context.Context, f *bridge.Failure) error {
 
 // TimedOut returns the error of a run that used up its time.
 func TimedOut() *toolroom.Error {
-	return toolroom.Errorf(toolroom.CodeTimeout, "the program was stopped: its time was over").
+	return toolroom.Errorf(toolroom.CodeTimeout, "%s", timeOver).
 		WithHint("make it do less, or ask for a higher timeout")
+}
+
+const timeOver = "the program was stopped: its time was over"
+
+// WithTime returns err, with the limit that was reached if it is that of [TimedOut].
+func WithTime(err error, what string, limit time.Duration) error {
+	e := (*toolroom.Error)(nil)
+	if !errors.As(err, &e) || e.Code != toolroom.CodeTimeout || e.Message != timeOver || limit <= 0 {
+		return err
+	}
+	named := *e
+	named.Message = fmt.Sprintf("%s was stopped: its time was over (limit: %s)", what, limit.Round(100*time.Millisecond))
+	return &named
 }
 
 // Cancelled returns the error of a run that its caller ended.

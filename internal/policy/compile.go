@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Compile reads a Config. The error joins every mistake, each with the key it
@@ -30,12 +31,14 @@ func Compile(c Config) (*Policy, error) {
 	for _, name := range slices.Sorted(maps.Keys(c.Groups)) {
 		p.rules("tools.groups."+name, c.Groups[name])
 	}
+	compiled.named = p.named
 	return compiled.With(Parts{}), errors.Join(p.problems...)
 }
 
 type parser struct {
 	profiles, groups map[string][]string
 	problems         []error
+	named            []Named
 }
 
 func (p *parser) problem(key, format string, args ...any) {
@@ -70,6 +73,11 @@ func (p *parser) pattern(at, text string) (Pattern, bool) {
 	pattern, err := ParsePattern(text, p.groups)
 	if err != nil {
 		p.problem(at, "%w", err)
+	}
+	// Profiles and what conservative asks before are Toolroom's own, or listed where they
+	// are written.
+	if _, _, names := pattern.Name(); names && at != "tools.autonomy" && !strings.Contains(at, ".profile[") {
+		p.named = append(p.named, Named{at, pattern})
 	}
 	return pattern, err == nil
 }

@@ -25,6 +25,7 @@ type Policy struct {
 	hooks      hooks
 	denylist   []denial
 	sensitive  sensitive
+	named      []Named
 
 	parts Parts
 	// views caches the part of decisions that depends on tool and caller only.

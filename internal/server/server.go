@@ -46,7 +46,7 @@ type Options struct {
 	Verify config.Verify
 	Record string
 	// Started, if not nil, is called with the address once the server accepts
-	// requests.
+	// requests; 127.0.0.1 stands for all addresses.
 	Started func(net.Addr)
 	// Listed, if not nil, is called once after the sources have listed their tools, with
 	// what a client without a name sees.
@@ -119,7 +119,7 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 		}
 	})
 	if o.Started != nil {
-		o.Started(listener.Addr())
+		o.Started(reachable(listener.Addr()))
 	}
 	go tellListing(ctx, r, mcp, o)
 	served := make(chan error, 1)
@@ -140,6 +140,14 @@ func Serve(ctx context.Context, r *room.Room, o Options) error {
 	}
 	<-served
 	return nil
+}
+
+// reachable returns at, or its port on 127.0.0.1 if it stands for all addresses.
+func reachable(at net.Addr) net.Addr {
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: tcp.Port}
+	}
+	return at
 }
 
 // pageAddress returns the address at which a person opens the page.
@@ -371,8 +379,14 @@ func tellListing(ctx context.Context, r *room.Room, s *mcpserver.Server, o Optio
 		return
 	}
 	_ = r.Load(ctx) // the state of a source reports its failure
-	if ctx.Err() == nil {
-		o.Listed(s.Listing(o.Client))
+	if ctx.Err() != nil {
+		return
+	}
+	o.Listed(s.Listing(o.Client))
+	if o.Log != nil {
+		for _, u := range r.Unmatched() {
+			o.Log.Warn("a rule matches no tool", "rule", u.Key, "pattern", u.Pattern, "hint", u.Hint())
+		}
 	}
 }
 

@@ -30,6 +30,9 @@ func Python(tools []Tool, awaits bool) string {
 	groups := spaces(tools)
 	for _, group := range groups {
 		fmt.Fprintf(&spacesText, "\nclass _%s:\n", group[0].Namespace)
+		if group[0].Command {
+			p.program(&spacesText)
+		}
 		for _, tool := range group {
 			p.tool(&spacesText, tool)
 		}
@@ -98,6 +101,15 @@ const pythonKeywords = `False None True and as assert async await break class co
 global if import in is lambda nonlocal not or pass raise return try while with yield`
 
 func isKeyword(name string) bool { return slices.Contains(strings.Fields(pythonKeywords), name) }
+
+// program writes how the program itself is called.
+func (p *python) program(b *strings.Builder) {
+	result := "Command"
+	if p.awaits {
+		result = PythonAnswer + "[" + result + "]"
+	}
+	fmt.Fprintf(b, "    def __call__(self, *words: Any, **options: Any) -> %s: ...\n", result)
+}
 
 func (p *python) tool(b *strings.Builder, t Tool) {
 	if isKeyword(t.Name) {

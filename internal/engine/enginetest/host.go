@@ -54,7 +54,10 @@ func tools() []bridge.Tool {
 	}
 	git := tool("git", "status", bridge.Parameter{Name: "short", Type: "boolean"}, bridge.Parameter{Name: "_", Type: "array"})
 	git.Kind, git.Open, git.Globals = "cli", true, [][]string{{"cli", "git", "status"}}
+	compose := tool("docker_compose", "docker_compose")
+	compose.Kind, compose.Open, compose.Globals = "cli", true, [][]string{{"cli", "uname"}, {"cli", "docker-compose"}}
 	return []bridge.Tool{
+		compose,
 		tool("math", "add", number("a"), number("b")),
 		tool("echo", "value", bridge.Parameter{Name: "value", Required: true}),
 		tool("paint", "wall", bridge.Parameter{Name: "colour", Type: "string", Values: []string{"red", "dark green"}}),
@@ -101,6 +104,9 @@ func (r *room) Call(ctx context.Context, tool string, arguments bridge.Map) (bri
 		}
 	case "slow:meet":
 		return r.meet(ctx, int(arguments.Int("count")))
+	case "docker_compose:docker_compose":
+		words, _ := arguments.Get("_").([]bridge.Value)
+		return bridge.Map{{Key: "stdout", Value: fmt.Sprint(arguments.Get("s"), words)}, {Key: "stderr", Value: ""}, {Key: "exit_code", Value: int64(0)}, {Key: "ok", Value: true}}, nil
 	case "git:version", "git:rev_parse":
 		return bridge.Map{{Key: "stdout", Value: "2.0"}, {Key: "stderr", Value: ""}, {Key: "exit_code", Value: int64(0)}, {Key: "ok", Value: true}}, nil
 	case "git:status":

@@ -259,6 +259,14 @@ var programs = []program{
 		value: true,
 	},
 	{
+		key: "a program is called itself",
+		source: map[string]string{
+			"python":     "[cli.uname(s=True).text(), cli.uname('a', s=1).text(), cli('docker-compose')('up').text()]",
+			"javascript": "return [await cli.uname({s: true}).text(), await cli.uname('a', {s: 1}).text(), await cli('docker-compose')('up').text()]",
+		},
+		value: []bridge.Value{"true []", "1 [a]", "<nil> [up]"},
+	},
+	{
 		key:     "a list is no word of a command line",
 		source:  map[string]string{"python": "cli.git.status('-s', ['a', 'b'])", "javascript": "await cli.git.status('-s', ['a', 'b'])"},
 		failure: failing(bridge.FailProgram, 1, "word 2 of"),

@@ -183,6 +183,10 @@ func (r *run) question(e protocol.Event) (q *question, now protocol.Answer) {
 }
 
 func (r *run) method(s *namespace, name string, args []bridge.Value, kwargs bridge.Map) (*question, protocol.Answer) {
+	if name == "__call__" && s.kind == "cli" && len(s.path) == 2 { // the program itself
+		program := r.names.spelled(s.path[1])
+		return r.tool(&bridge.Tool{ID: program + ":" + program, Path: []string{program, program}, Kind: s.kind, Open: true}, args, kwargs)
+	}
 	if name == "__call__" {
 		name = ""
 		if len(args) == 1 {
@@ -191,9 +195,14 @@ func (r *run) method(s *namespace, name string, args []bridge.Value, kwargs brid
 		if name == "" || len(s.path) != 1 {
 			return nil, raise("TypeError", "%s is not called: call one of its tools", strings.Join(s.path, "."))
 		}
+		if c := s.children[name]; c != nil && c.tool != nil {
+			return nil, protocol.Answer{Value: r.names.function(c.tool)}
+		}
 		id := program.Identifier(name)
 		r.ready.Spelled[id] = name
-		if _, below := r.names.member(s, id); below != nil {
+		if t, below := r.names.member(s, id); t != nil {
+			return nil, protocol.Answer{Value: r.names.function(t)}
+		} else if below != nil {
 			return nil, protocol.Answer{Value: r.names.object(below)}
 		}
 		name = id

@@ -81,6 +81,12 @@ class Namespace:
 
     __getitem__ = __getattr__
 
+    def __call__(self, *args, **kwargs):
+        if self._kind != "cli" or not self._path:
+            raise TypeError(f"{'.'.join(self._path) or 'tools'} is a namespace: call one of its tools")
+        name = self._path[-1]
+        return Tool(self._program, {"id": f"{name}:{name}", "path": [*self._path, name], "parameters": [], "open": True, "kind": "cli"})(*args, **kwargs)
+
     def _unknown(self, name):
         if not self._path:  # a namespace that the program names only at run time
             return Namespace(self._program, [name], self._kind)

@@ -88,6 +88,10 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.s.keepAlive(e.s.parked(e.modern, m, body), w, r, keepAlivePeriod)
 		return
 	}
+	if m != nil && m.method != "initialize" && m.method != "ping" && m.answerable() && r.Header.Get(sessionHeader) == "" {
+		http.Error(w, "there is no session: send initialize first, and repeat its "+sessionHeader+" header", http.StatusBadRequest)
+		return
+	}
 	next := e.s.parked(e.legacy, m, body)
 	e.s.keepAlive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.s.inSession(next, m, w, r) }), w, r, keepAlivePeriod)
 }

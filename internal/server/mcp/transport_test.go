@@ -167,3 +167,26 @@ func TestAClientOnStdioIsAskedInEitherEra(t *testing.T) {
 		}
 	})
 }
+
+func TestARequestWithoutASessionIsToldToBeginOne(t *testing.T) {
+	t.Parallel()
+	f := serve(t, direct(t))
+	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url, strings.NewReader(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, v := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": version} {
+			req.Header.Set(name, v)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), `"code":-32600`) || !strings.Contains(string(text), `"id":7`) || !strings.Contains(string(text), "send initialize first") {
+			t.Errorf("%s: %s %s", version, res.Status, text)
+		}
+	}
+}

@@ -71,6 +71,8 @@ type Config struct {
 	// Subcommands replaces the sub-commands in the help. The words of a nested one
 	// are separated by spaces or dots.
 	Subcommands []string
+	// Unasked runs nothing before a call: the flags and sub-commands are not known.
+	Unasked bool
 	// Allow lists flags and commands that the program's sheet refuses and this source
 	// permits, and Deny those that it refuses: FLAG, COMMAND, or COMMAND FLAG, such as
 	// "push --force".
@@ -364,9 +366,12 @@ func (s *Source) readQuietly(ctx context.Context, name string) (*help, error) {
 	if err := s.o.Policy.check(s.o.Command); err != nil {
 		return nil, err
 	}
-	text, err := s.ask(ctx, name)
-	if err != nil {
-		return nil, err
+	var text string
+	if !s.o.Unasked {
+		var err error
+		if text, err = s.ask(ctx, name); err != nil {
+			return nil, err
+		}
 	}
 	h := parseHelp(text)
 	var path []string

@@ -91,6 +91,7 @@ _my_files_read_all_values = TypedDict("_my_files_read_all_values", {
 })
 
 class _git:
+    def __call__(self, *words: Any, **options: Any) -> Answer[Command]: ...
     def status(self, *words: Any, **options: Any) -> Answer[Command]:
         """Show the state."""
 

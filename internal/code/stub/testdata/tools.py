@@ -82,6 +82,7 @@ _my_files_read_all_values = TypedDict("_my_files_read_all_values", {
 })
 
 class _git:
+    def __call__(self, *words: Any, **options: Any) -> Command: ...
     def status(self, *words: Any, **options: Any) -> Command:
         """Show the state."""
 

@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/config"
+)
+
+func TestAServerThatListensEverywhereSaysWhoNeedsAToken(t *testing.T) {
+	t.Parallel()
+	for listen, everywhere := range map[string]bool{"0.0.0.0:7070": true, "[::]:7070": true, ":7070": true, "127.0.0.1:7070": false, "localhost:0": false, "10.0.0.1:7": false} {
+		line := everywhereLine(listen, config.Auth{Required: "auto"})
+		if everywhere != strings.Contains(line, "need a token: toolroom token create") || !everywhere && line != "" {
+			t.Errorf("%s: %q", listen, line)
+		}
+	}
+	if line := everywhereLine(":7070", config.Auth{Required: "never"}); !strings.Contains(line, "may call every tool") {
+		t.Errorf("without tokens: %q", line)
+	}
+}
