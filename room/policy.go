@@ -161,6 +161,9 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 			call.Effects = r.runner.Expect(e, who, arguments)
 		}
 	}
+	if known {
+		call.Enforced = run.Enforced(e, source.Request{Tool: e.Tool.ID, Arguments: arguments, Identity: who}, call.Effects)
+	}
 	asked := policy.Request{Tool: tool, Who: who, Call: call}
 	var decision policy.Decision
 	if known && call.Arguments != nil {
