@@ -250,7 +250,6 @@ func TestRulesHoldWhateverTheSpelling(t *testing.T) {
 	}
 }
 
-
 // Explain says which rules are enforced and which are judged only.
 func TestExplainSaysHowRulesHold(t *testing.T) {
 	t.Parallel()

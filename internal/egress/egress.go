@@ -43,8 +43,8 @@ type Guard struct {
 	allow, deny []rule
 	// own are hosts that the operator has configured as the address of a service. They are
 	// compared literally, in whatever form they are written.
-	own      []ownHost
-	within   []rule // unless nil, one of them must match
+	own    []ownHost
+	within []rule // unless nil, one of them must match
 	// named refuses addresses that stand for themselves, because deny has names, which
 	// these would get around.
 	named    bool
