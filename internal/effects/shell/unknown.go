@@ -149,7 +149,9 @@ func hidesSubstitution(text string) bool {
 	return ok && (strings.Contains(rest, "$(") || strings.Contains(rest, "`") || strings.Contains(rest, "$")) || strings.Contains(text, "[$(") || strings.Contains(text, "[`")
 }
 
-func isNumber(f field) bool { return f.known && f.text != "" && strings.Trim(f.text, "0123456789-") == "" }
+func isNumber(f field) bool {
+	return f.known && f.text != "" && strings.Trim(f.text, "0123456789-") == ""
+}
 
 // arithmetic notes that the value of a variable is evaluated, unless it is a number.
 func (r *reader) arithmetic(x syntax.ArithmExpr) {
