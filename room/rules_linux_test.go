@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/room"
@@ -297,4 +298,20 @@ func (a *attacked) arguments(args map[string]any) json.RawMessage {
 		a.t.Fatal(err)
 	}
 	return text
+}
+
+// A replay knows that a rule is enforced.
+func TestAReplayKnowsWhatIsEnforced(t *testing.T) {
+	t.Parallel()
+	a := newAttacked(t, "sandbox", "effect:file:K/**")
+	for _, line := range []string{"$X; true", "python3 --version", "cat F"} {
+		a.run(a.fill(line))
+	}
+	replayed, err := a.r.ReplayPolicy(t.Context(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if replayed.Calls != 3 || len(replayed.Changes) != 0 {
+		t.Errorf("%+v", replayed)
+	}
 }
