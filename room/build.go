@@ -92,7 +92,8 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			Timeout:     s.Timeout,
 			Policy:      cli.Policy{Mode: cli.Mode(c.CLI.Mode), Allow: c.CLI.Allow},
 			Owner:       r.owner,
-			Start:       r.starter(c.NetworkOf(s), guard),
+			Start:       r.ruled(r.jail(c.NetworkOf(s), guard)),
+			Enforces:    r.enforces,
 		}), nil
 	case s.HTTP != nil:
 		return httpapi.New(name, httpConfig(s), httpapi.Options{Resolve: r.resolver.Resolve, Egress: guard})

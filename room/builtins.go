@@ -21,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/netjail"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -215,10 +216,9 @@ func (r *Room) newShell(c *config.Config, folders *folder.Folders) *shell.Shell 
 	if c.Builtin.Shell != nil {
 		s = *c.Builtin.Shell
 	}
-	state := r.stateOf("shell")
 	o := shell.Options{
 		Folders: folders, Runtime: shell.RuntimeProcess, Network: s.Network == config.NetworkHost, Init: r.sandboxInit(),
-		Environ: r.o.Environ, Owner: r.owner, State: filepath.Join(state, "sessions"), Scratch: filepath.Join(state, "scratch"),
+		Environ: r.o.Environ, Owner: r.owner, State: filepath.Join(r.stateOf("shell"), "sessions"), Scratch: r.scratch(), Enforces: r.enforces, Start: r.ruled(&netjail.Jail{Helper: r.o.Helper, Log: r.log, HostNetwork: true}),
 		Limits: lockdown.Limits{Memory: orDefault(s.Memory, shellMemory), Disk: orDefault(s.Disk, shellDisk), PIDs: int(orDefault(int64(s.PIDs), shellPIDs))},
 	}
 	if s.Runtime != "" {

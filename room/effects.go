@@ -57,3 +57,15 @@ func (m *sourceManager) PredictEffects(req *source.Request) ([]toolroom.Effect, 
 	}
 	return nil, ""
 }
+
+// Enforces forwards to the source, if it can enforce rules.
+func (s *selected) Enforces(req *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+	e, ok := source.As[source.Enforcer](s.Source)
+	return ok && e.Enforces(req, rule, predicted)
+}
+
+// Enforces forwards to the source, if it can enforce rules.
+func (m *sourceManager) Enforces(req *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+	e, ok := source.As[source.Enforcer](m.src)
+	return ok && e.Enforces(req, rule, predicted)
+}

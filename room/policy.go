@@ -161,6 +161,9 @@ func (r *Room) Explain(ctx context.Context, spelling string, who toolroom.Identi
 			call.Effects = r.runner.Expect(e, who, arguments)
 		}
 	}
+	if known {
+		call.Enforced = run.Enforced(e, source.Request{Tool: e.Tool.ID, Arguments: arguments, Identity: who}, call.Effects)
+	}
 	asked := policy.Request{Tool: tool, Who: who, Call: call}
 	var decision policy.Decision
 	if known && call.Arguments != nil {
@@ -229,6 +232,13 @@ func (r *Room) TryPolicy(ctx context.Context, cases []policytest.Case) ([]policy
 func (r *Room) ReplayPolicy(ctx context.Context, since time.Time) (*policytest.Replayed, error) {
 	replayed := &policytest.Replayed{Changes: []policytest.Change{}}
 	tried := policytest.New(r.policy.current.Load().policy, r.known)
+	tried.Enforced = func(tool *toolroom.Tool, predicted []toolroom.Effect) func(toolroom.Effect) bool {
+		e, err := r.catalog.Resolve(tool.ID.String(), nil)
+		if err != nil {
+			return nil
+		}
+		return run.Enforced(e, source.Request{Tool: tool.ID}, predicted)
+	}
 	query := receipt.Query{Since: since, AfterSeq: receipt.FromStart, Limit: receipt.MaxLimit}
 	for {
 		page, err := r.Receipts(ctx, query)

@@ -177,6 +177,9 @@ type Room struct {
 	managers map[string]*sourceManager
 	packs    *packs
 
+	enforcing  sync.Once // see enforces
+	canEnforce bool
+
 	background sync.WaitGroup
 	stop       context.CancelFunc // guarded by mu
 	closed     bool               // guarded by reloading

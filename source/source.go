@@ -57,6 +57,15 @@ type Isolator interface {
 	Isolation(ctx context.Context, req *Request) string
 }
 
+// Enforcer is implemented by sources that enforce [Request.Forbidden].
+type Enforcer interface {
+	// Enforces reports whether the source can keep the programs that a call starts from
+	// breaking a rule, whatever they are told and do. A rule is an effect whose target is
+	// a pattern. Predicted are the effects of the call. If Enforces returns false, policy
+	// denies the call unless it is known to keep the rule. It must not block for long.
+	Enforces(req *Request, rule toolroom.Effect, predicted []toolroom.Effect) bool
+}
+
 // PromptCanceller is implemented by sources whose calls may be guaranteed to
 // return soon after their context ends, whatever the tool does. The runner then
 // needs no goroutine to abandon a call that does not return.
@@ -193,6 +202,10 @@ type Request struct {
 	// Engine is the only engine or runtime that policy permits for the call; empty
 	// permits any. Like Isolation it is set for an [Isolator] only.
 	Engine string
+	// Forbidden are the policy's rules about effects that the programs of the call must
+	// not break: effects whose targets are patterns, as policy writes them. It holds
+	// those that the source has said it enforces, as an [Enforcer].
+	Forbidden []toolroom.Effect
 	// Again means that the call may have begun before, in this or another process.
 	// It is set for a [Resumer] only.
 	Again bool

@@ -139,6 +139,9 @@ type Pack struct {
 	Partly *toolroom.Error
 	// Isolation returns the isolation of a call, if the pack runs programs in a sandbox.
 	Isolation func(ctx context.Context, req *source.Request) string
+	// Enforces reports whether the pack enforces a rule of policy on the programs that a
+	// call starts; see [source.Enforcer]. A pack with Isolation has it.
+	Enforces func(rule toolroom.Effect, predicted []toolroom.Effect) bool
 	// Close ends what the pack has started. It may be nil.
 	Close func() error
 }
@@ -234,6 +237,11 @@ type isolatedSource struct{ *packSource }
 // Isolation implements [source.Isolator].
 func (s *isolatedSource) Isolation(ctx context.Context, req *source.Request) string {
 	return s.pack.Isolation(ctx, req)
+}
+
+// Enforces implements [source.Enforcer].
+func (s *isolatedSource) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+	return s.pack.Enforces != nil && s.pack.Enforces(rule, predicted)
 }
 
 // Packs is a list of packs.

@@ -113,6 +113,9 @@ func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 	if err := a.screen.table([]string{"LAYER", "SAYS", "RULE"}, rows); err != nil {
 		return err
 	}
+	if err := a.printEffectRules(d.Rules); err != nil {
+		return err
+	}
 	if d.Effect == policy.Allow {
 		return nil
 	}
@@ -122,6 +125,22 @@ func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 		}
 	}
 	return nil
+}
+
+// printEffectRules prints how the rules about effects hold for a call.
+func (a *app) printEffectRules(rules []policy.EffectRule) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	rows := make([][]string, len(rules))
+	for i, r := range rules {
+		held := "judged only"
+		if r.Enforced {
+			held = "enforced"
+		}
+		rows[i] = []string{r.Rule, held}
+	}
+	return a.screen.table([]string{"RULE ABOUT EFFECTS", "HOLDS"}, rows)
 }
 
 // printEffects prints the predicted effects of a call.

@@ -93,6 +93,15 @@ func (s *set) named(key string, value any) {
 	case []any:
 		if isCommand(key) && len(v) > 0 && !slices.ContainsFunc(v, func(e any) bool { _, text := e.(string); return !text }) {
 			s.argv(v)
+			// Each may be a command line too; a single word is more likely an argument.
+			for _, element := range v {
+				for _, e := range shell.Read(element.(string), s.place.dir()) {
+					if e.Target != "" || strings.ContainsAny(element.(string), " \t\n;|&$`") {
+						s.note(e)
+					}
+				}
+			}
+			return
 		}
 		for _, element := range v {
 			s.named(key, element)

@@ -34,7 +34,7 @@ func (s *set) declared(list []toolroom.Effect, arguments json.RawMessage) {
 	args, ok := decode(arguments)
 	for _, e := range list {
 		if !strings.Contains(e.Target, "{") {
-			s.meaning(e, e.Target)
+			s.stated(e)
 			continue
 		}
 		if !ok {
@@ -49,6 +49,20 @@ func (s *set) declared(list []toolroom.Effect, arguments json.RawMessage) {
 		}
 		if value, given := lookup(args, name); given {
 			s.value(e, value)
+		}
+	}
+}
+
+// stated notes an effect that is declared without arguments. Who declares a command knows
+// what it may do: what cannot be read of it is not taken for anything.
+func (s *set) stated(e toolroom.Effect) {
+	if e.Kind != toolroom.EffectCommand || e.Target == "" {
+		s.meaning(e, e.Target)
+		return
+	}
+	for _, e := range shell.Read(e.Target, s.place.dir()) {
+		if e.Target != "" {
+			s.note(e)
 		}
 	}
 }

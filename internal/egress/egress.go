@@ -43,8 +43,11 @@ type Guard struct {
 	allow, deny []rule
 	// own are hosts that the operator has configured as the address of a service. They are
 	// compared literally, in whatever form they are written.
-	own      []ownHost
-	within   []rule // unless nil, one of them must match
+	own    []ownHost
+	within []rule // unless nil, one of them must match
+	// named refuses addresses that stand for themselves, because deny has names, which
+	// these would get around.
+	named    bool
 	proxy    *url.URL
 	resolver *net.Resolver
 }
@@ -134,6 +137,23 @@ func (g *Guard) Within(entries []string) (*Guard, error) {
 	return &narrow, nil
 }
 
+// Refusing returns a guard that also refuses entries. If one of them is a name, it refuses
+// every address that is not given by name, except those of WithOwn. A nil g is the zero
+// Guard. The error names the first invalid entry.
+func (g *Guard) Refusing(entries []string) (*Guard, error) {
+	if g == nil {
+		g = &Guard{}
+	}
+	narrow := *g
+	rules, err := parseRules(entries)
+	if err != nil {
+		return nil, err
+	}
+	narrow.deny = slices.Concat(g.deny, rules)
+	narrow.named = g.named || slices.ContainsFunc(rules, func(r rule) bool { return r.name != "" })
+	return &narrow, nil
+}
+
 // outside reports whether the list of Within, if there is one, excludes t. Before a name
 // has been looked up, entries for addresses may still match it.
 func (g *Guard) outside(t target) bool {
@@ -198,6 +218,9 @@ func (g *Guard) read(host string, port uint16) (target, error) {
 			return t, nil // checked when it is dialed
 		}
 		return t, t.refusal("", reason.Error())
+	}
+	if g.named && t.addr.IsValid() && !g.isOwn(t) {
+		return t, t.refusal("", "a rule forbids hosts by name, so that an address must be given by its name")
 	}
 	if t.class == "" {
 		return t, g.judgeName(t)

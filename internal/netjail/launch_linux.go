@@ -20,7 +20,7 @@ import (
 // program cannot be executed.
 func Main(args []string) int {
 	runtime.LockOSThread()
-	if len(args) < 4 {
+	if len(args) < 3 {
 		fmt.Fprintln(os.Stderr, Arg+" is used by toolroom to start programs without a network; it is not a command")
 		return 2
 	}
@@ -29,10 +29,9 @@ func Main(args []string) int {
 		return 2
 	}
 	unix.CloseOnExec(fd)
-	err = launch(fd, args[1] == "true", args[2], args[3:])
-	message := handed{Error: err.Error()}
-	if errors.Is(err, unix.ENOENT) {
-		message = handed{Error: args[2], Missing: true}
+	message := handed{Error: args[1], Missing: true}
+	if err := launch(fd, args[1], args[2:]); !errors.Is(err, errMissing) {
+		message = handed{Error: err.Error()}
 	}
 	text, _ := json.Marshal(message)
 	_, _ = unix.Write(fd, text)
@@ -40,12 +39,24 @@ func Main(args []string) int {
 }
 
 // launch executes the program, which replaces the launcher.
-func launch(fd int, guarded bool, program string, argv []string) error {
-	if err := lockdown.LoopbackUp(); err != nil {
-		return fmt.Errorf("bring up the loopback: %w", err)
+func launch(fd int, program string, argv []string) error {
+	do, err := readOrder(fd)
+	if err != nil {
+		return fmt.Errorf("read the order: %w", err)
 	}
-	env := proxyenv.Without(os.Environ())
-	if guarded {
+	if len(do.Binds) > 0 {
+		if err := lockdown.MountOver(do.Binds); err != nil {
+			return err
+		}
+	}
+	env := os.Environ()
+	if !do.HostNetwork {
+		if err := lockdown.LoopbackUp(); err != nil {
+			return fmt.Errorf("bring up the loopback: %w", err)
+		}
+		env = proxyenv.Without(env)
+	}
+	if do.Guarded {
 		port, err := handOver(fd)
 		if err != nil {
 			return fmt.Errorf("make the proxy's socket: %w", err)
@@ -58,7 +69,30 @@ func launch(fd int, guarded bool, program string, argv []string) error {
 	if err := lockdown.LockNetwork(); err != nil {
 		return err
 	}
-	return unix.Exec(program, argv, env)
+	if err := unix.Exec(program, argv, env); errors.Is(err, unix.ENOENT) {
+		return errMissing
+	} else {
+		return fmt.Errorf("execute %s: %w", program, err)
+	}
+}
+
+var errMissing = errors.New("there is no such program")
+
+// readOrder reads the order. The socket stays open for what is sent back.
+func readOrder(fd int) (do order, err error) {
+	var text []byte
+	piece := make([]byte, 64<<10)
+	for {
+		n, err := unix.Read(fd, piece)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return do, err
+		case n == 0:
+			return do, json.Unmarshal(text, &do)
+		}
+		text = append(text, piece[:max(n, 0)]...)
+	}
 }
 
 // handOver makes a listening socket in this namespace and sends it to the server. A socket

@@ -43,13 +43,16 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 
 	fd := 3 + len(s.Files)
 	s.Files = append(s.Files[:len(s.Files):len(s.Files)], theirs)
-	s.Args = append([]string{Arg, strconv.Itoa(fd), strconv.FormatBool(j.Guard != nil), program, s.Command}, s.Args...)
-	s.Command, s.Namespaces = j.Helper, namespaces
+	s.Args = append([]string{Arg, strconv.Itoa(fd), program, s.Command}, s.Args...)
+	s.Command, s.Namespaces = j.Helper, j.namespaces
 	p, err := proc.Start(s)
 	theirs.Close()
 	if err != nil {
 		return nil, unavailable(err)
 	}
+	// An error means that the launcher has ended, which receive reports.
+	_ = json.NewEncoder(ours).Encode(order{j.HostNetwork, j.guarded(), j.Binds})
+	_ = ours.CloseWrite()
 	listener, err := receive(ours)
 	if err != nil {
 		p.Stop(0)
@@ -61,10 +64,18 @@ func (j *Jail) Start(s proc.Spec) (*proc.Process, error) {
 	return p, nil
 }
 
-// namespaces gives a child its own user and network namespaces. It keeps its user; its
-// rights over the network apply to its own namespace only.
-func namespaces(attr *syscall.SysProcAttr) {
-	attr.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWNET
+func (j *Jail) guarded() bool { return j.Guard != nil && !j.HostNetwork }
+
+// namespaces gives a child its own user namespace, and those for network and mounts that
+// the jail needs. It keeps its user; its rights apply to its own namespaces only.
+func (j *Jail) namespaces(attr *syscall.SysProcAttr) {
+	attr.Cloneflags |= unix.CLONE_NEWUSER
+	if !j.HostNetwork {
+		attr.Cloneflags |= unix.CLONE_NEWNET
+	}
+	if len(j.Binds) > 0 {
+		attr.Cloneflags |= unix.CLONE_NEWNS
+	}
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
 	if os.Geteuid() == 0 {
@@ -72,7 +83,7 @@ func namespaces(attr *syscall.SysProcAttr) {
 		attr.UidMappings, attr.GidMappings = sameIDs("/proc/self/uid_map"), sameIDs("/proc/self/gid_map")
 		attr.GidMappingsEnableSetgroups = true
 	}
-	attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
+	attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
 }
 
 // sameIDs returns a mapping of every id of this namespace to itself. Each line of a map

@@ -127,8 +127,10 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	// 1. Layers: the profile, plus allow, minus deny, then agent, provider,
 	// identity and skill, each of which only narrows.
 	steps = append(steps, v.layers...)
+	var effectRules []EffectRule
 	for i, l := range v.narrowing {
-		steps[i] = l.judge(r.Tool, r.Call.Effects)
+		steps[i] = l.judge(r.Tool, r.Call)
+		effectRules = append(effectRules, l.effectRules(r.Tool, r.Call)...)
 	}
 	if v.skill != nil {
 		if step, beyond := v.skill.hold(r.Call); beyond {
@@ -151,7 +153,9 @@ func (p *Policy) Decide(ctx context.Context, r Request) Decision {
 	if v.hooked {
 		steps = append(steps, v.hook)
 	}
-	return conclude(steps, v.log, r)
+	d := conclude(steps, v.log, r)
+	d.Rules = effectRules
+	return d
 }
 
 // maxKept bounds the size of a cache key, because callers choose the names of

@@ -174,15 +174,20 @@ func (p *parser) restrictions(path string, texts []string) rules {
 	return out
 }
 
-// selects reports whether the rule is about the tool, or about a call of it with
-// these effects; then because is the first that it is about.
-func (r *rule) selects(t *toolroom.Tool, effects []toolroom.Effect) (because toolroom.Effect, ok bool) {
+// selects reports whether the rule is about the tool, or about a call of it; then because
+// is the first of its effects that it is about. For a rule that is enforced on the call's
+// programs, effects that are not known do not count.
+func (r *rule) selects(t *toolroom.Tool, call *Context) (because toolroom.Effect, ok bool) {
 	if r.effect == nil {
 		return because, r.pattern.Catches(t)
 	}
-	i := slices.IndexFunc(effects, r.effect.Matches)
-	if i < 0 {
+	if call == nil {
 		return because, false
 	}
-	return effects[i], true
+	for i, e := range call.Effects {
+		if r.effect.Matches(e) && (e.Target != "" || !call.enforces(r.effect.effect)) {
+			return call.Effects[i], true
+		}
+	}
+	return because, false
 }

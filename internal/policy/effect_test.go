@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,6 +173,44 @@ func BenchmarkDecideACallWithEffects(b *testing.B) {
 	for b.Loop() {
 		if decideEffects(l, t, toolroom.Identity{}, effects).Effect != Allow {
 			b.Fatal("not allowed")
+		}
+	}
+}
+
+// An enforced rule needs no denial for what is not known, and one that asks is lifted by a
+// yes to what it has seen.
+func TestAnEnforcedRuleLooksAtWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	p, err := Compile(Config{Rules: Rules{Deny: []string{"effect:file:/etc/**"}, Confirm: []string{"effect:command:rm"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := &toolroom.Tool{ID: toolroom.MustParseID("shell:exec")}
+	rm, etc := effect(t, "command:rm"), effect(t, "file:/etc/**")
+	for _, tt := range []struct {
+		enforced  bool
+		effects   []string
+		want      Effect
+		forbidden []toolroom.Effect
+	}{
+		{true, []string{"command:ls"}, Allow, []toolroom.Effect{etc, rm}},
+		{true, []string{"command:make", "command", "file"}, Allow, []toolroom.Effect{etc, rm}},
+		{true, []string{"command:rm x", "file"}, Confirm, []toolroom.Effect{etc}},
+		{true, []string{"file.read:/etc/passwd"}, Deny, []toolroom.Effect{rm}},
+		{false, []string{"command:ls"}, Allow, nil},
+		{false, []string{"command:make", "command"}, Confirm, nil},
+		{false, []string{"command:make", "command", "file"}, Deny, nil},
+	} {
+		call := &Context{}
+		for _, text := range tt.effects {
+			call.Effects = append(call.Effects, effect(t, text))
+		}
+		if tt.enforced {
+			call.Enforced = func(toolroom.Effect) bool { return true }
+		}
+		d := p.With(Parts{}).Decide(t.Context(), Request{Tool: tool, Call: call})
+		if d.Effect != tt.want || !slices.Equal(d.Forbidden(), tt.forbidden) {
+			t.Errorf("%v, enforced %v: %s, %v forbidden", tt.effects, tt.enforced, d.Effect, d.Forbidden())
 		}
 	}
 }

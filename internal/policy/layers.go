@@ -39,11 +39,11 @@ func (r rules) match(t *toolroom.Tool) (string, bool) {
 }
 
 // catch is match for rules that take away (see [Pattern.Catches]), from the tool
-// or from a call of it with these effects; then because is the first of them
-// that the rule is about.
-func (r rules) catch(t *toolroom.Tool, effects []toolroom.Effect) (text string, because toolroom.Effect, ok bool) {
+// or from a call of it; then because is the first of its effects that the rule is about.
+// A nil call has no effects.
+func (r rules) catch(t *toolroom.Tool, call *Context) (text string, because toolroom.Effect, ok bool) {
 	for i := range r {
-		if because, ok := r[i].selects(t, effects); ok {
+		if because, ok := r[i].selects(t, call); ok {
 			return r[i].text, because, true
 		}
 	}
@@ -84,10 +84,10 @@ func (p *parser) layer(path string, r Rules) layer {
 	return l
 }
 
-// judge is the profile, plus allow, minus deny. Without effects, rules about
-// them have no say.
-func (l *layer) judge(t *toolroom.Tool, effects []toolroom.Effect) Step {
-	if text, because, ok := l.deny.catch(t, effects); ok {
+// judge is the profile, plus allow, minus deny. Without a call, rules about
+// effects have no say.
+func (l *layer) judge(t *toolroom.Tool, call *Context) Step {
+	if text, because, ok := l.deny.catch(t, call); ok {
 		return Step{Layer: l.path, Effect: Deny, Rule: text, Because: because}
 	}
 	step := Step{Layer: l.path, Effect: Allow, Rule: l.open}
@@ -98,8 +98,26 @@ func (l *layer) judge(t *toolroom.Tool, effects []toolroom.Effect) Step {
 	} else if l.closed {
 		return Step{Layer: l.path, Effect: Deny, Rule: l.shut}
 	}
-	if text, because, ok := l.confirm.catch(t, effects); ok {
+	if text, because, ok := l.confirm.catch(t, call); ok {
 		step.Effect, step.Rule, step.Because = Confirm, text, because
 	}
 	return step
 }
+
+// effectRules returns the layer's rules about effects, as they apply to a call.
+func (l *layer) effectRules(t *toolroom.Tool, call *Context) []EffectRule {
+	var all []EffectRule
+	for _, list := range []rules{l.deny, l.confirm} {
+		for i := range list {
+			if list[i].effect == nil {
+				continue
+			}
+			_, matched := list[i].selects(t, call)
+			all = append(all, EffectRule{Rule: list[i].text, Enforced: call.enforces(list[i].effect.effect), effect: list[i].effect.effect, matched: matched})
+		}
+	}
+	return all
+}
+
+// enforces reports whether a rule about effects is enforced on the call.
+func (c *Context) enforces(rule toolroom.Effect) bool { return c.Enforced != nil && c.Enforced(rule) }

@@ -49,6 +49,8 @@ type Decision struct {
 	Isolation Isolation `json:"isolation,omitempty"`
 	// Engine is the only engine or runtime that the tool may run on; empty means any.
 	Engine string `json:"engine,omitempty"`
+	// Rules are the rules about effects that apply to the call, if there are any.
+	Rules []EffectRule `json:"effect_rules,omitempty"`
 	// Log requests a log line for this call.
 	Log bool `json:"log,omitempty"`
 	// Hint says how to change the outcome, if it is not Allow.
@@ -58,6 +60,30 @@ type Decision struct {
 	// Steps are the steps of all layers, in order. They are shared: do not change
 	// them.
 	Steps []Step `json:"steps,omitempty"`
+}
+
+// EffectRule is a rule about effects, as it applies to a call.
+type EffectRule struct {
+	Rule string `json:"rule"`
+	// Enforced means that the call's programs cannot break the rule, whatever they do.
+	// Otherwise the call is judged by its predicted effects only.
+	Enforced bool `json:"enforced"`
+
+	effect  toolroom.Effect
+	matched bool
+}
+
+// Forbidden returns the effects that the call's programs must be kept from: those of the
+// enforced rules, except of rules that ask and do so for this call. A person who approves
+// it approves of what such a rule is about.
+func (d Decision) Forbidden() []toolroom.Effect {
+	var all []toolroom.Effect
+	for _, r := range d.Rules {
+		if r.Enforced && !r.matched {
+			all = append(all, r.effect)
+		}
+	}
+	return all
 }
 
 // Then returns the decision after one more step, of a part that decides after the
@@ -111,6 +137,10 @@ type Context struct {
 	Depth int
 	// Effects are the predicted effects; nil if they are not known.
 	Effects []toolroom.Effect
+	// Enforced reports whether the call's programs can be kept from breaking a rule about
+	// effects, whatever they do; nil means that they cannot. For an enforced rule an
+	// effect without a target, which may be any, is no reason to deny or ask.
+	Enforced func(rule toolroom.Effect) bool
 	// Secrets are the scopes of the secrets that the tool would receive.
 	Secrets []string
 	// Taint are the names of the taint labels of the call.

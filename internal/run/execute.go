@@ -60,6 +60,7 @@ func (c *cleared) execution() *execution {
 			Environment:    c.request.Environment,
 			Isolation:      string(c.isolation),
 			Engine:         c.decision.Engine,
+			Forbidden:      c.decision.Forbidden(),
 			Meta:           c.request.Meta,
 			More:           c.request.More,
 			Emit:           c.emit,

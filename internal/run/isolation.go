@@ -16,13 +16,24 @@ import (
 // behind is the isolation that a rule has relied on; it is empty or none if the
 // tool has no isolation or no rule reads it.
 func (r *Runner) Judge(ctx context.Context, e *catalog.Entry, asked policy.Request, req source.Request) (d policy.Decision, behind policy.Isolation) {
+	req.Tool = e.Tool.ID
+	asked.Call.Enforced = Enforced(e, req, asked.Call.Effects)
 	isolator, isolates := source.As[source.Isolator](e.Source)
 	if isolates {
-		req.Tool = e.Tool.ID
 		return r.judgeIsolated(ctx, asked, isolator, req)
 	}
 	asked.Call.Isolation = func() policy.Isolation { return policy.IsolationNone }
 	return r.Policy.Decide(ctx, asked), policy.IsolationNone
+}
+
+// Enforced returns the function that reports which rules about effects the source of a tool
+// enforces on a call, or nil if it enforces none.
+func Enforced(e *catalog.Entry, req source.Request, predicted []toolroom.Effect) func(rule toolroom.Effect) bool {
+	enforcer, ok := source.As[source.Enforcer](e.Source)
+	if !ok {
+		return nil
+	}
+	return func(rule toolroom.Effect) bool { return enforcer.Enforces(&req, rule, predicted) }
 }
 
 // judgeIsolated asks the policy about a call of an isolated tool. If one rule

@@ -19,6 +19,7 @@ import (
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/restrict"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -50,6 +51,7 @@ func (s *Shell) startCommand(ctx context.Context, req *source.Request, c command
 	if err := s.permitted(req); err != nil {
 		return nil, err
 	}
+	c.rules = req.Forbidden
 	if s.o.Runtime == RuntimeHost {
 		return s.startOnHost(c, out, errOut)
 	}
@@ -82,7 +84,14 @@ func (s *Shell) startOnHost(c command, out, errOut io.Writer) (*started, error) 
 	if c.state != nil {
 		spec.Files = []*os.File{c.state}
 	}
-	p, err := proc.Start(spec)
+	start := s.o.Start
+	if start == nil {
+		start = func(spec proc.Spec, _ []toolroom.Effect) (*proc.Process, error) { return proc.Start(spec) }
+	}
+	p, err := start(spec, c.rules)
+	if toolroom.CodeOf(err) == toolroom.CodeSandboxUnavailable {
+		return nil, err
+	}
 	if err != nil {
 		return nil, startError(c.argv[0], err)
 	}
@@ -131,7 +140,7 @@ const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Writer) (*started, error) {
 	spec := lockdown.Spec{
-		Path: c.argv[0], Args: c.argv, Env: c.env, Dir: c.dir, Root: lockdown.System(), Network: s.o.Network && !c.offline,
+		Path: c.argv[0], Args: c.argv, Env: c.env, Dir: c.dir, Root: lockdown.System(), Network: s.o.Network && !c.offline && len(restrict.Hosts(c.rules)) == 0,
 		Limits: s.o.Limits, Minimum: required, BestEffort: true, AsServer: true,
 	}
 	if !filepath.IsAbs(spec.Path) {
@@ -151,7 +160,11 @@ func (s *Shell) startInSandbox(ctx context.Context, c command, out, errOut io.Wr
 	for i := range binds {
 		binds[i].Writable = binds[i].Writable && !c.readOnly
 	}
-	spec.Binds = binds
+	ruled, err := s.ruled(c.rules, spec.Root, binds)
+	if err != nil {
+		return nil, err
+	}
+	spec.Binds = slices.Concat(binds, ruled)
 	if c.state != nil {
 		spec.Files = []*os.File{c.state}
 	}
@@ -234,6 +247,26 @@ func (s *Shell) binds() ([]lockdown.Bind, error) {
 		}
 	}
 	return binds, nil
+}
+
+// ruled returns the mounts that enforce the policy's rules on a command that sees a root and
+// binds.
+func (s *Shell) ruled(rules []toolroom.Effect, root lockdown.Root, binds []lockdown.Bind) ([]lockdown.Bind, error) {
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	v := restrict.View{Scratch: s.o.Scratch}
+	for _, name := range append(root.Only, "etc") {
+		v.Shown = append(v.Shown, lockdown.Bind{Source: "/" + name})
+	}
+	for _, b := range binds {
+		if b.Target != "" {
+			v.Hidden = append(v.Hidden, b.Target)
+		} else {
+			v.Shown = append(v.Shown, b)
+		}
+	}
+	return restrict.Plan(rules, v)
 }
 
 type pipe struct{ read, write *os.File }

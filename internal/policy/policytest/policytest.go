@@ -157,6 +157,9 @@ func (c *Case) Identity() toolroom.Identity {
 type Trial struct {
 	find            Find
 	plain, elevated *policy.Policy
+	// Enforced returns which rules about effects this machine enforces on the calls of a
+	// tool, for replays. Cases of a file, which hold everywhere, count none as enforced.
+	Enforced func(*toolroom.Tool, []toolroom.Effect) func(rule toolroom.Effect) bool
 }
 
 // Find gives the tool of a name, which need not be in the catalog.

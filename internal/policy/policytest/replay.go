@@ -64,6 +64,9 @@ func (t *Trial) Replay(ctx context.Context, r *Replayed, c Recorded) {
 		return
 	}
 	call := &policy.Context{Surface: c.Surface, Session: c.Session, Time: c.Started, Effects: c.Effects}
+	if t.Enforced != nil {
+		call.Enforced = t.Enforced(tool, c.Effects)
+	}
 	// Where the arguments were not kept as an object, what depends on them is
 	// left out.
 	if tree, err := jsonx.Decode(c.Arguments, jsonx.Limits{}); err == nil {

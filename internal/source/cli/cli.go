@@ -81,8 +81,12 @@ type Config struct {
 	Policy      Policy
 	// Owner marks the processes (see package proc).
 	Owner string
-	// Start starts a program. The default is proc.Start.
-	Start func(proc.Spec) (*proc.Process, error)
+	// Start starts a program that must not break the rules, as in
+	// [source.Request.Forbidden]. The default is proc.Start, for which there must be none.
+	Start func(proc.Spec, []toolroom.Effect) (*proc.Process, error)
+	// Enforces reports whether Start can enforce rules on this machine; nil means that it
+	// cannot.
+	Enforces func() bool
 }
 
 // Source is one program. It reads the help of the program when its tools are first
@@ -102,7 +106,7 @@ type Source struct {
 // New returns a source. It starts nothing until the source is used.
 func New(o Config) *Source {
 	if o.Start == nil {
-		o.Start = proc.Start
+		o.Start = func(s proc.Spec, _ []toolroom.Effect) (*proc.Process, error) { return proc.Start(s) }
 	}
 	return &Source{o: o, sheet: sheetOf(o.Command), changed: func() {}, help: map[string]*help{}}
 }

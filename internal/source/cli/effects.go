@@ -6,6 +6,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/effects/shell"
+	"github.com/toolroom/toolroom/internal/restrict"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -38,4 +39,9 @@ func (s *Source) PredictEffects(req *source.Request) ([]toolroom.Effect, string)
 
 func (s *Source) started(argv []string, stdin, dir string) []toolroom.Effect {
 	return shell.Started(slices.Concat([]string{s.o.Command}, argv), stdin, dir)
+}
+
+// Enforces implements [source.Enforcer].
+func (s *Source) Enforces(_ *source.Request, rule toolroom.Effect, predicted []toolroom.Effect) bool {
+	return s.o.Enforces != nil && restrict.Enforceable(rule, predicted) && s.o.Enforces()
 }

@@ -60,7 +60,7 @@ func (r Result) JSON(v any) error { return json.Unmarshal([]byte(r.Stdout), v) }
 // quiet makes programs print plain text and never wait for a person.
 var quiet = []string{"TERM=dumb", "NO_COLOR=1", "PAGER=cat", "GIT_PAGER=cat", "MANPAGER=cat", "GIT_TERMINAL_PROMPT=0"}
 
-func (s *Source) start(ctx context.Context, argv []string, stderr io.Writer) (*proc.Process, error) {
+func (s *Source) start(ctx context.Context, argv []string, rules []toolroom.Effect, stderr io.Writer) (*proc.Process, error) {
 	if _, err := exec.LookPath(s.o.Command); err != nil {
 		e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "program %s not found: %w", s.o.Command, err)
 		e.Retryable = false
@@ -71,7 +71,7 @@ func (s *Source) start(ctx context.Context, argv []string, stderr io.Writer) (*p
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.o.Start(proc.Spec{Command: s.o.Command, Args: argv, Env: append(env, quiet...), Dir: s.o.Dir, Owner: s.o.Owner, Stderr: stderr})
+	p, err := s.o.Start(proc.Spec{Command: s.o.Command, Args: argv, Env: append(env, quiet...), Dir: s.o.Dir, Owner: s.o.Owner, Stderr: stderr}, rules)
 	if toolroom.CodeOf(err) == toolroom.CodeSandboxUnavailable {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *Source) start(ctx context.Context, argv []string, stderr io.Writer) (*p
 // run runs the program to its end and sends its output as it arrives.
 func (s *Source) run(ctx context.Context, argv []string, stdin string, req *source.Request) (*source.Output, error) {
 	stderr := &capture{most: maxOutput}
-	p, err := s.start(ctx, argv, stderr)
+	p, err := s.start(ctx, argv, req.Forbidden, stderr)
 	if err != nil {
 		return &source.Output{Unsent: true}, err
 	}
@@ -204,7 +204,7 @@ func (s *Source) ask(ctx context.Context, name string) (string, error) {
 		question = []string{"--help"}
 	}
 	stderr := &capture{most: maxHelp}
-	p, err := s.start(ctx, append(argv, question...), stderr)
+	p, err := s.start(ctx, append(argv, question...), nil, stderr)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,147 @@
+package restrict
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// folders hold the programs of most machines.
+var folders = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/snap/bin", "/opt/bin"}
+
+// trees hold programs at any depth.
+var trees = []string{"/usr/lib", "/usr/libexec", "/usr/local/lib", "/usr/local/libexec", "/opt"}
+
+// multiCall are programs that are many programs in one file. They can start each of them,
+// whatever they are called.
+var multiCall = []string{"busybox", "toybox", "coreutils"}
+
+// program plans a rule about programs: it hides every file that is such a program.
+func (p *plan) program(r toolroom.Effect) error {
+	name, _, _ := strings.Cut(r.Target, " ")
+	found, err := programs.find(name, p.view.Path)
+	if err != nil {
+		return err
+	}
+	for _, path := range found {
+		p.set(path, hidden)
+	}
+	return nil
+}
+
+// programs remembers for a while where programs are.
+var programs = &index{known: map[string]location{}}
+
+type index struct {
+	mu    sync.Mutex
+	known map[string]location
+}
+
+type location struct {
+	paths []string
+	at    time.Time
+}
+
+const (
+	remembered = time.Minute
+	maxKnown   = 1000
+)
+
+// find returns the files of the programs whose names match a pattern: through links, under
+// other names of the same file, and the multi-call programs of this machine.
+func (x *index) find(name string, path []string) ([]string, error) {
+	key := name + "\x00" + strings.Join(path, "\x00")
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if l, ok := x.known[key]; ok && time.Since(l.at) < remembered {
+		return l.paths, nil
+	}
+	paths, err := search(name, path)
+	if err != nil {
+		return nil, err
+	}
+	if len(x.known) >= maxKnown {
+		clear(x.known)
+	}
+	x.known[key] = location{paths, time.Now()}
+	return paths, nil
+}
+
+func search(name string, path []string) ([]string, error) {
+	var found []string
+	add := func(path string) error {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil || slices.Contains(found, real) {
+			return nil //nolint:nilerr // a link that leads nowhere starts nothing
+		}
+		info, err := os.Stat(real)
+		if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			return nil //nolint:nilerr // likewise
+		}
+		if base := filepath.Base(real); slices.Contains(multiCall, base) && !slices.Contains(multiCall, filepath.Base(path)) {
+			return fmt.Errorf("%s is a part of %s, which many programs are", path, real)
+		}
+		found = append(found, real)
+		return nil
+	}
+	var dirs []string
+	for _, dir := range slices.Concat(path, folders) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil && !slices.Contains(dirs, real) {
+			dirs = append(dirs, real)
+		}
+	}
+	var all []string // the entries of dirs
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			all = append(all, filepath.Join(dir, e.Name()))
+		}
+	}
+	for _, path := range all {
+		if base := filepath.Base(path); glob(name, base) || slices.Contains(multiCall, base) {
+			if err := add(path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, tree := range trees {
+		err := filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !glob(name, d.Name()) {
+				return nil //nolint:nilerr // what cannot be listed cannot be started either
+			}
+			return add(path)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	// Other names of the same file.
+	for _, one := range slices.Clone(found) {
+		info, err := os.Stat(one)
+		if err != nil {
+			continue
+		}
+		if sys, ok := info.Sys().(*syscall.Stat_t); !ok || sys.Nlink < 2 {
+			continue
+		}
+		for _, path := range all {
+			if other, err := os.Lstat(path); err == nil && os.SameFile(info, other) {
+				if err := add(path); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return found, nil
+}
