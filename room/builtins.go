@@ -121,6 +121,9 @@ func (r *Room) buildPacks(to *packs, c *config.Config) error {
 	if on("memory") {
 		to.list = append(to.list, memory.Pack(r.stateOf("memory")))
 	}
+	if on("cron") {
+		to.list = append(to.list, r.cronPack(c))
+	}
 	return nil
 }
 

@@ -112,6 +112,7 @@ func TestProfilesSelectBuiltinTools(t *testing.T) {
 	t.Parallel()
 	minimal := []string{"file:list", "file:read", "file:search", "system:info", "web:fetch"}
 	messaging := append([]string{
+		"cron:create", "cron:delete", "cron:list", "cron:trigger",
 		"memory:append", "memory:edit", "memory:forget", "memory:list", "memory:read", "memory:search", "memory:write", "web:search", "web:search.news",
 	}, minimal...)
 	coding := append([]string{
@@ -139,9 +140,10 @@ func TestPacksAreTurnedOnAndOff(t *testing.T) {
 	for config, want := range map[string]string{
 		"builtin: {off: true}":                        "system:info",
 		"builtin: {off: true, memory: {}}":            "memory:append",
-		"builtin: {shell: {off: true}}":               "file:edit",
-		"sources: {git: {cli: {command: git}}}":       "file:edit",
-		"builtin: {file: {roots: [/nowhere/at/all]}}": "file:edit",
+		"builtin: {shell: {off: true}}":               "cron:create",
+		"builtin: {cron: {off: true}}":                "file:edit",
+		"sources: {git: {cli: {command: git}}}":       "cron:create",
+		"builtin: {file: {roots: [/nowhere/at/all]}}": "cron:create",
 	} {
 		w := newWorkshop(t, config)
 		got := builtinTools(t, w.Room, toolroom.Identity{})
@@ -192,6 +194,8 @@ func (w *workshop) calls() []toolroom.Call {
 	add("memory:search", room.Args{"query": "text"})
 	add("memory:list", room.Args{})
 	add("memory:forget", room.Args{"namespace": "n"})
+	add("cron:create", room.Args{"schedule": "@daily", "tool": "memory:list", "name": "n"})
+	add("cron:list", room.Args{})
 	return list
 }
 
@@ -208,6 +212,21 @@ func TestEveryBuiltinToolThroughThePipeline(t *testing.T) {
 		if !r.OK() {
 			t.Errorf("%s: %+v", call.Tool, r.Error)
 			continue
+		}
+		if call.Tool == "cron:create" {
+			var s struct{ ID string }
+			if err := r.Decode(&s); err != nil {
+				t.Fatal(err)
+			}
+			for _, tool := range []string{"cron:trigger", "cron:delete"} {
+				called[tool] = true
+				if r := w.as("another", tool, map[string]any{"id": s.ID}); r.OK() {
+					t.Errorf("%s: another identity may", tool)
+				}
+				if r := w.call(tool, map[string]any{"id": s.ID}); !r.OK() {
+					t.Errorf("%s: %+v", tool, r.Error)
+				}
+			}
 		}
 		if call.Tool == "process:start" {
 			var p struct{ PID int }
@@ -281,6 +300,7 @@ func TestExpectedEffectsOfBuiltinTools(t *testing.T) {
 		{"web:fetch", map[string]any{"url": w.site + "/x"}, []string{"destroy:", "host.get:" + strings.TrimPrefix(w.site, "http://"), "send:"}},
 		{"memory:write", map[string]any{"namespace": "n", "content": "file:///etc/passwd"}, []string{"destroy:"}},
 		{"memory:forget", map[string]any{"namespace": "n"}, []string{"destroy:"}},
+		{"cron:create", map[string]any{"schedule": "@daily", "tool": "file:read", "arguments": map[string]any{"path": "a.txt"}}, []string{}},
 	} {
 		r := w.call(tt.tool, tt.args)
 		if !r.OK() {

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Builtin is the section "builtin": Toolroom's own tools, in packs. A pack without a section
 // of its own is on with its defaults, unless Off is set.
@@ -13,6 +16,7 @@ type Builtin struct {
 	Web     *BuiltinWeb   `yaml:"web,omitempty"`
 	Git     *BuiltinPack  `yaml:"git,omitempty"`
 	Memory  *BuiltinPack  `yaml:"memory,omitempty"`
+	Cron    *BuiltinCron  `yaml:"cron,omitempty"`
 }
 
 // BuiltinPack is the section of a pack without settings.
@@ -77,6 +81,13 @@ type BuiltinSearch struct {
 	Key string `yaml:"key,omitempty"`
 }
 
+// BuiltinCron configures the pack cron.
+type BuiltinCron struct {
+	Off bool `yaml:"off,omitempty"`
+	// Timezone is the time zone of schedules that name none (UTC).
+	Timezone string `yaml:"timezone,omitempty"`
+}
+
 // On reports whether a pack is on, where fallback says whether packs without a section are.
 func (b Builtin) On(pack string, fallback bool) bool {
 	fallback = fallback && !b.Off
@@ -93,6 +104,8 @@ func (b Builtin) On(pack string, fallback bool) bool {
 		return on(b.Git, fallback, func(s *BuiltinPack) bool { return s.Off })
 	case "memory":
 		return on(b.Memory, fallback, func(s *BuiltinPack) bool { return s.Off })
+	case "cron":
+		return on(b.Cron, fallback, func(s *BuiltinCron) bool { return s.Off })
 	}
 	return false
 }
@@ -111,6 +124,11 @@ func (c check) builtin(b Builtin) {
 		}
 		if s.Network != "" {
 			c.oneOf("builtin.shell.network", s.Network, NetworkNone, NetworkHost)
+		}
+	}
+	if s := b.Cron; s != nil && s.Timezone != "" {
+		if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "Local" {
+			c.problem("builtin.cron.timezone", fmt.Sprintf("%q is not a time zone", s.Timezone), "write a name such as Europe/Berlin or UTC")
 		}
 	}
 	if w := b.Web; w != nil {
