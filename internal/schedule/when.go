@@ -25,7 +25,7 @@ const Shortest = time.Minute
 
 const longest = 366 * 24 * time.Hour
 
-var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom | cron.Extended)
+var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom | cron.Extended)
 
 // ParseWhen reads a cron expression of five fields, a name such as @daily, an interval such
 // as "@every 30m", or one time such as 2026-12-01T09:00. Fields, names and times without an
