@@ -22,7 +22,7 @@ type Call struct {
 	// content that the conversation has read can restrict its calls. Empty means no
 	// session.
 	Session string `json:"session,omitempty"`
-	// Surface is where the call came in: mcp, http, cli, go, chain, code, agent, page or
+	// Surface is where the call came in: mcp, http, cli, go, chain, code, agent, cron, page or
 	// replay.
 	Surface string `json:"surface,omitempty"`
 

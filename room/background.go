@@ -32,6 +32,7 @@ func (r *Room) Start(ctx context.Context) {
 	}
 	r.settleIntents(ctx)
 	r.background.Go(func() { r.worker.Run(ctx) })
+	r.background.Go(func() { r.schedules.Run(ctx) })
 	r.background.Go(func() {
 		hook.New(hook.Options{Approvals: r.approvals, Hooks: r.webhooks, Redact: r.redactor.Redact, Log: r.log}).Run(ctx)
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin/folder"
 	"github.com/toolroom/toolroom/internal/builtin/git"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
+	"github.com/toolroom/toolroom/internal/builtin/message"
 	"github.com/toolroom/toolroom/internal/builtin/shell"
 	"github.com/toolroom/toolroom/internal/builtin/web"
 	"github.com/toolroom/toolroom/internal/config"
@@ -129,6 +130,16 @@ func (r *Room) buildPacks(to *packs, c *config.Config) error {
 	if on("memory") {
 		to.list = append(to.list, memory.Pack(r.stateOf("memory")))
 	}
+	if on("cron") {
+		to.list = append(to.list, r.cronPack(c))
+	}
+	if on("message") {
+		pack, err := r.messagePack(c)
+		if err != nil {
+			return err
+		}
+		to.list = append(to.list, pack)
+	}
 	return nil
 }
 
@@ -154,6 +165,34 @@ func (r *Room) webPack(c *config.Config) (*builtin.Pack, error) {
 		o.Search.Transport = guard.WithOwn(address).Transport()
 	}
 	return web.Pack(o), nil
+}
+
+func (r *Room) messagePack(c *config.Config) (*builtin.Pack, error) {
+	channels := map[string]*message.Channel{}
+	if c.Builtin.Message == nil {
+		return message.Pack(channels), nil
+	}
+	for name, s := range c.Builtin.Message.Channels {
+		channel := &message.Channel{Provider: s.Provider, URL: s.URL, User: s.User, From: s.From, Recipients: s.Recipients}
+		if s.Key != "" {
+			channel.Key = r.expanded(s.Key)
+		}
+		address, err := url.Parse(channel.Address())
+		if err != nil {
+			return nil, err
+		}
+		if s.Provider == "smtp" {
+			address.Host = message.MailHost(address)
+		}
+		guard, err := egress.New(c.Egress.Policy(config.Egress{}))
+		if err != nil {
+			return nil, err
+		}
+		guard = guard.WithOwn(address)
+		channel.Transport, channel.Dial = guard.Transport(), guard.Tunnel
+		channels[name] = channel
+	}
+	return message.Pack(channels), nil
 }
 
 // expanded returns a function that resolves the references in a text again at each call.
@@ -251,6 +290,9 @@ func (r *Room) checkPacks(ctx context.Context) []Check {
 		missing := p.Missing
 		if missing == nil && (p.Name == "shell" || p.Name == "process" || p.Name == "git") {
 			missing = current.shell.Available(ctx)
+		}
+		if missing == nil && p.Check != nil {
+			missing = p.Check(ctx)
 		}
 		if missing == nil {
 			missing = p.Partly

@@ -112,13 +112,14 @@ func TestProfilesSelectBuiltinTools(t *testing.T) {
 	t.Parallel()
 	minimal := []string{"file:list", "file:read", "file:search", "system:info", "web:fetch"}
 	messaging := append([]string{
+		"cron:create", "cron:delete", "cron:list", "cron:trigger",
 		"memory:append", "memory:edit", "memory:forget", "memory:list", "memory:read", "memory:search", "memory:write", "web:search", "web:search.news",
 	}, minimal...)
 	coding := append([]string{
 		"file:edit", "file:patch", "file:undo", "file:write", "process:kill", "process:list", "process:output", "process:start", "process:status", "shell:exec",
 		"git:add", "git:blame", "git:branch", "git:commit", "git:diff", "git:log", "git:show", "git:status",
 	}, messaging...)
-	for profile, want := range map[string][]string{"minimal": minimal, "messaging": messaging, "coding": coding, "full": coding} {
+	for profile, want := range map[string][]string{"minimal": minimal, "messaging": messaging, "coding": coding, "full": append(slices.Clone(coding), "message:send")} {
 		w := newWorkshop(t, "tools: {profile: "+profile+"}")
 		slices.Sort(want)
 		if got := builtinTools(t, w.Room, toolroom.Identity{}); !slices.Equal(got, want) {
@@ -139,9 +140,10 @@ func TestPacksAreTurnedOnAndOff(t *testing.T) {
 	for config, want := range map[string]string{
 		"builtin: {off: true}":                        "system:info",
 		"builtin: {off: true, memory: {}}":            "memory:append",
-		"builtin: {shell: {off: true}}":               "file:edit",
-		"sources: {git: {cli: {command: git}}}":       "file:edit",
-		"builtin: {file: {roots: [/nowhere/at/all]}}": "file:edit",
+		"builtin: {shell: {off: true}}":               "cron:create",
+		"builtin: {cron: {off: true}}":                "file:edit",
+		"sources: {git: {cli: {command: git}}}":       "cron:create",
+		"builtin: {file: {roots: [/nowhere/at/all]}}": "cron:create",
 	} {
 		w := newWorkshop(t, config)
 		got := builtinTools(t, w.Room, toolroom.Identity{})
@@ -192,6 +194,8 @@ func (w *workshop) calls() []toolroom.Call {
 	add("memory:search", room.Args{"query": "text"})
 	add("memory:list", room.Args{})
 	add("memory:forget", room.Args{"namespace": "n"})
+	add("cron:create", room.Args{"schedule": "@daily", "tool": "memory:list", "name": "n"})
+	add("cron:list", room.Args{})
 	return list
 }
 
@@ -208,6 +212,21 @@ func TestEveryBuiltinToolThroughThePipeline(t *testing.T) {
 		if !r.OK() {
 			t.Errorf("%s: %+v", call.Tool, r.Error)
 			continue
+		}
+		if call.Tool == "cron:create" {
+			var s struct{ ID string }
+			if err := r.Decode(&s); err != nil {
+				t.Fatal(err)
+			}
+			for _, tool := range []string{"cron:trigger", "cron:delete"} {
+				called[tool] = true
+				if r := w.as("another", tool, map[string]any{"id": s.ID}); r.OK() {
+					t.Errorf("%s: another identity may", tool)
+				}
+				if r := w.call(tool, map[string]any{"id": s.ID}); !r.OK() {
+					t.Errorf("%s: %+v", tool, r.Error)
+				}
+			}
 		}
 		if call.Tool == "process:start" {
 			var p struct{ PID int }
@@ -226,7 +245,7 @@ func TestEveryBuiltinToolThroughThePipeline(t *testing.T) {
 		}
 	}
 	for _, id := range builtinTools(t, w.Room, toolroom.Identity{}) {
-		if !called[id] && !strings.HasPrefix(id, "web:search") { // they have no provider here
+		if !called[id] && !strings.HasPrefix(id, "web:search") && id != "message:send" { // they have no provider here
 			t.Errorf("%s was not called", id)
 		}
 		if r := w.call(id, map[string]any{"no such argument": 1}); r.OK() || r.Error.Code != toolroom.CodeInvalidArguments {
@@ -281,6 +300,7 @@ func TestExpectedEffectsOfBuiltinTools(t *testing.T) {
 		{"web:fetch", map[string]any{"url": w.site + "/x"}, []string{"destroy:", "host.get:" + strings.TrimPrefix(w.site, "http://"), "send:"}},
 		{"memory:write", map[string]any{"namespace": "n", "content": "file:///etc/passwd"}, []string{"destroy:"}},
 		{"memory:forget", map[string]any{"namespace": "n"}, []string{"destroy:"}},
+		{"cron:create", map[string]any{"schedule": "@daily", "tool": "file:read", "arguments": map[string]any{"path": "a.txt"}}, []string{}},
 	} {
 		r := w.call(tt.tool, tt.args)
 		if !r.OK() {
@@ -360,7 +380,7 @@ func TestExamplesOfBuiltinToolsRun(t *testing.T) {
 		for _, tool := range pack.Tools {
 			for _, example := range tool.Examples {
 				arguments := string(example.Arguments)
-				if strings.Contains(arguments, "4711") || tool.ID.Namespace == "web" {
+				if strings.Contains(arguments, "4711") || tool.ID.Namespace == "web" || tool.ID.Namespace == "message" {
 					continue // these need a process, a provider, or the internet
 				}
 				if r := w.Run(t.Context(), toolroom.Call{Tool: tool.ID.String(), Arguments: example.Arguments}); !r.OK() {

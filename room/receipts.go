@@ -224,6 +224,7 @@ func (r *Room) forget(ctx context.Context, now time.Time) {
 	report("approvals", err)
 	_, err = r.store.SweepJobs(ctx, now.Add(-c.Limits.JobTTL))
 	report("results of background calls", err)
+	report("schedules", r.schedules.Sweep(ctx))
 	report("journals of receipts", r.store.ForgetJournals(ctx, func(journal string) bool {
 		return receipt.IsGone(r.journals(), journal, proc.Alive)
 	}))

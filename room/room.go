@@ -46,6 +46,7 @@ import (
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/schedule"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/session"
 	"github.com/toolroom/toolroom/internal/source/gofunc"
@@ -164,6 +165,7 @@ type Room struct {
 	code        *code.Service
 	releases    *release.Service
 	served      *releases
+	schedules   *schedule.Service
 
 	// newSource creates a source from its section of the config.
 	newSource func(name string, s config.Source, c *config.Config) (source.Source, error)
@@ -317,6 +319,7 @@ func (r *Room) openParts(ctx context.Context) error {
 		Log:        r.log,
 	})
 	r.worker = run.NewWorker(r.runner, run.WorkerOptions{})
+	r.schedules = r.newSchedules()
 	return nil
 }
 

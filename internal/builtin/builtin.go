@@ -137,6 +137,8 @@ type Pack struct {
 	Missing *toolroom.Error
 	// Partly is like Missing, for some of the tools, which return it themselves.
 	Partly *toolroom.Error
+	// Check returns what the pack lacks right now, such as a secret, for doctor. It may be nil.
+	Check func(ctx context.Context) *toolroom.Error
 	// Isolation returns the isolation of a call, if the pack runs programs in a sandbox.
 	Isolation func(ctx context.Context, req *source.Request) string
 	// Enforces reports whether the pack enforces a rule of policy on the programs that a

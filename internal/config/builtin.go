@@ -1,18 +1,27 @@
 package config
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"net/mail"
+	"net/url"
+	"slices"
+	"time"
+)
 
 // Builtin is the section "builtin": Toolroom's own tools, in packs. A pack without a section
 // of its own is on with its defaults, unless Off is set.
 type Builtin struct {
 	// Off turns off all packs that have no section of their own.
-	Off     bool          `yaml:"off,omitempty"`
-	File    *BuiltinFile  `yaml:"file,omitempty"`
-	Shell   *BuiltinShell `yaml:"shell,omitempty"`
-	Process *BuiltinPack  `yaml:"process,omitempty"`
-	Web     *BuiltinWeb   `yaml:"web,omitempty"`
-	Git     *BuiltinPack  `yaml:"git,omitempty"`
-	Memory  *BuiltinPack  `yaml:"memory,omitempty"`
+	Off     bool            `yaml:"off,omitempty"`
+	File    *BuiltinFile    `yaml:"file,omitempty"`
+	Shell   *BuiltinShell   `yaml:"shell,omitempty"`
+	Process *BuiltinPack    `yaml:"process,omitempty"`
+	Web     *BuiltinWeb     `yaml:"web,omitempty"`
+	Git     *BuiltinPack    `yaml:"git,omitempty"`
+	Memory  *BuiltinPack    `yaml:"memory,omitempty"`
+	Cron    *BuiltinCron    `yaml:"cron,omitempty"`
+	Message *BuiltinMessage `yaml:"message,omitempty"`
 }
 
 // BuiltinPack is the section of a pack without settings.
@@ -77,6 +86,38 @@ type BuiltinSearch struct {
 	Key string `yaml:"key,omitempty"`
 }
 
+// BuiltinCron configures the pack cron.
+type BuiltinCron struct {
+	Off bool `yaml:"off,omitempty"`
+	// Timezone is the time zone of schedules that name none (UTC).
+	Timezone string `yaml:"timezone,omitempty"`
+}
+
+// BuiltinMessage configures the pack message.
+type BuiltinMessage struct {
+	Off bool `yaml:"off,omitempty"`
+	// Channels are the ways to send messages, by name.
+	Channels map[string]BuiltinChannel `yaml:"channels,omitempty"`
+}
+
+// BuiltinChannel is a way to send messages.
+type BuiltinChannel struct {
+	// Provider is webhook, slack, telegram, matrix or smtp.
+	Provider string `yaml:"provider,omitempty"`
+	// URL is the address of the provider; it has a default for slack and telegram. That of
+	// a mail server is smtp://host:port, or smtps://host:port with TLS from the start.
+	URL string `yaml:"url,omitempty"`
+	// Key is the token of the bot or user, or the password for mail, usually a reference to
+	// a secret.
+	Key string `yaml:"key,omitempty"`
+	// Recipients are those that a message may go to; the first is the default, and "*"
+	// permits any.
+	Recipients []string `yaml:"recipients,omitempty"`
+	// User logs in to the mail server, and From is the sender.
+	User string `yaml:"user,omitempty"`
+	From string `yaml:"from,omitempty"`
+}
+
 // On reports whether a pack is on, where fallback says whether packs without a section are.
 func (b Builtin) On(pack string, fallback bool) bool {
 	fallback = fallback && !b.Off
@@ -93,6 +134,10 @@ func (b Builtin) On(pack string, fallback bool) bool {
 		return on(b.Git, fallback, func(s *BuiltinPack) bool { return s.Off })
 	case "memory":
 		return on(b.Memory, fallback, func(s *BuiltinPack) bool { return s.Off })
+	case "cron":
+		return on(b.Cron, fallback, func(s *BuiltinCron) bool { return s.Off })
+	case "message":
+		return on(b.Message, fallback, func(s *BuiltinMessage) bool { return s.Off })
 	}
 	return false
 }
@@ -113,6 +158,16 @@ func (c check) builtin(b Builtin) {
 			c.oneOf("builtin.shell.network", s.Network, NetworkNone, NetworkHost)
 		}
 	}
+	if s := b.Cron; s != nil && s.Timezone != "" {
+		if _, err := time.LoadLocation(s.Timezone); err != nil || s.Timezone == "Local" {
+			c.problem("builtin.cron.timezone", fmt.Sprintf("%q is not a time zone", s.Timezone), "write a name such as Europe/Berlin or UTC")
+		}
+	}
+	if m := b.Message; m != nil {
+		for _, name := range slices.Sorted(maps.Keys(m.Channels)) {
+			c.channel("builtin.message.channels."+name, m.Channels[name])
+		}
+	}
 	if w := b.Web; w != nil {
 		c.egress("builtin.web.egress", w.Egress)
 		if s := w.Search; s != nil {
@@ -123,5 +178,27 @@ func (c check) builtin(b Builtin) {
 				c.problem("builtin.web.search.url", "it is missing", "write the address of the SearXNG server")
 			}
 		}
+	}
+}
+
+func (c check) channel(key string, b BuiltinChannel) {
+	c.oneOf(key+".provider", b.Provider, "webhook", "slack", "telegram", "matrix", "smtp")
+	if b.Provider == "smtp" {
+		u, err := url.Parse(b.URL)
+		if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" || u.User != nil {
+			c.problem(key+".url", "it is not the address of a mail server", "write smtp://mail.example.com:587 or smtps://mail.example.com:465, and the login in user and key")
+		}
+		if _, err := mail.ParseAddress(b.From); err != nil {
+			c.problem(key+".from", "it is not an address", "write the sender, such as agent@example.com")
+		}
+		return
+	}
+	switch {
+	case b.URL != "":
+		c.webURL(key+".url", b.URL)
+	case b.Provider == "webhook":
+		c.problem(key+".url", "it is missing", "write the address that takes the messages")
+	case b.Provider == "matrix":
+		c.problem(key+".url", "it is missing", "write the address of the home server, such as https://matrix.org")
 	}
 }

@@ -39,6 +39,7 @@ var order = []struct {
 	{name: "services of the pipeline", packages: []string{"internal/catalog", "internal/library", "internal/approval/...", "internal/artifact", "internal/receipt/...", "internal/session", "internal/secret/...", "internal/token", "internal/pin", "internal/poison", "internal/spending", "internal/release"}},
 	{name: "the pipeline", packages: []string{"internal/run"}},
 	{name: "code mode", packages: []string{"internal/code/..."}},
+	{name: "schedules", packages: []string{"internal/schedule"}},
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
 	{name: "config", packages: []string{"internal/config", "internal/imports"}, peers: true},
 	{name: "consent to configs", packages: []string{"internal/consent"}},
@@ -67,6 +68,7 @@ var heavy = map[string][]string{
 	"github.com/ledongthuc/pdf":                    {"internal/builtin/document"},
 	"github.com/evanw/esbuild":                     {"internal/engine/js/program"},
 	"github.com/expr-lang/expr":                    {"internal/expression"},
+	"github.com/netresearch/go-cron":               {"internal/schedule"},
 	"github.com/dop251/goja":                       {"internal/engine/js/program"},
 	"github.com/moby/moby":                         {"internal/sandbox/docker"},
 	"github.com/containerd/containerd":             {"internal/sandbox/containerd"},
@@ -133,8 +135,7 @@ func TestSurfacesReachToolsOnlyThroughTheRunner(t *testing.T) {
 }
 
 // A package that can reach the runner can make calls, and so needs a row in the test of
-// surfaces. That includes a package that makes calls by itself, such as for a schedule or
-// a trigger, of which there is none.
+// surfaces. That includes a package that makes calls by itself, such as for a schedule.
 func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 	named := []string{
 		"room",                         // rows "Go ..."
@@ -142,6 +143,7 @@ func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 		"internal/server", "internal/server/api", "internal/server/mcp", // rows "HTTP ...", "MCP ..."
 		"serve",                                                               // passes its room to internal/server
 		"internal/code",                                                       // rows "code mode ..."
+		"internal/schedule",                                                   // row "a schedule"
 		"internal/temporal",                                                   // test/temporal
 		"internal/store", "internal/store/sqlite", "internal/store/storetest", // store records of the runner
 	}

@@ -115,6 +115,10 @@ func WithSharedTaint(ctx context.Context) context.Context {
 	return withScope(ctx, func(s *scope) { s.labels = &taint.Set{} })
 }
 
+// SurfaceOf returns the surface of the outermost call around ctx, or an empty text outside of
+// calls.
+func SurfaceOf(ctx context.Context) string { return scopeOf(ctx).surface }
+
 // CallsLeft returns how many calls a tool that runs with ctx may still make.
 func CallsLeft(ctx context.Context) int64 {
 	s := scopeOf(ctx)

@@ -12,6 +12,7 @@ import (
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/schedule"
 	"github.com/toolroom/toolroom/internal/spending"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/internal/token"
@@ -33,6 +34,7 @@ type Store interface {
 	journal.Store
 	spending.Store
 	release.Store
+	schedule.Store
 
 	// Close closes the store. Closing it again does nothing.
 	Close() error

@@ -1,6 +1,7 @@
 package surface
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,10 +10,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/schedule"
+	"github.com/toolroom/toolroom/internal/store/sqlite"
 	"github.com/toolroom/toolroom/room"
 )
 
@@ -94,6 +98,7 @@ func directHandlers() []handler {
 			}
 			return f.receiptAfter(t, after, a.tool).Error == nil
 		}},
+		{name: "a schedule", surface: "cron", background: true, call: onSchedule},
 		{name: "Go batch", surface: "go", call: func(t *testing.T, f *fixture, a attempt) bool {
 			return f.room.Batch(t.Context(), []toolroom.Call{a.call()}, 1)[0].Error == nil
 		}},
@@ -140,6 +145,25 @@ func inBackground(t *testing.T, f *fixture, a attempt) bool {
 	status, answer := f.post(t, a.who, "/api/v1/call?async=true", fmt.Sprintf(`{"tool":%q,"arguments":%s}`, a.spelled, a.arguments))
 	if status != http.StatusAccepted {
 		t.Fatalf("%d %s", status, answer)
+	}
+	return f.receiptAfter(t, after, a.tool).Error == nil
+}
+
+// onSchedule makes the attempt as the call of a schedule that is due. It was made when the
+// policy still permitted it.
+func onSchedule(t *testing.T, f *fixture, a attempt) bool {
+	store, err := sqlite.Open(t.Context(), filepath.Join(f.dir, "home", "toolroom.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	after, due := f.end(t), time.Now().Add(-time.Second)
+	s := &schedule.Schedule{
+		ID: "cron_" + rand.Text(), When: "@hourly", Zone: "UTC", Missed: schedule.MissedOnce, Created: due, Settled: due, Next: due, Call: a.call(),
+	}
+	s.Call.Surface, s.Call.Session = schedule.Surface, s.ID
+	if err := store.CreateSchedule(t.Context(), s, schedule.MaxPerOwner); err != nil {
+		t.Fatal(err)
 	}
 	return f.receiptAfter(t, after, a.tool).Error == nil
 }

@@ -34,6 +34,7 @@ server: {listen: "127.0.0.1:0", mcp: {sse: true}}
 expose: {mode: search, direct: ["*"]}
 limits: {approval_wait: 1ms}
 code: {host: true}
+builtin: {off: true, cron: {}}
 tools:
   profiles: {messaging: ["pages.fetch"]}
   profile: messaging

@@ -17,6 +17,14 @@ const jobColumns = "id, identity, call, state, created, finished, started, resul
 
 // CreateJob implements [run.JobStore].
 func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
+	return s.fail(ctx, "queue a job", insertJob(ctx, s.writer, j))
+}
+
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func insertJob(ctx context.Context, db execer, j *run.Job) error {
 	identity, err := json.Marshal(j.Identity)
 	if err != nil {
 		return err
@@ -37,12 +45,12 @@ func (s *Store) CreateJob(ctx context.Context, j *run.Job) error {
 	if j.State == run.JobRunning {
 		state = run.JobRunning
 	}
-	_, err = s.writer.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '')",
+	_, err = db.ExecContext(ctx, "INSERT INTO jobs ("+jobColumns+") VALUES (?, ?, ?, ?, ?, 0, ?, '', ?, ?, ?, 0, '', ?, '')",
 		j.ID, string(identity), string(call), string(state), instant(j.Created), j.Started, j.Fence, instant(j.Lease), answers, string(j.Resume))
 	if isTaken(err) {
 		return toolroom.Errorf(toolroom.CodeConflict, "job %s already exists", j.ID)
 	}
-	return s.fail(ctx, "queue a job", err)
+	return err
 }
 
 // Job implements [run.JobStore].

@@ -41,6 +41,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 		{"Releases", releaseTests},
 		{"Taints", taintTests},
 		{"Spendings", spendingTests},
+		{"Schedules", scheduleTests},
 		{"Store", storeTests},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -1,0 +1,126 @@
+package message
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/toolroom/toolroom"
+)
+
+func (c *Channel) method() string {
+	switch c.Provider {
+	case "matrix":
+		return "put"
+	case "smtp":
+		return "connect"
+	}
+	return "post"
+}
+
+// telegramLimit is how many characters one message of Telegram may have.
+const telegramLimit = 4096
+
+// post sends a message over HTTP and returns its id.
+func (c *Channel) post(ctx context.Context, name, key string, l letter) (string, error) {
+	path, body, bearer := "", map[string]any{"text": l.whole()}, key
+	switch c.Provider {
+	case "webhook": // the address is whole
+		body = map[string]any{"text": l.text}
+		if l.subject != "" {
+			body["subject"] = l.subject
+		}
+		if l.to != "" {
+			body["recipient"] = l.to
+		}
+	case "slack":
+		path, body["channel"] = "/chat.postMessage", l.to
+	case "telegram":
+		if n := len([]rune(l.whole())); n > telegramLimit {
+			return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the message has %d characters; Telegram takes at most %d", n, telegramLimit).WithHint("send it in parts")
+		}
+		path, body["chat_id"], bearer = "/bot"+url.PathEscape(key)+"/sendMessage", l.to, ""
+	case "matrix":
+		// The id makes a repeated request of the same call the same message.
+		path = "/_matrix/client/v3/rooms/" + url.PathEscape(l.to) + "/send/m.room.message/" + url.PathEscape(l.id)
+		body = map[string]any{"msgtype": "m.text", "body": l.whole()}
+	}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, strings.ToUpper(c.method()), c.Address()+path, bytes.NewReader(data))
+	if err != nil {
+		return "", toolroom.Errorf(toolroom.CodeUnsupported, "the address of the channel %s cannot be used", name).WithHint("check builtin.message.channels.%s.url", name)
+	}
+	request.Header.Set("Content-Type", "application/json; charset=utf-8")
+	request.Header.Set("Accept", "application/json")
+	if bearer != "" {
+		request.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	// A redirect would carry the message, and the key of Telegram, to another host.
+	client := &http.Client{Transport: c.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return "", err
+	}
+	return c.read(name, response, answer)
+}
+
+// answer has the members of the answers of all providers.
+type answer struct {
+	OK          *bool  `json:"ok"`
+	Error       string `json:"error"`       // Slack, Matrix
+	Description string `json:"description"` // Telegram
+	TS          string `json:"ts"`          // Slack
+	EventID     string `json:"event_id"`    // Matrix
+	Result      struct {
+		MessageID json.Number `json:"message_id"`
+	} `json:"result"` // Telegram
+}
+
+// read returns the id of the message that an answer names, or the error that it reports.
+func (c *Channel) read(name string, response *http.Response, body []byte) (string, error) {
+	var a answer
+	parsed := json.Unmarshal(body, &a) == nil
+	status := response.StatusCode
+	if status < 300 && (c.Provider == "webhook" || parsed && (a.OK == nil || *a.OK)) {
+		id := cmp.Or(a.TS, a.EventID, a.Result.MessageID.String())
+		if c.Provider != "webhook" && id == "" {
+			return "", toolroom.Errorf(toolroom.CodeUpstreamError, "the answer of %s names no message; is %s its address?", c.Provider, c.host()).
+				WithHint("check builtin.message.channels.%s.url", name)
+		}
+		return id, nil
+	}
+	why := cmp.Or(a.Description, a.Error)
+	if !parsed || why == "" {
+		why = strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), 300)]), "")), " ")
+	}
+	e := toolroom.Errorf(toolroom.CodeUpstreamError, "%s answered %d %s: %s", c.Provider, status, http.StatusText(status), why)
+	e.Details = map[string]any{"status": status}
+	switch {
+	case status == http.StatusTooManyRequests || why == "ratelimited":
+		e.Code, e.Retryable = toolroom.CodeRateLimited, true
+		return "", e.WithHint("wait %s", cmp.Or(response.Header.Get("Retry-After")+" s", "a while"))
+	case status == http.StatusUnauthorized, why == "invalid_auth", why == "not_authed", why == "token_revoked", why == "account_inactive",
+		c.Provider == "telegram" && status == http.StatusNotFound:
+		return "", e.WithHint("check the key: builtin.message.channels.%s.key in toolroom.yaml", name)
+	case status == http.StatusForbidden, why == "channel_not_found", why == "not_in_channel", status == http.StatusBadRequest:
+		return "", e.WithHint("check the recipient, and that the provider's bot or user is a member there")
+	case status >= 300 && status < 400:
+		return "", e.WithHint("the address redirects; write the final one: builtin.message.channels.%s.url", name)
+	case status >= 500:
+		e.Code = toolroom.CodeUpstreamUnavailable
+	}
+	return "", e
+}

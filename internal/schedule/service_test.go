@@ -1,0 +1,321 @@
+package schedule_test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/schedule"
+	"github.com/toolroom/toolroom/internal/store/sqlite"
+	"github.com/toolroom/toolroom/internal/taint"
+)
+
+// bench is a service on a store of its own, with a clock that the test sets.
+type bench struct {
+	*schedule.Service
+	t     *testing.T
+	path  string
+	store *sqlite.Store
+	now   time.Time
+	off   bool
+	// gone are subjects whose tokens were revoked.
+	gone []string
+}
+
+func newBench(t *testing.T, now string) *bench {
+	t.Helper()
+	b := &bench{t: t, path: filepath.Join(t.TempDir(), "toolroom.db"), now: at(t, now)}
+	b.restart()
+	return b
+}
+
+// restart opens the store again, as another process would.
+func (b *bench) restart() {
+	b.t.Helper()
+	store, err := sqlite.Open(b.t.Context(), b.path, sqlite.Options{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { store.Close() })
+	b.store = store
+	b.Service = schedule.New(schedule.Options{
+		Store: store, Jobs: store, Taints: store, Now: func() time.Time { return b.now }, On: func() bool { return !b.off },
+		Allowed: func(_ context.Context, who toolroom.Identity) error {
+			if slices.Contains(b.gone, who.Subject) {
+				return toolroom.Errorf(toolroom.CodeDenied, "%s is gone", who.Subject)
+			}
+			return nil
+		},
+	})
+}
+
+func (b *bench) create(when string, missed schedule.Missed) *schedule.Schedule {
+	b.t.Helper()
+	s, err := b.Create(b.t.Context(), schedule.Schedule{
+		When: when, Zone: "UTC", Missed: missed, Labels: []taint.Label{{Name: "untrusted", Tool: "web:fetch"}},
+		Call: toolroom.Call{Tool: "a:x", Arguments: json.RawMessage(`{"n":1}`), Identity: toolroom.Identity{Subject: "ann", Agent: "fast"}},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+// tick lets the service work at a time, and returns the calls that it has queued, which it
+// then ends.
+func (b *bench) tick(now string) []string {
+	b.t.Helper()
+	b.now = at(b.t, now)
+	if err := b.Tick(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	return b.finish()
+}
+
+func (b *bench) finish() []string {
+	b.t.Helper()
+	var calls []string
+	for {
+		job, err := b.store.ClaimJob(b.t.Context(), b.now, b.now.Add(time.Minute))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if job == nil {
+			return calls
+		}
+		if job.Call.Surface != schedule.Surface || job.Call.Identity.Subject != "ann" || job.Call.Identity.Agent != "fast" || string(job.Call.Arguments) != `{"n":1}` {
+			b.t.Errorf("got %+v", job.Call)
+		}
+		calls = append(calls, job.ID)
+		if err := b.store.FinishJob(b.t.Context(), job.ID, job.Fence, &toolroom.Result{Call: job.ID, Status: toolroom.StatusOK}, b.now); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) get(id string) *schedule.Schedule {
+	b.t.Helper()
+	s, err := b.store.Schedule(b.t.Context(), id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func TestASchedulesCallsRunAtTheirTimes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "2026-01-01T10:00:00Z")
+	s := b.create("0 * * * *", schedule.MissedOnce)
+	for _, tt := range []struct {
+		now  string
+		want []string
+	}{
+		{"2026-01-01T10:59:59Z", nil},
+		{"2026-01-01T11:00:00Z", []string{s.ID + "_1"}},
+		{"2026-01-01T11:00:30Z", nil},
+		{"2026-01-01T12:00:02Z", []string{s.ID + "_2"}},
+	} {
+		if got := b.tick(tt.now); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.now, got, tt.want)
+		}
+	}
+	if got := b.get(s.ID); got.Runs != 2 || got.Dropped != 0 || !got.Last.Due.Equal(at(t, "2026-01-01T12:00:00Z")) || !got.Next.Equal(at(t, "2026-01-01T13:00:00Z")) {
+		t.Errorf("got %+v", got)
+	}
+	labels, err := b.store.Taints(t.Context(), "ann", s.ID, time.Time{})
+	if err != nil || len(labels) != 1 || labels[0].Name != "untrusted" {
+		t.Errorf("the session of the calls has %v, %v", labels, err)
+	}
+	once := b.create("2026-01-01T15:00", schedule.MissedOnce)
+	b.off = true
+	if got := b.tick("2026-01-01T15:00:00Z"); got != nil {
+		t.Errorf("%v ran while the pack was off", got)
+	}
+	b.off = false
+	if got := b.tick("2026-01-01T15:00:10Z"); !slices.Contains(got, once.ID+"_1") || !b.get(once.ID).Next.IsZero() {
+		t.Errorf("got %v", got)
+	}
+	if got := b.tick("2026-01-02T15:00:10Z"); slices.Contains(got, once.ID+"_2") {
+		t.Errorf("it ran twice: %v", got)
+	}
+	b.now = b.now.AddDate(0, 2, 0)
+	if err := b.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := b.List(t.Context(), toolroom.Identity{Subject: "ann"}); err != nil || len(list) != 1 || list[0].ID != s.ID {
+		t.Errorf("left are %v, %v", list, err)
+	}
+}
+
+func TestMissedRunsAfterARestart(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		missed  schedule.Missed
+		back    string
+		calls   int
+		dropped int
+	}{
+		{schedule.MissedOnce, "2026-01-01T15:30:00Z", 1, 4},
+		{schedule.MissedSkip, "2026-01-01T15:30:00Z", 0, 5},
+		{schedule.MissedSkip, "2026-01-01T15:00:30Z", 1, 4},
+		{schedule.MissedAll, "2026-01-01T15:30:00Z", 5, 0},
+		{schedule.MissedAll, "2026-01-11T10:30:00Z", 100, 140},
+	} {
+		b := newBench(t, "2026-01-01T10:00:00Z")
+		s := b.create("0 * * * *", tt.missed)
+		b.restart()
+		calls := 0
+		for range 200 {
+			got := b.tick(tt.back)
+			if len(got) > 1 {
+				t.Fatalf("%s: several calls at once: %v", tt.missed, got)
+			}
+			calls += len(got)
+		}
+		if got := b.get(s.ID); calls != tt.calls || got.Runs != tt.calls || got.Dropped != tt.dropped || !got.Next.After(at(t, tt.back)) {
+			t.Errorf("%s back at %s: %d calls, %+v", tt.missed, tt.back, calls, got)
+		}
+	}
+}
+
+func TestARunIsDroppedWhileTheOneBeforeGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "2026-01-01T10:00:00Z")
+	s := b.create("0 * * * *", schedule.MissedOnce)
+	b.now = at(t, "2026-01-01T11:00:00Z")
+	for range 5 {
+		if err := b.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.now = b.now.Add(time.Hour)
+	}
+	if got := b.get(s.ID); got.Runs != 1 || got.Dropped != 4 || got.Last.Problem == "" {
+		t.Errorf("got %+v %+v", got, got.Last)
+	}
+	if _, err := b.Trigger(t.Context(), s.Call.Identity, s.ID); toolroom.CodeOf(err) != toolroom.CodeConflict {
+		t.Errorf("triggered while it runs: %v", err)
+	}
+	if got := b.finish(); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// A clock that is set back a little repeats nothing; one that was far ahead does not stop a
+// schedule for ever.
+func TestTheClockIsSet(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "2026-01-01T08:00:00Z")
+	s := b.create("0 9 * * *", schedule.MissedOnce)
+	for _, tt := range []struct {
+		now  string
+		want int
+	}{
+		{"2026-01-01T09:00:01Z", 1},
+		{"2026-01-01T08:30:00Z", 0},
+		{"2026-01-01T09:00:01Z", 0},
+		{"2026-01-02T09:00:01Z", 1},
+		{"2031-05-05T05:05:05Z", 1}, // ahead by years
+		{"2026-01-03T08:00:00Z", 0},
+		{"2026-01-03T09:00:01Z", 1},
+		{"2026-01-04T09:00:01Z", 1},
+	} {
+		if got := b.tick(tt.now); len(got) != tt.want {
+			t.Errorf("%s: %v, want %d calls; next %s", tt.now, got, tt.want, b.get(s.ID).Next)
+		}
+	}
+}
+
+func TestOfManyProcessesOneMakesEachCall(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "2026-01-01T10:00:00Z")
+	b.create("0 * * * *", schedule.MissedOnce)
+	services := []*schedule.Service{b.Service}
+	for range 4 {
+		b.restart()
+		services = append(services, b.Service)
+	}
+	b.now = at(t, "2026-01-01T11:00:00Z")
+	var wg sync.WaitGroup
+	for _, s := range services {
+		wg.Go(func() {
+			if err := s.Tick(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := b.finish(); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestWhoMayUseASchedule(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "2026-01-01T10:00:00Z")
+	s := b.create("0 * * * *", schedule.MissedOnce) // ann's agent fast
+	for _, tt := range []struct {
+		name string
+		who  toolroom.Identity
+		want bool
+	}{
+		{"ann", toolroom.Identity{Subject: "ann"}, true},
+		{"her agent", toolroom.Identity{Subject: "ann", Agent: "fast"}, true},
+		{"another agent", toolroom.Identity{Subject: "ann", Agent: "slow"}, false},
+		{"with a skill", toolroom.Identity{Subject: "ann", Agent: "fast", Skill: "reader"}, false},
+		{"with few scopes", toolroom.Identity{Subject: "ann", Scopes: []string{}}, false},
+		{"bob", toolroom.Identity{Subject: "bob", Agent: "fast"}, false},
+		{"the operator", toolroom.Identity{}, false},
+	} {
+		list, err := b.List(t.Context(), tt.who)
+		if err != nil || len(list) == 1 != tt.want {
+			t.Errorf("%s sees %v, %v", tt.name, list, err)
+		}
+		_, err = b.Trigger(t.Context(), tt.who, s.ID)
+		b.finish()
+		if (err == nil) != tt.want || err != nil && toolroom.CodeOf(err) != toolroom.CodeNotFound {
+			t.Errorf("%s triggers: %v", tt.name, err)
+		}
+		if !tt.want {
+			if _, err := b.Delete(t.Context(), tt.who, s.ID); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+				t.Errorf("%s deletes: %v", tt.name, err)
+			}
+		}
+	}
+	if _, err := b.Trigger(t.Context(), toolroom.Identity{Subject: "ann", Groups: []string{"admins"}}, s.ID); toolroom.CodeOf(err) != toolroom.CodeDenied {
+		t.Errorf("with other groups: %v", err)
+	}
+	b.gone = []string{"ann"}
+	if got := b.tick("2026-01-01T11:00:00Z"); got != nil || b.get(s.ID).Last.Problem == "" {
+		t.Errorf("it ran for an identity that is gone: %v", got)
+	}
+	if _, err := b.Trigger(t.Context(), toolroom.Identity{Subject: "ann"}, s.ID); toolroom.CodeOf(err) != toolroom.CodeDenied {
+		t.Errorf("triggered for an identity that is gone: %v", err)
+	}
+	b.gone = nil
+	if _, err := b.Delete(t.Context(), toolroom.Identity{Subject: "ann"}, s.ID); err != nil {
+		t.Error(err)
+	}
+	if got := b.tick("2026-01-01T12:00:00Z"); got != nil {
+		t.Errorf("it ran after its end: %v", got)
+	}
+}
+
+func TestAnIdentityHasOnlySoManySchedules(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "2026-01-01T10:00:00Z")
+	for range schedule.MaxPerOwner {
+		b.create("0 * * * *", schedule.MissedOnce)
+	}
+	_, err := b.Create(t.Context(), schedule.Schedule{When: "@daily", Call: toolroom.Call{Tool: "a:x", Identity: toolroom.Identity{Subject: "ann"}}})
+	if toolroom.CodeOf(err) != toolroom.CodeResourceLimit {
+		t.Errorf("got %v", err)
+	}
+	if _, err := b.Create(t.Context(), schedule.Schedule{When: "@daily", Call: toolroom.Call{Tool: "a:x", Identity: toolroom.Identity{Subject: "bob"}}}); err != nil {
+		t.Errorf("another identity: %v", err)
+	}
+}

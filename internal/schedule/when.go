@@ -1,0 +1,183 @@
+package schedule
+
+import (
+	"strings"
+	"time"
+	_ "time/tzdata" // a machine without time zones runs schedules too
+
+	"github.com/netresearch/go-cron"
+
+	"github.com/toolroom/toolroom"
+)
+
+// When says at which times a schedule runs.
+type When struct {
+	text string
+	zone *time.Location
+	// One of these three is set.
+	once  time.Time
+	every time.Duration
+	spec  *cron.SpecSchedule
+}
+
+// Shortest is the shortest time between two runs of a schedule.
+const Shortest = time.Minute
+
+const longest = 366 * 24 * time.Hour
+
+var parser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor | cron.DowOrDom | cron.Extended)
+
+// ParseWhen reads a cron expression of five fields, a name such as @daily, an interval such
+// as "@every 30m", or one time such as 2026-12-01T09:00. Fields, names and times without an
+// offset mean the time of the named zone; an empty zone is UTC.
+func ParseWhen(text, zone string) (*When, error) {
+	text = strings.TrimSpace(text)
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%.80q is not a time zone", zone).
+			WithHint("use a name of the IANA database, such as Europe/Berlin, America/New_York or UTC")
+	}
+	w := &When{text: text, zone: location}
+	if rest, ok := strings.CutPrefix(text, "@every "); ok {
+		w.every, err = time.ParseDuration(strings.TrimSpace(rest))
+		if err != nil || w.every < Shortest || w.every > longest {
+			return nil, notATime(text, "an interval is at least 1m and at most 8784h")
+		}
+		w.every = w.every.Truncate(time.Second)
+		return w, nil
+	}
+	if len(text) > 0 && text[0] >= '0' && text[0] <= '9' && strings.Count(text, "-") >= 2 && strings.Contains(text, ":") {
+		w.once, err = parseTime(text, location)
+		return w, err
+	}
+	if strings.Contains(text, "=") {
+		return nil, notATime(text, "the time zone has an argument of its own: timezone")
+	}
+	parsed, err := parser.Parse(text)
+	if err != nil {
+		return nil, notATime(text, strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	spec, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return nil, notATime(text, "it has no fields")
+	}
+	spec.Location = time.UTC
+	w.spec = spec
+	if spec.Next(time.Unix(0, 0).UTC()).IsZero() {
+		return nil, notATime(text, "no day matches it")
+	}
+	return w, nil
+}
+
+func notATime(text, why string) error {
+	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%.80q is not a schedule: %s", text, why).
+		WithHint(`write "minute hour day month weekday", such as "0 9 * * MON-FRI" or "*/15 * * * *"; or @hourly, @daily, @weekly, "@every 90m"; or one time, such as 2026-12-01T09:00`)
+}
+
+func parseTime(text string, zone *time.Location) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t.Truncate(time.Second), nil
+	}
+	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+		if wall, err := time.Parse(form, text); err == nil {
+			return instantOf(wall, zone), nil
+		}
+	}
+	return time.Time{}, notATime(text, "it is not a date with a time")
+}
+
+// Once returns the one time at which the schedule runs. It is zero for a schedule that
+// repeats.
+func (w *When) Once() time.Time { return w.once }
+
+// Next returns the first time after a time at which the schedule runs, or the zero time if
+// there is none. Intervals count from start.
+//
+// A change of the clocks moves no run of a schedule that names hours to another day, drops
+// none, and repeats none: a time that is left out runs when the clocks have changed, and of
+// a time that occurs twice only the first runs. A schedule for all hours runs in each hour
+// that passes.
+func (w *When) Next(after, start time.Time) time.Time {
+	switch {
+	case !w.once.IsZero():
+		if w.once.After(after) {
+			return w.once
+		}
+		return time.Time{}
+	case w.every > 0:
+		if after.Before(start) {
+			after = start
+		}
+		return start.Add((after.Sub(start)/w.every + 1) * w.every).UTC()
+	case w.spec.Hour&allHours == allHours:
+		return w.nextInEveryHour(after)
+	}
+	for wall := wallOf(after, w.zone); ; {
+		if wall = w.spec.Next(wall); wall.IsZero() {
+			return wall
+		}
+		if t := instantOf(wall, w.zone); t.After(after) {
+			return t
+		}
+	}
+}
+
+const allHours = 1<<24 - 1
+
+// nextInEveryHour counts real hours: it looks for the next time within one offset of the
+// zone, and continues with the next offset.
+func (w *When) nextInEveryHour(after time.Time) time.Time {
+	const offsets = 40 // more than change in the years that a search lasts
+	at := after.In(w.zone)
+	for range offsets {
+		wall := wallOf(at, w.zone)
+		next := w.spec.Next(wall)
+		if next.IsZero() {
+			return next
+		}
+		t := at.Add(next.Sub(wall))
+		_, end := at.ZoneBounds()
+		if end.IsZero() || t.Before(end) {
+			return t.UTC()
+		}
+		// A time at the change itself counts, so the search goes on just before it.
+		first := wallOf(end, w.zone)
+		if w.spec.Next(first.Add(-time.Second)).Equal(first) {
+			return end.UTC()
+		}
+		at = end
+	}
+	return time.Time{}
+}
+
+// wallOf returns what clocks of a zone show, as a time in UTC.
+func wallOf(t time.Time, zone *time.Location) time.Time {
+	t = t.In(zone)
+	return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+}
+
+// instantOf returns the first moment at which clocks of a zone show a time, or at which
+// they pass it because they are put forward.
+func instantOf(wall time.Time, zone *time.Location) time.Time {
+	const day = 24 * time.Hour
+	var first time.Time
+	for _, near := range []time.Time{wall.Add(-day), wall.Add(day)} {
+		_, offset := near.In(zone).Zone()
+		t := wall.Add(-time.Duration(offset) * time.Second)
+		if wallOf(t, zone).Equal(wall) && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	if !first.IsZero() {
+		return first
+	}
+	_, before := wall.Add(-day).In(zone).Zone()
+	change, _ := wall.Add(-time.Duration(before) * time.Second).In(zone).ZoneBounds()
+	return change.UTC()
+}
+
+// String returns the text that was parsed.
+func (w *When) String() string { return w.text }
+
+// Zone returns the time zone.
+func (w *When) Zone() *time.Location { return w.zone }

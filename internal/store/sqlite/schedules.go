@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/jsonx"
+	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom/internal/schedule"
+)
+
+func scanSchedule(row scanner) (*schedule.Schedule, error) {
+	s := &schedule.Schedule{}
+	return s, row.Scan(jsonColumn{s})
+}
+
+// CreateSchedule implements [schedule.Store].
+func (s *Store) CreateSchedule(ctx context.Context, c *schedule.Schedule, limit int) error {
+	body, err := jsonx.Marshal(c) // keeps the arguments byte for byte
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, "store a schedule", func(tx *sql.Tx) error {
+		var have int
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM schedules WHERE owner = ? AND next_run <> 0", c.Owner()).Scan(&have); err != nil {
+			return err
+		}
+		if have >= limit {
+			return toolroom.Errorf(toolroom.CodeResourceLimit, "%s has %d schedules, the maximum", c.Owner(), have).WithHint("delete some: cron:list, cron:delete")
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO schedules (id, owner, next_run, settled, runs, body) VALUES (?, ?, ?, ?, ?, ?)",
+			c.ID, c.Owner(), instant(c.Next), instant(c.Settled), c.Runs, string(body))
+		return err
+	})
+}
+
+// Schedule implements [schedule.Store].
+func (s *Store) Schedule(ctx context.Context, id string) (*schedule.Schedule, error) {
+	c, err := scanSchedule(s.reader.QueryRowContext(ctx, "SELECT body FROM schedules WHERE id = ?", id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, schedule.NotFound(id)
+	}
+	return c, s.fail(ctx, "read a schedule", err)
+}
+
+// Schedules implements [schedule.Store].
+func (s *Store) Schedules(ctx context.Context, owner string) ([]*schedule.Schedule, error) {
+	list, err := selectAll(ctx, s.reader, scanSchedule, "SELECT body FROM schedules WHERE owner = ? ORDER BY seq", owner)
+	return list, s.fail(ctx, "read schedules", err)
+}
+
+// DueSchedules implements [schedule.Store].
+func (s *Store) DueSchedules(ctx context.Context, now, ahead time.Time) ([]*schedule.Schedule, error) {
+	list, err := selectAll(ctx, s.reader, scanSchedule, "SELECT body FROM schedules WHERE next_run <> 0 AND (next_run <= ? OR settled > ?) ORDER BY next_run, seq",
+		instant(now), instant(ahead))
+	return list, s.fail(ctx, "read schedules", err)
+}
+
+// AdvanceSchedule implements [schedule.Store].
+func (s *Store) AdvanceSchedule(ctx context.Context, was, c *schedule.Schedule, job *run.Job) (done bool, err error) {
+	body, err := jsonx.Marshal(c)
+	if err != nil {
+		return false, err
+	}
+	err = s.write(ctx, "advance a schedule", func(tx *sql.Tx) error {
+		changed, err := tx.ExecContext(ctx, "UPDATE schedules SET next_run = ?, settled = ?, runs = ?, body = ? WHERE id = ? AND next_run = ? AND runs = ?",
+			instant(c.Next), instant(c.Settled), c.Runs, string(body), c.ID, instant(was.Next), was.Runs)
+		if err != nil {
+			return err
+		}
+		n, err := changed.RowsAffected()
+		if done = n == 1; !done || job == nil || err != nil {
+			return err
+		}
+		return insertJob(ctx, tx, job)
+	})
+	return done && err == nil, err
+}
+
+// DeleteSchedule implements [schedule.Store].
+func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
+	return s.write(ctx, "delete a schedule", func(tx *sql.Tx) error {
+		deleted, err := tx.ExecContext(ctx, "DELETE FROM schedules WHERE id = ?", id)
+		if err != nil {
+			return err
+		}
+		if n, err := deleted.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, schedule.NotFound(id))
+		}
+		return nil
+	})
+}
+
+// SweepSchedules implements [schedule.Store].
+func (s *Store) SweepSchedules(ctx context.Context, before time.Time) error {
+	return s.write(ctx, "remove old schedules", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM schedules WHERE next_run = 0 AND settled < ?", instant(before))
+		return err
+	})
+}
