@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,6 +117,7 @@ func TestProfilesSelectBuiltinTools(t *testing.T) {
 	}, minimal...)
 	coding := append([]string{
 		"file:edit", "file:patch", "file:undo", "file:write", "process:kill", "process:list", "process:output", "process:start", "process:status", "shell:exec",
+		"browser:click", "browser:close", "browser:find", "browser:navigate", "browser:snapshot", "browser:type",
 		"git:add", "git:blame", "git:branch", "git:commit", "git:diff", "git:log", "git:show", "git:status",
 	}, messaging...)
 	for profile, want := range map[string][]string{"minimal": minimal, "messaging": messaging, "coding": coding, "full": coding} {
@@ -139,9 +141,10 @@ func TestPacksAreTurnedOnAndOff(t *testing.T) {
 	for config, want := range map[string]string{
 		"builtin: {off: true}":                        "system:info",
 		"builtin: {off: true, memory: {}}":            "memory:append",
-		"builtin: {shell: {off: true}}":               "file:edit",
-		"sources: {git: {cli: {command: git}}}":       "file:edit",
-		"builtin: {file: {roots: [/nowhere/at/all]}}": "file:edit",
+		"builtin: {shell: {off: true}}":               "browser:click",
+		"sources: {git: {cli: {command: git}}}":       "browser:click",
+		"builtin: {file: {roots: [/nowhere/at/all]}}": "browser:click",
+		"builtin: {browser: {off: true}}":             "file:edit",
 	} {
 		w := newWorkshop(t, config)
 		got := builtinTools(t, w.Room, toolroom.Identity{})
@@ -192,7 +195,24 @@ func (w *workshop) calls() []toolroom.Call {
 	add("memory:search", room.Args{"query": "text"})
 	add("memory:list", room.Args{})
 	add("memory:forget", room.Args{"namespace": "n"})
+	if hasChromium(w.t) {
+		add("browser:navigate", room.Args{"url": w.site})
+		add("browser:snapshot", room.Args{})
+		add("browser:find", room.Args{"text": "page"})
+		add("browser:click", room.Args{"selector": "h1"})
+		add("browser:type", room.Args{"key": "Tab"})
+		add("browser:close", room.Args{})
+	}
 	return list
+}
+
+// hasChromium reports whether the browser tools work. In CI they must.
+func hasChromium(t *testing.T) bool {
+	_, err := exec.LookPath("chromium")
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	return err == nil
 }
 
 // Each tool is called with valid arguments, cancelled, with unknown and huge arguments, and
@@ -226,7 +246,8 @@ func TestEveryBuiltinToolThroughThePipeline(t *testing.T) {
 		}
 	}
 	for _, id := range builtinTools(t, w.Room, toolroom.Identity{}) {
-		if !called[id] && !strings.HasPrefix(id, "web:search") { // they have no provider here
+		if !called[id] && !strings.HasPrefix(id, "web:search") && // they have no provider here
+			(hasChromium(t) || !strings.HasPrefix(id, "browser:")) {
 			t.Errorf("%s was not called", id)
 		}
 		if r := w.call(id, map[string]any{"no such argument": 1}); r.OK() || r.Error.Code != toolroom.CodeInvalidArguments {
@@ -360,8 +381,8 @@ func TestExamplesOfBuiltinToolsRun(t *testing.T) {
 		for _, tool := range pack.Tools {
 			for _, example := range tool.Examples {
 				arguments := string(example.Arguments)
-				if strings.Contains(arguments, "4711") || tool.ID.Namespace == "web" {
-					continue // these need a process, a provider, or the internet
+				if strings.Contains(arguments, "4711") || tool.ID.Namespace == "web" || tool.ID.Namespace == "browser" {
+					continue // these need a process, a provider, the internet, or a page
 				}
 				if r := w.Run(t.Context(), toolroom.Call{Tool: tool.ID.String(), Arguments: example.Arguments}); !r.OK() {
 					t.Errorf("%s %s: %+v", tool.ID, arguments, r.Error)

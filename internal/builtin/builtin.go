@@ -137,6 +137,8 @@ type Pack struct {
 	Missing *toolroom.Error
 	// Partly is like Missing, for some of the tools, which return it themselves.
 	Partly *toolroom.Error
+	// Weakness says what the tools do without on this machine, although they work.
+	Weakness *toolroom.Error
 	// Isolation returns the isolation of a call, if the pack runs programs in a sandbox.
 	Isolation func(ctx context.Context, req *source.Request) string
 	// Close ends what the pack has started. It may be nil.

@@ -6,13 +6,14 @@ import "time"
 // of its own is on with its defaults, unless Off is set.
 type Builtin struct {
 	// Off turns off all packs that have no section of their own.
-	Off     bool          `yaml:"off,omitempty"`
-	File    *BuiltinFile  `yaml:"file,omitempty"`
-	Shell   *BuiltinShell `yaml:"shell,omitempty"`
-	Process *BuiltinPack  `yaml:"process,omitempty"`
-	Web     *BuiltinWeb   `yaml:"web,omitempty"`
-	Git     *BuiltinPack  `yaml:"git,omitempty"`
-	Memory  *BuiltinPack  `yaml:"memory,omitempty"`
+	Off     bool            `yaml:"off,omitempty"`
+	File    *BuiltinFile    `yaml:"file,omitempty"`
+	Shell   *BuiltinShell   `yaml:"shell,omitempty"`
+	Process *BuiltinPack    `yaml:"process,omitempty"`
+	Web     *BuiltinWeb     `yaml:"web,omitempty"`
+	Git     *BuiltinPack    `yaml:"git,omitempty"`
+	Memory  *BuiltinPack    `yaml:"memory,omitempty"`
+	Browser *BuiltinBrowser `yaml:"browser,omitempty"`
 }
 
 // BuiltinPack is the section of a pack without settings.
@@ -77,6 +78,21 @@ type BuiltinSearch struct {
 	Key string `yaml:"key,omitempty"`
 }
 
+// BuiltinBrowser configures the pack browser.
+type BuiltinBrowser struct {
+	Off bool `yaml:"off,omitempty"`
+	// Path is the path of Chromium, if it is not in PATH.
+	Path string `yaml:"path,omitempty"`
+	// Idle is how long an unused browser lives (10 min), and Max the maximum number of
+	// browsers (4).
+	Idle time.Duration `yaml:"idle,omitempty"`
+	Max  int           `yaml:"max,omitempty"`
+	// MaxDownload is the maximum size of a download in bytes (100 MiB).
+	MaxDownload int64 `yaml:"max_download,omitempty"`
+	// Egress adds rules for browsers to the section "egress" for all.
+	Egress Egress `yaml:"egress,omitempty"`
+}
+
 // On reports whether a pack is on, where fallback says whether packs without a section are.
 func (b Builtin) On(pack string, fallback bool) bool {
 	fallback = fallback && !b.Off
@@ -91,6 +107,8 @@ func (b Builtin) On(pack string, fallback bool) bool {
 		return on(b.Web, fallback, func(s *BuiltinWeb) bool { return s.Off })
 	case "git":
 		return on(b.Git, fallback, func(s *BuiltinPack) bool { return s.Off })
+	case "browser":
+		return on(b.Browser, fallback, func(s *BuiltinBrowser) bool { return s.Off })
 	case "memory":
 		return on(b.Memory, fallback, func(s *BuiltinPack) bool { return s.Off })
 	}
@@ -112,6 +130,9 @@ func (c check) builtin(b Builtin) {
 		if s.Network != "" {
 			c.oneOf("builtin.shell.network", s.Network, NetworkNone, NetworkHost)
 		}
+	}
+	if w := b.Browser; w != nil {
+		c.egress("builtin.browser.egress", w.Egress)
 	}
 	if w := b.Web; w != nil {
 		c.egress("builtin.web.egress", w.Egress)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/builtin/browser"
 	"github.com/toolroom/toolroom/internal/builtin/file"
 	"github.com/toolroom/toolroom/internal/builtin/git"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
@@ -25,7 +26,7 @@ import (
 func Packs() builtin.Packs {
 	s := shell.New(shell.Options{})
 	return builtin.Packs{
-		file.Pack(file.Options{}, nil), s.Pack(nil), s.ProcessPack(nil), web.Pack(web.Options{}), git.Pack(s, nil), memory.Pack(""),
+		file.Pack(file.Options{}, nil), s.Pack(nil), s.ProcessPack(nil), web.Pack(web.Options{}), git.Pack(s, nil), memory.Pack(""), browser.Pack(browser.Options{}),
 	}
 }
 
@@ -65,6 +66,7 @@ var about = map[string]string{
 	"process": "Processes run where `shell:exec` runs commands, until they end, are killed, or Toolroom stops; so they need `toolroom serve`, not a single `toolroom call`. Each caller sees its own processes only.",
 	"web":     "Connections pass the [egress guard](security.md#egress), which judges every redirect and address: this machine and private networks need an entry in `egress.allow`. Results carry the label `untrusted`. Hidden parts of pages are removed. `web:search` and `web:search.news` need a provider: `builtin.web.search`.",
 	"git":     "The program git runs where `shell:exec` runs commands, with hooks, monitors, filters, external diffs, checks of signatures and the network off. A repository that sets filters can be read, but not changed. If the config has a source named `git`, the pack is off.",
+	"browser": "Tools drive a Chromium of this machine, without a window: each session of each identity has one of its own, with an empty profile, which ends after `builtin.browser.idle` without a call. So it needs `toolroom serve` or an MCP client, not a single `toolroom call`. Pages are shown as accessibility trees, whose elements have references; an action returns what changed. Dialogs are dismissed unless a call says otherwise; downloads become artifacts. All connections pass the [egress guard](security.md#the-browser). Results carry the label `untrusted`. As root, Chromium runs without its own sandbox: [what that means](security.md#the-browser).",
 	"memory":  "Notes are Markdown files below `builtin/memory` in Toolroom's home, in a folder for each identity; a person may read and edit them. Search ranks paragraphs by their words.",
 }
 
