@@ -166,7 +166,7 @@ func (r *Room) browserPack(c *config.Config) (*builtin.Pack, error) {
 		return nil, err
 	}
 	return browser.Pack(browser.Options{
-		Guard: guard.WithOwn(), Path: b.Path, Environ: r.o.Environ, Owner: r.owner, State: r.stateOf("browser"),
+		Guard: guard.WithOwn(), Path: b.Path, Environ: r.o.Environ, Owner: r.owner, State: r.stateOf("browser"), Key: func() ([]byte, error) { return r.sealKey("browser checkpoints") },
 		Idle: b.Idle, Max: b.Max, MaxDownload: b.MaxDownload, Artifacts: r.artifacts, Log: r.log,
 	}), nil
 }

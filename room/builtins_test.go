@@ -117,7 +117,8 @@ func TestProfilesSelectBuiltinTools(t *testing.T) {
 	}, minimal...)
 	coding := append([]string{
 		"file:edit", "file:patch", "file:undo", "file:write", "process:kill", "process:list", "process:output", "process:start", "process:status", "shell:exec",
-		"browser:click", "browser:close", "browser:find", "browser:navigate", "browser:snapshot", "browser:type",
+		"browser:assert", "browser:checkpoint.resume", "browser:checkpoint.save", "browser:click", "browser:close", "browser:content", "browser:eval", "browser:extract",
+		"browser:find", "browser:navigate", "browser:screenshot", "browser:snapshot", "browser:tabs", "browser:type", "browser:wait_for",
 		"git:add", "git:blame", "git:branch", "git:commit", "git:diff", "git:log", "git:show", "git:status",
 	}, messaging...)
 	for profile, want := range map[string][]string{"minimal": minimal, "messaging": messaging, "coding": coding, "full": coding} {
@@ -141,9 +142,9 @@ func TestPacksAreTurnedOnAndOff(t *testing.T) {
 	for config, want := range map[string]string{
 		"builtin: {off: true}":                        "system:info",
 		"builtin: {off: true, memory: {}}":            "memory:append",
-		"builtin: {shell: {off: true}}":               "browser:click",
-		"sources: {git: {cli: {command: git}}}":       "browser:click",
-		"builtin: {file: {roots: [/nowhere/at/all]}}": "browser:click",
+		"builtin: {shell: {off: true}}":               "browser:assert",
+		"sources: {git: {cli: {command: git}}}":       "browser:assert",
+		"builtin: {file: {roots: [/nowhere/at/all]}}": "browser:assert",
 		"builtin: {browser: {off: true}}":             "file:edit",
 	} {
 		w := newWorkshop(t, config)
@@ -201,6 +202,15 @@ func (w *workshop) calls() []toolroom.Call {
 		add("browser:find", room.Args{"text": "page"})
 		add("browser:click", room.Args{"selector": "h1"})
 		add("browser:type", room.Args{"key": "Tab"})
+		add("browser:wait_for", room.Args{"text": "Page"})
+		add("browser:assert", room.Args{"selector": "h1", "count": 1})
+		add("browser:content", room.Args{})
+		add("browser:extract", room.Args{"selector": "h1"})
+		add("browser:screenshot", room.Args{})
+		add("browser:eval", room.Args{"expression": "document.title"})
+		add("browser:tabs", room.Args{})
+		add("browser:checkpoint.save", room.Args{"name": "here"})
+		add("browser:checkpoint.resume", room.Args{"name": "here"})
 		add("browser:close", room.Args{})
 	}
 	return list

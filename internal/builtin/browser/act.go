@@ -109,14 +109,14 @@ func (e *element) do(ctx context.Context, result any, function string, args ...a
 }
 
 func callFunction(ctx context.Context, s cdp.Session, object runtime.RemoteObjectID, world runtime.ExecutionContextID, result any, function string, args ...any) error {
-	p := runtime.CallFunctionOnParams{FunctionDeclaration: function, ObjectID: object, ExecutionContextID: world, ReturnByValue: yes(), AwaitPromise: yes(), UserGesture: yes()}
-	for _, a := range args {
-		value, err := jsonv2.Marshal(a, readable)
-		if err != nil {
-			return err
-		}
-		p.Arguments = append(p.Arguments, &runtime.CallArgument{Value: value})
+	// The arguments are one array, because empty ones would be left out.
+	all, err := jsonv2.Marshal(append([]any{""}, args...), readable)
+	if err != nil {
+		return err
 	}
+	function = "function(args) { return (" + function + ").apply(this, args.slice(1)) }"
+	p := runtime.CallFunctionOnParams{FunctionDeclaration: function, ObjectID: object, ExecutionContextID: world, ReturnByValue: yes(), AwaitPromise: yes(), UserGesture: yes()}
+	p.Arguments = []*runtime.CallArgument{{Value: all}}
 	got, err := cdp.Call(ctx, s, runtime.CallFunctionOn, p)
 	if err != nil {
 		return err
@@ -316,11 +316,11 @@ const covered = `function() {
 
 // press clicks an element with the mouse.
 func (w *browser) press(ctx context.Context, t *tab, e *element, button input.MouseButton, count int64) error {
-	var state struct{ Disabled bool }
-	if err := e.do(ctx, &state, `function() { return {Disabled: !!this.disabled} }`); err != nil {
+	disabled := false
+	if err := e.do(ctx, &disabled, `function() { return !!this.disabled }`); err != nil {
 		return w.lost(ctx, e.name, err)
 	}
-	if state.Disabled {
+	if disabled {
 		return toolroom.Errorf(toolroom.CodeConflict, "%s is disabled", e.name).WithHint("do what enables it first")
 	}
 	x, y, err := w.point(ctx, t, e)
@@ -395,7 +395,7 @@ func (w *browser) settle(ctx context.Context, t *tab) error {
 			return w.problem(outer, err)
 		}
 		w.mu.Lock()
-		again := w.busy(t.frames) && !t.gone
+		again := (w.busy(t.frames) || w.loading()) && !t.gone
 		w.mu.Unlock()
 		if !again {
 			return nil

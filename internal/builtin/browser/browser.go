@@ -36,6 +36,8 @@ type Options struct {
 	Max int
 	// MaxDownload is the maximum size of a download in bytes (100 MiB).
 	MaxDownload int64
+	// Key returns the key (32 bytes) that seals checkpoints.
+	Key func() ([]byte, error)
 	// Artifacts keeps downloads and long trees.
 	Artifacts *artifact.Store
 	Log       *slog.Logger
@@ -72,7 +74,8 @@ func Pack(o Options) *builtin.Pack {
 		removeLeft(b.o.Scratch)
 	}
 	return &builtin.Pack{Name: "browser", Missing: missing, Weakness: weakness(os.Geteuid() == 0), Close: b.close, Tools: []builtin.Tool{
-		b.navigate(), b.snapshot(), b.find(), b.click(), b.typing(), b.closing(),
+		b.navigate(), b.snapshot(), b.find(), b.click(), b.typing(), b.waitFor(), b.assert(), b.content(), b.extract(), b.screenshot(), b.eval(),
+		b.save(), b.resume(), b.tabTool(), b.closing(),
 	}}
 }
 
@@ -96,6 +99,7 @@ type browsers struct {
 	mu     sync.Mutex
 	open   map[key]*browser
 	closed bool
+	ending sync.WaitGroup // browsers that are being ended
 }
 
 func keyOf(req *source.Request) key { return key{req.Identity.Key(), req.Session} }
@@ -185,7 +189,9 @@ func (b *browsers) end(w *browser) {
 	if b.open[w.key] == w {
 		delete(b.open, w.key)
 	}
+	b.ending.Add(1)
 	b.mu.Unlock()
+	defer b.ending.Done()
 	w.gone = true
 	w.idle.Stop()
 	if w.process != nil {
@@ -211,5 +217,6 @@ func (b *browsers) close() error {
 		})
 	}
 	ending.Wait()
+	b.ending.Wait()
 	return nil
 }

@@ -158,6 +158,23 @@ func (s session) Call(ctx context.Context, method string, params, result any) er
 	return s.conn.call(ctx, s.id, method, params, result)
 }
 
+// post sends a command whose answer does not matter. An error means that the browser has
+// ended.
+func (s session) post(method string, params any) {
+	c := s.conn
+	c.mu.Lock()
+	c.last++
+	m := message{ID: c.last, SessionID: s.id, Method: method}
+	c.mu.Unlock()
+	var err error
+	if m.Params, err = jsonv2.Marshal(params, readable); err != nil {
+		return
+	}
+	if text, err := jsonv2.Marshal(m, readable); err == nil {
+		_ = c.send(append(text, 0))
+	}
+}
+
 // Subscribe implements [cdp.Session]. Events come through [conn.event] instead.
 func (s session) Subscribe(string) (<-chan jsonv2.Value, func()) {
 	none := make(chan jsonv2.Value)

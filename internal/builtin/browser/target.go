@@ -30,21 +30,21 @@ type browser struct {
 	idle  *time.Timer
 
 	// These belong to the call that has the turn.
-	process  *process
-	gone     bool // it has ended
-	refs     references
-	seen     map[target.ID]tree // the tree of each tab as it was last told
-	selected *tab
+	process *process
+	gone    bool // it has ended
+	refs    references
+	seen    map[target.ID]tree // the tree of each tab as it was last told
 
-	// mu guards what events change.
-	mu      sync.Mutex
-	targets map[string]*frames // by session
-	tabs    []*tab
-	lastTab int
-	changed chan struct{} // closed and replaced with each event
-	news    news
-	loads   map[string]*download
-	answer  dialogAnswer
+	// mu guards what events change, and what predictions of effects read.
+	mu       sync.Mutex
+	selected *tab
+	targets  map[string]*frames // by session
+	tabs     []*tab
+	lastTab  int
+	changed  chan struct{} // closed and replaced with each event
+	news     news
+	loads    map[string]*download
+	answer   dialogAnswer
 }
 
 // tab is a page of the browser.
@@ -129,7 +129,9 @@ func (w *browser) begin(ctx context.Context) error {
 	}
 	switch {
 	case err == nil:
+		w.mu.Lock()
 		w.selected = w.tabs[0]
+		w.mu.Unlock()
 		w.take()
 		return nil
 	case p.over():
@@ -323,14 +325,14 @@ func (w *browser) attached(by string, e target.EventAttachedToTarget) {
 
 // follow learns the frames of a target and lets it run. Errors mean that it has ended.
 func (w *browser) follow(f *frames, t *tab) {
-	ctx := context.Background()
-	_, _ = cdp.Call(ctx, f, page.Enable, page.EnableParams{})
-	_, _ = cdp.Call(ctx, f, target.SetAutoAttach, target.SetAutoAttachParams{
+	// A target that waits may answer only when it runs.
+	f.post(page.Enable.Method, page.EnableParams{})
+	f.post(target.SetAutoAttach.Method, target.SetAutoAttachParams{
 		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: yes(), Filter: target.Filter{{Type: "iframe"}},
 	})
-	_, _ = cdp.Call(ctx, f, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
-	got, err := cdp.Call(ctx, f, page.GetFrameTree, cdp.Empty{})
-	_, _ = cdp.Call(ctx, f, runtime.RunIfWaitingForDebugger, cdp.Empty{})
+	f.post(emulation.SetFocusEmulationEnabled.Method, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	f.post(runtime.RunIfWaitingForDebugger.Method, cdp.Empty{})
+	got, err := cdp.Call(context.Background(), f, page.GetFrameTree, cdp.Empty{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.tell()

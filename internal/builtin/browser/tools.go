@@ -113,7 +113,9 @@ func (w *browser) openTab(ctx context.Context) (*tab, error) {
 		return opened != nil
 	})
 	if err == nil {
+		w.mu.Lock()
 		w.selected = opened
+		w.mu.Unlock()
 	}
 	return opened, err
 }
