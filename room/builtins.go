@@ -11,6 +11,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/builtin/browser"
 	"github.com/toolroom/toolroom/internal/builtin/document"
 	"github.com/toolroom/toolroom/internal/builtin/file"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
@@ -127,6 +128,13 @@ func (r *Room) buildPacks(to *packs, c *config.Config) error {
 	if on("git") && !taken {
 		to.list = append(to.list, git.Pack(to.shell, cannot))
 	}
+	if on("browser") {
+		pack, err := r.browserPack(c)
+		if err != nil {
+			return err
+		}
+		to.list = append(to.list, pack)
+	}
 	if on("memory") {
 		to.list = append(to.list, memory.Pack(r.stateOf("memory")))
 	}
@@ -193,6 +201,21 @@ func (r *Room) messagePack(c *config.Config) (*builtin.Pack, error) {
 		channels[name] = channel
 	}
 	return message.Pack(channels), nil
+}
+
+func (r *Room) browserPack(c *config.Config) (*builtin.Pack, error) {
+	b := config.BuiltinBrowser{}
+	if c.Builtin.Browser != nil {
+		b = *c.Builtin.Browser
+	}
+	guard, err := egress.New(c.Egress.Policy(b.Egress))
+	if err != nil {
+		return nil, err
+	}
+	return browser.Pack(browser.Options{
+		Guard: guard.WithOwn(), Path: b.Path, Environ: r.o.Environ, Owner: r.owner, State: r.stateOf("browser"), Key: func() ([]byte, error) { return r.sealKey("browser checkpoints") },
+		Idle: b.Idle, Max: b.Max, MaxDownload: b.MaxDownload, Artifacts: r.artifacts, Log: r.log,
+	}), nil
 }
 
 // expanded returns a function that resolves the references in a text again at each call.
@@ -296,6 +319,9 @@ func (r *Room) checkPacks(ctx context.Context) []Check {
 		}
 		if missing == nil {
 			missing = p.Partly
+		}
+		if missing == nil {
+			missing = p.Weakness
 		}
 		if missing != nil {
 			c.Status, c.Detail, c.Fix = CheckInfo, missing.Message, missing.Hints()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,6 +118,8 @@ func TestProfilesSelectBuiltinTools(t *testing.T) {
 	}, minimal...)
 	coding := append([]string{
 		"file:edit", "file:patch", "file:undo", "file:write", "process:kill", "process:list", "process:output", "process:start", "process:status", "shell:exec",
+		"browser:assert", "browser:checkpoint.resume", "browser:checkpoint.save", "browser:click", "browser:close", "browser:content", "browser:eval", "browser:extract",
+		"browser:find", "browser:navigate", "browser:screenshot", "browser:snapshot", "browser:tabs", "browser:type", "browser:wait_for",
 		"git:add", "git:blame", "git:branch", "git:commit", "git:diff", "git:log", "git:show", "git:status",
 	}, messaging...)
 	for profile, want := range map[string][]string{"minimal": minimal, "messaging": messaging, "coding": coding, "full": append(slices.Clone(coding), "message:send")} {
@@ -138,12 +141,13 @@ func TestProfilesSelectBuiltinTools(t *testing.T) {
 func TestPacksAreTurnedOnAndOff(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]string{
-		"builtin: {off: true}":                        "system:info",
-		"builtin: {off: true, memory: {}}":            "memory:append",
-		"builtin: {shell: {off: true}}":               "cron:create",
-		"builtin: {cron: {off: true}}":                "file:edit",
-		"sources: {git: {cli: {command: git}}}":       "cron:create",
-		"builtin: {file: {roots: [/nowhere/at/all]}}": "cron:create",
+		"builtin: {off: true}":                               "system:info",
+		"builtin: {off: true, memory: {}}":                   "memory:append",
+		"builtin: {shell: {off: true}}":                      "browser:assert",
+		"builtin: {browser: {off: true}}":                    "cron:create",
+		"builtin: {browser: {off: true}, cron: {off: true}}": "file:edit",
+		"sources: {git: {cli: {command: git}}}":              "browser:assert",
+		"builtin: {file: {roots: [/nowhere/at/all]}}":        "browser:assert",
 	} {
 		w := newWorkshop(t, config)
 		got := builtinTools(t, w.Room, toolroom.Identity{})
@@ -196,7 +200,33 @@ func (w *workshop) calls() []toolroom.Call {
 	add("memory:forget", room.Args{"namespace": "n"})
 	add("cron:create", room.Args{"schedule": "@daily", "tool": "memory:list", "name": "n"})
 	add("cron:list", room.Args{})
+	if hasChromium(w.t) {
+		add("browser:navigate", room.Args{"url": w.site})
+		add("browser:snapshot", room.Args{})
+		add("browser:find", room.Args{"text": "page"})
+		add("browser:click", room.Args{"selector": "h1"})
+		add("browser:type", room.Args{"key": "Tab"})
+		add("browser:wait_for", room.Args{"text": "Page"})
+		add("browser:assert", room.Args{"selector": "h1", "count": 1})
+		add("browser:content", room.Args{})
+		add("browser:extract", room.Args{"selector": "h1"})
+		add("browser:screenshot", room.Args{})
+		add("browser:eval", room.Args{"expression": "document.title"})
+		add("browser:tabs", room.Args{})
+		add("browser:checkpoint.save", room.Args{"name": "here"})
+		add("browser:checkpoint.resume", room.Args{"name": "here"})
+		add("browser:close", room.Args{})
+	}
 	return list
+}
+
+// hasChromium reports whether the browser tools work. In CI they must.
+func hasChromium(t *testing.T) bool {
+	_, err := exec.LookPath("chromium")
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	return err == nil
 }
 
 // Each tool is called with valid arguments, cancelled, with unknown and huge arguments, and
@@ -245,7 +275,8 @@ func TestEveryBuiltinToolThroughThePipeline(t *testing.T) {
 		}
 	}
 	for _, id := range builtinTools(t, w.Room, toolroom.Identity{}) {
-		if !called[id] && !strings.HasPrefix(id, "web:search") && id != "message:send" { // they have no provider here
+		if !called[id] && !strings.HasPrefix(id, "web:search") && id != "message:send" && // they have no provider here
+			(hasChromium(t) || !strings.HasPrefix(id, "browser:")) {
 			t.Errorf("%s was not called", id)
 		}
 		if r := w.call(id, map[string]any{"no such argument": 1}); r.OK() || r.Error.Code != toolroom.CodeInvalidArguments {
@@ -380,8 +411,8 @@ func TestExamplesOfBuiltinToolsRun(t *testing.T) {
 		for _, tool := range pack.Tools {
 			for _, example := range tool.Examples {
 				arguments := string(example.Arguments)
-				if strings.Contains(arguments, "4711") || tool.ID.Namespace == "web" || tool.ID.Namespace == "message" {
-					continue // these need a process, a provider, or the internet
+				if strings.Contains(arguments, "4711") || slices.Contains([]string{"web", "browser", "message"}, tool.ID.Namespace) {
+					continue // these need a process, a provider, the internet, or a page
 				}
 				if r := w.Run(t.Context(), toolroom.Call{Tool: tool.ID.String(), Arguments: example.Arguments}); !r.OK() {
 					t.Errorf("%s %s: %+v", tool.ID, arguments, r.Error)

@@ -43,7 +43,9 @@ func newTrustRules(c *config.Config) (*trustRules, error) {
 	if t.inside, err = policy.ParsePatterns(c.Policy.Inside); err != nil {
 		return nil, err
 	}
-	t.labels["web"] = sourceLabels{all: []string{taint.Untrusted}}
+	for _, pack := range []string{"web", "browser"} {
+		t.labels[pack] = sourceLabels{all: []string{taint.Untrusted}}
+	}
 	for name, s := range c.Sources {
 		labels := sourceLabels{all: s.Labels, scopes: s.Scopes()}
 		for _, glob := range slices.Sorted(maps.Keys(s.ToolLabels)) {

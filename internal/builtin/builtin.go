@@ -139,6 +139,8 @@ type Pack struct {
 	Partly *toolroom.Error
 	// Check returns what the pack lacks right now, such as a secret, for doctor. It may be nil.
 	Check func(ctx context.Context) *toolroom.Error
+	// Weakness says what the tools do without on this machine, although they work.
+	Weakness *toolroom.Error
 	// Isolation returns the isolation of a call, if the pack runs programs in a sandbox.
 	Isolation func(ctx context.Context, req *source.Request) string
 	// Enforces reports whether the pack enforces a rule of policy on the programs that a

@@ -22,6 +22,7 @@ type Builtin struct {
 	Memory  *BuiltinPack    `yaml:"memory,omitempty"`
 	Cron    *BuiltinCron    `yaml:"cron,omitempty"`
 	Message *BuiltinMessage `yaml:"message,omitempty"`
+	Browser *BuiltinBrowser `yaml:"browser,omitempty"`
 }
 
 // BuiltinPack is the section of a pack without settings.
@@ -118,6 +119,21 @@ type BuiltinChannel struct {
 	From string `yaml:"from,omitempty"`
 }
 
+// BuiltinBrowser configures the pack browser.
+type BuiltinBrowser struct {
+	Off bool `yaml:"off,omitempty"`
+	// Path is the path of Chromium, if it is not in PATH.
+	Path string `yaml:"path,omitempty"`
+	// Idle is how long an unused browser lives (10 min), and Max the maximum number of
+	// browsers (4).
+	Idle time.Duration `yaml:"idle,omitempty"`
+	Max  int           `yaml:"max,omitempty"`
+	// MaxDownload is the maximum size of a download in bytes (100 MiB).
+	MaxDownload int64 `yaml:"max_download,omitempty"`
+	// Egress adds rules for browsers to the section "egress" for all.
+	Egress Egress `yaml:"egress,omitempty"`
+}
+
 // On reports whether a pack is on, where fallback says whether packs without a section are.
 func (b Builtin) On(pack string, fallback bool) bool {
 	fallback = fallback && !b.Off
@@ -132,6 +148,8 @@ func (b Builtin) On(pack string, fallback bool) bool {
 		return on(b.Web, fallback, func(s *BuiltinWeb) bool { return s.Off })
 	case "git":
 		return on(b.Git, fallback, func(s *BuiltinPack) bool { return s.Off })
+	case "browser":
+		return on(b.Browser, fallback, func(s *BuiltinBrowser) bool { return s.Off })
 	case "memory":
 		return on(b.Memory, fallback, func(s *BuiltinPack) bool { return s.Off })
 	case "cron":
@@ -167,6 +185,9 @@ func (c check) builtin(b Builtin) {
 		for _, name := range slices.Sorted(maps.Keys(m.Channels)) {
 			c.channel("builtin.message.channels."+name, m.Channels[name])
 		}
+	}
+	if w := b.Browser; w != nil {
+		c.egress("builtin.browser.egress", w.Egress)
 	}
 	if w := b.Web; w != nil {
 		c.egress("builtin.web.egress", w.Egress)

@@ -63,6 +63,7 @@ var heavy = map[string][]string{
 	"github.com/tetratelabs/wazero":                {"internal/engine/wasm", "internal/engine/quickjs", "internal/engine/cpython", "internal/engine/wasmfuel", "internal/engine/wasi", "internal/engine/module/machine"},
 	"google.golang.org/protobuf":                   {"internal/engine/monty/protocol", "internal/temporal"},
 	"go.temporal.io":                               {"internal/temporal"},
+	"github.com/chromedp":                          {"internal/builtin/browser"},
 	"codeberg.org/readeck/go-readability":          {"internal/builtin/document"},
 	"github.com/JohannesKaufmann/html-to-markdown": {"internal/builtin/document"},
 	"github.com/ledongthuc/pdf":                    {"internal/builtin/document"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/builtin/browser"
 	"github.com/toolroom/toolroom/internal/builtin/cron"
 	"github.com/toolroom/toolroom/internal/builtin/file"
 	"github.com/toolroom/toolroom/internal/builtin/git"
@@ -28,7 +29,7 @@ func Packs() builtin.Packs {
 	s := shell.New(shell.Options{})
 	return builtin.Packs{
 		file.Pack(file.Options{}, nil), s.Pack(nil), s.ProcessPack(nil), web.Pack(web.Options{}), git.Pack(s, nil), memory.Pack(""),
-		cron.Pack(cron.Options{}), message.Pack(nil),
+		browser.Pack(browser.Options{}), cron.Pack(cron.Options{}), message.Pack(nil),
 	}
 }
 
@@ -68,6 +69,7 @@ var about = map[string]string{
 	"process": "Processes run where `shell:exec` runs commands, until they end, are killed, or Toolroom stops; so they need `toolroom serve`, not a single `toolroom call`. Each caller sees its own processes only.",
 	"web":     "Connections pass the [egress guard](security.md#egress), which judges every redirect and address: this machine and private networks need an entry in `egress.allow`. Results carry the label `untrusted`. Hidden parts of pages are removed. `web:search` and `web:search.news` need a provider: `builtin.web.search`.",
 	"git":     "The program git runs where `shell:exec` runs commands, with hooks, monitors, filters, external diffs, checks of signatures and the network off. A repository that sets filters can be read, but not changed. If the config has a source named `git`, the pack is off.",
+	"browser": "Tools drive a Chromium of this machine, without a window: each session of each identity has one of its own, with an empty profile, which ends after `builtin.browser.idle` without a call. So it needs `toolroom serve` or an MCP client, not a single `toolroom call`. Pages are shown as accessibility trees, whose elements have references; an action returns what changed. Dialogs are dismissed unless a call says otherwise; downloads become artifacts. All connections pass the [egress guard](security.md#the-browser). Results carry the label `untrusted`. As root, Chromium runs without its own sandbox: [what that means](security.md#the-browser).",
 	"memory":  "Notes are Markdown files below `builtin/memory` in Toolroom's home, in a folder for each identity; a person may read and edit them. Search ranks paragraphs by their words.",
 	"message": "Channels are those of the config, and a message goes only to their `recipients` (`\"*\"` permits any):\n```yaml\nbuiltin:\n  message:\n    channels:\n      team:  {provider: slack, key: \"secret://slack/key\", recipients: [\"#general\"]}\n      phone: {provider: telegram, key: \"secret://telegram/key\", recipients: [\"12345\"]}\n      room:  {provider: matrix, url: \"https://matrix.org\", key: \"secret://matrix/key\", recipients: [\"!abc:matrix.org\"]}\n      mail:  {provider: smtp, url: \"smtps://mail.example.com:465\", user: agent, key: \"secret://smtp/key\", from: agent@example.com, recipients: [ann@example.com]}\n      hook:  {provider: webhook, url: \"https://example.com/hook\"}\n```\nKeys are those of a bot or user: Slack's needs the scope `chat:write`. A webhook gets `{text, subject, recipient}` as JSON, with the key as bearer token. Mail goes with TLS if the server offers it, and a password never without, except to this machine. Redirects are not followed. A message whose answer is missing is not sent again.",
 	"cron":    "A schedule belongs to the identity that makes it, and its calls have this identity: when one runs, the policy of that moment decides, a person approves if it says so, and a receipt has the surface `cron` and the schedule's id as session. A schedule of an identity whose tokens are all revoked makes no calls. Schedules are durable and need a running `toolroom serve`; several servers of one home make each call once. `missed` says what happens to runs whose time passes meanwhile. A run is dropped while the one before has not ended (with `missed: all` it comes after it). Runs are at least a minute apart, an identity has at most 100 schedules, and a scheduled call can neither make nor trigger one.\n\nTimes follow the clocks of the time zone (`timezone`, else `builtin.cron.timezone`, else UTC). When clocks are put forward, a run whose time is left out comes at the moment of the change; when they are put back, a time that occurs twice runs the first time only. Schedules for every hour (`*` as hour) and `@every` count real time. If this machine's clock is set back by up to three hours, nothing runs twice; if by more, times that come again run again. A clock that is set forward looks like a time without a server.",

@@ -1,4 +1,5 @@
-package netjail
+// Package proxy serves programs that must reach other machines through an egress guard only.
+package proxy
 
 import (
 	"context"
@@ -20,16 +21,22 @@ type proxy struct {
 	log   *slog.Logger
 	plain *httputil.ReverseProxy
 	ended context.Context
+	// refused is told about every connection that the guard refuses.
+	refused func(host string, err error)
 }
 
-// serve serves the proxy of one program until done is closed.
-func serve(listener net.Listener, guard *egress.Guard, log *slog.Logger, done <-chan struct{}) {
+// Serve serves the proxy of one program until done is closed. Refused, if it is not nil,
+// is called with every host that the guard refuses.
+func Serve(listener net.Listener, guard *egress.Guard, log *slog.Logger, refused func(host string, err error), done <-chan struct{}) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	if refused == nil {
+		refused = func(string, error) {}
+	}
 	ended, end := context.WithCancel(context.Background())
 	transport := guard.Transport()
-	p := &proxy{guard: guard, log: log, ended: ended}
+	p := &proxy{guard: guard, log: log, ended: ended, refused: refused}
 	p.plain = &httputil.ReverseProxy{
 		Rewrite:      func(r *httputil.ProxyRequest) {}, // keep the program's address
 		Transport:    transport,
@@ -65,6 +72,7 @@ func (p *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusBadGateway
 	if toolroom.CodeOf(err) == toolroom.CodeDenied {
 		status = http.StatusForbidden
+		p.refused(r.Host, err)
 		p.log.Warn("a program may not reach a host", "host", r.Host, "error", err)
 	}
 	http.Error(w, "toolroom: "+err.Error(), status)

@@ -1,0 +1,421 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/cdp/jsonv2"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Limits of waiting for a page.
+const (
+	loadTimeout  = 30 * time.Second // for a page to load
+	quietTimeout = 3 * time.Second  // for a loaded page to come to rest
+	quietFor     = 120 * time.Millisecond
+)
+
+// world is the name of the JavaScript world of these tools. A page cannot change what
+// functions mean there.
+const world = "toolroom"
+
+// element is an element of a page that can be acted on.
+type element struct {
+	place
+	name   string // as the caller wrote it
+	object runtime.RemoteObjectID
+}
+
+// locate finds the element that a reference or a CSS selector names.
+func (w *browser) locate(ctx context.Context, t *tab, ref, selector string) (*element, error) {
+	if (ref == "") == (selector == "") {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "give either ref or selector").
+			WithHint("ref is a reference such as e12 from browser:snapshot, selector a CSS selector")
+	}
+	if selector != "" {
+		return w.query(ctx, t, selector)
+	}
+	p, err := w.refs.find(ref)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	ok := w.current(p)
+	w.mu.Unlock()
+	if !ok {
+		return nil, stale(ref, "its page has gone")
+	}
+	return w.resolve(ctx, p, ref)
+}
+
+// resolve makes an element of a place.
+func (w *browser) resolve(ctx context.Context, p place, name string) (*element, error) {
+	made, err := cdp.Call(ctx, p.frames, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: p.frame, WorldName: world})
+	if err != nil {
+		return nil, w.lost(ctx, name, err)
+	}
+	got, err := cdp.Call(ctx, p.frames, dom.ResolveNode, dom.ResolveNodeParams{BackendNodeID: p.node, ExecutionContextID: made.ExecutionContextID, ObjectGroup: world})
+	if err != nil {
+		return nil, w.lost(ctx, name, err)
+	}
+	e := &element{place: p, name: name, object: got.Object.ObjectID}
+	var connected bool
+	if err := e.do(ctx, &connected, `function() { return this.isConnected }`); err != nil {
+		return nil, w.lost(ctx, name, err)
+	}
+	if !connected {
+		return nil, stale(name, "its element has been removed")
+	}
+	return e, nil
+}
+
+// lost returns the error of an element that cannot be reached any more.
+func (w *browser) lost(ctx context.Context, name string, err error) error {
+	var answer *messageError
+	if ctx.Err() == nil && errors.As(err, &answer) {
+		return stale(name, "its element has gone")
+	}
+	return w.problem(ctx, err)
+}
+
+// problem returns the error of a command that failed.
+func (w *browser) problem(ctx context.Context, err error) error {
+	var known *toolroom.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return known
+	case w.process.over():
+		return w.process.failure(w.process.err)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "the browser: %w", err)
+}
+
+// do calls a JavaScript function on the element and decodes its result.
+func (e *element) do(ctx context.Context, result any, function string, args ...any) error {
+	return callFunction(ctx, e.frames, e.object, 0, result, function, args...)
+}
+
+func callFunction(ctx context.Context, s cdp.Session, object runtime.RemoteObjectID, world runtime.ExecutionContextID, result any, function string, args ...any) error {
+	// The arguments are one array, because empty ones would be left out.
+	all, err := jsonv2.Marshal(append([]any{""}, args...), readable)
+	if err != nil {
+		return err
+	}
+	function = "function(args) { return (" + function + ").apply(this, args.slice(1)) }"
+	p := runtime.CallFunctionOnParams{FunctionDeclaration: function, ObjectID: object, ExecutionContextID: world, ReturnByValue: yes(), AwaitPromise: yes(), UserGesture: yes()}
+	p.Arguments = []*runtime.CallArgument{{Value: all}}
+	got, err := cdp.Call(ctx, s, runtime.CallFunctionOn, p)
+	if err != nil {
+		return err
+	}
+	if got.ExceptionDetails != nil {
+		return thrown(got.ExceptionDetails)
+	}
+	if result == nil || len(got.Result.Value) == 0 {
+		return nil
+	}
+	return jsonv2.Unmarshal(got.Result.Value, result, readable)
+}
+
+// thrown returns the error of a JavaScript exception.
+func thrown(e *runtime.ExceptionDetails) *toolroom.Error {
+	message := e.Text
+	if e.Exception != nil && e.Exception.Description != "" {
+		message = e.Exception.Description
+	} else if e.Exception != nil && len(e.Exception.Value) > 0 {
+		message = "uncaught " + string(e.Exception.Value)
+	}
+	return toolroom.Errorf(toolroom.CodeExecutionFailed, "JavaScript: %s", short(message, 2000)).WithHint("correct the expression")
+}
+
+// evaluate calls a function in the tools' world of a frame.
+func (w *browser) evaluate(ctx context.Context, f *frames, id cdp.FrameID, result any, function string, args ...any) error {
+	made, err := cdp.Call(ctx, f, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: id, WorldName: world})
+	if err != nil {
+		return err
+	}
+	return callFunction(ctx, f, "", made.ExecutionContextID, result, function, args...)
+}
+
+// finder finds elements by a CSS selector, also in open shadow roots.
+const finder = `function(selector, index) {
+	const found = [];
+	const visit = root => {
+		found.push(...root.querySelectorAll(selector));
+		for (const e of root.querySelectorAll('*')) if (e.shadowRoot) visit(e.shadowRoot);
+	};
+	visit(document);
+	return index < 0 ? found.length : found[index];
+}`
+
+// query finds the only element that matches a CSS selector, in all frames.
+func (w *browser) query(ctx context.Context, t *tab, selector string) (*element, error) {
+	var found *element
+	count := 0
+	for _, c := range w.framesOf(t) {
+		made, err := cdp.Call(ctx, c.frames, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: c.id, WorldName: world})
+		if err != nil {
+			continue // the frame has gone
+		}
+		n := 0
+		if err := callFunction(ctx, c.frames, "", made.ExecutionContextID, &n, finder, selector, -1); err != nil {
+			var known *toolroom.Error
+			if errors.As(err, &known) {
+				return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%q is not a CSS selector", short(selector, 200)).WithHint("write it like #id, .class or button[type=submit]")
+			}
+			continue
+		}
+		if count += n; n == 0 || found != nil {
+			continue
+		}
+		got, err := cdp.Call(ctx, c.frames, runtime.CallFunctionOn, runtime.CallFunctionOnParams{
+			FunctionDeclaration: finder, ExecutionContextID: made.ExecutionContextID, ObjectGroup: world,
+			Arguments: []*runtime.CallArgument{{Value: quote(selector)}, {Value: jsonv2.Value("0")}},
+		})
+		if err != nil || got.Result.ObjectID == "" {
+			continue
+		}
+		node, err := cdp.Call(ctx, c.frames, dom.DescribeNode, dom.DescribeNodeParams{ObjectID: got.Result.ObjectID})
+		if err != nil {
+			continue
+		}
+		w.mu.Lock()
+		p := place{frames: c.frames, frame: c.id, node: node.Node.BackendNodeID}
+		if f := c.frames.byID[c.id]; f != nil {
+			p.loader = f.loader
+		}
+		w.mu.Unlock()
+		found = &element{place: p, name: selector, object: got.Result.ObjectID}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, w.problem(ctx, ctx.Err())
+	case found == nil:
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "no element matches %q", short(selector, 200)).WithHint("look at the page with browser:snapshot, and use a reference")
+	case count > 1:
+		return nil, toolroom.Errorf(toolroom.CodeConflict, "%d elements match %q", count, short(selector, 200)).WithHint("use a narrower selector, or a reference from browser:snapshot")
+	}
+	return found, nil
+}
+
+func quote(s string) jsonv2.Value {
+	text, _ := jsonv2.Marshal(s, readable) // a string can always be written
+	return text
+}
+
+// framesOf returns all frames of a tab, the main one first.
+func (w *browser) framesOf(t *tab) []child {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []child
+	var visit func(f *frames)
+	visit = func(f *frames) {
+		for _, id := range f.order {
+			if len(all) < maxFrames {
+				all = append(all, child{f, id})
+			}
+		}
+		for _, other := range w.targets {
+			if other.parent == f.session.id && !other.isTab {
+				visit(other)
+			}
+		}
+	}
+	visit(t.frames)
+	return all
+}
+
+// point returns where to click an element, in the coordinates of the tab.
+func (w *browser) point(ctx context.Context, t *tab, e *element) (x, y float64, err error) {
+	if _, err := cdp.Call(ctx, e.frames, dom.ScrollIntoViewIfNeeded, dom.ScrollIntoViewIfNeededParams{ObjectID: e.object}); err != nil {
+		return 0, 0, w.invisible(ctx, e, err)
+	}
+	got, err := cdp.Call(ctx, e.frames, dom.GetContentQuads, dom.GetContentQuadsParams{ObjectID: e.object})
+	if err != nil {
+		return 0, 0, w.invisible(ctx, e, err)
+	}
+	found := false
+	for _, q := range got.Quads {
+		if len(q) == 8 && area(q) >= 1 {
+			x, y, found = (q[0]+q[2]+q[4]+q[6])/4, (q[1]+q[3]+q[5]+q[7])/4, true
+			break
+		}
+	}
+	if !found {
+		return 0, 0, w.invisible(ctx, e, nil)
+	}
+	// Frames in other processes have coordinates of their own.
+	for f := e.frames; !f.isTab; {
+		w.mu.Lock()
+		parent := w.targets[f.parent]
+		w.mu.Unlock()
+		if parent == nil {
+			return 0, 0, stale(e.name, "its frame has gone")
+		}
+		owner, err := cdp.Call(ctx, parent, dom.GetFrameOwner, dom.GetFrameOwnerParams{FrameID: cdp.FrameID(f.id)})
+		if err != nil {
+			return 0, 0, w.lost(ctx, e.name, err)
+		}
+		if _, err := cdp.Call(ctx, parent, dom.ScrollIntoViewIfNeeded, dom.ScrollIntoViewIfNeededParams{BackendNodeID: owner.BackendNodeID}); err != nil {
+			return 0, 0, w.invisible(ctx, e, err)
+		}
+		box, err := cdp.Call(ctx, parent, dom.GetBoxModel, dom.GetBoxModelParams{BackendNodeID: owner.BackendNodeID})
+		if err != nil || len(box.Model.Content) < 2 {
+			return 0, 0, w.invisible(ctx, e, err)
+		}
+		x, y, f = x+box.Model.Content[0], y+box.Model.Content[1], parent
+	}
+	return x, y, nil
+}
+
+func area(q dom.Quad) float64 {
+	sum := 0.0
+	for i := range 4 {
+		j := (i + 1) % 4
+		sum += q[2*i]*q[2*j+1] - q[2*j]*q[2*i+1]
+	}
+	return max(sum, -sum) / 2
+}
+
+func (w *browser) invisible(ctx context.Context, e *element, err error) error {
+	var answer *messageError
+	if err != nil && !errors.As(err, &answer) {
+		return w.problem(ctx, err)
+	}
+	return toolroom.Errorf(toolroom.CodeConflict, "%s is not visible", e.name).WithHint("do what makes it visible first, such as opening its menu; browser:snapshot shows the page")
+}
+
+// covered returns what an element at its own middle is covered by, or nothing.
+const covered = `function() {
+	const box = this.getBoundingClientRect();
+	if (!this.ownerDocument.defaultView) return '';
+	let hit = null, root = this.getRootNode();
+	const rects = this.getClientRects();
+	const r = rects.length ? rects[0] : box;
+	hit = root.elementFromPoint ? root.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2) : null;
+	if (!hit || hit === this || this.contains(hit) || hit.contains(this)) return '';
+	for (let h = hit.getRootNode().host; h; h = h.getRootNode().host) if (h === this) return '';
+	if (this.shadowRoot && this.shadowRoot.contains(hit)) return '';
+	const label = hit.closest('label');
+	if (label && (label.control === this || label.contains(this))) return '';
+	return '<' + hit.tagName.toLowerCase() + (hit.id ? ' id=' + hit.id : '') + '> ' + (hit.innerText || '').slice(0, 60);
+}`
+
+// press clicks an element with the mouse.
+func (w *browser) press(ctx context.Context, t *tab, e *element, button input.MouseButton, count int64) error {
+	disabled := false
+	if err := e.do(ctx, &disabled, `function() { return !!this.disabled }`); err != nil {
+		return w.lost(ctx, e.name, err)
+	}
+	if disabled {
+		return toolroom.Errorf(toolroom.CodeConflict, "%s is disabled", e.name).WithHint("do what enables it first")
+	}
+	x, y, err := w.point(ctx, t, e)
+	if err != nil {
+		return err
+	}
+	cover := ""
+	if err := e.do(ctx, &cover, covered); err != nil {
+		return w.lost(ctx, e.name, err)
+	}
+	if cover != "" {
+		return toolroom.Errorf(toolroom.CodeConflict, "%s is covered by %s", e.name, strings.TrimSpace(cover)).WithHint("close what covers it first")
+	}
+	event := input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: x, Y: y}
+	if _, err := cdp.Call(ctx, t, input.DispatchMouseEvent, event); err != nil {
+		return w.problem(ctx, err)
+	}
+	event.Button = button
+	for i := range count {
+		event.ClickCount = i + 1
+		event.Type = input.DispatchMouseEventTypeMousePressed
+		if _, err := cdp.Call(ctx, t, input.DispatchMouseEvent, event); err != nil {
+			return w.problem(ctx, err)
+		}
+		event.Type = input.DispatchMouseEventTypeMouseReleased
+		if _, err := cdp.Call(ctx, t, input.DispatchMouseEvent, event); err != nil {
+			return w.problem(ctx, err)
+		}
+	}
+	return nil
+}
+
+// settle waits until a tab has loaded and come to rest, but not for ever: a page may never
+// rest.
+func (w *browser) settle(ctx context.Context, t *tab) error {
+	outer := ctx
+	ctx, cancel := context.WithTimeoutCause(ctx, loadTimeout, errSlow)
+	defer cancel()
+	quiet := fmt.Sprintf(`function() { return new Promise(done => {
+		const end = () => { watch.disconnect(); clearTimeout(timer); clearTimeout(last); done() };
+		let timer = setTimeout(end, %d);
+		const last = setTimeout(end, %d);
+		const watch = new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(end, %d) });
+		watch.observe(document, {subtree: true, childList: true, attributes: true, characterData: true});
+	}) }`, quietFor.Milliseconds(), quietTimeout.Milliseconds(), quietFor.Milliseconds())
+	for {
+		err := w.await(ctx, func() bool {
+			return t.gone || !w.busy(t.frames) && !w.loading() && t.ready
+		})
+		if err == nil && !t.gone {
+			quietly, stop := context.WithTimeoutCause(ctx, quietTimeout+2*time.Second, errSlow)
+			err = w.evaluate(quietly, t.frames, cdp.FrameID(t.id), nil, quiet)
+			stop()
+			var answer *messageError
+			if errors.As(err, &answer) { // the page has navigated
+				w.mu.Lock()
+				again := w.busy(t.frames)
+				w.mu.Unlock()
+				if again {
+					continue
+				}
+				err = nil
+			}
+		}
+		switch {
+		case outer.Err() != nil:
+			return context.Cause(outer)
+		case errors.Is(err, errSlow):
+			return nil // what is there is shown
+		}
+		if err != nil {
+			return w.problem(outer, err)
+		}
+		w.mu.Lock()
+		again := (w.busy(t.frames) || w.loading()) && !t.gone
+		w.mu.Unlock()
+		if !again {
+			return nil
+		}
+	}
+}
+
+var errSlow = errors.New("too slow")
+
+// busy reports whether a frame of a target is loading. The caller holds mu.
+func (w *browser) busy(f *frames) bool {
+	for _, one := range f.byID {
+		if one.busy {
+			return true
+		}
+	}
+	for _, other := range w.targets {
+		if other.parent == f.session.id && !other.isTab && w.busy(other) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,183 @@
+package browser
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/chromedp/cdproto/cdp/jsonv2"
+)
+
+// maxMessage bounds one message of Chromium, such as the tree of a page. A page that needs
+// more ends its browser.
+const maxMessage = 128 << 20
+
+var (
+	errEnded = errors.New("the browser has ended")
+	errLarge = fmt.Errorf("a page needs a message of more than %d bytes", maxMessage)
+	readable = jsonv2.JoinOptions(jsonv2.DefaultOptionsV2(), jsonv2.AllowInvalidUTF8(true))
+)
+
+// conn is a connection to Chromium over a pair of pipes, in its DevTools protocol: messages
+// are JSON and end with a zero byte. Many sessions, one for each target, share it.
+type conn struct {
+	// event is called with each event, in order. It must not call the browser.
+	event func(session, method string, params jsonv2.Value)
+
+	write   sync.Mutex
+	w       io.Writer
+	mu      sync.Mutex
+	last    int64
+	waiting map[int64]chan message
+	done    chan struct{} // closed when the connection has ended
+	err     error         // why; valid once done is closed
+}
+
+// message is a request, a response or an event.
+type message struct {
+	ID        int64         `json:"id,omitzero"`
+	SessionID string        `json:"sessionId,omitzero"`
+	Method    string        `json:"method,omitzero"`
+	Params    jsonv2.Value  `json:"params,omitzero"`
+	Result    jsonv2.Value  `json:"result,omitzero"`
+	Error     *messageError `json:"error,omitzero"`
+}
+
+// messageError is an error that Chromium returns.
+type messageError struct {
+	Code    int64  `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *messageError) Error() string { return e.Message }
+
+func newConn(r io.Reader, w io.Writer, event func(session, method string, params jsonv2.Value)) *conn {
+	c := &conn{event: event, w: w, waiting: map[int64]chan message{}, done: make(chan struct{})}
+	go c.read(bufio.NewReaderSize(r, 64<<10))
+	return c
+}
+
+func (c *conn) read(r *bufio.Reader) {
+	var text bytes.Buffer
+	var err error
+	for err == nil {
+		var part []byte
+		part, err = r.ReadSlice(0)
+		text.Write(part)
+		if errors.Is(err, bufio.ErrBufferFull) && text.Len() <= maxMessage {
+			err = nil
+			continue
+		}
+		if err == nil {
+			c.deliver(bytes.TrimSuffix(text.Bytes(), []byte{0}))
+			text = bytes.Buffer{}
+		}
+	}
+	c.err = errEnded
+	if errors.Is(err, bufio.ErrBufferFull) {
+		c.err = errLarge
+	}
+	close(c.done)
+}
+
+func (c *conn) deliver(text []byte) {
+	var m message
+	if err := jsonv2.Unmarshal(text, &m, readable); err != nil {
+		return // the protocol has no such message
+	}
+	if m.Method != "" {
+		c.event(m.SessionID, m.Method, m.Params)
+		return
+	}
+	c.mu.Lock()
+	answer := c.waiting[m.ID]
+	delete(c.waiting, m.ID)
+	c.mu.Unlock()
+	if answer != nil {
+		answer <- m
+	}
+}
+
+// call sends a command and waits for its result.
+func (c *conn) call(ctx context.Context, session, method string, params, result any) error {
+	m := message{SessionID: session, Method: method}
+	var err error
+	if m.Params, err = jsonv2.Marshal(params, readable); err != nil {
+		return err
+	}
+	answer := make(chan message, 1)
+	c.mu.Lock()
+	c.last++
+	m.ID = c.last
+	c.waiting[m.ID] = answer
+	c.mu.Unlock()
+	text, err := jsonv2.Marshal(m, readable)
+	if err == nil {
+		err = c.send(append(text, 0))
+	}
+	if err == nil {
+		select {
+		case got := <-answer:
+			if got.Error != nil {
+				return got.Error
+			}
+			return jsonv2.Unmarshal(got.Result, result, readable)
+		case <-c.done:
+			err = c.err
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	c.mu.Lock()
+	delete(c.waiting, m.ID)
+	c.mu.Unlock()
+	return err
+}
+
+func (c *conn) send(text []byte) error {
+	c.write.Lock()
+	defer c.write.Unlock()
+	if _, err := c.w.Write(text); err != nil {
+		return errEnded
+	}
+	return nil
+}
+
+// session is the connection to one target; the one without id is that to the browser.
+type session struct {
+	conn *conn
+	id   string
+}
+
+// Call implements [cdp.Session].
+func (s session) Call(ctx context.Context, method string, params, result any) error {
+	return s.conn.call(ctx, s.id, method, params, result)
+}
+
+// post sends a command whose answer does not matter. An error means that the browser has
+// ended.
+func (s session) post(method string, params any) {
+	c := s.conn
+	c.mu.Lock()
+	c.last++
+	m := message{ID: c.last, SessionID: s.id, Method: method}
+	c.mu.Unlock()
+	var err error
+	if m.Params, err = jsonv2.Marshal(params, readable); err != nil {
+		return
+	}
+	if text, err := jsonv2.Marshal(m, readable); err == nil {
+		_ = c.send(append(text, 0))
+	}
+}
+
+// Subscribe implements [cdp.Session]. Events come through [conn.event] instead.
+func (s session) Subscribe(string) (<-chan jsonv2.Value, func()) {
+	none := make(chan jsonv2.Value)
+	close(none)
+	return none, func() {}
+}

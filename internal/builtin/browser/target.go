@@ -1,0 +1,418 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	cdpbrowser "github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/cdp/jsonv2"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
+
+	"github.com/toolroom/toolroom"
+)
+
+// startTimeout bounds the start of Chromium, which takes long on a busy machine.
+const startTimeout = 60 * time.Second
+
+// browser is the browser of one session. A call that has its turn uses it alone.
+type browser struct {
+	owner *browsers
+	key   key
+	turn  chan struct{}
+	idle  *time.Timer
+
+	// These belong to the call that has the turn.
+	process *process
+	gone    bool // it has ended
+	refs    references
+	seen    map[target.ID]tree // the tree of each tab as it was last told
+
+	// mu guards what events change, and what predictions of effects read.
+	mu       sync.Mutex
+	selected *tab
+	targets  map[string]*frames // by session
+	tabs     []*tab
+	lastTab  int
+	changed  chan struct{} // closed and replaced with each event
+	news     news
+	loads    map[string]*download
+	answer   dialogAnswer
+}
+
+// tab is a page of the browser.
+type tab struct {
+	*frames
+	number int
+	ready  bool // its frames are known, and it runs
+}
+
+// frames are the frames of one target: a tab, or a frame that runs in another process.
+type frames struct {
+	session
+	id     target.ID
+	isTab  bool
+	parent string // the session that it was attached by
+	// within is the frame that holds this one, in the parent.
+	within cdp.FrameID
+	byID   map[cdp.FrameID]*frame
+	order  []cdp.FrameID
+	gone   bool
+}
+
+// frame is one document.
+type frame struct {
+	id, parent cdp.FrameID
+	loader     cdp.LoaderID
+	url        string
+	busy       bool // it is loading, or about to
+}
+
+// news is what happened since the call began.
+type news struct {
+	dialogs []Dialog
+	opened  []*tab
+	closed  int      // windows that were one too many
+	refused []string // what the guard refused
+	hosts   map[string]error
+}
+
+// dialogAnswer is how dialogs are answered.
+type dialogAnswer struct {
+	accept bool
+	text   string
+}
+
+func newBrowser(b *browsers, k key) *browser {
+	return &browser{
+		owner: b, key: k, turn: make(chan struct{}, 1), seen: map[target.ID]tree{}, refs: newReferences(),
+		targets: map[string]*frames{}, changed: make(chan struct{}), loads: map[string]*download{},
+	}
+}
+
+// root is the session of the browser itself.
+func (w *browser) root() session { return session{w.process.conn, ""} }
+
+func yes() *bool { v := true; return &v }
+
+// begin starts Chromium and waits for its first tab.
+func (w *browser) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("timed out"))
+	defer cancel()
+	// Events come as soon as it runs, but need w.process.
+	ready := make(chan struct{})
+	p, err := w.owner.start(ctx, w.owner.o.Guard, w.noteRefused, func(session, method string, params jsonv2.Value) {
+		<-ready
+		w.event(session, method, params)
+	})
+	if err != nil {
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium cannot be started: %w", err).WithHint("toolroom doctor checks Chromium")
+	}
+	w.process = p
+	close(ready)
+	filter := target.Filter{{Type: "page"}, {Type: "iframe"}}
+	_, err = cdp.Call(ctx, w.root(), target.SetAutoAttach, target.SetAutoAttachParams{AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: yes(), Filter: filter})
+	if err == nil {
+		_, err = cdp.Call(ctx, w.root(), cdpbrowser.SetDownloadBehavior, cdpbrowser.SetDownloadBehaviorParams{
+			Behavior: cdpbrowser.SetDownloadBehaviorBehaviorAllowAndName, DownloadPath: p.downloads(), EventsEnabled: yes(),
+		})
+	}
+	if err == nil {
+		err = w.await(ctx, func() bool { return len(w.tabs) > 0 && w.tabs[0].ready })
+	}
+	switch {
+	case err == nil:
+		w.mu.Lock()
+		w.selected = w.tabs[0]
+		w.mu.Unlock()
+		w.take()
+		return nil
+	case p.over():
+		return p.failure(p.err)
+	default:
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium does not start: %w (%s)", err, p.output.last()).WithHint("toolroom doctor checks Chromium")
+	}
+}
+
+// await waits until ready, which is called with mu held, returns true.
+func (w *browser) await(ctx context.Context, ready func() bool) error {
+	for {
+		w.mu.Lock()
+		ok, changed := ready(), w.changed
+		w.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-w.process.done:
+			return w.process.failure(w.process.err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// tell wakes those that wait. The caller holds mu.
+func (w *browser) tell() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *browser) noteRefused(host string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := toolroom.AsError(err).Message
+	if len(w.news.hosts) < 20 && w.news.hosts[host] == nil {
+		if w.news.hosts == nil {
+			w.news.hosts = map[string]error{}
+		}
+		w.news.hosts[host] = err
+		w.news.refused = append(w.news.refused, text)
+	}
+	w.tell()
+}
+
+// take returns and forgets the news.
+func (w *browser) take() news {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.news
+	w.news = news{}
+	return n
+}
+
+func decode[E any](_ cdp.Event[E], params jsonv2.Value) (E, bool) {
+	var e E
+	err := jsonv2.Unmarshal(params, &e, readable)
+	return e, err == nil
+}
+
+// event handles one event. It calls the browser only from other goroutines, since it
+// would wait for itself.
+func (w *browser) event(id, method string, params jsonv2.Value) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.tell()
+	switch method {
+	case target.AttachedToTarget.Method:
+		if e, ok := decode(target.AttachedToTarget, params); ok {
+			w.attached(id, e)
+		}
+		return
+	case target.DetachedFromTarget.Method:
+		if e, ok := decode(target.DetachedFromTarget, params); ok {
+			w.detached(string(e.SessionID))
+		}
+		return
+	case cdpbrowser.DownloadWillBegin.Method:
+		if e, ok := decode(cdpbrowser.DownloadWillBegin, params); ok {
+			w.loads[e.GUID] = &download{guid: e.GUID, name: e.SuggestedFilename, url: e.URL, path: w.process.downloaded(e.GUID)}
+		}
+		return
+	case cdpbrowser.DownloadProgress.Method:
+		if e, ok := decode(cdpbrowser.DownloadProgress, params); ok {
+			w.progress(e)
+		}
+		return
+	}
+	f := w.targets[id]
+	if f == nil {
+		return
+	}
+	switch method {
+	case page.JavascriptDialogOpening.Method:
+		if e, ok := decode(page.JavascriptDialogOpening, params); ok {
+			w.dialog(f, e)
+		}
+	case page.FrameAttached.Method:
+		if e, ok := decode(page.FrameAttached, params); ok {
+			f.add(e.FrameID).parent = e.ParentFrameID
+		}
+	case page.FrameDetached.Method:
+		if e, ok := decode(page.FrameDetached, params); ok {
+			f.remove(e.FrameID)
+		}
+	case page.FrameNavigated.Method:
+		if e, ok := decode(page.FrameNavigated, params); ok {
+			f.put(e.Frame)
+		}
+	case page.NavigatedWithinDocument.Method:
+		if e, ok := decode(page.NavigatedWithinDocument, params); ok {
+			f.add(e.FrameID).url = e.URL
+		}
+	case page.FrameRequestedNavigation.Method:
+		if e, ok := decode(page.FrameRequestedNavigation, params); ok && e.Disposition == page.ClientNavigationDispositionCurrentTab {
+			f.add(e.FrameID).busy = true
+		}
+	case page.FrameStartedLoading.Method:
+		if e, ok := decode(page.FrameStartedLoading, params); ok {
+			f.add(e.FrameID).busy = true
+		}
+	case page.FrameStoppedLoading.Method:
+		if e, ok := decode(page.FrameStoppedLoading, params); ok {
+			f.add(e.FrameID).busy = false
+		}
+	}
+}
+
+func (f *frames) add(id cdp.FrameID) *frame {
+	if f.byID[id] == nil {
+		f.byID[id] = &frame{id: id}
+		f.order = append(f.order, id)
+	}
+	return f.byID[id]
+}
+
+func (f *frames) put(of *cdp.Frame) {
+	to := f.add(of.ID)
+	to.parent, to.loader, to.url = of.ParentID, of.LoaderID, of.URL+of.URLFragment
+	if of.UnreachableURL != "" {
+		to.url = of.UnreachableURL
+	}
+}
+
+func (f *frames) remove(id cdp.FrameID) {
+	delete(f.byID, id)
+	f.order = slices.DeleteFunc(f.order, func(other cdp.FrameID) bool { return other == id })
+	for _, child := range slices.Clone(f.order) {
+		if c := f.byID[child]; c != nil && c.parent == id {
+			f.remove(child)
+		}
+	}
+}
+
+// main returns the main frame of a target. The caller holds mu.
+func (f *frames) main() *frame {
+	if found := f.byID[cdp.FrameID(f.id)]; found != nil {
+		return found
+	}
+	return &frame{id: cdp.FrameID(f.id)}
+}
+
+// attached begins to follow a tab or a frame, which waits to be let run.
+func (w *browser) attached(by string, e target.EventAttachedToTarget) {
+	f := &frames{
+		session: session{w.process.conn, string(e.SessionID)}, id: e.TargetInfo.TargetID, isTab: e.TargetInfo.Type == "page",
+		parent: by, within: e.TargetInfo.ParentFrameID, byID: map[cdp.FrameID]*frame{},
+	}
+	if !f.isTab {
+		w.targets[f.session.id] = f
+		go w.follow(f, nil)
+		return
+	}
+	if len(w.tabs) >= maxWindows {
+		w.news.closed++
+		go func() {
+			_, _ = cdp.Call(context.Background(), w.root(), target.CloseTarget, target.CloseTargetParams{TargetID: f.id})
+		}()
+		return
+	}
+	w.targets[f.session.id] = f
+	w.lastTab++
+	t := &tab{frames: f, number: w.lastTab}
+	w.tabs = append(w.tabs, t)
+	w.news.opened = append(w.news.opened, t)
+	go w.follow(f, t)
+}
+
+// follow learns the frames of a target and lets it run. Errors mean that it has ended.
+func (w *browser) follow(f *frames, t *tab) {
+	// A target that waits may answer only when it runs.
+	f.post(page.Enable.Method, page.EnableParams{})
+	f.post(target.SetAutoAttach.Method, target.SetAutoAttachParams{
+		AutoAttach: true, WaitForDebuggerOnStart: true, Flatten: yes(), Filter: target.Filter{{Type: "iframe"}},
+	})
+	f.post(emulation.SetFocusEmulationEnabled.Method, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	f.post(runtime.RunIfWaitingForDebugger.Method, cdp.Empty{})
+	got, err := cdp.Call(context.Background(), f, page.GetFrameTree, cdp.Empty{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer w.tell()
+	if err == nil {
+		f.putTree(got.FrameTree)
+	}
+	if t != nil {
+		t.ready = true
+	}
+}
+
+func (f *frames) putTree(t *page.FrameTree) {
+	if known := f.byID[t.Frame.ID]; known == nil || known.loader == "" {
+		f.put(t.Frame)
+	}
+	for _, child := range t.ChildFrames {
+		f.putTree(child)
+	}
+}
+
+func (w *browser) detached(id string) {
+	f := w.targets[id]
+	if f == nil {
+		return
+	}
+	f.gone = true
+	delete(w.targets, id)
+	w.tabs = slices.DeleteFunc(w.tabs, func(t *tab) bool { return t.frames == f })
+	w.news.opened = slices.DeleteFunc(w.news.opened, func(t *tab) bool { return t.frames == f })
+	for child, c := range w.targets {
+		if c.parent == id {
+			w.detached(child)
+		}
+	}
+}
+
+// dialog answers a dialog, so that the page goes on.
+func (w *browser) dialog(f *frames, e page.EventJavascriptDialogOpening) {
+	d := Dialog{Kind: string(e.Type), Message: short(e.Message, 1000), Accepted: w.answer.accept}
+	if e.Type == page.DialogTypeAlert || e.Type == page.DialogTypeBeforeunload {
+		d.Accepted = true
+	}
+	if len(w.news.dialogs) < 20 {
+		w.news.dialogs = append(w.news.dialogs, d)
+	}
+	text := ""
+	if d.Accepted && e.Type == page.DialogTypePrompt {
+		text = w.answer.text
+	}
+	go func() {
+		_, _ = cdp.Call(context.Background(), f, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: d.Accepted, PromptText: text})
+	}()
+}
+
+// tab returns the selected tab, or the last one if that was closed.
+func (w *browser) tab() (*tab, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.selected != nil && !w.selected.gone {
+		return w.selected, nil
+	}
+	if len(w.tabs) == 0 {
+		return nil, noPage()
+	}
+	w.selected = w.tabs[len(w.tabs)-1]
+	return w.selected, nil
+}
+
+// Dialog is a dialog that a page opened.
+type Dialog struct {
+	Kind     string `json:"kind" jsonschema:"alert, confirm, prompt or beforeunload"`
+	Message  string `json:"message" jsonschema:"what it says"`
+	Accepted bool   `json:"accepted" jsonschema:"it was accepted, not dismissed"`
+}
+
+func short(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return toValid(text[:limit]) + "…"
+}
+
+func (t *tab) String() string { return fmt.Sprintf("tab %d", t.number) }
