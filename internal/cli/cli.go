@@ -56,6 +56,8 @@ type Program struct {
 
 	// shared is the room of a server that runs the command for a client.
 	shared *room.Room
+	// serving describes that server.
+	serving *serving
 }
 
 // app is one run of the command line.

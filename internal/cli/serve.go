@@ -70,6 +70,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if err := r.CheckEnvironment(who.environment); err != nil {
 		return err
 	}
+	local := &localAPI{}
 	o := server.Options{
 		Listen:      listen,
 		Client:      who.identity(),
@@ -80,6 +81,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		Version:     a.Version,
 		Log:         r.Parts().Log,
 		Started: func(at net.Addr) {
+			local.serves("http://" + at.String())
 			a.screen.say("Toolroom is ready at http://%s (MCP: http://%s/mcp)", at, at)
 			if len(r.Sources()) == 0 {
 				a.screen.say("%s", firstSteps)
@@ -89,7 +91,6 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	}
 	defer a.reopenOnHangup(r)()
 	if !stdio {
-		local := &localAPI{}
 		o.Local = local.set
 		defer a.listenCommands(ctx, r, file, local)()
 	}

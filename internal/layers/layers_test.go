@@ -42,6 +42,7 @@ var order = []struct {
 	{name: "persistence and builtins", packages: []string{"internal/store/...", "internal/builtin/..."}, peers: true},
 	{name: "config", packages: []string{"internal/config", "internal/imports"}, peers: true},
 	{name: "consent to configs", packages: []string{"internal/consent"}},
+	{name: "backups", packages: []string{"internal/backup"}},
 	{name: "the room", packages: []string{"room"}},
 	{name: "workflows", packages: []string{"internal/temporal"}},
 	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
