@@ -43,6 +43,8 @@ type Program struct {
 	// NoColor disables colours, as --no-color does.
 	NoColor bool
 	Version string
+	// ReleasesURL says which release is the newest; empty means GitHub's.
+	ReleasesURL string
 	// Self is the path of this program, for those that start it.
 	Self string
 	// Helper, Guest and Drivers run programs; see [room.Options].

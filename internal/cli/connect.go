@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -209,7 +207,7 @@ func (o *connecting) server(configFile string, made bool) (connect.Server, error
 		args = []string{"--config", absolute(o.Dir, configFile)}
 	}
 	if !o.http {
-		return connect.Server{Command: o.self(), Args: append(append([]string{"serve", "--stdio"}, args...), "--home", o.home)}, nil
+		return connect.Server{Command: ownPath(o.Self), Args: append(append([]string{"serve", "--stdio"}, args...), "--home", o.home)}, nil
 	}
 	if !o.client.HTTP {
 		return connect.Server{}, usage("toolroom connect "+o.client.Name, "the config of %s cannot name a server by its URL", o.client.Title)
@@ -236,22 +234,6 @@ func addressOf(s config.Server) string {
 		address = "127.0.0.1" + address
 	}
 	return scheme + address
-}
-
-// self returns the path of this program: that on PATH if it is the same, because it stays
-// when a package is updated.
-func (o *connecting) self() string {
-	own := o.Self
-	if found, err := exec.LookPath("toolroom"); err == nil {
-		if found, err = filepath.Abs(found); err == nil {
-			a, errA := os.Stat(found)
-			b, errB := os.Stat(own)
-			if own == "" || errA == nil && errB == nil && os.SameFile(a, b) {
-				return found
-			}
-		}
-	}
-	return own
 }
 
 // candidates returns the client's servers that can become sources, and why others cannot.

@@ -43,7 +43,7 @@ var order = []struct {
 	{name: "config", packages: []string{"internal/config", "internal/imports"}, peers: true},
 	{name: "consent to configs", packages: []string{"internal/consent"}},
 	{name: "backups", packages: []string{"internal/backup"}},
-	{name: "configs of clients", packages: []string{"internal/connect"}},
+	{name: "configs of clients", packages: []string{"internal/connect", "internal/service"}},
 	{name: "the room", packages: []string{"room"}},
 	{name: "workflows", packages: []string{"internal/temporal"}},
 	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
