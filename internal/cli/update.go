@@ -24,8 +24,8 @@ const (
 	maxRelease = 1 << 20
 )
 
-// release is the part of GitHub's answer that counts.
-type release struct {
+// newest is the part of GitHub's answer that counts.
+type newest struct {
 	Tag       string    `json:"tag_name"`
 	URL       string    `json:"html_url"`
 	Published time.Time `json:"published_at"`
@@ -92,7 +92,7 @@ func isNewer(tag, version string) (newer, known bool) {
 	return semver.Compare(tag, version) > 0, true
 }
 
-func askRelease(ctx context.Context, url, version string) (r release, err error) {
+func askRelease(ctx context.Context, url, version string) (r newest, err error) {
 	ctx, cancel := context.WithTimeout(ctx, updateTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
