@@ -155,3 +155,31 @@ func TestAnAnswerThatCannotBeSentIsAnErrorOfTheCall(t *testing.T) {
 		})
 	}
 }
+
+func TestAGuestThatAsksOrPrintsInARunWithoutAHandlerIsRefused(t *testing.T) {
+	t.Parallel()
+	host, guest := pair(t)
+	told := make(chan bridge.Map, 1)
+	go func() {
+		w := bridge.NewWire(guest, 0)
+		_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
+		start, _, _ := w.Read()
+		for _, kind := range []bridge.Kind{bridge.Print, bridge.Progress, bridge.Log, bridge.Call} {
+			_ = w.Write(bridge.Frame{Kind: kind, ID: 1, Token: start.Token, Body: bridge.Map{{Key: "tool", Value: "a:b"}, {Key: "text", Value: "x"}}})
+		}
+		f, _, _ := w.Read()
+		told <- f.Body
+		_ = w.Write(bridge.Frame{Kind: bridge.Done, Token: start.Token})
+	}()
+	c, err := bridge.Accept(t.Context(), host, bridge.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Run(t.Context(), bridge.Program{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	refused, _ := (<-told).Get("error").(bridge.Map)
+	if refused.Text("code") != string(toolroom.CodeUnsupported) {
+		t.Errorf("the call was answered with %v", refused)
+	}
+}

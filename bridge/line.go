@@ -24,16 +24,30 @@ const (
 type Lines struct {
 	send func(id uint64, body Map) error
 
-	mu    sync.Mutex
-	lines map[uint64]*Line
-	last  uint64
-	ended bool
+	mu      sync.Mutex
+	lines   map[uint64]*Line
+	last    uint64
+	ended   bool
+	sending sync.WaitGroup // grows only while ended is false
 }
 
 // NewLines returns the lines of one run, without any. It uses send to send a
 // frame of the side's own kind; send may block.
 func NewLines(send func(id uint64, body Map) error) *Lines {
 	return &Lines{send: send, lines: map[uint64]*Line{}}
+}
+
+// write sends a frame, unless the run has ended.
+func (l *Lines) write(id uint64, body Map) error {
+	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		return io.ErrClosedPipe
+	}
+	l.sending.Add(1)
+	l.mu.Unlock()
+	defer l.sending.Done()
+	return l.send(id, body)
 }
 
 // Open asks the server to connect to host:port. If the server refuses, the error
@@ -43,7 +57,7 @@ func (l *Lines) Open(ctx context.Context, address string) (*Line, error) {
 	l.last++
 	line := l.add(l.last)
 	l.mu.Unlock()
-	if err := l.send(line.id, Map{{"to", address}}); err != nil {
+	if err := l.write(line.id, Map{{"to", address}}); err != nil {
 		line.drop()
 		return nil, err
 	}
@@ -103,7 +117,7 @@ func (l *Lines) Take(f Frame) error {
 	return err
 }
 
-// Close closes all lines without notifying the other side.
+// Close closes all lines without notifying the other side. No frame is begun afterwards.
 func (l *Lines) Close() {
 	l.mu.Lock()
 	l.ended = true
@@ -191,7 +205,7 @@ func (l *Line) Read(p []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	if tell > 0 {
-		_ = l.all.send(l.id, Map{{"taken", int64(tell)}}) // if the bridge has ended, so has the line
+		_ = l.all.write(l.id, Map{{"taken", int64(tell)}}) // if the bridge has ended, so has the line
 	}
 	return n, nil
 }
@@ -210,7 +224,7 @@ func (l *Line) Write(p []byte) (sent int, err error) {
 		if closed {
 			return sent, io.ErrClosedPipe
 		}
-		if err := l.all.send(l.id, Map{{"data", p[:n]}}); err != nil {
+		if err := l.all.write(l.id, Map{{"data", p[:n]}}); err != nil {
 			return sent, err
 		}
 		sent, p = sent+n, p[n:]
@@ -223,7 +237,7 @@ func (l *Line) CloseWrite() error {
 	l.mu.Lock()
 	l.said = true
 	l.mu.Unlock()
-	return l.all.send(l.id, Map{{"end", true}})
+	return l.all.write(l.id, Map{{"end", true}})
 }
 
 // Close closes the line. If either side has not ended its stream, Close notifies
@@ -235,7 +249,7 @@ func (l *Line) Close() error {
 	if !l.drop() || complete {
 		return nil
 	}
-	return l.all.send(l.id, Map{{"close", true}})
+	return l.all.write(l.id, Map{{"close", true}})
 }
 
 // drop removes the line, and reports whether it was there.
@@ -294,7 +308,7 @@ func (l *Line) Carry(near io.Reader, conn io.WriteCloser) {
 
 // accept notifies the guest that it is connected, and copies bytes until both sides end.
 func (l *Line) accept(far net.Conn) {
-	if err := l.all.send(l.id, Map{{"open", true}}); err != nil {
+	if err := l.all.write(l.id, Map{{"open", true}}); err != nil {
 		far.Close()
 		l.drop()
 		return
@@ -304,6 +318,6 @@ func (l *Line) accept(far net.Conn) {
 
 // refuse notifies the guest why the connection was refused.
 func (l *Line) refuse(err error) {
-	_ = l.all.send(l.id, Map{{"error", errorBody(toolroom.AsError(err))}})
+	_ = l.all.write(l.id, Map{{"error", errorBody(toolroom.AsError(err))}})
 	l.drop() // only now, so that refusals that the guest has not read count too
 }

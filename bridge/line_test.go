@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -267,4 +268,61 @@ func TestOfAThousandLinesNoMoreThan64AreDialled(t *testing.T) {
 	if n := dialled.Load(); n == 0 || n > 64 {
 		t.Errorf("%d lines were dialled", n)
 	}
+}
+
+func TestADialThatEndsAfterItsRunSendsNothing(t *testing.T) {
+	t.Parallel()
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	dialed, result := make(chan struct{}), make(chan error)
+	dial := func(context.Context, string) (net.Conn, error) {
+		close(dialed)
+		return nil, <-result // it does not heed the end of the run
+	}
+	go func() {
+		w := bridge.NewWire(there, 0)
+		_ = w.Write(bridge.Frame{Kind: bridge.Hello, Body: bridge.Map{{Key: "versions", Value: []bridge.Value{int64(1)}}}})
+		start, _, _ := w.Read()
+		_ = w.Write(bridge.Frame{Kind: bridge.Out, ID: 1, Token: start.Token, Body: bridge.Map{{Key: "to", Value: "example.com:443"}}})
+		<-dialed
+		_ = w.Write(bridge.Frame{Kind: bridge.Done, Token: start.Token})
+	}()
+	counted := &countedWrites{Conn: here}
+	conn, err := bridge.Accept(t.Context(), counted, bridge.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Run(t.Context(), bridge.Program{}, outward{silent{}, dial}); err != nil {
+		t.Fatal(err)
+	}
+	before := counted.writes.Load()
+	// The late refusal writes at once, or never: wait until its goroutine is gone.
+	result <- errors.New("too late")
+	for deadline := time.Now().Add(5 * time.Second); dialling() && time.Now().Before(deadline); {
+		if counted.writes.Load() != before {
+			break
+		}
+		runtime.Gosched()
+	}
+	if n := counted.writes.Load() - before; n != 0 {
+		t.Errorf("%d frames were written after the run", n)
+	}
+}
+
+// countedWrites counts the writes that were begun.
+type countedWrites struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (c *countedWrites) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// dialling reports whether a goroutine connects a line.
+func dialling() bool {
+	stacks := make([]byte, 1<<20)
+	return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "(*Line).refuse")
 }

@@ -38,6 +38,32 @@ type Handler interface {
 	Log(level, message string, fields Map)
 }
 
+// noTools is the handler of a program that needs none, which a guest may ask all the same.
+type noTools struct{}
+
+func (noTools) Call(context.Context, string, Map) (Value, error) { return nil, errNoTools() }
+
+func (noTools) Chain(context.Context, []Value) (Value, error) { return nil, errNoTools() }
+
+func (noTools) Search(context.Context, string, int) (Value, error) { return nil, errNoTools() }
+
+func (noTools) Describe(context.Context, string, string) (Value, error) { return nil, errNoTools() }
+
+func (noTools) Put(context.Context, string, string, []byte) (Handle, error) {
+	return Handle{}, errNoTools()
+}
+
+func (noTools) Get(context.Context, string, int64, int64) ([]byte, Handle, error) {
+	return nil, Handle{}, errNoTools()
+}
+func (noTools) Print(string, string)              {}
+func (noTools) Progress(float64, float64, string) {}
+func (noTools) Log(string, string, Map)           {}
+
+func errNoTools() error {
+	return toolroom.Errorf(toolroom.CodeUnsupported, "this run has no tools")
+}
+
 // Dialer is a [Handler] through which a program may connect to the outside.
 type Dialer interface {
 	Handler
@@ -209,8 +235,12 @@ const OverAsking = 1000
 // ended and none of its requests is still being answered. When ctx ends, Run
 // tells the guest to stop. If the guest stops within the grace period, the
 // outcome's failure is cancelled, else the error is ctx's cause. After any error
-// the guest must be killed.
+// the guest must be killed. If h is nil, the program's requests are refused and its
+// output is dropped.
 func (c *Conn) Run(ctx context.Context, p Program, h Handler) (*Outcome, error) {
+	if h == nil {
+		h = noTools{}
+	}
 	p.Limits = p.Limits.WithDefaults()
 	token := make([]byte, 16)
 	_, _ = rand.Read(token) // documented to never fail
@@ -219,6 +249,8 @@ func (c *Conn) Run(ctx context.Context, p Program, h Handler) (*Outcome, error) 
 	r := &run{conn: c, handler: h, limits: p.Limits, token: token, ctx: asking, slots: make(chan struct{}, p.Limits.Parallel)}
 	r.dialer, _ = h.(Dialer)
 	r.lines = NewLines(func(id uint64, body Map) error {
+		r.writing.Add(1)
+		defer r.writing.Add(-1)
 		return c.wire.Write(Frame{Kind: In, ID: id, Token: token, Body: body})
 	})
 	end := r.heed(ctx)
@@ -233,7 +265,7 @@ func (c *Conn) Run(ctx context.Context, p Program, h Handler) (*Outcome, error) 
 	if err == nil && c.isClosed() && ctx.Err() != nil {
 		return nil, context.Cause(ctx) // it answered just as its time ran out
 	}
-	if r.asked > 0 && !r.answered() && err == nil {
+	if (r.asked > 0 || r.dialer != nil) && !r.answered() && err == nil {
 		return nil, broken("the guest did not read the answers to its requests")
 	}
 	return out, err
@@ -243,8 +275,9 @@ func (c *Conn) Run(ctx context.Context, p Program, h Handler) (*Outcome, error) 
 // not a measure of the guest: the sender may have to wait for a processor.
 const unread = 2 * time.Second
 
-// answered waits until all requests have been answered. If the guest does not
-// read an answer, answered closes the stream and returns false.
+// answered waits until all requests have been answered and no frame of a line is
+// being sent. If the guest does not read one, answered closes the stream and
+// returns false.
 func (r *run) answered() bool {
 	var stuck atomic.Bool
 	timer := time.AfterFunc(unread, func() {
@@ -255,6 +288,7 @@ func (r *run) answered() bool {
 	})
 	defer timer.Stop()
 	r.answering.Wait()
+	r.lines.sending.Wait()
 	return !stuck.Load()
 }
 

@@ -158,7 +158,8 @@ type Store interface {
 	// far. The receipt that is later appended for the call replaces it.
 	IntendReceipt(ctx context.Context, r *Receipt, owner string) error
 	// SettleIntents appends the stored intents of calls whose owner is no longer
-	// alive and whose receipts were never appended. settle sets how they ended.
+	// alive and whose receipts were never appended. settle sets how they ended. A
+	// call with an unfinished job has not ended: whoever takes the job over records it.
 	// SettleIntents returns their number.
 	SettleIntents(ctx context.Context, alive func(owner string) bool, settle func(*Receipt)) (n int, err error)
 	// ReceiptSpace returns how many bytes are free where receipts are stored, as far

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -50,40 +51,13 @@ type RateLimits struct {
 	Burst     int
 }
 
-// maxBuckets limits the memory of the rate limit. Beyond it, full buckets are dropped: a new
-// bucket would decide the same.
-const maxBuckets = 10_000
-
 func withRate(next executor, l RateLimits) executor {
 	if l.PerSecond <= 0 {
 		return next
 	}
-	type bucketKey struct {
-		id    toolroom.ID
-		owner string
-	}
-	burst := max(l.Burst, 1)
-	var mu sync.Mutex
-	buckets := map[bucketKey]*rate.Limiter{}
-	get := func(key bucketKey) *rate.Limiter {
-		mu.Lock()
-		defer mu.Unlock()
-		if b, ok := buckets[key]; ok {
-			return b
-		}
-		if len(buckets) >= maxBuckets {
-			for k, b := range buckets {
-				if b.Tokens() >= float64(burst) {
-					delete(buckets, k)
-				}
-			}
-		}
-		b := rate.NewLimiter(rate.Limit(l.PerSecond), burst)
-		buckets[key] = b
-		return b
-	}
+	buckets := newBuckets(l)
 	return func(ctx context.Context, x *execution) (*source.Output, error) {
-		bucket := get(bucketKey{x.call.entry.Tool.ID, x.request.Identity.Key()})
+		bucket := buckets.get(bucketKey{x.call.entry.Tool.ID, x.request.Identity.Key()})
 		turn := bucket.Reserve()
 		if wait := turn.Delay(); wait > 0 {
 			turn.Cancel()
@@ -93,4 +67,46 @@ func withRate(next executor, l RateLimits) executor {
 		}
 		return next(ctx, x)
 	}
+}
+
+type bucketKey struct {
+	id    toolroom.ID
+	owner string
+}
+
+// buckets are the rate limiters that are not full. A limiter that nobody has used for as
+// long as it takes to fill is forgotten: a new one would decide the same.
+type buckets struct {
+	limit rate.Limit
+	burst int
+	fill  time.Duration
+
+	mu           sync.Mutex // guards the fields below
+	recent, past map[bucketKey]*rate.Limiter
+	turned       time.Time // when recent became past
+}
+
+func newBuckets(l RateLimits) *buckets {
+	burst := max(l.Burst, 1)
+	fill := min(float64(burst)/l.PerSecond*float64(time.Second), math.MaxInt64/2)
+	return &buckets{
+		limit: rate.Limit(l.PerSecond), burst: burst, fill: max(time.Duration(fill), time.Second),
+		recent: map[bucketKey]*rate.Limiter{}, turned: time.Now(),
+	}
+}
+
+func (b *buckets) get(key bucketKey) *rate.Limiter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now := time.Now(); now.Sub(b.turned) >= b.fill {
+		b.recent, b.past, b.turned = map[bucketKey]*rate.Limiter{}, b.recent, now
+	}
+	found, ok := b.recent[key]
+	if !ok {
+		if found, ok = b.past[key]; !ok {
+			found = rate.NewLimiter(b.limit, b.burst)
+		}
+		b.recent[key] = found
+	}
+	return found
 }

@@ -86,10 +86,7 @@ func (a *activities) call(ctx context.Context, call toolroom.Call) (*answer, err
 	if err := a.interrupted(ctx, result); err != nil {
 		return nil, err
 	}
-	if text, err := json.Marshal(result); err != nil || len(text) > maxResult {
-		e := toolroom.Errorf(toolroom.CodeResourceLimit, "the result of %s has %d bytes; a workflow keeps at most %d", result.Tool, len(text), maxResult)
-		result = &toolroom.Result{Call: result.Call, Tool: result.Tool, Status: toolroom.StatusError, Effects: result.Effects, Error: e}
-	}
+	result = fit(result)
 	out := &answer{Result: result}
 	if e := result.Error; e != nil && e.Code == toolroom.CodeApprovalRequired {
 		out.Approval = e.Approval
@@ -99,6 +96,19 @@ func (a *activities) call(ctx context.Context, call toolroom.Call) (*answer, err
 		a.watches.Go(func() { a.signal(out.Approval, at) })
 	}
 	return out, nil
+}
+
+// fit returns a result that fits into a history: an error instead of one that is too large.
+func fit(result *toolroom.Result) *toolroom.Result {
+	text, err := json.Marshal(result)
+	if err == nil && len(text) <= maxResult {
+		return result
+	}
+	e := toolroom.Errorf(toolroom.CodeResourceLimit, "the result of %s has %d bytes; a workflow keeps at most %d", result.Tool, len(text), maxResult)
+	return &toolroom.Result{
+		Call: result.Call, Tool: result.Tool, Status: toolroom.StatusError, Effects: result.Effects, Usage: result.Usage,
+		Error: e.WithHint("return less: store large data as an artifact and return its handle"),
+	}
 }
 
 // signal signals a workflow once a person has answered.
@@ -118,7 +128,10 @@ func (a *activities) program(ctx context.Context, o order) (*toolroom.Result, er
 		return nil, err
 	}
 	result := a.room.Run(code.WithRelay(ctx, r.call), o.Call)
-	return result, a.interrupted(ctx, result)
+	if err := a.interrupted(ctx, result); err != nil {
+		return nil, err
+	}
+	return fit(result), nil
 }
 
 // interrupted returns an error if the activity was ended from outside. By the error

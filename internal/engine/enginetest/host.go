@@ -104,6 +104,13 @@ func (r *room) Call(ctx context.Context, tool string, arguments bridge.Map) (bri
 	case "git:version", "git:rev_parse":
 		return bridge.Map{{Key: "stdout", Value: "2.0"}, {Key: "stderr", Value: ""}, {Key: "exit_code", Value: int64(0)}, {Key: "ok", Value: true}}, nil
 	case "git:status":
+		if words, ok := arguments.Get("_").([]bridge.Value); ok {
+			text := make([]string, len(words))
+			for i, word := range words {
+				text[i] = fmt.Sprint(word)
+			}
+			return bridge.Map{{Key: "stdout", Value: strings.Join(text, "|")}, {Key: "stderr", Value: ""}, {Key: "exit_code", Value: int64(0)}, {Key: "ok", Value: true}}, nil
+		}
 		return bridge.Map{{Key: "stdout", Value: " M a\n?? b\n"}, {Key: "stderr", Value: ""}, {Key: "exit_code", Value: int64(0)}, {Key: "ok", Value: true}}, nil
 	}
 	return nil, toolroom.Errorf(toolroom.CodeToolNotFound, "there is no tool %s", tool)

@@ -251,6 +251,24 @@ var programs = []program{
 		value: []bridge.Value{" M a\n?? b\n", []bridge.Value{" M a", "?? b"}, int64(0)},
 	},
 	{
+		key: "words of a command line are written as the language writes them",
+		source: map[string]string{
+			"python":     "cli.git.status('a b', 7, 1000000.0, 1e-7, 2e16, -0.5, True, 2**70).text().split('|') == ['a b', '7', '1000000.0', '1e-07', '2e+16', '-0.5', 'True', str(2**70)]",
+			"javascript": "return await cli.git.status('a b', 7, 1000000.5, 1e-7, 2e16, -0.5, true, 2n**70n).text() === ['a b', 7, 1000000.5, 1e-7, 2e16, -0.5, true, 2n**70n].join('|')",
+		},
+		value: true,
+	},
+	{
+		key:     "a list is no word of a command line",
+		source:  map[string]string{"python": "cli.git.status('-s', ['a', 'b'])", "javascript": "await cli.git.status('-s', ['a', 'b'])"},
+		failure: failing(bridge.FailProgram, 1, "word 2 of"),
+	},
+	{
+		key:     "nothing is no word of a command line",
+		source:  map[string]string{"python": "cli.git.status(None, 'a')", "javascript": "await cli.git.status(null, 'a')"},
+		failure: failing(bridge.FailProgram, 1, "word 1 of"),
+	},
+	{
 		key: "the result of a command has attributes",
 		source: map[string]string{
 			"python":     "r = cli.git.status()\n[r.ok, r.exit_code, r.stdout, r.stderr]",

@@ -4,7 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"math"
+	"math/big"
 	mathrand "math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -215,6 +218,26 @@ func (r *run) tool(t *bridge.Tool, args []bridge.Value, kwargs bridge.Map) (*que
 	return q, protocol.Answer{}
 }
 
+// word returns the text of a word of a command line, as Python's str writes it.
+func word(v bridge.Value) (string, bool) {
+	switch v := v.(type) {
+	case bool:
+		return map[bool]string{false: "False", true: "True"}[v], true
+	case float64:
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if size := math.Abs(v); size == 0 || size >= 1e-4 && size < 1e16 {
+			text = strconv.FormatFloat(v, 'f', -1, 64)
+			if !strings.Contains(text, ".") {
+				text += ".0"
+			}
+		}
+		return text, true
+	case string, int64, *big.Int:
+		return fmt.Sprint(v), true
+	}
+	return "", false
+}
+
 // bind makes one map of arguments: those by position follow the parameters, and
 // one dict alone is all of them.
 func bind(t *bridge.Tool, args []bridge.Value, kwargs bridge.Map) (arguments bridge.Map, problem string) {
@@ -231,7 +254,11 @@ func bind(t *bridge.Tool, args []bridge.Value, kwargs bridge.Map) (arguments bri
 	if t.Kind == "cli" && len(args) > 0 {
 		words := make([]bridge.Value, len(args))
 		for i, a := range args {
-			words[i] = fmt.Sprint(a)
+			word, ok := word(a)
+			if !ok {
+				return nil, fmt.Sprintf("word %d of %s is neither text nor a number: give each word as an argument of its own", i+1, program.Shape(t))
+			}
+			words[i] = word
 		}
 		return append(arguments, bridge.Member{Key: "_", Value: words}), ""
 	}

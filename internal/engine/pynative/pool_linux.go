@@ -15,6 +15,7 @@ func (e *Engine) take(ctx context.Context, owner string, layer engine.Layer) (*c
 	if err != nil {
 		return nil, err
 	}
+	defer z.giveBack()
 	var c *child
 	select {
 	case c = <-z.ahead:
@@ -35,7 +36,8 @@ func (e *Engine) count(what func(*Stats)) {
 	what(&e.stats)
 }
 
-// zygote returns the owner's zygote for a layer, which it starts if needed.
+// zygote returns the owner's zygote for a layer, which it starts if needed. The caller
+// must give it back when it has forked.
 func (e *Engine) zygote(ctx context.Context, owner string, layer engine.Layer) (*zygote, error) {
 	if layer.Digest != "" {
 		owner += "\x00" + layer.Digest + "\x00" + strings.Join(layer.Preload, ",")
@@ -103,7 +105,8 @@ func (e *Engine) drop(owner string, z *zygote) {
 	z.end()
 }
 
-// touch postpones the end of an idle zygote, and reports whether the zygote is alive.
+// touch lends a zygote, and reports whether it is alive. A lent zygote is not ended to
+// make room for another, though it has no process yet.
 func (z *zygote) touch(idle time.Duration, end func()) bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -111,10 +114,18 @@ func (z *zygote) touch(idle time.Duration, end func()) bool {
 		return false
 	}
 	z.used = time.Now()
+	z.lent++
 	if z.idle == nil {
 		z.idle = time.AfterFunc(idle, func() { z.expire(idle, end) })
 	}
 	return true
+}
+
+// giveBack ends a loan by touch.
+func (z *zygote) giveBack() {
+	z.mu.Lock()
+	z.lent--
+	z.mu.Unlock()
 }
 
 // expire ends a zygote that has been idle for too long, or checks again later.
@@ -132,11 +143,11 @@ func (z *zygote) expire(idle time.Duration, end func()) {
 	}
 }
 
-// unused returns since when the zygote is idle, and whether no program runs.
+// unused returns since when the zygote is idle, and whether no program runs or is about to.
 func (z *zygote) unused() (since time.Time, free bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return z.used, len(z.children) <= len(z.ahead)
+	return z.used, z.lent == 0 && len(z.children) <= len(z.ahead)
 }
 
 func (z *zygote) lastUsed() time.Time {

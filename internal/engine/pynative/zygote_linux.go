@@ -33,6 +33,7 @@ type zygote struct {
 	mu       sync.Mutex // guards the fields below
 	lastID   uint64
 	children map[uint64]*child
+	lent     int // callers that are about to fork
 	dead     bool
 	used     time.Time
 	filling  bool
@@ -239,6 +240,9 @@ func (z *zygote) fork(ctx context.Context) (*child, error) {
 	order, _ := json.Marshal(map[string]uint64{"fork": c.id})
 	if _, _, err := z.control.WriteMsgUnix(order, syscall.UnixRights(int(theirs.Fd())), nil); err != nil {
 		ours.Close()
+		z.mu.Lock()
+		delete(z.children, c.id) // else the zygote would never be idle again
+		z.mu.Unlock()
 		return nil, fmt.Errorf("ask for a fork: %w", err)
 	}
 	theirs.Close()

@@ -29,7 +29,14 @@ function named(tool, list) {
     if (parameters[0]?.type !== "object" || keysOf(first).some((key) => parameter(tool, key))) return checked(tool, first);
   }
   const options = list.length > 1 && isPlain(list[list.length - 1]) && parameters[list.length - 1]?.type !== "object" ? list.pop() : {};
-  if (tool.kind === "cli") return list.length ? {...options, _: list.map(Text)} : options;
+  if (tool.kind === "cli") {
+    list.forEach((word, i) => {
+      if (word === undefined || word === null || typeof word === "object" || typeof word === "function") {
+        throw invalid(tool, "word " + (i + 1) + " of " + tool.id + " is neither text nor a number: give each word as an argument of its own");
+      }
+    });
+    return list.length ? {...options, _: list.map(Text)} : options;
+  }
   if (list.length > parameters.length) {
     throw invalid(tool, parameters.length ? tool.id + " takes " + parameters.length + " arguments, not " + list.length : tool.id + " takes its arguments by name, in one object");
   }

@@ -105,6 +105,9 @@ def bind(spec, args, kwargs):
     """Binds positional arguments to the parameters in order; a single dict holds all arguments."""
     parameters = [p["name"] for p in spec.get("parameters", []) if p["name"] != "_"]
     if spec.get("kind") == "cli" and args:
+        for i, word in enumerate(args):
+            if not isinstance(word, (str, int, float)) and not hasattr(word, "__fspath__"):
+                raise TypeError(f"word {i + 1} of {shape(spec)} is neither text nor a number: give each word as an argument of its own")
         return {**kwargs, "_": [str(a) for a in args]}
     if len(args) == 1 and not kwargs and isinstance(args[0], dict) and (not parameters or len(parameters) != 1):
         return args[0]

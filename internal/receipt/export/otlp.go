@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -121,10 +122,11 @@ func (e *OTLP) run(ctx context.Context) {
 				break more
 			}
 		}
+		lost := len(group)
 		var err error
-		panicked := panics.Catch(func() { err = e.send(ctx, group) })
+		panicked := panics.Catch(func() { lost, err = e.send(ctx, group) })
 		if err := cmp.Or(panicked, err); err != nil && ctx.Err() == nil {
-			e.o.Log.Error("failed to send receipts to the collector", "lost", len(group), "error", err)
+			e.o.Log.Error("failed to send receipts to the collector", "lost", lost, "error", err)
 		}
 		if ctx.Err() != nil {
 			return
@@ -132,7 +134,23 @@ func (e *OTLP) run(ctx context.Context) {
 	}
 }
 
-func (e *OTLP) send(ctx context.Context, group []*receipt.Receipt) error {
+// send sends a group. A group that is too large for the collector is sent in halves.
+func (e *OTLP) send(ctx context.Context, group []*receipt.Receipt) (lost int, err error) {
+	err = e.sendWhole(ctx, group)
+	if half := len(group) / 2; errors.Is(err, errTooLarge) && half > 0 {
+		first, err := e.send(ctx, group[:half])
+		second, err2 := e.send(ctx, group[half:])
+		return first + second, errors.Join(err, err2)
+	}
+	if err != nil {
+		lost = len(group)
+	}
+	return lost, err
+}
+
+var errTooLarge = errors.New("the request is too large for the collector")
+
+func (e *OTLP) sendWhole(ctx context.Context, group []*receipt.Receipt) error {
 	body, err := json.Marshal(e.request(group))
 	if err != nil {
 		return err
@@ -174,6 +192,8 @@ func (e *OTLP) post(ctx context.Context, body []byte) (again bool, err error) {
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true, fmt.Errorf("the collector returned %s", res.Status)
+	case http.StatusRequestEntityTooLarge:
+		return false, fmt.Errorf("%w: it returned %s", errTooLarge, res.Status)
 	}
 	if res.StatusCode/100 != 2 {
 		return false, fmt.Errorf("the collector returned %s", res.Status)

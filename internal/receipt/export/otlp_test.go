@@ -28,6 +28,7 @@ type collector struct {
 	t      *testing.T
 	mu     sync.Mutex
 	script []int
+	most   int64 // bytes of a request, if not 0
 	calls  []string
 }
 
@@ -38,6 +39,10 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status := c.script[0]
 		c.script = c.script[1:]
 		w.WriteHeader(status)
+		return
+	}
+	if c.most > 0 && r.ContentLength > c.most {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
 		return
 	}
 	if r.URL.Path != "/v1/logs" || r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Authorization") != "Bearer x" {
@@ -153,5 +158,20 @@ func TestACollectorThatIsAwayLosesWhatDoesNotFitAndSaysSo(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "lost=") {
 		t.Errorf("the log says %s", &log)
+	}
+}
+
+func TestAGroupThatIsTooLargeIsSentInParts(t *testing.T) {
+	var log bytes.Buffer
+	c := &collector{t: t, most: 3000}
+	e := start(t, c, &log, 0)
+	group := receipts("a", "b", "c", "large", "d", "e", "f", "g")
+	group[3].Tool = strings.Repeat("x", 4000)
+	e.Write(group)
+	if err := e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(c.calls, " "); got != "a b c d e f g" || !strings.Contains(log.String(), "lost=1 ") {
+		t.Errorf("it got %q, and the log says %s", got, &log)
 	}
 }

@@ -169,6 +169,13 @@ func (i *importer) operation(method, path string, item, n *document.Node) (*oper
 
 	o := &operation{method: method, path: path}
 	var err error
+	// OpenAPI does not allow a query here, but documents have one.
+	if before, after, ok := strings.Cut(path, "?"); ok {
+		if o.query, err = url.ParseQuery(after); err != nil {
+			return nil, toolroom.Errorf(toolroom.CodeUpstreamError, "the query of the path cannot be read: %w", err).WithHint("correct the document")
+		}
+		o.path = before
+	}
 	if o.server, err = i.server(n, item); err != nil {
 		return nil, err
 	}

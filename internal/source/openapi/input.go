@@ -94,7 +94,7 @@ func (i *importer) parameters(o *operation, schema *inputSchema, item, n *docume
 		}
 	}
 	// A template without a parameter would remain in the URL.
-	for _, name := range templateNames(o.path) {
+	for _, name := range o.templates() {
 		if !seen[key{"path", name}] {
 			if err := i.parameter(o, schema, "path", name, nil); err != nil {
 				return err
@@ -107,7 +107,7 @@ func (i *importer) parameters(o *operation, schema *inputSchema, item, n *docume
 func (i *importer) parameter(o *operation, schema *inputSchema, in, name string, n *document.Node) error {
 	switch in {
 	case "path":
-		if !slices.Contains(templateNames(o.path), name) {
+		if !slices.Contains(o.templates(), name) {
 			return nil
 		}
 	case "header":
@@ -184,6 +184,17 @@ func argumentName(name string) string {
 }
 
 func isHeaderName(name string) bool { return httpcall.CheckHeader(name, "") == nil }
+
+// templates returns the names of the {name} templates in the path and its query.
+func (o *operation) templates() []string {
+	names := templateNames(o.path)
+	for _, name := range slices.Sorted(maps.Keys(o.query)) {
+		for _, value := range o.query[name] {
+			names = append(names, templateNames(value)...)
+		}
+	}
+	return names
+}
 
 // templateNames returns the names of the {name} templates in a path.
 func templateNames(path string) []string {

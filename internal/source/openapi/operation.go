@@ -14,7 +14,9 @@ type operation struct {
 	tool   toolroom.Tool
 	method string
 	// path is as in the document, with {name} for parameters.
-	path       string
+	path string
+	// query is what the document's path has after a question mark, if anything.
+	query      url.Values
 	server     *url.URL
 	parameters []parameter
 	body       *body

@@ -23,6 +23,9 @@ import (
 func (o *operation) request(ctx context.Context, args httpcall.Arguments) (*http.Request, url.Values, error) {
 	path := o.path
 	query, cookies, header := url.Values{}, url.Values{}, http.Header{}
+	for name, values := range o.query {
+		query[name] = slices.Clone(values)
+	}
 	for _, p := range o.parameters {
 		raw, given := args.Get(p.argument)
 		if !given {
@@ -40,6 +43,11 @@ func (o *operation) request(ctx context.Context, args httpcall.Arguments) (*http
 		case "path":
 			text, err = p.inPath(v)
 			path = strings.ReplaceAll(path, "{"+p.name+"}", text)
+			for name := range o.query {
+				for i := range query[name] {
+					query[name][i] = strings.ReplaceAll(query[name][i], "{"+p.name+"}", v.text)
+				}
+			}
 		case "header":
 			text, err = p.inHeader(v)
 			header.Set(p.name, text)

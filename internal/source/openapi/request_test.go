@@ -74,6 +74,8 @@ func TestParametersAreWrittenInTheirStyle(t *testing.T) {
 		{"path matrix exploded", "/{p}", "name: p, in: path, style: matrix, explode: true", array, "/;p=a;p=b%20c"},
 		{"path matrix exploded object", "/{p}", "name: p, in: path, style: matrix, explode: true", obj, "/;x=1;y=z&"},
 		{"path that no parameter describes", "/{p}", "name: q, in: query", `{"p":"x"}`, "/x"},
+		{"path with a query", "/?action=list&x={p}", "name: p, in: path", `{"p":"a&b=c"}`, "/?action=list&x=a%26b%3Dc"},
+		{"path with a query beside a parameter", "/?action=list", "name: p, in: query", `{"p":"x"}`, "/?action=list&p=x"},
 		{"path with a space", `"/a b/{p}"`, "name: p, in: path", `{"p":"x"}`, "/a%20b/x"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -176,6 +176,17 @@ func TestACallWhoseProcessDiedIsRecordedAfterwards(t *testing.T) {
 	}
 	intend("lost", "dead")
 	intend("running", "alive")
+	// Another process resumes the first of these calls; the other job has ended.
+	for _, call := range []string{"suspended", "ended"} {
+		intend(call, "dead")
+		job := &run.Job{ID: call, Call: toolroom.Call{ID: call}, State: run.JobRunning, Created: time.Now(), Fence: 1}
+		if err := died.CreateJob(t.Context(), job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := died.FinishJob(t.Context(), "ended", 1, &toolroom.Result{}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
 	died.Close()
 
 	s, err := Open(t.Context(), path, Options{})
@@ -183,7 +194,7 @@ func TestACallWhoseProcessDiedIsRecordedAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for _, want := range []int{1, 0} {
+	for _, want := range []int{2, 0} {
 		n, err := s.SettleIntents(t.Context(), func(owner string) bool { return owner == "alive" }, func(r *receipt.Receipt) {
 			r.Status, r.Effects = toolroom.StatusError, toolroom.EffectsUnknown
 		})
@@ -195,7 +206,10 @@ func TestACallWhoseProcessDiedIsRecordedAfterwards(t *testing.T) {
 	if err != nil || r.Effects != toolroom.EffectsUnknown || string(r.Arguments) != `{"to":"bob"}` {
 		t.Errorf("the receipt is %+v, %v", r, err)
 	}
-	if n, err := s.VerifyReceipts(t.Context(), nil); n != 1 || err != nil {
+	if _, err := s.Receipt(t.Context(), "suspended"); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+		t.Errorf("a suspended call has a receipt already, %v", err)
+	}
+	if n, err := s.VerifyReceipts(t.Context(), nil); n != 2 || err != nil {
 		t.Errorf("VerifyReceipts = %d, %v", n, err)
 	}
 }

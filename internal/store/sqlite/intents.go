@@ -24,7 +24,7 @@ func (s *Store) IntendReceipt(ctx context.Context, r *receipt.Receipt, owner str
 // SettleIntents implements [receipt.Store].
 func (s *Store) SettleIntents(ctx context.Context, alive func(owner string) bool, settle func(*receipt.Receipt)) (n int, err error) {
 	err = s.write(ctx, "record calls that never ended", func(tx *sql.Tx) error {
-		intents, err := selectAll(ctx, tx, scanIntent, "SELECT owner, body FROM intents ORDER BY seq")
+		intents, err := selectAll(ctx, tx, scanIntent, "SELECT owner, body FROM intents WHERE call NOT IN (SELECT id FROM jobs WHERE state <> 'done') ORDER BY seq")
 		if err != nil {
 			return err
 		}

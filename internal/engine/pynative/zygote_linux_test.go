@@ -1,0 +1,44 @@
+package pynative
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestAZygoteThatIsLentMakesNoRoom(t *testing.T) {
+	t.Parallel()
+	e := &Engine{o: Options{Owners: 1}, zygotes: map[string]*zygote{}}
+	ann, bob, carl := &zygote{}, &zygote{}, &zygote{}
+	if old := e.settle("ann", ann); old != nil || !ann.touch(time.Hour, func() {}) {
+		t.Fatal("ann has no zygote")
+	}
+	defer ann.idle.Stop()
+	// ann is about to fork, and has no process yet.
+	if old := e.settle("bob", bob); old != nil {
+		t.Error("a lent zygote was ended to make room")
+	}
+	ann.giveBack()
+	bob.used = time.Now()
+	if old := e.settle("carl", carl); old != ann {
+		t.Error("the zygote that is unused for longest does not make room")
+	}
+}
+
+func TestAForkThatCannotBeAskedForLeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	ours, theirs, err := pair(syscall.SOCK_SEQPACKET)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	defer ours.Close()
+	z := &zygote{control: ours, children: map[uint64]*child{}}
+	if _, err := z.fork(t.Context()); err == nil || !strings.Contains(err.Error(), "ask for a fork") {
+		t.Fatalf("fork = %v", err)
+	}
+	if _, free := z.unused(); !free {
+		t.Errorf("%d processes are left", len(z.children))
+	}
+}
