@@ -86,9 +86,9 @@ func Write(ctx context.Context, file string, from Source, force bool) (_ Manifes
 	if info, err := os.Stat(file); err == nil && (info.IsDir() || !force) {
 		e := toolroom.Errorf(toolroom.CodeConflict, "%s already exists", file)
 		if info.IsDir() {
-			return Manifest{}, e.WithHint("name a file in it")
+			return Manifest{}, e.WithCLIHint("name a file in it")
 		}
-		return Manifest{}, e.WithHint("choose another name, or replace it with --force")
+		return Manifest{}, e.WithCLIHint("choose another name, or replace it with --force")
 	}
 	if rel, err := filepath.Rel(from.Home, file); err == nil && filepath.IsLocal(rel) {
 		return Manifest{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is in the home, which is to be saved", file).

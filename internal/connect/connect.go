@@ -162,7 +162,7 @@ func (c *Change) Write(home string, r Record) error {
 		return err
 	}
 	if exists != c.exists || !bytes.Equal(text, c.Before) {
-		return toolroom.Errorf(toolroom.CodeConflict, "%s has changed meanwhile", c.File).WithHint("try again; close %s first", c.Client.Title)
+		return toolroom.Errorf(toolroom.CodeConflict, "%s has changed meanwhile", c.File).WithCLIHint("try again; close %s first", c.Client.Title)
 	}
 	r.File, r.Exists, r.After, r.Removed = c.File, c.exists, digest(c.After), c.removed
 	before := c.Before
