@@ -92,7 +92,7 @@ func Write(ctx context.Context, file string, from Source, force bool) (_ Manifes
 	}
 	if rel, err := filepath.Rel(from.Home, file); err == nil && filepath.IsLocal(rel) {
 		return Manifest{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is in the home, which is to be saved", file).
-			WithHint("choose a file outside of %s", from.Home)
+			WithCLIHint("choose a file outside of %s", from.Home)
 	}
 	temp, err := os.MkdirTemp(filepath.Dir(file), ".toolroom-backup-")
 	if err != nil {

@@ -49,7 +49,7 @@ func Restore(ctx context.Context, file string, to Target) (_ Restored, err error
 	}
 	if len(present) > 0 && !to.Force {
 		return Restored{}, toolroom.Errorf(toolroom.CodeConflict, "the home %s is not empty", to.Home).
-			WithHint("restore to another --home, or add --force, which moves what is there to a folder in it")
+			WithCLIHint("restore to another --home, or add --force, which moves what is there to a folder in it")
 	}
 	made := len(present) == 0
 	if err := os.MkdirAll(to.Home, 0o700); err != nil {
@@ -150,7 +150,7 @@ func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
 	}
 	if m.Format < 1 || m.Format > Format {
 		return m, toolroom.Errorf(toolroom.CodeUnsupported, "the backup of Toolroom %s has format %d, and this one knows formats up to %d", m.Version, m.Format, Format).
-			WithHint("restore it with Toolroom %s or later", m.Version)
+			WithCLIHint("restore it with Toolroom %s or later", m.Version)
 	}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -184,7 +184,7 @@ func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
 
 func damaged(err error) error {
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "the backup is damaged or incomplete: %w", err).
-		WithHint("use another backup")
+		WithCLIHint("use another backup")
 }
 
 func extract(root *os.Root, head *tar.Header, in io.Reader) error {
@@ -254,7 +254,7 @@ func (r Restored) configs(staged string, force bool) (map[string]string, error) 
 
 func exists(file string) error {
 	return toolroom.Errorf(toolroom.CodeConflict, "%s already exists and is another file than that of the backup", file).
-		WithHint("name another config with --config, or replace it with --force")
+		WithCLIHint("name another config with --config, or replace it with --force")
 }
 
 // place moves the unpacked files to their places, the database last: without it, a home has
@@ -339,5 +339,5 @@ func move(from, to string) error {
 
 func notOurs(file, reason string) error {
 	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is not a backup of Toolroom: %s", filepath.Base(file), reason).
-		WithHint("make one: toolroom backup FILE")
+		WithCLIHint("make one: toolroom backup FILE")
 }

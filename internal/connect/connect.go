@@ -120,7 +120,7 @@ func Prepare(c Client, file string, s Server, take []string) (*Change, error) {
 	}
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s cannot be edited: %w", file, err).
-			WithHint("correct the file, or name another one with --file")
+			WithCLIHint("correct the file, or name another one with --file")
 	}
 	change.After = out
 	return change, nil
@@ -223,7 +223,7 @@ func Undo(home string, c Client) (r Record, exact bool, err error) {
 	r, err = Recorded(home, c.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, false, toolroom.Errorf(toolroom.CodeNotFound, "%s was not connected from this home", c.Title).
-			WithHint("see what is connected: toolroom connect")
+			WithCLIHint("see what is connected: toolroom connect")
 	}
 	if err != nil {
 		return r, false, err

@@ -32,7 +32,7 @@ func (m Manager) Check() error {
 	}
 	if info, err := os.Stat(booted); err != nil || !info.IsDir() {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "systemd does not run on this machine").
-			WithHint("start toolroom serve with what starts programs here; to see the unit: toolroom service install --dry-run, or write it to a folder: --prefix FOLDER")
+			WithCLIHint("start toolroom serve with what starts programs here; to see the unit: toolroom service install --dry-run, or write it to a folder: --prefix FOLDER")
 	}
 	return nil
 }
