@@ -55,6 +55,8 @@ func program() cli.Program {
 		User:        userName(),
 		NoColor:     os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
 		Version:     versionOf(debug.ReadBuildInfo),
+		ReleasesURL: os.Getenv("TOOLROOM_RELEASES_URL"),
+		Self:        self,
 		Helper:      self,
 		Guest:       findGuest(self),
 		Drivers:     drivers,

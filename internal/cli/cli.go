@@ -43,6 +43,10 @@ type Program struct {
 	// NoColor disables colours, as --no-color does.
 	NoColor bool
 	Version string
+	// ReleasesURL says which release is the newest; empty means GitHub's.
+	ReleasesURL string
+	// Self is the path of this program, for those that start it.
+	Self string
 	// Helper, Guest and Drivers run programs; see [room.Options].
 	Helper  string
 	Guest   room.Guest
@@ -56,6 +60,8 @@ type Program struct {
 
 	// shared is the room of a server that runs the command for a client.
 	shared *room.Room
+	// serving describes that server.
+	serving *serving
 }
 
 // app is one run of the command line.

@@ -77,14 +77,16 @@ func toolroomMain() {
 	p := cli.Program{
 		Guest: room.Guest{Path: self, Args: []string{guest.MainArg}},
 		In:    os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Home:       os.Getenv("TOOLROOM_HOME"),
-		Config:     os.Getenv("TOOLROOM_CONFIG"),
-		Dir:        dir,
-		UserConfig: filepath.Join(os.Getenv("HOME"), ".config"),
-		UserHome:   os.Getenv("HOME"),
-		User:       "ann",
-		Version:    cmp.Or(os.Getenv("VERSION"), "1.2.3"),
-		Open:       openWithTools,
+		Home:        os.Getenv("TOOLROOM_HOME"),
+		Config:      os.Getenv("TOOLROOM_CONFIG"),
+		Dir:         dir,
+		UserConfig:  filepath.Join(os.Getenv("HOME"), ".config"),
+		UserHome:    os.Getenv("HOME"),
+		User:        "ann",
+		ReleasesURL: os.Getenv("TOOLROOM_RELEASES_URL"),
+		Self:        self,
+		Version:     cmp.Or(os.Getenv("VERSION"), "1.2.3"),
+		Open:        openWithTools,
 	}
 	if os.Getenv("HELPER") != "" { // the engine js, which takes its time to start
 		p.Helper = self

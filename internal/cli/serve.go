@@ -72,6 +72,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if err := r.CheckEnvironment(who.environment); err != nil {
 		return err
 	}
+	local := &localAPI{}
 	o := server.Options{
 		Listen:      listen,
 		Client:      who.identity(),
@@ -82,6 +83,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 		Version:     a.Version,
 		Log:         r.Parts().Log,
 		Started: func(at net.Addr) {
+			local.serves("http://" + at.String())
 			a.screen.say("Toolroom is ready at http://%s (MCP: http://%s/mcp)", at, at)
 			if len(r.Sources()) == 0 {
 				a.screen.say("%s", firstSteps)
@@ -94,7 +96,6 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	}
 	defer a.reopenOnHangup(r)()
 	if !stdio {
-		local := &localAPI{}
 		o.Local = local.set
 		defer a.listenCommands(ctx, r, file, local)()
 	}

@@ -150,7 +150,7 @@ func (a *app) listenCommands(ctx context.Context, r *room.Room, file string, loc
 		return warn(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	s := &commandServer{app: a, room: r, file: absolute(a.Dir, file), local: local, slots: make(chan struct{}, maxCommands)}
+	s := &commandServer{app: a, room: r, file: absolute(a.Dir, file), local: local, started: time.Now(), slots: make(chan struct{}, maxCommands)}
 	local.serve(ctx, listener.Addr())
 	s.running.Go(func() {
 		for {
@@ -183,6 +183,7 @@ type commandServer struct {
 	room    *room.Room
 	file    string
 	local   *localAPI
+	started time.Time
 	slots   chan struct{}
 	running sync.WaitGroup
 }
@@ -260,7 +261,7 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 	p := s.app.Program
 	p.In, p.Out, p.Err = in, &remoteOutput{f, frameOut, remoteTerminal(h.Out)}, &remoteOutput{f, frameErr, remoteTerminal(h.Err)}
 	p.Home, p.Config, p.Dir, p.UserConfig, p.UserHome, p.User = s.app.home, h.Config, h.Dir, h.UserConfig, h.UserHome, h.User
-	p.NoColor, p.TrustConfig, p.shared = h.NoColor, h.TrustConfig, s.room
+	p.NoColor, p.TrustConfig, p.shared, p.serving = h.NoColor, h.TrustConfig, s.room, servingNow(s.local.address(), s.started)
 	code := p.Run(ctx, h.Args)
 	_ = f.write(frameExit, []byte{byte(code)})
 	conn.Close()
@@ -409,7 +410,7 @@ func (a *app) viaServer(ctx context.Context, command string, args []string) (don
 var serverCommands = []string{
 	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
 	"toolroom sources list", "toolroom sources test", "toolroom approve", "toolroom approve rules",
-	"toolroom calls", "toolroom calls show", "toolroom runs", "toolroom runs wait", "toolroom runs cancel",
+	"toolroom status", "toolroom calls", "toolroom calls show", "toolroom runs", "toolroom runs wait", "toolroom runs cancel",
 }
 
 // sayRefusal tells a person on a terminal why the command does not use the server.

@@ -17,6 +17,18 @@ type localAPI struct {
 	ended   context.Context
 	end     context.CancelFunc
 	at      net.Addr
+	served  atomic.Pointer[string] // where the server listens
+}
+
+// serves tells where the server listens.
+func (l *localAPI) serves(address string) { l.served.Store(&address) }
+
+// address returns where the server listens; empty while it starts.
+func (l *localAPI) address() string {
+	if at := l.served.Load(); at != nil {
+		return *at
+	}
+	return ""
 }
 
 // set gives the handler, once the server has it.

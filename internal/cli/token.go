@@ -127,7 +127,7 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.Parts().Tokens.RevokeToken(ctx, id, time.Now()); err != nil {
+			if err := revokeToken(ctx, r, id); err != nil {
 				return err
 			}
 			return a.screen.printf("revoked token %s\n", id)
@@ -158,4 +158,8 @@ func tokenID(ctx context.Context, store token.Store, word string) (string, error
 	}
 	return "", toolroom.Errorf(toolroom.CodeConflict, "%d tokens are named %q", len(named), word).
 		WithHint("use an id: %s", strings.Join(named, ", "))
+}
+
+func revokeToken(ctx context.Context, r *room.Room, id string) error {
+	return r.Parts().Tokens.RevokeToken(ctx, id, time.Now())
 }

@@ -32,7 +32,9 @@ type Place struct {
 // Found is one MCP server.
 type Found struct {
 	// Name can be used as a namespace.
-	Name   string
+	Name string
+	// Entry is the name in the client's file.
+	Entry  string
 	Source config.Source
 	// Origin is the file that contains the server.
 	Origin string
@@ -78,7 +80,7 @@ type entry struct {
 }
 
 func clients() []client {
-	return []client{claude(), codex(), cursor(), vscode(), gemini()}
+	return []client{claude(), codex(), cursor(), vscode(), gemini(), windsurf(), zed(), opencode(), goose(), copilot()}
 }
 
 // Clients returns the names of the clients that Read supports.
@@ -99,7 +101,11 @@ func Read(name string, at Place) (*Result, error) {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown client %q", name).
 			WithHint("known: %s", strings.Join(Clients(), ", "))
 	}
-	c := clients()[i]
+	return readClient(clients()[i], at)
+}
+
+func readClient(c client, at Place) (*Result, error) {
+	name := c.name
 	reader := reader{client: c, taken: map[string]*Found{}, result: &Result{}}
 	if c.expand != nil {
 		reader.placeholders = c.expand(at)
@@ -133,6 +139,26 @@ func Read(name string, at Place) (*Result, error) {
 		reader.result.Found = append(reader.result.Found, *reader.taken[name])
 	}
 	return reader.result, nil
+}
+
+// ReadFile returns the servers in one file of a client, as Read does. Servers of a project
+// in it, and placeholders for a project's folder, are not known.
+func ReadFile(name, path string) (*Result, error) {
+	i := slices.IndexFunc(clients(), func(c client) bool { return c.name == name })
+	if i < 0 {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "unknown client %q", name)
+	}
+	c := clients()[i]
+	files := c.files(Place{})
+	read := files[len(files)-1].read
+	for _, f := range files {
+		if filepath.Base(f.path) == filepath.Base(path) {
+			read = f.read
+		}
+	}
+	c.files = func(Place) []file { return []file{{path, read}} }
+	c.expand = nil
+	return readClient(c, Place{})
 }
 
 func readFile(path string) ([]byte, error) {
@@ -181,7 +207,7 @@ func (r *reader) add(e entry, origin string) {
 		if ok {
 			continue
 		}
-		found.Origin = origin
+		found.Origin, found.Entry = origin, e.name
 		if n != e.name {
 			reason := "a name of Toolroom has only A-Z a-z 0-9 _ . -"
 			if why, is := reserved.Why(clean); is {

@@ -124,11 +124,11 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 	for name, tc := range map[string]struct{ client, path, text, want string }{
 		"no such client": {
 			"emacs", "", "",
-			`invalid_arguments: unknown client "emacs"; known: claude, codex, cursor, vscode, gemini`,
+			`invalid_arguments: unknown client "emacs"; known: claude, codex, cursor, vscode, gemini, windsurf, zed, opencode, goose, copilot`,
 		},
 		"nothing there": {
 			"cursor", "", "",
-			"not_found: cursor has no config here; looked at DIR/.cursor/mcp.json, HOME/.cursor/mcp.json; import from another client (claude, codex, cursor, vscode, gemini), or add a server: toolroom sources add NAME -- COMMAND",
+			"not_found: cursor has no config here; looked at DIR/.cursor/mcp.json, HOME/.cursor/mcp.json; import from another client (claude, codex, cursor, vscode, gemini, windsurf, zed, opencode, goose, copilot), or add a server: toolroom sources add NAME -- COMMAND",
 		},
 		"not JSON": {
 			"claude", ".mcp.json", "{ // one\n  \"mcpServers\": {a}\n}",

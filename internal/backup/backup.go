@@ -1,0 +1,276 @@
+// Package backup writes the state of a home and its config to one file, and restores it.
+// [Write] may run beside a server of the home; [Restore] may not.
+//
+// The file is a compressed tar archive, readable with other programs too:
+//
+//	manifest.json   what it is, and of which Toolroom
+//	home/           the files of the home
+//	store/          the database and what lies beside it
+//	config/         the config, and the files that it names below its folder
+package backup
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+)
+
+// Format is the version of the archive's layout.
+const Format = 1
+
+// Manifest describes an archive.
+type Manifest struct {
+	Format int `json:"format"`
+	// Version is the Toolroom that wrote the archive.
+	Version string    `json:"version"`
+	Created time.Time `json:"created"`
+	// Home is where the home was, and Store the database: relative to the home, or
+	// absolute.
+	Home  string `json:"home"`
+	Store string `json:"store"`
+	// Config is where the config was; empty if there was none.
+	Config string `json:"config,omitempty"`
+	// Left are files that the config names and that are not in the archive, because they
+	// are not below its folder.
+	Left []string `json:"left,omitempty"`
+}
+
+// Source is what Write saves.
+type Source struct {
+	Home string
+	// Store is the path of the database.
+	Store string
+	// Snapshot writes a consistent copy of the database to a path.
+	Snapshot func(ctx context.Context, path string) error
+	// Config is the path of the config, empty for none, and Files are those that it names.
+	Config  string
+	Files   []string
+	Version string
+}
+
+const (
+	manifestName = "manifest.json"
+	homeFolder   = "home"
+	storeFolder  = "store"
+	configFolder = "config"
+	storeFile    = "toolroom.db"
+)
+
+// besideStore are the files next to the database. They are saved before it: each then says
+// at most what the database knows.
+var besideStore = []string{"receipts.head", "receipts.journal"}
+
+// madeAgain are the entries of a home that are not saved: they belong to running processes
+// or are made again when they are needed.
+var madeAgain = []string{"cache", "engines", "microvm", "lists", "replicas", "run", "history"}
+
+// stashPrefix begins the names of the folders that Restore makes in a home.
+const stashPrefix = "before-restore-"
+
+// Write writes an archive to file. Readers see the whole archive or none. An existing file
+// is replaced only if force is set.
+func Write(ctx context.Context, file string, from Source, force bool) (_ Manifest, err error) {
+	if info, err := os.Stat(file); err == nil && (info.IsDir() || !force) {
+		e := toolroom.Errorf(toolroom.CodeConflict, "%s already exists", file)
+		if info.IsDir() {
+			return Manifest{}, e.WithCLIHint("name a file in it")
+		}
+		return Manifest{}, e.WithCLIHint("choose another name, or replace it with --force")
+	}
+	if rel, err := filepath.Rel(from.Home, file); err == nil && filepath.IsLocal(rel) {
+		return Manifest{}, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is in the home, which is to be saved", file).
+			WithCLIHint("choose a file outside of %s", from.Home)
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(file), ".toolroom-backup-")
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
+	m := Manifest{
+		Format: Format, Version: from.Version, Created: time.Now().UTC().Truncate(time.Second),
+		Home: from.Home, Store: filepath.ToSlash(from.Store), Config: from.Config,
+	}
+	if rel, err := filepath.Rel(from.Home, from.Store); err == nil && filepath.IsLocal(rel) {
+		m.Store = filepath.ToSlash(rel)
+	}
+	named := map[string]string{} // names in the archive
+	for _, f := range from.Files {
+		rel, err := filepath.Rel(filepath.Dir(from.Config), f)
+		if err != nil || !filepath.IsLocal(rel) {
+			m.Left = append(m.Left, f)
+			continue
+		}
+		named[f] = path.Join(configFolder, filepath.ToSlash(rel))
+	}
+	out, err := os.OpenFile(filepath.Join(temp, "archive"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return Manifest{}, err
+	}
+	zip := gzip.NewWriter(out)
+	w := &writer{ctx: ctx, tar: tar.NewWriter(zip)}
+	err = w.write(from, m, named, filepath.Join(temp, storeFile))
+	if err = errors.Join(err, w.tar.Close(), zip.Close(), out.Sync(), out.Close()); err != nil {
+		return Manifest{}, fmt.Errorf("write the backup: %w", err)
+	}
+	return m, os.Rename(out.Name(), file)
+}
+
+// writer writes files to an archive.
+type writer struct {
+	ctx context.Context
+	tar *tar.Writer
+}
+
+func (w *writer) write(from Source, m Manifest, named map[string]string, snapshot string) error {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	head := &tar.Header{Typeflag: tar.TypeReg, Name: manifestName, Mode: 0o600, Size: int64(len(text)), ModTime: m.Created}
+	if err := w.tar.WriteHeader(head); err != nil {
+		return err
+	}
+	if _, err := w.tar.Write(text); err != nil {
+		return err
+	}
+	beside := filepath.Dir(from.Store)
+	for _, name := range besideStore {
+		if err := w.tree(filepath.Join(beside, name), path.Join(storeFolder, name), nil); err != nil {
+			return err
+		}
+	}
+	if err := from.Snapshot(w.ctx, snapshot); err != nil {
+		return err
+	}
+	if err := w.file(snapshot, path.Join(storeFolder, storeFile)); err != nil {
+		return err
+	}
+	skip := func(p string) bool {
+		name := filepath.Base(p)
+		switch filepath.Dir(p) {
+		case from.Home:
+			return slices.Contains(madeAgain, name) || strings.HasPrefix(name, ".") || strings.HasPrefix(name, stashPrefix) || isStore(p, from.Store)
+		case beside:
+			return isStore(p, from.Store)
+		}
+		return false
+	}
+	if err := w.tree(from.Home, homeFolder, skip); err != nil {
+		return err
+	}
+	if from.Config == "" {
+		return nil
+	}
+	if err := w.file(from.Config, path.Join(configFolder, filepath.Base(from.Config))); err != nil {
+		return err
+	}
+	for _, f := range from.Files {
+		if name := named[f]; name != "" {
+			if err := w.file(f, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isStore reports whether p is the database or lies beside it.
+func isStore(p, store string) bool {
+	name, ok := strings.CutPrefix(filepath.Base(p), filepath.Base(store))
+	return filepath.Dir(p) == filepath.Dir(store) &&
+		(ok && slices.Contains([]string{"", "-wal", "-shm", "-journal"}, name) || slices.Contains(besideStore, filepath.Base(p)))
+}
+
+// tree writes a file, or a folder with all below it. A missing one is not written. Locks and
+// whatever is not a regular file are left out.
+func (w *writer) tree(root, name string, skip func(path string) bool) error {
+	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case p != root && skip != nil && skip(p):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case !d.IsDir() && (!d.Type().IsRegular() || strings.HasSuffix(p, ".lock")):
+			return nil
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		in := path.Join(name, filepath.ToSlash(rel))
+		if !d.IsDir() {
+			if err := w.file(p, in); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return nil // a running process has removed it
+		}
+		info, err := d.Info()
+		if err != nil {
+			return nil
+		}
+		return w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: in + "/", Mode: int64(info.Mode().Perm()), ModTime: info.ModTime()})
+	})
+}
+
+// file writes one file. Processes replace files or append to them, so the part that was
+// there when it was opened is whole.
+func (w *writer) file(p, name string) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	f, err := os.Open(p)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	size := info.Size()
+	if path.Dir(name) == path.Join(storeFolder, "receipts.journal") {
+		// A journal is emptied when its entries are in the store.
+		data, err := io.ReadAll(f)
+		if err != nil {
+			return err
+		}
+		return w.bytes(name, data, info)
+	}
+	if err := w.tar.WriteHeader(headerOf(name, size, info)); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(w.tar, f, size); err != nil {
+		return fmt.Errorf("%s changed while it was read: %w", p, err)
+	}
+	return nil
+}
+
+func (w *writer) bytes(name string, data []byte, info fs.FileInfo) error {
+	if err := w.tar.WriteHeader(headerOf(name, int64(len(data)), info)); err != nil {
+		return err
+	}
+	_, err := w.tar.Write(data)
+	return err
+}
+
+func headerOf(name string, size int64, info fs.FileInfo) *tar.Header {
+	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(info.Mode().Perm()), Size: size, ModTime: info.ModTime()}
+}

@@ -1,0 +1,154 @@
+package backup_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toolroom/toolroom/internal/backup"
+)
+
+const manifest = `{"format": 1, "store": "toolroom.db"}`
+
+// archive writes an archive with a manifest, a database and one more entry.
+func archive(t *testing.T, manifest string, more tar.Header) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "b.tar.gz")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zip := gzip.NewWriter(f)
+	w := tar.NewWriter(zip)
+	put := func(h tar.Header, text string) {
+		h.Size = int64(len(text))
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(tar.Header{Name: "manifest.json", Mode: 0o600}, manifest)
+	put(tar.Header{Name: "store/toolroom.db", Mode: 0o600}, "database")
+	if more.Name != "" {
+		put(more, "")
+	}
+	for _, close := range []func() error{w.Close, zip.Close, f.Close} {
+		if err := close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return file
+}
+
+func fine(context.Context, string) error { return nil }
+
+func TestAnArchiveThatReachesOutOfTheHomeChangesNothing(t *testing.T) {
+	t.Parallel()
+	link := func(name, to string) tar.Header {
+		return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777}
+	}
+	for name, c := range map[string]struct {
+		manifest string
+		more     tar.Header
+		want     string
+	}{
+		"a path with ..":        {manifest, tar.Header{Name: "home/../../out", Mode: 0o600}, `it contains "home/../../out"`},
+		"an absolute path":      {manifest, tar.Header{Name: "/out", Mode: 0o600}, `it contains "/out"`},
+		"another folder":        {manifest, tar.Header{Name: "else/x", Mode: 0o600}, `it contains "else/x"`},
+		"a link":                {manifest, link("home/x", "/etc"), "neither a file nor a folder"},
+		"a database outside":    {`{"format": 1, "store": "../x.db"}`, tar.Header{}, "outside of the home"},
+		"a later format":        {`{"format": 2, "version": "9.9", "store": "x"}`, tar.Header{}, "of Toolroom 9.9 has format 2"},
+		"a file that was there": {manifest, tar.Header{Name: "store/toolroom.db", Mode: 0o600}, "exists"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			home := filepath.Join(t.TempDir(), "home")
+			_, err := backup.Restore(t.Context(), archive(t, c.manifest, c.more), backup.Target{Home: home, Check: fine})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %s", err, c.want)
+			}
+			if _, err := os.Lstat(home); err == nil {
+				t.Error("the home was made")
+			}
+		})
+	}
+}
+
+// The journals of receipts and the end of their chain must not say less than the database
+// needs, nor more than it has: they are read first, and what is in both counts once.
+func TestTheDatabaseIsSavedAfterWhatLiesBesideIt(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("receipts.head", "before")
+	write("receipts.journal/a.0", "1 {}")
+	write("toolroom.db", "live")
+	write("toolroom.db-wal", "live")
+	write("cache/x", "")
+	write("packages/layers/d/m.py", "code")
+	write("packages/layers/d.lock", "")
+	file := filepath.Join(t.TempDir(), "b.tar.gz")
+	from := backup.Source{Home: home, Store: filepath.Join(home, "toolroom.db"), Snapshot: func(_ context.Context, path string) error {
+		write("receipts.head", "after")
+		write("receipts.journal/a.0", "")
+		return os.WriteFile(path, []byte("copy"), 0o600)
+	}}
+	if _, err := backup.Write(t.Context(), file, from, false); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "to")
+	if _, err := backup.Restore(t.Context(), file, backup.Target{Home: to, Check: fine}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"receipts.head": "before", "receipts.journal/a.0": "1 {}", "toolroom.db": "copy", "packages/layers/d/m.py": "code",
+	} {
+		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"toolroom.db-wal", "cache", "packages/layers/d.lock"} {
+		if _, err := os.Lstat(filepath.Join(to, name)); err == nil {
+			t.Errorf("%s was restored", name)
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the archive is %v, %v", info, err)
+	}
+}
+
+func TestABackupThatFailsLeavesTheEarlierOne(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "b.tar.gz")
+	if err := os.WriteFile(file, []byte("earlier"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	from := backup.Source{Home: home, Store: filepath.Join(home, "toolroom.db"), Snapshot: func(context.Context, string) error {
+		return os.ErrPermission
+	}}
+	if _, err := backup.Write(t.Context(), file, from, true); err == nil {
+		t.Fatal("no error")
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "earlier" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,343 @@
+package backup
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/atomicfile"
+)
+
+// Target is where Restore puts an archive.
+type Target struct {
+	Home string
+	// Config is the path of the config; empty means where it was.
+	Config string
+	// Force replaces what is there. The entries of the home are moved to a folder in it.
+	Force bool
+	// Check returns an error if the database at path cannot be used.
+	Check func(ctx context.Context, path string) error
+}
+
+// Restored is what Restore did.
+type Restored struct {
+	Manifest
+	// ConfigFile is the config that is in place now; empty if the archive has none.
+	ConfigFile string `json:"config_file,omitempty"`
+	// Before is the folder with the earlier entries of the home; empty if there were none.
+	Before string `json:"before,omitempty"`
+}
+
+// Restore puts an archive in place. It changes nothing unless the whole archive can be read,
+// its database can be used and nothing is in the way.
+func Restore(ctx context.Context, file string, to Target) (_ Restored, err error) {
+	present, err := entries(to.Home)
+	if err != nil {
+		return Restored{}, err
+	}
+	if len(present) > 0 && !to.Force {
+		return Restored{}, toolroom.Errorf(toolroom.CodeConflict, "the home %s is not empty", to.Home).
+			WithCLIHint("restore to another --home, or add --force, which moves what is there to a folder in it")
+	}
+	made := len(present) == 0
+	if err := os.MkdirAll(to.Home, 0o700); err != nil {
+		return Restored{}, err
+	}
+	staged, err := os.MkdirTemp(to.Home, ".restore-")
+	if err != nil {
+		return Restored{}, err
+	}
+	defer func() {
+		err = errors.Join(err, os.RemoveAll(staged))
+		if err != nil && made {
+			_ = os.Remove(to.Home) // only if it is empty
+		}
+	}()
+	m, err := unpack(ctx, file, staged)
+	if err != nil {
+		return Restored{}, fmt.Errorf("%s: %w", file, err)
+	}
+	database := filepath.Join(staged, storeFolder, storeFile)
+	if err := to.Check(ctx, database); err != nil {
+		return Restored{}, fmt.Errorf("%s: %w", file, err)
+	}
+	r := Restored{Manifest: m, ConfigFile: to.Config}
+	if m.Config == "" {
+		r.ConfigFile = ""
+	} else if r.ConfigFile == "" {
+		r.ConfigFile = m.Config
+	}
+	store := filepath.FromSlash(m.Store)
+	if !filepath.IsAbs(store) {
+		if !filepath.IsLocal(store) {
+			return Restored{}, notOurs(file, "its database belongs outside of the home")
+		}
+		store = filepath.Join(to.Home, store)
+	} else if _, err := os.Lstat(store); err == nil && !to.Force {
+		return Restored{}, exists(store)
+	}
+	configs, err := r.configs(staged, to.Force)
+	if err != nil {
+		return Restored{}, err
+	}
+	if len(present) > 0 {
+		r.Before = filepath.Join(to.Home, stashPrefix+time.Now().UTC().Format("20060102-150405"))
+		if err := stash(to.Home, present, r.Before); err != nil {
+			return Restored{}, err
+		}
+	}
+	return r, place(staged, to.Home, store, m, configs)
+}
+
+// entries lists what is in a home, without the folders of earlier restores.
+func entries(home string) ([]string, error) {
+	all, err := os.ReadDir(home)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, e := range all {
+		if !strings.HasPrefix(e.Name(), ".restore-") && !strings.HasPrefix(e.Name(), stashPrefix) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+func stash(home string, names []string, into string) error {
+	if err := os.Mkdir(into, 0o700); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := os.Rename(filepath.Join(home, name), filepath.Join(into, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpack unpacks a whole archive to a folder. The checksum at its end shows that it is
+// complete.
+func unpack(ctx context.Context, file, folder string) (m Manifest, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return m, err
+	}
+	defer f.Close()
+	zip, err := gzip.NewReader(f)
+	if err != nil {
+		return m, notOurs(file, err.Error())
+	}
+	in := tar.NewReader(zip)
+	first, err := in.Next()
+	if err != nil || first.Name != manifestName {
+		return m, notOurs(file, "it does not begin with "+manifestName)
+	}
+	if err := json.NewDecoder(in).Decode(&m); err != nil {
+		return m, notOurs(file, err.Error())
+	}
+	if m.Format < 1 || m.Format > Format {
+		return m, toolroom.Errorf(toolroom.CodeUnsupported, "the backup of Toolroom %s has format %d, and this one knows formats up to %d", m.Version, m.Format, Format).
+			WithCLIHint("restore it with Toolroom %s or later", m.Version)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return m, err
+	}
+	defer root.Close()
+	for {
+		head, err := in.Next()
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = extract(root, head, in)
+		}
+		if err != nil {
+			return m, damaged(err)
+		}
+	}
+	_, err = io.Copy(io.Discard, zip) // to its checksum
+	if err == nil {
+		_, err = root.Stat(path.Join(storeFolder, storeFile))
+	}
+	if err != nil {
+		return m, damaged(err)
+	}
+	return m, nil
+}
+
+func damaged(err error) error {
+	return toolroom.Errorf(toolroom.CodeInvalidArguments, "the backup is damaged or incomplete: %w", err).
+		WithCLIHint("use another backup")
+}
+
+func extract(root *os.Root, head *tar.Header, in io.Reader) error {
+	name := path.Clean(head.Name)
+	top, _, _ := strings.Cut(name, "/")
+	if !filepath.IsLocal(name) || !slices.Contains([]string{homeFolder, storeFolder, configFolder}, top) {
+		return fmt.Errorf("it contains %q", head.Name)
+	}
+	mode := fs.FileMode(head.Mode).Perm()
+	switch head.Typeflag {
+	case tar.TypeDir:
+		return root.MkdirAll(name, mode|0o700)
+	case tar.TypeReg:
+	default:
+		return fmt.Errorf("%q is neither a file nor a folder", head.Name)
+	}
+	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, in)
+	return errors.Join(err, f.Chmod(mode), f.Close())
+}
+
+// configs returns the files of the config with their targets. It returns an error if one of
+// them would be overwritten with another content, unless force is set.
+func (r Restored) configs(staged string, force bool) (map[string]string, error) {
+	from := filepath.Join(staged, configFolder)
+	targets := map[string]string{}
+	if r.ConfigFile == "" {
+		return targets, nil
+	}
+	err := filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(from, p)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(filepath.Dir(r.ConfigFile), rel)
+		if rel == filepath.Base(r.Config) {
+			target = r.ConfigFile
+		}
+		was, err := os.ReadFile(target)
+		if errors.Is(err, fs.ErrNotExist) {
+			targets[p] = target
+			return nil
+		}
+		now, nowErr := os.ReadFile(p)
+		switch {
+		case err != nil || nowErr != nil:
+			return errors.Join(err, nowErr)
+		case string(was) == string(now):
+			return nil
+		case !force:
+			return exists(target)
+		}
+		targets[p] = target
+		return nil
+	})
+	return targets, err
+}
+
+func exists(file string) error {
+	return toolroom.Errorf(toolroom.CodeConflict, "%s already exists and is another file than that of the backup", file).
+		WithCLIHint("name another config with --config, or replace it with --force")
+}
+
+// place moves the unpacked files to their places, the database last: without it, a home has
+// no state.
+func place(staged, home, store string, m Manifest, configs map[string]string) error {
+	for from, target := range configs {
+		data, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(from)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(target), 0o755), atomicfile.Write(target, data, info.Mode().Perm())); err != nil {
+			return err
+		}
+	}
+	if err := moveAll(filepath.Join(staged, homeFolder), home); err != nil {
+		return err
+	}
+	database := filepath.Join(staged, storeFolder, storeFile)
+	folder := filepath.Dir(store)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	// These belong to an earlier database.
+	for _, end := range []string{"-wal", "-shm", "-journal"} {
+		if err := os.Remove(store + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, name := range besideStore {
+		if err := errors.Join(os.RemoveAll(filepath.Join(folder, name)), move(filepath.Join(staged, storeFolder, name), filepath.Join(folder, name))); err != nil {
+			return err
+		}
+	}
+	return move(database, store)
+}
+
+func moveAll(from, into string) error {
+	list, err := os.ReadDir(from)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range list {
+		if err := move(filepath.Join(from, e.Name()), filepath.Join(into, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// move renames a file or folder; a missing one is not moved. If the target is on another
+// file system, it is copied.
+func move(from, to string) error {
+	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if os.Rename(from, to) == nil {
+		return nil
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return errors.Join(os.MkdirAll(to, info.Mode().Perm()), moveAll(from, to))
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+func notOurs(file, reason string) error {
+	return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s is not a backup of Toolroom: %s", filepath.Base(file), reason).
+		WithCLIHint("make one: toolroom backup FILE")
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/backup"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/store/sqlite"
+	"github.com/toolroom/toolroom/room"
+)
+
+func (a *app) backupCommand() *cobra.Command {
+	var force, asJSON bool
+	c := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Back up the home and the config to one file",
+		Long: `Write the state of the home and the config to one file (a .tar.gz): receipts, tokens,
+approvals, secrets with their key, released tools with their packages, sessions and
+artifacts. A server may run meanwhile; the database is a consistent copy. The file is
+readable by you alone: keep it as safe as the home.`,
+		Example: `  toolroom backup toolroom.tar.gz
+  toolroom backup /backup/toolroom-$(date +%F).tar.gz --json`,
+		Args: arguments(1, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.inRoom(c.Context(), func(r *room.Room) error {
+				file, err := a.path(args[0])
+				if err != nil {
+					return err
+				}
+				m, err := r.Backup(c.Context(), file, force)
+				if err != nil {
+					return err
+				}
+				info, err := os.Stat(file)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.screen.json(struct {
+						File  string `json:"file"`
+						Bytes int64  `json:"bytes"`
+						backup.Manifest
+					}{file, info.Size(), m})
+				}
+				if r.Config().Secrets.Key != (config.SecretsKey{}) {
+					a.screen.say("The key of the secrets is not in the backup: secrets.key names it.")
+				}
+				for _, left := range m.Left {
+					a.screen.say("not in the backup: %s, which is not below the folder of the config", left)
+				}
+				return a.screen.printf("wrote %s (%s)\n", args[0], size(info.Size()))
+			})
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	var force, asJSON bool
+	c := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Restore a backup to an empty home",
+		Long: `Put the state and the config of a backup in place. The home must be empty; --home
+names another one, which moves everything there. The config goes to where it was, or
+to --config. Nothing is changed unless the whole backup can be read.
+
+With --force, the earlier entries of the home are moved to a folder in it, and another
+config is replaced.`,
+		Example: `  toolroom restore toolroom.tar.gz
+  toolroom restore toolroom.tar.gz --home /srv/toolroom --config /etc/toolroom/toolroom.yaml`,
+		Args: arguments(1, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if a.home == "" {
+				return usage("toolroom restore FILE --home FOLDER", "there is no home to restore to")
+			}
+			if serverRuns(a.home) {
+				return toolroom.Errorf(toolroom.CodeConflict, "a server uses the home %s", a.home).WithHint("stop it, and restore again")
+			}
+			file, err := a.path(args[0])
+			if err != nil {
+				return err
+			}
+			place := a.configFile
+			if place != "" {
+				if place, err = a.path(place); err != nil {
+					return err
+				}
+			}
+			done, err := backup.Restore(c.Context(), file, backup.Target{Home: a.home, Config: place, Force: force, Check: checkDatabase})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(done)
+			}
+			return a.printRestored(args[0], done)
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "replace what is there, and keep it aside")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) printRestored(file string, done backup.Restored) error {
+	if done.Before != "" {
+		a.screen.say("what was in the home is in %s now", done.Before)
+	}
+	for _, left := range done.Left {
+		a.screen.say("the config needs %s, which is not in the backup", left)
+	}
+	if err := a.screen.printf("restored %s of %s (Toolroom %s) to %s\n", file, when(done.Created), done.Version, a.home); err != nil {
+		return err
+	}
+	if done.ConfigFile != "" {
+		return a.screen.printf("config: %s\n", done.ConfigFile)
+	}
+	return nil
+}
+
+// path returns an argument as an absolute path.
+func (a *app) path(typed string) (string, error) { return filepath.Abs(absolute(a.Dir, typed)) }
+
+// checkDatabase returns an error if the database at path is not one that this Toolroom can
+// use.
+func checkDatabase(ctx context.Context, path string) error {
+	store, err := sqlite.Open(ctx, path, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	return store.Close()
+}
+
+// serverRuns reports whether a server runs the commands of a home.
+func serverRuns(home string) bool {
+	path := socketPath(home) + ".lock"
+	if _, err := os.Stat(path); err != nil {
+		return false
+	}
+	lock := flock.New(path)
+	free, err := lock.TryLock()
+	if free {
+		_ = lock.Close()
+	}
+	return err == nil && !free
+}

@@ -1,0 +1,402 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/connect"
+	"github.com/toolroom/toolroom/internal/imports"
+	"github.com/toolroom/toolroom/internal/token"
+	"github.com/toolroom/toolroom/room"
+)
+
+// connecting is one run of connect.
+type connecting struct {
+	*app
+	client                            connect.Client
+	file, url                         string
+	http, takeOver, undo, dryRun, yes bool
+	asJSON                            bool
+}
+
+func (a *app) connectCommand() *cobra.Command {
+	o := &connecting{app: a}
+	c := &cobra.Command{
+		Use:   "connect [CLIENT]",
+		Short: "Connect an MCP client to this Toolroom",
+		Long: `Add Toolroom to the config of an MCP client: show the change, ask, and write it with a
+backup in the home. --undo takes it back. Without a client, list those on this
+machine.
+
+The client starts Toolroom itself (serve --stdio), with this home and config. With
+--http it uses the running server instead, with a token of its own.
+
+With --take-over, the client's other servers become sources of this Toolroom, and
+leave the client's config. Their secrets go to the secret store. Servers that would
+not work unchanged stay where they are.
+
+Clients: ` + strings.Join(connect.Names(), ", "),
+		Example: `  toolroom connect
+  toolroom connect claude-code
+  toolroom connect cursor --take-over --dry-run
+  toolroom connect codex --http --yes
+  toolroom connect claude-code --undo`,
+		Args:      arguments(0, 1),
+		ValidArgs: connect.Names(),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				if c.Flags().Changed("undo") || c.Flags().Changed("take-over") {
+					return usage("toolroom connect CLIENT", "name a client: %s", strings.Join(connect.Names(), ", "))
+				}
+				return a.listClients(o.asJSON)
+			}
+			found, ok := connect.Find(args[0])
+			if !ok {
+				return usage("one of "+strings.Join(connect.Names(), ", "), "unknown client %q", args[0])
+			}
+			o.client, o.http = found, o.http || o.url != ""
+			if o.home == "" {
+				return usage("toolroom connect "+found.Name+" --home FOLDER", "there is no home to keep the backup in")
+			}
+			if o.undo {
+				return o.runUndo(c.Context())
+			}
+			return o.run(c.Context())
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&o.http, "http", false, "use the running server, with a token of its own")
+	f.StringVar(&o.url, "url", "", "with --http: address of /mcp (default: that of the config)")
+	f.BoolVar(&o.takeOver, "take-over", false, "make the client's other servers sources of this Toolroom")
+	f.BoolVar(&o.undo, "undo", false, "take the change back")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the change, without writing it")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
+	f.StringVar(&o.file, "file", "", "the client's config file (default: the usual one)")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON")
+	return c
+}
+
+// listClients lists the clients on this machine, and whether they are connected.
+func (a *app) listClients(asJSON bool) error {
+	type entry struct {
+		Client  string   `json:"client"`
+		State   string   `json:"state"`
+		File    string   `json:"file"`
+		Servers []string `json:"servers"`
+		Problem string   `json:"problem,omitempty"`
+	}
+	var entries []entry
+	var rows [][]string
+	for _, c := range connect.Clients() {
+		s := connect.Look(c, connect.Place{Home: a.UserHome}, "")
+		e := entry{Client: c.Name, State: "not found", File: s.File, Servers: orEmpty(s.Servers)}
+		switch {
+		case s.Problem != nil:
+			e.State, e.Problem = "unreadable", s.Problem.Error()
+		case s.Connected:
+			e.State = "connected"
+		case s.Installed:
+			e.State = "not connected"
+		}
+		entries = append(entries, e)
+		if e.State != "not found" {
+			rows = append(rows, []string{e.Client, e.State, count(len(e.Servers), "other server"), cmp.Or(e.Problem, e.File)})
+		}
+	}
+	if asJSON {
+		return a.screen.json(entries)
+	}
+	if len(rows) == 0 {
+		a.screen.say("No MCP client was found. toolroom connect CLIENT writes the config of one all the same: %s", strings.Join(connect.Names(), ", "))
+		return nil
+	}
+	return a.screen.table([]string{"CLIENT", "STATE", "SERVERS", "FILE"}, rows)
+}
+
+// tokenPlaceholder stands for a token that does not exist yet.
+const tokenPlaceholder = "tr_made-when-you-agree"
+
+func (o *connecting) run(ctx context.Context) error {
+	state := connect.Look(o.client, connect.Place{Home: o.UserHome}, o.path())
+	if state.Problem != nil {
+		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s: %w", state.File, state.Problem).WithHint("correct the file, or name another one with --file")
+	}
+	configFile, err := o.editable()
+	if err != nil {
+		return err
+	}
+	take, stay, err := o.candidates(ctx, configFile, state)
+	if err != nil {
+		return err
+	}
+	if !o.takeOver {
+		take = nil
+	}
+	server, err := o.server(configFile, len(take) > 0)
+	if err != nil {
+		return err
+	}
+	change, err := connect.Prepare(o.client, state.File, server, entryNames(take))
+	if err != nil {
+		return err
+	}
+	if state.Connected && !o.http && change.Same() {
+		return o.screen.printf("%s is connected already, in %s\n", o.client.Title, state.File)
+	}
+	if err := o.show(change, take, stay, state); err != nil || o.dryRun {
+		return err
+	}
+	if err := o.agree(ctx); err != nil {
+		return err
+	}
+	record := connect.Record{Config: configFile}
+	done, err := o.app.takeOver(ctx, configFile, take, false, false)
+	if err != nil {
+		return err
+	}
+	for _, one := range done {
+		if one.State == "added" {
+			record.Sources = append(record.Sources, one.Name)
+		}
+	}
+	if o.http {
+		if server.Token, record.Token, err = o.newToken(ctx); err != nil {
+			return err
+		}
+		if change, err = connect.Prepare(o.client, state.File, server, entryNames(take)); err != nil {
+			return err
+		}
+	}
+	if err := change.Write(o.home, record); err != nil {
+		return errors.Join(err, o.revoke(ctx, record.Token))
+	}
+	return o.report(record)
+}
+
+// path returns --file as an absolute path.
+func (o *connecting) path() string {
+	if o.file == "" {
+		return ""
+	}
+	return absolute(o.Dir, o.file)
+}
+
+// server returns how the client reaches this Toolroom.
+func (o *connecting) server(configFile string, made bool) (connect.Server, error) {
+	c := config.Default()
+	var args []string
+	if _, err := os.Stat(configFile); err == nil {
+		// A client that names the config needs no trust, so the user must have agreed.
+		if c, err = config.LoadVerified(configFile, o.verifier(configFile)); err != nil {
+			return connect.Server{}, err
+		}
+		args = []string{"--config", absolute(o.Dir, configFile)}
+	} else if made {
+		args = []string{"--config", absolute(o.Dir, configFile)}
+	}
+	if !o.http {
+		return connect.Server{Command: ownPath(o.Self), Args: append(append([]string{"serve", "--stdio"}, args...), "--home", o.home)}, nil
+	}
+	if !o.client.HTTP {
+		return connect.Server{}, usage("toolroom connect "+o.client.Name, "the config of %s cannot name a server by its URL", o.client.Title)
+	}
+	url := o.url
+	if url == "" {
+		url = cmp.Or(c.Server.URL, addressOf(c.Server)) + "/mcp"
+	}
+	return connect.Server{URL: url, Token: tokenPlaceholder}, nil
+}
+
+// addressOf returns the URL of a server's listening address for clients on this machine.
+func addressOf(s config.Server) string {
+	scheme, address := "http://", s.Listen
+	if s.TLS.Cert != "" {
+		scheme = "https://"
+	}
+	for _, all := range []string{"0.0.0.0:", "[::]:"} {
+		if port, ok := strings.CutPrefix(address, all); ok {
+			address = "127.0.0.1:" + port
+		}
+	}
+	if strings.HasPrefix(address, ":") {
+		address = "127.0.0.1" + address
+	}
+	return scheme + address
+}
+
+// candidates returns the client's servers that can become sources, and why others cannot.
+func (o *connecting) candidates(ctx context.Context, configFile string, state connect.State) (take []imports.Found, stay []string, err error) {
+	if len(state.Servers) == 0 {
+		return nil, nil, nil
+	}
+	result, err := imports.ReadFile(o.client.Imports, state.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	stay = result.Skipped
+	for _, found := range result.Found {
+		switch {
+		case found.Entry == connect.EntryName:
+		case len(found.Warnings) > 0:
+			stay = append(stay, found.Entry+": "+found.Warnings[0])
+		default:
+			take = append(take, found)
+		}
+	}
+	done, err := o.app.takeOver(ctx, configFile, take, true, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	free := take[:0:0]
+	for i, one := range done {
+		if one.State == "there" {
+			stay = append(stay, fmt.Sprintf("%s: %s has a source of that name", take[i].Entry, configFile))
+			continue
+		}
+		free = append(free, take[i])
+	}
+	return free, stay, nil
+}
+
+func entryNames(found []imports.Found) []string {
+	var names []string
+	for _, f := range found {
+		names = append(names, f.Entry)
+	}
+	return names
+}
+
+// show prints the change as a diff, without the secrets of the client's servers.
+func (o *connecting) show(change *connect.Change, take []imports.Found, stay []string, state connect.State) error {
+	text := string(diff.Diff(change.File, change.Before, change.File, change.After))
+	all, err := imports.ReadFile(o.client.Imports, change.File)
+	if err == nil {
+		for _, found := range all.Found {
+			for _, value := range slices.Sorted(maps.Values(found.Secrets)) {
+				text = strings.ReplaceAll(text, value, "…")
+			}
+		}
+	}
+	if o.asJSON {
+		return o.screen.json(struct {
+			Client   string   `json:"client"`
+			File     string   `json:"file"`
+			Diff     string   `json:"diff"`
+			TakeOver []string `json:"take_over"`
+			Stay     []string `json:"stay"`
+		}{o.client.Name, change.File, text, orEmpty(entryNames(take)), orEmpty(stay)})
+	}
+	if err := o.screen.text(text); err != nil {
+		return err
+	}
+	if o.takeOver {
+		for _, found := range take {
+			o.screen.say("takes over %s", found.Entry)
+		}
+		for _, reason := range stay {
+			o.screen.say("stays: %s", reason)
+		}
+	} else if len(state.Servers) > 0 {
+		o.screen.say("%s keeps %s: %s. To send them through Toolroom too, add --take-over", o.client.Title, count(len(state.Servers), "other server"), strings.Join(state.Servers, ", "))
+	}
+	return nil
+}
+
+func (o *connecting) agree(ctx context.Context) error {
+	if o.yes {
+		return nil
+	}
+	if !o.screen.interactive() {
+		return usage("toolroom connect "+o.client.Name+" --yes", "nobody can answer here")
+	}
+	answer, err := o.screen.ask(ctx, "Write it? [y/N]")
+	if err != nil {
+		return err
+	}
+	if answer != "y" && answer != "yes" {
+		return toolroom.Errorf(toolroom.CodeDenied, "nothing was changed")
+	}
+	return nil
+}
+
+// newToken makes a token for the client, in place of an earlier one.
+func (o *connecting) newToken(ctx context.Context) (plaintext, id string, err error) {
+	earlier, err := connect.Recorded(o.home, o.client.Name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", err
+	}
+	if err := o.revoke(ctx, earlier.Token); err != nil {
+		return "", "", err
+	}
+	err = o.inRoom(ctx, func(r *room.Room) error {
+		made, t, err := token.Create(ctx, r.Parts().Tokens, token.Options{Name: o.client.Name, Subject: cmp.Or(o.User, o.client.Name)})
+		plaintext, id = made, t.ID
+		return err
+	})
+	return plaintext, id, err
+}
+
+func (o *connecting) revoke(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	return o.inRoom(ctx, func(r *room.Room) error {
+		t, err := r.Parts().Tokens.Token(ctx, id)
+		if err != nil || !t.Revoked.IsZero() {
+			return nil //nolint:nilerr // it is gone already
+		}
+		return revokeToken(ctx, r, id)
+	})
+}
+
+func (o *connecting) report(record connect.Record) error {
+	if o.asJSON {
+		return nil // the change was printed
+	}
+	if len(record.Sources) > 0 {
+		o.screen.say("added to %s: %s", record.Config, strings.Join(record.Sources, ", "))
+	}
+	o.screen.say("The file as it was: %s", connect.BackupPath(o.home, o.client.Name))
+	return o.screen.printf("connected %s; %s. Take it back: toolroom connect %s --undo\n", o.client.Title, o.client.Next, o.client.Name)
+}
+
+func (o *connecting) runUndo(ctx context.Context) error {
+	if o.dryRun {
+		record, err := connect.Recorded(o.home, o.client.Name)
+		if err != nil {
+			return toolroom.Errorf(toolroom.CodeNotFound, "%s was not connected from this home", o.client.Title).WithHint("see what is connected: toolroom connect")
+		}
+		return o.screen.printf("would restore %s\n", record.File)
+	}
+	record, exact, err := connect.Undo(o.home, o.client)
+	if err != nil {
+		return err
+	}
+	for _, name := range record.Sources {
+		if err := config.RemoveSource(record.Config, name, o.keepTrust(record.Config)); err != nil {
+			o.screen.say("%s: %s", record.Config, err)
+		} else {
+			o.screen.say("removed source %q from %s", name, record.Config)
+		}
+	}
+	if err := o.revoke(ctx, record.Token); err != nil {
+		return err
+	}
+	how := "as it was"
+	if !exact {
+		how = "without Toolroom; the client has changed it since, and these changes are kept"
+	}
+	return o.screen.printf("restored %s, %s\n", record.File, how)
+}

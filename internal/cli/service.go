@@ -1,0 +1,373 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/atomicfile"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/service"
+)
+
+// serving as a service: the flags of all its commands.
+type serviceFlags struct {
+	*app
+	system, homeTyped, configTyped bool
+	prefix, kind                   string
+}
+
+func (a *app) serviceCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "service",
+		Short: "Run the server as a service of the system",
+		Long: `Run toolroom serve as a service of systemd or launchd: of your user, or with --system
+of the machine. With --prefix, files are written below a folder, as for an image, and
+nothing is started.`,
+		Example: `  toolroom service install
+  toolroom service status
+  toolroom service logs --follow
+  toolroom service uninstall`,
+	}
+	onlyHolds(c)
+	c.AddCommand(a.serviceInstallCommand(), a.serviceStatusCommand(), a.serviceLogsCommand(), a.serviceUninstallCommand())
+	return c
+}
+
+func (a *app) serviceFlags(c *cobra.Command) *serviceFlags {
+	o := &serviceFlags{app: a}
+	f := c.Flags()
+	f.BoolVar(&o.system, "system", false, "a service of the machine, not of your user")
+	f.StringVar(&o.prefix, "prefix", "", "write below this folder, and start nothing")
+	f.StringVar(&o.kind, "manager", managerHere(), "systemd or launchd")
+	completeWords(c, "manager", service.Systemd, service.Launchd)
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		o.homeTyped, o.configTyped = c.Flags().Changed("home"), c.Flags().Changed("config")
+		if o.prefix != "" {
+			o.prefix = absolute(a.Dir, o.prefix)
+		}
+		return oneOf("--manager", o.kind, service.Systemd, service.Launchd)
+	}
+	return o
+}
+
+func managerHere() string {
+	if runtime.GOOS == "darwin" {
+		return service.Launchd
+	}
+	return service.Systemd
+}
+
+// The places of a service of the machine, which are those of the packages.
+const (
+	systemHome   = "/var/lib/toolroom"
+	systemConfig = "/etc/toolroom/toolroom.yaml"
+)
+
+// service returns the service that the flags describe.
+func (o *serviceFlags) service(listen, account string) (service.Service, error) {
+	self := ownPath(o.Self)
+	if self == "" {
+		return service.Service{}, toolroom.Errorf(toolroom.CodeInternal, "the path of this program is not known")
+	}
+	s := service.Service{Kind: o.kind, System: o.system, User: account, Folder: o.home, Log: filepath.Join(o.UserHome, "Library", "Logs", "toolroom.log")}
+	file := ""
+	if o.system {
+		file, s.Log = systemConfig, "/Library/Logs/toolroom.log"
+		if !o.homeTyped {
+			s.Folder = systemHome
+		}
+		if o.configTyped {
+			file = absolute(o.Dir, o.configFile)
+		}
+	} else {
+		found, err := o.findConfig()
+		if err != nil {
+			return s, err
+		}
+		if found != "" {
+			// A config that is named needs no trust, so the user must have agreed.
+			if _, err := config.LoadVerified(found, o.verifier(found)); err != nil {
+				return s, err
+			}
+			file = absolute(o.Dir, found)
+		}
+	}
+	s.Command = []string{self, "serve", "--home", s.Folder}
+	if file != "" {
+		s.Command = append(s.Command, "--config", file)
+	}
+	if listen != "" {
+		s.Command = append(s.Command, "--listen", listen)
+	}
+	return s, nil
+}
+
+// file returns where the service's file is, below --prefix.
+func (o *serviceFlags) file() string {
+	path := service.Service{Kind: o.kind, System: o.system}.Path(o.UserHome, o.UserConfig)
+	if o.prefix == "" {
+		return path
+	}
+	return filepath.Join(o.prefix, path)
+}
+
+func (o *serviceFlags) manager() service.Manager {
+	return service.Manager{Kind: o.kind, System: o.system, UID: os.Getuid(), Run: o.runShown}
+}
+
+// runShown runs a command with this command's output.
+func (a *app) runShown(ctx context.Context, name string, args ...string) error {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Stdout, c.Stderr = a.Out, a.Err
+	err := c.Run()
+	if errors.Is(err, exec.ErrNotFound) {
+		return toolroom.Errorf(toolroom.CodeUnsupported, "%s is not installed here", name)
+	}
+	return err
+}
+
+func (a *app) serviceInstallCommand() *cobra.Command {
+	var listen, account string
+	var dryRun, noStart, force bool
+	var o *serviceFlags
+	c := &cobra.Command{
+		Use:   "install",
+		Short: "Install and start the service",
+		Long: `Write the file of the service, and start it now and at each login, or with --system at
+each start of the machine. The service uses this home and config. With --system they
+are /var/lib/toolroom and /etc/toolroom/toolroom.yaml, unless --home and --config
+name others, and the service runs as the user toolroom, who must exist.`,
+		Example: `  toolroom service install
+  toolroom service install --dry-run
+  sudo toolroom service install --system --listen 127.0.0.1:7070
+  toolroom service install --system --prefix ./image`,
+		Args: arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := o.service(listen, account)
+			if err != nil {
+				return err
+			}
+			text, err := s.Text()
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				return o.screen.printf("# %s\n%s", o.file(), text)
+			}
+			if o.prefix == "" {
+				if err := o.ready(s); err != nil {
+					return err
+				}
+			}
+			if err := o.write(text, force); err != nil {
+				return err
+			}
+			if o.prefix != "" || noStart {
+				return o.screen.printf("wrote %s\n", o.file())
+			}
+			if err := o.manager().Start(c.Context(), o.file()); err != nil {
+				return toolroom.Errorf(toolroom.CodeInternal, "%s was written, but the service did not start: %w", o.file(), err).
+					WithHint("see why: toolroom service logs%s", o.systemFlag())
+			}
+			if o.kind == service.Systemd && !o.system {
+				o.screen.say("The service ends when you log out, unless your user lingers: sudo loginctl enable-linger %s", o.User)
+			}
+			return o.screen.printf("installed and started %s; see it: toolroom service status%s\n", o.file(), o.systemFlag())
+		},
+	}
+	o = a.serviceFlags(c)
+	f := c.Flags()
+	f.StringVar(&listen, "listen", "", "address to listen on (default: the config's, 127.0.0.1:7070)")
+	f.StringVar(&account, "user", "toolroom", "with --system: the user that the service runs as")
+	f.BoolVar(&dryRun, "dry-run", false, "print the file, without writing it")
+	f.BoolVar(&noStart, "no-start", false, "write the file, and start nothing")
+	f.BoolVar(&force, "force", false, "replace a file that was written by somebody else")
+	return c
+}
+
+func (o *serviceFlags) systemFlag() string {
+	if o.system {
+		return " --system"
+	}
+	return ""
+}
+
+// ready returns an error if the service cannot be started here.
+func (o *serviceFlags) ready(s service.Service) error {
+	if err := o.manager().Check(); err != nil {
+		return err
+	}
+	if !o.system {
+		return os.MkdirAll(s.Folder, 0o700)
+	}
+	if _, err := user.Lookup(s.User); err != nil {
+		return toolroom.Errorf(toolroom.CodeNotFound, "there is no user %s, as whom the service would run", s.User).
+			WithHint("make it: sudo useradd --system --create-home --home-dir %s %s; or name another one with --user", s.Folder, s.User)
+	}
+	if info, err := os.Stat(s.Folder); err != nil || !info.IsDir() {
+		return toolroom.Errorf(toolroom.CodeNotFound, "there is no folder %s for the state", s.Folder).
+			WithHint("make it: sudo install -d -m 700 -o %s %s", s.User, s.Folder)
+	}
+	return nil
+}
+
+func (o *serviceFlags) write(text string, force bool) error {
+	file := o.file()
+	before, err := os.ReadFile(file)
+	if err == nil && !force && !service.Ours(before) {
+		return toolroom.Errorf(toolroom.CodeConflict, "%s was not written by toolroom service install", file).WithHint("replace it with --force")
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.Write(file, []byte(text), 0o644)
+}
+
+// installed returns an error if the service's file does not exist.
+func (o *serviceFlags) installed() error {
+	if _, err := os.Stat(o.file()); err != nil {
+		return toolroom.Errorf(toolroom.CodeNotFound, "the service is not installed: there is no %s", o.file()).
+			WithHint("toolroom service install%s", o.systemFlag())
+	}
+	return nil
+}
+
+// shown runs a command of the service manager, whose exit code becomes ours.
+func (o *serviceFlags) shown(run func(service.Manager) error) error {
+	if err := o.installed(); err != nil {
+		return err
+	}
+	if o.prefix != "" {
+		text, err := os.ReadFile(o.file())
+		if err != nil {
+			return err
+		}
+		return o.screen.printf("# %s\n%s", o.file(), text)
+	}
+	m := o.manager()
+	if err := m.Check(); err != nil {
+		return err
+	}
+	var code *exec.ExitError
+	if err := run(m); errors.As(err, &code) {
+		return exitCode(code.ExitCode())
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+func (a *app) serviceStatusCommand() *cobra.Command {
+	var o *serviceFlags
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the state of the service",
+		Long: `Show the state of the service, as systemd or launchd tells it, with its exit code.
+toolroom status tells what the server itself says.`,
+		Example: "  toolroom service status",
+		Args:    arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.shown(func(m service.Manager) error { return m.Status(c.Context()) })
+		},
+	}
+	o = a.serviceFlags(c)
+	return c
+}
+
+func (a *app) serviceLogsCommand() *cobra.Command {
+	var o *serviceFlags
+	var follow bool
+	var lines int
+	c := &cobra.Command{
+		Use:     "logs",
+		Short:   "Show the log of the service",
+		Example: "  toolroom service logs --follow",
+		Args:    arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.shown(func(m service.Manager) error {
+				s, err := o.service("", "")
+				if err != nil {
+					return err
+				}
+				return m.Logs(c.Context(), s.Log, lines, follow)
+			})
+		},
+	}
+	o = a.serviceFlags(c)
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new lines")
+	c.Flags().IntVarP(&lines, "lines", "n", 50, "number of lines")
+	return c
+}
+
+func (a *app) serviceUninstallCommand() *cobra.Command {
+	var o *serviceFlags
+	c := &cobra.Command{
+		Use:     "uninstall",
+		Short:   "Stop and remove the service",
+		Long:    "Stop the service and remove its file. The home and the config stay.",
+		Example: "  toolroom service uninstall",
+		Args:    arguments(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.installed(); err != nil {
+				return err
+			}
+			text, err := os.ReadFile(o.file())
+			if err != nil {
+				return err
+			}
+			if !service.Ours(text) {
+				return toolroom.Errorf(toolroom.CodeConflict, "%s was not written by toolroom service install", o.file()).
+					WithHint("remove it the way it came, for example with the package")
+			}
+			m := o.manager()
+			running := o.prefix == "" && m.Check() == nil
+			if running {
+				if err := m.Stop(c.Context()); err != nil {
+					return fmt.Errorf("stop the service: %w", err)
+				}
+			}
+			if err := os.Remove(o.file()); err != nil {
+				return err
+			}
+			if running {
+				if err := m.Removed(c.Context()); err != nil {
+					return err
+				}
+			}
+			return o.screen.printf("removed %s; the home and the config stay\n", o.file())
+		},
+	}
+	o = a.serviceFlags(c)
+	return c
+}
+
+// ownPath returns the path of this program: that on PATH if it is the same, because it
+// stays when a package is updated.
+func ownPath(own string) string {
+	found, err := exec.LookPath("toolroom")
+	if err == nil {
+		found, err = filepath.Abs(found)
+	}
+	if err != nil {
+		return own
+	}
+	a, errA := os.Stat(found)
+	b, errB := os.Stat(own)
+	if own == "" || errA == nil && errB == nil && os.SameFile(a, b) {
+		return found
+	}
+	return own
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/room"
+)
+
+// serving describes a running server.
+type serving struct {
+	PID int `json:"pid"`
+	// Address is empty while the server starts.
+	Address string    `json:"address,omitempty"`
+	Started time.Time `json:"started"`
+}
+
+// status says what runs and what needs a person.
+type status struct {
+	Version string `json:"version"`
+	Home    string `json:"home"`
+	Config  string `json:"config,omitempty"`
+	// Server is the server that answered; nil if none did. Others reports that one runs
+	// which does not: it has another version or config.
+	Server  *serving `json:"server"`
+	Others  bool     `json:"others,omitempty"`
+	Sources int      `json:"sources"`
+	Tools   int      `json:"tools"`
+	// Down are the sources that do not work. Without a server, sources have not been tried.
+	Down      []downSource   `json:"down"`
+	Approvals int            `json:"approvals"`
+	Review    map[string]int `json:"review"`
+	NeedsYou  []need         `json:"needs_you"`
+}
+
+type downSource struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Error string `json:"error,omitempty"`
+}
+
+// need is something that a person should do.
+type need struct {
+	What string `json:"what"`
+	Try  string `json:"try"`
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show what runs and what needs you, in one line",
+		Long: `Show in one line whether a server runs, its sources and tools, and what waits for you:
+approvals, sources that are down, and tool definitions to review.`,
+		Example: `  toolroom status
+  toolroom status --json`,
+		Args: arguments(0, 0),
+		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+			s, err := a.status(ctx, r)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.screen.json(s)
+			}
+			return a.screen.printf("%s\n", oneLine(s.line()))
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func (a *app) status(ctx context.Context, r *room.Room) (*status, error) {
+	file, err := a.findConfig()
+	if err != nil {
+		return nil, err
+	}
+	pending, err := r.Approvals(ctx, approval.Pending)
+	if err != nil {
+		return nil, err
+	}
+	s := &status{
+		Version: a.Version, Home: a.home, Config: file, Server: a.serving, Approvals: len(pending),
+		Down: []downSource{}, Review: r.Quarantined(), NeedsYou: []need{},
+	}
+	s.Others = s.Server == nil && a.home != "" && serverRuns(a.home)
+	if s.Approvals > 0 {
+		s.NeedsYou = append(s.NeedsYou, need{count(s.Approvals, "approval"), "toolroom approve"})
+	}
+	for _, source := range r.Sources() {
+		s.Sources++
+		s.Tools += source.Tools
+		var try string
+		switch source.State {
+		case "broken", "failing", "backing off":
+			try = "toolroom sources test " + source.Name
+		case "waiting for authorisation":
+			try = "toolroom sources login " + source.Name
+		default:
+			continue
+		}
+		s.Down = append(s.Down, downSource{source.Name, source.State, source.Error})
+		s.NeedsYou = append(s.NeedsYou, need{"source " + source.Name + " is " + source.State, try})
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Review)) {
+		s.NeedsYou = append(s.NeedsYou, need{
+			count(s.Review[name], "definition") + " of " + name + " to review", "toolroom sources review " + name,
+		})
+	}
+	return s, nil
+}
+
+func (s *status) line() string {
+	var b strings.Builder
+	switch {
+	case s.Server != nil && s.Server.Address != "":
+		fmt.Fprintf(&b, "server at %s since %s", s.Server.Address, when(s.Server.Started))
+	case s.Server != nil:
+		b.WriteString("the server is starting")
+	case s.Others:
+		b.WriteString("a server with another version or config runs")
+	default:
+		b.WriteString("no server runs (toolroom serve)")
+	}
+	fmt.Fprintf(&b, "; %s, %s; ", count(s.Sources, "source"), count(s.Tools, "tool"))
+	if len(s.NeedsYou) == 0 {
+		return b.String() + "nothing needs you"
+	}
+	needs := make([]string, len(s.NeedsYou))
+	for i, n := range s.NeedsYou {
+		needs[i] = n.What + " (" + n.Try + ")"
+	}
+	return b.String() + "needs you: " + strings.Join(needs, ", ")
+}
+
+// servingNow describes this process as a server.
+func servingNow(address string, started time.Time) *serving {
+	return &serving{PID: os.Getpid(), Address: address, Started: started}
+}

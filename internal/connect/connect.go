@@ -1,0 +1,275 @@
+// Package connect puts Toolroom into the configs of MCP clients, and takes it out again.
+// [Prepare] computes a change, which [Change.Write] writes; [Undo] takes it back from the
+// record that the home keeps. Comments and order in the clients' files stay.
+package connect
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/atomicfile"
+)
+
+// maxFile is the largest file that is edited, in bytes.
+const maxFile = 64 << 20
+
+// State is what a client's file has.
+type State struct {
+	Client Client
+	File   string
+	// Installed reports whether the client seems to be installed.
+	Installed bool
+	// Connected reports whether the file has Toolroom.
+	Connected bool
+	// Servers are the names of its other servers.
+	Servers []string
+	// Problem is set if the file cannot be read.
+	Problem error
+}
+
+// Look reads a client's file. An empty file means the usual one.
+func Look(c Client, place Place, file string) State {
+	s := State{Client: c, File: file, Installed: true}
+	if file == "" {
+		s.File, s.Installed = c.Path(place)
+	}
+	text, _, err := read(s.File)
+	if err == nil {
+		s.Servers, err = c.formOf(text).servers(text)
+	}
+	s.Problem = err
+	if i := slices.Index(s.Servers, EntryName); i >= 0 {
+		s.Connected = true
+		s.Servers = slices.Delete(s.Servers, i, i+1)
+	}
+	return s
+}
+
+// read returns the content of a file, which may not exist.
+func read(file string) (text []byte, exists bool, err error) {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case !info.Mode().IsRegular() || info.Size() > maxFile:
+		return nil, false, fmt.Errorf("%s is not a file of a client", file)
+	}
+	text, err = os.ReadFile(file)
+	return text, true, err
+}
+
+// formOf returns the form of a client's file with this text. opencode 2 has its servers one
+// level deeper; see https://opencode.ai/docs/mcp-servers.
+func (c Client) formOf(text []byte) form {
+	if c.Name != "opencode" {
+		return c.form
+	}
+	deeper := jsonForm{[]string{"mcp", "servers"}}
+	if servers, _, err := deeper.decode(text); err == nil && len(servers) > 0 && servers["type"] == nil {
+		return deeper
+	}
+	return c.form
+}
+
+// Change is a change of a client's file.
+type Change struct {
+	Client        Client
+	File          string
+	Before, After []byte
+	exists        bool
+	// removed are the entries that the change takes out, as they stood.
+	removed map[string]string
+}
+
+// Prepare computes the change that puts s into a client's file, in place of an earlier
+// Toolroom, and takes out the servers in take.
+func Prepare(c Client, file string, s Server, take []string) (*Change, error) {
+	text, exists, err := read(file)
+	if err != nil {
+		return nil, err
+	}
+	change := &Change{Client: c, File: file, Before: text, exists: exists, removed: map[string]string{}}
+	f := c.formOf(text)
+	out := text
+	names, err := f.servers(text)
+	for _, name := range names {
+		if err != nil {
+			break
+		}
+		if name != EntryName && !slices.Contains(take, name) {
+			continue
+		}
+		var was []byte
+		if out, was, err = f.remove(out, name); err == nil {
+			change.removed[name] = string(was)
+		}
+	}
+	if err == nil {
+		out, err = f.add(out, EntryName, c.entry(s))
+	}
+	if err != nil {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%s cannot be edited: %w", file, err).
+			WithCLIHint("correct the file, or name another one with --file")
+	}
+	change.After = out
+	return change, nil
+}
+
+// Same reports whether there is nothing to write.
+func (c *Change) Same() bool { return bytes.Equal(c.Before, c.After) }
+
+// Record is what the home keeps of a change, so that it can be undone.
+type Record struct {
+	File   string `json:"file"`
+	Exists bool   `json:"exists"`
+	// After is the digest of the file after the change. The file before it is kept beside
+	// the record.
+	After string `json:"after"`
+	Mode  uint32 `json:"mode"`
+	// Removed are the entries that were taken out, as they stood.
+	Removed map[string]string `json:"removed,omitempty"`
+	// Token is the id of the client's token, and Sources are those that were added to Config.
+	Token   string   `json:"token,omitempty"`
+	Config  string   `json:"config,omitempty"`
+	Sources []string `json:"sources,omitempty"`
+}
+
+func recordPath(home, client string) string {
+	return filepath.Join(home, "connect", client+".json")
+}
+
+// BackupPath returns where the home keeps a client's file as it was before.
+func BackupPath(home, client string) string {
+	return filepath.Join(home, "connect", client+".before")
+}
+
+// Write records the change in the home and then writes the client's file. If the file has
+// changed since Prepare, Write returns an error and changes nothing.
+func (c *Change) Write(home string, r Record) error {
+	text, exists, err := read(c.File)
+	if err != nil {
+		return err
+	}
+	if exists != c.exists || !bytes.Equal(text, c.Before) {
+		return toolroom.Errorf(toolroom.CodeConflict, "%s has changed meanwhile", c.File).WithCLIHint("try again; close %s first", c.Client.Title)
+	}
+	r.File, r.Exists, r.After, r.Removed = c.File, c.exists, digest(c.After), c.removed
+	before := c.Before
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(c.File); err == nil {
+		mode = info.Mode().Perm()
+	}
+	r.Mode = uint32(mode)
+	// The first state is the one to return to.
+	if earlier, err := Recorded(home, c.Client.Name); err == nil && earlier.File == c.File && digest(c.Before) == earlier.After {
+		if before, err = os.ReadFile(BackupPath(home, c.Client.Name)); err != nil {
+			return err
+		}
+		r.Exists, r.Mode = earlier.Exists, earlier.Mode
+		r.Removed = map[string]string{}
+		for _, from := range []map[string]string{c.removed, earlier.Removed} {
+			for name, was := range from {
+				r.Removed[name] = was
+			}
+		}
+		if _, ok := earlier.Removed[EntryName]; !ok {
+			delete(r.Removed, EntryName) // it was ours
+		}
+		r.Sources = append(slices.Clone(earlier.Sources), r.Sources...)
+	}
+	path := recordPath(home, c.Client.Name)
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	err = os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = errors.Join(atomicfile.Write(BackupPath(home, c.Client.Name), before, 0o600), atomicfile.Write(path, data, 0o600))
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(filepath.Dir(c.File), 0o755), atomicfile.Write(c.File, c.After, mode))
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// Recorded returns the record of a client. If there is none, the error is fs.ErrNotExist.
+func Recorded(home, client string) (r Record, err error) {
+	data, err := os.ReadFile(recordPath(home, client))
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	return r, err
+}
+
+// Undo takes a recorded change back. It reports exact if the file is as it was before, byte
+// by byte; else the client has written to it since, and only the entries were restored.
+func Undo(home string, c Client) (r Record, exact bool, err error) {
+	r, err = Recorded(home, c.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, false, toolroom.Errorf(toolroom.CodeNotFound, "%s was not connected from this home", c.Title).
+			WithCLIHint("see what is connected: toolroom connect")
+	}
+	if err != nil {
+		return r, false, err
+	}
+	text, _, err := read(r.File)
+	if err != nil {
+		return r, false, err
+	}
+	exact = digest(text) == r.After
+	switch {
+	case exact && !r.Exists:
+		err = os.Remove(r.File)
+	case exact:
+		var before []byte
+		if before, err = os.ReadFile(BackupPath(home, c.Name)); err == nil {
+			err = atomicfile.Write(r.File, before, fs.FileMode(r.Mode))
+		}
+	default:
+		err = restoreEntries(c, r, text)
+	}
+	if err != nil {
+		return r, exact, err
+	}
+	return r, exact, errors.Join(os.Remove(recordPath(home, c.Name)), os.Remove(BackupPath(home, c.Name)))
+}
+
+// restoreEntries takes Toolroom out of a file that has changed since, and puts back the
+// entries that were taken out.
+func restoreEntries(c Client, r Record, text []byte) error {
+	f := c.formOf(text)
+	names, err := f.servers(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.File, err)
+	}
+	if slices.Contains(names, EntryName) {
+		if text, _, err = f.remove(text, EntryName); err != nil {
+			return err
+		}
+	}
+	for name, was := range r.Removed {
+		if name != EntryName && slices.Contains(names, name) {
+			continue // it is back already
+		}
+		if text, err = f.put(text, name, []byte(was)); err != nil {
+			return err
+		}
+	}
+	return atomicfile.Write(r.File, text, fs.FileMode(r.Mode))
+}
