@@ -163,6 +163,7 @@ vm.runInThisContext(fs.readFileSync(path.join(__dirname, "prelude.js"), "utf8"),
 delete globalThis.__hostFunctions;
 globalThis.eval = ownEval;
 globalThis.require = createRequire(path.join(process.cwd(), "main.js"));
+require("./packages.cjs");
 const status = hostFunctions.status;
 
 const stream = new Socket({fd, readable: true, writable: false});
@@ -194,6 +195,11 @@ stream.on("data", (chunk) => {
 stream.on("close", () => process.exit(1));
 // An unhandled rejection is the program's own business.
 process.on("unhandledRejection", () => {});
+// A guest that prepares this interpreter before the program comes waits for a byte.
+if (process.env.TOOLROOM_HOLD) {
+  delete process.env.TOOLROOM_HOLD;
+  whole(() => io.writeSync(fd, Buffer.from("!"), 0));
+}
 // Nothing remains that could settle what the program awaits.
 process.on("beforeExit", () => {
   if (!ended && token.length) hostFunctions.deliver(null);
