@@ -46,7 +46,6 @@ func TestABundleThatCannotBeMadeNamesThePlace(t *testing.T) {
 		"no such file":   {map[string]string{"a.ts": "\nimport './b'\n"}, "a.ts", "no file b", 2, 8},
 		"no such export": {map[string]string{"a.ts": "export const g = 1\n"}, "a.ts", "f", 0, 0},
 		"a package":      {map[string]string{"a.ts": "import x from 'x'\nexport const f = x\n"}, "a.ts", `no module "x"`, 1, 15},
-		"node":           {map[string]string{"a.ts": "import fs from 'node:fs'\nexport const f = fs\n"}, "a.ts", "no module", 1, 16},
 		"above":          {map[string]string{"a.ts": "import x from '../../etc/passwd.txt'\nexport const f = x\n"}, "a.ts", "no file", 1, 15},
 		"deep":           {map[string]string{"a.ts": "export const f = " + strings.Repeat("[", 1000)}, "a.ts", "nests deeper", 1, 268},
 	} {
