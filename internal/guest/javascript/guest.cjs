@@ -151,7 +151,19 @@ const hostFunctions = {
   await: awaitFrame,
 };
 
-const later = setTimeout, never = clearTimeout;
+const {setTimeout: later, clearTimeout: never, setInterval: every, clearInterval: neverAgain} = globalThis;
+// guarded returns a timer whose handler's errors end the program as any other error does.
+function guarded(start) {
+  const timer = (handler, ...rest) => start(typeof handler !== "function" ? handler : (...list) => {
+    try {
+      return handler(...list);
+    } catch (e) {
+      hostFunctions.fault(e);
+    }
+  }, ...rest);
+  return Object.defineProperties(timer, Object.getOwnPropertyDescriptors(start));
+}
+
 const script = {filename: "<input>"};
 const loader = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
 if (loader) script.importModuleDynamically = loader;
@@ -161,6 +173,8 @@ globalThis.eval = (source) => new vm.Script(source, script).runInThisContext();
 globalThis.__hostFunctions = hostFunctions;
 vm.runInThisContext(fs.readFileSync(path.join(__dirname, "prelude.js"), "utf8"), {filename: "toolroom:prelude"});
 delete globalThis.__hostFunctions;
+// Packages, and Node's own fetch, use the objects that Node's timers are.
+Object.assign(globalThis, {setTimeout: guarded(later), clearTimeout: never, setInterval: guarded(every), clearInterval: neverAgain});
 globalThis.eval = ownEval;
 globalThis.require = createRequire(path.join(process.cwd(), "main.js"));
 require("./packages.cjs");

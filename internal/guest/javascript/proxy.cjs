@@ -24,7 +24,9 @@ function tunnel(socket, host, port) {
   socket.emit = function held(event, ...rest) {
     if (event === "ready") return true;
     if (event !== "connect") return emit.call(this, event, ...rest);
-    this.write("CONNECT " + address + " HTTP/1.1\r\nHost: " + address + "\r\n\r\n");
+    // Not by write, which waits for what the owner has written: that is sent after this.
+    this._write(Buffer.from("CONNECT " + address + " HTTP/1.1\r\nHost: " + address + "\r\n\r\n"), "buffer", () => {});
+    this._read(0); // nor by read, which waits for the event if the owner reads already
     return true;
   };
   socket.push = function take(chunk, ...rest) {
