@@ -24,6 +24,9 @@ type Program struct {
 	Command []string
 	// Env holds additional environment variables of the program, as KEY=VALUE.
 	Env []string
+	// Bundled means that Source, in JavaScript, was made by a bundler and is not
+	// checked again. Guests do not receive it.
+	Bundled bool
 	// Stdin is the program's standard input.
 	Stdin []byte
 	// Files are texts that a command finds in its folder, by name.

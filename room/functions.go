@@ -269,28 +269,30 @@ func (r *Room) functionOf(v *release.Version) (source.Source, error) {
 	d := function.Definition{
 		Tool: tool, Code: function.Code{Files: spec.Files, File: spec.File, Language: spec.Language}, Entry: spec.Entry,
 		Plan: plan, Async: spec.Plan.Async, Context: spec.Plan.Context != "", Secrets: spec.Secrets, Config: spec.Config, Output: spec.Plan.Output,
+		Packages: r.packagesOf(spec),
 	}
 	program := code.Function{
 		Request: code.Request{
 			Language: spec.Language, Engine: spec.Engine, Egress: spec.Egress,
 			TimeoutMS: spec.Limits.TimeoutMS, CPUMS: spec.Limits.CPUMS, MemoryBytes: spec.Limits.MemoryBytes, MaxCalls: spec.Limits.Calls,
 		},
-		Layer: r.layerOf(spec), Engines: enginesFor(spec),
+		Layer: r.layerOf(spec), Engines: enginesFor(spec), Ahead: spec.Node,
+	}
+	if spec.Language != "python" && len(spec.Preload) == 0 {
+		program.Layer = engine.Layer{} // the bundle has all packages
 	}
 	return function.New(d, function.Options{
 		Run: func(ctx context.Context, req *source.Request, p function.Program) (*source.Output, error) {
 			if r.code == nil {
 				return nil, toolroom.Errorf(toolroom.CodeUnsupported, "functions cannot run here: code is disabled in the config")
 			}
-			if err := r.ensureLayer(ctx, spec); err != nil {
-				return &source.Output{Unsent: true, Effects: toolroom.EffectsNone}, err
-			}
 			f := program
 			f.Language, f.Code, f.Name, f.Lines, f.Given = p.Language, p.Source, p.Name, p.Lines, p.Given
-			f.Place = p.Place
+			f.Place, f.Bundled = p.Place, p.Bundled
 			f.Command, f.Env, f.Stdin, f.Files, f.Module, f.Output = p.Command, p.Env, p.Stdin, p.Files, p.Module, p.Output
 			return r.code.RunFunction(ctx, req, f)
 		},
+		Ready: func(ctx context.Context) error { return r.ensureLayer(ctx, spec) },
 		Isolation: func(ctx context.Context, req *source.Request) string {
 			if r.code == nil {
 				return ""
@@ -310,7 +312,9 @@ func enginesFor(spec *release.Spec) []string {
 		return []string{"wasm"}
 	case spec.Language == function.Script:
 		return []string{"process"}
-	case (spec.Language == "javascript" || spec.Language == "typescript") && len(spec.Egress) == 0:
+	case isJavaScript(spec) && (spec.Node || len(spec.Egress) > 0):
+		return []string{"process"}
+	case isJavaScript(spec):
 		return []string{"js", "process"}
 	case spec.Layer != "":
 		return functionEngines[:1] // only it can show packages to a program
@@ -339,10 +343,15 @@ func (r *Room) inspectUpload(ctx context.Context, u release.Upload) ([]release.F
 		}
 		base.Secrets = append(base.Secrets, name)
 	}
-	if base.Language != "python" && len(base.Requires) > 0 {
+	if base.Language != "python" && !isJavaScript(&base) && len(base.Requires) > 0 {
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "%s: functions in %s cannot have packages here", c.File, base.Language)
 	}
-	if err := r.resolveDependencies(ctx, &base, u.Wheels); err != nil {
+	if base.Lock = c.Lock; isJavaScript(&base) {
+		err = r.resolvePackages(ctx, &base, u.Tarballs)
+	} else {
+		err = r.resolveDependencies(ctx, &base, u.Wheels)
+	}
+	if err != nil {
 		return nil, err
 	}
 	var isolated sandbox.Spec
@@ -357,7 +366,7 @@ func (r *Room) inspectUpload(ctx context.Context, u release.Upload) ([]release.F
 	if err != nil {
 		return nil, err
 	}
-	if base.Layer != "" {
+	if base.Layer != "" && base.Language == "python" {
 		base.Preload = imports
 	}
 	return found(base, c, tools, cmp.Or(u.Namespace, c.Manifest.Namespace, functionNamespace))
@@ -377,6 +386,9 @@ func found(base release.Spec, c *function.Code, tools []function.Inspected, name
 			return nil, err
 		}
 		spec.Plan.Output = c.Manifest.Output
+		if isJavaScript(&spec) {
+			spec.Node, spec.Preload = t.Node, t.Preload
+		}
 		name, err := c.Manifest.Apply(&t, &spec.Title, &spec.Description, &spec.InputSchema, &spec.OutputSchema)
 		if err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/engine"
 	"github.com/toolroom/toolroom/internal/engine/install"
+	"github.com/toolroom/toolroom/internal/engine/js/program"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/source/function/layer"
 )
@@ -46,7 +47,51 @@ func (r *Room) resolveDependencies(ctx context.Context, spec *release.Spec, whee
 	return err
 }
 
-// packageEnviron returns what uv needs to know of the environment: where its index, proxy
+func isJavaScript(spec *release.Spec) bool {
+	return spec.Language == "javascript" || spec.Language == "typescript"
+}
+
+// npm returns what installs the packages of functions in JavaScript.
+func (r *Room) npm() (layer.NPM, error) {
+	n := layer.NPM{Environ: r.packageEnviron(), Store: r.layers(), Accepted: r.Config().Releases.Packages.AcceptInstallScripts}
+	searchPath, _ := r.lookupEnv("PATH")
+	for _, folder := range filepath.SplitList(searchPath) {
+		path := filepath.Join(folder, "npm")
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && filepath.IsAbs(path) {
+			n.Path = path
+			return n, nil
+		}
+	}
+	return n, toolroom.Errorf(toolroom.CodeUnsupported, "packages of JavaScript are resolved by npm, which is not installed").
+		WithHint("install Node.js with npm")
+}
+
+// resolvePackages locks the npm packages of a spec and installs them into a layer.
+func (r *Room) resolvePackages(ctx context.Context, spec *release.Spec, tarballs string) error {
+	if len(spec.Requires) == 0 {
+		spec.Lock = ""
+		return nil
+	}
+	npm, err := r.npm()
+	if err != nil {
+		return err
+	}
+	if spec.Lock, err = npm.Resolve(ctx, spec.Requires, spec.Lock, tarballs); err != nil {
+		return err
+	}
+	spec.Layer, err = npm.Unpack(ctx, spec.Requires, spec.Lock, tarballs)
+	return err
+}
+
+// packagesOf returns where the npm packages of a spec are, and what runs it.
+func (r *Room) packagesOf(spec *release.Spec) program.Packages {
+	if !isJavaScript(spec) || spec.Layer == "" {
+		return program.Packages{Node: spec.Node}
+	}
+	return program.Packages{Folder: r.layers().Path(spec.Layer), Node: spec.Node}
+}
+
+// packageEnviron returns what uv and npm need to know of the environment: where its index, proxy
 // and certificates are.
 func (r *Room) packageEnviron() []string {
 	var out []string
@@ -54,7 +99,7 @@ func (r *Room) packageEnviron() []string {
 		name, _, _ := strings.Cut(entry, "=")
 		upper := strings.ToUpper(name)
 		switch {
-		case upper == "PATH", upper == "HOME", strings.HasPrefix(upper, "UV_"), strings.HasPrefix(upper, "SSL_CERT_"), strings.HasPrefix(upper, "XDG_"), strings.HasSuffix(upper, "_PROXY"), upper == "TMPDIR":
+		case upper == "PATH", upper == "HOME", strings.HasPrefix(upper, "UV_"), strings.HasPrefix(upper, "NPM_CONFIG_"), upper == "NODE_EXTRA_CA_CERTS", strings.HasPrefix(upper, "SSL_CERT_"), strings.HasPrefix(upper, "XDG_"), strings.HasSuffix(upper, "_PROXY"), upper == "TMPDIR":
 			out = append(out, entry)
 		}
 	}
@@ -75,7 +120,7 @@ func (r *Room) ensureLayer(ctx context.Context, spec *release.Spec) error {
 	if spec.Layer == "" || r.layers().Has(spec.Layer) {
 		return nil
 	}
-	digest, err := r.layers().Unpack(ctx, spec.Lock)
+	digest, err := r.restoreLayer(ctx, spec)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the packages of the tool could not be restored: %w", err)
 	}
@@ -83,6 +128,17 @@ func (r *Room) ensureLayer(ctx context.Context, spec *release.Spec) error {
 		return toolroom.Errorf(toolroom.CodeInternal, "the lock describes the layer %s, and the version has %s", digest, spec.Layer)
 	}
 	return nil
+}
+
+func (r *Room) restoreLayer(ctx context.Context, spec *release.Spec) (string, error) {
+	if !isJavaScript(spec) {
+		return r.layers().Unpack(ctx, spec.Lock)
+	}
+	npm, err := r.npm()
+	if err != nil {
+		return "", err
+	}
+	return npm.Unpack(ctx, spec.Requires, spec.Lock, "")
 }
 
 // collectLayers removes the layers that no version needs.

@@ -29,6 +29,10 @@ func Check(driver string, p Probe, s Spec) error {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "a run cannot choose an image under %s, and this one chooses %s", driver, s.Image).
 			WithHint("remove the image, or choose docker, containerd or kubernetes")
 	}
+	if s.Layer != "" && !p.Layers {
+		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s sandbox cannot show packages to a program", driver).
+			WithHint("use the runtime process")
+	}
 	asked := s.Limits.Asked()
 	if !s.Networked() {
 		asked = append(asked, LimitNetwork)

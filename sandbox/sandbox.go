@@ -68,6 +68,9 @@ type Spec struct {
 	Image string
 	// Runtime selects a runtime of the driver, for example runsc of docker.
 	Runtime string
+	// Layer is a folder of packages on this machine, which the sandbox shows read-only as
+	// [LayerPath]; empty means none.
+	Layer string
 	// Egress lists the hosts that may be reached, in the syntax of egress.Guard.Within.
 	// If it is not empty, the sandbox has a loopback and no other network, in every
 	// profile: the guest sends connections over its stream to the server, which decides
@@ -80,6 +83,9 @@ type Spec struct {
 	// BestEffort accepts a sandbox that cannot enforce all requested limits.
 	BestEffort bool
 }
+
+// LayerPath is the path of [Spec.Layer] in a sandbox.
+const LayerPath = "/run/layer"
 
 // Networked reports whether the sandbox has a network.
 func (s Spec) Networked() bool { return s.Profile == Dev && len(s.Egress) == 0 }
@@ -196,6 +202,8 @@ type Probe struct {
 	Partly map[Limit]string `json:"partly,omitempty"`
 	// Images means that a run may choose an image with [Spec.Image].
 	Images bool `json:"images,omitempty"`
+	// Layers means that sandboxes can show a folder of packages, [Spec.Layer].
+	Layers bool `json:"layers,omitempty"`
 	// Languages are the languages that the driver's default image can run, if known.
 	Languages []string `json:"languages,omitempty"`
 }

@@ -31,7 +31,7 @@ func newWorkshop(t *testing.T, config string) workshop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := room.Options{Home: t.TempDir(), Helper: self}
+	o := room.Options{Home: t.TempDir(), Helper: self, Environ: os.Environ()}
 	if config != "" {
 		o.ConfigFile = t.TempDir() + "/toolroom.yaml"
 		if err := os.WriteFile(o.ConfigFile, []byte(config), 0o600); err != nil {

@@ -68,10 +68,8 @@ inspected in a sandbox. Without changes, no version is stored.`,
 			if err != nil {
 				return err
 			}
-			upload.Namespace, upload.Message, upload.Base, upload.Wheels = u.Namespace, u.Message, u.Base, u.Wheels
-			if upload.Wheels != "" && !filepath.IsAbs(upload.Wheels) {
-				upload.Wheels = filepath.Join(a.Dir, upload.Wheels)
-			}
+			upload.Namespace, upload.Message, upload.Base = u.Namespace, u.Message, u.Base
+			upload.Wheels, upload.Tarballs = a.folder(u.Wheels), a.folder(u.Tarballs)
 			pushed, err := r.Parts().Releases.Push(ctx, upload, a.author())
 			if err != nil {
 				return err
@@ -86,9 +84,18 @@ inspected in a sandbox. Without changes, no version is stored.`,
 	f.StringVarP(&u.Message, "message", "m", "", "what changed")
 	f.StringVar(&u.Namespace, "namespace", "", "namespace of the tools (default fn)")
 	f.StringVar(&u.Wheels, "wheels", "", "folder of wheels to take packages from, without a network")
+	f.StringVar(&u.Tarballs, "tarballs", "", "folder of npm packages to take packages from, without a network")
 	f.IntVar(&u.Base, "base", -1, "newest version that you know; a newer one is a conflict")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// folder returns the path of a folder that the user named, if any.
+func (a *app) folder(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(a.Dir, name)
 }
 
 func (a *app) printPushed(pushed []release.Pushed) error {

@@ -222,7 +222,7 @@ func (s *Service) execute(ctx context.Context, req *source.Request, r *Request, 
 	job.Sandbox.Egress = hosts
 	if f := r.function; f != nil {
 		job.Owner, job.Program.Name, job.Layer = functionOwner, f.Name, f.Layer
-		job.Program.Env, job.Program.Files = f.Env, f.Files
+		job.Program.Env, job.Program.Files, job.Program.Bundled, job.Ahead = f.Env, f.Files, f.Bundled, f.Ahead
 	}
 	if held != nil {
 		job.Program.Session, job.Program.State = r.Session, held.State

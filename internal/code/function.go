@@ -33,6 +33,8 @@ type Function struct {
 	// Output says that the value is what the program prints: text, json, or lines, each of
 	// which is also a chunk. Empty means that it returns a value.
 	Output string
+	// Bundled is as in [bridge.Program], and Ahead as in [engine.Job].
+	Bundled, Ahead bool
 	// Layer holds the packages that the code needs.
 	Layer engine.Layer
 	// Engines are the engines to try, in order, if the request names none.

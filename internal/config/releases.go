@@ -14,6 +14,15 @@ type Releases struct {
 	// default) or draft.
 	Conflict string `yaml:"conflict,omitempty"`
 	Gates    Gates  `yaml:"gates,omitempty"`
+	// Packages are the rules for packages of functions.
+	Packages Packages `yaml:"packages,omitempty"`
+}
+
+// Packages are the rules for packages of functions.
+type Packages struct {
+	// AcceptInstallScripts names npm packages that are installed although they have install
+	// scripts. The scripts do not run.
+	AcceptInstallScripts []string `yaml:"accept_install_scripts,omitempty"`
 }
 
 // Gates must be passed by a release to any environment but test.

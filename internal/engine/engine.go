@@ -66,6 +66,9 @@ type Job struct {
 	// Layer holds packages for the program. An engine that cannot show it to the program
 	// refuses the job with limit_not_enforceable.
 	Layer Layer
+	// Ahead says that programs of this kind come again, so an engine may start sandboxes
+	// for them ahead, each for one program.
+	Ahead bool
 	// Dial authorizes and makes the connections of a program whose Sandbox.Egress
 	// is not empty. If it is nil, the program cannot connect.
 	Dial func(ctx context.Context, address string) (net.Conn, error)

@@ -3,15 +3,16 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 )
 
-// aheadLanguage is the language whose interpreter is prepared. It takes far longer
-// to start than the interpreters of other languages.
-const aheadLanguage = "python"
+// aheadLanguage returns the language whose interpreter is prepared. By default it is the
+// one that takes longest to start.
+func aheadLanguage() string { return cmp.Or(os.Getenv(AheadLanguageEnv), "python") }
 
 // hold prepares an interpreter, if there is one, writes [Held], and returns when it
 // has read a byte. The driver may take a snapshot of the sandbox at this point and
@@ -30,11 +31,11 @@ func (r *run) hold(ctx context.Context, stream io.ReadWriter) (err error) {
 // prepare starts an interpreter that waits for its program. It returns nil if there
 // is no interpreter, or if its limits depend on the program.
 func (r *run) prepare(ctx context.Context) (*interpreting, error) {
-	path := find(aheadLanguage)
+	path := find(aheadLanguage())
 	if path == "" || os.Getenv(RlimitEnv) != "" {
 		return nil, nil
 	}
-	i, err := r.launch(ctx, aheadLanguage, path, HoldEnv+"=1")
+	i, err := r.launch(ctx, aheadLanguage(), path, HoldEnv+"=1")
 	if err != nil {
 		return nil, fmt.Errorf("prepare %s: %w", path, err)
 	}

@@ -28,6 +28,14 @@ import (
 //go:embed javascript/guest.cjs
 var javascriptGuest string
 
+// javascriptProxy makes all connections of Node use the proxy.
+//
+//go:embed javascript/proxy.cjs
+var javascriptProxy string
+
+//go:embed javascript/packages.cjs
+var javascriptPackages string
+
 // interpreter is the interpreter of a language. It speaks the bridge protocol
 // itself, on file descriptor 3.
 type interpreter struct {
@@ -47,12 +55,15 @@ var interpreters = map[string]interpreter{
 	},
 	"javascript": {
 		files: func() map[string]string {
-			return map[string]string{"guest.cjs": javascriptGuest, "prelude.js": prelude.JavaScript()}
+			return map[string]string{"guest.cjs": javascriptGuest, "proxy.cjs": javascriptProxy, "packages.cjs": javascriptPackages, "prelude.js": prelude.JavaScript()}
 		},
 		args: func(path, folder string) []string {
 			script := filepath.Join(folder, "guest.cjs")
 			if filepath.Base(path) == "deno" {
 				return append(denoArgs(), script)
+			}
+			if os.Getenv(EgressEnv) != "" {
+				return []string{"--require", filepath.Join(folder, "proxy.cjs"), script} // in worker threads, too
 			}
 			return []string{script}
 		},
@@ -158,7 +169,7 @@ func (r *run) interpret(ctx context.Context, i *interpreting) (err error) {
 		if i, err = r.launch(ctx, r.program.Language, path, r.program.Env...); err != nil {
 			return err
 		}
-		if r.program.Language != aheadLanguage || len(r.program.Env) > 0 {
+		if r.program.Language != aheadLanguage() || len(r.program.Env) > 0 {
 			go r.release()
 		}
 	}

@@ -29,6 +29,12 @@ const (
 	// AheadEnv, if not empty, means that the program will come later: the guest
 	// prepares an interpreter while it waits.
 	AheadEnv = "TOOLROOM_AHEAD"
+	// AheadLanguageEnv names the language of that program, python if it is empty.
+	AheadLanguageEnv = "TOOLROOM_AHEAD_LANGUAGE"
+	// LayerEnv is the folder of the program's packages, and PreloadEnv a JSON list of those
+	// that an interpreter loads before its program comes.
+	LayerEnv   = "TOOLROOM_LAYER"
+	PreloadEnv = "TOOLROOM_PRELOAD"
 	// HoldEnv, if not empty, makes the guest prepare an interpreter, write [Held], and
 	// wait for a byte before its hello. At that point a driver can take a snapshot of
 	// the sandbox, and start many from it.

@@ -60,6 +60,8 @@ type Spec struct {
 	Layer    string   `json:"layer,omitempty"`
 	// Preload are the modules that are imported before there is a call.
 	Preload []string `json:"preload,omitempty"`
+	// Node says that a function in JavaScript or TypeScript runs in Node only.
+	Node bool `json:"node,omitempty"`
 
 	Engine  string          `json:"engine,omitempty"`
 	Limits  Limits          `json:"limits,omitzero"`

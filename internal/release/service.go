@@ -24,8 +24,10 @@ type Upload struct {
 	// Base is the version that the author started from, as the newest; negative means that
 	// any is right.
 	Base int `json:"base,omitempty"`
-	// Wheels is a folder of wheels to take dependencies from, without a network.
-	Wheels string `json:"-"`
+	// Wheels is a folder of wheels to take dependencies from, and Tarballs one of npm
+	// packages, without a network.
+	Wheels   string `json:"-"`
+	Tarballs string `json:"-"`
 }
 
 // Found is a tool in an upload.

@@ -5,6 +5,7 @@ package hosted
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -109,7 +110,7 @@ func (e *Engine) Close() error {
 // Run starts a sandbox, runs the program in it, and removes it.
 func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *engine.Result, err error) {
 	spec := j.Sandbox
-	spec.Run = j.Run
+	spec.Run, spec.Layer = j.Run, j.Layer.Path
 	probe := e.probe()
 	if err := sandbox.Check(e.Name(), probe, spec); err != nil {
 		return nil, err
@@ -127,7 +128,13 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (_ *en
 		return &engine.Result{Outcome: bridge.Outcome{Failure: failure}, Engine: e.Name(), Isolation: probe.Isolation}, nil
 	}
 	started := time.Now()
-	r, err := e.obtain(ctx, spec)
+	if j.Ahead {
+		spec.Env = append(slices.Clone(spec.Env), guest.AheadLanguageEnv+"="+j.Program.Language)
+		if preload, err := json.Marshal(j.Layer.Preload); err == nil && len(j.Layer.Preload) > 0 {
+			spec.Env = append(spec.Env, guest.PreloadEnv+"="+string(preload))
+		}
+	}
+	r, err := e.obtain(ctx, spec, j.Ahead)
 	if over := engine.Stopped(ctx); err != nil && over != nil {
 		return nil, over // the driver's error is only a consequence
 	}
@@ -190,9 +197,13 @@ func (e *Engine) prepare(p *bridge.Program) (*program.Program, *bridge.Failure) 
 	return ready, nil
 }
 
-// obtain returns a sandbox for a program: one that waits, or one that it starts now.
-func (e *Engine) obtain(ctx context.Context, spec sandbox.Spec) (*ready, error) {
+// obtain returns a sandbox for a program: one that waits, or one that it starts now. If
+// programs of its kind come again, they have a pool of their own.
+func (e *Engine) obtain(ctx context.Context, spec sandbox.Spec, again bool) (*ready, error) {
 	p := e.pools.of(spec.Profile)
+	if p != nil && again {
+		p = e.pools.own(spec, p.warm, e.ahead)
+	}
 	if p == nil {
 		return e.ready(ctx, spec)
 	}

@@ -70,6 +70,7 @@ type pool struct {
 	wake   chan struct{} // there may be something to start
 
 	mu      sync.Mutex // guards the fields below
+	lazy    bool       // sandboxes that grow too old are not replaced before a program comes
 	waiting []*waiting // the oldest first
 	queue   []sandbox.Spec
 	failed  int // starts in a row
@@ -111,6 +112,9 @@ func (p *pool) take(s sandbox.Spec) *ready {
 		}
 	}
 	p.stats.Drained++
+	for p.lazy && len(p.queue)+len(p.waiting) < p.warm.Size {
+		p.enqueue(p.base)
+	}
 	return nil
 }
 
@@ -222,7 +226,9 @@ func (p *pool) replace(w *waiting, failure error) {
 		p.fail(failure)
 	}
 	p.drop(w)
-	p.enqueue(p.base)
+	if !p.lazy || failure != nil {
+		p.enqueue(p.base)
+	}
 }
 
 func (p *pool) enqueue(s sandbox.Spec) {

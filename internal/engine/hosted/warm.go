@@ -14,7 +14,43 @@ type pools struct {
 	mu     sync.Mutex
 	list   []*pool
 	closed bool
+	// kinds are the pools of programs that come again, the one used last at the end.
+	kinds []*pool
+	ends  sync.WaitGroup
 }
+
+// maxKinds is the number of pools for programs that come again. The one that was not used
+// for longest makes room for another.
+const maxKinds = 8
+
+// own returns the pool of the sandboxes of a spec's kind, which it makes if there is none.
+func (p *pools) own(s sandbox.Spec, w Warm, start func(context.Context, sandbox.Spec) (*ready, error)) *pool {
+	wanted, base := kind(s)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
+	for i, one := range p.kinds {
+		if have, _ := kind(one.base); have == wanted {
+			p.kinds = append(slices.Delete(p.kinds, i, i+1), one)
+			return one
+		}
+	}
+	if len(p.kinds) == maxKinds {
+		oldest := p.kinds[0]
+		p.kinds = p.kinds[1:]
+		p.ends.Go(oldest.close)
+	}
+	w.Size = max(w.Size, aheadOfKind)
+	made := newPool(w, base, start)
+	made.lazy = true
+	p.kinds = append(p.kinds, made)
+	return made
+}
+
+// aheadOfKind is how many sandboxes wait for programs that come again.
+const aheadOfKind = 2
 
 func (p *pools) of(profile sandbox.Profile) *pool {
 	p.mu.Lock()
@@ -35,9 +71,10 @@ func (p *pools) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	for _, one := range p.list {
+	for _, one := range slices.Concat(p.list, p.kinds) {
 		one.close()
 	}
+	p.ends.Wait()
 }
 
 // Warm starts sandboxes in advance for programs like base, in its profile, and
@@ -75,6 +112,18 @@ func (e *Engine) Try(ctx context.Context, base sandbox.Spec) error {
 
 // Ahead returns the configuration of warm sandboxes.
 func (e *Engine) Ahead() Warm { return e.warm }
+
+// Kinds returns the statistics of the sandboxes that wait for programs that come again, one
+// entry for each kind.
+func (e *Engine) Kinds() []Stats {
+	e.pools.mu.Lock()
+	defer e.pools.mu.Unlock()
+	var all []Stats
+	for _, one := range e.pools.kinds {
+		all = append(all, one.now())
+	}
+	return all
+}
 
 // Stats returns the statistics of the warm sandboxes, one entry for each profile.
 func (e *Engine) Stats() []Stats {

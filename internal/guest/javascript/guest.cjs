@@ -151,7 +151,19 @@ const hostFunctions = {
   await: awaitFrame,
 };
 
-const later = setTimeout, never = clearTimeout;
+const {setTimeout: later, clearTimeout: never, setInterval: every, clearInterval: neverAgain} = globalThis;
+// guarded returns a timer whose handler's errors end the program as any other error does.
+function guarded(start) {
+  const timer = (handler, ...rest) => start(typeof handler !== "function" ? handler : (...list) => {
+    try {
+      return handler(...list);
+    } catch (e) {
+      hostFunctions.fault(e);
+    }
+  }, ...rest);
+  return Object.defineProperties(timer, Object.getOwnPropertyDescriptors(start));
+}
+
 const script = {filename: "<input>"};
 const loader = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
 if (loader) script.importModuleDynamically = loader;
@@ -161,8 +173,11 @@ globalThis.eval = (source) => new vm.Script(source, script).runInThisContext();
 globalThis.__hostFunctions = hostFunctions;
 vm.runInThisContext(fs.readFileSync(path.join(__dirname, "prelude.js"), "utf8"), {filename: "toolroom:prelude"});
 delete globalThis.__hostFunctions;
+// Packages, and Node's own fetch, use the objects that Node's timers are.
+Object.assign(globalThis, {setTimeout: guarded(later), clearTimeout: never, setInterval: guarded(every), clearInterval: neverAgain});
 globalThis.eval = ownEval;
 globalThis.require = createRequire(path.join(process.cwd(), "main.js"));
+require("./packages.cjs");
 const status = hostFunctions.status;
 
 const stream = new Socket({fd, readable: true, writable: false});
@@ -194,6 +209,11 @@ stream.on("data", (chunk) => {
 stream.on("close", () => process.exit(1));
 // An unhandled rejection is the program's own business.
 process.on("unhandledRejection", () => {});
+// A guest that prepares this interpreter before the program comes waits for a byte.
+if (process.env.TOOLROOM_HOLD) {
+  delete process.env.TOOLROOM_HOLD;
+  whole(() => io.writeSync(fd, Buffer.from("!"), 0));
+}
 // Nothing remains that could settle what the program awaits.
 process.on("beforeExit", () => {
   if (!ended && token.length) hostFunctions.deliver(null);

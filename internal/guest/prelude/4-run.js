@@ -159,6 +159,7 @@ function failure(kind, e) {
   return body;
 }
 
+hostFunctions.fault = fault;
 hostFunctions.deliver = (body) => {
   if (body) {
     take(body);

@@ -86,7 +86,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	}
 	p := sandbox.Probe{
 		State: sandbox.Available, Isolation: d.machine.LayersOf(lockdown.Spec{}).String(), Version: details(report),
-		Holds: map[sandbox.Limit]string{}, Lacks: map[sandbox.Limit]string{}, Partly: map[sandbox.Limit]string{}, Languages: guest.Languages(installed),
+		Holds: map[sandbox.Limit]string{}, Lacks: map[sandbox.Limit]string{}, Partly: map[sandbox.Limit]string{}, Languages: guest.Languages(installed), Layers: true,
 	}
 	every := lockdown.Limits{Memory: 1, PIDs: 1, CPUs: 1, CPUTime: 1, Disk: 1}
 	for _, h := range d.machine.Holds(every) {
@@ -201,6 +201,10 @@ func (d *Driver) spec(s sandbox.Spec) lockdown.Spec {
 	if d.python != "" {
 		out.Env = append(out.Env, guest.PythonEnv+"="+pythonPath)
 		out.Binds = append(out.Binds, lockdown.Bind{Source: d.python, Target: pythonPath})
+	}
+	if s.Layer != "" {
+		out.Env = append(out.Env, guest.LayerEnv+"="+sandbox.LayerPath)
+		out.Binds = append(out.Binds, lockdown.Bind{Source: s.Layer, Target: sandbox.LayerPath})
 	}
 	if s.Profile == sandbox.Hardened {
 		out.Seccomp = lockdown.Hardened

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/bridge"
+	"github.com/toolroom/toolroom/internal/engine/js/program"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -31,6 +32,8 @@ type Definition struct {
 	Config  json.RawMessage
 	// Output says how what a command prints becomes the value.
 	Output string
+	// Packages are the packages of a function in JavaScript or TypeScript.
+	Packages program.Packages
 }
 
 // Program is the program of one call.
@@ -43,6 +46,9 @@ type Program struct {
 	Given bridge.Map
 	// Place maps a position in Source to one in the author's files, if it is not the same.
 	Place func(line, column int) (file string, fromLine, fromColumn int, ok bool)
+
+	// Bundled is as in bridge.Program.
+	Bundled bool
 
 	// Language is python, javascript, command or wasm. The others are those of a command and a module,
 	// as in bridge.Program; Output is the form of what they print.
@@ -61,6 +67,8 @@ type Options struct {
 	// would run.
 	Run       func(ctx context.Context, req *source.Request, p Program) (*source.Output, error)
 	Isolation func(ctx context.Context, req *source.Request) string
+	// Ready returns when the packages of the function are there.
+	Ready func(ctx context.Context) error
 	// Resolve returns the value of a secret.
 	Resolve func(ctx context.Context, reference string) (string, error)
 }
@@ -101,7 +109,11 @@ func (t *Tool) Tools(context.Context) ([]toolroom.Tool, error) { return []toolro
 
 // Call runs the function in a process of its own.
 func (t *Tool) Call(ctx context.Context, req *source.Request) (*source.Output, error) {
-	p, err := t.program(ctx, req)
+	var p Program
+	err := t.o.Ready(ctx)
+	if err == nil {
+		p, err = t.program(ctx, req)
+	}
 	if err != nil {
 		return &source.Output{Unsent: true, Effects: toolroom.EffectsNone}, err
 	}
@@ -116,7 +128,7 @@ func (t *Tool) program(ctx context.Context, req *source.Request) (Program, error
 			return Program{}, err
 		}
 		b, err := t.script()
-		return Program{Language: "javascript", Name: t.d.Code.File, Source: b.source, Given: given, Place: b.place}, err
+		return Program{Language: "javascript", Name: t.d.Code.File, Source: b.source, Given: given, Place: b.place, Bundled: t.d.Packages != program.Packages{}}, err
 	}
 	if t.text == "" {
 		return t.command(ctx, req)

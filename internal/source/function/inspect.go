@@ -34,10 +34,16 @@ type Inspected struct {
 	Output json.RawMessage `json:"output"`
 	Plan   json.RawMessage `json:"plan"`
 	Line   int             `json:"line"`
+	// Node says that a tool in JavaScript or TypeScript runs in Node only, and Preload are
+	// the packages that Node loads from their folder.
+	Node    bool     `json:"-"`
+	Preload []string `json:"-"`
 }
 
 // Code is checked code with its manifest.
 type Code struct {
+	// Lock is the author's lock of the packages, if there is one.
+	Lock     string
 	Files    map[string]string
 	File     string
 	Language string
@@ -105,6 +111,9 @@ func Read(files map[string]string, file string) (*Code, error) {
 		return nil, err
 	}
 	c.Manifest = c.Manifest.merge(declared)
+	if isJavaScript(c.Language) {
+		return c, c.readPackages()
+	}
 	if c.Language == "python" {
 		c.Manifest.Dependencies = append(c.Manifest.Dependencies, requirements(files["requirements.txt"])...)
 	}
@@ -165,7 +174,7 @@ func Inspect(ctx context.Context, engines []engine.Engine, isolated sandbox.Spec
 		}
 		return tools, nil, err
 	case "javascript", "typescript":
-		tools, err = inspectScript(ctx, engines, isolated, c, wanted)
+		tools, err = inspectScript(ctx, engines, isolated, c, wanted, layer.Path)
 		return tools, nil, err
 	}
 	siblings := bridge.Map{}

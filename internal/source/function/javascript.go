@@ -40,7 +40,7 @@ func isJavaScript(language string) bool { return language == "javascript" || lan
 
 // inspectScript finds the tools in JavaScript or TypeScript. The code is parsed in a
 // sandbox, and not run.
-func inspectScript(ctx context.Context, engines []engine.Engine, isolated sandbox.Spec, c *Code, wanted []bridge.Value) ([]Inspected, error) {
+func inspectScript(ctx context.Context, engines []engine.Engine, isolated sandbox.Spec, c *Code, wanted []bridge.Value, packages string) ([]Inspected, error) {
 	parser, err := scriptParser()
 	if err != nil {
 		return nil, err
@@ -81,23 +81,53 @@ func inspectScript(ctx context.Context, engines []engine.Engine, isolated sandbo
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range tools {
-		if _, err := bundleOf(c, &t); err != nil {
+	for i := range tools {
+		if err := chooseRuntime(c, &tools[i], packages); err != nil {
 			return nil, err
 		}
 	}
 	return tools, nil
 }
 
-// bundleOf makes one text of a tool's files.
-func bundleOf(c *Code, t *Inspected) (*program.Bundle, error) {
+// chooseRuntime finds out whether a tool needs Node: because it or a package uses Node's
+// modules, or a package must be loaded from its own folder.
+func chooseRuntime(c *Code, t *Inspected, packages string) error {
+	named := c.Manifest.Engine
+	if named == "auto" {
+		named = ""
+	}
+	node := packages != "" && (len(c.Manifest.Egress) > 0 || named != "" && named != "js")
+	if !node {
+		b, err := bundleOf(c, t, program.Packages{Folder: packages})
+		switch {
+		case err == nil && b.NeedsNode == "":
+			return nil
+		case err == nil && named == "js":
+			return mistake(c.File, t.Line, 1, t.Name+" needs Node: "+b.NeedsNode, "remove engine: js, or what needs Node")
+		case err != nil && packages == "":
+			return err
+		}
+	}
+	b, err := bundleOf(c, t, program.Packages{Folder: packages, Node: true})
+	if err != nil {
+		return err
+	}
+	t.Node = true
+	for _, one := range b.Externals {
+		t.Preload = append(t.Preload, one.Key())
+	}
+	return nil
+}
+
+// bundleOf makes one text of a tool's files and packages.
+func bundleOf(c *Code, t *Inspected, packages program.Packages) (*program.Bundle, error) {
 	var plan struct{ Private bool }
 	if err := json.Unmarshal(t.Plan, &plan); err != nil {
 		return nil, err
 	}
-	b, failure := program.NewBundle(c.Files, c.File, t.Entry, plan.Private)
+	b, failure := program.NewBundle(c.Files, c.File, t.Entry, plan.Private, packages)
 	if failure != nil {
-		return nil, mistake(failure.File, failure.Line, failure.Column, failure.Message, "a tool is an ES module that imports files of its folder only")
+		return nil, mistake(failure.File, failure.Line, failure.Column, failure.Message, "a tool is an ES module that imports files of its folder and the packages that it declares")
 	}
 	return b, nil
 }
@@ -109,7 +139,7 @@ type bundled struct {
 }
 
 func (t *Tool) bundle() (bundled, error) {
-	b, err := bundleOf(&t.d.Code, &Inspected{Entry: t.d.Entry, Plan: t.d.Plan})
+	b, err := bundleOf(&t.d.Code, &Inspected{Entry: t.d.Entry, Plan: t.d.Plan}, t.d.Packages)
 	if err != nil {
 		return bundled{}, toolroom.Errorf(toolroom.CodeInternal, "the version of %s cannot be bundled: %w", t.d.Tool.ID, err)
 	}

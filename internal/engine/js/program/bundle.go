@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	pathpkg "path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,8 +22,14 @@ type Bundle struct {
 	// reach.
 	Source string
 
+	// NeedsNode says why the bundle runs in Node only, if it does.
+	NeedsNode string
+	// Externals are the packages that Source does not contain.
+	Externals []External
+
 	sources *sourcemap.Consumer
 	lines   int
+	opening int // the length of what stands in the first line before the files' text
 }
 
 // Entry is the global variable that a bundle sets.
@@ -31,10 +38,10 @@ const Entry = "__toolroom_entry__"
 // moduleAPI is the global variable that has what the module toolroom exports.
 const moduleAPI = "__toolroom_module_toolroom__"
 
-// NewBundle makes one text of the main file and the files that it imports, for the function
-// that the main file exports as entry. If it is local, the file does not export it. Nothing
-// of it runs. A failure names the place of the mistake.
-func NewBundle(files map[string]string, main, entry string, local bool) (*Bundle, *bridge.Failure) {
+// NewBundle makes one text of the main file, the files that it imports and their packages,
+// for the function that the main file exports as entry. If it is local, the file does not
+// export it. Nothing of it runs. A failure names the place of the mistake.
+func NewBundle(files map[string]string, main, entry string, local bool, packages Packages) (*Bundle, *bridge.Failure) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if loaders[pathpkg.Ext(name)] == api.LoaderNone {
 			continue
@@ -45,15 +52,43 @@ func NewBundle(files map[string]string, main, entry string, local bool) (*Bundle
 			return nil, f
 		}
 	}
-	result := api.Build(api.BuildOptions{
+	r, err := newResolver(packages)
+	if err != nil {
+		return nil, &bridge.Failure{Kind: bridge.FailProgram, Message: "its packages cannot be read: " + err.Error(), File: main}
+	}
+	for range maxRebuilds {
+		kept := len(r.kept)
+		r.externals, r.needsNode = nil, ""
+		b, failure := r.build(files, main, entry, local)
+		if r.packages.Node && len(r.kept) > kept {
+			continue
+		}
+		if !r.packages.Node && r.needsNode != "" {
+			return &Bundle{NeedsNode: r.needsNode}, nil
+		}
+		return b, failure
+	}
+	return nil, &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: fmt.Sprintf("more than %d of its packages cannot be bundled", maxRebuilds), File: main}
+}
+
+// build makes a bundle with the packages that are known to stay outside of it.
+func (r *resolver) build(files map[string]string, main, entry string, local bool) (*Bundle, *bridge.Failure) {
+	o := api.BuildOptions{
 		EntryPoints: []string{main}, Bundle: true, Format: api.FormatESModule, Platform: api.PlatformNeutral, Target: api.ESNext,
 		Sourcemap: api.SourceMapExternal, Outfile: "/bundle.js", AbsWorkingDir: "/", LogLevel: api.LogLevelSilent, Charset: api.CharsetUTF8,
-		LegalComments: api.LegalCommentsNone, Plugins: []api.Plugin{{Name: "tool", Setup: func(b api.PluginBuild) { resolveIn(b, files, main, entry, local) }}},
-	})
+		LegalComments: api.LegalCommentsNone, Plugins: []api.Plugin{{Name: "tool", Setup: func(b api.PluginBuild) {
+			resolveIn(b, r, files, main, entry, local)
+			r.setup(b)
+		}}},
+	}
+	r.options(&o)
+	result := api.Build(o)
 	if len(result.Errors) > 0 {
 		return nil, bundleFailure(files, main, result.Errors[0])
 	}
-	b := &Bundle{}
+	b := &Bundle{NeedsNode: r.needsNode, Externals: r.externals}
+	opening := r.prologue()
+	b.opening = len(opening)
 	for _, out := range result.OutputFiles {
 		if strings.HasSuffix(out.Path, ".map") {
 			var err error
@@ -62,7 +97,11 @@ func NewBundle(files map[string]string, main, entry string, local bool) (*Bundle
 			}
 			continue
 		}
-		b.Source = strict + string(out.Contents)
+		text, uses := unmarked(out.Contents)
+		if uses != "" && b.NeedsNode == "" {
+			b.NeedsNode = uses
+		}
+		b.Source = opening + text
 	}
 	b.lines = strings.Count(b.Source, "\n")
 	return b, nil
@@ -74,7 +113,7 @@ func (b *Bundle) Place(line, column int) (file string, fromLine, fromColumn int,
 		return "", 0, 0, false
 	}
 	if line == 1 {
-		column -= len(strict)
+		column -= b.opening
 	}
 	source, _, fromLine, fromColumn, ok := b.sources.Source(line, max(column-1, 0))
 	name, found := strings.CutPrefix(source, inTool+":")
@@ -94,8 +133,8 @@ var loaders = map[string]api.Loader{
 	".js": api.LoaderJS, ".mjs": api.LoaderJS, ".ts": api.LoaderTS, ".mts": api.LoaderTS, ".json": api.LoaderJSON, ".txt": api.LoaderText, ".md": api.LoaderText,
 }
 
-// resolveIn makes esbuild find imports among files only.
-func resolveIn(b api.PluginBuild, files map[string]string, main, entry string, local bool) {
+// resolveIn makes esbuild find imports among the files and the packages only.
+func resolveIn(b api.PluginBuild, r *resolver, files map[string]string, main, entry string, local bool) {
 	b.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 		switch {
 		case a.Kind == api.ResolveEntryPoint:
@@ -104,8 +143,8 @@ func resolveIn(b api.PluginBuild, files map[string]string, main, entry string, l
 			return api.OnResolveResult{Path: main, Namespace: inTool}, nil
 		case a.Path == "toolroom":
 			return api.OnResolveResult{Path: a.Path, Namespace: inAPI}, nil
-		case !strings.HasPrefix(a.Path, "."):
-			return api.OnResolveResult{}, fmt.Errorf("there is no module %q: a tool can import the files of its folder, and \"toolroom\"", a.Path)
+		case a.Namespace != inTool || !strings.HasPrefix(a.Path, "."):
+			return r.resolve(a)
 		}
 		name := pathpkg.Join(pathpkg.Dir(a.Importer), a.Path)
 		stem := strings.TrimSuffix(strings.TrimSuffix(name, ".js"), ".mjs")
@@ -133,12 +172,18 @@ func resolveIn(b api.PluginBuild, files map[string]string, main, entry string, l
 		if loader == api.LoaderNone {
 			return api.OnLoadResult{}, fmt.Errorf("files like %s cannot be imported", a.Path)
 		}
-		return api.OnLoadResult{Contents: &text, Loader: loader}, nil
+		return api.OnLoadResult{Contents: &text, Loader: loader, ResolveDir: r.root}, nil
 	})
 }
 
+// unresolved matches what esbuild says of an import that it does not find.
+var unresolved = regexp.MustCompile(`^Could not resolve "([^"]+)"`)
+
 func bundleFailure(files map[string]string, main string, m api.Message) *bridge.Failure {
 	f := &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: m.Text, File: main}
+	if found := unresolved.FindStringSubmatch(m.Text); found != nil {
+		f.Message = fmt.Sprintf("there is no module %q: add it to dependencies", found[1])
+	}
 	if m.Location != nil && strings.HasPrefix(m.Location.File, inTool+":") {
 		f.File = strings.TrimPrefix(m.Location.File, inTool+":")
 		f.Line = min(m.Location.Line, strings.Count(files[f.File], "\n")+1)

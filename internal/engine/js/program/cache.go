@@ -31,7 +31,7 @@ func NewCache() *Cache {
 
 // Prepare is like [Prepare], and caches the result.
 func (c *Cache) Prepare(p bridge.Program) (*Program, *bridge.Failure) {
-	if len(p.Source) > maxCached {
+	if p.Bundled || len(p.Source) > maxCached {
 		return Prepare(p)
 	}
 	key := keyOf(p)

@@ -44,6 +44,16 @@ const (
 // run.
 func Prepare(p bridge.Program) (*Program, *bridge.Failure) {
 	ready := &Program{author: p.Source, name: p.Name}
+	if p.Bundled {
+		ready.Source = opening + p.Source + closing
+		ready.layers = []layer{func(line, column int) (int, int, bool) {
+			if line == 1 {
+				column -= len(opening)
+			}
+			return line, column, true
+		}}
+		return ready, nil
+	}
 	if u := measure(p.Source); u != nil {
 		f := &bridge.Failure{Kind: bridge.FailSyntax, Type: "SyntaxError", Message: "the program is not parsed: " + u.reason, File: p.Name}
 		f.Line, f.Column = position(p.Source, u.at)

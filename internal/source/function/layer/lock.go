@@ -1,6 +1,7 @@
-// Package layer resolves the packages that a Python function needs and unpacks them into
-// folders that are named by their content. No code of a package runs here: uv resolves
-// without building, and [Store.Unpack] only unzips wheels whose hashes are in the lock.
+// Package layer resolves the packages that a function needs and unpacks them into folders
+// that are named by their content. No code of a package runs here. For Python, uv resolves
+// without building, and [Store.Unpack] only unzips wheels whose hashes are in the lock. For
+// JavaScript, npm resolves and installs without scripts ([NPM]).
 package layer
 
 import (
@@ -126,8 +127,11 @@ func parse(lock string) ([]wheel, error) {
 	return all, nil
 }
 
-// Digest returns the digest of the layer of a lock: the hash of its wheels' hashes.
+// Digest returns the digest of the layer of a lock: the hash of its packages' hashes.
 func Digest(lock string) (string, error) {
+	if isNPM(lock) {
+		return digestNPM(lock)
+	}
 	all, err := parse(lock)
 	if err != nil {
 		return "", err

@@ -37,6 +37,9 @@ const (
 	maxMembers  = 100_000
 )
 
+// npmCache is the folder of a store in which npm keeps what it has fetched, by hash.
+const npmCache = "npm"
+
 // Path returns the folder of a layer.
 func (s Store) Path(digest string) string { return filepath.Join(s.Folder, "layers", digest) }
 
@@ -46,49 +49,59 @@ func (s Store) Has(digest string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Unpack makes the layer of a lock, unless it is there, and returns its digest. It unpacks
-// into a temporary folder and renames it, under a lock for the digest.
+// Unpack makes the layer of a lock of wheels, unless it is there, and returns its digest.
 func (s Store) Unpack(ctx context.Context, lock string) (string, error) {
 	digest, err := Digest(lock)
 	if err != nil || s.Has(digest) {
 		return digest, err
 	}
-	for _, folder := range []string{"layers", "wheels"} {
-		if err := os.MkdirAll(filepath.Join(s.Folder, folder), 0o755); err != nil {
-			return "", err
-		}
-	}
-	held := flock.New(s.Path(digest) + ".lock")
-	if err := held.Lock(); err != nil {
-		return "", err
-	}
-	defer held.Unlock()
-	if s.Has(digest) { // another process was faster
-		return digest, nil
-	}
 	wheels, err := parse(lock)
 	if err != nil {
 		return "", err
 	}
+	return digest, s.make(digest, func(folder string) error {
+		left := int64(maxUnpacked)
+		for _, w := range wheels {
+			file, err := s.fetch(ctx, w)
+			if err == nil {
+				err = unzip(file, folder, &left)
+			}
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", w.Package, w.Version, err)
+			}
+		}
+		return os.Chmod(folder, 0o755)
+	})
+}
+
+// make makes a layer, unless it is there: fill fills a temporary folder, which is then
+// renamed, under a lock for the digest.
+func (s Store) make(digest string, fill func(folder string) error) error {
+	if s.Has(digest) {
+		return nil
+	}
+	for _, folder := range []string{"layers", "wheels"} {
+		if err := os.MkdirAll(filepath.Join(s.Folder, folder), 0o755); err != nil {
+			return err
+		}
+	}
+	held := flock.New(s.Path(digest) + ".lock")
+	if err := held.Lock(); err != nil {
+		return err
+	}
+	defer held.Unlock()
+	if s.Has(digest) { // another process was faster
+		return nil
+	}
 	making, err := os.MkdirTemp(filepath.Join(s.Folder, "layers"), "making-")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.RemoveAll(making)
-	left := int64(maxUnpacked)
-	for _, w := range wheels {
-		file, err := s.fetch(ctx, w)
-		if err == nil {
-			err = unzip(file, making, &left)
-		}
-		if err != nil {
-			return "", fmt.Errorf("%s %s: %w", w.Package, w.Version, err)
-		}
+	if err := fill(making); err != nil {
+		return err
 	}
-	if err := os.Chmod(making, 0o755); err != nil {
-		return "", err
-	}
-	return digest, os.Rename(making, s.Path(digest))
+	return os.Rename(making, s.Path(digest))
 }
 
 // fetch returns the path of a wheel in the store, which it downloads if it is missing.
@@ -220,18 +233,28 @@ func extract(member *zip.File, to string, left *int64) error {
 // layers.
 func (s Store) Collect(locks []string) (int, error) {
 	needed := map[string]bool{}
+	npm := false
 	for _, lock := range locks {
 		digest, err := Digest(lock)
 		if err != nil {
 			return 0, err
 		}
 		needed[digest] = true
+		if isNPM(lock) {
+			npm = true
+			continue
+		}
 		wheels, err := parse(lock)
 		if err != nil {
 			return 0, err
 		}
 		for _, w := range wheels {
 			needed[w.Hashes["sha256"]+".whl"] = true
+		}
+	}
+	if info, err := os.Stat(filepath.Join(s.Folder, npmCache)); err == nil && !npm && !young(info) {
+		if err := os.RemoveAll(filepath.Join(s.Folder, npmCache)); err != nil {
+			return 0, err
 		}
 	}
 	removed := 0
