@@ -48,7 +48,7 @@ func (r *Room) checkScheduled(ctx context.Context, call toolroom.Call) error {
 	}
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments do not fit %s: %w", e.ID, err).
-			WithHint("see what it takes: toolroom describe %s", e.ID)
+			WithHint("see its input schema").WithCLIHint("toolroom describe %s", e.ID)
 	}
 	decision, err := r.Explain(ctx, call.Tool, call.Identity, orEmpty(call.Arguments))
 	if err == nil && decision.Effect == policy.Deny {
@@ -90,7 +90,7 @@ func (r *Room) holdsToken(ctx context.Context, who toolroom.Identity) error {
 		return nil // it is known by other means
 	}
 	return toolroom.Errorf(toolroom.CodeDenied, "%s has no valid token with the same groups any more", who).
-		WithHint("create a token: toolroom token create %s; and make the schedule again", who.Subject)
+		WithHint("create a token, and make the schedule again").WithCLIHint("toolroom token create %s", who.Subject)
 }
 
 func sameGroups(a, b []string) bool {

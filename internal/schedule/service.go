@@ -155,7 +155,7 @@ func (v *Service) mayTrigger(ctx context.Context, caller toolroom.Identity, s *S
 	running, err := v.running(ctx, s)
 	if err == nil && running {
 		err = toolroom.Errorf(toolroom.CodeConflict, "the last call of %s, %s, has not ended", s.ID, s.Last.Call).
-			WithHint("wait for it, or cancel it: toolroom calls cancel %s", s.Last.Call)
+			WithHint("wait for it, or cancel the call").WithCLIHint("toolroom runs cancel %s", s.Last.Call)
 	}
 	return err
 }

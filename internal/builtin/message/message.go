@@ -82,7 +82,8 @@ func (c *Channel) key(ctx context.Context, name string) (string, error) {
 			return "", nil
 		}
 		return "", toolroom.Errorf(toolroom.CodeUnsupported, "the channel %s has no key for %s", name, c.Provider).
-			WithHint(`store it: toolroom secret set %s/key; and name it in toolroom.yaml: builtin: {message: {channels: {%s: {key: "secret://%s/key"}}}}`, c.Provider, name, c.Provider)
+			WithHint(`store it as a secret, and name it in toolroom.yaml: builtin: {message: {channels: {%s: {key: "secret://%s/key"}}}}`, name, c.Provider).
+			WithCLIHint("toolroom secret set %s/key", c.Provider)
 	}
 	key, err := c.Key(ctx)
 	if err == nil && key == "" {

@@ -162,7 +162,7 @@ func TestEachProviderTakesAMessage(t *testing.T) {
 		none := channel("")
 		none.Key = nil
 		_, err = send(t.Context(), t, none, map[string]any{"text": "x"})
-		if e := toolroom.AsError(err); e.Code != toolroom.CodeUnsupported || !strings.Contains(e.Hint, "toolroom secret set "+provider+"/key") {
+		if e := toolroom.AsError(err); e.Code != toolroom.CodeUnsupported || !strings.Contains(e.Hint, "secret://"+provider+"/key") || e.CLIHint != "toolroom secret set "+provider+"/key" {
 			t.Errorf("%s without a key: %v", provider, err)
 		}
 		if missing := message.Pack(map[string]*message.Channel{"c": none}).Check(t.Context()); missing == nil || missing.Hint != toolroom.AsError(err).Hint {
