@@ -24,15 +24,16 @@ func (r *Room) openProgram(ctx context.Context, name string) error {
 	permitted := func(name string) bool {
 		return c.CLI.Mode == string(cli.Ambient) || c.CLI.Mode != string(cli.Disabled) && slices.Contains(c.CLI.Allow, name)
 	}
+	if slices.ContainsFunc(names, func(name string) bool { return r.manager(name) != nil }) {
+		return nil // a source that could not be listed; a call says why
+	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !permitted(name) })
 	if len(names) == 0 || r.closed {
 		return toolroom.Errorf(toolroom.CodeDenied, "no source runs the program %s, and cli.mode is %s", name, c.CLI.Mode).
-			WithHint("the operator can add it: toolroom sources add %s --cli %s; or permit it in cli.allow, or all with cli.mode: ambient", name, name)
+			WithHint("the operator can add it as a source, or permit it in cli.allow, or all with cli.mode: ambient").
+			WithCLIHint("toolroom sources add %s --cli %s", name, name)
 	}
 	for _, name := range names {
-		if r.manager(name) != nil {
-			return nil
-		}
 		if _, err := toolroom.ParseID(name + ":x"); err != nil || strings.ContainsAny(name, `/\`) {
 			continue
 		}
@@ -40,7 +41,8 @@ func (r *Room) openProgram(ctx context.Context, name string) error {
 			continue
 		}
 		if err := reserved.Check(name); err != nil {
-			return toolroom.AsError(err).WithHint("the operator can add the program under another name: toolroom sources add NAME --cli %s", name)
+			return toolroom.AsError(err).WithHint("the operator can add the program under another name").
+				WithCLIHint("toolroom sources add NAME --cli %s", name)
 		}
 		return r.addProgram(ctx, name, *c)
 	}

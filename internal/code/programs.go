@@ -94,7 +94,8 @@ func (h *handler) openProgram(ctx context.Context, name string) error {
 	e := &catalog.Entry{ID: id.String(), Tool: toolroom.Tool{ID: id, Source: toolroom.SourceCLI}}
 	if !h.o.Runner.Visible(h.request.Identity)(e) {
 		return toolroom.Errorf(toolroom.CodeDenied, "policy forbids %s to call %s", h.request.Identity.Key(), id).
-			WithHint("the operator can see why: toolroom policy explain %s", id)
+			WithHint("the operator can see which rule does").
+			WithCLIHint("toolroom policy explain %s", id)
 	}
 	return h.o.Programs(ctx, name)
 }
