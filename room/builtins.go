@@ -275,7 +275,7 @@ func (r *Room) checkPacks(ctx context.Context) []Check {
 			missing = p.Weakness
 		}
 		if missing != nil {
-			c.Status, c.Detail, c.Fix = CheckInfo, missing.Message, missing.Hint
+			c.Status, c.Detail, c.Fix = CheckInfo, missing.Message, missing.Hints()
 		}
 		checks = append(checks, c)
 	}
