@@ -68,8 +68,11 @@ type Error struct {
 	Message string `json:"message"`
 	// Retryable reports whether the same call may succeed later.
 	Retryable bool `json:"retryable"`
-	// Hint is the next step; empty if there is none.
+	// Hint is the next step for any caller; empty if there is none.
 	Hint string `json:"hint,omitempty"`
+	// CLIHint is the next step for a person at the command line, with commands to type.
+	// MCP clients, programs and the HTTP API are not told, because they cannot type it.
+	CLIHint string `json:"-"`
 	// Details are further facts for people and models. Their names depend on the code.
 	// No part of Toolroom decides by them; what it decides by is in Facts.
 	Details map[string]any `json:"details,omitempty"`
@@ -94,6 +97,21 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	c := *e
 	c.Hint = fmt.Sprintf(format, args...)
 	return &c
+}
+
+// WithCLIHint returns a copy of e with a hint that only the command line shows.
+func (e *Error) WithCLIHint(format string, args ...any) *Error {
+	c := *e
+	c.CLIHint = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// Hints returns Hint and CLIHint, one a line, as the command line shows them.
+func (e *Error) Hints() string {
+	if e.Hint == "" || e.CLIHint == "" {
+		return e.Hint + e.CLIHint
+	}
+	return e.Hint + "\n" + e.CLIHint
 }
 
 // Error returns the message alone; surfaces print hint and code in their own form.

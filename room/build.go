@@ -122,7 +122,7 @@ func (r *Room) environ(extra map[string]string) func(context.Context) ([]string,
 	return func(ctx context.Context) ([]string, error) {
 		if depth := proc.Depth(r.o.Environ); depth >= maxDepth {
 			return nil, toolroom.Errorf(toolroom.CodeBudgetExceeded, "Toolroom starts no more programs, because it was started by %d nested Toolrooms", depth).
-				WithHint("a source runs toolroom serve with a config that contains the same source: use another config there")
+				WithHint("a source starts Toolroom with a config that contains the same source: use another config there")
 		}
 		values, err := r.resolver.ExpandAll(shared(ctx), extra)
 		if err != nil {

@@ -249,7 +249,7 @@ func (r *Room) checkPacks(ctx context.Context) []Check {
 			missing = p.Partly
 		}
 		if missing != nil {
-			c.Status, c.Detail, c.Fix = CheckInfo, missing.Message, missing.Hint
+			c.Status, c.Detail, c.Fix = CheckInfo, missing.Message, missing.Hints()
 		}
 		checks = append(checks, c)
 	}

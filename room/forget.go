@@ -30,7 +30,7 @@ func (r *Room) ForgetTaint(ctx context.Context, owner, session, by, reason strin
 	}
 	if len(labels) == 0 {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "the session %q of %s has no taint labels", session, owner).
-			WithHint("receipts name the sessions: toolroom calls --by %s", owner)
+			WithCLIHint("receipts name the sessions: toolroom calls --by %s", owner)
 	}
 	record := &receipt.Receipt{
 		ID: fmt.Sprintf("forget_%d", now.UnixNano()), Tool: forgetTool, Surface: "cli", Session: session, Arguments: arguments,

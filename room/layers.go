@@ -33,7 +33,7 @@ func (r *Room) resolveDependencies(ctx context.Context, spec *release.Spec, whee
 	uv, err := install.UV().Find(r.home, searchPath)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "packages are resolved by uv, which is not installed").
-			WithHint("install it: toolroom setup packages")
+			WithCLIHint("install it: toolroom setup packages")
 	}
 	if _, err := os.Stat(functionPython); err != nil {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "functions with packages need %s", functionPython).WithHint("install python3")

@@ -1,6 +1,7 @@
 package room
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -343,7 +344,7 @@ func (m *sourceManager) verify(ctx context.Context, id toolroom.ID) error {
 	}
 	if reason := m.quarantined(id.Unversioned()); reason != "" {
 		return toolroom.Errorf(toolroom.CodeDenied, "%s is quarantined: %s", id, reason).
-			WithHint("review and accept it: toolroom sources review %s", m.name)
+			WithHint("a person must review and accept it").WithCLIHint("toolroom sources review %s", m.name)
 	}
 	return nil
 }
@@ -385,8 +386,8 @@ func (m *sourceManager) status() SourceStatus {
 			s.State = "failing"
 		}
 		var e *toolroom.Error
-		if errors.As(current.err, &e) && e.Hint != "" {
-			s.Reason = e.Hint
+		if errors.As(current.err, &e) && e.Hints() != "" {
+			s.Reason = cmp.Or(e.CLIHint, e.Hint)
 		}
 	}
 	s.Listed = listed

@@ -139,7 +139,7 @@ func (r *Room) Login(ctx context.Context, name string, who toolroom.Identity, re
 	h := r.manager(name)
 	if h == nil {
 		return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).
-			WithHint("list the sources: toolroom sources list")
+			WithCLIHint("list the sources: toolroom sources list")
 	}
 	type loginer interface {
 		Login(context.Context, toolroom.Identity, string, oauth.Visit) error
@@ -152,7 +152,7 @@ func (r *Room) Login(ctx context.Context, name string, who toolroom.Identity, re
 		inner, ok := src.(interface{ Unwrap() source.Source })
 		if !ok {
 			return toolroom.Errorf(toolroom.CodeUnsupported, "source %s has no login", name).
-				WithHint("store a token for it: toolroom sources login --token %s", name)
+				WithCLIHint("store a token for it: toolroom sources login --token %s", name)
 		}
 		src = inner.Unwrap()
 	}

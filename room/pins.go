@@ -74,7 +74,7 @@ func (h *quarantine) narrow(d policy.Decision, r policy.Request) policy.Decision
 	}
 	return d.Then(policy.Step{
 		Layer: "policy.pin", Effect: policy.Deny, Rule: reason,
-		Hint: "review and accept it: toolroom sources review " + r.Tool.ID.Namespace,
+		Hint: "a person must review and accept it", CLIHint: "toolroom sources review " + r.Tool.ID.Namespace,
 	})
 }
 
@@ -187,7 +187,7 @@ type Review struct {
 func (r *Room) ReviewSource(ctx context.Context, name string) (*Review, error) {
 	h := r.manager(name)
 	if h == nil {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithHint("list the sources: toolroom sources list")
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name).WithCLIHint("list the sources: toolroom sources list")
 	}
 	if err := h.list(ctx); err != nil {
 		return nil, err

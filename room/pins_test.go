@@ -81,7 +81,7 @@ func (s shifty) reopen(trust string) *room.Room {
 func (s shifty) mayCall(r *room.Room, tool string, may bool) {
 	s.t.Helper()
 	result := r.Run(s.t.Context(), toolroom.Call{Tool: tool})
-	if may != (result.Error == nil) || !may && (result.Error.Code != toolroom.CodeDenied || !strings.Contains(result.Error.Hint, "sources review pets")) {
+	if may != (result.Error == nil) || !may && (result.Error.Code != toolroom.CodeDenied || !strings.Contains(result.Error.Hints(), "sources review pets")) {
 		s.t.Errorf("%s: may be called %v, and the call gave %v", tool, may, result.Error)
 	}
 	page, err := r.Tools(toolroom.Identity{}, room.ListOptions{})
@@ -119,7 +119,7 @@ func TestACallComparesTheDefinitionThatAnEarlierProcessListed(t *testing.T) {
 	}{{", pin: hold", false}, {", pin: warn", true}} {
 		r := s.reopen(c.trust) // which has the list of the earlier one
 		result := r.Run(t.Context(), toolroom.Call{Tool: "pets:list"})
-		if c.may != (result.Error == nil) || !c.may && (result.Error.Code != toolroom.CodeDenied || result.Effects != toolroom.EffectsNone || !strings.Contains(result.Error.Hint, "sources review pets")) {
+		if c.may != (result.Error == nil) || !c.may && (result.Error.Code != toolroom.CodeDenied || result.Effects != toolroom.EffectsNone || !strings.Contains(result.Error.Hints(), "sources review pets")) {
 			t.Errorf("%s: %v, effects %s", c.trust, result.Error, result.Effects)
 		}
 	}

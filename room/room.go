@@ -477,7 +477,7 @@ func (r *Room) DescribeFor(ctx context.Context, call toolroom.Call, level Level,
 	}
 	if decision := r.policy.Decide(ctx, policy.Request{Tool: &e.Tool, Who: call.Identity}); decision.Effect == policy.Deny {
 		denied := toolroom.Errorf(toolroom.CodeDenied, "%s may not call %s: %s", call.Identity, e.Tool.ID, decision.Rule)
-		return nil, denied.WithHint("%s", decision.Hint)
+		return nil, denied.WithHint("%s", decision.Hint).WithCLIHint("%s", decision.CLIHint)
 	}
 	return r.catalog.Describe(ctx, e, level, form)
 }

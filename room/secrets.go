@@ -144,7 +144,7 @@ func (r *Room) checkKeyrings(ctx context.Context) []Check {
 	}
 	c := Check{Name: "keyring", Status: CheckOK, Detail: "it responds"}
 	if err := backend.ProbeKeyring(ctx); err != nil {
-		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), toolroom.AsError(err).Hint
+		c.Status, c.Detail, c.Fix = CheckFail, err.Error(), toolroom.AsError(err).Hints()
 	}
 	return []Check{c}
 }

@@ -80,7 +80,7 @@ func (r *Room) TestSource(ctx context.Context, name string) (SourceTest, error) 
 	h := r.manager(name)
 	if h == nil {
 		e := toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", name)
-		return SourceTest{}, e.WithHint("list the sources: toolroom sources list")
+		return SourceTest{}, e.WithCLIHint("list the sources: toolroom sources list")
 	}
 	began := time.Now()
 	err := h.list(ctx)

@@ -60,7 +60,7 @@ func Check(driver string, p Probe, s Spec) error {
 		return nil
 	}
 	e := toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "the %s sandbox cannot enforce these limits here: %s", driver, strings.Join(missing, ", "))
-	return e.WithHint("choose another runtime (toolroom doctor shows the limits that each enforces), or accept best effort")
+	return e.WithHint("choose another runtime, or accept best effort").WithCLIHint("toolroom doctor shows the limits that each runtime enforces")
 }
 
 func unavailable(driver string, p Probe) error {

@@ -565,7 +565,7 @@ func TestTheGatesStopWhatBreaksCallersOrCasesUnlessForced(t *testing.T) {
 		t.Fatalf("the release: %v", err)
 	}
 	for _, want := range []string{"argument unit is now required", "argument by was removed", "called so in the last 30 days by local (1)", "1 of 1 saved cases fail", "--force"} {
-		if !strings.Contains(err.Error()+toolroom.AsError(err).Hint, want) {
+		if !strings.Contains(err.Error()+toolroom.AsError(err).Hints(), want) {
 			t.Errorf("%q is missing in %q", want, err)
 		}
 	}

@@ -100,8 +100,8 @@ func refusedWith(t *testing.T, err error, want []string) {
 		t.Errorf("code %s", code)
 	}
 	for _, part := range want {
-		if !strings.Contains(err.Error()+" "+toolroom.AsError(err).Hint, part) {
-			t.Errorf("%q is missing in %q, hint %q", part, err, toolroom.AsError(err).Hint)
+		if !strings.Contains(err.Error()+" "+toolroom.AsError(err).Hints(), part) {
+			t.Errorf("%q is missing in %q, hint %q", part, err, toolroom.AsError(err).Hints())
 		}
 	}
 }

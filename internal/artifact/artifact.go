@@ -134,7 +134,8 @@ func (l Limits) Admit(kind Kind, used Usage, size int64) error {
 		Code:    toolroom.CodeResourceLimit,
 		Phase:   toolroom.PhaseShape,
 		Message: message,
-		Hint:    fmt.Sprintf("delete what is not needed (toolroom artifact list, toolroom artifact delete HANDLE), or wait: each is kept for %v", l.TTL),
+		Hint:    fmt.Sprintf("delete what is not needed, or wait: each is kept for %v", l.TTL),
+		CLIHint: "toolroom artifact list, toolroom artifact delete HANDLE",
 	}
 }
 
@@ -160,6 +161,7 @@ func NotFound(handle string) *toolroom.Error {
 	return &toolroom.Error{
 		Code:    toolroom.CodeNotFound,
 		Message: fmt.Sprintf("there is no artifact %q", handle),
-		Hint:    "artifacts belong to who made them and expire: see toolroom artifact list, or repeat the call that made it",
+		Hint:    "artifacts belong to who made them and expire: repeat the call that made it",
+		CLIHint: "toolroom artifact list",
 	}
 }

@@ -270,7 +270,7 @@ func TestReadSaysWhatIsWrongWithItsOptions(t *testing.T) {
 		"a handle that is not there": {"art_aaaa", ReadOptions{}, toolroom.CodeNotFound, "no artifact"},
 	} {
 		_, err := f.store.Read(t.Context(), "ann", tt.handle, tt.opts)
-		if toolroom.CodeOf(err) != tt.code || !strings.Contains(err.Error(), tt.want) || toolroom.AsError(err).Hint == "" {
+		if toolroom.CodeOf(err) != tt.code || !strings.Contains(err.Error(), tt.want) || toolroom.AsError(err).Hints() == "" {
 			t.Errorf("%s: %v, want %s, %q and a hint", name, err, tt.code, tt.want)
 		}
 	}

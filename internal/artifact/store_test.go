@@ -111,7 +111,7 @@ func TestAFullStoreRefusesAndKeepsWhatItHas(t *testing.T) {
 			}
 			_, err := f.store.Put(t.Context(), "ann", File, "", "", strings.NewReader(tt.put))
 			e := toolroom.AsError(err)
-			if toolroom.CodeOf(err) != toolroom.CodeResourceLimit || !strings.Contains(err.Error(), tt.want) || e.Hint == "" {
+			if toolroom.CodeOf(err) != toolroom.CodeResourceLimit || !strings.Contains(err.Error(), tt.want) || e.Hints() == "" {
 				t.Errorf("Put = %v, want resource_limit, %q and a hint", err, tt.want)
 			}
 			list, err := f.store.List(t.Context(), "ann")
@@ -232,7 +232,7 @@ func TestAFullDiskIsReportedWithItsFolder(t *testing.T) {
 	f := newFixture(t, Options{})
 	full := readerFunc(func([]byte) (int, error) { return 0, syscall.ENOSPC })
 	_, err := f.store.Put(t.Context(), "ann", File, "", "", full)
-	if e := toolroom.AsError(err); !strings.Contains(e.Message, f.dir) || !e.Retryable || e.Hint == "" {
+	if e := toolroom.AsError(err); !strings.Contains(e.Message, f.dir) || !e.Retryable || e.Hints() == "" {
 		t.Errorf("Put = %v, want the folder, retryable, and a hint", err)
 	}
 	if files := f.files(t); len(files) != 0 {

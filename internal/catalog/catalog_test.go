@@ -206,7 +206,7 @@ func TestResolveReadsEverySpelling(t *testing.T) {
 		"file:read@3": toolroom.CodeToolNotFound, "nothing": toolroom.CodeToolNotFound, "same": toolroom.CodeAmbiguousTool,
 		"": toolroom.CodeInvalidID, "a b": toolroom.CodeInvalidID, "file:": toolroom.CodeInvalidID,
 	} {
-		if _, err := c.Resolve(spelling, nil); toolroom.CodeOf(err) != want || toolroom.AsError(err).Hint == "" {
+		if _, err := c.Resolve(spelling, nil); toolroom.CodeOf(err) != want || toolroom.AsError(err).Hints() == "" {
 			t.Errorf("%q: %v, want %s with a hint", spelling, err, want)
 		}
 	}
@@ -282,7 +282,7 @@ func TestACursorHoldsForItsListOnly(t *testing.T) {
 	}
 	refused := func(what string, o ListOptions) {
 		t.Helper()
-		if _, err := c.List(o); toolroom.CodeOf(err) != toolroom.CodeInvalidCursor || toolroom.AsError(err).Hint == "" {
+		if _, err := c.List(o); toolroom.CodeOf(err) != toolroom.CodeInvalidCursor || toolroom.AsError(err).Hints() == "" {
 			t.Errorf("%s: %v, want invalid_cursor with a hint", what, err)
 		}
 	}

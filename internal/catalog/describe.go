@@ -210,7 +210,7 @@ func words(list []any) string {
 // ReadyCall returns a call of the tool, with its first example or arguments generated
 // from its schema.
 func ReadyCall(e *Entry, form Form) string {
-	args := exampleArguments(e)
+	args := ExampleArguments(e)
 	switch form {
 	case FormMCP:
 		return fmt.Sprintf(`{"name": %q, "arguments": %s}`, e.ModelName, args)
@@ -239,7 +239,9 @@ func isIdentifier(name string) bool {
 	return name != ""
 }
 
-func exampleArguments(e *Entry) json.RawMessage {
+// ExampleArguments returns arguments that show what e takes: its first example, or
+// placeholders of what it requires.
+func ExampleArguments(e *Entry) json.RawMessage {
 	if len(e.Tool.Examples) > 0 {
 		return e.Tool.Examples[0].Arguments
 	}

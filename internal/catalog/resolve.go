@@ -132,7 +132,8 @@ func (c *Catalog) notFound(spelling string, visible func(*Entry) bool) *toolroom
 	e.Phase = toolroom.PhaseResolve
 	found := c.Search(spelling, SearchOptions{Limit: maxCandidates, Visible: visible})
 	if len(found.Hits) == 0 {
-		e.Hint = fmt.Sprintf("%d tools are here: search for what you want to do (search_tools in programs and over MCP, toolroom search on the command line)", found.Total)
+		e.Hint = fmt.Sprintf("%d tools are here: search for what you want to do", found.Total)
+		e.CLIHint = "toolroom search WORDS, or toolroom tools"
 		return e
 	}
 	names := make([]string, len(found.Hits))

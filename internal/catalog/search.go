@@ -115,8 +115,17 @@ func (c *Catalog) visibleCount(o SearchOptions) int {
 
 // signpost returns the hint for a search without hits.
 func (c *Catalog) signpost(query string, o SearchOptions, total int) string {
-	if total == 0 {
+	list := "an empty query lists them"
+	cli := o.Form == "" || o.Form == FormCLI
+	if cli {
+		list = "list them: toolroom tools"
+	}
+	switch {
+	case total > 0:
+	case cli:
 		return "no tools are here yet: add a source (toolroom sources add NAME -- COMMAND, or toolroom import claude)"
+	default:
+		return "there are no tools that you may see"
 	}
 	counts := c.Namespaces(o.Visible)
 	where := slices.Sorted(maps.Keys(counts))
@@ -126,8 +135,8 @@ func (c *Catalog) signpost(query string, o SearchOptions, total int) string {
 	if len(where) > maxCandidates {
 		where = append(where[:maxCandidates], "…")
 	}
-	return fmt.Sprintf("nothing matches %q among %d tools; try other words for what you want to do, or list them: toolroom tools. There are: %s",
-		Shorten(query, maxSummary), total, strings.Join(where, ", "))
+	return fmt.Sprintf("nothing matches %q among %d tools; try other words for what you want to do, or %s. There are: %s",
+		Shorten(query, maxSummary), total, list, strings.Join(where, ", "))
 }
 
 // Shorten truncates a text to its first paragraph and at most n bytes, at a word

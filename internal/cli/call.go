@@ -122,7 +122,7 @@ func (a *app) conclude(r *toolroom.Result, printed bool) error {
 	if r.Error == nil {
 		return nil
 	}
-	a.screen.fail(r.Error.Message, r.Error.Hint)
+	a.screen.fail(r.Error.Message, r.Error.Hints())
 	return exitCode(r.Error.Code.Info().Exit)
 }
 

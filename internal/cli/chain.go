@@ -242,7 +242,7 @@ func (a *app) runChain(ctx context.Context, r *room.Room, as toolroom.Call, step
 		if done > 0 {
 			a.screen.say("%s completed before the failure; --json shows the result of each", count(done, "step"))
 		}
-		a.screen.fail(result.Error.Message, result.Error.Hint)
+		a.screen.fail(result.Error.Message, result.Error.Hints())
 		return exitCode(result.Error.Code.Info().Exit)
 	}
 	if asJSON {

@@ -126,7 +126,7 @@ func (a *app) exit(err error) int {
 	}
 	e := toolroom.AsError(err)
 	// err may say more than the Error that it wraps, such as where it occurred.
-	a.screen.fail(err.Error(), e.Hint)
+	a.screen.fail(err.Error(), e.Hints())
 	return e.Code.Info().Exit
 }
 

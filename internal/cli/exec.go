@@ -237,7 +237,7 @@ func (a *app) endProgram(result *toolroom.Result, asJSON bool) error {
 			message += "\n" + trace
 		}
 	}
-	a.screen.fail(message, result.Error.Hint)
+	a.screen.fail(message, result.Error.Hints())
 	return exitCode(result.Error.Code.Info().Exit)
 }
 

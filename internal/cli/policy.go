@@ -116,8 +116,13 @@ func (a *app) printDecision(tool string, who toolroom.Identity, d policy.Decisio
 	if err := a.printEffectRules(d.Rules); err != nil {
 		return err
 	}
-	if d.Hint != "" && d.Effect != policy.Allow {
-		a.screen.say("  try: %s", d.Hint)
+	if d.Effect == policy.Allow {
+		return nil
+	}
+	for _, hint := range [...]string{d.Hint, d.CLIHint} {
+		if hint != "" {
+			a.screen.say("  try: %s", hint)
+		}
 	}
 	return nil
 }

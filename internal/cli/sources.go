@@ -69,9 +69,7 @@ func (a *app) sourcesTestCommand() *cobra.Command {
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSource,
 		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
-			a.screen.progress("trying " + args[0] + " …")
-			test, err := r.TestSource(ctx, args[0])
-			a.screen.progress("")
+			test, err := a.trySource(ctx, r, args[0])
 			if err != nil {
 				return err
 			}
@@ -81,34 +79,45 @@ func (a *app) sourcesTestCommand() *cobra.Command {
 				}
 			}
 			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
 			case test.Error != "":
 				a.screen.fail(test.Name+" does not work: "+test.Error, testHint(test.SourceStatus))
 				return exitCode(toolroom.CodeUpstreamUnavailable.Info().Exit)
 			case asJSON:
 				return nil
 			}
-			for _, g := range poison.Groups(test.Findings) {
-				a.screen.say("suspicious: %s", oneLine(g.String()))
-			}
-			if len(test.Findings) > 0 {
-				a.screen.say("see each: toolroom sources review %s", test.Name)
-			}
-			for _, problem := range test.Problems {
-				a.screen.say("problem: %s", oneLine(problem))
-			}
-			if err := a.screen.printf("%s works: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took)); err != nil {
-				return err
-			}
-			if l, err := server.ListingOf(r); err == nil {
-				a.screen.say("%s", listingLine(l))
-			}
-			return nil
+			return a.showTest(r, test)
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// trySource starts a source and lists its tools.
+func (a *app) trySource(ctx context.Context, r *room.Room, name string) (room.SourceTest, error) {
+	a.screen.progress("trying " + name + " …")
+	test, err := r.TestSource(ctx, name)
+	a.screen.progress("")
+	return test, cmp.Or(err, ctx.Err())
+}
+
+// showTest prints the outcome for a source that works, and what MCP clients see now.
+func (a *app) showTest(r *room.Room, test room.SourceTest) error {
+	for _, g := range poison.Groups(test.Findings) {
+		a.screen.say("suspicious: %s", oneLine(g.String()))
+	}
+	if len(test.Findings) > 0 {
+		a.screen.say("see each: toolroom sources review %s", test.Name)
+	}
+	for _, problem := range test.Problems {
+		a.screen.say("problem: %s", oneLine(problem))
+	}
+	if err := a.screen.printf("%s works: %s in %s\n", test.Name, count(test.Tools, "tool"), took(test.Took)); err != nil {
+		return err
+	}
+	if l, err := server.ListingOf(r); err == nil {
+		a.screen.say("%s", listingLine(l))
+	}
+	return nil
 }
 
 // testHint returns the next step for a source that does not work. Sources suggest the test

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/room"
 )
 
 // newSource holds the flags of sources add.
@@ -22,7 +23,7 @@ type newSource struct {
 	env, headers     []string
 	description      string
 	output           string
-	force            bool
+	force, noTest    bool
 }
 
 func (a *app) sourcesAddCommand() *cobra.Command {
@@ -30,7 +31,8 @@ func (a *app) sourcesAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME {-- COMMAND ARGS… | URL | --openapi SPEC | --cli PROGRAM}",
 		Short: "Add a source to the config",
-		Long: `Add a source to the config. NAME becomes the namespace of its tools.
+		Long: `Add a source to the config, start it and list its tools. NAME becomes the
+namespace of its tools. A source that does not work stays in the config.
 
   -- COMMAND ARGS…   a local MCP server on stdio
   URL                a remote MCP server over HTTP
@@ -63,8 +65,11 @@ toolroom secret set) and env://NAME.`,
 			if err := a.screen.printf("added source %q to %s\n", args[0], file); err != nil {
 				return err
 			}
-			a.screen.say("check it: toolroom sources test %s", args[0])
-			return nil
+			if n.noTest {
+				a.screen.say("check it: toolroom sources test %s", args[0])
+				return nil
+			}
+			return a.inRoom(c.Context(), func(r *room.Room) error { return a.testAdded(c.Context(), r, args[0]) })
 		},
 	}
 	f := c.Flags()
@@ -77,8 +82,23 @@ toolroom secret set) and env://NAME.`,
 	f.StringVar(&n.description, "description", "", "description of the source, which search uses")
 	f.StringVar(&n.output, "output", "", "when a result does not fit its schema: strict (fail), warn (default) or off")
 	completeWords(c, "output", config.OutputChecks()...)
+	f.BoolVar(&n.noTest, "no-test", false, "do not start the source to list its tools")
 	f.BoolVar(&n.force, "force", false, "replace an existing source of this name")
 	return c
+}
+
+// testAdded tries a source that was just added. One that does not work is no failure of the
+// command, for the source may need a login or a server that is not there yet.
+func (a *app) testAdded(ctx context.Context, r *room.Room, name string) error {
+	test, err := a.trySource(ctx, r, name)
+	if err != nil {
+		return err
+	}
+	if test.Error != "" {
+		a.screen.say("%s was added, but does not work yet: %s\n%s", name, oneLine(test.Error), testHint(test.SourceStatus))
+		return nil
+	}
+	return a.showTest(r, test)
 }
 
 // addSource adds a source to the config. What seems to be a secret goes into the secret

@@ -45,7 +45,7 @@ func (n need) walls(p sandbox.Probe) string {
 func (n need) check(name string, p sandbox.Probe) error {
 	if n.engine != "" && n.engine != name {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s, not %s", n.engine, name).
-			WithHint("see which rule asks for it: toolroom policy explain %s", Tool)
+			WithCLIHint("see which rule asks for it: toolroom policy explain %s", Tool)
 	}
 	if err := sandbox.Check(name, p, n.spec); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (n need) check(name string, p sandbox.Probe) error {
 		return nil
 	}
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but %s provides %s", n.isolation, name, cmp.Or(isolation, "none"))
-	return e.WithHint("choose another runtime (toolroom doctor shows what each has), or see which rule asks for it: toolroom policy explain %s", Tool)
+	return e.WithHint("choose another runtime").WithCLIHint("toolroom doctor shows what each has; toolroom policy explain %s shows which rule asks for it", Tool)
 }
 
 // splitRuntime splits docker/runsc into the driver and the runtime below it.
@@ -171,7 +171,7 @@ func (t *route) none() error {
 		t.missing = []string{"none of the configured runtimes does"}
 	}
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can run %s: %s", t.language, strings.Join(t.missing, "; "))
-	return e.WithHint("toolroom doctor shows what is missing and how to get it; without a sandbox, programs run only with --runtime host, if the config allows it")
+	return e.WithHint("without a sandbox, programs run only in the runtime host, if the config allows it").WithCLIHint("toolroom doctor shows what is missing and how to get it")
 }
 
 // instead returns the hint for a program that the only permitted engine cannot run.

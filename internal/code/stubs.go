@@ -43,7 +43,7 @@ func Stubs(language string, entries []*catalog.Entry, patterns []string) (string
 	for i, pattern := range patterns {
 		if !fits[i] {
 			return "", toolroom.Errorf(toolroom.CodeNotFound, "no visible tool matches %q", pattern).
-				WithHint("toolroom tools lists them; a pattern is a namespace, or an id with * for anything")
+				WithHint("a pattern is a namespace, or an id with * for anything").WithCLIHint("toolroom tools lists them")
 		}
 	}
 	var tools []stub.Tool

@@ -327,7 +327,7 @@ func (h *handler) suspendWhenIdle() {
 	e.Phase = toolroom.PhaseApproval
 	e.Run, e.Approval = h.request.Call, questions[0]
 	e.Details = map[string]any{"approvals": questions}
-	h.ended = e.WithHint("a person can answer with: toolroom approve %s. Do not run it again; read its result with: toolroom runs wait %s, or with read_result and this id as its handle", questions[0], h.request.Call)
+	h.ended = e.WithHint("a person can answer with: toolroom approve %s. Do not run it again; read its result later with read_result and the handle %s", questions[0], h.request.Call).WithCLIHint("toolroom runs wait %s", h.request.Call)
 	h.end(run.ErrSuspended)
 }
 

@@ -38,7 +38,7 @@ func Init(path string, force bool, wrote ...Wrote) error {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return toolroom.Errorf(toolroom.CodeConflict, "%s already exists", path).WithHint("replace it: toolroom init --force")
+		return toolroom.Errorf(toolroom.CodeConflict, "%s already exists", path).WithCLIHint("replace it: toolroom init --force")
 	}
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func AddSource(path, name string, s Source, force bool, wrote ...Wrote) error {
 		if _, ok := sources[name]; ok {
 			if !force {
 				return toolroom.Errorf(toolroom.CodeConflict, "source %s already exists in %s", name, path).
-					WithHint("replace it: toolroom sources add --force %s …", name)
+					WithCLIHint("replace it: toolroom sources add --force %s …", name)
 			}
 			e.remove(name)
 		}
@@ -85,7 +85,7 @@ func RemoveSource(path, name string, wrote ...Wrote) error {
 	return edit(path, func(e *editor, sources map[string]Source) error {
 		if _, ok := sources[name]; !ok {
 			return toolroom.Errorf(toolroom.CodeNotFound, "source %s not found in %s", name, path).
-				WithHint("list the sources: toolroom sources list")
+				WithCLIHint("list the sources: toolroom sources list")
 		}
 		delete(sources, name)
 		e.remove(name)

@@ -188,7 +188,7 @@ func TestEditsThatWouldHarmAreRefusedAndChangeNothing(t *testing.T) {
 			continue
 		}
 		e := toolroom.AsError(err)
-		got := strings.ReplaceAll(string(e.Code)+": "+e.Message+"; "+e.Hint, path, "PATH")
+		got := strings.ReplaceAll(string(e.Code)+": "+e.Message+"; "+e.Hints(), path, "PATH")
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

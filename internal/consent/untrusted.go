@@ -27,7 +27,7 @@ func (e *Untrusted) Error() string {
 // Unwrap makes the error one of code denied.
 func (e *Untrusted) Unwrap() error {
 	return toolroom.Errorf(toolroom.CodeDenied, "the config %s is not trusted", e.File.Path).
-		WithHint("toolroom trust, after you have read it")
+		WithCLIHint("toolroom trust, after you have read it")
 }
 
 // Numbers of lines for each kind of fact.
@@ -87,10 +87,10 @@ func list(title string, lines []string, most int) string {
 
 func changedFile(path string) error {
 	return toolroom.Errorf(toolroom.CodeDenied, "%s has changed since you trusted the config that names it", path).
-		WithHint("toolroom trust, after you have read it")
+		WithCLIHint("toolroom trust, after you have read it")
 }
 
 func damaged(path string, err error) error {
 	return toolroom.Errorf(toolroom.CodeInternal, "the record of trusted configs %s is damaged: %w", path, err).
-		WithHint("remove it, and trust your configs again: toolroom trust")
+		WithCLIHint("remove it, and trust your configs again: toolroom trust")
 }

@@ -167,7 +167,7 @@ func (o Options) withDefaults() Options {
 func findProgram() (string, error) {
 	if runtime.GOOS != "linux" {
 		return "", toolroom.Errorf(toolroom.CodeUnsupported, "images can be built on Linux only, and this is %s", runtime.GOOS).
-			WithHint("build it on Linux with `toolroom image build --output image.tar`, and load the file here")
+			WithCLIHint("build it on Linux with `toolroom image build --output image.tar`, and load the file here")
 	}
 	program, err := exec.LookPath("mmdebstrap")
 	if errors.Is(err, exec.ErrNotFound) {

@@ -150,7 +150,7 @@ func TestABuildWithoutMmdebstrapSaysHowToGetIt(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	err := Build(t.Context(), options(t), func(*Tree) error { return nil })
 	var known *toolroom.Error
-	if !errors.As(err, &known) || known.Code != toolroom.CodeUnsupported || known.Hint == "" {
+	if !errors.As(err, &known) || known.Code != toolroom.CodeUnsupported || known.Hints() == "" {
 		t.Errorf("%v", err)
 	}
 }

@@ -127,7 +127,7 @@ func Read(name string, at Place) (*Result, error) {
 	}
 	if len(missing) == len(files) {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "%s has no config here; looked at %s", name, strings.Join(missing, ", ")).
-			WithHint("import from another client (%s), or add a server: toolroom sources add NAME -- COMMAND", strings.Join(Clients(), ", "))
+			WithCLIHint("import from another client (%s), or add a server: toolroom sources add NAME -- COMMAND", strings.Join(Clients(), ", "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(reader.taken)) {
 		reader.result.Found = append(reader.result.Found, *reader.taken[name])

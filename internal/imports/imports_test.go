@@ -164,7 +164,7 @@ func TestErrorsNameThePlacesAndTheNextStep(t *testing.T) {
 		got := ""
 		if err != nil {
 			e := toolroom.AsError(err)
-			got = strings.NewReplacer(at.Home, "HOME", at.Dir, "DIR").Replace(string(e.Code) + ": " + e.Message + "; " + e.Hint)
+			got = strings.NewReplacer(at.Home, "HOME", at.Dir, "DIR").Replace(string(e.Code) + ": " + e.Message + "; " + e.Hints())
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -169,5 +169,5 @@ func listenerOf(oob []byte) (net.Listener, error) {
 
 func unavailable(err error) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the program's network cannot be isolated here: %w", err).
-		WithHint("that needs user namespaces of Linux (toolroom doctor shows what is missing); network: host runs the program without a guard")
+		WithHint("that needs user namespaces of Linux; network: host runs the program without a guard").WithCLIHint("toolroom doctor shows what is missing")
 }

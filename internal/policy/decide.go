@@ -280,13 +280,13 @@ func conclude(steps []Step, log bool, r Request) Decision {
 	d := Decision{Effect: Allow, Log: log, Steps: steps}
 	for i, s := range steps {
 		if i == 0 || s.Effect.narrower(d.Effect) {
-			d.Effect, d.Rule, d.Because, d.Hint = s.Effect, s.Rule, s.Because, s.Hint
+			d.Effect, d.Rule, d.Because, d.Hint, d.CLIHint = s.Effect, s.Rule, s.Because, s.Hint, s.CLIHint
 		}
 		d.Isolation = stronger(d.Isolation, s.Isolation)
 		d.Engine = cmp.Or(d.Engine, s.Engine) // written rules alone name one
 	}
 	if d.Effect == Deny && d.Hint == "" {
-		d.Hint = "see which layer decided: toolroom policy explain" + explainFlags(r.Who) + " " + r.Tool.ID.String()
+		d.CLIHint = "see which layer decided: toolroom policy explain" + explainFlags(r.Who) + " " + r.Tool.ID.String()
 	}
 	return d
 }

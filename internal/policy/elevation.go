@@ -112,7 +112,8 @@ func (s sensitive) judge(ctx context.Context, held Elevated, r Request, text str
 	if s.confirm {
 		step.Effect = Confirm
 	}
-	step.Hint = fmt.Sprintf("an operator can grant one for some time: toolroom policy elevate %s --tool %s", r.Who.Key(), r.Tool.ID.Unversioned())
+	step.Hint = "an operator can grant one for some time"
+	step.CLIHint = fmt.Sprintf("toolroom policy elevate %s --tool %s", r.Who.Key(), r.Tool.ID.Unversioned())
 	if held == nil {
 		return step
 	}

@@ -88,8 +88,8 @@ func TestLayersDecideAsDocumented(t *testing.T) {
 				}
 				return
 			}
-			if got.Effect == Deny && !strings.HasPrefix(got.Hint, "see which layer decided: toolroom policy explain") {
-				t.Errorf("no next step: %q", got.Hint)
+			if got.Effect == Deny && !strings.HasPrefix(got.CLIHint, "see which layer decided: toolroom policy explain") {
+				t.Errorf("no next step: %q", got.CLIHint)
 			}
 		})
 	}
@@ -212,8 +212,8 @@ func TestExplainShowsEveryLayerThatApplies(t *testing.T) {
 	if diff := cmp.Diff(want, got.Steps); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if want := "see which layer decided: toolroom policy explain --subject ann --agent fast --provider ollama web:fetch"; got.Hint != want {
-		t.Errorf("hint %q, want %q", got.Hint, want)
+	if want := "see which layer decided: toolroom policy explain --subject ann --agent fast --provider ollama web:fetch"; got.CLIHint != want {
+		t.Errorf("hint %q, want %q", got.CLIHint, want)
 	}
 }
 

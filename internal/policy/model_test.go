@@ -242,8 +242,8 @@ func TestAnElevationIsForItsOwnerItsToolsAndItsTime(t *testing.T) {
 			if got.Effect != tt.want {
 				t.Errorf("%+v", got)
 			}
-			if got.Effect == Deny && !strings.Contains(got.Hint, "toolroom policy elevate "+tt.who.Key()) {
-				t.Errorf("no next step: %q", got.Hint)
+			if got.Effect == Deny && !strings.Contains(got.CLIHint, "toolroom policy elevate "+tt.who.Key()) {
+				t.Errorf("no next step: %q", got.CLIHint)
 			}
 			if other := decide(p, tool("web:fetch"), tt.who); other.Effect != Allow {
 				t.Errorf("a tool that is not sensitive: %+v", other)

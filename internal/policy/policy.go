@@ -55,6 +55,8 @@ type Decision struct {
 	Log bool `json:"log,omitempty"`
 	// Hint says how to change the outcome, if it is not Allow.
 	Hint string `json:"hint,omitempty"`
+	// CLIHint says the same to a person at the command line.
+	CLIHint string `json:"-"`
 	// Steps are the steps of all layers, in order. They are shared: do not change
 	// them.
 	Steps []Step `json:"steps,omitempty"`
@@ -89,7 +91,7 @@ func (d Decision) Forbidden() []toolroom.Effect {
 func (d Decision) Then(s Step) Decision {
 	d.Steps = append(slices.Clip(d.Steps), s)
 	if d.Effect != Deny && s.Effect != Allow {
-		d.Effect, d.Rule, d.Because, d.Hint = s.Effect, s.Rule, s.Because, s.Hint
+		d.Effect, d.Rule, d.Because, d.Hint, d.CLIHint = s.Effect, s.Rule, s.Because, s.Hint, s.CLIHint
 	}
 	d.Isolation = stronger(d.Isolation, s.Isolation)
 	d.Engine = cmp.Or(d.Engine, s.Engine)
@@ -107,6 +109,8 @@ type Step struct {
 	Engine    string          `json:"engine,omitempty"`
 	// Hint says how to change the outcome, if the layer knows.
 	Hint string `json:"hint,omitempty"`
+	// CLIHint says the same to a person at the command line.
+	CLIHint string `json:"-"`
 }
 
 // Request is a question to a [Decider].

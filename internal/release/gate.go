@@ -120,7 +120,7 @@ func stopped(v *Version, o Order, refused []Refusal) error {
 	}
 	e := toolroom.Errorf(toolroom.CodeConflict, "version %d of %s is not released to %s: %s", v.Number, v.Tool, o.Environment, strings.Join(reasons, "; "))
 	e.Details = map[string]any{"gates": refused}
-	return e.WithHint("fix it and push again, see the cases with: toolroom tool test %s@%d; or release it nevertheless: --force --reason WHY", v.Tool, v.Number)
+	return e.WithHint("fix it and push again, or release it with force and a reason").WithCLIHint("see the cases: toolroom tool test %s@%d; release it nevertheless: --force --reason WHY", v.Tool, v.Number)
 }
 
 // Breaks returns how callers of the spec before can break with after: arguments that were

@@ -137,7 +137,7 @@ func (s *Service) Find(ctx context.Context, spelling string) (tool string, numbe
 	switch len(matches) {
 	case 0:
 		e := toolroom.Errorf(toolroom.CodeToolNotFound, "there is no versioned tool %q", spelling)
-		return "", 0, e.WithHint("list them: toolroom tool list; or push one: toolroom tool push FILE")
+		return "", 0, e.WithCLIHint("list them: toolroom tool list; or push one: toolroom tool push FILE")
 	case 1:
 		number, err = numberOf(readings[0].Version)
 		return matches[0], number, err
@@ -181,7 +181,7 @@ func (s *Service) Pick(ctx context.Context, tool string, number int) (*Version, 
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, toolroom.Errorf(toolroom.CodeNotFound, "%s has no versions", tool).WithHint("push one: toolroom tool push FILE")
+		return nil, toolroom.Errorf(toolroom.CodeNotFound, "%s has no versions", tool).WithCLIHint("push one: toolroom tool push FILE")
 	}
 	return all[0], nil
 }
@@ -229,7 +229,7 @@ func withdrawn(v *Version) error {
 		return nil
 	}
 	return toolroom.Errorf(toolroom.CodeConflict, "version %d of %s is deprecated: %s", v.Number, v.Tool, v.Reason).
-		WithHint("choose another version, or restore it: toolroom tool deprecate %s@%d --undo", v.Tool, v.Number)
+		WithHint("choose another version").WithCLIHint("restore it: toolroom tool deprecate %s@%d --undo", v.Tool, v.Number)
 }
 
 // Release makes an environment serve a version.
@@ -256,7 +256,7 @@ func (s *Service) Release(ctx context.Context, o Order, who string) (Moved, erro
 	switch {
 	case canary && current.Version == 0:
 		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s serves no version in %s that could serve the other %d%%", o.Tool, o.Environment, 100-o.Weight).
-			WithHint("release it whole first: toolroom tool release %s --env %s", o.Tool, o.Environment)
+			WithCLIHint("release it whole first: toolroom tool release %s --env %s", o.Tool, o.Environment)
 	case current.Version == v.Number && current.Canary == 0 && !canary:
 		return Moved{Release: current, Previous: current.Version}, nil // it is so already
 	}
@@ -311,7 +311,7 @@ func (s *Service) Promote(ctx context.Context, tool, from, to string, force bool
 	}
 	if r.Version == 0 {
 		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s is not released to %s, so there is nothing to promote", tool, from).
-			WithHint("toolroom tool release %s --env %s", tool, from)
+			WithCLIHint("toolroom tool release %s --env %s", tool, from)
 	}
 	return s.Release(ctx, Order{Tool: tool, Version: r.Version, Environment: to, Force: force, Reason: "from " + from, action: ActionPromote}, who)
 }
@@ -329,7 +329,7 @@ func (s *Service) Rollback(ctx context.Context, tool, environment string, to int
 	}
 	if current.Version == 0 {
 		return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s is not released to %s, so there is nothing to roll back", tool, environment).
-			WithHint("see its history: toolroom tool log %s", tool)
+			WithCLIHint("see its history: toolroom tool log %s", tool)
 	}
 	next := Release{Tool: tool, Environment: environment, Version: current.Version}
 	if current.Canary == 0 || to != 0 {
@@ -341,7 +341,7 @@ func (s *Service) Rollback(ctx context.Context, tool, environment string, to int
 		if to != 0 {
 			if !slices.Contains(served, to) {
 				return Moved{}, toolroom.Errorf(toolroom.CodeConflict, "%s has never served version %d of %s", environment, to, tool).
-					WithHint("release it: toolroom tool release %s@%d --env %s", tool, to, environment)
+					WithCLIHint("release it: toolroom tool release %s@%d --env %s", tool, to, environment)
 			}
 			next.Version = to
 		}
@@ -413,7 +413,7 @@ func (s *Service) Deprecate(ctx context.Context, tool string, number int, reason
 	for _, r := range all {
 		if r.Tool == tool && (r.Version == v.Number || r.Canary == v.Number) {
 			return toolroom.Errorf(toolroom.CodeConflict, "%s serves version %d of %s", r.Environment, v.Number, tool).
-				WithHint("release another version first, or roll back: toolroom tool rollback %s --env %s", tool, r.Environment)
+				WithHint("release another version first, or roll back").WithCLIHint("toolroom tool rollback %s --env %s", tool, r.Environment)
 		}
 	}
 	e := Entry{Time: s.Now().UTC(), Who: who, Action: ActionDeprecate, Tool: tool, Version: v.Number, Reason: cmp.Or(reason, "no reason was given")}

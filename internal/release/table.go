@@ -72,7 +72,7 @@ func (t *Table) pinned(tool string, number int, environment string) (Choice, boo
 	}
 	if environment != Draft && !t.released[tool][number] {
 		e := toolroom.Errorf(toolroom.CodeToolNotFound, "version %d of %s was never released", number, tool)
-		return Choice{}, true, e.WithHint("toolroom tool release %s@%d --env test", tool, number)
+		return Choice{}, true, e.WithCLIHint("toolroom tool release %s@%d --env test", tool, number)
 	}
 	return Choice{tool, number}, true, nil
 }
@@ -85,9 +85,9 @@ func (t *Table) unreleased(tool, environment string) error {
 	}
 	slices.Sort(others)
 	if len(others) > 0 {
-		return e.WithHint("it is released to %v; choose one with --env or the header Toolroom-Environment, or release it: toolroom tool release %s --env %s", others, tool, environment)
+		return e.WithHint("it is released to %v; choose one with the header Toolroom-Environment (--env at the command line)", others).WithCLIHint("release it: toolroom tool release %s --env %s", tool, environment)
 	}
-	return e.WithHint("toolroom tool release %s --env %s", tool, environment)
+	return e.WithCLIHint("toolroom tool release %s --env %s", tool, environment)
 }
 
 // share returns a number from 0 to 99 that is always the same for one caller and tool.

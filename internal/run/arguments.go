@@ -68,11 +68,11 @@ func (c *resolved) decodedArguments() (any, error) {
 	args, err := jsonx.Decode(c.request.Arguments, jsonx.Limits{Bytes: c.runner.Limits().InputBytes})
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s are not usable: %w", c.tool, err).
-			WithHint("send one JSON object, for example %s", catalog.ReadyCall(c.entry, catalog.FormCLI))
+			WithHint("send one JSON object, for example %s", catalog.ExampleArguments(c.entry))
 	}
 	if _, ok := args.(map[string]any); !ok {
 		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the arguments of %s must be a JSON object, not %s", c.tool, kindOf(args)).
-			WithHint("for example %s", catalog.ReadyCall(c.entry, catalog.FormCLI))
+			WithHint("for example %s", catalog.ExampleArguments(c.entry))
 	}
 	c.arguments.tree = args
 	return args, nil
@@ -99,7 +99,7 @@ func (c *resolved) invalidArguments(input *schema.Schema, err error) error {
 		e.Details["example"] = repaired
 		return e.WithHint("this would be accepted: %s", repaired)
 	}
-	return e.WithHint("see its input schema: toolroom describe %s", c.tool)
+	return e.WithHint("see its input schema").WithCLIHint("toolroom describe %s", c.tool)
 }
 
 func (c *call) canonicalArguments() ([]byte, error) {

@@ -73,7 +73,7 @@ func withBreaker(next executor, l BreakerLimits) executor {
 			wait = max(wait.Round(time.Second), time.Second)
 			e := toolroom.Errorf(toolroom.CodeCircuitOpen, "%s failed %d times in a row and is not called for now", id, l.Failures)
 			e.RetryAfter = wait
-			return nil, e.WithHint("try again in %s; see what is wrong: toolroom sources test %s", wait, x.call.entry.Tool.ID.Namespace)
+			return nil, e.WithHint("try again in %s", wait).WithCLIHint("see what is wrong: toolroom sources test %s", x.call.entry.Tool.ID.Namespace)
 		}
 		out, err := next(ctx, x)
 		if err != nil && ctx.Err() != nil {

@@ -121,7 +121,7 @@ func (c *claimed) awaitHolder(held KeyRecord) (bool, error) {
 	}
 	if waits, err := c.waits(held.Call); waits || err != nil {
 		return false, cmp.Or(err, error(toolroom.Errorf(toolroom.CodeApprovalRequired, "call %s, the first with this idempotency key, is waiting for approval by a person", held.Call).
-			WithHint("answer it: toolroom approve; then see: toolroom runs wait %s", held.Call)))
+			WithHint("a person answers with: toolroom approve. Then read the result of the call %s", held.Call).WithCLIHint("toolroom runs wait %s", held.Call)))
 	}
 	if held.Owner == c.runner.Owner {
 		if done := c.runner.flights.landing(held.Call); done != nil {

@@ -73,5 +73,5 @@ func (c *decided) unwalled() error {
 	}
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%s may only run %s, but it runs in no sandbox", c.tool, strings.Join(only, ", "))
 	e.Details = map[string]any{"isolation": c.decision.Isolation, "engine": c.decision.Engine}
-	return e.WithHint("see which rule requires it: toolroom policy explain %s", c.tool)
+	return e.WithCLIHint("see which rule requires it: toolroom policy explain %s", c.tool)
 }

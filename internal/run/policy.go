@@ -68,7 +68,7 @@ func (c *decided) denied() error {
 	if c.leaks {
 		e.Details["reach"] = c.taint
 	}
-	e.Hint = c.decision.Hint
+	e.Hint, e.CLIHint = c.decision.Hint, c.decision.CLIHint
 	return e
 }
 

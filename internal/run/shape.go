@@ -209,6 +209,9 @@ func (o *outcome) shortenError(err error, limit int) error {
 	if len(e.Hint) > limit {
 		e.Hint = catalog.Shorten(o.runner.Secrets.Text(e.Hint), maxFailureText)
 	}
+	if len(e.CLIHint) > limit {
+		e.CLIHint = catalog.Shorten(o.runner.Secrets.Text(e.CLIHint), maxFailureText)
+	}
 	return &e
 }
 

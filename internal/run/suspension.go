@@ -195,7 +195,7 @@ func (o *outcome) suspended() bool {
 		s.Suspend()
 		e := toolroom.Errorf(toolroom.CodeApprovalRequired, "%s has not finished: it is waiting for approval by a person", o.tool)
 		e.Phase, e.Tool, e.Run = toolroom.PhaseApproval, o.tool, o.request.ID
-		o.result.Error = e.WithHint("list open approvals: toolroom approve. Then read its result: toolroom runs wait %s", o.request.ID)
+		o.result.Error = e.WithHint("list open approvals: toolroom approve. Then read the result of the call %s", o.request.ID).WithCLIHint("toolroom runs wait %s", o.request.ID)
 		o.result.Status = o.result.Error.Code.Info().Status
 	}
 	return s.isSuspended()

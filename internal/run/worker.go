@@ -293,7 +293,7 @@ func (r *Runner) finishJob(ctx context.Context, job *Job, result *toolroom.Resul
 	e.Tool = result.Tool
 	return finish(&toolroom.Result{
 		Call: result.Call, Tool: result.Tool, Status: e.Code.Info().Status, Effects: result.Effects, Usage: result.Usage,
-		Error: r.Secrets.Error(e.WithHint("what it did is in its receipt: toolroom audit show %s", job.ID)),
+		Error: r.Secrets.Error(e.WithHint("what it did is in its receipt").WithCLIHint("toolroom audit show %s", job.ID)),
 	})
 }
 

@@ -13,7 +13,7 @@ func (m *Redactor) Error(e *toolroom.Error) *toolroom.Error {
 		return e
 	}
 	redacted := *e
-	redacted.Message, redacted.Hint = m.Text(e.Message), m.Text(e.Hint)
+	redacted.Message, redacted.Hint, redacted.CLIHint = m.Text(e.Message), m.Text(e.Hint), m.Text(e.CLIHint)
 	if e.Cause != nil {
 		if said := e.Cause.Error(); m.Text(said) != said {
 			redacted.Cause = errors.New(m.Text(said))

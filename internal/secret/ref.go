@@ -112,9 +112,9 @@ func (r Ref) unset() error {
 	}
 	if r.Owner != "" {
 		e.Message = r.String() + " is not set for " + r.Owner
-		return e.WithHint("set it: toolroom secret set %s --for %s", r.path(), r.Owner)
+		return e.WithCLIHint("set it: toolroom secret set %s --for %s", r.path(), r.Owner)
 	}
-	return e.WithHint("set it: toolroom secret set %s", r.path())
+	return e.WithCLIHint("set it: toolroom secret set %s", r.path())
 }
 
 func invalidRef(text, reason, example string) error {

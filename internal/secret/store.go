@@ -89,7 +89,7 @@ func (s *Store) Set(ctx context.Context, ref Ref, value string) error {
 	}
 	if value == "" {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s is empty", ref).
-			WithHint("pipe the value in: printf %%s … | toolroom secret set %s", ref.path())
+			WithCLIHint("pipe the value in: printf %%s … | toolroom secret set %s", ref.path())
 	}
 	if len(value) < MinRedacted {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "the value of %s has %d bytes; under %d it cannot be redacted, for it occurs by chance everywhere", ref, len(value), MinRedacted).
@@ -134,7 +134,7 @@ func (s *Store) Remove(ctx context.Context, ref Ref) error {
 	}
 	return s.change(ctx, func(v *vault) error {
 		if _, ok := v.Secrets[ref.key()]; !ok {
-			return toolroom.Errorf(toolroom.CodeNotFound, "%s is not set", ref).WithHint("see what is set: toolroom secret list")
+			return toolroom.Errorf(toolroom.CodeNotFound, "%s is not set", ref).WithCLIHint("see what is set: toolroom secret list")
 		}
 		delete(v.Secrets, ref.key())
 		return nil

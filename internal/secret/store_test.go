@@ -41,7 +41,7 @@ func resolver(s *secret.Store) *secret.Resolver {
 // explain is what a person sees of an error.
 func explain(err error) string {
 	e := toolroom.AsError(err)
-	return string(e.Code) + ": " + e.Message + "; " + e.Hint
+	return string(e.Code) + ": " + e.Message + "; " + e.Hints()
 }
 
 func TestAStoredSecretIsResolvedByAnotherProcessAndNeverLiesInPlain(t *testing.T) {

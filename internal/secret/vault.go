@@ -95,7 +95,7 @@ func (b box) open(v *vault, ref Ref) (string, error) {
 	value, err := b.aead.Open(nil, nil, v.Secrets[ref.key()], []byte(ref.key()))
 	if err != nil {
 		return "", toolroom.Errorf(toolroom.CodeInternal, "%s was encrypted with another key, or its text was changed", ref).
-			WithHint("restore secrets.key beside it, or set it again: toolroom secret set %s", ref.path())
+			WithCLIHint("restore secrets.key beside it, or set it again: toolroom secret set %s", ref.path())
 	}
 	return string(value), nil
 }

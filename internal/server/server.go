@@ -412,7 +412,7 @@ func watchConfig(ctx context.Context, r *room.Room, s *mcpserver.Server, o Optio
 				warnPlainSecrets(o.Log, c)
 			}
 			if err != nil {
-				o.Log.Error("cannot apply the changed config; the previous one stays in force", "error", err, "try", toolroom.AsError(err).Hint)
+				o.Log.Error("cannot apply the changed config; the previous one stays in force", "error", err, "try", toolroom.AsError(err).Hints())
 			}
 		})
 		if err != nil && ctx.Err() == nil {
@@ -434,7 +434,7 @@ func warnPlainSecrets(log *slog.Logger, c *config.Config) {
 func listenError(addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return toolroom.Errorf(toolroom.CodeInternal, "address %s is in use by another Toolroom or another program", addr).
-			WithHint("stop it, or choose another address: toolroom serve --listen 127.0.0.1:7071")
+			WithCLIHint("stop it, or choose another address: toolroom serve --listen 127.0.0.1:7071")
 	}
 	return fmt.Errorf("listen on %s: %w", addr, err)
 }

@@ -45,7 +45,7 @@ func decode(r io.Reader, withState bool) (Info, []byte, error) {
 	var h head
 	if err != nil || json.Unmarshal(line, &h) != nil || h.Format != format {
 		return Info{}, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the file is not a session exported by this version of Toolroom").
-			WithHint("export a session: toolroom session export ID FILE")
+			WithCLIHint("export a session: toolroom session export ID FILE")
 	}
 	if !withState {
 		return h.Info, nil, nil

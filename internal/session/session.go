@@ -45,7 +45,7 @@ func checkID(id string) error {
 
 func notFound(id string) error {
 	return toolroom.Errorf(toolroom.CodeNotFound, "session %s not found", id).
-		WithHint("list sessions: toolroom session list; idle sessions are deleted")
+		WithHint("idle sessions are deleted").WithCLIHint("list sessions: toolroom session list")
 }
 
 // Limits limit the stored sessions. Zero fields have the defaults named.
@@ -86,17 +86,18 @@ type usage struct {
 // admit returns an error if a session of a size exceeds a limit. No other session is
 // deleted for it.
 func (l Limits) admit(u usage, size int64) error {
-	const free = "free space with toolroom session delete ID (toolroom session list shows them), or raise code.sessions in the config"
+	const free = "delete sessions that are not needed, or raise code.sessions in the config"
+	const command = "toolroom session list, toolroom session delete ID"
 	switch {
 	case size > l.Each:
 		return full("one session may take %s, this one would take %s", amount(l.Each), amount(size)).
 			WithHint("let the program delete variables that it no longer needs, keep large data with artifacts.put, or raise code.sessions.entry_bytes in the config")
 	case u.sessions+1 > l.Sessions:
-		return full("the caller already has %d sessions, the maximum", u.sessions).WithHint(free)
+		return full("the caller already has %d sessions, the maximum", u.sessions).WithHint(free).WithCLIHint(command)
 	case u.bytes+size > l.Bytes:
-		return full("the sessions of one caller may take %d MiB in all; with this one they would take %d", l.Bytes>>20, mib(u.bytes+size)).WithHint(free)
+		return full("the sessions of one caller may take %d MiB in all; with this one they would take %d", l.Bytes>>20, mib(u.bytes+size)).WithHint(free).WithCLIHint(command)
 	case u.total+size > l.Total:
-		return full("the sessions of all callers may take %d MiB in all; with this one they would take %d", l.Total>>20, mib(u.total+size)).WithHint(free)
+		return full("the sessions of all callers may take %d MiB in all; with this one they would take %d", l.Total>>20, mib(u.total+size)).WithHint(free).WithCLIHint(command)
 	}
 	return nil
 }

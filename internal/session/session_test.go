@@ -246,14 +246,14 @@ func TestFullIsAnErrorAndNothingIsGivenUp(t *testing.T) {
 		"more bytes of all":       keep(t, s, "bob", "a", strings.Repeat("x", 71)),
 	} {
 		wantCode(t, err, toolroom.CodeResourceLimit)
-		if hint := toolroom.AsError(err).Hint; !strings.Contains(hint, "session delete") {
+		if hint := toolroom.AsError(err).Hints(); !strings.Contains(hint, "session delete") {
 			t.Errorf("%s: the hint does not say how to free space: %q", name, hint)
 		}
 	}
 	tooLarge := keep(t, s, "ann", "a", strings.Repeat("x", 91))
 	wantCode(t, tooLarge, toolroom.CodeResourceLimit)
-	if e := toolroom.AsError(tooLarge); !strings.Contains(e.Message, "may take 90 bytes") || !strings.Contains(e.Hint, "code.sessions.entry_bytes") {
-		t.Errorf("one session that is too large: %s (%s)", e.Message, e.Hint)
+	if e := toolroom.AsError(tooLarge); !strings.Contains(e.Message, "may take 90 bytes") || !strings.Contains(e.Hints(), "code.sessions.entry_bytes") {
+		t.Errorf("one session that is too large: %s (%s)", e.Message, e.Hints())
 	}
 	if got := state(t, s, "ann", "a"); got != strings.Repeat("a", 40) {
 		t.Errorf("what was there is now %q", got)

@@ -70,7 +70,7 @@ func (s *Store) Begin(ctx context.Context, owner, id string) (*Run, error) {
 	}
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeOf(err), "session %s is in use by another run: %w", id, err).
-			WithHint("wait for it, or work in a fork: toolroom session fork %s NAME", id)
+			WithHint("wait for it, or work in a fork of the session").WithCLIHint("toolroom session fork %s NAME", id)
 	}
 	r := &Run{store: s, owner: owner, lock: l}
 	r.Info, r.State, err = s.load(owner, id, true)

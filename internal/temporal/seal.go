@@ -25,7 +25,7 @@ const minSecret = 32
 func converters(secret string) (converter.DataConverter, converter.FailureConverter, error) {
 	if len(secret) < minSecret {
 		return nil, nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "the secret for Temporal has %d bytes; at least %d are required", len(secret), minSecret).
-			WithHint("openssl rand -hex 32 | toolroom secret set temporal/key")
+			WithCLIHint("openssl rand -hex 32 | toolroom secret set temporal/key")
 	}
 	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "toolroom temporal payloads", 32)
 	if err != nil {

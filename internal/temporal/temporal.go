@@ -170,7 +170,7 @@ func (t *Temporal) served(ctx context.Context, c client.Client) error {
 	}
 	if len(queue.GetPollers()) == 0 {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no worker serves the queue %s of Temporal at %s", t.o.Queue, t.o.Address).
-			WithHint("start one with the same secret: toolroom temporal worker")
+			WithCLIHint("start one with the same secret: toolroom temporal worker")
 	}
 	return nil
 }

@@ -182,7 +182,8 @@ func unauthenticated(reason string) *toolroom.Error {
 	return &toolroom.Error{
 		Code:    toolroom.CodeUnauthenticated,
 		Message: "the bearer token is not valid",
-		Hint:    "ask the operator for a new one (toolroom token create)",
+		Hint:    "ask the operator for a new one",
+		CLIHint: "toolroom token create NAME",
 		Cause:   errors.New(reason),
 	}
 }

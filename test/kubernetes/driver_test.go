@@ -123,8 +123,8 @@ func TestTheReasonWhyAPodDoesNotRunIsReported(t *testing.T) {
 					t.Errorf("the Pod %s is left", p.Name)
 				}
 			}
-			if toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), tt.want) || !strings.Contains(toolroom.AsError(err).Hint, tt.hint) {
-				t.Errorf("the start said %v (%s)", err, toolroom.AsError(err).Hint)
+			if toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), tt.want) || !strings.Contains(toolroom.AsError(err).Hints(), tt.hint) {
+				t.Errorf("the start said %v (%s)", err, toolroom.AsError(err).Hints())
 			}
 		})
 	}
@@ -174,7 +174,7 @@ func TestAnEvictedPodIsReported(t *testing.T) {
 	}
 	ctx, done := context.WithTimeout(t.Context(), time.Minute)
 	defer done()
-	if _, err := instance.Wait(ctx); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), "was deleted while its program ran") || !strings.Contains(toolroom.AsError(err).Hint, "get events") {
+	if _, err := instance.Wait(ctx); toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), "was deleted while its program ran") || !strings.Contains(toolroom.AsError(err).Hints(), "get events") {
 		t.Errorf("it ended with %v", err)
 	}
 }

@@ -73,7 +73,7 @@ func TestAnImageThatCannotBePulledSaysWhy(t *testing.T) {
 func refused(t *testing.T, err error, message, hint string) {
 	t.Helper()
 	e := toolroom.AsError(err)
-	if e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, message) || e.Hint == "" || !strings.Contains(e.Hint, hint) {
+	if e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, message) || e.Hints() == "" || !strings.Contains(e.Hints(), hint) {
 		t.Errorf("got %+v, want %q and the fix %q", e, message, hint)
 	}
 }

@@ -63,11 +63,11 @@ func (s *Shell) permitted(req *source.Request) error {
 	have := s.isolation(context.Background(), req)
 	if req.Engine != "" && req.Engine != s.o.Runtime {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires engine %s for this call, but commands run in %s", req.Engine, s.o.Runtime).
-			WithHint("see which rule requires it: toolroom policy explain %s", req.Tool)
+			WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)
 	}
 	if !policy.Walls(have).Holds(policy.Isolation(req.Isolation)) {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "policy requires isolation %s or stronger, but commands run in %s", req.Isolation, have).
-			WithHint("see which rule requires it: toolroom policy explain %s", req.Tool)
+			WithCLIHint("see which rule requires it: toolroom policy explain %s", req.Tool)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (s *Shell) Available(ctx context.Context) *toolroom.Error {
 	if s.o.Runtime == RuntimeHost {
 		return nil
 	}
-	const hint = "run toolroom doctor for details; to run commands without a sandbox, as this user, write in toolroom.yaml: builtin: {shell: {runtime: host}}"
+	const hint = "to run commands without a sandbox, as this user, write in toolroom.yaml: builtin: {shell: {runtime: host}}"
 	if len(s.o.Init) == 0 {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "this program cannot start sandboxes, so commands do not run").WithHint(hint)
 	}

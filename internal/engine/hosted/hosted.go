@@ -221,7 +221,7 @@ func (e *Engine) ready(ctx context.Context, spec sandbox.Spec) (*ready, error) {
 	}
 	if starting.Err() != nil && ctx.Err() == nil {
 		err = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the guest in the %s sandbox sent no hello within %s of its start", e.Name(), timeout).
-			WithHint("this machine may be overloaded; run toolroom doctor, which starts a sandbox of each kind")
+			WithHint("the machine may be overloaded").WithCLIHint("toolroom doctor starts a sandbox of each kind")
 	} else {
 		err = e.explain(ctx, sb, err, unborn)
 	}

@@ -53,7 +53,7 @@ func newStarter(o Options) func(context.Context) (*speaker, error) {
 
 func unavailable(err error) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no Monty worker could be started: %w", err).
-		WithHint("install one with toolroom setup engines")
+		WithCLIHint("install one with toolroom setup engines")
 }
 
 // begin starts a worker and tries a version of the protocol. A worker that does

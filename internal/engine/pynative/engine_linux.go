@@ -153,7 +153,7 @@ func (e *Engine) Run(ctx context.Context, j engine.Job, h bridge.Handler) (*engi
 			return nil, engine.Stopped(ctx)
 		}
 		return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "forking a process for the program failed: %w", err).
-			WithHint("toolroom doctor shows what is missing")
+			WithCLIHint("toolroom doctor shows what is missing")
 	}
 	defer c.kill()
 	result := &engine.Result{Engine: e.Name(), Isolation: c.zygote.process.Layers().String(), Held: held(), Start: time.Since(started)}

@@ -72,7 +72,7 @@ func (s *starter) start(ctx context.Context) (*worker.Guest, error) {
 
 func unavailable(err error) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no Pyodide could be started: %w", err).
-		WithHint("toolroom setup engines --with pyodide installs Deno and Pyodide")
+		WithCLIHint("toolroom setup engines --with pyodide installs Deno and Pyodide")
 }
 
 // command returns the command that runs a folder's files. Only that folder may be

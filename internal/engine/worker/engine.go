@@ -85,7 +85,7 @@ func NewEngine(k Kind, size int, start func(context.Context) (Place, error), aft
 
 func (k *Kind) unavailable(err error) error {
 	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no worker for %s could be started: %w", k.Languages[0], err).
-		WithHint("toolroom doctor shows what this machine allows")
+		WithCLIHint("toolroom doctor shows what this machine allows")
 }
 
 // Name returns the engine's id.

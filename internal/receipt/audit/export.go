@@ -76,7 +76,7 @@ func Export(ctx context.Context, store receipt.Store, key Key, sel Selection, ou
 	}
 	if from > to {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "there are no receipts of that time").
-			WithHint("see what there is: toolroom calls")
+			WithCLIHint("see what there is: toolroom calls")
 	}
 	to = min(to, head.Seq)
 	m := &Manifest{Version: version, Made: time.Now().UTC(), Since: sel.Since, Until: sel.Until, Head: head, Key: key.Public()}

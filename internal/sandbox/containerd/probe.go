@@ -216,5 +216,5 @@ func (d *Driver) explain(ctx context.Context, s sandbox.Spec, err error) error {
 	case ctx.Err() != nil:
 		return e.WithHint("the daemon took too long; check its log (journalctl -u containerd)")
 	}
-	return e.WithHint("toolroom doctor shows the state of the daemon")
+	return e.WithCLIHint("toolroom doctor shows the state of the daemon")
 }

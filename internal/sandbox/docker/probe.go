@@ -200,5 +200,5 @@ func (d *Driver) explain(s sandbox.Spec, err error) error {
 	case strings.Contains(text, "network bridge not found"), strings.Contains(text, "network not found"):
 		return e.WithHint("the daemon runs without a bridge network: use the profile standard, or start it with one")
 	}
-	return e.WithHint("toolroom doctor shows the state of the engine")
+	return e.WithCLIHint("toolroom doctor shows the state of the engine")
 }

@@ -110,7 +110,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 }
 
 func unavailable(what string, err error) *toolroom.Error {
-	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: %s: %w", what, err).WithHint("toolroom doctor shows what is missing")
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "gvisor: %s: %w", what, err).WithCLIHint("toolroom doctor shows what is missing")
 }
 
 // folderFix returns advice if the error is that the work folder cannot hold a bundle,

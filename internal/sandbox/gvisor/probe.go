@@ -127,7 +127,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 		p := sandbox.Probe{State: sandbox.Unsupported, Reason: err.Error()}
 		var known *toolroom.Error
 		if errors.As(err, &known) {
-			p.Reason, p.Fix = strings.TrimPrefix(known.Message, "gvisor: "), known.Hint
+			p.Reason, p.Fix = strings.TrimPrefix(known.Message, "gvisor: "), known.Hints()
 		}
 		if ctx.Err() != nil {
 			p.State = sandbox.Inconclusive

@@ -84,7 +84,7 @@ func (d *Driver) Start(_ context.Context, s sandbox.Spec) (sandbox.Sandbox, erro
 
 func unavailable(what string, err error) error {
 	e := toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the host sandbox: %s: %w", what, err)
-	return e.WithHint("toolroom doctor shows what is missing")
+	return e.WithCLIHint("toolroom doctor shows what is missing")
 }
 
 // instance is one program on the host machine.

@@ -102,7 +102,7 @@ func cannotRun(p *corev1.Pod) error {
 				text += ": " + t.Message
 			}
 			if s.Name != container || strings.Contains(t.Message, "executable file not found") || strings.Contains(t.Message, "no such file") {
-				return unavailable("%s", text).WithHint("the image may lack the guest: `toolroom image build` makes an image with it; for another image set code.runtimes.kubernetes.guest_image")
+				return unavailable("%s", text).WithCLIHint("the image may lack the guest: `toolroom image build` makes an image with it; for another image set code.runtimes.kubernetes.guest_image")
 			}
 			return unavailable("%s", text).WithHint("the image may be for another processor, or its guest of another version: rebuild it")
 		}
@@ -114,7 +114,7 @@ func cannotRun(p *corev1.Pod) error {
 		switch waiting.Reason {
 		case "ErrImageNeverPull":
 			return unavailable("the node does not have the image %s", s.Image).
-				WithHint("import it there (`toolroom image build --output image.tar`, then ctr -n k8s.io images import image.tar), or push it to a registry and set code.runtimes.kubernetes.pull to missing")
+				WithCLIHint("import it there (`toolroom image build --output image.tar`, then ctr -n k8s.io images import image.tar), or push it to a registry and set code.runtimes.kubernetes.pull to missing")
 		case "ImagePullBackOff", "InvalidImageName", "ImageInspectError":
 			return unavailable("%s", text).WithHint("check the name of the image, and whether the node can reach its registry")
 		case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
@@ -192,7 +192,7 @@ func (b *instance) withLog(ctx context.Context, p *corev1.Pod, why error) error 
 		if text = bytes.TrimSpace(text); len(text) > 0 {
 			known := toolroom.AsError(why)
 			e := toolroom.Errorf(known.Code, "%s; its log ends with: %s", known.Message, text)
-			return e.WithHint("%s", known.Hint)
+			return e.WithHint("%s", known.Hint).WithCLIHint("%s", known.CLIHint)
 		}
 	}
 	return why
@@ -226,7 +226,7 @@ func (c *cluster) explain(ctx context.Context, err error) error {
 	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err):
 		return retryable(e.WithHint("the API server at %s is overloaded or starting: try again", c.config.Host))
 	case answered:
-		return e.WithHint("toolroom doctor shows the state of the cluster")
+		return e.WithCLIHint("toolroom doctor shows the state of the cluster")
 	case errors.As(err, &unknownAuthority):
 		return e.WithHint("the kubeconfig has the certificate of another cluster: fetch it again")
 	case utilnet.IsConnectionRefused(err), errors.As(err, &noHost):
@@ -236,7 +236,7 @@ func (c *cluster) explain(ctx context.Context, err error) error {
 		e = toolroom.Errorf(toolroom.CodeSandboxUnavailable, "kubernetes: the API server at %s does not answer: %w", c.config.Host, err)
 		return retryable(e.WithHint("check that the cluster is up, and that no VPN or proxy is in the way: kubectl cluster-info"))
 	}
-	return e.WithHint("toolroom doctor shows the state of the cluster")
+	return e.WithCLIHint("toolroom doctor shows the state of the cluster")
 }
 
 func retryable(e *toolroom.Error) *toolroom.Error {

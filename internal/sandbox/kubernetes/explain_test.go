@@ -62,8 +62,8 @@ func TestAPodThatWillNotRunSaysWhy(t *testing.T) {
 				}
 				return
 			}
-			if toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), tt.want) || !strings.Contains(toolroom.AsError(err).Hint, tt.hint) {
-				t.Errorf("got %v (%s)", err, toolroom.AsError(err).Hint)
+			if toolroom.CodeOf(err) != toolroom.CodeSandboxUnavailable || !strings.Contains(err.Error(), tt.want) || !strings.Contains(toolroom.AsError(err).Hints(), tt.hint) {
+				t.Errorf("got %v (%s)", err, toolroom.AsError(err).Hints())
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func TestAPendingPodReportsWhatItWaitsFor(t *testing.T) {
 		"was not assigned to a node; events: E":  {},
 		"did not run in time; events: E":         {Spec: corev1.PodSpec{NodeName: "n"}},
 	} {
-		if err := pending(p, "E"); !strings.Contains(err.Error(), want) || toolroom.AsError(err).Hint == "" {
+		if err := pending(p, "E"); !strings.Contains(err.Error(), want) || toolroom.AsError(err).Hints() == "" {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -211,7 +211,7 @@ func TestAnAPIServerThatCannotBeReachedIsExplained(t *testing.T) {
 			defer stop()
 			_, err := d.Start(starting, sandbox.Spec{})
 			e := toolroom.AsError(err)
-			if e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message+e.Hint, tt.want) || e.Hint == "" || e.Retryable != (tt.state == sandbox.Inconclusive) {
+			if e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message+e.Hints(), tt.want) || e.Hints() == "" || e.Retryable != (tt.state == sandbox.Inconclusive) {
 				t.Errorf("the start said %+v", e)
 			}
 		})

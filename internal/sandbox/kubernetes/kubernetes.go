@@ -187,7 +187,7 @@ func withCleanup(err, cleaning error) error {
 	}
 	known := toolroom.AsError(err)
 	e := toolroom.Errorf(known.Code, "%w; its Pod could not be removed: %w", err, cleaning)
-	return e.WithHint("%s", known.Hint)
+	return e.WithHint("%s", known.Hint).WithCLIHint("%s", known.CLIHint)
 }
 
 // lastFindings returns the findings of the last successful probe, or nil.

@@ -60,7 +60,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 
 func refusal(err error) sandbox.Probe {
 	e := toolroom.AsError(err)
-	p := sandbox.Probe{State: sandbox.Unsupported, Reason: strings.TrimPrefix(e.Message, "kubernetes: "), Fix: e.Hint}
+	p := sandbox.Probe{State: sandbox.Unsupported, Reason: strings.TrimPrefix(e.Message, "kubernetes: "), Fix: e.Hints()}
 	if e.Retryable {
 		p.State = sandbox.Inconclusive
 	}

@@ -69,7 +69,7 @@ func TestAVMThatNeverComesUpIsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	_, err = d.Start(ctx, sandbox.Spec{Guest: path, Args: []string{"never"}})
-	if e := toolroom.AsError(err); e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, "did not come up in time") || !strings.Contains(e.Hint, "setup microvm") {
+	if e := toolroom.AsError(err); e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, "did not come up in time") || !strings.Contains(e.Hints(), "setup microvm") {
 		t.Errorf("got %+v", e)
 	}
 	if left := monitors(t); len(left) > 0 {
@@ -129,7 +129,7 @@ func TestAFullDiskIsReportedAndTheNextStartSucceedsOnceThereIsSpace(t *testing.T
 		t.Errorf("the probe said %+v", p)
 	}
 	_, err := d.Start(t.Context(), sandbox.Spec{Guest: must(guest())})
-	if e := toolroom.AsError(err); e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, "no space left") || e.Hint != "free disk space in "+disk {
+	if e := toolroom.AsError(err); e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, "no space left") || e.Hints() != "free disk space in "+disk {
 		t.Errorf("got %+v", e)
 	}
 	if err := os.Remove(filler); err != nil {

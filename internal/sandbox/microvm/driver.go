@@ -114,7 +114,7 @@ func (d *Driver) Start(ctx context.Context, s sandbox.Spec) (sandbox.Sandbox, er
 }
 
 func (d *Driver) unavailable(err error, fix string) error {
-	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the %s sandbox: %w", d.name, err).WithHint("%s", d.fix(err, fix))
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the %s sandbox: %w", d.name, err).WithCLIHint("%s", d.fix(err, fix))
 }
 
 // fix returns advice for err, or otherwise if err is not known.

@@ -166,7 +166,7 @@ func TestAMissingKernelFeatureIsReportedWithItsFix(t *testing.T) {
 			if !strings.Contains(got.Plain, tt.plain) {
 				t.Errorf("without limits: %q", got.Plain)
 			}
-			if e := got.Limited; e.Code != tt.code || !strings.Contains(e.Message, tt.limited) || (e.Hint == "") != (tt.code == "") {
+			if e := got.Limited; e.Code != tt.code || !strings.Contains(e.Message, tt.limited) || (e.Hints() == "") != (tt.code == "") {
 				t.Errorf("with limits: %+v", e)
 			}
 		})

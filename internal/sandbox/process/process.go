@@ -215,7 +215,7 @@ const (
 )
 
 func unavailable(err error) error {
-	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the process sandbox: %w", err).WithHint("toolroom doctor shows what is missing")
+	return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the process sandbox: %w", err).WithCLIHint("toolroom doctor shows what is missing")
 }
 
 func explain(err error) error {
@@ -226,7 +226,7 @@ func explain(err error) error {
 		return toolroom.Errorf(toolroom.CodeSandboxUnavailable, "%w", err).WithHint("%s", layer.Finding.Fix)
 	case errors.As(err, &limit):
 		return toolroom.Errorf(toolroom.CodeLimitNotEnforceable, "%w", err).
-			WithHint("choose another runtime (toolroom doctor shows the limits that each enforces), or accept best effort")
+			WithHint("choose another runtime, or accept best effort").WithCLIHint("toolroom doctor shows the limits that each runtime enforces")
 	default:
 		return unavailable(err)
 	}

@@ -82,7 +82,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	}
 	if err != nil {
 		e := toolroom.AsError(explain(err))
-		p := sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hint}
+		p := sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hints()}
 		if e.Retryable {
 			p.State = sandbox.Inconclusive
 		}

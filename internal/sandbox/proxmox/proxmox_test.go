@@ -233,7 +233,7 @@ func TestAFailureNamesItsCauseAndLeavesNothing(t *testing.T) {
 			defer done()
 			_, err := proxmox.New(o).Start(ctx, sandbox.Spec{BestEffort: true})
 			e := toolroom.AsError(err)
-			if e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, tt.message) || e.Hint == "" || e.Retryable != tt.retryable {
+			if e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, tt.message) || e.Hints() == "" || e.Retryable != tt.retryable {
 				t.Errorf("got %v (%+v), want %q", err, e, tt.message)
 			}
 			if left := n.left(t); len(left) > 0 {

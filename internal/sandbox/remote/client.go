@@ -169,7 +169,7 @@ func (c *client) send(ctx context.Context, method, path string, body []byte, upg
 	}
 	secret, err := c.o.Secret(ctx)
 	if err != nil {
-		return nil, unavailable(false, "the runner's secret: %w", err).WithHint("use toolroom secret set, and check secret of code.runtimes.remote")
+		return nil, unavailable(false, "the runner's secret: %w", err).WithCLIHint("use toolroom secret set, and check secret of code.runtimes.remote")
 	}
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *client) lost(err error) error {
 	if errors.As(err, &dns) {
 		return &passingError{e.WithHint("its name cannot be resolved: check url of code.runtimes.remote")}
 	}
-	return &passingError{e.WithHint("start it there with toolroom runner serve, and check that no firewall blocks this machine")}
+	return &passingError{e.WithCLIHint("start it there with toolroom runner serve, and check that no firewall blocks this machine")}
 }
 
 // refused explains an error answer.

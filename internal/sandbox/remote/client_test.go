@@ -63,8 +63,8 @@ func TestErrorsDistinguishAWrongSecretFromAWrongClock(t *testing.T) {
 			t.Parallel()
 			_, err := remote.New(tt.options).Start(t.Context(), sandbox.Spec{BestEffort: true})
 			e := toolroom.AsError(err)
-			if e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, tt.message) || !strings.Contains(e.Hint, tt.hint) {
-				t.Errorf("got %v\nhint %q", err, e.Hint)
+			if e == nil || e.Code != toolroom.CodeSandboxUnavailable || !strings.Contains(e.Message, tt.message) || !strings.Contains(e.Hints(), tt.hint) {
+				t.Errorf("got %v\nhint %q", err, e.Hints())
 			}
 		})
 	}

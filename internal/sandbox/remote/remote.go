@@ -51,7 +51,7 @@ func (d *Driver) Probe(ctx context.Context) sandbox.Probe {
 	var report Report
 	if err := d.client.do(ctx, http.MethodGet, PathProbe, nil, &report); err != nil {
 		e := toolroom.AsError(err)
-		p := sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hint}
+		p := sandbox.Probe{State: sandbox.Unsupported, Reason: e.Message, Fix: e.Hints()}
 		if e.Retryable {
 			p.State = sandbox.Inconclusive
 		}

@@ -62,7 +62,7 @@ func (s *Server) elevator(ctx context.Context) (Elevator, error) {
 	}
 	if !auth.IsOperator(auth.Identity(ctx)) {
 		return nil, toolroom.Errorf(toolroom.CodeDenied, "only an operator may see or change elevations").
-			WithHint("use a token of the group %s, or run toolroom policy elevate on the host machine", auth.Operators)
+			WithHint("use a token of the group %s", auth.Operators)
 	}
 	return s.o.Elevator, nil
 }
@@ -93,7 +93,7 @@ func (s *Server) elevate(ctx context.Context, in *bodyInput) (*elevationOutput, 
 		// An agent that holds an operator's token, or calls from the host machine,
 		// must not lift its own limits.
 		return nil, toolroom.Errorf(toolroom.CodeDenied, "%s may not elevate itself over HTTP", who.Key()).
-			WithHint("ask another operator, or a person on the host machine: toolroom policy elevate %s", who.Key())
+			WithHint("ask another operator, or a person at the machine of Toolroom")
 	}
 	seconds := min(max(body.Seconds, -1), int64(policy.MaxElevation/time.Second)+1)
 	e := policy.Elevation{Subject: body.Subject, Agent: body.Agent, Tools: body.Tools, By: who.Key(), Reason: body.Reason}

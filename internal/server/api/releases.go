@@ -144,7 +144,7 @@ func (s *Server) author(ctx context.Context) (*release.Service, string, error) {
 	who := auth.Identity(ctx)
 	if !auth.IsOperator(who) {
 		return nil, "", toolroom.Errorf(toolroom.CodeDenied, "only an operator may see or change versions of tools").
-			WithHint("use a token of the group %s, or run toolroom tool on the host machine", auth.Operators)
+			WithHint("use a token of the group %s", auth.Operators)
 	}
 	return s.o.Releases, who.Key(), nil
 }

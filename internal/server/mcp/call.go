@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -110,9 +111,45 @@ func (s *Server) run(ctx context.Context, req *toolRequest, tool string, args js
 			return created(job), nil
 		}
 		var told *schema.Schema
-		if e != nil && tool == req.name {
-			told = s.told(e)
+		if tool == req.name {
+			result = s.withClientNames(result)
+			if e != nil {
+				told = s.told(e)
+			}
 		}
 		return answer(result, x.version, told)
 	})
+}
+
+// withClientNames names the nearest tools of a tool that is not there as clients list them.
+func (s *Server) withClientNames(r *toolroom.Result) *toolroom.Result {
+	if r.Error == nil || r.Error.Code != toolroom.CodeToolNotFound {
+		return r
+	}
+	var names []string
+	for _, id := range stringsOf(r.Error.Details["nearest"]) {
+		if e, err := s.o.Runner.Catalog.Resolve(id, nil); err == nil {
+			names = append(names, e.ModelName)
+		}
+	}
+	if len(names) == 0 {
+		return r
+	}
+	named, failed := *r, *r.Error
+	failed.Hint, failed.Details = "did you mean "+strings.Join(names, ", ")+"?", map[string]any{"nearest": names}
+	named.Error = &failed
+	return &named
+}
+
+// stringsOf returns a list of strings, which a redacted error has as a list of any.
+func stringsOf(list any) []string {
+	if texts, ok := list.([]string); ok {
+		return texts
+	}
+	items, _ := list.([]any)
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i], _ = item.(string)
+	}
+	return texts
 }

@@ -248,7 +248,7 @@ func runFirst(ctx context.Context, engines []engine.Engine, job engine.Job) (*en
 		return e.Run(ctx, job, noCalls{})
 	}
 	return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "no sandbox here can inspect code: %s", strings.Join(reasons, "; ")).
-		WithHint("toolroom doctor shows what is missing and how to get it")
+		WithCLIHint("toolroom doctor shows what is missing and how to get it")
 }
 
 // noCalls is the call handler of an inspection, which may call nothing.

@@ -332,7 +332,7 @@ func mainFile(files map[string]string, named string) (string, error) {
 	switch len(code) {
 	case 0:
 		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "there is no code: no file ends in .py, .js, .mjs, .ts or .wasm, or begins with #!").
-			WithHint("write one with a function; toolroom tool new NAME -l python writes a starter")
+			WithHint("write one with a function").WithCLIHint("toolroom tool new NAME -l python writes a starter")
 	case 1:
 		return code[0], nil
 	}

@@ -427,7 +427,7 @@ func TestAServerThatWantsALoginIsLeftAloneUntilThereIsOne(t *testing.T) {
 	for range 20 {
 		_, err := call(t.Context(), s, "odd", nil)
 		var e *toolroom.Error
-		if toolroom.CodeOf(err) != toolroom.CodeUnauthenticated || !asError(err, &e) || e.Hint != "log in: toolroom sources login odd" {
+		if toolroom.CodeOf(err) != toolroom.CodeUnauthenticated || !asError(err, &e) || e.CLIHint != "log in: toolroom sources login odd" {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -473,7 +473,7 @@ func TestAServerThatIsSlowToAnswerIsNamedWithTheLimit(t *testing.T) {
 	defer s.Close()
 	_, err = s.Tools(t.Context())
 	failed := toolroom.AsError(err)
-	if failed.Code != toolroom.CodeUpstreamUnavailable || !strings.Contains(failed.Message, "did not answer within 50ms") || !strings.Contains(failed.Hint, "start_timeout") {
-		t.Errorf("%s: %s; %s", failed.Code, failed.Message, failed.Hint)
+	if failed.Code != toolroom.CodeUpstreamUnavailable || !strings.Contains(failed.Message, "did not answer within 50ms") || !strings.Contains(failed.Hints(), "start_timeout") {
+		t.Errorf("%s: %s; %s", failed.Code, failed.Message, failed.Hints())
 	}
 }

@@ -220,7 +220,7 @@ func (l *link) missed(err error) {
 	if advice := remedy(err); advice != "" {
 		l.state, l.pause = broken, lastPause
 		l.reason += "; " + advice
-		l.failure = l.unreachable(err).WithHint("%s", advice)
+		l.failure = l.unreachable(err).WithHint("%s", advice).WithCLIHint("")
 	}
 	// Add jitter, so that many sources behind one dead host do not all reconnect at
 	// once.
@@ -231,13 +231,13 @@ func (l *link) unreachable(err error) *toolroom.Error {
 	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "the MCP server %s cannot be reached: %w", l.s.o.Namespace, err)
 	e.Effects = toolroom.EffectsNone
 	if refused := toolroom.AsError(err); refused.Code == toolroom.CodeDenied { // by the egress guard
-		e.Code, e.Hint, e.Retryable = refused.Code, refused.Hint, false
+		e.Code, e.Hint, e.CLIHint, e.Retryable = refused.Code, refused.Hint, refused.CLIHint, false
 		return e
 	}
 	if slow := (*slowStart)(nil); errors.As(err, &slow) {
-		return e.WithHint("look at its output (toolroom sources test %s --log-level debug), or raise start_timeout of the source", l.s.o.Namespace)
+		return e.WithHint("raise start_timeout of the source").WithCLIHint("look at its output: toolroom sources test %s --log-level debug", l.s.o.Namespace)
 	}
-	return e.WithHint("check it: toolroom sources test %s", l.s.o.Namespace)
+	return e.WithCLIHint("check it: toolroom sources test %s", l.s.o.Namespace)
 }
 
 // watch gives up a connection when it has ended or was idle for too long.

@@ -196,7 +196,7 @@ func findApproval(ctx context.Context, db rowQuerier, id string) (*approval.Appr
 	a, err := scanApproval(db.QueryRowContext(ctx, selectApproval+"WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "approval %q not found", id).
-			WithHint("list pending approvals: toolroom approve")
+			WithCLIHint("list pending approvals: toolroom approve")
 	}
 	return a, err
 }

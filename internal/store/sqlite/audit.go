@@ -164,10 +164,10 @@ func redactable(call string, stored []receipt.Record) ([]int64, error) {
 		return places, nil
 	case len(stored) == 0:
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "receipt of call %q not found", call).
-			WithHint("list calls: toolroom calls")
+			WithCLIHint("list calls: toolroom calls")
 	case old:
 		return nil, toolroom.Errorf(toolroom.CodeUnsupported, "the receipt of call %s cannot be redacted: an older Toolroom wrote it", call).
-			WithHint("remove it and all earlier receipts: toolroom audit prune")
+			WithCLIHint("remove it and all earlier receipts: toolroom audit prune")
 	default:
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "the details of call %s have already been removed", call)
 	}

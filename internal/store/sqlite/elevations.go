@@ -43,7 +43,7 @@ func (s *Store) EndElevation(ctx context.Context, id string, now time.Time) erro
 		return err
 	}
 	return toolroom.Errorf(toolroom.CodeNotFound, "no elevation %q is in force", id).
-		WithHint("list elevations: toolroom policy elevate")
+		WithCLIHint("list elevations: toolroom policy elevate")
 }
 
 // ExpireElevations implements [policy.Elevations].

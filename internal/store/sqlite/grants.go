@@ -47,7 +47,7 @@ func (s *Store) RemoveGrant(ctx context.Context, id string) error {
 			return err
 		}
 		return toolroom.Errorf(toolroom.CodeNotFound, "approval rule %q not found", id).
-			WithHint("list approval rules: toolroom approve rules")
+			WithCLIHint("list approval rules: toolroom approve rules")
 	})
 }
 

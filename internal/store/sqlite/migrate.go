@@ -42,7 +42,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	if version > len(files) {
 		return toolroom.Errorf(toolroom.CodeUnsupported, "database %s has version %d, and this toolroom knows versions up to %d", s.path, version, len(files)).
-			WithHint("use the newer toolroom that wrote it, or another --home")
+			WithHint("use the newer version that wrote it, or another --home")
 	}
 	for i, file := range files[version:] {
 		text, err := fs.ReadFile(migrations, file)

@@ -153,7 +153,7 @@ func (s *Store) Receipt(ctx context.Context, id string) (*receipt.Receipt, error
 	r, err := scanReceipt(row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, toolroom.Errorf(toolroom.CodeNotFound, "receipt of call %q not found", id).
-			WithHint("list calls: toolroom calls")
+			WithCLIHint("list calls: toolroom calls")
 	}
 	return r, s.fail(ctx, "read a receipt", err)
 }

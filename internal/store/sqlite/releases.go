@@ -40,7 +40,7 @@ func (s *Store) PutVersion(ctx context.Context, v *release.Version, base int) (s
 		if base >= 0 && newest.Number > base {
 			e := toolroom.Errorf(toolroom.CodeConflict, "%s has a newer version %d by %s; yours is based on version %d", v.Tool, newest.Number, newest.Author, base)
 			e.Details = map[string]any{"newest": newest.Number, "base": base}
-			return e.WithHint("see the difference: toolroom tool diff %s %d %d; then push with --base %d", v.Tool, base, newest.Number, newest.Number)
+			return e.WithHint("look at the difference, then push with the base %d", newest.Number).WithCLIHint("see the difference: toolroom tool diff %s %d %d; then push with --base %d", v.Tool, base, newest.Number, newest.Number)
 		}
 		next := *v
 		next.Number = newest.Number + 1
@@ -82,7 +82,7 @@ func (s *Store) Version(ctx context.Context, tool string, number int) (*release.
 }
 
 func noVersion(tool string, number int) error {
-	return toolroom.Errorf(toolroom.CodeNotFound, "%s has no version %d", tool, number).WithHint("list its versions: toolroom tool show %s", tool)
+	return toolroom.Errorf(toolroom.CodeNotFound, "%s has no version %d", tool, number).WithCLIHint("list its versions: toolroom tool show %s", tool)
 }
 
 // Versions implements [release.Store].
@@ -124,7 +124,7 @@ func (s *Store) MoveRelease(ctx context.Context, m release.Move) error {
 		}
 		if current.Version != m.From {
 			e := toolroom.Errorf(toolroom.CodeConflict, "%s in %s serves version %d, not %d: someone else has changed it", to.Tool, to.Environment, current.Version, m.From)
-			return e.WithHint("see who: toolroom tool log %s", to.Tool)
+			return e.WithCLIHint("see who: toolroom tool log %s", to.Tool)
 		}
 		for _, number := range []int{to.Version, to.Canary} {
 			if number == 0 {
@@ -214,7 +214,7 @@ func (s *Store) RemoveCase(ctx context.Context, tool, name string) error {
 			return err
 		}
 		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, toolroom.Errorf(toolroom.CodeNotFound, "%s has no case %q", tool, name).WithHint("list them: toolroom tool case list %s", tool))
+			return errors.Join(err, toolroom.Errorf(toolroom.CodeNotFound, "%s has no case %q", tool, name).WithCLIHint("list them: toolroom tool case list %s", tool))
 		}
 		return nil
 	})

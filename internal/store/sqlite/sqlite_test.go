@@ -427,7 +427,7 @@ func wantExplained(t *testing.T, err error, path string, code toolroom.Code, rea
 		t.Fatalf("error %v has code %q, want %q", err, toolroom.CodeOf(err), code)
 	}
 	e := toolroom.AsError(err)
-	if !strings.Contains(e.Message, path) || !strings.Contains(e.Message, reason) || e.Hint == "" {
-		t.Errorf("message %q, hint %q: want the path %s, %q and a hint", e.Message, e.Hint, path, reason)
+	if !strings.Contains(e.Message, path) || !strings.Contains(e.Message, reason) || e.Hints() == "" {
+		t.Errorf("message %q, hint %q: want the path %s, %q and a hint", e.Message, e.Hints(), path, reason)
 	}
 }

@@ -66,7 +66,7 @@ func (s *Store) TouchToken(ctx context.Context, id string, now time.Time) error 
 
 func noToken(id string) error {
 	return toolroom.Errorf(toolroom.CodeNotFound, "token %q not found", id).
-		WithHint("list tokens: toolroom token list")
+		WithCLIHint("list tokens: toolroom token list")
 }
 
 func scanToken(row scanner) (*token.Token, error) {
