@@ -52,7 +52,7 @@ func Plan(rules []toolroom.Effect, v View) ([]lockdown.Bind, error) {
 		}
 		if err != nil {
 			return nil, toolroom.Errorf(toolroom.CodeSandboxUnavailable, "the policy's rule about %s cannot be enforced here: %w", r, err).
-				WithHint("see the rules: toolroom policy show")
+				WithCLIHint("see the rules: toolroom policy show")
 		}
 	}
 	if len(p.how) == 0 {
