@@ -193,7 +193,7 @@ func (p *process) failure(err error) *toolroom.Error {
 		return toolroom.Errorf(toolroom.CodeResourceLimit, "the browser was ended: %w", err).WithHint("the page is too large for the browser tools; try web:fetch")
 	}
 	e := toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium has ended: %s", p.output.last())
-	return e.WithHint("call browser:navigate to start another; toolroom doctor checks Chromium")
+	return e.WithHint("call browser:navigate to start another").WithCLIHint("toolroom doctor checks Chromium")
 }
 
 // tail keeps the end of what is written to it.

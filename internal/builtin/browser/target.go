@@ -113,7 +113,7 @@ func (w *browser) begin(ctx context.Context) error {
 		w.event(session, method, params)
 	})
 	if err != nil {
-		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium cannot be started: %w", err).WithHint("toolroom doctor checks Chromium")
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium cannot be started: %w", err).WithCLIHint("toolroom doctor checks Chromium")
 	}
 	w.process = p
 	close(ready)
@@ -137,7 +137,7 @@ func (w *browser) begin(ctx context.Context) error {
 	case p.over():
 		return p.failure(p.err)
 	default:
-		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium does not start: %w (%s)", err, p.output.last()).WithHint("toolroom doctor checks Chromium")
+		return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "Chromium does not start: %w (%s)", err, p.output.last()).WithCLIHint("toolroom doctor checks Chromium")
 	}
 }
 

@@ -102,7 +102,7 @@ func definition(name, title, description string, hints toolroom.Hints, example m
 
 func (c *tools) create() builtin.Tool {
 	tool := definition("create", "Schedule a call",
-		"Schedule a tool call for later or for regular times: every day at nine, on Mondays, every ten minutes, every night, or once tomorrow, as a reminder or recurring job. It runs with your permissions of that time.",
+		"Schedule a tool call for later or for regular times: every day at nine, on Mondays, every ten minutes, every night, or once, in an hour, later today or tomorrow, as a reminder, a check done again or a recurring job. It runs with your permissions of that time.",
 		builtin.Hints(false, false, false), map[string]any{
 			"schedule": "0 9 * * MON-FRI", "timezone": "Europe/Berlin", "name": "morning note", "tool": "memory:append",
 			"arguments": map[string]any{"namespace": "diary", "content": "A new working day."},

@@ -350,7 +350,7 @@ type BlameLine struct {
 
 func (g *git) blame() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[BlameArgs, BlameResult]{
-		Tool:      tool("blame", "Git blame", "Show who wrote or last changed each line of a file, in which commit and when.", true, map[string]any{"file": "main.go", "from": 1, "to": 20}),
+		Tool:      tool("blame", "Git blame", "Blame or annotate: show who last changed each line of a file, or who wrote a line, in which commit and when it was changed.", true, map[string]any{"file": "main.go", "from": 1, "to": 20}),
 		Arguments: properties(map[string]builtin.Property{"ref": {"pattern": refPattern}, "file": {"minLength": 1}, "from": {"minimum": 1}, "to": {"minimum": 1}}),
 		Predict:   func(_ *source.Request, in BlameArgs) []toolroom.Effect { return g.uses(in.Path, "blame") },
 		Run: func(ctx context.Context, req *source.Request, in BlameArgs) (BlameResult, []toolroom.Content, error) {
