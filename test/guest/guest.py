@@ -227,6 +227,10 @@ class Path:
         if len(words) == 1 and isinstance(words[0], dict):
             named, words = {**words[0], **named}, ()
         if tool.get("kind") == "cli" or self._path[0] == "cli":
+            for i, word in enumerate(words):
+                if not isinstance(word, (str, int, float)):
+                    raise TypeError(f"word {i + 1} of {self._id()} is neither text nor a number")
+            words = [str(word) for word in words]
             return self._program.call(self._id(), {**named, **({"_": list(words)} if words else {})}, Command)
         for parameter, word in zip(tool.get("parameters", []), words):
             named[parameter["name"]] = word

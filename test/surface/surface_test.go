@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
@@ -188,7 +189,7 @@ func (f *fixture) wantDecision(t *testing.T, a attempt, got *receipt.Receipt) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(explained.Steps, got.Layers); diff != "" || got.Rule != explained.Rule || got.Isolation != explained.Isolation {
+	if diff := cmp.Diff(explained.Steps, got.Layers, cmpopts.IgnoreFields(policy.Step{}, "CLIHint")); diff != "" || got.Rule != explained.Rule || got.Isolation != explained.Isolation {
 		t.Errorf("%s: the receipt differs from the explanation (-explain +receipt):\n%s", a.name, diff)
 	}
 }

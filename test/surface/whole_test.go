@@ -67,8 +67,8 @@ func TestEveryCommandIsAHandlerOrCallsNothing(t *testing.T) {
 		"exec":  "code mode on the command line",
 		"runs":  "Go, a call that is resumed", // wait resumes a run
 		"serve": "MCP of 2025-11-25",          // and the same server on stdio
-	}, strings.Fields(`trust approve artifact audit bench calls completion config describe doctor gc help image import init policy
-		runner search secret session setup sources stubs temporal token tool tools version`)) // tool: see functionsOnly
+	}, strings.Fields(`trust approve artifact audit backup bench calls completion config connect describe doctor gc help image import init
+		policy restore runner search secret service session setup sources status stubs temporal token tool tools update version`)) // tool: see functionsOnly
 }
 
 func TestEveryMethodOfARoomThatTakesACallIsAHandler(t *testing.T) {
