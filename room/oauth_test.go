@@ -121,7 +121,7 @@ func TestALoginServesItsIdentityAloneAndItsTokenIsKnownToTheRedactor(t *testing.
 	}
 	shows("after a restart")
 	result := r.Run(t.Context(), toolroom.Call{Tool: "far:leak", Arguments: json.RawMessage(`{}`), Identity: toolroom.Identity{Subject: "ann"}})
-	if result.Error == nil || result.Error.Code != toolroom.CodeUnauthenticated || result.Error.CLIHint != "log in: toolroom sources login far --as ann" {
+	if result.Error == nil || result.Error.Code != toolroom.CodeUnauthenticated || result.Error.Hint != "a person logs in with: toolroom sources login far --as ann" {
 		t.Errorf("somebody without a login got %+v", result.Error)
 	}
 }

@@ -70,9 +70,9 @@ func (l *link) loginError(needed *oauth.Needed) *toolroom.Error {
 		e.Details["scopes"] = needed.Scopes
 	}
 	if l.who != "" && l.who != toolroom.Identity.Key(toolroom.Identity{}) {
-		return e.WithHint("a person must log %s in to the source %s", l.who, namespace).WithCLIHint("log in: toolroom sources login %s --as %s", namespace, l.who)
+		return e.WithHint("a person logs in with: toolroom sources login %s --as %s", namespace, l.who)
 	}
-	return e.WithHint("a person must log in to the source %s", namespace).WithCLIHint("log in: toolroom sources login %s", namespace)
+	return e.WithHint("a person logs in with: toolroom sources login %s", namespace)
 }
 
 // Login lets a person log in to the server for an identity. The authorisation

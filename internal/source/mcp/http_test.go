@@ -427,7 +427,7 @@ func TestAServerThatWantsALoginIsLeftAloneUntilThereIsOne(t *testing.T) {
 	for range 20 {
 		_, err := call(t.Context(), s, "odd", nil)
 		var e *toolroom.Error
-		if toolroom.CodeOf(err) != toolroom.CodeUnauthenticated || !asError(err, &e) || e.CLIHint != "log in: toolroom sources login odd" {
+		if toolroom.CodeOf(err) != toolroom.CodeUnauthenticated || !asError(err, &e) || e.Hint != "a person logs in with: toolroom sources login odd" {
 			t.Fatalf("got %v", err)
 		}
 	}
