@@ -63,6 +63,11 @@ func TestAnArchiveThatReachesOutOfTheHomeChangesNothing(t *testing.T) {
 		"another folder":        {manifest, tar.Header{Name: "else/x", Mode: 0o600}, `it contains "else/x"`},
 		"a link":                {manifest, link("home/x", "/etc"), "neither a file nor a folder"},
 		"a database outside":    {`{"format": 1, "store": "../x.db"}`, tar.Header{}, "outside of the home"},
+		"the home as database":  {`{"format": 1, "store": "."}`, tar.Header{}, "outside of the home"},
+		"a config elsewhere":    {`{"format": 1, "store": "toolroom.db", "config": "/elsewhere/x.yaml"}`, tar.Header{Name: "config/x.yaml", Mode: 0o600}, "the config of the backup was /elsewhere/x.yaml"},
+		"a database elsewhere":  {`{"format": 1, "store": "/elsewhere/x.db"}`, tar.Header{}, "the database of the backup was /elsewhere/x.db"},
+		"a hidden config":       {manifest, tar.Header{Name: "config/.bashrc", Mode: 0o600}, "hidden"},
+		"a file as the home":    {manifest, tar.Header{Name: "home", Mode: 0o600}, `"home" is not a folder`},
 		"a later format":        {`{"format": 2, "version": "9.9", "store": "x"}`, tar.Header{}, "of Toolroom 9.9 has format 2"},
 		"a file that was there": {manifest, tar.Header{Name: "store/toolroom.db", Mode: 0o600}, "exists"},
 	} {

@@ -20,11 +20,18 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 )
 
+// replacedSuffix is added to the name of a config that is replaced, and kept.
+const replacedSuffix = ".before-restore"
+
 // Target is where Restore puts an archive.
 type Target struct {
 	Home string
-	// Config is the path of the config; empty means where it was.
+	// Config is the path of the config. It may be empty if the archive has none, or one that
+	// was in the home. Config and Store are named by the caller, because an archive must not
+	// choose where it writes.
 	Config string
+	// Store is the path of the database, if it was outside of the home.
+	Store string
 	// Force replaces what is there. The entries of the home are moved to a folder in it.
 	Force bool
 	// Check returns an error if the database at path cannot be used.
@@ -77,14 +84,21 @@ func Restore(ctx context.Context, file string, to Target) (_ Restored, err error
 	if m.Config == "" {
 		r.ConfigFile = ""
 	} else if r.ConfigFile == "" {
+		if !within(to.Home, m.Config) {
+			return Restored{}, toolroom.Errorf(toolroom.CodeConflict, "the config of the backup was %s, outside of the home", m.Config).
+				WithCLIHint("say where it goes, with the files that it names: --config %s", m.Config)
+		}
 		r.ConfigFile = m.Config
 	}
 	store := filepath.FromSlash(m.Store)
 	if !filepath.IsAbs(store) {
-		if !filepath.IsLocal(store) {
+		if !filepath.IsLocal(store) || filepath.Clean(store) == "." {
 			return Restored{}, notOurs(file, "its database belongs outside of the home")
 		}
 		store = filepath.Join(to.Home, store)
+	} else if to.Store != store {
+		return Restored{}, toolroom.Errorf(toolroom.CodeConflict, "the database of the backup was %s, outside of the home", store).
+			WithCLIHint("let it go there again: --store %s", store)
 	} else if _, err := os.Lstat(store); err == nil && !to.Force {
 		return Restored{}, exists(store)
 	}
@@ -99,6 +113,12 @@ func Restore(ctx context.Context, file string, to Target) (_ Restored, err error
 		}
 	}
 	return r, place(staged, to.Home, store, m, configs)
+}
+
+// within reports whether an absolute path is below a folder.
+func within(folder, path string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsAbs(path) && filepath.IsLocal(rel)
 }
 
 // entries lists what is in a home, without the folders of earlier restores.
@@ -193,7 +213,13 @@ func extract(root *os.Root, head *tar.Header, in io.Reader) error {
 	if !filepath.IsLocal(name) || !slices.Contains([]string{homeFolder, storeFolder, configFolder}, top) {
 		return fmt.Errorf("it contains %q", head.Name)
 	}
-	mode := fs.FileMode(head.Mode).Perm()
+	if top == configFolder && strings.Contains(name, "/.") {
+		return fmt.Errorf("it contains the hidden file %q", head.Name)
+	}
+	if name == top && head.Typeflag != tar.TypeDir {
+		return fmt.Errorf("%q is not a folder", head.Name)
+	}
+	mode := fs.FileMode(head.Mode).Perm() & 0o700
 	switch head.Typeflag {
 	case tar.TypeDir:
 		return root.MkdirAll(name, mode|0o700)
@@ -268,6 +294,11 @@ func place(staged, home, store string, m Manifest, configs map[string]string) er
 		info, err := os.Stat(from)
 		if err != nil {
 			return err
+		}
+		if was, err := os.ReadFile(target); err == nil {
+			if err := atomicfile.Write(target+replacedSuffix, was, 0o600); err != nil {
+				return err
+			}
 		}
 		if err := errors.Join(os.MkdirAll(filepath.Dir(target), 0o755), atomicfile.Write(target, data, info.Mode().Perm())); err != nil {
 			return err

@@ -65,16 +65,18 @@ readable by you alone: keep it as safe as the home.`,
 
 func (a *app) restoreCommand() *cobra.Command {
 	var force, asJSON bool
+	var store string
 	c := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a backup to an empty home",
 		Long: `Put the state and the config of a backup in place. The home must be empty; --home
-names another one, which moves everything there. The config goes to where it was, or
-to --config. Nothing is changed unless the whole backup can be read.
+names another one, which moves everything there. The config and the files that it
+names go to --config and its folder. Nothing is changed unless the whole backup can be
+read.
 
 With --force, the earlier entries of the home are moved to a folder in it, and another
-config is replaced.`,
-		Example: `  toolroom restore toolroom.tar.gz
+config is replaced and kept beside it.`,
+		Example: `  toolroom restore toolroom.tar.gz --config toolroom.yaml
   toolroom restore toolroom.tar.gz --home /srv/toolroom --config /etc/toolroom/toolroom.yaml`,
 		Args: arguments(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -94,7 +96,7 @@ config is replaced.`,
 					return err
 				}
 			}
-			done, err := backup.Restore(c.Context(), file, backup.Target{Home: a.home, Config: place, Force: force, Check: checkDatabase})
+			done, err := backup.Restore(c.Context(), file, backup.Target{Home: a.home, Config: place, Store: store, Force: force, Check: checkDatabase})
 			if err != nil {
 				return err
 			}
@@ -105,6 +107,7 @@ config is replaced.`,
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "replace what is there, and keep it aside")
+	c.Flags().StringVar(&store, "store", "", "where the database goes, if it was outside of the home")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

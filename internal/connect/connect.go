@@ -171,6 +171,9 @@ func (c *Change) Write(home string, r Record) error {
 		mode = info.Mode().Perm()
 	}
 	r.Mode = uint32(mode)
+	if r.Token != "" {
+		mode &= 0o700 // nobody else may read the token
+	}
 	// The first state is the one to return to.
 	if earlier, err := Recorded(home, c.Client.Name); err == nil && earlier.File == c.File && digest(c.Before) == earlier.After {
 		if before, err = os.ReadFile(BackupPath(home, c.Client.Name)); err != nil {
@@ -199,6 +202,11 @@ func (c *Change) Write(home string, r Record) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.exists { // Write keeps the permissions of a file
+		if err := os.Chmod(c.File, mode); err != nil {
+			return err
+		}
 	}
 	return errors.Join(os.MkdirAll(filepath.Dir(c.File), 0o755), atomicfile.Write(c.File, c.After, mode))
 }
@@ -239,7 +247,7 @@ func Undo(home string, c Client) (r Record, exact bool, err error) {
 	case exact:
 		var before []byte
 		if before, err = os.ReadFile(BackupPath(home, c.Name)); err == nil {
-			err = atomicfile.Write(r.File, before, fs.FileMode(r.Mode))
+			err = errors.Join(atomicfile.Write(r.File, before, fs.FileMode(r.Mode)), os.Chmod(r.File, fs.FileMode(r.Mode)))
 		}
 	default:
 		err = restoreEntries(c, r, text)
