@@ -46,7 +46,7 @@ func (r *Room) build(name string, s config.Source, c *config.Config) (source.Sou
 		task: toolroom.TaskSupport(s.Tasks), output: toolroom.OutputCheck(s.Output), effects: s.Effects,
 	}
 	if s.MCP != nil {
-		made.dir = r.placeOf(s.MCP.Cwd)
+		made.dir = r.placeOf(r.serverFolder(s.MCP.Cwd))
 	}
 	return made, nil
 }
@@ -64,7 +64,7 @@ func (r *Room) buildKind(name string, s config.Source, c *config.Config) (source
 			Command:      s.MCP.Command,
 			Args:         s.MCP.Args,
 			Env:          r.environ(s.MCP.Env),
-			Dir:          r.folder(s.MCP.Cwd),
+			Dir:          r.serverFolder(s.MCP.Cwd),
 			Owner:        r.owner,
 			Start:        r.starter(c.NetworkOf(s), guard),
 			URL:          s.MCP.URL,
@@ -160,6 +160,15 @@ func (r *Room) folder(path string) string {
 		return path
 	}
 	return filepath.Join(filepath.Dir(r.o.ConfigFile), path)
+}
+
+// serverFolder returns the working folder of an MCP server on stdio: that of the config if it
+// names none, so that the server works alike wherever Toolroom is started.
+func (r *Room) serverFolder(cwd string) string {
+	if cwd == "" && r.o.ConfigFile != "" {
+		return filepath.Dir(r.o.ConfigFile)
+	}
+	return r.folder(cwd)
 }
 
 func (r *Room) specPath(spec string) string {

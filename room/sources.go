@@ -155,6 +155,9 @@ func (r *Room) Reload(c *config.Config) error {
 	if keys := c.NeedsRestart(r.started); len(keys) > 0 {
 		r.log.Warn("some changes of the config count only after a restart", "keys", strings.Join(keys, ", "))
 	}
+	for _, u := range r.Unmatched() {
+		r.log.Warn("a rule matches no tool", "rule", u.Key, "pattern", u.Pattern, "hint", u.Hint())
+	}
 	return nil
 }
 

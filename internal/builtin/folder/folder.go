@@ -54,7 +54,14 @@ func Open(dirs []string, o Options) (*Folders, error) {
 		f.dirs = append(f.dirs, real)
 	}
 	for _, path := range o.Hidden {
-		f.hidden = append(f.hidden, bestPath(path))
+		hidden := bestPath(path)
+		for _, dir := range f.dirs {
+			if below(hidden, dir) {
+				return nil, toolroom.Errorf(toolroom.CodeUnsupported, "the folder %s belongs to Toolroom itself, so no tool works in it", dir).
+					WithHint("start Toolroom in another folder, or name the folders in toolroom.yaml: builtin: {file: {roots: [/srv/project]}}")
+			}
+		}
+		f.hidden = append(f.hidden, hidden)
 	}
 	for _, path := range o.Fixed {
 		f.fixed = append(f.fixed, bestPath(path))

@@ -271,3 +271,17 @@ func TestGitignoreIsRespected(t *testing.T) {
 		}
 	}
 }
+
+func TestAFolderOfToolroomIsNotOpened(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	inside := filepath.Join(home, "inside")
+	if err := os.Mkdir(inside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{home, inside} {
+		if _, err := folder.Open([]string{dir}, folder.Options{Hidden: []string{home}}); toolroom.CodeOf(err) != toolroom.CodeUnsupported {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -74,6 +75,10 @@ func (s *Source) start(ctx context.Context, argv []string, rules []toolroom.Effe
 	p, err := s.o.Start(proc.Spec{Command: s.o.Command, Args: argv, Env: append(env, quiet...), Dir: s.o.Dir, Owner: s.o.Owner, Stderr: stderr}, rules)
 	if toolroom.CodeOf(err) == toolroom.CodeSandboxUnavailable {
 		return nil, err
+	}
+	if _, missing := os.Stat(s.o.Dir); s.o.Dir != "" && err != nil && missing != nil {
+		return nil, toolroom.Errorf(toolroom.CodeExecutionFailed, "%s cannot be started in its working folder: %w", filepath.Base(s.o.Command), missing).
+			WithHint("make the folder, or change cli.cwd of the source")
 	}
 	if err != nil {
 		return nil, toolroom.Errorf(toolroom.CodeExecutionFailed, "%s cannot be started: %w", filepath.Base(s.o.Command), err)
