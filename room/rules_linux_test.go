@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,6 +37,14 @@ E`, `awk 'BEGIN{system("rm F")}'`, `mv F W/gone`, `mv K W/gone`, `unlink F`, `sh
 		`(sleep 0; rm F) & wait`, `function ls { command rm "$@"; }; ls F`, `alias q=rm; shopt -s expand_aliases; eval 'q F'`, `unshare -Urm sh -c 'umount -l K; umount -l F; rm F; mount --bind W W; rm F'`,
 		`python3 -c 'import ctypes; ctypes.CDLL(None).unlink(b"F")'`, `mount -o remount,rw K; umount F; rm F`, `chmod 777 F; rm F`, `rsync -a --delete empty/ K/`, `mv W/. W/../other; rm W/../other/keep/file.txt`,
 		`rm /proc/self/root/F`, `rm /proc/self/cwd/keep/file.txt`, `rm /proc/1/root/F`, `rename 's/file/gone/' F`, `install /dev/null F`, `mv K old; mkdir K; echo new > F`,
+	}
+	// V is the file through links, the first of which is W/sub/via. Who reads the lines
+	// beforehand does not see that they write there.
+	relinkings = []string{
+		`rm W/sub/via; mkdir -p W/sub/via/keep; echo evil > $(echo V)`, `ln -sfn W/empty W/sub/via; mkdir W/empty/keep; echo evil > $(echo V)`, `mv W/sub/via W/sub/old; mkdir -p W/sub/via/keep; echo evil > $(echo V)`,
+		`mv W/sub W/old; mkdir -p W/sub/via/keep; echo evil > $(echo V)`, `mv -T W/empty W/sub/via || rm -f W/sub/via; mkdir -p W/sub/via/keep; cp helper.sh $(echo V)`,
+		`rm W/hops/hop; mkdir -p W/hops/hop/keep; echo evil > $(echo V)`, `ln -sfn W/empty W/hops/hop; mkdir W/empty/keep; echo evil > $(echo V)`, `mv W/hops W/old; mkdir -p W/hops/hop/keep; echo evil > $(echo V)`,
+		`python3 -c 'import os; os.unlink("W/hops/hop"); os.makedirs("W/hops/hop/keep"); open("V", "w").write("evil")'`,
 	}
 	readings = []string{
 		`cat F`, `cat < F`, `< F tee`, `read -r x < F; echo "$x"`, `mapfile a < F; echo "${a[@]}"`, `echo "$(<F)"`, `cat K/*`, `cat K/f?le.txt`, `cd K; cat file.txt`, `tac F`, `column F`, `paste F`, `fold F`, `comm F /dev/null`,
@@ -114,7 +123,7 @@ func (a *attacked) fill(line string) string {
 		line = strings.ReplaceAll(line, pair[0], pair[1])
 	}
 	words := map[string]func() string{
-		"F": func() string { return a.file }, "K": func() string { return filepath.Dir(a.file) }, "W": func() string { return a.dir },
+		"F": func() string { return a.file }, "V": func() string { return a.through() }, "K": func() string { return filepath.Dir(a.file) }, "W": func() string { return a.dir },
 		"B": func() string { return encode("rm F") }, "Q": func() string { return encode("cat F") },
 	}
 	var b strings.Builder
@@ -157,6 +166,15 @@ func (a *attacked) restore() {
 			a.t.Fatal(err)
 		}
 	}
+	for path, to := range map[string]string{"sub/via": "../hops/hop", "hops/hop": ".."} {
+		path = filepath.Join(a.dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			a.t.Fatal(err)
+		}
+		if err := os.Symlink(to, path); err != nil {
+			a.t.Fatal(err)
+		}
+	}
 }
 
 // run runs a line and returns all that came of it.
@@ -183,8 +201,13 @@ func (a *attacked) run(line string) (output string, refused bool) {
 	return string(text), code == toolroom.CodeDenied || code == toolroom.CodeSandboxUnavailable
 }
 
-func (a *attacked) intact() bool {
-	text, err := os.ReadFile(a.file)
+// through is the path of the file through two links.
+func (a *attacked) through() string { return filepath.Join(a.dir, "sub", "via", "keep", "file.txt") }
+
+func (a *attacked) intact() bool { return isIntact(a.file) }
+
+func isIntact(file string) bool {
+	text, err := os.ReadFile(file)
 	return err == nil && string(text) == topSecret+"\n"
 }
 
@@ -204,6 +227,9 @@ func TestRulesHoldWhateverTheSpelling(t *testing.T) {
 		}},
 		{"a file may not be read", "effect:file.read:F", readings, 60, func(_ *attacked, output string) bool {
 			return strings.Contains(output, "TOPSECRET")
+		}},
+		{"a file may not be written through links", "effect:file.write:V", slices.Concat(removals, relinkings), 60, func(a *attacked, _ string) bool {
+			return !isIntact(a.through())
 		}},
 		{"a program may not run", "effect:command:rm", removals, 30, nil},
 		{"a host may not be reached", "effect:host:127.0.0.1", connections, 6, func(a *attacked, _ string) bool { return a.reached.Swap(0) > 0 }},

@@ -44,7 +44,7 @@ func paths(text string, place Place) []string {
 		clean := path.Clean(absolute)
 		add(clean)
 		for _, p := range []string{absolute, clean} {
-			if real, ok := resolve(p); ok {
+			if real, ok := Resolve(p); ok {
 				add(real)
 			} else {
 				add("")
@@ -190,9 +190,9 @@ var overlongs = strings.NewReplacer(
 	"\xf0\x80\x80\xae", ".", "\xf0\x80\x80\xaf", "/",
 )
 
-// resolve walks an absolute path as the system does, following links; what is
+// Resolve walks an absolute path as the system does, following links; what is
 // not there yet stays as it is. It is false for a path that leads nowhere.
-func resolve(p string) (string, bool) {
+func Resolve(p string) (string, bool) {
 	rest := strings.Split(p, "/")
 	at := "/"
 	if volume := filepath.VolumeName(p); volume != "" {

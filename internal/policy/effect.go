@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/effects"
 	"github.com/toolroom/toolroom/internal/egress"
 )
 
@@ -72,7 +73,10 @@ func ParseEffectPattern(text string) (*EffectPattern, error) {
 var sqlVerbs = []string{"select", "insert", "update", "delete", "drop", "truncate", "alter", "create", "grant", "revoke", "merge", "replace"}
 
 // Matches reports whether the pattern selects an effect, or may.
-func (p *EffectPattern) Matches(e toolroom.Effect) bool {
+func (p *EffectPattern) Matches(e toolroom.Effect) bool { return p.matches(e, new(string)) }
+
+// matches is Matches, which keeps in real what realPattern returned, if it was needed.
+func (p *EffectPattern) matches(e toolroom.Effect, real *string) bool {
 	want := p.effect
 	switch {
 	case e.Kind != want.Kind:
@@ -84,7 +88,13 @@ func (p *EffectPattern) Matches(e toolroom.Effect) bool {
 	}
 	switch e.Kind {
 	case toolroom.EffectFile:
-		return matchPath(want.Target, e)
+		if matchPath(want.Target, e) {
+			return true
+		}
+		if *real == "" {
+			*real = realPattern(want.Target)
+		}
+		return *real != want.Target && matchPath(*real, e)
 	case toolroom.EffectHost:
 		return p.host(e.Target)
 	case toolroom.EffectCommand:
@@ -100,6 +110,26 @@ func (p *EffectPattern) Matches(e toolroom.Effect) bool {
 // sameMode takes a connection of which no method is known for any.
 func sameMode(e toolroom.Effect, mode string) bool {
 	return e.Mode == mode || e.Kind == toolroom.EffectHost && e.Mode == "connect"
+}
+
+// realPattern returns a pattern of paths with the links resolved in the folders before its
+// first *, as they are now: a call may name the file without the link.
+func realPattern(pattern string) string {
+	at := len(pattern)
+	if star := strings.IndexByte(pattern, '*'); star >= 0 {
+		at = strings.LastIndexByte(pattern[:star], '/') + 1
+	}
+	if at <= len("/") {
+		return pattern
+	}
+	real, ok := effects.Resolve(pattern[:at])
+	if !ok {
+		return pattern
+	}
+	if at == len(pattern) {
+		return real
+	}
+	return strings.TrimSuffix(real, "/") + "/" + pattern[at:]
 }
 
 // matchPath matches ** over folders, which may be none, and * within one.
@@ -184,8 +214,9 @@ func (r *rule) selects(t *toolroom.Tool, call *Context) (because toolroom.Effect
 	if call == nil {
 		return because, false
 	}
+	real := ""
 	for i, e := range call.Effects {
-		if r.effect.Matches(e) && (e.Target != "" || !call.enforces(r.effect.effect)) {
+		if r.effect.matches(e, &real) && (e.Target != "" || !call.enforces(r.effect.effect)) {
 			return call.Effects[i], true
 		}
 	}

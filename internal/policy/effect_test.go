@@ -2,6 +2,8 @@ package policy
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +96,75 @@ func TestEffectPatternsSelectAsDocumented(t *testing.T) {
 		if got := p.Matches(effect(t, tt.effect)); got != tt.want {
 			t.Errorf("%s selects %s: %v", tt.pattern, tt.effect, got)
 		}
+	}
+}
+
+// A call may name the file itself, or reach it through other links.
+func TestARuleThroughALinkIsAboutWhereItLeads(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"real/app", "next/app"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at, to := range map[string]string{"link": "hop", "hop": "real", "abs": dir + "/link/app", "real/up": "..", "loop": "loop", "gone": "none/there"} {
+		if err := os.Symlink(to, filepath.Join(dir, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		pattern, effect string
+		want            bool
+	}{
+		{"effect:file:D/link/**", "file.read:D/real/app/conf", true},
+		{"effect:file:D/link/**", "file.read:D/link/app/conf", true},
+		{"effect:file:D/link/**", "file.read:D/next/app/conf", false},
+		{"effect:file:D/link/**", "file.read:D/really", false},
+		{"effect:file:D/link", "file.read:D/real", true},
+		{"effect:file:D/link/app/conf", "file.read:D/real/app/conf", true},
+		{"effect:file:D/link/new/conf", "file.write:D/real/new/conf", true},
+		{"effect:file:D/link/app/c*", "file.write:D/real/app/conf", true},
+		{"effect:file:D/link/*/conf", "file.write:D/real/app/conf", true},
+		{"effect:file:D/link/a*p/**", "file.write:D/real/app/conf", true},
+		{"effect:file:D/abs/*", "file.write:D/real/app/conf", true},
+		{"effect:file:D/link/up/next/**", "file.write:D/next/app/conf", true},
+		{"effect:file.delete:D/link/app/conf", "file.delete:D/real", true},
+		{"effect:file.delete:D/link/app/**", "file.delete:D/next", false},
+		{"effect:file.write:D/link/**", "file.read:D/real/app/conf", false},
+		{"effect:file:D/gone/**", "file.write:D/none/there/x", true},
+		{"effect:file:D/loop/**", "file.read:D/loop/x", true},
+		{"effect:file:D/loop/**", "file.read:D/real/x", false},
+		{"effect:file:**/link/**", "file.read:D/real/x", false},
+	} {
+		p, err := ParseEffectPattern(strings.ReplaceAll(tt.pattern, "D", dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Matches(effect(t, strings.ReplaceAll(tt.effect, "D", dir))); got != tt.want {
+			t.Errorf("%s selects %s: %v", tt.pattern, tt.effect, got)
+		}
+	}
+
+	// A link that is changed counts as it is now.
+	l := compile(t, Config{Rules: Rules{Deny: []string{"effect:file:" + dir + "/hop/**"}}})
+	read := func(folder string) Effect {
+		return decideEffects(l, tool("file:read"), toolroom.Identity{}, []toolroom.Effect{effect(t, "file.read:/nowhere"), effect(t, "file.read:"+filepath.Join(dir, folder, "app"))}).Effect
+	}
+	if real, next := read("real"), read("next"); real != Deny || next != Allow {
+		t.Errorf("before: %s, %s", real, next)
+	}
+	if err := os.Remove(filepath.Join(dir, "hop")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("next", filepath.Join(dir, "hop")); err != nil {
+		t.Fatal(err)
+	}
+	if real, next := read("real"), read("next"); real != Allow || next != Deny {
+		t.Errorf("after: %s, %s", real, next)
 	}
 }
 

@@ -94,21 +94,17 @@ func (p *plan) file(r toolroom.Effect) error {
 	case "delete":
 		h = pinned
 	}
+	if writes {
+		if err := p.freezeLinks(f.dir); err != nil {
+			return err
+		}
+	}
 	dir, err := filepath.EvalSymlinks(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		if writes {
-			return p.freezeAbove(f.dir)
-		}
 		return nil
 	}
 	if err != nil {
 		return err
-	}
-	if info, err := os.Lstat(f.dir); writes && err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		// The link must not be made to lead elsewhere.
-		if err := p.freezeAbove(f.dir); err != nil {
-			return err
-		}
 	}
 	if f.last == "" || f.last == "**" {
 		p.set(dir, h)
@@ -125,7 +121,13 @@ func (p *plan) file(r toolroom.Effect) error {
 		if !glob(f.last, e.Name()) {
 			continue
 		}
-		if real, err := filepath.EvalSymlinks(filepath.Join(dir, e.Name())); err == nil {
+		path := filepath.Join(dir, e.Name())
+		if writes {
+			if err := p.freezeLinks(path); err != nil {
+				return err
+			}
+		}
+		if real, err := filepath.EvalSymlinks(path); err == nil {
 			p.set(real, h)
 		}
 	}
@@ -135,23 +137,57 @@ func (p *plan) file(r toolroom.Effect) error {
 	return nil
 }
 
-// freezeAbove keeps a path from being made that does not exist, or is a link.
-func (p *plan) freezeAbove(path string) error {
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		real, err := filepath.EvalSymlinks(dir)
-		switch {
-		case err == nil:
-			return p.freeze(real)
-		case dir == "/" || !errors.Is(err, fs.ErrNotExist):
+// maxLinks is how many links a path may lead through, as on Linux.
+const maxLinks = 40
+
+// freezeLinks keeps a path from being made to lead elsewhere: it freezes the folder of every
+// link on its way, and the one in which the rest of the path would be made.
+func (p *plan) freezeLinks(path string) error {
+	at, rest, links := "/", strings.Split(path, "/"), 0
+	for len(rest) > 0 {
+		part := rest[0]
+		rest = rest[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, part)
+		info, err := os.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) {
+			return p.freeze(at)
+		}
+		if err != nil {
 			return err
 		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return &fs.PathError{Op: "follow", Path: path, Err: unix.ELOOP}
+		}
+		to, err := os.Readlink(next)
+		if err != nil {
+			return err
+		}
+		if err := p.freeze(at); err != nil {
+			return err
+		}
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		rest = append(strings.Split(to, "/"), rest...)
 	}
+	return nil
 }
 
 // freeze keeps new entries from being made in a folder, and its entries from being
 // replaced. What is in it stays as writable as it is.
 func (p *plan) freeze(dir string) error {
-	if base, shown := p.base(dir); !shown || !base.Writable || unix.Access(dir, unix.W_OK) != nil {
+	if base, shown := p.base(dir); !shown || !base.Writable || within(dir, "/proc") || unix.Access(dir, unix.W_OK) != nil {
 		return nil // nothing can be made there
 	}
 	entries, err := os.ReadDir(dir)
