@@ -5,7 +5,6 @@ package schedule
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/toolroom/toolroom"
@@ -90,18 +89,4 @@ type Store interface {
 	DeleteSchedule(ctx context.Context, id string) error
 	// SweepSchedules removes schedules without a next run that were settled before a time.
 	SweepSchedules(ctx context.Context, before time.Time) error
-}
-
-// sees reports whether a caller may see, trigger and delete the schedule of an identity.
-// Nobody gains what it lacks: a caller that has narrowed itself to an agent, a provider or a
-// skill, or whose token has fewer scopes, does not reach schedules of its wider self.
-func sees(caller, maker toolroom.Identity) bool {
-	within := func(caller, maker string) bool { return caller == "" || caller == maker }
-	return caller.Key() == maker.Key() &&
-		within(caller.Agent, maker.Agent) && within(caller.Provider, maker.Provider) && within(caller.Skill, maker.Skill) &&
-		(caller.Scopes == nil || maker.Scopes != nil && isSubset(maker.Scopes, caller.Scopes))
-}
-
-func isSubset(a, b []string) bool {
-	return !slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
 }

@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/taint"
@@ -91,7 +93,7 @@ func (v *Service) List(ctx context.Context, caller toolroom.Identity) ([]*Schedu
 	all, err := v.o.Store.Schedules(ctx, caller.Key())
 	list := []*Schedule{}
 	for _, s := range all {
-		if sees(caller, s.Call.Identity) {
+		if identity.Reaches(caller, s.Call.Identity) {
 			list = append(list, s)
 		}
 	}
@@ -101,7 +103,7 @@ func (v *Service) List(ctx context.Context, caller toolroom.Identity) ([]*Schedu
 // find returns a schedule that a caller may see.
 func (v *Service) find(ctx context.Context, caller toolroom.Identity, id string) (*Schedule, error) {
 	s, err := v.o.Store.Schedule(ctx, id)
-	if err == nil && !sees(caller, s.Call.Identity) {
+	if err == nil && !identity.Reaches(caller, s.Call.Identity) {
 		err = NotFound(id)
 	}
 	return s, err
@@ -144,8 +146,9 @@ func (v *Service) Trigger(ctx context.Context, caller toolroom.Identity, id stri
 }
 
 func (v *Service) mayTrigger(ctx context.Context, caller toolroom.Identity, s *Schedule) error {
-	groups, then := caller.Groups, s.Call.Identity.Groups
-	if !isSubset(then, groups) || !isSubset(groups, then) {
+	// The caller has all groups of the schedule; see find.
+	lacks := func(group string) bool { return !slices.Contains(s.Call.Identity.Groups, group) }
+	if slices.ContainsFunc(caller.Groups, lacks) {
 		return toolroom.Errorf(toolroom.CodeDenied, "the groups of %s have changed since the schedule %s was made", caller, s.ID).
 			WithHint("delete it and make it again: cron:delete, cron:create")
 	}

@@ -305,6 +305,33 @@ func TestWhoMayUseASchedule(t *testing.T) {
 	}
 }
 
+func TestAScheduleIsForCallersWithItsGroups(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "2026-01-01T10:00:00Z")
+	ann := func(groups ...string) toolroom.Identity { return toolroom.Identity{Subject: "ann", Groups: groups} }
+	s, err := b.Create(t.Context(), schedule.Schedule{When: "@daily", Call: toolroom.Call{Tool: "a:x", Identity: ann("ops", "dev")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []toolroom.Identity{ann("guests"), ann("ops"), ann()} {
+		if list, err := b.List(t.Context(), who); err != nil || len(list) > 0 {
+			t.Errorf("%v sees %v, %v", who.Groups, list, err)
+		}
+		if _, err := b.Trigger(t.Context(), who, s.ID); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+			t.Errorf("%v triggers: %v", who.Groups, err)
+		}
+		if _, err := b.Delete(t.Context(), who, s.ID); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+			t.Errorf("%v deletes: %v", who.Groups, err)
+		}
+	}
+	if list, err := b.List(t.Context(), ann("dev", "admins", "ops")); err != nil || len(list) != 1 {
+		t.Errorf("more groups see %v, %v", list, err)
+	}
+	if _, err := b.Delete(t.Context(), ann("dev", "ops"), s.ID); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnIdentityHasOnlySoManySchedules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "2026-01-01T10:00:00Z")

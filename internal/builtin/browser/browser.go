@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -88,7 +89,8 @@ func weakness(root bool) *toolroom.Error {
 		WithHint("run Toolroom as another user, or in a container of its own")
 }
 
-// key is whom a browser belongs to.
+// key is whom a browser belongs to. The identity is an [identity.Owner], because a browser
+// holds logins.
 type key struct{ identity, session string }
 
 // browsers are the browsers of all sessions.
@@ -102,7 +104,7 @@ type browsers struct {
 	ending sync.WaitGroup // browsers that are being ended
 }
 
-func keyOf(req *source.Request) key { return key{req.Identity.Key(), req.Session} }
+func keyOf(req *source.Request) key { return key{identity.Owner(req.Identity), req.Session} }
 
 // use returns the browser of a call's session, for this call alone. Make says whether to
 // start one if there is none. The caller must call done.

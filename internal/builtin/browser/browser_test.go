@@ -97,6 +97,11 @@ func (r *rig) try(ctx context.Context, tool string, args map[string]any) (outcom
 
 func (r *rig) as(ctx context.Context, who, session, tool string, args map[string]any) (outcome, error) {
 	r.t.Helper()
+	return r.by(ctx, toolroom.Identity{Subject: who}, session, tool, args)
+}
+
+func (r *rig) by(ctx context.Context, who toolroom.Identity, session, tool string, args map[string]any) (outcome, error) {
+	r.t.Helper()
 	text, err := json.Marshal(args)
 	if err != nil {
 		r.t.Fatal(err)
@@ -105,7 +110,7 @@ func (r *rig) as(ctx context.Context, who, session, tool string, args map[string
 		text = []byte("{}")
 	}
 	out, err := r.src.Call(ctx, &source.Request{
-		Tool: toolroom.MustParseID("browser:" + tool), Arguments: text, Identity: toolroom.Identity{Subject: who}, Session: session,
+		Tool: toolroom.MustParseID("browser:" + tool), Arguments: text, Identity: who, Session: session,
 		Emit: func(toolroom.Event) {}, Ask: source.NoAsker{},
 	})
 	var o outcome
@@ -401,6 +406,16 @@ func TestALoginIsKeptInItsSessionAndNoOther(t *testing.T) {
 			t.Errorf("%v: %+v %v", who, o, err)
 		}
 	}
+	for _, who := range narrowed {
+		if o, err := r.by(t.Context(), who, r.session, "snapshot", nil); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+			t.Errorf("%+v has the page: %+v %v", who, o, err)
+		}
+	}
+}
+
+// narrowed are identities of the same subject that may do less.
+var narrowed = []toolroom.Identity{
+	{Agent: "fast"}, {Provider: "p"}, {Skill: "reader"}, {Groups: []string{"guests"}}, {Scopes: []string{}}, {Scopes: []string{"read"}},
 }
 
 func TestDialogsAreAnsweredAndTold(t *testing.T) {

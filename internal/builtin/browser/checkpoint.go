@@ -23,6 +23,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/atomicfile"
 	"github.com/toolroom/toolroom/internal/builtin"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -64,7 +65,7 @@ type CheckpointResult struct {
 var checkpointName = builtin.Property{"pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}
 
 func (b *browsers) checkpointFile(req *source.Request, name string) string {
-	owner := sha256.Sum256([]byte(req.Identity.Key()))
+	owner := sha256.Sum256([]byte(identity.Owner(req.Identity)))
 	return filepath.Join(b.o.State, hex.EncodeToString(owner[:8]), name+".json")
 }
 
@@ -119,7 +120,7 @@ func (b *browsers) box() (cipher.AEAD, error) {
 
 // sealedFor is what a sealed checkpoint is bound to.
 func sealedFor(req *source.Request, name string) []byte {
-	return []byte(name + "\n" + req.Identity.Key())
+	return []byte(name + "\n" + identity.Owner(req.Identity))
 }
 
 func (b *browsers) write(req *source.Request, name string, c checkpoint) error {

@@ -200,6 +200,11 @@ func TestACheckpointKeepsCookiesStorageAndAddress(t *testing.T) {
 	if _, err := r.as(t.Context(), "bob", "s", "checkpoint.resume", map[string]any{"name": "shop"}); toolroom.CodeOf(err) != toolroom.CodeNotFound {
 		t.Errorf("another identity has the checkpoint: %v", err)
 	}
+	for _, who := range narrowed {
+		if _, err := r.by(t.Context(), who, "s", "checkpoint.resume", map[string]any{"name": "shop"}); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+			t.Errorf("%+v has the checkpoint: %v", who, err)
+		}
+	}
 	files, err := filepath.Glob(filepath.Join(r.state, "*", "shop.json"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)

@@ -201,6 +201,11 @@ func TestUndoRestoresTheLastChangesOfASession(t *testing.T) {
 	if _, err := k.pack.Call(t.Context(), request("undo", "other", nil)); toolroom.CodeOf(err) != toolroom.CodeNotFound {
 		t.Errorf("another session can undo it: %v", err)
 	}
+	narrow := request("undo", "s", nil)
+	narrow.Identity.Agent = "fast"
+	if _, err := k.pack.Call(t.Context(), narrow); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+		t.Errorf("an agent of the same identity can undo it: %v", err)
+	}
 	if _, err := k.pack.Call(t.Context(), request("undo", "s", map[string]any{"count": 2})); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom/internal/atomicfile"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -50,7 +51,7 @@ func hash(data []byte) string {
 }
 
 func (s undoStore) folder(req *source.Request) string {
-	return filepath.Join(s.dir, hash([]byte(req.Identity.Key()))[:16], hash([]byte(req.Session))[:16])
+	return filepath.Join(s.dir, hash([]byte(identity.Owner(req.Identity)))[:16], hash([]byte(req.Session))[:16])
 }
 
 // record stores what the changes replaced. A call that replaced too much cannot be undone.

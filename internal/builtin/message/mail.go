@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/toolroom/toolroom"
 )
@@ -28,9 +29,15 @@ func (c *Channel) mail(ctx context.Context, password string, l letter) (string, 
 	if err != nil {
 		return "", toolroom.Errorf(toolroom.CodeUnsupported, "the sender of mail is not an address: %w", err).WithHint("write from: ann@example.com in the channel")
 	}
+	if isQuoted(from) {
+		return "", toolroom.Errorf(toolroom.CodeUnsupported, "the sender of mail has a quoted name before the @, which mail servers read differently").WithHint("write from: ann@example.com in the channel")
+	}
 	to, err := mail.ParseAddress(l.to)
 	if err != nil {
 		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the recipient %.100q is not an address: %w", l.to, err).WithHint("write it as ann@example.com")
+	}
+	if isQuoted(to) {
+		return "", toolroom.Errorf(toolroom.CodeInvalidArguments, "the recipient %.100q has a character before the @ that may not be there: a space, quote, comma, bracket or the like", l.to).WithHint("write it as ann@example.com")
 	}
 	u, err := url.Parse(c.Address())
 	if err != nil {
@@ -51,15 +58,24 @@ func (c *Channel) mail(ctx context.Context, password string, l letter) (string, 
 	}
 	defer client.Close()
 	if err := c.open(client, u, password); err != nil {
-		return "", refused(err)
+		return "", c.refused(err, password)
 	}
 	id := fmt.Sprintf("<%s@%s>", strings.ToLower(rand.Text()), from.Address[strings.LastIndexByte(from.Address, '@')+1:])
 	if err := deliver(client, from, to, l, id); err != nil {
-		return "", refused(err)
+		return "", c.refused(err, password)
 	}
 	// The message is accepted; how the server says goodbye does not matter.
 	_ = client.Quit()
 	return id, nil
+}
+
+// isQuoted reports whether the part of an address before the @ has characters that need
+// quotes. In a command of SMTP they would end the address, or name a route or another one.
+func isQuoted(a *mail.Address) bool {
+	local := a.Address[:strings.LastIndexByte(a.Address, '@')]
+	return strings.ContainsFunc(local, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(`()<>[]:;@\,"`, r)
+	})
 }
 
 func (c *Channel) tls(u *url.URL) *tls.Config {
@@ -155,12 +171,12 @@ func firstLine(text string) string {
 }
 
 // refused returns the error for an answer of the mail server.
-func refused(err error) error {
+func (c *Channel) refused(err error, password string) error {
 	var answer *textproto.Error
 	if !errors.As(err, &answer) {
 		return err
 	}
-	e := toolroom.Errorf(toolroom.CodeUpstreamError, "the mail server answered %d %s", answer.Code, answer.Msg)
+	e := toolroom.Errorf(toolroom.CodeUpstreamError, "the mail server answered %d %s", answer.Code, c.cut(answer.Msg, password))
 	switch {
 	case answer.Code == 535 || answer.Code == 530:
 		return e.WithHint("check user and key of the channel: builtin.message.channels in toolroom.yaml")

@@ -162,7 +162,7 @@ func (m messages) run(ctx context.Context, req *source.Request, in Args) (Sent, 
 		out.ID, err = c.post(ctx, name, key, letter)
 	}
 	if err != nil {
-		return Sent{}, nil, c.failure(ctx, err)
+		return Sent{}, nil, c.failure(ctx, key, err)
 	}
 	return out, builtin.Text(strings.TrimSpace(fmt.Sprintf("Sent by %s to %s.", name, cmp.Or(to, c.host())))), nil
 }
@@ -223,7 +223,7 @@ var errSlow = errors.New("the provider did not answer in time")
 
 // failure describes why a message was not sent. Addresses may contain keys, so that only the
 // host is named.
-func (c *Channel) failure(ctx context.Context, err error) error {
+func (c *Channel) failure(ctx context.Context, key string, err error) error {
 	var known *toolroom.Error
 	var wrapped *url.Error
 	switch {
@@ -235,6 +235,9 @@ func (c *Channel) failure(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	case errors.As(err, &wrapped):
 		err = wrapped.Err
+	}
+	if text := c.cut(err.Error(), key); text != err.Error() { // it quotes an answer
+		err = errors.New(text)
 	}
 	return toolroom.Errorf(toolroom.CodeUpstreamUnavailable, "%s: %w", c.host(), err)
 }

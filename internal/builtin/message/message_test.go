@@ -171,6 +171,69 @@ func TestEachProviderTakesAMessage(t *testing.T) {
 	}
 }
 
+// echo is a webhook whose answers name its address, in the way that the text asks for.
+func echo(w http.ResponseWriter, r *http.Request) {
+	var body struct{ Text string }
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	path := r.URL.RequestURI()
+	switch body.Text {
+	case "json":
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": "no such hook: " + path})
+	case "slashes": // as PHP writes them
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"path":"`+strings.ReplaceAll(path, "/", `\/`)+`"}`)
+	case "parts":
+		http.Error(w, "unknown: "+strings.Join(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("/?&=", r) }), " "), http.StatusNotFound)
+	case "long":
+		http.Error(w, strings.Repeat("x", 280)+path, http.StatusNotFound)
+	case "later":
+		w.Header().Set("Retry-After", path)
+		http.Error(w, "wait", http.StatusTooManyRequests)
+	case "key":
+		http.Error(w, "not "+r.Header.Get("Authorization"), http.StatusNotFound)
+	case "id":
+		_ = json.NewEncoder(w).Encode(map[string]any{"ts": path})
+	case "no HTTP":
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_, _ = io.WriteString(conn, "HTTP/1.1 "+path+"\r\n\r\n")
+			_ = conn.Close()
+		}
+	default:
+		http.Error(w, "cannot POST "+path, http.StatusNotFound)
+	}
+}
+
+// The address of a webhook is often its key.
+func TestAnAnswerDoesNotTellTheAddress(t *testing.T) {
+	t.Parallel()
+	base, _ := provider(t)
+	hook := httptest.NewServer(http.HandlerFunc(echo))
+	t.Cleanup(hook.Close)
+	for _, text := range []string{"plain", "json", "slashes", "parts", "long", "later", "key", "id", "no HTTP"} {
+		c := &message.Channel{Provider: "webhook", URL: hook.URL + "/team-hook/B0%2FX/s3cr3tS3gment?token=t0k3n-1", Key: fixed("k3yOfHook")}
+		sent, err := send(t.Context(), t, c, map[string]any{"text": text})
+		told := sent.ID
+		if err != nil {
+			e := toolroom.AsError(err)
+			told = e.Message + e.Hint
+		}
+		if told == "" || (text == "id") != (err == nil) {
+			t.Errorf("%s: %+v, %v", text, sent, err)
+		}
+		for _, part := range []string{"team-hook", "s3cr3t", "t0k3n-1", "k3yOfHook"} {
+			if strings.Contains(told, part) {
+				t.Errorf("%s: the caller reads %q", text, told)
+			}
+		}
+	}
+	_, err := send(t.Context(), t, &message.Channel{Provider: "webhook", URL: base + "/gone"}, map[string]any{"text": "x"})
+	if err == nil || !strings.Contains(err.Error(), "404 page not found") {
+		t.Errorf("the answer is lost: %v", err)
+	}
+}
+
 func TestMessagesGoOnlyWhereTheConfigPermits(t *testing.T) {
 	t.Parallel()
 	base, last := provider(t)
@@ -272,7 +335,7 @@ func talk(conn net.Conn, config *tls.Config, private bool, received chan<- []str
 			if line == "AUTH PLAIN "+base64.StdEncoding.EncodeToString([]byte("\x00bot\x00key")) {
 				say("235 welcome")
 			} else {
-				say("535 5.7.8 authentication failed")
+				say("535 5.7.8 authentication failed: " + line)
 			}
 		case "RCPT":
 			if strings.Contains(line, "gone") {
@@ -348,13 +411,28 @@ func TestMail(t *testing.T) {
 			"two addresses":     {"recipient": "ann@b.test, eve@c.test"},
 			"a header":          {"recipient": "ann@b.test\r\nBcc: eve@c.test"},
 			"a command of SMTP": {"recipient": "ann@b.test>\r\nRCPT TO:<eve@c.test"},
+			"a quoted command":  {"recipient": `"ann>,<eve"@b.test`},
+			"a quoted space":    {"recipient": `"ann smith"@b.test`},
+			"a quoted quote":    {"recipient": `"ann\"smith"@b.test`},
+			"a quoted route":    {"recipient": `"@c.test:ann"@b.test`},
+			"a quoted list":     {"recipient": `"ann,eve"@b.test`},
 		} {
 			args["text"] = "x"
-			if _, err := send(t.Context(), t, channel("key"), args); err == nil {
+			_, err := send(t.Context(), t, channel("key"), args)
+			if err == nil {
 				t.Errorf("%s: a mail to %s was sent", tt.name, name)
 			}
+			if strings.HasPrefix(name, "a quoted") && toolroom.CodeOf(err) != toolroom.CodeInvalidArguments {
+				t.Errorf("%s, %s: %v", tt.name, name, err)
+			}
 		}
-		if _, err := send(t.Context(), t, channel("wrong"), map[string]any{"text": "x"}); err == nil || !strings.Contains(toolroom.AsError(err).Hint, "user and key") {
+		liar := channel("key")
+		liar.From = `"bot>,<eve"@a.test`
+		if _, err := send(t.Context(), t, liar, map[string]any{"text": "x"}); toolroom.CodeOf(err) != toolroom.CodeUnsupported {
+			t.Errorf("%s, a quoted sender: %v", tt.name, err)
+		}
+		_, err = send(t.Context(), t, channel("wrong"), map[string]any{"text": "x"})
+		if err == nil || !strings.Contains(toolroom.AsError(err).Hint, "user and key") || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte("\x00bot\x00wrong"))) {
 			t.Errorf("%s, a wrong password: %v", tt.name, err)
 		}
 		if len(received) > 0 {

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolroom/toolroom"
@@ -74,7 +77,42 @@ func (c *Channel) post(ctx context.Context, name, key string, l letter) (string,
 	if err != nil {
 		return "", err
 	}
-	return c.read(name, response, answer)
+	return c.read(name, key, response, answer)
+}
+
+// maxAnswer is how many bytes of an answer an error shows.
+const maxAnswer = 300
+
+// cut returns the text of an answer without the key and the address, which is often a key
+// itself: neither its user, path and query nor the longer parts of them stay.
+func (c *Channel) cut(text, key string) string {
+	const short = 6 // parts up to this length are found in the whole only
+	secrets := []string{key, url.PathEscape(key), url.QueryEscape(key), base64.StdEncoding.EncodeToString([]byte("\x00" + c.User + "\x00" + key))}
+	if key == "" {
+		secrets = nil
+	}
+	if u, err := url.Parse(c.Address()); err == nil {
+		whole := []string{u.EscapedPath(), u.Path, u.RawQuery}
+		if password, ok := u.User.Password(); ok {
+			whole = append(whole, password, u.User.String())
+		}
+		var parts []string
+		for _, s := range whole {
+			parts = append(parts, strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("/?&=", r) })...)
+		}
+		for _, values := range u.Query() {
+			parts = append(parts, values...)
+		}
+		secrets = append(secrets, slices.DeleteFunc(whole, func(s string) bool { return len(s) < 2 })...)
+		secrets = append(secrets, slices.DeleteFunc(parts, func(s string) bool { return len(s) <= short })...)
+	}
+	// Longer ones first: a shorter one within would leave the rest.
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	for _, s := range secrets {
+		text = strings.ReplaceAll(text, s, "…")
+		text = strings.ReplaceAll(text, strings.ReplaceAll(s, "/", `\/`), "…") // as some write JSON
+	}
+	return text
 }
 
 // answer has the members of the answers of all providers.
@@ -90,12 +128,12 @@ type answer struct {
 }
 
 // read returns the id of the message that an answer names, or the error that it reports.
-func (c *Channel) read(name string, response *http.Response, body []byte) (string, error) {
+func (c *Channel) read(name, key string, response *http.Response, body []byte) (string, error) {
 	var a answer
 	parsed := json.Unmarshal(body, &a) == nil
 	status := response.StatusCode
 	if status < 300 && (c.Provider == "webhook" || parsed && (a.OK == nil || *a.OK)) {
-		id := cmp.Or(a.TS, a.EventID, a.Result.MessageID.String())
+		id := c.cut(cmp.Or(a.TS, a.EventID, a.Result.MessageID.String()), key)
 		if c.Provider != "webhook" && id == "" {
 			return "", toolroom.Errorf(toolroom.CodeUpstreamError, "the answer of %s names no message; is %s its address?", c.Provider, c.host()).
 				WithHint("check builtin.message.channels.%s.url", name)
@@ -104,14 +142,20 @@ func (c *Channel) read(name string, response *http.Response, body []byte) (strin
 	}
 	why := cmp.Or(a.Description, a.Error)
 	if !parsed || why == "" {
-		why = strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), 300)]), "")), " ")
+		why = strings.Join(strings.Fields(string(body)), " ")
 	}
+	why = c.cut(why, key)
+	why = strings.ToValidUTF8(why[:min(len(why), maxAnswer)], "")
 	e := toolroom.Errorf(toolroom.CodeUpstreamError, "%s answered %d %s: %s", c.Provider, status, http.StatusText(status), why)
 	e.Details = map[string]any{"status": status}
 	switch {
 	case status == http.StatusTooManyRequests || why == "ratelimited":
 		e.Code, e.Retryable = toolroom.CodeRateLimited, true
-		return "", e.WithHint("wait %s", cmp.Or(response.Header.Get("Retry-After")+" s", "a while"))
+		wait := "a while"
+		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
+			wait = strconv.Itoa(seconds) + " s"
+		}
+		return "", e.WithHint("wait %s", wait)
 	case status == http.StatusUnauthorized, why == "invalid_auth", why == "not_authed", why == "token_revoked", why == "account_inactive",
 		c.Provider == "telegram" && status == http.StatusNotFound:
 		return "", e.WithHint("check the key: builtin.message.channels.%s.key in toolroom.yaml", name)

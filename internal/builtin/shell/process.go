@@ -14,6 +14,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/effects/shell"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -25,7 +26,7 @@ const (
 
 // process is a process in the background.
 type process struct {
-	owner   string
+	maker   toolroom.Identity
 	command string
 	cwd     string
 	begun   time.Time
@@ -36,7 +37,7 @@ type process struct {
 	ended time.Time
 }
 
-// table holds the processes by identity.
+// table holds the processes of all identities.
 type table struct {
 	mu     sync.Mutex
 	all    []*process
@@ -53,7 +54,7 @@ func (t *table) add(p *process) error {
 	}
 	running, finished := 0, 0
 	for _, other := range slices.Backward(t.all) {
-		if other.owner != p.owner {
+		if other.maker.Key() != p.maker.Key() {
 			continue
 		}
 		if other.isRunning() {
@@ -75,12 +76,13 @@ func (t *table) remove(p *process) {
 	t.all = slices.DeleteFunc(t.all, func(x *process) bool { return x == p })
 }
 
-func (t *table) of(owner string) []*process {
+// of returns the processes that a caller may use. Limits count those of the whole subject.
+func (t *table) of(caller toolroom.Identity) []*process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var mine []*process
 	for _, p := range t.all {
-		if p.owner == owner && p.pid() != 0 {
+		if identity.Reaches(caller, p.maker) && p.pid() != 0 {
 			mine = append(mine, p)
 		}
 	}
@@ -88,7 +90,7 @@ func (t *table) of(owner string) []*process {
 }
 
 func (t *table) find(req *source.Request, pid int) (*process, error) {
-	mine := t.of(req.Identity.Key())
+	mine := t.of(req.Identity)
 	// The newest one: the system uses ids again.
 	for _, p := range slices.Backward(mine) {
 		if p.pid() == pid {
@@ -233,7 +235,7 @@ func (s *Shell) background(ctx context.Context, req *source.Request, in StartArg
 	if err != nil {
 		return nil, err
 	}
-	p := &process{owner: req.Identity.Key(), command: in.Command, cwd: dir, begun: time.Now().UTC()}
+	p := &process{maker: req.Identity, command: in.Command, cwd: dir, begun: time.Now().UTC()}
 	if len(in.Args) > 0 {
 		p.command = quoteAll(in.argv())
 	}
@@ -402,7 +404,7 @@ func (s *Shell) list() builtin.Tool {
 		Run: func(_ context.Context, req *source.Request, _ NoArgs) (ListResult, []toolroom.Content, error) {
 			out := ListResult{Processes: []Status{}}
 			var text strings.Builder
-			for _, p := range s.table.of(req.Identity.Key()) {
+			for _, p := range s.table.of(req.Identity) {
 				status := p.status()
 				out.Processes = append(out.Processes, status)
 				text.WriteString(status.text() + "\n")

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom/internal/atomicfile"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -39,7 +40,7 @@ func digest(text string) string {
 }
 
 func (s *Shell) statePath(req *source.Request, session string) string {
-	return filepath.Join(s.o.State, digest(req.Identity.Key()), digest(session)+".json")
+	return filepath.Join(s.o.State, digest(identity.Owner(req.Identity)), digest(session)+".json")
 }
 
 // recall returns the state of a session; empty if it has none.

@@ -145,6 +145,12 @@ func TestASessionKeepsItsFolderAndVariables(t *testing.T) {
 		if got, err := decode[shell.ExecResult](t, other, err); err != nil || got.Stdout != "\n" {
 			t.Errorf("another identity has the variables: %+v, %v", got, err)
 		}
+		narrow := request("shell:exec", "", map[string]any{"command": "echo $X", "session": "s"})
+		narrow.Identity.Groups = []string{"guests"}
+		other, err = k.exec.Call(t.Context(), narrow)
+		if got, err := decode[shell.ExecResult](t, other, err); err != nil || got.Stdout != "\n" {
+			t.Errorf("other groups have the variables: %+v, %v", got, err)
+		}
 	})
 }
 
@@ -256,6 +262,17 @@ func TestBackgroundProcesses(t *testing.T) {
 			if _, err := call(tool, "b", map[string]any{"pid": p.PID}); toolroom.CodeOf(err) != toolroom.CodeNotFound {
 				t.Errorf("%s by another identity: %v", tool, err)
 			}
+			narrow := request("process:"+tool, "a", map[string]any{"pid": p.PID})
+			narrow.Identity.Agent = "fast"
+			if _, err := k.process.Call(t.Context(), narrow); toolroom.CodeOf(err) != toolroom.CodeNotFound {
+				t.Errorf("%s by an agent of the same identity: %v", tool, err)
+			}
+		}
+		narrow := request("process:list", "a", map[string]any{})
+		narrow.Identity.Skill = "reader"
+		out, err = k.process.Call(t.Context(), narrow)
+		if l, err := decode[shell.ListResult](t, out, err); err != nil || len(l.Processes) > 0 {
+			t.Errorf("a skill of the same identity sees %+v, %v", l, err)
 		}
 		for alive := filepath.Join(k.dir, "alive"); ; time.Sleep(20 * time.Millisecond) {
 			if _, err := os.Stat(alive); err == nil {

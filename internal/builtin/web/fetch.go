@@ -23,6 +23,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/document"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/source/httpcall"
 	"github.com/toolroom/toolroom/source"
 )
@@ -114,7 +115,7 @@ func (w *web) get(ctx context.Context, req *source.Request, in FetchArgs) (*page
 	method := cmp.Or(in.Method, http.MethodGet)
 	key := ""
 	if method == http.MethodGet && len(in.Headers) == 0 && in.Body == "" {
-		key = req.Identity.Key() + "\n" + u.String()
+		key = identity.Owner(req.Identity) + "\n" + u.String()
 		if p, ok := w.pages.Get(key); ok {
 			return p, true, nil
 		}
