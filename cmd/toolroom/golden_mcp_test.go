@@ -140,7 +140,7 @@ func (c *client) send(text, id, method string, replies []string) string {
 		select {
 		case m, ok := <-c.lines:
 			return m, ok
-		case <-time.After(patience):
+		case <-time.After(stepTimeout):
 			c.w.t.Errorf("nothing answers %s", text)
 			return "", false
 		}
@@ -179,7 +179,7 @@ func (c *client) post(text, id, method string, replies []string) string {
 		c.w.t.Error("no server was started: the scenario needs a step serve")
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(c.w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(c.w.t.Context(), stepTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.w.server.url+"/mcp", strings.NewReader(text))
 	if err != nil {
@@ -320,7 +320,7 @@ func (c *client) close() {
 	}
 	if c.process != nil && c.process.Process != nil {
 		c.stdin.Close()
-		kill := time.AfterFunc(patience, func() { _ = c.process.Process.Kill() })
+		kill := time.AfterFunc(stepTimeout, func() { _ = c.process.Process.Kill() })
 		defer kill.Stop()
 		for range c.lines { // until its end
 			continue

@@ -23,9 +23,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// patience is how long a step may take; it is long, as it only ends tests that
+// stepTimeout is how long a step may take; it is long, as it only ends tests that
 // fail.
-const patience = time.Minute
+const stepTimeout = time.Minute
 
 // world is what the steps of one scenario act on: a folder with its files, a
 // home, a server once it was started, and a client of MCP.
@@ -128,7 +128,7 @@ func (w *world) step(text string, input []string) string {
 // until repeats a step until its output has a text.
 func (w *world) until(want, text string, input []string) string {
 	id := w.client.next
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); ; time.Sleep(50 * time.Millisecond) {
 		w.client.next = id
 		out := w.act(text, input)
 		if strings.Contains(out, strings.Trim(want, "'")) {
@@ -195,7 +195,7 @@ func (w *world) show(out string) string {
 
 // command runs the command line.
 func (w *world) command(args, input []string) string {
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), stepTimeout)
 	defer cancel()
 	var out, errs bytes.Buffer
 	c := exec.CommandContext(ctx, filepath.Join(w.binary(), "toolroom"), args...)
@@ -262,7 +262,7 @@ func (w *world) serve(args []string) string {
 
 // untilListed waits until all sources have been listed or given up.
 func (w *world) untilListed() {
-	for end := time.Now().Add(patience); strings.Contains(w.act("GET /readyz", nil), `"sources":`); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(stepTimeout); strings.Contains(w.act("GET /readyz", nil), `"sources":`); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Error("the sources are never listed")
 			return
@@ -282,7 +282,7 @@ func (s *server) stop() string {
 		return ""
 	}
 	_ = s.cmd.Process.Signal(syscall.SIGINT)
-	kill := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+	kill := time.AfterFunc(stepTimeout, func() { _ = s.cmd.Process.Kill() })
 	defer kill.Stop()
 	var said strings.Builder
 	for l := range s.said {
@@ -312,7 +312,7 @@ var usual = []string{"Date", "Content-Length", "Content-Type", "X-Request-Id", "
 // request makes a request. Lines of the input are headers until one begins as
 // JSON does; a body may stand behind the path, too.
 func (w *world) request(method, rest string, input []string) string {
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), stepTimeout)
 	defer cancel()
 	resp, err := w.send(ctx, method, rest, input)
 	if err != nil {
@@ -455,7 +455,7 @@ func (w *world) events(rest string) string {
 				return b.String() + markState + "the stream has ended\n"
 			}
 			b.WriteString(marked(markOut, e))
-		case <-time.After(patience):
+		case <-time.After(stepTimeout):
 			w.t.Errorf("%s has no more events", name)
 			return b.String()
 		}

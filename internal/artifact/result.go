@@ -35,7 +35,7 @@ func (s *Store) PutResult(ctx context.Context, owner, name, mime string, data []
 }
 
 // maxTries is how often a result is tried to be kept again in a full store. Each
-// time one of those that are kept at once succeeds.
+// time one of the results kept at once succeeds.
 const maxTries = 100
 
 // makeRoom removes the oldest results of an owner until size bytes more may be

@@ -37,7 +37,7 @@ func copilot() client {
 	}
 }
 
-// readCopilot reads tools, a list of those that count; "*" is all.
+// readCopilot reads tools, the list of enabled tools; "*" enables all.
 func readCopilot(text []byte, at Place) ([]entry, error) {
 	entries, err := readServers(text, at)
 	var f struct {

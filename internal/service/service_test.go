@@ -35,6 +35,9 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 		}
 		verify, err := exec.LookPath("systemd-analyze")
 		if err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatal(err)
+			}
 			t.Skip("no systemd-analyze here")
 		}
 		file := filepath.Join(t.TempDir(), service.Name)

@@ -285,7 +285,7 @@ var pages = map[string]string{
 		<button onclick="out.textContent = 'named ' + prompt('Name?')">Name</button><button onclick="alert('hi'); out.textContent = 'told'">Tell</button><p id=out></p>`,
 	"/gone":      `<title>Gone</title><button id=b onclick="b.remove()">Remove me</button><button>Stay</button>`,
 	"/windows":   `<title>Windows</title><button onclick="for (let i = 0; i < 1000; i++) window.open('/?' + i)">Many</button><a href=/list target=_blank>New tab</a>`,
-	"/cover":     `<title>Cover</title><button>Below</button><div id=veil style="position:fixed;inset:0;background:#fff8">veil</div>`,
+	"/cover":     `<title>Cover</title><button>Below</button><div id=overlay style="position:fixed;inset:0;background:#fff8">overlay</div>`,
 	"/loop":      `<title>Loop</title><button onclick="for (;;);">Hang</button>`,
 	"/downloads": `<title>Downloads</title><a href=/file>Get it</a><a id=big href=/big>Big</a>`,
 	"/later":     `<title>Later</title><p id=spinner>busy</p><script>setTimeout(() => { spinner.remove(); document.body.append('Ready  now') }, 1500)</script>`,
@@ -433,7 +433,7 @@ func TestWhatCannotBeClickedIsSaid(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.open("/cover")
-	r.has(r.fails(toolroom.CodeConflict, "click", map[string]any{"ref": r.ref("Below")}), "covered by", "id=veil")
+	r.has(r.fails(toolroom.CodeConflict, "click", map[string]any{"ref": r.ref("Below")}), "covered by", "id=overlay")
 	r.fails(toolroom.CodeNotFound, "click", map[string]any{"selector": "#none"})
 	r.fails(toolroom.CodeInvalidArguments, "click", map[string]any{"selector": "]["})
 	r.fails(toolroom.CodeInvalidArguments, "click", map[string]any{})

@@ -145,7 +145,7 @@ func (b *browsers) write(req *source.Request, name string, c checkpoint) error {
 func (b *browsers) resume() builtin.Tool {
 	return builtin.MustTool(builtin.Spec[CheckpointArgs, Outcome]{
 		Tool: tool("checkpoint.resume", "Resume a saved state of the browser",
-			"Resume or restore a checkpoint that browser:checkpoint.save has saved: the browser gets its cookies, logins and storage in place of those that it has, and opens its page."+caution,
+			"Resume or restore a checkpoint that browser:checkpoint.save has saved: the browser gets its cookies, logins and storage in place of its own, and opens its page."+caution,
 			acts(), example(map[string]any{"name": "shop"})),
 		Arguments: map[string]builtin.Property{"name": checkpointName},
 		Predict: func(req *source.Request, in CheckpointArgs) []toolroom.Effect {

@@ -371,7 +371,7 @@ func FuzzPatch(f *testing.F) {
 	pack := file.Pack(file.Options{Folders: folders}, nil).Source()
 	f.Fuzz(func(t *testing.T, patch string) {
 		if err := os.WriteFile(filepath.Join(root, "f"), []byte("a\n"), 0o600); err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		args, _ := json.Marshal(map[string]string{"patch": patch})
 		_, _ = pack.Call(t.Context(), &source.Request{Tool: toolroom.MustParseID("file:patch"), Arguments: args, Emit: func(toolroom.Event) {}})

@@ -135,7 +135,7 @@ func (x *exchange) put(ctx context.Context, q source.Question) (json.RawMessage,
 	}
 	defer x.server.replies.expect(v.session.ID())()
 	defer x.server.known(v.session).follow(q)()
-	ctx = withVerbatim(&asking{ctx, x.server.standIns}, question(q.Params))
+	ctx = withRaw(&asking{ctx, x.server.standIns}, question(q.Params))
 	var answer mcp.Result
 	var err error
 	switch q.Method {

@@ -11,7 +11,7 @@ import (
 )
 
 // logLine is a line of a tool's log. Of one that a server behind the tool wrote,
-// which goes out verbatim, only the level counts here.
+// which goes out unchanged, only the level counts here.
 func logLine(e *toolroom.Event) *mcp.LoggingMessageParams {
 	line := &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(e.Log.Level), Logger: e.Tool, Data: e.Log.Message}
 	var sent struct {

@@ -109,13 +109,13 @@ func (s *Server) say(session *mcp.ServerSession, n toolroom.Notice) {
 		Level mcp.LoggingLevel `json:"level"`
 	}
 	if json.Unmarshal(n.Params, &line) == nil {
-		_ = session.Log(withVerbatim(ctx, n.Params), &mcp.LoggingMessageParams{Level: line.Level})
+		_ = session.Log(withRaw(ctx, n.Params), &mcp.LoggingMessageParams{Level: line.Level})
 	}
 }
 
 // notify sends a notification that the SDK need not know.
 func (s *Server) notify(ctx context.Context, session *mcp.ServerSession, n toolroom.Notice) error {
-	return session.NotifyProgress(withVerbatim(ctx, s.standIns.notification(n.Method, n.Params)), &mcp.ProgressNotificationParams{})
+	return session.NotifyProgress(withRaw(ctx, s.standIns.notification(n.Method, n.Params)), &mcp.ProgressNotificationParams{})
 }
 
 // maxVisits is how many questions with a URL are remembered whose end nobody has

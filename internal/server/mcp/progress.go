@@ -71,7 +71,7 @@ func (s *Server) withNotifications(ctx context.Context, live func() *exchange) (
 			}
 			if v, ok := x.speak(); ok {
 				//lint:ignore SA1019 clients from before 2026-07-28 know no other way
-				_ = v.session.Log(withVerbatim(v.ctx, e.Log.Raw), logLine(&e))
+				_ = v.session.Log(withRaw(v.ctx, e.Log.Raw), logLine(&e))
 			}
 		}
 	}), p.stop
@@ -138,7 +138,7 @@ func (p *progress) tell(done, total float64, message string, raw json.RawMessage
 		if raw != nil {
 			raw = withMember(raw, "progressToken", x.progress)
 		}
-		_ = v.session.NotifyProgress(withVerbatim(v.ctx, raw), &mcp.ProgressNotificationParams{
+		_ = v.session.NotifyProgress(withRaw(v.ctx, raw), &mcp.ProgressNotificationParams{
 			ProgressToken: x.progress, Progress: done, Total: total, Message: message,
 		})
 	}

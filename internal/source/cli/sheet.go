@@ -36,7 +36,7 @@ type sheet struct {
 	Bundled bool `yaml:"bundled"`
 	// NoEnd is whether words behind -- can still be flags.
 	NoEnd bool `yaml:"no_end"`
-	// Commands are summaries of commands, also of those that the help does not name.
+	// Commands are summaries of commands, also of commands that the help does not name.
 	Commands map[string]string `yaml:"commands"`
 	// ReadOnly, Destructive and Harmless (neither of both) list commands. The program
 	// itself is "".

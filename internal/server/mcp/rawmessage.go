@@ -9,37 +9,37 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// verbatim is what a client is told or asked, as its source wrote it. The SDK
+// rawMessage is what a client is told or asked, as its source wrote it. The SDK
 // sends messages of its own types, which lose what they have no field for: it is
 // given one that has the form, and this goes in its place.
-type verbatim struct {
+type rawMessage struct {
 	mcp.ParamsBase
 	text json.RawMessage
 }
 
 // MarshalJSON gives the text.
-func (v *verbatim) MarshalJSON() ([]byte, error) { return v.text, nil }
+func (v *rawMessage) MarshalJSON() ([]byte, error) { return v.text, nil }
 
-type verbatimKey struct{}
+type rawKey struct{}
 
-// withVerbatim has the next message that is sent with the context say params. Nil
+// withRaw has the next message that is sent with the context say params. Nil
 // leaves it as it is.
-func withVerbatim(ctx context.Context, params json.RawMessage) context.Context {
+func withRaw(ctx context.Context, params json.RawMessage) context.Context {
 	if params == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, verbatimKey{}, &verbatim{text: params})
+	return context.WithValue(ctx, rawKey{}, &rawMessage{text: params})
 }
 
-// exactly is the middleware that sends what is to be sent verbatim.
+// exactly is the middleware that sends what is to be sent unchanged.
 func (s *Server) exactly(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		said, ok := ctx.Value(verbatimKey{}).(*verbatim)
+		said, ok := ctx.Value(rawKey{}).(*rawMessage)
 		session, server := req.GetSession().(*mcp.ServerSession)
 		if ok && server {
-			req = &mcp.ServerRequest[*verbatim]{Session: session, Params: said}
+			req = &mcp.ServerRequest[*rawMessage]{Session: session, Params: said}
 		} else if update := updateOf(req); update != nil && server {
-			req = &mcp.ServerRequest[*verbatim]{Session: session, Params: update}
+			req = &mcp.ServerRequest[*rawMessage]{Session: session, Params: update}
 		}
 		return next(ctx, method, req)
 	}
@@ -50,7 +50,7 @@ func (s *Server) exactly(next mcp.MethodHandler) mcp.MethodHandler {
 const updateKey = "toolroom/update"
 
 // updateOf is a resource's update as its source has it, nil for any other request.
-func updateOf(req mcp.Request) *verbatim {
+func updateOf(req mcp.Request) *rawMessage {
 	params, ok := req.GetParams().(*mcp.ResourceUpdatedNotificationParams)
 	if !ok {
 		return nil
@@ -72,7 +72,7 @@ func updateOf(req mcp.Request) *verbatim {
 	if err != nil {
 		return nil
 	}
-	return &verbatim{text: text}
+	return &rawMessage{text: text}
 }
 
 // withMember is an object with another value for one of its members, which it has
