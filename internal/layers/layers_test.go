@@ -26,6 +26,7 @@ var order = []struct {
 	{name: "core types", packages: []string{""}},
 	{name: "panics as errors", packages: []string{"internal/panics"}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/reserved", "internal/pattern", "internal/listener", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible", "internal/identity"}},
+	{name: "the Model Context Protocol", packages: []string{"mcp/..."}},
 	{name: "caches in files", packages: []string{"internal/probecache"}},
 	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},
 	{name: "sandboxes", packages: []string{"sandbox"}},

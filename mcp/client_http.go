@@ -1,4 +1,4 @@
-package wire
+package mcp
 
 import (
 	"bytes"
@@ -63,28 +63,28 @@ func HTTP(url string, client *http.Client) Transport {
 type httpTransport struct {
 	url    string
 	client *http.Client
-	s      *Session
+	c      *Client
 	agreed atomic.Bool // the protocol has been negotiated
 
 	mu      sync.Mutex
 	session string // of the older revisions
 }
 
-func (t *httpTransport) attach(s *Session) { t.s = s }
+func (t *httpTransport) attach(c *Client) { t.c = c }
 
 // ready opens the stream for messages that an older server initiates. Messages that
 // it sends earlier are lost.
 func (t *httpTransport) ready() {
 	t.agreed.Store(true)
-	if t.s.Server().Modern() {
+	if t.c.Server().Modern() {
 		return
 	}
 	opened := make(chan struct{})
-	t.s.spawn(func() { t.overhear(sync.OnceFunc(func() { close(opened) })) })
+	t.c.spawn(func() { t.overhear(sync.OnceFunc(func() { close(opened) })) })
 	select {
 	case <-opened:
 	case <-time.After(openTime): // the server may send nothing before its first message
-	case <-t.s.Ended():
+	case <-t.c.Ended():
 	}
 }
 
@@ -93,15 +93,15 @@ func (t *httpTransport) send(ctx context.Context, m *outgoing) error {
 	// response has been read.
 	exchange, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	stopOpen := context.AfterFunc(t.s.open, cancel)
+	stopOpen := context.AfterFunc(t.c.open, cancel)
 	finish := func() { stopOpen(); cancel() }
 	rest, err := t.exchange(exchange, m)
 	stop()
-	if rest == nil || !t.s.spawn(func() { drain(rest); finish() }) {
+	if rest == nil || !t.c.spawn(func() { drain(rest); finish() }) {
 		finish()
 	}
-	if err != nil && t.s.open.Err() != nil {
-		return t.s.over()
+	if err != nil && t.c.open.Err() != nil {
+		return t.c.over()
 	}
 	return err
 }
@@ -207,7 +207,7 @@ func (t *httpTransport) refusal(m *outgoing, resp *http.Response) error {
 	id, ours := answer.answers()
 	ours = isRPC && ours && id == m.id
 	if t.gone(m, resp.StatusCode, &answer, ours) {
-		t.s.end(ErrSessionGone)
+		t.c.end(ErrSessionGone)
 		return ErrSessionGone
 	}
 	if isRPC {
@@ -255,10 +255,10 @@ func (t *httpTransport) whole(m *outgoing, body io.Reader) error {
 	if len(raw) > maxMessage {
 		return fmt.Errorf("the response has more than %d bytes", maxMessage)
 	}
-	if err := t.s.receive(raw, m.id); err != nil {
+	if err := t.c.receive(raw, m.id); err != nil {
 		return err
 	}
-	if !t.s.settled(m.id) {
+	if !t.c.settled(m.id) {
 		return errors.New("not an MCP server: the response has a different request id")
 	}
 	return nil
@@ -296,11 +296,11 @@ func (t *httpTransport) follow(ctx context.Context, m *outgoing, body io.ReadClo
 				continue
 			}
 			resumes = 0
-			if err := t.s.receive(e.data, m.id); err != nil {
+			if err := t.c.receive(e.data, m.id); err != nil {
 				body.Close()
 				return nil, err
 			}
-			if t.s.settled(m.id) {
+			if t.c.settled(m.id) {
 				return body, nil
 			}
 		}
@@ -350,7 +350,7 @@ func (t *httpTransport) get(ctx context.Context, last string) (*http.Response, e
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	t.headers(req.Header, &outgoing{version: t.s.Server().Version})
+	t.headers(req.Header, &outgoing{version: t.c.Server().Version})
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
@@ -372,10 +372,10 @@ func (t *httpTransport) overhear(opened func()) {
 	var wait reopening
 	last := ""
 	for {
-		resp, err := t.get(t.s.open, last)
+		resp, err := t.get(t.c.open, last)
 		opened()
 		var status *StatusError
-		if errors.As(err, &status) && status.Code < 500 || t.s.open.Err() != nil {
+		if errors.As(err, &status) && status.Code < 500 || t.c.open.Err() != nil {
 			return // the server has no such stream
 		}
 		pause := wait.next()
@@ -393,7 +393,7 @@ func (t *httpTransport) overhear(opened func()) {
 				if e.retry > 0 {
 					pause = min(e.retry, lastReopen)
 				}
-				if len(e.data) > 0 && t.s.receive(e.data, 0) != nil {
+				if len(e.data) > 0 && t.c.receive(e.data, 0) != nil {
 					break
 				}
 			}
@@ -401,7 +401,7 @@ func (t *httpTransport) overhear(opened func()) {
 		}
 		select {
 		case <-time.After(pause):
-		case <-t.s.open.Done():
+		case <-t.c.open.Done():
 			return
 		}
 	}
@@ -409,11 +409,11 @@ func (t *httpTransport) overhear(opened func()) {
 
 // close ends the session at an older server.
 func (t *httpTransport) close() {
-	if session := t.sessionID(); session != "" && !errors.Is(t.s.Err(), ErrSessionGone) {
+	if session := t.sessionID(); session != "" && !errors.Is(t.c.Err(), ErrSessionGone) {
 		ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 		defer cancel()
 		if req, err := http.NewRequestWithContext(ctx, http.MethodDelete, t.url, nil); err == nil {
-			t.headers(req.Header, &outgoing{version: t.s.Server().Version})
+			t.headers(req.Header, &outgoing{version: t.c.Server().Version})
 			if resp, err := t.client.Do(req); err == nil {
 				resp.Body.Close()
 			}

@@ -1,4 +1,4 @@
-package wire
+package mcp
 
 import (
 	"context"
@@ -34,19 +34,19 @@ var lists = []struct{ capability, filter, notification string }{
 
 // listenToLists subscribes to changes of the lists that a modern server declares as
 // changeable.
-func (s *Session) listenToLists() {
+func (c *Client) listenToLists() {
 	filter, missed := []Field{}, []string{}
 	for _, l := range lists {
-		if s.Server().Announces(l.capability) {
+		if c.Server().Announces(l.capability) {
 			filter = append(filter, Field{l.filter, json.RawMessage("true")})
 			missed = append(missed, l.notification)
 		}
 	}
 	if len(filter) > 0 {
-		s.spawn(func() {
-			s.listen(s.open, object(filter), func() {}, func() {
+		c.spawn(func() {
+			c.listen(c.open, object(filter), func() {}, func() {
 				for _, notification := range missed {
-					s.handler.notified(nil, notification, nil)
+					c.handler.notified(nil, notification, nil)
 				}
 			})
 		})
@@ -55,12 +55,12 @@ func (s *Session) listenToLists() {
 
 // Watch replaces the resources whose changes a modern server reports. It returns when
 // the server has acknowledged or refused the subscription.
-func (s *Session) Watch(ctx context.Context, uris []string) error {
-	listening, stop := context.WithCancel(s.open)
-	s.mu.Lock()
-	before := s.unwatch
-	s.unwatch = stop
-	s.mu.Unlock()
+func (c *Client) Watch(ctx context.Context, uris []string) error {
+	listening, stop := context.WithCancel(c.open)
+	c.mu.Lock()
+	before := c.unwatch
+	c.unwatch = stop
+	c.mu.Unlock()
 	if before != nil {
 		// Open the new stream first, so that no change is missed between the two.
 		defer before()
@@ -76,17 +76,17 @@ func (s *Session) Watch(ctx context.Context, uris []string) error {
 	}
 	opened := make(chan struct{})
 	isOpen := sync.OnceFunc(func() { close(opened) })
-	began := s.spawn(func() {
+	began := c.spawn(func() {
 		defer isOpen()
-		s.listen(listening, object([]Field{{"resourceSubscriptions", text}}), isOpen, func() {
+		c.listen(listening, object([]Field{{"resourceSubscriptions", text}}), isOpen, func() {
 			for _, uri := range uris {
-				s.handler.notified(nil, "notifications/resources/updated", object([]Field{String("uri", uri)}))
+				c.handler.notified(nil, "notifications/resources/updated", object([]Field{String("uri", uri)}))
 			}
 		})
 	})
 	if !began {
 		stop()
-		return s.over()
+		return c.over()
 	}
 	select {
 	case <-opened:
@@ -99,14 +99,14 @@ func (s *Session) Watch(ctx context.Context, uris []string) error {
 // listen keeps a request open with which a modern server reports the changes that
 // filter names, until ctx ends. The server does not report changes between two such
 // requests, so listen calls missed before each further one.
-func (s *Session) listen(ctx context.Context, filter json.RawMessage, opened, missed func()) {
+func (c *Client) listen(ctx context.Context, filter json.RawMessage, opened, missed func()) {
 	var wait reopening
 	for first := true; ; first = false {
 		if !first {
 			missed()
 		}
 		began := time.Now()
-		_, err := s.Call(ctx, &Request{Method: "subscriptions/listen", Params: []Field{{"notifications", filter}}, opened: opened})
+		_, err := c.Call(ctx, &Request{Method: "subscriptions/listen", Params: []Field{{"notifications", filter}}, opened: opened})
 		if refused := (*Error)(nil); errors.As(err, &refused) || ctx.Err() != nil {
 			return
 		}
@@ -122,7 +122,7 @@ func (s *Session) listen(ctx context.Context, filter json.RawMessage, opened, mi
 }
 
 // acknowledged handles the server's acknowledgement of a subscription.
-func (s *Session) acknowledged(params json.RawMessage, origin int64) {
+func (c *Client) acknowledged(params json.RawMessage, origin int64) {
 	var p struct {
 		Meta map[string]json.RawMessage `json:"_meta"`
 	}
@@ -131,9 +131,9 @@ func (s *Session) acknowledged(params json.RawMessage, origin int64) {
 			origin = id
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if waiting := s.pending[origin]; waiting != nil && waiting.opened != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if waiting := c.pending[origin]; waiting != nil && waiting.opened != nil {
 		waiting.opened()
 	}
 }

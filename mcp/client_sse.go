@@ -1,4 +1,4 @@
-package wire
+package mcp
 
 import (
 	"bytes"
@@ -27,11 +27,11 @@ func newSSE(t *httpTransport) *sseTransport {
 func (t *sseTransport) ready() {}
 
 func (t *sseTransport) send(ctx context.Context, m *outgoing) error {
-	t.once.Do(func() { t.s.spawn(t.read) })
+	t.once.Do(func() { t.c.spawn(t.read) })
 	select {
 	case <-t.named:
-	case <-t.s.Ended():
-		return t.s.over()
+	case <-t.c.Ended():
+		return t.c.over()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -55,9 +55,9 @@ func (t *sseTransport) send(ctx context.Context, m *outgoing) error {
 
 // read reads the stream. The session ends with the stream.
 func (t *sseTransport) read() {
-	resp, err := t.get(t.s.open, "")
+	resp, err := t.get(t.c.open, "")
 	if err != nil {
-		t.s.end(err)
+		t.c.end(err)
 		return
 	}
 	defer resp.Body.Close()
@@ -67,19 +67,19 @@ func (t *sseTransport) read() {
 		e, err := events.next()
 		switch {
 		case err != nil:
-			t.s.end(fmt.Errorf("the stream ended unexpectedly: %w", unexpected(err)))
+			t.c.end(fmt.Errorf("the stream ended unexpectedly: %w", unexpected(err)))
 			return
 		case e.kind == "endpoint" && !named:
 			post, err := t.resolve(string(e.data))
 			if err != nil {
-				t.s.end(err)
+				t.c.end(err)
 				return
 			}
 			named, t.post = true, post
 			close(t.named)
 		case len(e.data) > 0:
-			if err := t.s.receive(e.data, 0); err != nil {
-				t.s.end(err)
+			if err := t.c.receive(e.data, 0); err != nil {
+				t.c.end(err)
 				return
 			}
 		}

@@ -1,4 +1,4 @@
-package wire
+package mcp
 
 import (
 	"bufio"
@@ -47,7 +47,7 @@ func TestAServerThatIsSlowToStartIsSpokenToInItsOwnEra(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, err := Open(t.Context(), slowly(t, modern), Options{Name: "test"})
+				s, err := Connect(t.Context(), slowly(t, modern), ClientOptions{Name: "test"})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,4 +1,4 @@
-package wire
+package mcp
 
 import (
 	"bytes"
@@ -23,9 +23,9 @@ func headerValue(value string) string {
 	return begin + base64.StdEncoding.EncodeToString([]byte(value)) + end
 }
 
-// Binding names an argument of a tool that is also sent in a header, because the
+// HeaderParam names an argument of a tool that is also sent in a header, because the
 // tool's input schema has x-mcp-header (SEP-2243).
-type Binding struct {
+type HeaderParam struct {
 	path   []string
 	header string
 }
@@ -33,13 +33,13 @@ type Binding struct {
 // maxNesting limits the nesting of parameters with x-mcp-header.
 const maxNesting = 32
 
-// ParamHeaders returns the bindings of an input schema. It returns an error if an
+// HeaderParams returns the bindings of an input schema. It returns an error if an
 // annotation is invalid: such a tool must not be offered.
-func ParamHeaders(schema json.RawMessage) ([]Binding, error) {
+func HeaderParams(schema json.RawMessage) ([]HeaderParam, error) {
 	if !bytes.Contains(schema, []byte("x-mcp-header")) {
 		return nil, nil
 	}
-	var found []Binding
+	var found []HeaderParam
 	seen := map[string]bool{}
 	var walk func(schema json.RawMessage, path []string) error
 	walk = func(schema json.RawMessage, path []string) error {
@@ -65,7 +65,7 @@ func ParamHeaders(schema json.RawMessage) ([]Binding, error) {
 				return fmt.Errorf("x-mcp-header %s is set on two parameters", name)
 			}
 			seen[strings.ToLower(name)] = true
-			found = append(found, Binding{path, "Mcp-Param-" + name})
+			found = append(found, HeaderParam{path, "Mcp-Param-" + name})
 		}
 		if len(path) >= maxNesting && len(node.Properties) > 0 {
 			return fmt.Errorf("the parameters are nested deeper than %d", maxNesting)
@@ -80,10 +80,10 @@ func ParamHeaders(schema json.RawMessage) ([]Binding, error) {
 	return found, walk(schema, nil)
 }
 
-// Headers returns the headers for the arguments of a call.
-func Headers(bindings []Binding, arguments json.RawMessage) map[string]string {
+// ParamHeaders returns the headers for the arguments of a call.
+func ParamHeaders(params []HeaderParam, arguments json.RawMessage) map[string]string {
 	headers := map[string]string{}
-	for _, b := range bindings {
+	for _, b := range params {
 		value := arguments
 		for _, name := range b.path {
 			var object map[string]json.RawMessage

@@ -1,8 +1,4 @@
-// Package wire implements an MCP client on raw JSON: callers receive the server's
-// values byte for byte. [Open] negotiates the protocol with a server, in revision
-// 2026-07-28 or any older one, over a [Transport]. [Session.Call] makes requests.
-// The package does not deal with tools, policy or credentials.
-package wire
+package mcp
 
 import (
 	"context"
@@ -17,15 +13,14 @@ import (
 
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/panics"
-	"github.com/toolroom/toolroom/source"
 )
 
 // Transport carries messages to a server. [Stdio] and [HTTP] return one. It passes
-// incoming messages to the session that [Open] returned.
+// incoming messages to the session that [Connect] returned.
 type Transport interface {
 	// attach sets the session that receives messages and runs the transport's
 	// goroutines. It is called once, first.
-	attach(s *Session)
+	attach(c *Client)
 	// send sends a message. Over HTTP it returns when the response has arrived.
 	send(ctx context.Context, m *outgoing) error
 	// ready is called when the protocol has been negotiated.
@@ -34,9 +29,9 @@ type Transport interface {
 	close()
 }
 
-// Handler handles the notifications and requests of a server. Owner is the Owner of
+// ClientHandler handles the notifications and requests of a server. Owner is the Owner of
 // the client's request that they belong to, or nil if that is unknown.
-type Handler struct {
+type ClientHandler struct {
 	// Notified receives each notification, in order with the responses. It must not
 	// block.
 	Notified func(owner any, method string, params json.RawMessage)
@@ -53,7 +48,7 @@ type Question struct {
 	Progress func(params json.RawMessage)
 }
 
-func (h *Handler) notified(owner any, method string, params json.RawMessage) {
+func (h *ClientHandler) notified(owner any, method string, params json.RawMessage) {
 	if h.Notified != nil {
 		h.Notified(owner, method, params)
 	}
@@ -68,11 +63,11 @@ type Request struct {
 	// Header is sent with the request over HTTP.
 	Header map[string]string
 	// Capabilities are the client's capabilities in this request; nil means those of
-	// [Options]. Only modern servers receive them.
+	// [ClientOptions]. Only modern servers receive them.
 	Capabilities json.RawMessage
 	// Meta holds further members of _meta.
 	Meta []Field
-	// Owner, if set, is passed to the [Handler] with messages about this request.
+	// Owner, if set, is passed to the [ClientHandler] with messages about this request.
 	Owner any
 
 	// opened is called when the server has acknowledged a subscription.
@@ -89,12 +84,12 @@ var (
 // notifyTimeout limits the time to notify a server of a cancelled request.
 const notifyTimeout = 2 * time.Second
 
-// Session is a connection with a negotiated protocol. Its methods are safe for
+// Client is a connection with a negotiated protocol. Its methods are safe for
 // concurrent use.
-type Session struct {
+type Client struct {
 	transport Transport
-	handler   Handler
-	server    atomic.Pointer[Server]
+	handler   ClientHandler
+	server    atomic.Pointer[ServerInfo]
 	meta      []Field // of each request
 
 	next   atomic.Int64
@@ -123,79 +118,79 @@ type answer struct {
 	err    error
 }
 
-func newSession(t Transport, h Handler) *Session {
-	s := &Session{transport: t, handler: h, pending: map[int64]*pending{}, questions: map[string]context.CancelCauseFunc{}}
-	s.server.Store(&Server{})
-	s.open, s.finish = context.WithCancelCause(context.Background())
-	t.attach(s)
-	return s
+func newClient(t Transport, h ClientHandler) *Client {
+	c := &Client{transport: t, handler: h, pending: map[int64]*pending{}, questions: map[string]context.CancelCauseFunc{}}
+	c.server.Store(&ServerInfo{})
+	c.open, c.finish = context.WithCancelCause(context.Background())
+	t.attach(c)
+	return c
 }
 
 // Server describes the server.
-func (s *Session) Server() Server { return *s.server.Load() }
+func (c *Client) Server() ServerInfo { return *c.server.Load() }
 
 // Ended returns a channel that is closed when the session has ended.
-func (s *Session) Ended() <-chan struct{} { return s.open.Done() }
+func (c *Client) Ended() <-chan struct{} { return c.open.Done() }
 
 // Err returns the reason for the end of the session. It is valid after Ended is
 // closed.
-func (s *Session) Err() error { return context.Cause(s.open) }
+func (c *Client) Err() error { return context.Cause(c.open) }
 
 // Over reports whether the session has ended.
-func (s *Session) Over() bool { return s.open.Err() != nil }
+func (c *Client) Over() bool { return c.open.Err() != nil }
 
 // Close ends the session and returns when all its goroutines have ended. Requests in
 // progress fail with [ErrClosed]. It is idempotent.
-func (s *Session) Close() {
-	s.end(ErrClosed)
-	s.mu.Lock()
-	again := s.closed
-	s.closed = true
-	s.mu.Unlock()
+func (c *Client) Close() {
+	c.end(ErrClosed)
+	c.mu.Lock()
+	again := c.closed
+	c.closed = true
+	c.mu.Unlock()
 	if !again {
-		s.transport.close()
+		c.transport.close()
 	}
-	s.work.Wait()
+	c.work.Wait()
 }
 
 // spawn runs f in a goroutine that Close waits for. It returns false and does not run
 // f if the session is closed.
-func (s *Session) spawn(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+func (c *Client) spawn(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return false
 	}
-	s.work.Go(func() {
+	c.work.Go(func() {
 		if panicked := panics.Catch(f); panicked != nil {
-			s.end(panicked)
+			c.end(panicked)
 		}
 	})
 	return true
 }
 
 // End ends the session without waiting for its goroutines. Close must follow.
-func (s *Session) End() { s.end(ErrClosed) }
+func (c *Client) End() { c.end(ErrClosed) }
 
 // Ping checks that the server answers.
-func (s *Session) Ping(ctx context.Context) error {
+func (c *Client) Ping(ctx context.Context) error {
 	method := "ping"
-	if s.Server().Modern() {
+	if c.Server().Modern() {
 		method = "server/discover"
 	}
-	_, err := s.Call(ctx, &Request{Method: method})
+	_, err := c.Call(ctx, &Request{Method: method})
 	return err
 }
 
 // end marks the session as ended. The first reason is kept.
-func (s *Session) end(reason error) { s.finish(reason) }
+func (c *Client) end(reason error) { c.finish(reason) }
 
 // Call makes a request and returns the raw result. An [*Error] is the server's
 // response; any other error means that there was no response. If ctx ends, Call
 // notifies the server.
-func (s *Session) Call(ctx context.Context, r *Request) (json.RawMessage, error) {
-	id := s.next.Add(1)
-	fields := s.withMeta(r, id)
+func (c *Client) Call(ctx context.Context, r *Request) (json.RawMessage, error) {
+	id := c.next.Add(1)
+	fields := c.withMeta(r, id)
 	body, err := encode(id, r.Method, fields)
 	if err != nil {
 		return nil, err
@@ -203,12 +198,12 @@ func (s *Session) Call(ctx context.Context, r *Request) (json.RawMessage, error)
 	sending, stopSending := context.WithCancel(ctx)
 	defer stopSending()
 	p := &pending{owner: r.Owner, answer: make(chan answer, 1), stopSending: stopSending, opened: r.opened}
-	if !s.expect(id, p) {
-		return nil, fmt.Errorf("%w: %w", ErrNotSent, s.over())
+	if !c.expect(id, p) {
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, c.over())
 	}
-	defer s.forget(id)
-	m := &outgoing{id: id, method: r.Method, name: r.Name, header: r.Header, body: body, version: s.server.Load().Version}
-	err = s.transport.send(sending, m)
+	defer c.forget(id)
+	m := &outgoing{id: id, method: r.Method, name: r.Name, header: r.Header, body: body, version: c.server.Load().Version}
+	err = c.transport.send(sending, m)
 	select {
 	case a := <-p.answer:
 		return a.result, a.err
@@ -216,7 +211,7 @@ func (s *Session) Call(ctx context.Context, r *Request) (json.RawMessage, error)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			s.cancelled(ctx, id)
+			c.cancelled(ctx, id)
 			return nil, ctx.Err()
 		}
 		return nil, err
@@ -225,43 +220,43 @@ func (s *Session) Call(ctx context.Context, r *Request) (json.RawMessage, error)
 	case a := <-p.answer:
 		return a.result, a.err
 	case <-ctx.Done():
-		s.cancelled(ctx, id)
+		c.cancelled(ctx, id)
 		return nil, ctx.Err()
-	case <-s.open.Done():
-		return nil, s.over()
+	case <-c.open.Done():
+		return nil, c.over()
 	}
 }
 
 // Tell makes a request in the background and ignores the response.
-func (s *Session) Tell(r *Request) {
-	s.spawn(func() {
-		ctx, cancel := context.WithTimeout(s.open, notifyTimeout)
+func (c *Client) Tell(r *Request) {
+	c.spawn(func() {
+		ctx, cancel := context.WithTimeout(c.open, notifyTimeout)
 		defer cancel()
-		_, _ = s.Call(ctx, r)
+		_, _ = c.Call(ctx, r)
 	})
 }
 
 // Notify sends a notification.
-func (s *Session) Notify(ctx context.Context, method string, params ...Field) error {
+func (c *Client) Notify(ctx context.Context, method string, params ...Field) error {
 	body, err := encode(0, method, params)
 	if err != nil {
 		return err
 	}
-	return s.transport.send(ctx, &outgoing{method: method, body: body, version: s.server.Load().Version})
+	return c.transport.send(ctx, &outgoing{method: method, body: body, version: c.server.Load().Version})
 }
 
 // over returns the error of a request on an ended session.
-func (s *Session) over() error {
-	if reason := s.Err(); !errors.Is(reason, ErrClosed) {
+func (c *Client) over() error {
+	if reason := c.Err(); !errors.Is(reason, ErrClosed) {
 		return fmt.Errorf("%w: %w", ErrClosed, reason)
 	}
 	return ErrClosed
 }
 
 // withMeta returns the parameters of a request with _meta.
-func (s *Session) withMeta(r *Request, id int64) []Field {
-	meta := append(append(make([]Field, 0, len(s.meta)+len(r.Meta)+1), s.meta...), r.Meta...)
-	if len(s.meta) > 0 && r.Capabilities != nil {
+func (c *Client) withMeta(r *Request, id int64) []Field {
+	meta := append(append(make([]Field, 0, len(c.meta)+len(r.Meta)+1), c.meta...), r.Meta...)
+	if len(c.meta) > 0 && r.Capabilities != nil {
 		meta[slices.IndexFunc(meta, func(f Field) bool { return f.Name == metaCapabilities })].Value = r.Capabilities
 	}
 	if r.Owner != nil {
@@ -273,42 +268,42 @@ func (s *Session) withMeta(r *Request, id int64) []Field {
 	return append([]Field{{"_meta", object(meta)}}, r.Params...)
 }
 
-func (s *Session) expect(id int64, p *pending) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open.Err() != nil {
+func (c *Client) expect(id int64, p *pending) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open.Err() != nil {
 		return false
 	}
-	s.pending[id] = p
+	c.pending[id] = p
 	return true
 }
 
-func (s *Session) forget(id int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.pending, id)
+func (c *Client) forget(id int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pending, id)
 }
 
 // cancelled notifies the server that a request was cancelled. A modern server over
 // HTTP knows it from the closed stream.
-func (s *Session) cancelled(ctx context.Context, id int64) {
-	server := s.server.Load()
-	if _, overHTTP := s.transport.(*httpTransport); overHTTP && server.Modern() || server.Version == "" {
+func (c *Client) cancelled(ctx context.Context, id int64) {
+	server := c.server.Load()
+	if _, overHTTP := c.transport.(*httpTransport); overHTTP && server.Modern() || server.Version == "" {
 		return
 	}
 	why := reason(context.Cause(ctx))
-	s.spawn(func() {
+	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 		defer cancel()
-		defer context.AfterFunc(s.open, cancel)()
-		_ = s.Notify(ctx, "notifications/cancelled", append([]Field{{"requestId", strconv.AppendInt(nil, id, 10)}}, why...)...)
+		defer context.AfterFunc(c.open, cancel)()
+		_ = c.Notify(ctx, "notifications/cancelled", append([]Field{{"requestId", strconv.AppendInt(nil, id, 10)}}, why...)...)
 	})
 }
 
 // reason returns the parameters that explain a cancelled request to the server: the
 // client's own if the client cancelled it.
 func reason(cause error) []Field {
-	said := (*source.Cancelled)(nil)
+	said := (*Cancelled)(nil)
 	if !errors.As(cause, &said) {
 		return []Field{String("reason", "the caller has cancelled the call")}
 	}
@@ -323,7 +318,7 @@ func reason(cause error) []Field {
 }
 
 // progress reports progress on the answer to a question of the server.
-func (s *Session) progress(params json.RawMessage) {
+func (c *Client) progress(params json.RawMessage) {
 	members, err := jsonx.Members(params)
 	if err != nil {
 		return
@@ -332,55 +327,55 @@ func (s *Session) progress(params json.RawMessage) {
 	for i, m := range members {
 		fields[i] = Field(m)
 	}
-	s.spawn(func() {
-		ctx, cancel := context.WithTimeout(s.open, notifyTimeout)
+	c.spawn(func() {
+		ctx, cancel := context.WithTimeout(c.open, notifyTimeout)
 		defer cancel()
 		// Ignore the error: a failed connection ends the session.
-		_ = s.Notify(ctx, "notifications/progress", fields...)
+		_ = c.Notify(ctx, "notifications/progress", fields...)
 	})
 }
 
 // receive handles a message or a batch. Origin is the id of the request on whose
 // stream it arrived, or zero.
-func (s *Session) receive(raw []byte, origin int64) error {
+func (c *Client) receive(raw []byte, origin int64) error {
 	messages, err := decode(raw)
 	if err != nil {
 		return fmt.Errorf("the server sent an invalid JSON-RPC message: %.80q: %w", raw, err)
 	}
 	for i := range messages {
-		s.take(&messages[i], origin)
+		c.take(&messages[i], origin)
 	}
 	return nil
 }
 
-func (s *Session) take(m *message, origin int64) {
+func (c *Client) take(m *message, origin int64) {
 	switch id, isAnswer := m.answers(); {
 	case isAnswer:
 		if m.Error != nil {
-			s.settle(id, origin, answer{err: m.Error})
+			c.settle(id, origin, answer{err: m.Error})
 		} else {
-			s.settle(id, origin, answer{result: m.Result})
+			c.settle(id, origin, answer{result: m.Result})
 		}
 	case m.Method == "":
 	case len(m.ID) == 0 || string(m.ID) == "null":
 		switch m.Method {
 		case "notifications/subscriptions/acknowledged":
-			s.acknowledged(m.Params, origin)
+			c.acknowledged(m.Params, origin)
 			return
 		case "notifications/cancelled":
-			s.withdrawn(m.Params)
+			c.withdrawn(m.Params)
 			return
 		}
-		s.handler.notified(s.owner(m, origin), m.Method, m.Params)
+		c.handler.notified(c.owner(m, origin), m.Method, m.Params)
 	default:
-		ctx, cancel := context.WithCancelCause(s.open)
-		if !s.question(string(m.ID), cancel) {
+		ctx, cancel := context.WithCancelCause(c.open)
+		if !c.question(string(m.ID), cancel) {
 			cancel(nil)
-			s.end(errTooMany)
+			c.end(errTooMany)
 			return
 		}
-		// A context that is not cancelled stays in s.open.
-		if !s.spawn(func() { defer cancel(nil); s.reply(ctx, m, origin) }) {
+		// A context that is not cancelled stays in c.open.
+		if !c.spawn(func() { defer cancel(nil); c.reply(ctx, m, origin) }) {
 			cancel(nil)
 		}
 	}
@@ -393,44 +388,44 @@ var errTooMany = fmt.Errorf("the server sent more than %d requests before it had
 
 // question stores the function that withdraws a question of the server, or deletes
 // it if withdraw is nil. It reports false if there are too many questions.
-func (s *Session) question(id string, withdraw context.CancelCauseFunc) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (c *Client) question(id string, withdraw context.CancelCauseFunc) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if withdraw == nil {
-		delete(s.questions, id)
-		s.asking--
+		delete(c.questions, id)
+		c.asking--
 		return true
 	}
-	if s.asking >= maxQuestions {
+	if c.asking >= maxQuestions {
 		return false
 	}
-	s.questions[id] = withdraw
-	s.asking++
+	c.questions[id] = withdraw
+	c.asking++
 	return true
 }
 
 // withdrawn cancels a question that the server has withdrawn.
-func (s *Session) withdrawn(params json.RawMessage) {
+func (c *Client) withdrawn(params json.RawMessage) {
 	var p struct {
 		ID json.RawMessage `json:"requestId"`
 	}
 	if json.Unmarshal(params, &p) != nil {
 		return
 	}
-	s.mu.Lock()
-	withdraw := s.questions[string(p.ID)]
-	s.mu.Unlock()
+	c.mu.Lock()
+	withdraw := c.questions[string(p.ID)]
+	c.mu.Unlock()
 	if withdraw != nil {
-		withdraw(&source.Cancelled{Params: params})
+		withdraw(&Cancelled{Params: params})
 	}
 }
 
 // settle delivers the response to a request. Only the first response counts.
-func (s *Session) settle(id, origin int64, a answer) {
-	s.mu.Lock()
-	p := s.pending[id]
-	delete(s.pending, id)
-	s.mu.Unlock()
+func (c *Client) settle(id, origin int64, a answer) {
+	c.mu.Lock()
+	p := c.pending[id]
+	delete(c.pending, id)
+	c.mu.Unlock()
 	if p == nil {
 		return
 	}
@@ -441,15 +436,15 @@ func (s *Session) settle(id, origin int64, a answer) {
 }
 
 // settled reports whether a request is no longer waiting for its response.
-func (s *Session) settled(id int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pending[id] == nil
+func (c *Client) settled(id int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending[id] == nil
 }
 
 // owner returns the owner of the request that a message belongs to: the request whose
 // progress token it has, else that of its stream.
-func (s *Session) owner(m *message, origin int64) any {
+func (c *Client) owner(m *message, origin int64) any {
 	if m.Method == "notifications/progress" {
 		var p struct {
 			Token string `json:"progressToken"`
@@ -460,9 +455,9 @@ func (s *Session) owner(m *message, origin int64) any {
 			}
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.pending[origin]; p != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.pending[origin]; p != nil {
 		return p.owner
 	}
 	return nil
@@ -470,15 +465,15 @@ func (s *Session) owner(m *message, origin int64) any {
 
 // reply answers a request of the server, unless the server withdraws it, which ends
 // ctx.
-func (s *Session) reply(ctx context.Context, m *message, origin int64) {
-	defer s.question(string(m.ID), nil)
+func (c *Client) reply(ctx context.Context, m *message, origin int64) {
+	defer c.question(string(m.ID), nil)
 	var result json.RawMessage
 	err := error(&Error{Code: CodeMethodNotFound, Message: "this client does not support " + m.Method})
 	switch {
 	case m.Method == "ping":
 		result, err = json.RawMessage("{}"), nil
-	case s.handler.Asked != nil:
-		result, err = s.handler.Asked(ctx, s.owner(m, origin), Question{Method: m.Method, Params: m.Params, Progress: s.progress})
+	case c.handler.Asked != nil:
+		result, err = c.handler.Asked(ctx, c.owner(m, origin), Question{Method: m.Method, Params: m.Params, Progress: c.progress})
 	}
 	if ctx.Err() != nil {
 		return
@@ -492,5 +487,5 @@ func (s *Session) reply(ctx context.Context, m *message, origin int64) {
 		return
 	}
 	// Ignore the error: a failed connection ends the session.
-	_ = s.transport.send(s.open, &outgoing{body: body, version: s.server.Load().Version})
+	_ = c.transport.send(c.open, &outgoing{body: body, version: c.server.Load().Version})
 }

@@ -1,4 +1,4 @@
-package wire
+package mcp
 
 import (
 	"encoding/json"
@@ -76,12 +76,12 @@ func TestParametersGoIntoHeadersOrTheirToolIsNotOffered(t *testing.T) {
 		{`{"x-mcp-header":"A"}`, false, nil},
 		{`true`, true, map[string]string{}},
 	} {
-		bindings, err := ParamHeaders(json.RawMessage(c.schema))
+		bindings, err := HeaderParams(json.RawMessage(c.schema))
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.schema, err)
 		}
 		if c.ok {
-			got := Headers(bindings, json.RawMessage(`{"a":"x","o":{"n":3},"big":9007199254740993}`))
+			got := ParamHeaders(bindings, json.RawMessage(`{"a":"x","o":{"n":3},"big":9007199254740993}`))
 			if !maps.Equal(got, c.want) {
 				t.Errorf("%s gave %v, want %v", c.schema, got, c.want)
 			}
@@ -114,8 +114,8 @@ func FuzzWhatAServerSends(f *testing.F) {
 				m.answers()
 			}
 		}
-		if bindings, err := ParamHeaders(json.RawMessage(text)); err == nil {
-			Headers(bindings, json.RawMessage(text))
+		if bindings, err := HeaderParams(json.RawMessage(text)); err == nil {
+			ParamHeaders(bindings, json.RawMessage(text))
 		}
 	})
 }

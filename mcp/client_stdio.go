@@ -1,4 +1,4 @@
-package wire
+package mcp
 
 import (
 	"context"
@@ -29,13 +29,13 @@ type stdioTransport struct {
 	// turn holds a token while a message is being written.
 	turn chan struct{}
 	rest chan []byte
-	s    *Session
+	c    *Client
 }
 
-func (t *stdioTransport) attach(s *Session) {
-	t.s = s
-	s.spawn(t.read)
-	s.spawn(t.write)
+func (t *stdioTransport) attach(c *Client) {
+	t.c = c
+	c.spawn(t.read)
+	c.spawn(t.write)
 }
 
 func (t *stdioTransport) ready() {}
@@ -44,10 +44,10 @@ func (t *stdioTransport) read() {
 	for {
 		line, err := t.pipes.In.Next()
 		if err == nil {
-			err = t.s.receive(line, 0)
+			err = t.c.receive(line, 0)
 		}
 		if err != nil {
-			t.s.end(err)
+			t.c.end(err)
 			return
 		}
 	}
@@ -62,10 +62,10 @@ func (t *stdioTransport) write() {
 			_, err := t.pipes.Out.Write(rest)
 			<-t.turn
 			if err != nil {
-				t.s.end(err)
+				t.c.end(err)
 				return
 			}
-		case <-t.s.Ended():
+		case <-t.c.Ended():
 			return
 		}
 	}
@@ -78,15 +78,15 @@ func (t *stdioTransport) send(ctx context.Context, m *outgoing) error {
 	case t.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-t.s.Ended():
-		return fmt.Errorf("%w: %w", ErrNotSent, t.s.over())
+	case <-t.c.Ended():
+		return fmt.Errorf("%w: %w", ErrNotSent, t.c.over())
 	}
 	line := append(m.body, '\n')
 	n, err := t.atOnce(line)
 	switch {
 	case err != nil:
 		<-t.turn
-		t.s.end(err)
+		t.c.end(err)
 		return err
 	case n == len(line):
 		<-t.turn
@@ -95,8 +95,8 @@ func (t *stdioTransport) send(ctx context.Context, m *outgoing) error {
 	select {
 	case t.rest <- line[n:]: // with the turn
 		return nil
-	case <-t.s.Ended():
-		return t.s.over()
+	case <-t.c.Ended():
+		return t.c.over()
 	}
 }
 

@@ -1,4 +1,4 @@
-package wire
+package mcp
 
 import (
 	"bytes"
@@ -42,8 +42,8 @@ const logLevel = "debug"
 // because some older servers ignore unknown requests.
 const probeTimeout = 5 * time.Second
 
-// Server describes a server in its own words.
-type Server struct {
+// ServerInfo describes a server in its own words.
+type ServerInfo struct {
 	// Version is the negotiated revision of the protocol.
 	Version      string
 	Name, Title  string
@@ -53,10 +53,10 @@ type Server struct {
 }
 
 // Modern reports whether the server speaks 2026-07-28 or newer.
-func (s Server) Modern() bool { return s.Version >= modernVersion }
+func (s ServerInfo) Modern() bool { return s.Version >= modernVersion }
 
 // Announces reports whether the server announces changes of a list.
-func (s Server) Announces(capability string) bool {
+func (s ServerInfo) Announces(capability string) bool {
 	var c struct {
 		ListChanged bool `json:"listChanged"`
 	}
@@ -64,29 +64,29 @@ func (s Server) Announces(capability string) bool {
 }
 
 // Subscribes reports whether the server supports subscriptions to resources.
-func (s Server) Subscribes() bool {
+func (s ServerInfo) Subscribes() bool {
 	var c struct {
 		Subscribe bool `json:"subscribe"`
 	}
 	return json.Unmarshal(s.Capabilities["resources"], &c) == nil && c.Subscribe
 }
 
-// Options are options of [Open].
-type Options struct {
-	Handler Handler
+// ClientOptions are options of [Connect].
+type ClientOptions struct {
+	Handler ClientHandler
 	// Name and Version are the client's, which the server receives.
 	Name, Version string
 	// Capabilities is the JSON of the client's capabilities; nil means none.
 	Capabilities json.RawMessage
 	// Legacy means that the server was older than 2026-07-28 at the last connection.
-	// Open then tries the older handshake first.
+	// Connect then tries the older handshake first.
 	Legacy bool
 }
 
-// Open negotiates the protocol with a server. It tries the newest revision; then, on
+// Connect negotiates the protocol with a server. It tries the newest revision; then, on
 // any response that a modern server would not send, the older handshake; then, over
 // HTTP, the transport of 2024-11-05. It closes the transport if all fail.
-func Open(ctx context.Context, t Transport, o Options) (*Session, error) {
+func Connect(ctx context.Context, t Transport, o ClientOptions) (*Client, error) {
 	if len(o.Capabilities) == 0 {
 		o.Capabilities = json.RawMessage("{}")
 	}
@@ -101,8 +101,8 @@ func Open(ctx context.Context, t Transport, o Options) (*Session, error) {
 	return s, err
 }
 
-func open(ctx context.Context, t Transport, o Options) (*Session, error) {
-	s := newSession(t, o.Handler)
+func open(ctx context.Context, t Transport, o ClientOptions) (*Client, error) {
+	s := newClient(t, o.Handler)
 	if err := s.agree(ctx, o); err != nil {
 		s.Close()
 		return nil, err
@@ -114,22 +114,22 @@ func open(ctx context.Context, t Transport, o Options) (*Session, error) {
 	return s, nil
 }
 
-func (s *Session) agree(ctx context.Context, o Options) error {
+func (c *Client) agree(ctx context.Context, o ClientOptions) error {
 	silent := false
 	if !o.Legacy {
-		err := s.discover(ctx, o)
+		err := c.discover(ctx, o)
 		silent = errors.Is(err, context.DeadlineExceeded)
 		if refused := (*Error)(nil); errors.As(err, &refused) && refused.offers(modernVersion) {
-			err = s.discover(ctx, o)
+			err = c.discover(ctx, o)
 		}
-		if err == nil || !fallsBack(err) || s.open.Err() != nil || ctx.Err() != nil {
+		if err == nil || !fallsBack(err) || c.open.Err() != nil || ctx.Err() != nil {
 			return err
 		}
 	}
-	err := s.initialize(ctx, o)
+	err := c.initialize(ctx, o)
 	// A server that was only slow to start has read the first request by now, and
 	// keeps to its era. A server that was older may have been updated.
-	if refused := (*Error)(nil); (silent || o.Legacy) && errors.As(err, &refused) && s.discover(ctx, o) == nil {
+	if refused := (*Error)(nil); (silent || o.Legacy) && errors.As(err, &refused) && c.discover(ctx, o) == nil {
 		return nil
 	}
 	return err
@@ -156,32 +156,32 @@ func (e *Error) offers(version string) bool {
 	return e.Code == codeUnsupportedVersion && json.Unmarshal(e.Data, &data) == nil && slices.Contains(data.Supported, version)
 }
 
-func (s *Session) discover(ctx context.Context, o Options) error {
-	s.server.Store(&Server{Version: modernVersion})
-	s.meta = []Field{
+func (c *Client) discover(ctx context.Context, o ClientOptions) error {
+	c.server.Store(&ServerInfo{Version: modernVersion})
+	c.meta = []Field{
 		String(metaVersion, modernVersion),
 		{metaClient, implementation(o)},
 		{metaCapabilities, o.Capabilities},
 		String(metaLogLevel, logLevel),
 	}
 	probe := ctx
-	if _, overHTTP := s.transport.(*httpTransport); !overHTTP {
+	if _, overHTTP := c.transport.(*httpTransport); !overHTTP {
 		var cancel context.CancelFunc
 		probe, cancel = context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
 	}
-	raw, err := s.Call(probe, &Request{Method: "server/discover"})
+	raw, err := c.Call(probe, &Request{Method: "server/discover"})
 	if err == nil {
-		err = s.readDiscovery(raw)
+		err = c.readDiscovery(raw)
 	}
 	if err != nil {
-		s.meta = nil
-		s.server.Store(&Server{})
+		c.meta = nil
+		c.server.Store(&ServerInfo{})
 	}
 	return err
 }
 
-func (s *Session) readDiscovery(raw json.RawMessage) error {
+func (c *Client) readDiscovery(raw json.RawMessage) error {
 	var d struct {
 		Versions     []string                   `json:"supportedVersions"`
 		Capabilities map[string]json.RawMessage `json:"capabilities"`
@@ -191,21 +191,21 @@ func (s *Session) readDiscovery(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &d); err != nil || !slices.Contains(d.Versions, modernVersion) {
 		return errOlder
 	}
-	server := Server{Version: modernVersion, Capabilities: d.Capabilities, Instructions: d.Instructions}
+	server := ServerInfo{Version: modernVersion, Capabilities: d.Capabilities, Instructions: d.Instructions}
 	server.name(d.Meta[metaServer])
-	s.server.Store(&server)
+	c.server.Store(&server)
 	return nil
 }
 
-func (s *Server) name(info json.RawMessage) {
+func (s *ServerInfo) name(info json.RawMessage) {
 	var i struct{ Name, Title string }
 	if json.Unmarshal(info, &i) == nil {
 		s.Name, s.Title = i.Name, i.Title
 	}
 }
 
-func (s *Session) initialize(ctx context.Context, o Options) error {
-	raw, err := s.Call(ctx, &Request{Method: "initialize", Params: []Field{
+func (c *Client) initialize(ctx context.Context, o ClientOptions) error {
+	raw, err := c.Call(ctx, &Request{Method: "initialize", Params: []Field{
 		String("protocolVersion", legacyVersion),
 		{"capabilities", o.Capabilities},
 		{"clientInfo", implementation(o)},
@@ -225,19 +225,19 @@ func (s *Session) initialize(ctx context.Context, o Options) error {
 	if !slices.Contains(legacyVersions, i.Version) {
 		return fmt.Errorf("it speaks revision %q of the protocol, which is not supported", i.Version)
 	}
-	server := Server{Version: i.Version, Capabilities: i.Capabilities, Instructions: i.Instructions}
+	server := ServerInfo{Version: i.Version, Capabilities: i.Capabilities, Instructions: i.Instructions}
 	server.name(i.Info)
-	s.server.Store(&server)
-	if err := s.Notify(ctx, "notifications/initialized"); err != nil {
+	c.server.Store(&server)
+	if err := c.Notify(ctx, "notifications/initialized"); err != nil {
 		return err
 	}
 	if _, logs := i.Capabilities["logging"]; logs {
-		s.Tell(&Request{Method: "logging/setLevel", Params: []Field{String("level", logLevel)}})
+		c.Tell(&Request{Method: "logging/setLevel", Params: []Field{String("level", logLevel)}})
 	}
 	return nil
 }
 
-func implementation(o Options) json.RawMessage {
+func implementation(o ClientOptions) json.RawMessage {
 	version := o.Version
 	if version == "" {
 		version = "0"

@@ -1,4 +1,4 @@
-package wire
+package mcp
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 // sink is a transport that takes every message and answers none.
 type sink struct{ sent chan struct{} }
 
-func (k *sink) attach(*Session) {}
-func (k *sink) ready()          {}
-func (k *sink) close()          {}
+func (k *sink) attach(*Client) {}
+func (k *sink) ready()         {}
+func (k *sink) close()         {}
 
 func (k *sink) send(ctx context.Context, _ *outgoing) error {
 	select {
@@ -29,7 +29,7 @@ func (k *sink) send(ctx context.Context, _ *outgoing) error {
 func TestAnsweredQuestionsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	k := &sink{sent: make(chan struct{})}
-	s := newSession(k, Handler{})
+	s := newClient(k, ClientHandler{})
 	defer s.Close()
 	for i := range 500 {
 		if err := s.receive(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`, i), 0); err != nil {
@@ -49,7 +49,7 @@ func TestAnsweredQuestionsLeaveNothing(t *testing.T) {
 func TestAServerThatFloodsWithQuestionsIsCutOff(t *testing.T) {
 	t.Parallel()
 	k := &sink{sent: make(chan struct{}, 1)}
-	s := newSession(k, Handler{Asked: func(ctx context.Context, _ any, _ Question) (json.RawMessage, error) {
+	s := newClient(k, ClientHandler{Asked: func(ctx context.Context, _ any, _ Question) (json.RawMessage, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
