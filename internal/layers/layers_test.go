@@ -144,7 +144,7 @@ func TestSurfacesReachToolsOnlyThroughTheRunner(t *testing.T) {
 // surfaces. That includes a package that makes calls by itself, such as for a schedule.
 func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 	named := []string{
-		"internal/app", "room",         // rows "Go ..."
+		"internal/app", "room", // rows "Go ..."
 		"internal/cli", "cmd/toolroom", // rows "command line ..."
 		"internal/server", "internal/server/api", "internal/server/mcp", // rows "HTTP ...", "MCP ..."
 		"serve",                                                               // passes its room to internal/server
