@@ -1,8 +1,8 @@
 package main
 
 import (
+	"github.com/toolroom/toolroom/drivers/containerd"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/sandbox/containerd"
 	"github.com/toolroom/toolroom/room"
 	"github.com/toolroom/toolroom/sandbox"
 )

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/toolroom/toolroom/internal/temporal"
+	"github.com/toolroom/toolroom/drivers/temporal"
 	"github.com/toolroom/toolroom/room"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/image"
+	"github.com/toolroom/toolroom/drivers/image"
 	"github.com/toolroom/toolroom/room"
 )
 
