@@ -14,13 +14,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/consent"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) serveCommand() *cobra.Command {
+func (a *cli) serveCommand() *cobra.Command {
 	var who caller
 	var listen string
 	var stdio bool
@@ -51,7 +51,7 @@ MCP on stdin and stdout instead, for clients that start the server themselves.`,
 	return c
 }
 
-func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) (err error) {
+func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) (err error) {
 	file, err := a.findConfig()
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (a *app) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	if stdio {
 		out = a.Err // stdout carries the protocol
 	}
-	r, err := a.open(ctx, room.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: verify, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
+	r, err := a.open(ctx, app.Options{Home: a.home, Workspace: a.Dir, ConfigFile: file, Verify: verify, Log: a.log(slog.LevelInfo), Version: a.Version, Receipts: out, Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows})
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func everywhereLine(listen string, auth config.Auth) string {
 }
 
 // reopenOnHangup reopens the receipt log at each SIGHUP, the usual signal of log rotation.
-func (a *app) reopenOnHangup(r *room.Room) (stop func()) {
+func (a *cli) reopenOnHangup(r *app.App) (stop func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	var listening sync.WaitGroup
