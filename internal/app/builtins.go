@@ -18,12 +18,14 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin/git"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
 	"github.com/toolroom/toolroom/internal/builtin/message"
+	"github.com/toolroom/toolroom/internal/builtin/sessions"
 	"github.com/toolroom/toolroom/internal/builtin/shell"
 	"github.com/toolroom/toolroom/internal/builtin/web"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/egress"
 	"github.com/toolroom/toolroom/internal/lockdown"
 	"github.com/toolroom/toolroom/internal/netjail"
+	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -137,6 +139,9 @@ func (r *App) buildPacks(to *packs, c *config.Config) error {
 	}
 	if on("memory") {
 		to.list = append(to.list, memory.Pack(r.stateOf("memory")))
+	}
+	if on("sessions") {
+		to.list = append(to.list, sessions.Pack(sessions.Options{Sessions: r.sessions, Receipts: r.Receipts, Taint: run.Taint}))
 	}
 	if on("cron") {
 		to.list = append(to.list, r.cronPack(c))

@@ -32,6 +32,8 @@ type Parts struct {
 	Releases  *release.Service
 	// WatchReceipts calls see with the receipt of each call until stop is called.
 	WatchReceipts func(see func(*receipt.Receipt)) (stop func())
+	// Resolve returns the value of a reference to a secret.
+	Resolve func(ctx context.Context, reference string) (string, error)
 	// Log redacts known secrets and writes to [Options.Log].
 	Log *slog.Logger
 }
@@ -42,7 +44,7 @@ func (r *App) Parts() Parts {
 		Runner: r.runner, Worker: r.worker, Approvals: r.approvals, Artifacts: r.artifacts, Sessions: r.sessions,
 		Receipts: r.store, Recorder: r.recorder, Tokens: r.store, Secrets: r.secrets,
 		Library: &r.library, Releases: r.releases, WatchReceipts: r.receipts.Watch,
-		Log: r.log,
+		Resolve: r.resolver.Resolve, Log: r.log,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -91,6 +92,9 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 			if line := everywhereLine(cmp.Or(listen, r.Config().Server.Listen), r.Config().Server.Auth); line != "" {
 				a.screen.say("%s", line)
 			}
+			if line := plainLine(cmp.Or(listen, r.Config().Server.Listen), r.Config().Server); line != "" {
+				a.screen.say("%s", line)
+			}
 		},
 		Listed: func(l server.Listing) { a.screen.say("%s", listingLine(l)) },
 	}
@@ -117,6 +121,17 @@ func everywhereLine(listen string, auth config.Auth) string {
 		who = "Whoever reaches one may call every tool: server.auth.required is never."
 	}
 	return "It listens on all addresses of this machine. " + who
+}
+
+// plainLine warns of a server that other machines reach over plain HTTP; it is empty for
+// one that only this machine reaches, or that has a certificate or a proxy that has one.
+func plainLine(listen string, c config.Server) string {
+	host, _, err := net.SplitHostPort(listen)
+	ip := net.ParseIP(host)
+	if err != nil || host == "localhost" || ip != nil && ip.IsLoopback() || c.TLS.Cert != "" || strings.HasPrefix(c.URL, "https://") {
+		return ""
+	}
+	return "Connections are not encrypted: whoever can listen to the network reads tokens and results. Set server.tls.cert and server.tls.key, or put a proxy with TLS in front and set server.url."
 }
 
 // reopenOnHangup reopens the receipt log at each SIGHUP, the usual signal of log rotation.

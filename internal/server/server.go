@@ -25,6 +25,7 @@ import (
 	"github.com/toolroom/toolroom/internal/server/answer"
 	"github.com/toolroom/toolroom/internal/server/api"
 	"github.com/toolroom/toolroom/internal/server/auth"
+	"github.com/toolroom/toolroom/internal/server/login"
 	mcpserver "github.com/toolroom/toolroom/internal/server/mcp"
 	"github.com/toolroom/toolroom/internal/server/replica"
 	"github.com/toolroom/toolroom/internal/token"
@@ -235,6 +236,12 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		authOptions.Verify, authOptions.Challenge = resource.verify(tokens.Verify), resource.challenge
 		authOptions.Open = append(authOptions.Open, resource.MetadataPaths()...)
 	}
+	people, err := newLogin(r, c.Server, authOptions.Verify, o.Log)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	authOptions.Session, authOptions.SignIn = people.Identity, people.Form
+	authOptions.Open, authOptions.Links = append(authOptions.Open, people.Paths()...), []string{login.CallbackPath}
 	guard := auth.Middleware(authOptions)
 	sources := func() []api.Source {
 		var out []api.Source
@@ -258,6 +265,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		mux.Handle("/sse", mcp.SSE())
 	}
 	mux.Handle("GET /{$}", page(o.Version, authOptions.Page))
+	people.Register(mux)
 	mux.Handle("/", rest)
 	inner := guard(inEnvironment(mux, r.CheckEnvironment))
 	if resource != nil {
