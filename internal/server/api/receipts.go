@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -24,7 +25,7 @@ type receiptsInput struct {
 	Parent  string          `query:"parent" doc:"only calls that this call made"`
 	Since   time.Time       `query:"since" doc:"only calls that started at or after this time"`
 	Until   time.Time       `query:"until" doc:"only calls that started before this time"`
-	Before  int64           `query:"before" minimum:"0" doc:"seq of the last receipt of the previous page"`
+	Cursor  int64           `query:"cursor" minimum:"0" doc:"next of the previous page; empty for the first"`
 	Limit   int             `query:"limit" minimum:"0" doc:"page size (default 50, at most 1,000)"`
 }
 
@@ -34,8 +35,8 @@ type receiptsOutput struct {
 
 type receiptPage struct {
 	Calls []*receipt.Receipt `json:"calls"`
-	// Before requests the next page; zero at the end of the list.
-	Before int64 `json:"before,omitempty"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 type idInput struct {
@@ -91,7 +92,7 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	}
 	q := receipt.Query{
 		Tool: in.Tool, Status: in.Status, Subject: in.Subject, Surface: in.Surface, Parent: in.Parent,
-		Code: in.Code, Label: in.Label, Since: in.Since, Until: in.Until, BeforeSeq: in.Before, Limit: in.Limit,
+		Code: in.Code, Label: in.Label, Since: in.Since, Until: in.Until, BeforeSeq: in.Cursor, Limit: in.Limit,
 	}
 	if who := auth.Identity(ctx); !auth.IsOperator(who) {
 		if q.Subject != "" && q.Subject != who.Key() {
@@ -106,7 +107,7 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	}
 	page := receiptPage{Calls: append([]*receipt.Receipt{}, list...)}
 	if len(list) == q.RowLimit() {
-		page.Before = list[len(list)-1].Seq
+		page.Next = strconv.FormatInt(list[len(list)-1].Seq, 10)
 	}
 	return &receiptsOutput{Body: page}, nil
 }

@@ -12,8 +12,11 @@ import (
 )
 
 type runsInput struct {
-	Limit int `query:"limit" minimum:"1" maximum:"500" default:"50" doc:"maximum number of runs"`
+	Paging
 }
+
+// maxRuns is how far back a list of runs goes.
+const maxRuns = 10_000
 
 type runsOutput struct {
 	Body runList
@@ -21,6 +24,8 @@ type runsOutput struct {
 
 type runList struct {
 	Runs []Run `json:"runs"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 // Run is a suspended program or a background call. Its result is at /calls/{id}.
@@ -52,7 +57,10 @@ func (s *Server) listRuns(ctx context.Context, in *runsInput) (*runsOutput, erro
 	if who := auth.Identity(ctx); !auth.IsOperator(who) {
 		owner = who.Key()
 	}
-	found, err := jobs.ListJobs(ctx, owner, in.Limit)
+	found, err := jobs.ListJobs(ctx, owner, maxRuns)
+	if err != nil {
+		return nil, err
+	}
 	list := make([]Run, len(found))
 	for i, j := range found {
 		list[i] = Run{
@@ -60,5 +68,6 @@ func (s *Server) listRuns(ctx context.Context, in *runsInput) (*runsOutput, erro
 			Session: j.Call.Session, Created: j.Created, Approvals: j.Approvals,
 		}
 	}
-	return &runsOutput{Body: runList{Runs: list}}, err
+	list, next, err := page(list, in.Paging, func(r Run) string { return r.ID })
+	return &runsOutput{Body: runList{Runs: list, Next: next}}, err
 }
