@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
@@ -56,7 +57,7 @@ type CallRecord struct {
 	Result    *toolroom.Result `json:"result,omitempty"`
 	Receipt   *receipt.Receipt `json:"receipt,omitempty"`
 
-	owner string
+	owner toolroom.Identity
 }
 
 type cancelOutput struct {
@@ -104,7 +105,12 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	if err != nil {
 		return nil, err
 	}
-	page := receiptPage{Calls: append([]*receipt.Receipt{}, list...)}
+	page := receiptPage{Calls: []*receipt.Receipt{}}
+	for _, r := range list {
+		if mayRead(ctx, r.Identity) {
+			page.Calls = append(page.Calls, r)
+		}
+	}
 	if len(list) == q.RowLimit() {
 		page.Before = list[len(list)-1].Seq
 	}
@@ -138,7 +144,7 @@ func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
 		job, err := jobs.Job(ctx, id)
 		switch {
 		case err == nil:
-			record.State, record.Result, record.Approvals, record.owner = job.State, job.Result, job.Approvals, job.Identity.Key()
+			record.State, record.Result, record.Approvals, record.owner = job.State, job.Result, job.Approvals, job.Identity
 		case !isNotFound(err):
 			return nil, err
 		}
@@ -147,7 +153,7 @@ func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
 		r, err := s.o.Receipts.Receipt(ctx, id)
 		switch {
 		case err == nil:
-			record.Receipt, record.owner = r, r.Identity.Key()
+			record.Receipt, record.owner = r, r.Identity
 			if record.State == "" {
 				record.State = run.JobDone
 			}
@@ -169,11 +175,11 @@ func isNotFound(err error) bool {
 	return errors.Is(err, &toolroom.Error{Code: toolroom.CodeNotFound})
 }
 
-// mayRead reports whether the caller may see the records of owner. A record that the
+// mayRead reports whether the caller may see what maker has made. A record that the
 // caller may not see is reported as not found.
-func mayRead(ctx context.Context, owner string) bool {
+func mayRead(ctx context.Context, maker toolroom.Identity) bool {
 	who := auth.Identity(ctx)
-	return auth.IsOperator(who) || who.Key() == owner
+	return auth.IsOperator(who) || identity.Reaches(who, maker)
 }
 
 func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, error) {

@@ -42,6 +42,9 @@ func (s *Server) routeRuns() {
 	}, s.listRuns)
 }
 
+// maxRuns is how many of a subject's newest runs are searched for those of a caller.
+const maxRuns = 500
+
 // listRuns lists the caller's runs; an operator sees all runs.
 func (s *Server) listRuns(ctx context.Context, in *runsInput) (*runsOutput, error) {
 	jobs := s.o.Runner.Jobs
@@ -52,12 +55,14 @@ func (s *Server) listRuns(ctx context.Context, in *runsInput) (*runsOutput, erro
 	if who := auth.Identity(ctx); !auth.IsOperator(who) {
 		owner = who.Key()
 	}
-	found, err := jobs.ListJobs(ctx, owner, in.Limit)
-	list := make([]Run, len(found))
-	for i, j := range found {
-		list[i] = Run{
-			ID: j.ID, Tool: j.Call.Tool, State: j.State, Subject: j.Identity.Key(),
-			Session: j.Call.Session, Created: j.Created, Approvals: j.Approvals,
+	found, err := jobs.ListJobs(ctx, owner, maxRuns)
+	list := []Run{}
+	for _, j := range found {
+		if len(list) < in.Limit && mayRead(ctx, j.Identity) {
+			list = append(list, Run{
+				ID: j.ID, Tool: j.Call.Tool, State: j.State, Subject: j.Identity.Key(),
+				Session: j.Call.Session, Created: j.Created, Approvals: j.Approvals,
+			})
 		}
 	}
 	return &runsOutput{Body: runList{Runs: list}}, err
