@@ -9,7 +9,7 @@ echo "machine: $(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg), $(go versi
 
 echo; echo "== a call in process (goal: 10 µs and 20 allocations beyond the handler's)"
 go test -run '^$' -bench 'BenchmarkCall' -benchmem -benchtime 1s ./internal/run | grep ^Benchmark
-go test -run '^$' -bench . -benchmem -benchtime 1s ./room | grep ^Benchmark
+go test -run '^$' -bench . -benchmem -benchtime 1s ./internal/app | grep ^Benchmark
 
 echo; echo "== search (goals: p99 1 ms at 5,000 tools, 10 ms at 50,000; adding one under 1 ms)"
 go test -run '^$' -bench . ./internal/search | grep ^Benchmark

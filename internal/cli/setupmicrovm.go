@@ -6,7 +6,7 @@ import (
 	"github.com/toolroom/toolroom/internal/sandbox/microvm"
 )
 
-func (a *app) setupMicroVMCommand() *cobra.Command {
+func (a *cli) setupMicroVMCommand() *cobra.Command {
 	var o microvm.SetupOptions
 	var verify bool
 	c := &cobra.Command{

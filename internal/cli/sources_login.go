@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/jsonx"
 	"github.com/toolroom/toolroom/internal/oauth"
 	"github.com/toolroom/toolroom/internal/secret"
-	"github.com/toolroom/toolroom/room"
 )
 
 // login holds the flags of sources login.
@@ -25,7 +25,7 @@ type login struct {
 	port                  int
 }
 
-func (a *app) sourcesLoginCommand() *cobra.Command {
+func (a *cli) sourcesLoginCommand() *cobra.Command {
 	var l login
 	c := &cobra.Command{
 		Use:   "login NAME",
@@ -43,7 +43,7 @@ Type the token at a prompt that does not echo, or pipe it in.`,
   printf %s "$TOKEN" | toolroom sources login github --token`,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: a.completeSource,
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			s, ok := r.Config().Sources[args[0]]
 			if !ok {
 				return toolroom.Errorf(toolroom.CodeNotFound, "source %q not found", args[0]).
@@ -77,7 +77,7 @@ func (l login) caller() (who toolroom.Identity, err error) {
 }
 
 // logIn lets the person at the terminal log in.
-func (a *app) logIn(ctx context.Context, r *room.Room, name string, l login) error {
+func (a *cli) logIn(ctx context.Context, r *app.App, name string, l login) error {
 	back, err := oauth.NewLoopback(l.port)
 	if err != nil {
 		return toolroom.Errorf(toolroom.CodeConflict, "cannot listen for the browser's redirect: %w", err).
@@ -125,7 +125,7 @@ func (a *app) logIn(ctx context.Context, r *room.Room, name string, l login) err
 const maxAddress = 16 << 10
 
 // pasted reads a line from stdin.
-func (a *app) pasted(ctx context.Context) (string, error) {
+func (a *cli) pasted(ctx context.Context) (string, error) {
 	type line struct {
 		text string
 		err  error
@@ -161,7 +161,7 @@ func openBrowser(ctx context.Context, address string) error {
 }
 
 // keepToken stores a token that the person already has.
-func (a *app) keepToken(ctx context.Context, r *room.Room, name string, s config.Source) error {
+func (a *cli) keepToken(ctx context.Context, r *app.App, name string, s config.Source) error {
 	ref := secret.Ref{Scope: name, Name: "token"}
 	s, err := withBearer(name, s, "Bearer "+ref.String())
 	if err != nil {

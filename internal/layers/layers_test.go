@@ -26,6 +26,7 @@ var order = []struct {
 	{name: "core types", packages: []string{""}},
 	{name: "panics as errors", packages: []string{"internal/panics"}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/reserved", "internal/pattern", "internal/listener", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible", "internal/identity"}},
+	{name: "the Model Context Protocol", packages: []string{"mcp/..."}},
 	{name: "caches in files", packages: []string{"internal/probecache"}},
 	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},
 	{name: "sandboxes", packages: []string{"sandbox"}},
@@ -45,7 +46,8 @@ var order = []struct {
 	{name: "consent to configs", packages: []string{"internal/consent"}},
 	{name: "backups", packages: []string{"internal/backup"}},
 	{name: "configs of clients", packages: []string{"internal/connect", "internal/service"}},
-	{name: "the room", packages: []string{"room"}},
+	{name: "the wiring", packages: []string{"internal/app"}},
+	{name: "the public room", packages: []string{"room"}},
 	{name: "workflows", packages: []string{"internal/temporal"}},
 	{name: "surfaces", packages: []string{"internal/server/...", "internal/cli/..."}, peers: true},
 	{name: "the public server", packages: []string{"serve"}},
@@ -142,7 +144,7 @@ func TestSurfacesReachToolsOnlyThroughTheRunner(t *testing.T) {
 // surfaces. That includes a package that makes calls by itself, such as for a schedule.
 func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 	named := []string{
-		"room",                         // rows "Go ..."
+		"internal/app", "room", // rows "Go ..."
 		"internal/cli", "cmd/toolroom", // rows "command line ..."
 		"internal/server", "internal/server/api", "internal/server/mcp", // rows "HTTP ...", "MCP ..."
 		"serve",                                                               // passes its room to internal/server
@@ -153,7 +155,7 @@ func TestPackagesThatMakeCallsAreInTheSurfaceTest(t *testing.T) {
 	}
 	for _, p := range list(t) {
 		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
-		calls := slices.Contains(p.Imports, module+"/internal/run") || slices.Contains(p.Imports, module+"/room")
+		calls := slices.Contains(p.Imports, module+"/internal/run") || slices.Contains(p.Imports, module+"/internal/app") || slices.Contains(p.Imports, module+"/room")
 		if calls && !slices.Contains(named, from) && !strings.HasPrefix(from, "examples/") && !strings.HasPrefix(from, "test/") {
 			t.Errorf("%s can make calls: add a row for them to test/surface, and the package to this list", from)
 		}

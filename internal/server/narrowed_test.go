@@ -126,6 +126,12 @@ func TestANarrowedTokenReachesNothingOfAWiderOne(t *testing.T) {
 		is("fork", http.StatusNotFound, status, text)
 		status, text = send(narrow, http.MethodDelete, "/sessions/mine", "")
 		is("delete", http.StatusNotFound, status, text)
+		if _, text := call(narrow, "sessions:list", `{}`); strings.Contains(text, "mine") {
+			t.Errorf("sessions:list names it: %s", text)
+		}
+		if _, text := call(narrow, "sessions:delete", `{"id":"mine"}`); !strings.Contains(text, "not_found") {
+			t.Errorf("sessions:delete: %s", text)
+		}
 	})
 
 	t.Run("idempotency keys", func(t *testing.T) {

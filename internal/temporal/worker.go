@@ -15,9 +15,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/code"
-	"github.com/toolroom/toolroom/room"
 )
 
 // stopTimeout is how long a stopped worker waits for its calls to end.
@@ -25,7 +25,7 @@ const stopTimeout = 10 * time.Second
 
 // Work serves the queue with the tools of r until ctx ends. It calls ready once the
 // worker has started.
-func (t *Temporal) Work(ctx context.Context, r *room.Room, ready func()) error {
+func (t *Temporal) Work(ctx context.Context, r *app.App, ready func()) error {
 	c, err := t.client(ctx)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (t *Temporal) Work(ctx context.Context, r *room.Room, ready func()) error {
 // activities are the activities that a worker serves.
 type activities struct {
 	client client.Client
-	room   *room.Room
+	room   *app.App
 	// lasting ends with the worker.
 	lasting  context.Context
 	watches  sync.WaitGroup

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/identity"
+	wire "github.com/toolroom/toolroom/mcp"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -142,7 +143,7 @@ func (s *session) cancel(id, said json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if cancel := s.calls[string(id)]; cancel != nil {
-		cancel(&source.Cancelled{Params: said})
+		cancel(&wire.Cancelled{Params: said})
 	}
 }
 
