@@ -64,6 +64,14 @@ func (r *Room) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receip
 	return r.store.Receipts(ctx, q)
 }
 
+// ReceiptSamples calls see with what metrics need of the receipts that q selects.
+func (r *Room) ReceiptSamples(ctx context.Context, q receipt.Query, see func(receipt.Sample) bool) error {
+	if err := r.recorder.Flush(ctx); err != nil {
+		return err
+	}
+	return r.store.ReceiptSamples(ctx, q, see)
+}
+
 // Receipt returns the receipt of one call.
 func (r *Room) Receipt(ctx context.Context, id string) (*receipt.Receipt, error) {
 	if err := r.recorder.Flush(ctx); err != nil {
