@@ -11,7 +11,7 @@ import (
 	"github.com/toolroom/toolroom/internal/search/bench"
 )
 
-func (a *app) benchCommand() *cobra.Command {
+func (a *cli) benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "bench",
 		Short:   "Run benchmarks",
@@ -22,7 +22,7 @@ func (a *app) benchCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) benchSearchCommand() *cobra.Command {
+func (a *cli) benchSearchCommand() *cobra.Command {
 	var tools, queries string
 	var asJSON bool
 	c := &cobra.Command{
@@ -73,7 +73,7 @@ func benchSearch(tools, queries string) (bench.Report, error) {
 	return report, err
 }
 
-func (a *app) printBench(r bench.Report) error {
+func (a *cli) printBench(r bench.Report) error {
 	_, err := io.WriteString(a.Out, fmt.Sprintf(`%d tools, %d queries
 R@1     %.3f
 R@5     %.3f

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) callsCommand() *cobra.Command {
+func (a *cli) callsCommand() *cobra.Command {
 	var filter callFilter
 	var code, label string
 	var limit int
@@ -28,7 +28,7 @@ func (a *app) callsCommand() *cobra.Command {
   toolroom calls --follow --json
   toolroom calls show call_4xk2`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			if limit < 1 || limit > receipt.MaxLimit {
 				return usage("--limit 50", "--limit must be between 1 and %d", receipt.MaxLimit)
 			}
@@ -78,7 +78,7 @@ func (a *app) callsCommand() *cobra.Command {
 type callFilter struct{ tool, environment, status, by, surface, since, until string }
 
 // flags adds the flags. The calls since a time or age are the default.
-func (f *callFilter) flags(a *app, c *cobra.Command, since string) {
+func (f *callFilter) flags(a *cli, c *cobra.Command, since string) {
 	flags := c.Flags()
 	flags.StringVar(&f.tool, "tool", "", "only calls of this tool; @2 selects a version")
 	flags.StringVar(&f.environment, "env", "", "only calls in this environment, of tools with versions")
@@ -120,7 +120,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func (a *app) printCalls(receipts []*receipt.Receipt) error {
+func (a *cli) printCalls(receipts []*receipt.Receipt) error {
 	rows := make([][]string, len(receipts))
 	for i, r := range receipts {
 		rows[i] = callRow(r)
@@ -140,7 +140,7 @@ func callRow(r *receipt.Receipt) []string {
 const followPause = 300 * time.Millisecond
 
 // followCalls prints the existing receipts, oldest first, and then new ones.
-func (a *app) followCalls(ctx context.Context, r *room.Room, q receipt.Query, receipts []*receipt.Receipt, asJSON bool) error {
+func (a *cli) followCalls(ctx context.Context, r *app.App, q receipt.Query, receipts []*receipt.Receipt, asJSON bool) error {
 	slices.Reverse(receipts)
 	q.AfterSeq, q.Limit = receipt.FromStart, receipt.MaxLimit
 	for {
@@ -171,14 +171,14 @@ func (a *app) followCalls(ctx context.Context, r *room.Room, q receipt.Query, re
 	}
 }
 
-func (a *app) callsShowCommand() *cobra.Command {
+func (a *cli) callsShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "show CALL",
 		Short:   "Show the receipt of one call",
 		Example: "  toolroom calls show call_4xk2 --json",
 		Args:    arguments(1, 1),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, args []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, args []string) error {
 			one, err := r.Receipt(ctx, args[0])
 			if err != nil {
 				return err
@@ -193,7 +193,7 @@ func (a *app) callsShowCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printReceipt(r *receipt.Receipt) error {
+func (a *cli) printReceipt(r *receipt.Receipt) error {
 	failure := ""
 	if r.Error != nil {
 		failure = string(r.Error.Code) + ": " + r.Error.Message
@@ -273,13 +273,13 @@ func warningLines(warnings []toolroom.Warning) string {
 	return strings.Join(lines, "\n")
 }
 
-func (a *app) callsVerifyCommand() *cobra.Command {
+func (a *cli) callsVerifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "verify",
 		Short:   "Verify that no receipt was changed or removed",
 		Example: "  toolroom calls verify",
 		Args:    arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			return a.verifyHome(ctx, r, "", "")
 		}),
 	}

@@ -9,10 +9,10 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/room"
+	"github.com/toolroom/toolroom/internal/app"
 )
 
-func (a *app) callsStatsCommand() *cobra.Command {
+func (a *cli) callsStatsCommand() *cobra.Command {
 	var filter callFilter
 	var by string
 	var every time.Duration
@@ -30,7 +30,7 @@ from the true ones by at most 1%.`,
   toolroom calls stats --tool fn:double --per version
   toolroom calls stats --since 6h --every 1h --json`,
 		Args: arguments(0, 0),
-		RunE: a.withRoom(func(ctx context.Context, r *room.Room, _ []string) error {
+		RunE: a.withRoom(func(ctx context.Context, r *app.App, _ []string) error {
 			if by != "" {
 				if err := oneOf("--per", by, receipt.Groupings()...); err != nil {
 					return err
@@ -60,7 +60,7 @@ from the true ones by at most 1%.`,
 	return c
 }
 
-func (a *app) printStats(s *receipt.Stats) error {
+func (a *cli) printStats(s *receipt.Stats) error {
 	rows := [][]string{statsRow("all", s.Total)}
 	for _, g := range s.Groups {
 		name := g.Key

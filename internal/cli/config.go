@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/server"
-	"github.com/toolroom/toolroom/room"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func (a *cli) configCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "config",
 		Short:   "Check the config",
@@ -26,7 +26,7 @@ func (a *app) configCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) configCheckCommand() *cobra.Command {
+func (a *cli) configCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check",
@@ -41,8 +41,8 @@ func (a *app) configCheckCommand() *cobra.Command {
 			}
 			c, err := config.Load(file)
 			if err == nil {
-				_, _, policyErr := room.Policy(c, file)
-				err = errors.Join(room.CheckConfig(c), server.CheckConfig(c), policyErr)
+				_, _, policyErr := app.Policy(c, file)
+				err = errors.Join(app.CheckConfig(c), server.CheckConfig(c), policyErr)
 			}
 			a.sayUntrusted(file)
 			if err == nil && !asJSON {
@@ -50,7 +50,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 					a.screen.say("warning: %s seems to hold a secret in plain text\n  try: %s", s.Key, s.Fix)
 				}
 			}
-			var unmatched []room.Unmatched
+			var unmatched []app.Unmatched
 			if err == nil {
 				unmatched = a.unmatchedRules(cmd.Context(), file)
 			}
@@ -73,7 +73,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 
 // unmatchedRules returns the patterns that select no tool, as far as the tools are known
 // from an earlier list: nothing is started.
-func (a *app) unmatchedRules(ctx context.Context, file string) []room.Unmatched {
+func (a *cli) unmatchedRules(ctx context.Context, file string) []app.Unmatched {
 	home := a.home
 	if _, err := os.Stat(home); home == "" || err != nil {
 		var err error
@@ -82,7 +82,7 @@ func (a *app) unmatchedRules(ctx context.Context, file string) []room.Unmatched 
 		}
 		defer os.RemoveAll(home)
 	}
-	r, err := a.open(ctx, room.Options{
+	r, err := a.open(ctx, app.Options{
 		Home: home, Workspace: a.Dir, ConfigFile: file, Verify: a.verifier(file), Log: slog.New(slog.DiscardHandler), Version: a.Version,
 		Helper: a.Helper, Guest: a.Guest, Drivers: a.Drivers, Workflows: a.Workflows,
 	})
@@ -94,7 +94,7 @@ func (a *app) unmatchedRules(ctx context.Context, file string) []room.Unmatched 
 }
 
 // printMistakes prints the outcome of a check as JSON.
-func (a *app) printMistakes(file string, mistakes *config.Errors, c *config.Config, unmatched []room.Unmatched) error {
+func (a *cli) printMistakes(file string, mistakes *config.Errors, c *config.Config, unmatched []app.Unmatched) error {
 	type problem struct {
 		Line   int    `json:"line"`
 		Column int    `json:"column"`

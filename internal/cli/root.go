@@ -17,7 +17,7 @@ const (
 )
 
 // root builds the command tree.
-func (a *app) root() *cobra.Command {
+func (a *cli) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "toolroom",
 		Short: "A gateway and runtime for agent tools",
@@ -71,7 +71,7 @@ command-line programs and functions; control and record every call.`,
 }
 
 // prepare checks the global flags after parsing.
-func (a *app) prepare() error {
+func (a *cli) prepare() error {
 	a.screen.color = !a.noColor && a.screen.outTerminal
 	// Child processes such as pip get paths below it, and run in other folders.
 	if a.home != "" && !filepath.IsAbs(a.home) {

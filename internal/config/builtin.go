@@ -23,6 +23,8 @@ type Builtin struct {
 	Cron    *BuiltinCron    `yaml:"cron,omitempty"`
 	Message *BuiltinMessage `yaml:"message,omitempty"`
 	Browser *BuiltinBrowser `yaml:"browser,omitempty"`
+	// Sessions configures the pack sessions.
+	Sessions *BuiltinPack `yaml:"sessions,omitempty"`
 }
 
 // BuiltinPack is the section of a pack without settings.
@@ -152,6 +154,8 @@ func (b Builtin) On(pack string, fallback bool) bool {
 		return on(b.Browser, fallback, func(s *BuiltinBrowser) bool { return s.Off })
 	case "memory":
 		return on(b.Memory, fallback, func(s *BuiltinPack) bool { return s.Off })
+	case "sessions":
+		return on(b.Sessions, fallback, func(s *BuiltinPack) bool { return s.Off })
 	case "cron":
 		return on(b.Cron, fallback, func(s *BuiltinCron) bool { return s.Off })
 	case "message":
