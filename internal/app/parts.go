@@ -67,7 +67,7 @@ func (r *App) Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt
 }
 
 // ReceiptSamples calls see with what metrics need of the receipts that q selects.
-func (r *Room) ReceiptSamples(ctx context.Context, q receipt.Query, see func(receipt.Sample) bool) error {
+func (r *App) ReceiptSamples(ctx context.Context, q receipt.Query, see func(receipt.Sample) bool) error {
 	if err := r.recorder.Flush(ctx); err != nil {
 		return err
 	}
