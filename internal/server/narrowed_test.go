@@ -172,6 +172,9 @@ func TestANarrowedTokenReachesNothingOfAWiderOne(t *testing.T) {
 			status, text = send(wide, http.MethodGet, "/calls/"+id, "")
 			is("read by the wide one", http.StatusOK, status, text)
 		}
+		if _, text := send(narrow, http.MethodGet, "/metrics/timeseries", ""); strings.Contains(text, `"calls":1`) {
+			t.Errorf("the statistics count its calls: %s", text)
+		}
 		for _, path := range []string{"/calls", "/calls?subject=ann", "/runs", "/approvals", "/approvals/rules"} {
 			status, text := send(narrow, http.MethodGet, path, "")
 			is(path, http.StatusOK, status, text)

@@ -21,6 +21,7 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin/message"
 	"github.com/toolroom/toolroom/internal/builtin/sessions"
 	"github.com/toolroom/toolroom/internal/builtin/shell"
+	"github.com/toolroom/toolroom/internal/builtin/storage"
 	"github.com/toolroom/toolroom/internal/builtin/system"
 	"github.com/toolroom/toolroom/internal/builtin/web"
 )
@@ -30,7 +31,7 @@ func Packs() builtin.Packs {
 	s := shell.New(shell.Options{})
 	return builtin.Packs{
 		file.Pack(file.Options{}, nil), s.Pack(nil), s.ProcessPack(nil), web.Pack(web.Options{}), git.Pack(s, nil), memory.Pack(""),
-		browser.Pack(browser.Options{}), cron.Pack(cron.Options{}), message.Pack(nil), sessions.Pack(sessions.Options{}),
+		browser.Pack(browser.Options{}), cron.Pack(cron.Options{}), message.Pack(nil), sessions.Pack(sessions.Options{}), storage.Pack(storage.Options{}),
 	}
 }
 

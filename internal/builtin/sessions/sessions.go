@@ -149,13 +149,13 @@ func (s *sessions) all(ctx context.Context, who toolroom.Identity) ([]Session, e
 // returns the number before which a later scan continues; zero at the end.
 func (s *sessions) scan(ctx context.Context, who toolroom.Identity, before int64, visit func(*receipt.Receipt) bool) (int64, error) {
 	for range maxScan / receipt.MaxLimit {
-		page, err := s.Receipts(ctx, receipt.Query{Subject: who.Key(), BeforeSeq: before, Limit: receipt.MaxLimit})
+		page, err := s.Receipts(ctx, receipt.Query{Subject: who.Key(), ReachedBy: &who, BeforeSeq: before, Limit: receipt.MaxLimit})
 		if err != nil {
 			return 0, err
 		}
 		for _, r := range page {
 			before = r.Seq
-			if identity.Reaches(who, r.Identity) && !visit(r) {
+			if !visit(r) {
 				return before, nil
 			}
 		}

@@ -72,12 +72,23 @@ func (m *memory) Receipts(_ context.Context, q receipt.Query) ([]*receipt.Receip
 	defer m.mu.Unlock()
 	var list []*receipt.Receipt
 	for _, r := range slices.Backward(m.receipts) {
-		if (q.Tool == "" || r.Tool == q.Tool) && (q.Subject == "" || r.Identity.Key() == q.Subject) &&
+		if (q.Tool == "" || r.Tool == q.Tool) && (q.Subject == "" || r.Identity.Key() == q.Subject) && (q.ReachedBy == nil || identity.Reaches(*q.ReachedBy, r.Identity)) &&
 			(q.Status == "" || r.Status == q.Status) && (q.BeforeSeq == 0 || r.Seq < q.BeforeSeq) && len(list) < q.RowLimit() {
 			list = append(list, r)
 		}
 	}
 	return list, nil
+}
+
+func (m *memory) ReceiptSamples(ctx context.Context, q receipt.Query, see func(receipt.Sample) bool) error {
+	list, err := m.Receipts(ctx, q)
+	for _, r := range slices.Backward(list) {
+		one := receipt.Sample{Seq: r.Seq, Call: r.ID, Tool: r.Tool, Subject: r.Identity.Key(), Surface: r.Surface, Status: r.Status, Started: r.Started, Queue: r.Usage.Queue, Run: r.Usage.Run}
+		if !see(one) {
+			break
+		}
+	}
+	return err
 }
 
 func (m *memory) CreateJob(_ context.Context, j *run.Job) error {
