@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
