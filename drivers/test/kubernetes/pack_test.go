@@ -34,7 +34,9 @@ func TestBuiltinToolsOnARealNode(t *testing.T) {
 	call := func(config, tool, arguments string) (string, error) {
 		p := k8s.Pack(k8s.Options{
 			Kubeconfig: filepath.Join(node.folder, config), Namespace: in,
-			Own: func(*url.URL) func(context.Context, string, string) (net.Conn, error) { return new(net.Dialer).DialContext },
+			Own: func(*url.URL) func(context.Context, string, string) (net.Conn, error) {
+				return new(net.Dialer).DialContext
+			},
 		})
 		out, err := p.Source().Call(t.Context(), &source.Request{Tool: toolroom.MustParseID(tool), Arguments: []byte(arguments), Emit: func(toolroom.Event) {}})
 		if err != nil {
