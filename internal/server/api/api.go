@@ -57,9 +57,9 @@ type Options struct {
 	Explain func(ctx context.Context, tool string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error)
 	// Elevator manages elevations.
 	Elevator Elevator
-	// Owner returns the [toolroom.Identity.Key] of the caller to whose call an
+	// Owner returns the identity of the caller to whose call an
 	// event belongs. If nil, only operators can follow all calls.
-	Owner func(*toolroom.Event) string
+	Owner func(*toolroom.Event) toolroom.Identity
 	// Metrics is served at /metrics; nil serves no metrics.
 	Metrics *Metrics
 
@@ -74,6 +74,7 @@ type Options struct {
 type Receipts interface {
 	Receipt(ctx context.Context, id string) (*receipt.Receipt, error)
 	Receipts(ctx context.Context, q receipt.Query) ([]*receipt.Receipt, error)
+	receipt.Sampler
 }
 
 // Worker runs background calls.
@@ -115,6 +116,7 @@ func New(o Options) *Server {
 	s.routeCalls()
 	s.routeExecute()
 	s.routeReceipts()
+	s.routeStats()
 	s.routeRuns()
 	s.routeEvents()
 	s.routeApprovals()
