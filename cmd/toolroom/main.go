@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
@@ -53,6 +54,7 @@ func program() cli.Program {
 		UserConfig:  userConfig,
 		UserHome:    home,
 		User:        userName(),
+		Editor:      cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")),
 		NoColor:     os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
 		Version:     versionOf(debug.ReadBuildInfo),
 		ReleasesURL: os.Getenv("TOOLROOM_RELEASES_URL"),
