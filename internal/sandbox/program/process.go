@@ -157,7 +157,7 @@ func (r *process) lost(err error) error {
 	switch {
 	case errors.As(err, &stranger):
 		return unavailable("the socket of %s has been taken over: %w", r.name, stranger.error).
-			WithHint("find out which program does so in the folder run of the home")
+			WithHint("find out which program does so in the folder runner of the home")
 	case isContext(err):
 		return unavailable("%s was asked, and the request ended: %w", r.name, err)
 	}

@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 // programMain serves the driver process, as a program of a build. The setting "panic" makes
 // it panic.
 func programMain(build string) int {
-	err := serve.Serve(os.Getenv(program.SocketEnv), os.Stdin, os.Stdout, serve.Options{
+	err := serve.Serve(context.Background(), os.Getenv(program.SocketEnv), os.Stdin, os.Stdout, serve.Options{
 		Build: build, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Drivers: map[string]serve.New{"process": func(settings json.RawMessage) (sandbox.Driver, error) {
 			var s struct{ Panic, Refuse string }

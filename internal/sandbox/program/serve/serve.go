@@ -43,10 +43,10 @@ type Options struct {
 // stopTimeout bounds the removal of the sandboxes at the end.
 const stopTimeout = 25 * time.Second
 
-// Serve listens on socket, says so on hello, and serves until lifeline ends, which means that
-// the program that started this one has ended or no longer needs it. Then it removes all
-// sandboxes.
-func Serve(socket string, lifeline io.Reader, hello io.Writer, o Options) (err error) {
+// Serve listens on socket, says so on hello, and serves until ctx is done or lifeline ends,
+// which means that the program that started this one has ended or no longer needs it. Then
+// it removes all sandboxes.
+func Serve(ctx context.Context, socket string, lifeline io.Reader, hello io.Writer, o Options) (err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -76,6 +76,7 @@ func Serve(socket string, lifeline io.Reader, hello io.Writer, o Options) (err e
 	}()
 	select {
 	case <-ended:
+	case <-ctx.Done():
 	case err = <-serving:
 	}
 	h.Close()
@@ -114,8 +115,18 @@ type driver struct {
 	make   New
 	runner *runner.Runner
 
-	mu         sync.Mutex
-	configured bool
+	mu   sync.Mutex
+	made sandbox.Driver // nil before it has settings
+}
+
+// close closes the driver.
+func (d *driver) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c, ok := d.made.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
 }
 
 func (s *server) handler() http.Handler {
@@ -147,7 +158,7 @@ func (d *driver) configure(w http.ResponseWriter, q *http.Request) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.configured = true
+	d.made = made
 	d.runner.SetDriver(made)
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -155,7 +166,7 @@ func (d *driver) configure(w http.ResponseWriter, q *http.Request) {
 func (d *driver) needSettings(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		d.mu.Lock()
-		configured := d.configured
+		configured := d.made != nil
 		d.mu.Unlock()
 		if !configured {
 			Fail(w, http.StatusConflict, toolroom.Errorf(toolroom.CodeConflict, "the driver has no settings yet: send them first"))
@@ -184,7 +195,7 @@ func (s *server) close() error {
 		var all sync.WaitGroup
 		for _, d := range s.drivers {
 			all.Go(func() {
-				err := d.runner.Close()
+				err := errors.Join(d.runner.Close(), d.close())
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
