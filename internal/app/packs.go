@@ -18,6 +18,7 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin/storage"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/egress"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/source/secretref"
 )
@@ -69,7 +70,7 @@ func (r *App) reaches(c *config.Config, service string) (http.RoundTripper, *url
 
 // artifact opens an artifact of a caller.
 func (r *App) artifact(ctx context.Context, who toolroom.Identity, handle string) (*os.File, toolroom.Artifact, error) {
-	return r.artifacts.Open(ctx, who.Key(), handle)
+	return r.artifacts.Open(ctx, identity.Owner(who), handle)
 }
 
 func (r *App) storagePack(c *config.Config, folders *folder.Folders) (*builtin.Pack, error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin"
 	"github.com/toolroom/toolroom/internal/builtin/folder"
 	"github.com/toolroom/toolroom/internal/builtin/message"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/source"
 )
 
@@ -282,7 +283,7 @@ func (m *media) runSend(ctx context.Context, req *source.Request, in SendArgs) (
 
 // keep makes an artifact.
 func (m *media) keep(ctx context.Context, req *source.Request, name string, b *blob) (string, error) {
-	a, err := m.Put(ctx, req.Identity.Key(), artifact.File, name, b.kind, bytes.NewReader(b.data))
+	a, err := m.Put(ctx, identity.Owner(req.Identity), artifact.File, name, b.kind, bytes.NewReader(b.data))
 	return a.Handle, err
 }
 
