@@ -96,7 +96,7 @@ func TestContainerdPassesTheSuite(t *testing.T) {
 			d := containerdDriver(t, containerd.Options{Address: socket, Runtime: runtime})
 			var lacks []sandbox.Limit
 			if runtime == "runsc" {
-				lacks = []sandbox.Limit{sandbox.LimitEgress} // its loopback interface is down
+				lacks = []sandbox.Limit{sandbox.LimitPIDs, sandbox.LimitEgress} // its loopback interface is down
 			}
 			passes(t, "containerd/"+runtime, sandboxtest.Options{
 				New:       func(*testing.T) sandbox.Driver { return d },
