@@ -1,19 +1,17 @@
-// Command toolroom is a gateway and runtime for agent tools. Package main reads the
-// environment; everything else is in package cli.
+// Command toolroom is a gateway and runtime for agent tools.
 package main
 
 import (
+<<<<<<< HEAD
 	"cmp"
 	"context"
+=======
+>>>>>>> main
 	"os"
-	"os/signal"
-	"os/user"
-	"path/filepath"
-	"runtime/debug"
-	"syscall"
 
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/cli"
+	"github.com/toolroom/toolroom/internal/cli/start"
 )
 
 // version is set by release builds.
@@ -26,18 +24,10 @@ func main() {
 	os.Exit(run())
 }
 
-func run() int {
-	// Writing to a closed pipe returns an error, so that running work can end in an orderly
-	// way.
-	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// A second Ctrl-C ends the process at once.
-	context.AfterFunc(ctx, stop)
-	return program().Run(ctx, os.Args[1:])
-}
+func run() int { return start.Run(program()) }
 
 func program() cli.Program {
+<<<<<<< HEAD
 	// If the system cannot determine one of these, flags can.
 	home, _ := os.UserHomeDir()
 	dir, _ := os.Getwd()
@@ -104,4 +94,9 @@ func versionOf(read func() (*debug.BuildInfo, bool)) string {
 		return info.Main.Version
 	}
 	return "devel"
+=======
+	p := start.Program(version)
+	p.Exec = replaceBy
+	return p
+>>>>>>> main
 }
