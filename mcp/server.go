@@ -60,9 +60,11 @@ type ServerOptions struct {
 	// SessionID returns the id of a new session, which nobody must be able to guess.
 	// By default it is random.
 	SessionID func() string
-	// Resumes, if set, reports whether the calls of clients of a revision get a stream
-	// from their start, because [ServerRequest.Release] may be called.
-	Streams func(version string) bool
+	// Streams reports whether the response to a request over HTTP is a stream in any
+	// case. A client with a session can resume it, and [ServerRequest.Release] can end
+	// it early. By default a response is a stream if something is sent before the
+	// answer, or if the answer takes more than 2 s.
+	Streams func(method, version string) bool
 
 	// MaxMessage limits the size of a message in bytes; zero means 5 MiB.
 	MaxMessage int
@@ -118,7 +120,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		o.Prepare = func(context.Context, *ServerRequest) {}
 	}
 	if o.Streams == nil {
-		o.Streams = func(string) bool { return false }
+		o.Streams = func(string, string) bool { return false }
 	}
 	if o.MaxMessage == 0 {
 		o.MaxMessage = defaultMaxMessage

@@ -111,7 +111,7 @@ func (p *post) refuse() bool {
 	version := p.r.Header.Get(versionHeader)
 	if p.modern {
 		if err := p.checkHeaders(); err != nil {
-			p.refuseWith(http.StatusBadRequest, CodeHeaderMismatch, err.Error())
+			p.mismatch(err.Error())
 			return true
 		}
 	}
@@ -126,7 +126,7 @@ func (p *post) refuse() bool {
 	}
 	if p.modern {
 		if err := p.checkParams(); err != nil {
-			p.refuseWith(http.StatusBadRequest, CodeHeaderMismatch, "header mismatch: "+err.Error())
+			p.mismatch("header mismatch: " + err.Error())
 			return true
 		}
 	}
@@ -151,6 +151,16 @@ func (p *post) refuse() bool {
 
 func (p *post) refuseWith(status int, code int64, message string) {
 	refuse(p.w, status, refusalOf(p.id(), code, message))
+}
+
+// mismatch answers a request whose headers do not fit its body.
+func (p *post) mismatch(message string) {
+	id := p.id()
+	if id == nil {
+		id = []byte("null")
+	}
+	text, _ := encodeAnswer(id, nil, &Error{Code: CodeHeaderMismatch, Message: strings.ToValidUTF8(message, "\uFFFD")}) // it has JSON
+	refuse(p.w, http.StatusBadRequest, text)
 }
 
 // id returns the id of the only request.
@@ -201,8 +211,11 @@ func (p *post) serveModern() {
 		p.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	x := &exchange{s: p.s, w: p.w, modern: true, open: 1}
+	x := &exchange{s: p.s, w: p.w, modern: true, open: 1, streams: p.s.o.Streams(m.Method, modernVersion)}
 	err := m.identify(nil)
+	if m.version == "" {
+		err = &Error{Code: CodeInvalidParams, Message: fmt.Sprintf("missing or invalid _meta field %q", metaVersion)}
+	}
 	if err != nil {
 		p.s.serveFailure(m, x, err)
 		return
@@ -319,6 +332,7 @@ func (s *Server) find(w http.ResponseWriter, id, owner string) (*ServerSession, 
 		http.Error(w, "session not found: initialize again", http.StatusNotFound)
 		return nil, false
 	}
+	session.touch()
 	return session, true
 }
 
@@ -356,14 +370,12 @@ func (p *post) answerIn(session *ServerSession, requests int) {
 	} else if session != nil {
 		p.w.Header().Set(sessionHeader, session.id)
 	}
-	streams := session != nil && p.s.o.Streams(session.Version())
+	streams := session != nil && p.s.o.Streams(first.Method, session.Version())
 	if p.batch || streams {
 		x.stream()
 	}
 	x.begin()
 	defer x.end()
-	stop := context.AfterFunc(p.r.Context(), x.disconnect)
-	defer stop()
 	if !p.batch && !streams {
 		p.serveIn(base, first, session, x)
 		return

@@ -33,12 +33,9 @@ func (s *Server) newPipe(owner string, write func([]byte) error) *pipe {
 
 // send writes a message as one line.
 func (p *pipe) send(text []byte) error {
-	if bytes.ContainsAny(text, "\r\n") {
-		var line bytes.Buffer
-		if err := json.Compact(&line, text); err != nil {
-			return err
-		}
-		text = line.Bytes()
+	text, err := oneLine(text)
+	if err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -125,6 +125,13 @@ func (s *ServerSession) leave(id json.RawMessage) {
 	s.seen = time.Now()
 }
 
+// touch notes that the session is used.
+func (s *ServerSession) touch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = time.Now()
+}
+
 // cancelRequest ends a request, of which the client has said why.
 func (s *ServerSession) cancelRequest(id, params json.RawMessage) {
 	s.mu.Lock()
@@ -225,10 +232,22 @@ func (s *ServerSession) ask(ctx context.Context, q Question, send func([]byte) e
 	case <-s.ended:
 		return nil, errSessionOver
 	case <-ctx.Done():
-		params := append([]Field{{"requestId", json.RawMessage(id)}}, reason(context.Cause(ctx), "the request has ended")...)
-		_ = send(notification("notifications/cancelled", object(params))) // a client that has gone needs no word
+		_ = send(notification("notifications/cancelled", withdrawal(id, context.Cause(ctx)))) // a client that has gone needs no word
 		return nil, context.Cause(ctx)
 	}
+}
+
+// withdrawal returns the parameters of notifications/cancelled for a request to the
+// client: those with which the request was cancelled here, or else a text.
+func withdrawal(id string, cause error) json.RawMessage {
+	params := Object{}
+	if said := (*Cancelled)(nil); errors.As(cause, &said) {
+		params, _ = ReadObject(said.Params) // it was received as JSON
+	} else {
+		params.Set("reason", String("", "the request has ended").Value)
+	}
+	params.Set("requestId", json.RawMessage(id))
+	return params.JSON()
 }
 
 // followLocked passes the client's progress with a question on, until forget is called.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom"
 )
 
@@ -17,13 +15,13 @@ import (
 const maxArtifact = 16 << 20
 
 // readArtifact gives a result or an artifact to its owner, and to nobody else.
-func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest, handle string) (mcp.Result, error) {
+func (s *Server) readArtifact(ctx context.Context, r *request, handle string) (*result, error) {
 	if s.o.Artifacts == nil {
-		return nil, noResource(req.Session, req.Params.URI)
+		return nil, noResource(r.ServerRequest)
 	}
-	file, about, err := s.o.Artifacts.Open(ctx, s.o.Identity(ctx).Key(), handle)
+	file, about, err := s.o.Artifacts.Open(ctx, r.who.Key(), handle)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
-		return nil, noResource(req.Session, req.Params.URI)
+		return nil, noResource(r.ServerRequest)
 	}
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
@@ -37,7 +35,7 @@ func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest,
 	if err != nil {
 		return nil, rpcError(toolroom.AsError(err))
 	}
-	content := map[string]any{"uri": req.Params.URI}
+	content := map[string]any{"uri": r.Name}
 	if about.MIMEType != "" {
 		content["mimeType"] = about.MIMEType
 	}
@@ -46,8 +44,8 @@ func (s *Server) readArtifact(ctx context.Context, req *mcp.ReadResourceRequest,
 	} else {
 		content["blob"] = base64.StdEncoding.EncodeToString(data)
 	}
-	out := &wireResult{members: members(map[string]any{"contents": []any{content}})}
-	if version := speaksVersion(req.Session); version >= firstModern {
+	out := &result{members: members(map[string]any{"contents": []any{content}})}
+	if r.Modern() {
 		out.members.set("cacheScope", "private")
 		out.members.set("ttlMs", 0)
 	}
