@@ -6,7 +6,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 SHORT    = $(if $(filter whole,$(SUITE)),,-short)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 
-.PHONY: dist definitions heavy microvm pyodide temporal stores runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
+.PHONY: dist definitions heavy microvm pyodide temporal stores s3 runtimes kubernetes help build test race lint fuzz bench peers integration conformance demo clean
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
@@ -44,6 +44,9 @@ peers: ## install the servers and clients for the integration tests (npm, python
 integration: build ## test against real MCP servers and clients (npm), git and curl
 	$(GO) test -tags integration -count=1 -timeout 30m $$($(GO) list -tags integration ./test/... | grep -v -e /test/stores)
 
+s3: ## build MinIO and Versity Gateway and test the pack storage against them (500 CPU seconds the first time)
+	CI=true ./scripts/s3.sh
+
 stores: ## install OpenBao and GNOME's keyring and test against them (pip, apt)
 	CI=true ./scripts/stores.sh
 
@@ -57,7 +60,7 @@ microvm: ## run a part of the driver suites in QEMU's VMs (root, apt); SUITE=who
 	CI=true ./scripts/microvm.sh $(SUITE)
 
 heavy: ## run all tests that .ci/run leaves out: kubernetes, temporal, pyodide, stores, fuzz, and whole suites
-	@for target in kubernetes temporal pyodide stores fuzz microvm runtimes test; do $(MAKE) $$target SUITE=whole || failed="$$failed $$target"; done; \
+	@for target in kubernetes temporal pyodide stores s3 fuzz microvm runtimes test; do $(MAKE) $$target SUITE=whole || failed="$$failed $$target"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 kubernetes: ## test against a real Kubernetes node (root; builds it the first time, 1,150 CPU seconds)

@@ -299,9 +299,8 @@ func (p *post) take(m *incoming, session *ServerSession) {
 // it has refused the request; the session may be nil for what needs none.
 func (p *post) session() (*ServerSession, bool) {
 	id := p.r.Header.Get(sessionHeader)
-	owner := p.s.o.Owner(p.r.Context())
 	if id != "" {
-		return p.s.find(p.w, id, owner)
+		return p.s.find(p.w, p.r, id)
 	}
 	if len(p.messages) == 0 {
 		return nil, true
@@ -314,7 +313,7 @@ func (p *post) session() (*ServerSession, bool) {
 		p.refuseWith(http.StatusBadRequest, CodeInvalidRequest, "there is no session: send initialize first, and repeat its "+sessionHeader+" header")
 		return nil, false
 	}
-	session := newServerSession(p.s, owner)
+	session := newServerSession(p.r.Context(), p.s)
 	if !p.s.register(session) {
 		session.end()
 		p.w.Header().Set("Retry-After", "60")
@@ -324,10 +323,11 @@ func (p *post) session() (*ServerSession, bool) {
 	return session, true
 }
 
-// find returns a session of its owner. It is false if it has refused the request.
-func (s *Server) find(w http.ResponseWriter, id, owner string) (*ServerSession, bool) {
+// find returns a session that the caller reaches. It is false if it has refused the
+// request.
+func (s *Server) find(w http.ResponseWriter, r *http.Request, id string) (*ServerSession, bool) {
 	session, ok := s.sessions.Get(id)
-	if !ok || session.owner != owner {
+	if !ok || !s.o.Reaches(r.Context(), session) {
 		// As for a session that has ended: the client begins a new one.
 		http.Error(w, "session not found: initialize again", http.StatusNotFound)
 		return nil, false
@@ -449,7 +449,7 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Bad Request: "+r.Method+" requires an Mcp-Session-Id header", http.StatusBadRequest)
 		return
 	}
-	session, ok := s.find(w, id, s.o.Owner(r.Context()))
+	session, ok := s.find(w, r, id)
 	if !ok {
 		return
 	}

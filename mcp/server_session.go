@@ -19,6 +19,7 @@ type ServerSession struct {
 	s     *Server
 	id    string // empty except over streamable HTTP
 	owner string
+	ctx   context.Context // of the request that began it, without its end
 	// out sends a message that belongs to no request.
 	out func(text []byte) error
 	// stored are the streams of a session over streamable HTTP.
@@ -26,8 +27,7 @@ type ServerSession struct {
 
 	ended  chan struct{}
 	mu     sync.Mutex
-	ctx    context.Context // of the request that began it, without its end
-	began  string          // the negotiated revision; empty before
+	began  string // the negotiated revision; empty before
 	info   json.RawMessage
 	can    json.RawMessage
 	logs   string
@@ -40,8 +40,10 @@ type ServerSession struct {
 	over   bool
 }
 
-func newServerSession(s *Server, owner string) *ServerSession {
-	session := &ServerSession{s: s, owner: owner, ended: make(chan struct{}), seen: time.Now(), ctx: context.Background()}
+func newServerSession(ctx context.Context, s *Server) *ServerSession {
+	session := &ServerSession{
+		s: s, owner: s.o.Owner(ctx), ctx: context.WithoutCancel(ctx), ended: make(chan struct{}), seen: time.Now(),
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live[session] = true
@@ -65,11 +67,7 @@ func (s *ServerSession) Capabilities() json.RawMessage {
 }
 
 // Context returns the context of the request that began the session. It does not end.
-func (s *ServerSession) Context() context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ctx
-}
+func (s *ServerSession) Context() context.Context { return s.ctx }
 
 // Notify sends a notification that belongs to no request. Log messages below the level
 // that the client has asked for are dropped.
@@ -86,13 +84,13 @@ func (s *ServerSession) client() (version string, info, can json.RawMessage) {
 	return s.began, s.info, s.can
 }
 
-func (s *ServerSession) begin(ctx context.Context, version string, info, can json.RawMessage) bool {
+func (s *ServerSession) begin(version string, info, can json.RawMessage) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.began != "" {
 		return false
 	}
-	s.ctx, s.began, s.info = context.WithoutCancel(ctx), version, slices.Clone(info)
+	s.began, s.info = version, slices.Clone(info)
 	if string(can) != "null" {
 		s.can = slices.Clone(can)
 	}

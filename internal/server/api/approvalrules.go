@@ -3,11 +3,13 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -17,6 +19,8 @@ type grantsOutput struct {
 
 type grantList struct {
 	Rules []*approval.Grant `json:"rules"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 func (s *Server) routeApprovalRules() {
@@ -30,12 +34,14 @@ func (s *Server) routeApprovalRules() {
 	}, s.removeGrant)
 }
 
-func (s *Server) listGrants(ctx context.Context, _ *struct{}) (*grantsOutput, error) {
+func (s *Server) listGrants(ctx context.Context, in *Paging) (*grantsOutput, error) {
 	grants, err := s.grants(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &grantsOutput{Body: grantList{Rules: grants}}, nil
+	slices.Reverse(grants)
+	grants, next, err := page(grants, *in, func(g *approval.Grant) string { return g.ID })
+	return &grantsOutput{Body: grantList{Rules: grants, Next: next}}, err
 }
 
 // grants returns the grants that the caller may see: its own, or all for operators.
@@ -49,7 +55,7 @@ func (s *Server) grants(ctx context.Context) ([]*approval.Grant, error) {
 	}
 	seen := []*approval.Grant{}
 	for _, g := range all {
-		if who := auth.Identity(ctx); auth.IsOperator(who) || g.Identity.Key() == who.Key() {
+		if who := auth.Identity(ctx); auth.IsOperator(who) || identity.Reaches(who, g.Identity) {
 			seen = append(seen, g)
 		}
 	}

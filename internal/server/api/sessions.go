@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/session"
 )
@@ -28,6 +29,8 @@ type sessionsOutput struct {
 
 type sessionList struct {
 	Sessions []session.Info `json:"sessions"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
 }
 
 type sessionInput struct {
@@ -81,16 +84,20 @@ func (s *Server) sessions(ctx context.Context) (store Sessions, owner string, er
 	if s.o.Sessions == nil {
 		return nil, "", unsupported("this server does not keep code sessions")
 	}
-	return s.o.Sessions, auth.Identity(ctx).Key(), nil
+	return s.o.Sessions, identity.Owner(auth.Identity(ctx)), nil
 }
 
-func (s *Server) listSessions(ctx context.Context, _ *struct{}) (*sessionsOutput, error) {
+func (s *Server) listSessions(ctx context.Context, in *Paging) (*sessionsOutput, error) {
 	store, owner, err := s.sessions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list, err := store.List(owner)
-	return &sessionsOutput{Body: sessionList{Sessions: list}}, err
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := page(list, *in, func(i session.Info) string { return i.ID })
+	return &sessionsOutput{Body: sessionList{Sessions: list, Next: next}}, err
 }
 
 func (s *Server) forkSession(ctx context.Context, in *forkInput) (*sessionMade, error) {

@@ -76,11 +76,11 @@ func TestReceiptsAreSeenByTheirCallerAndByOperators(t *testing.T) {
 		t.Errorf("alice asks for bob's calls: %d", r.status)
 	}
 	var page struct {
-		Calls  []struct{ Seq int64 }
-		Before int64
+		Calls []struct{ Seq int64 }
+		Next  string
 	}
 	b.get("/calls?limit=2").into(t, &page)
-	if page.Before != 2 || len(page.Calls) != 2 {
+	if page.Next != "2" || len(page.Calls) != 2 {
 		t.Errorf("the first page is %+v", page)
 	}
 }
@@ -186,7 +186,9 @@ func TestACallThatWaitsForAPersonGoesOnWhenOneApproves(t *testing.T) {
 func TestAllCallsAreFollowedByOperatorsAndOnesOwnByOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *api.Options, _ *run.Options) {
-		o.Owner = func(e *toolroom.Event) string { return strings.TrimPrefix(e.Tool, "of:") }
+		o.Owner = func(e *toolroom.Event) toolroom.Identity {
+			return toolroom.Identity{Subject: strings.TrimPrefix(e.Tool, "of:")}
+		}
 	})
 	b.add("of:alice", nothing)
 	b.add("of:bob", nothing)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 )
 
 // maxArtifact is the largest artifact that is read as one resource, in bytes; of
@@ -19,7 +20,7 @@ func (s *Server) readArtifact(ctx context.Context, r *request, handle string) (*
 	if s.o.Artifacts == nil {
 		return nil, noResource(r.ServerRequest)
 	}
-	file, about, err := s.o.Artifacts.Open(ctx, r.who.Key(), handle)
+	file, about, err := s.o.Artifacts.Open(ctx, identity.Owner(r.who), handle)
 	if toolroom.CodeOf(err) == toolroom.CodeNotFound {
 		return nil, noResource(r.ServerRequest)
 	}

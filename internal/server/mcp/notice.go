@@ -8,6 +8,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/mcp"
@@ -70,14 +71,15 @@ func (s *Server) tell(n library.Notification) {
 	}
 	allowed := map[string]bool{}
 	for _, session := range s.wire.Sessions() {
-		who := s.o.Identity(session.Context()).Key()
-		if !n.Everybody && n.To != who {
+		who := s.o.Identity(session.Context())
+		owner := identity.Owner(who)
+		if !n.Everybody && n.To != owner {
 			continue
 		}
-		may, asked := allowed[who]
+		may, asked := allowed[owner]
 		if !asked {
-			may = s.mayUse(s.o.Identity(session.Context()), n.Provider)
-			allowed[who] = may
+			may = s.mayUse(who, n.Provider)
+			allowed[owner] = may
 		}
 		if may && (n.For == nil || n.For(&request{can: abilitiesOf(session.Capabilities())})) {
 			_ = session.Notify(n.Method, n.Params) // a client that cannot be told has gone

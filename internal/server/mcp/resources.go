@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/taint"
 	"github.com/toolroom/toolroom/mcp"
@@ -168,7 +169,7 @@ func (s *Server) artifacts(r *request) ([]map[string]any, error) {
 	if s.o.Artifacts == nil {
 		return nil, nil
 	}
-	kept, err := s.o.Artifacts.List(r.ctx, r.who.Key())
+	kept, err := s.o.Artifacts.List(r.ctx, identity.Owner(r.who))
 	if err != nil {
 		return nil, err
 	}

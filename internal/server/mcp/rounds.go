@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/source"
 )
@@ -82,7 +83,7 @@ func (s *Server) converse(x *request, work work) (*result, error) {
 	if x.RequestState == "" {
 		return s.rounds.serve(s.rounds.begin(x, work), x)
 	}
-	state, err := s.rounds.sealer.open(x.RequestState, x.who.Key(), x.digest, time.Now())
+	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func (ds *roundCalls) begin(x *request, work work) *roundCall {
 		Suspension: run.NewSuspension(run.Client{
 			Answers: slices.Sorted(maps.Keys(x.can.methods)), Capabilities: x.can.says, Offered: x.answers, Fits: fitsQuestion,
 		}),
-		id: strings.ToLower(rand.Text()), owner: x.who.Key(), request: x.digest, tasks: x.can.tasks,
+		id: strings.ToLower(rand.Text()), owner: identity.Owner(x.who), request: x.digest, tasks: x.can.tasks,
 		done: make(chan struct{}), task: make(chan *result, 1),
 	}
 	d.ctx, d.end = context.WithCancelCause(context.WithoutCancel(x.ctx))

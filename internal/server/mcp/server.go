@@ -16,6 +16,7 @@ import (
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
 	"github.com/toolroom/toolroom/internal/run"
@@ -119,6 +120,9 @@ func New(o Options) (*Server, error) {
 		Prepare: s.prepare, HeaderParams: s.headerParams, Intercept: s.intercept,
 		Subscribe: s.subscribe,
 		Owner:     func(ctx context.Context) string { return o.Identity(ctx).Key() },
+		Reaches: func(ctx context.Context, session *mcp.ServerSession) bool {
+			return identity.Reaches(o.Identity(ctx), o.Identity(session.Context()))
+		},
 		SessionID: s.sessionID,
 		// Calls are many, and most end soon and silently.
 		Streams: func(method, version string) bool { return method != "tools/call" || s.polls(version) },

@@ -10,6 +10,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/schema"
 	"github.com/toolroom/toolroom/mcp"
@@ -62,7 +63,7 @@ func (s *Server) submit(x *request, e *catalog.Entry, call toolroom.Call) (*resu
 
 // submitted takes the answers to what a task asked before it was one.
 func (s *Server) submitted(x *request) (*result, error) {
-	state, err := s.rounds.sealer.open(x.RequestState, x.who.Key(), x.digest, time.Now())
+	state, err := s.rounds.sealer.open(x.RequestState, identity.Owner(x.who), x.digest, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func (s *Server) askFirst(x *request, job *run.Job) (*result, error) {
 
 func (s *Server) askAgain(x *request, job *run.Job, open map[string]source.Question, turn int) (*result, error) {
 	sealed, err := s.rounds.seal(requestState{
-		Call: job.ID, Turn: turn, Owner: x.who.Key(), Request: x.digest, Expires: time.Now().Add(answerWait),
+		Call: job.ID, Turn: turn, Owner: identity.Owner(x.who), Request: x.digest, Expires: time.Now().Add(answerWait),
 	})
 	if err != nil {
 		return nil, err
@@ -190,7 +191,7 @@ func (s *Server) cancelTask(r *request) (*result, error) {
 // jobOf is a task of its owner. What belongs to others is not there.
 func (s *Server) jobOf(ctx context.Context, who toolroom.Identity, id string) (*run.Job, error) {
 	job, err := s.o.Runner.Jobs.Job(ctx, id)
-	if err == nil && job.Identity.Key() == who.Key() {
+	if err == nil && identity.Reaches(who, job.Identity) {
 		return job, nil
 	}
 	if err != nil && toolroom.CodeOf(err) != toolroom.CodeNotFound {
