@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/server/auth"
 	"github.com/toolroom/toolroom/internal/token"
 )
@@ -149,6 +151,9 @@ func (s *Server) reloadConfig(ctx context.Context, _ *struct{}) (*reloadedOutput
 		return nil, err
 	}
 	out, err := s.o.Admin.Reload()
+	if mistakes := (*config.Errors)(nil); errors.As(err, &mistakes) {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err).WithHint("correct the file; the previous config stays in force")
+	}
 	if err != nil {
 		return nil, err
 	}

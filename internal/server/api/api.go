@@ -112,7 +112,7 @@ func New(o Options) *Server {
 		o.KeepAlive = 15 * time.Second
 	}
 	s := &Server{o: o, mux: http.NewServeMux()}
-	s.api = humago.New(s.mux, config(o.Version))
+	s.api = humago.New(s.mux, apiConfig(o.Version))
 	s.routeTools()
 	s.routeCalls()
 	s.routeExecute()
@@ -162,7 +162,7 @@ func (s *Server) methods(r *http.Request) []string {
 // ServeHTTP serves /api/v1, /healthz, /readyz and /metrics.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-func config(version string) huma.Config {
+func apiConfig(version string) huma.Config {
 	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	c := huma.Config{
 		OpenAPI: &huma.OpenAPI{
