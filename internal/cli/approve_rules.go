@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 )
 
 func (a *cli) approveRulesCommand() *cobra.Command {
@@ -43,7 +43,7 @@ func (a *cli) approveRulesCommand() *cobra.Command {
 	return c
 }
 
-func (a *cli) printGrants(grants []*approval.Grant) error {
+func (a *cli) printGrants(grants []*toolroom.Grant) error {
 	rows := make([][]string, len(grants))
 	for i, g := range grants {
 		until := "removed"

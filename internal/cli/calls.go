@@ -42,7 +42,7 @@ func (a *cli) callsCommand() *cobra.Command {
 			if follow && before != 0 {
 				return usage("toolroom calls --follow", "--follow shows new calls and --before old ones; use one of them")
 			}
-			q := receipt.Query{
+			q := toolroom.ReceiptQuery{
 				Tool: tool, Status: toolroom.Status(status), Code: toolroom.Code(code), Label: label, Subject: by, Surface: surface,
 				Since: between.Since, Until: between.Until, BeforeSeq: before, Limit: limit,
 			}
@@ -101,7 +101,7 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func (a *cli) printCalls(receipts []*receipt.Receipt) error {
+func (a *cli) printCalls(receipts []*toolroom.Receipt) error {
 	rows := make([][]string, len(receipts))
 	for i, r := range receipts {
 		rows[i] = callRow(r)
@@ -109,7 +109,7 @@ func (a *cli) printCalls(receipts []*receipt.Receipt) error {
 	return a.screen.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "TOOK", "BY", "VIA", "RESULT"}, rows)
 }
 
-func callRow(r *receipt.Receipt) []string {
+func callRow(r *toolroom.Receipt) []string {
 	text := r.Preview
 	if r.Error != nil {
 		text = r.Error.Message
@@ -121,9 +121,9 @@ func callRow(r *receipt.Receipt) []string {
 const followPause = 300 * time.Millisecond
 
 // followCalls prints the existing receipts, oldest first, and then new ones.
-func (a *cli) followCalls(ctx context.Context, r *app.App, q receipt.Query, receipts []*receipt.Receipt, asJSON bool) error {
+func (a *cli) followCalls(ctx context.Context, r *app.App, q toolroom.ReceiptQuery, receipts []*toolroom.Receipt, asJSON bool) error {
 	slices.Reverse(receipts)
-	q.AfterSeq, q.Limit = receipt.FromStart, receipt.MaxLimit
+	q.AfterSeq, q.Limit = toolroom.ReceiptsFromStart, receipt.MaxLimit
 	for {
 		for _, one := range receipts {
 			q.AfterSeq = one.Seq
@@ -174,7 +174,7 @@ func (a *cli) callsShowCommand() *cobra.Command {
 	return c
 }
 
-func (a *cli) printReceipt(r *receipt.Receipt) error {
+func (a *cli) printReceipt(r *toolroom.Receipt) error {
 	failure := ""
 	if r.Error != nil {
 		failure = string(r.Error.Code) + ": " + r.Error.Message

@@ -8,7 +8,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/run"
 )
 
@@ -52,9 +51,9 @@ answer, a server or toolroom runs wait resumes it.`,
 }
 
 // ofJob describes what a job waits for, or its result.
-func ofJob(j *app.Job) string {
+func ofJob(j *run.Job) string {
 	switch {
-	case j.State == run.JobWaiting:
+	case j.State == toolroom.JobWaiting:
 		return strings.Join(j.Approvals, " ")
 	case j.Result == nil:
 		return ""
@@ -117,7 +116,7 @@ func (a *cli) tellWaiting(ctx context.Context, r *app.App, id string) error {
 		return err
 	}
 	for _, question := range job.Approvals {
-		if p, err := r.Approval(ctx, question); err == nil && p.State == approval.Pending {
+		if p, err := r.Approval(ctx, question); err == nil && p.State == toolroom.ApprovalPending {
 			a.screen.fail(p.Tool+" is waiting for approval by a person: "+p.Reason, "toolroom approve "+p.ID)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/policy"
 	"github.com/toolroom/toolroom/internal/secret"
@@ -74,21 +75,21 @@ func (a *Approvals) fill() {
 }
 
 // Terms returns the terms of the first rule that selects a tool.
-func (a *Approvals) Terms(matches func(pattern string) bool) approval.Terms {
+func (a *Approvals) Terms(matches func(pattern string) bool) toolroom.ApprovalTerms {
 	for _, rule := range a.Rules {
 		if !matches(rule.Match) {
 			continue
 		}
-		t := approval.Terms{People: rule.People, Approvers: rule.Approvers, TTL: rule.TTL}
+		t := toolroom.ApprovalTerms{People: rule.People, Approvers: rule.Approvers, TTL: rule.TTL}
 		if len(t.Approvers) == 0 {
 			t.Approvers = a.Approvers
 		}
 		for _, scope := range rule.Scopes {
-			t.Scopes = append(t.Scopes, approval.Scope(scope))
+			t.Scopes = append(t.Scopes, toolroom.ApprovalScope(scope))
 		}
 		return t
 	}
-	return approval.Terms{Approvers: a.Approvers}
+	return toolroom.ApprovalTerms{Approvers: a.Approvers}
 }
 
 func (c check) approvals(a Approvals, groups map[string][]string) {

@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -16,7 +15,7 @@ type grantsOutput struct {
 }
 
 type grantList struct {
-	Rules []*approval.Grant `json:"rules"`
+	Rules []*toolroom.Grant `json:"rules"`
 }
 
 func (s *Server) routeApprovalRules() {
@@ -39,7 +38,7 @@ func (s *Server) listGrants(ctx context.Context, _ *struct{}) (*grantsOutput, er
 }
 
 // grants returns the grants that the caller may see: its own, or all for operators.
-func (s *Server) grants(ctx context.Context) ([]*approval.Grant, error) {
+func (s *Server) grants(ctx context.Context) ([]*toolroom.Grant, error) {
 	if s.o.Approvals == nil {
 		return nil, noDesk()
 	}
@@ -47,7 +46,7 @@ func (s *Server) grants(ctx context.Context) ([]*approval.Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := []*approval.Grant{}
+	seen := []*toolroom.Grant{}
 	for _, g := range all {
 		if who := auth.Identity(ctx); auth.IsOperator(who) || g.Identity.Key() == who.Key() {
 			seen = append(seen, g)

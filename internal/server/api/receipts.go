@@ -10,7 +10,6 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/receipt"
-	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -33,7 +32,7 @@ type receiptsOutput struct {
 }
 
 type receiptPage struct {
-	Calls []*receipt.Receipt `json:"calls"`
+	Calls []*toolroom.Receipt `json:"calls"`
 	// Before requests the next page; zero at the end of the list.
 	Before int64 `json:"before,omitempty"`
 }
@@ -49,12 +48,12 @@ type recordOutput struct {
 // CallRecord is a call's record: the state and result of a background call, and the
 // receipt of a call that has ended.
 type CallRecord struct {
-	ID    string       `json:"id"`
-	State run.JobState `json:"state" enum:"queued,running,waiting,done"`
+	ID    string            `json:"id"`
+	State toolroom.JobState `json:"state" enum:"queued,running,waiting,done"`
 	// Approvals are the ids of the approvals for which a suspended call waits.
-	Approvals []string         `json:"approvals,omitempty"`
-	Result    *toolroom.Result `json:"result,omitempty"`
-	Receipt   *receipt.Receipt `json:"receipt,omitempty"`
+	Approvals []string          `json:"approvals,omitempty"`
+	Result    *toolroom.Result  `json:"result,omitempty"`
+	Receipt   *toolroom.Receipt `json:"receipt,omitempty"`
 
 	owner string
 }
@@ -89,7 +88,7 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	if s.o.Receipts == nil {
 		return nil, unsupported("this server does not keep receipts")
 	}
-	q := receipt.Query{
+	q := toolroom.ReceiptQuery{
 		Tool: in.Tool, Status: in.Status, Subject: in.Subject, Surface: in.Surface, Parent: in.Parent,
 		Code: in.Code, Label: in.Label, Since: in.Since, Until: in.Until, BeforeSeq: in.Before, Limit: in.Limit,
 	}
@@ -104,8 +103,8 @@ func (s *Server) listReceipts(ctx context.Context, in *receiptsInput) (*receipts
 	if err != nil {
 		return nil, err
 	}
-	page := receiptPage{Calls: append([]*receipt.Receipt{}, list...)}
-	if len(list) == q.RowLimit() {
+	page := receiptPage{Calls: append([]*toolroom.Receipt{}, list...)}
+	if len(list) == receipt.RowLimit(q) {
 		page.Before = list[len(list)-1].Seq
 	}
 	return &receiptsOutput{Body: page}, nil
@@ -149,7 +148,7 @@ func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
 		case err == nil:
 			record.Receipt, record.owner = r, r.Identity.Key()
 			if record.State == "" {
-				record.State = run.JobDone
+				record.State = toolroom.JobDone
 			}
 		case !isNotFound(err):
 			return nil, err
@@ -160,7 +159,7 @@ func (s *Server) find(ctx context.Context, id string) (*CallRecord, error) {
 		if !ok {
 			return nil, nil
 		}
-		record.State, record.owner = run.JobRunning, call.owner
+		record.State, record.owner = toolroom.JobRunning, call.owner
 	}
 	return record, nil
 }
@@ -185,7 +184,7 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 	if call, ok := s.running.get(in.ID); ok {
 		call.cancel()
 		cancelled = true
-	} else if record.State == run.JobQueued || record.State == run.JobWaiting {
+	} else if record.State == toolroom.JobQueued || record.State == toolroom.JobWaiting {
 		if cancelled, err = s.o.Runner.Withdraw(ctx, in.ID); err != nil {
 			return nil, err
 		}
@@ -196,7 +195,7 @@ func (s *Server) cancelCall(ctx context.Context, in *idInput) (*cancelOutput, er
 	switch {
 	case cancelled:
 		return &cancelOutput{Status: http.StatusAccepted, Body: Cancelling{ID: in.ID, Cancelling: true}}, nil
-	case record.State == run.JobDone:
+	case record.State == toolroom.JobDone:
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "call %s has already ended", in.ID)
 	default:
 		return nil, toolroom.Errorf(toolroom.CodeConflict, "call %s does not run in this process", in.ID).

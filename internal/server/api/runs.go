@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/toolroom/toolroom/internal/run"
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -25,12 +25,12 @@ type runList struct {
 
 // Run is a suspended program or a background call. Its result is at /calls/{id}.
 type Run struct {
-	ID      string       `json:"id"`
-	Tool    string       `json:"tool"`
-	State   run.JobState `json:"state" enum:"queued,running,waiting,done"`
-	Subject string       `json:"subject" doc:"who made the call"`
-	Session string       `json:"session,omitempty"`
-	Created time.Time    `json:"created"`
+	ID      string            `json:"id"`
+	Tool    string            `json:"tool"`
+	State   toolroom.JobState `json:"state" enum:"queued,running,waiting,done"`
+	Subject string            `json:"subject" doc:"who made the call"`
+	Session string            `json:"session,omitempty"`
+	Created time.Time         `json:"created"`
 	// Approvals are the ids of the approvals for which it waits.
 	Approvals []string `json:"approvals,omitempty"`
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/toolroom/toolroom/internal/catalog"
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/library"
 	"github.com/toolroom/toolroom/internal/panics"
 )
@@ -30,7 +30,7 @@ func (s *Server) openDoors() {
 	s.resourcesChanged()
 	s.promptsChanged()
 	s.cancels = append(s.cancels,
-		s.o.Runner.Catalog.Subscribe(func([]catalog.Change) { s.toolsChanged() }),
+		s.o.Runner.Catalog.Subscribe(func([]toolroom.Change) { s.toolsChanged() }),
 		s.o.Library.Subscribe(func(c library.Change) {
 			if c.Resources {
 				s.resourcesChanged()

@@ -114,8 +114,8 @@ func (s *Server) searchTools(ctx context.Context, req *toolRequest) (mcp.Result,
 
 func (s *Server) describeTools(ctx context.Context, req *toolRequest) (mcp.Result, error) {
 	var in struct {
-		Tools  []string      `json:"tools"`
-		Detail catalog.Level `json:"detail"`
+		Tools  []string       `json:"tools"`
+		Detail toolroom.Level `json:"detail"`
 	}
 	if err := s.read(req, describeTools, &in); err != nil {
 		return failed(req, err), nil
@@ -123,9 +123,9 @@ func (s *Server) describeTools(ctx context.Context, req *toolRequest) (mcp.Resul
 	s.o.Ready(ctx)
 	visible := s.visible(s.o.Identity(ctx))
 	out := struct {
-		Tools    []*catalog.Description `json:"tools"`
-		NotFound []*toolroom.Error      `json:"not_found,omitempty"`
-	}{Tools: []*catalog.Description{}}
+		Tools    []*toolroom.Description `json:"tools"`
+		NotFound []*toolroom.Error       `json:"not_found,omitempty"`
+	}{Tools: []*toolroom.Description{}}
 	for _, spelling := range in.Tools {
 		e, err := s.o.Runner.Catalog.Resolve(spelling, visible)
 		if err == nil && !visible(e) {
