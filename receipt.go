@@ -2,6 +2,8 @@ package toolroom
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -38,6 +40,10 @@ type Receipt struct {
 	ResultHash string   `json:"result_hash,omitempty"`
 	Artifacts  []string `json:"artifacts,omitempty"`
 
+	// Logs are the lines that the tool logged, and LogsHidden how many more there were.
+	Logs       []LogLine `json:"logs,omitempty"`
+	LogsHidden int       `json:"logs_hidden,omitempty"`
+
 	// Labels are the tags of the tool and the labels of the result. Reach are the taint
 	// labels of the call when policy decided, for example "private from files:read".
 	Labels []string `json:"labels,omitempty"`
@@ -72,13 +78,29 @@ type Receipt struct {
 	Hash string `json:"hash,omitempty"`
 }
 
+// LogLine is a line that a tool logged, redacted. Level is debug, info, warning or error;
+// for all that a program printed, it is stdout or stderr.
+type LogLine struct {
+	Time    time.Time       `json:"time"`
+	Level   string          `json:"level"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
 // ReceiptQuery selects receipts. Zero fields do not restrict.
 type ReceiptQuery struct {
 	Tool string
+	// Version is the number of the version that served the call, and Environment the
+	// environment that it was called in.
+	Version     int
+	Environment string
 	// Subject is the caller's [Identity.Key]: "local" for the local operator.
 	Subject string
-	Surface string
-	Status  Status
+	// ReachedBy selects the calls of callers that an identity reaches: those with its subject
+	// that are at most as wide in everything else. Nil selects all.
+	ReachedBy *Identity
+	Surface   string
+	Status    Status
 	// Code is the code of the error that the call failed with.
 	Code   Code
 	Label  string
@@ -93,6 +115,21 @@ type ReceiptQuery struct {
 	BeforeSeq int64
 	// Limit is the maximum number of receipts; zero means 50, and the maximum is 1,000.
 	Limit int
+}
+
+// Select selects the calls of a tool by its canonical id, which may end with @ and the
+// number of a version.
+func (q *ReceiptQuery) Select(tool string) error {
+	id, number, versioned := strings.Cut(tool, "@")
+	q.Tool = id
+	if !versioned {
+		return nil
+	}
+	var err error
+	if q.Version, err = strconv.Atoi(number); err != nil || q.Version < 1 {
+		return Errorf(CodeInvalidID, "%q is not a version: versions are numbers from 1", number)
+	}
+	return nil
 }
 
 // ReceiptsFromStart, as [ReceiptQuery.AfterSeq], selects the chain from its first receipt.

@@ -39,12 +39,13 @@ type ClientHandler struct {
 	Asked func(ctx context.Context, owner any, q Question) (json.RawMessage, error)
 }
 
-// Question is a request of the server.
+// Question is a request of a server to its client.
 type Question struct {
 	Method string
 	Params json.RawMessage
-	// Progress reports progress on the answer to the server, with the parameters of
-	// notifications/progress.
+	// Progress receives the parameters of notifications/progress about the answer. A
+	// client calls it to report progress to the server; a server that sets it is called
+	// with the client's reports. It may be nil.
 	Progress func(params json.RawMessage)
 }
 
@@ -291,7 +292,7 @@ func (c *Client) cancelled(ctx context.Context, id int64) {
 	if _, overHTTP := c.transport.(*httpTransport); overHTTP && server.Modern() || server.Version == "" {
 		return
 	}
-	why := reason(context.Cause(ctx))
+	why := reason(context.Cause(ctx), "the caller has cancelled the call")
 	c.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notifyTimeout)
 		defer cancel()
@@ -300,12 +301,12 @@ func (c *Client) cancelled(ctx context.Context, id int64) {
 	})
 }
 
-// reason returns the parameters that explain a cancelled request to the server: the
-// client's own if the client cancelled it.
-func reason(cause error) []Field {
+// reason returns the parameters that explain a cancelled request: those with which its
+// own sender cancelled it, or else a text.
+func reason(cause error, otherwise string) []Field {
 	said := (*Cancelled)(nil)
 	if !errors.As(cause, &said) {
-		return []Field{String("reason", "the caller has cancelled the call")}
+		return []Field{String("reason", otherwise)}
 	}
 	members, _ := jsonx.Members(said.Params) // it was received as JSON
 	var fields []Field

@@ -12,12 +12,15 @@ import (
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// Codes of JSON-RPC and MCP errors that this client distinguishes or sends.
+// Codes of JSON-RPC and MCP errors that this package distinguishes or sends.
 const (
+	CodeParse              = -32700
+	CodeInvalidRequest     = -32600
 	CodeMethodNotFound     = -32601
+	CodeInvalidParams      = -32602
 	CodeInternal           = -32603
 	CodeHeaderMismatch     = -32020
-	codeMissingCapability  = -32021
+	CodeMissingCapability  = -32021
 	codeUnsupportedVersion = -32022
 )
 
@@ -56,7 +59,7 @@ func (e *Error) Missing() json.RawMessage {
 	var data struct {
 		Required json.RawMessage `json:"requiredCapabilities"`
 	}
-	if e.Code != codeMissingCapability || json.Unmarshal(e.Data, &data) != nil {
+	if e.Code != CodeMissingCapability || json.Unmarshal(e.Data, &data) != nil {
 		return nil
 	}
 	return data.Required
@@ -237,4 +240,23 @@ func (m *message) answers() (int64, bool) {
 	}
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
 	return id, err == nil
+}
+
+// Fields returns the members of an object in order, except those with these names. It
+// returns none for nil.
+func Fields(object json.RawMessage, except ...string) ([]Field, error) {
+	if object == nil {
+		return nil, nil
+	}
+	members, err := jsonx.Members(object)
+	if err != nil {
+		return nil, err
+	}
+	var fields []Field
+	for _, m := range members {
+		if !slices.Contains(except, m.Name) {
+			fields = append(fields, Field(m))
+		}
+	}
+	return fields, nil
 }

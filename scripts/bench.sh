@@ -61,10 +61,10 @@ done
 
 echo; echo "== sandboxes: cold start, and warm start to a program's first word (goals: 15 ms, process 2 ms); engines that are not here are left out"
 if [ "$(id -u)" = 0 ] && command -v mmdebstrap >/dev/null; then
-  go test -tags integration -run '^$' -bench 'WarmStart' -benchtime 20x ./test/runtimes | grep ^Benchmark
+  go -C drivers test -tags integration -run '^$' -bench 'WarmStart' -benchtime 20x ./test/runtimes | grep ^Benchmark
   echo "-- beside the bare engine, in turn; a call of a tool; memory for each guest that waits"
-  go test -tags integration -run '^$' -bench 'ColdStart' -benchtime 12x ./test/runtimes | grep ^Benchmark
-  go test -tags integration -run '^$' -bench 'HostCall|Memory' -benchtime 2x ./test/runtimes | grep ^Benchmark
+  go -C drivers test -tags integration -run '^$' -bench 'ColdStart' -benchtime 12x ./test/runtimes | grep ^Benchmark
+  go -C drivers test -tags integration -run '^$' -bench 'HostCall|Memory' -benchtime 2x ./test/runtimes | grep ^Benchmark
 else
   echo "left out: needs root and mmdebstrap"
 fi

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"os"
 
+	"github.com/toolroom/toolroom/drivers/docker"
+	"github.com/toolroom/toolroom/drivers/gvisor"
+	"github.com/toolroom/toolroom/drivers/kubernetes"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/sandbox/docker"
-	"github.com/toolroom/toolroom/internal/sandbox/gvisor"
-	"github.com/toolroom/toolroom/internal/sandbox/kubernetes"
 	"github.com/toolroom/toolroom/sandbox"
 )
 

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"github.com/toolroom/toolroom/drivers/containerd"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
-	"github.com/toolroom/toolroom/internal/sandbox/containerd"
 	"github.com/toolroom/toolroom/sandbox"
 )
 

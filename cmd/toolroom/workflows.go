@@ -1,8 +1,8 @@
 package main
 
 import (
+	"github.com/toolroom/toolroom/drivers/temporal"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/temporal"
 )
 
 // workflows runs workflows on Temporal. Package room does not link its client, because it

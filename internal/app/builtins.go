@@ -153,7 +153,9 @@ func (r *App) buildPacks(to *packs, c *config.Config) error {
 		}
 		to.list = append(to.list, pack)
 	}
-	return nil
+	more, err := r.services(c, on, folders)
+	to.list = append(to.list, more...)
+	return err
 }
 
 func (r *App) webPack(c *config.Config) (*builtin.Pack, error) {

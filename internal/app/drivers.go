@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/drivers/proxmox"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/engine/hosted"
 	"github.com/toolroom/toolroom/internal/proc"
-	"github.com/toolroom/toolroom/internal/sandbox/proxmox"
 	"github.com/toolroom/toolroom/internal/sandbox/remote"
 	"github.com/toolroom/toolroom/sandbox"
 )

@@ -1,7 +1,7 @@
 package app
 
 import (
-	"github.com/toolroom/toolroom/internal/sandbox/microvm"
+	"github.com/toolroom/toolroom/drivers/microvm"
 	"github.com/toolroom/toolroom/sandbox"
 )
 

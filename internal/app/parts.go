@@ -67,6 +67,14 @@ func (r *App) Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroo
 	return r.store.Receipts(ctx, q)
 }
 
+// ReceiptSamples calls see with what metrics need of the receipts that q selects.
+func (r *App) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(receipt.Sample) bool) error {
+	if err := r.recorder.Flush(ctx); err != nil {
+		return err
+	}
+	return r.store.ReceiptSamples(ctx, q, see)
+}
+
 // Receipt returns the receipt of one call.
 func (r *App) Receipt(ctx context.Context, id string) (*toolroom.Receipt, error) {
 	if err := r.recorder.Flush(ctx); err != nil {

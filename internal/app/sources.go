@@ -132,7 +132,7 @@ func (r *App) Reload(c *config.Config) error {
 		return err
 	}
 	r.log.Info("config reloaded")
-	if keys := c.NeedsRestart(r.started); len(keys) > 0 {
+	if keys := r.NeedsRestart(c); len(keys) > 0 {
 		r.log.Warn("some changes of the config count only after a restart", "keys", strings.Join(keys, ", "))
 	}
 	for _, u := range r.Unmatched() {
@@ -140,6 +140,10 @@ func (r *App) Reload(c *config.Config) error {
 	}
 	return nil
 }
+
+// NeedsRestart returns the keys of a config that differ from those that the app was opened
+// with and count only after a restart.
+func (r *App) NeedsRestart(c *config.Config) []string { return c.NeedsRestart(r.started) }
 
 func (r *App) apply(c *config.Config) (err error) {
 	rules, err := r.compilePolicy(c)

@@ -20,6 +20,7 @@ import (
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/config"
 	"github.com/toolroom/toolroom/internal/secret"
+	"github.com/toolroom/toolroom/internal/server"
 	"github.com/toolroom/toolroom/sandbox"
 )
 
@@ -62,6 +63,8 @@ type Program struct {
 	shared *app.App
 	// serving describes that server.
 	serving *serving
+	// reload makes that server read its config again.
+	reload func() (server.Reloaded, error)
 }
 
 // cli is one run of the command line.

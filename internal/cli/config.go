@@ -34,7 +34,11 @@ func (a *cli) configCheckCommand() *cobra.Command {
 		Example: `  toolroom config check
   toolroom config check --config staging.yaml --json`,
 		Args: arguments(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// A running server knows which keys it has started with.
+			if done, err := a.viaServer(cmd.Context(), cmd.CommandPath(), args); done {
+				return err
+			}
 			file, err := config.Find(a.configFile, a.Dir, a.UserConfig)
 			if err != nil {
 				return err
@@ -58,17 +62,29 @@ func (a *cli) configCheckCommand() *cobra.Command {
 				for _, u := range unmatched {
 					a.screen.say("warning: %s\n  %s", u, u.Hint())
 				}
-				return a.screen.printf("%s is valid\n", file)
+				if err := a.screen.printf("%s is valid\n", file); err != nil {
+					return err
+				}
+				return a.sayRestart(a.needsRestart(c))
 			}
 			var mistakes *config.Errors
 			if !asJSON || err != nil && !errors.As(err, &mistakes) {
 				return err
 			}
-			return a.printMistakes(file, mistakes, c, unmatched)
+			return a.printMistakes(file, mistakes, c, unmatched, a.needsRestart(c))
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// needsRestart returns the keys of a valid config that the running server applies only
+// after a restart.
+func (a *cli) needsRestart(c *config.Config) []string {
+	if a.shared == nil || c == nil {
+		return nil
+	}
+	return a.shared.NeedsRestart(c)
 }
 
 // unmatchedRules returns the patterns that select no tool, as far as the tools are known
@@ -94,7 +110,7 @@ func (a *cli) unmatchedRules(ctx context.Context, file string) []app.Unmatched {
 }
 
 // printMistakes prints the outcome of a check as JSON.
-func (a *cli) printMistakes(file string, mistakes *config.Errors, c *config.Config, unmatched []app.Unmatched) error {
+func (a *cli) printMistakes(file string, mistakes *config.Errors, c *config.Config, unmatched []app.Unmatched, restart []string) error {
 	type problem struct {
 		Line   int    `json:"line"`
 		Column int    `json:"column"`
@@ -112,7 +128,9 @@ func (a *cli) printMistakes(file string, mistakes *config.Errors, c *config.Conf
 		OK       bool      `json:"ok"`
 		Problems []problem `json:"problems"`
 		Warnings []warning `json:"warnings,omitempty"`
-	}{File: file, OK: mistakes == nil, Problems: []problem{}}
+		// Restart are the keys that the running server applies only after a restart.
+		Restart []string `json:"restart,omitempty"`
+	}{File: file, Restart: restart, OK: mistakes == nil, Problems: []problem{}}
 	if c != nil {
 		for _, s := range c.PlainSecrets() {
 			out.Warnings = append(out.Warnings, warning{s.Key, "it seems to hold a secret in plain text", s.Fix})

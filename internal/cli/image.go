@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/drivers/image"
 	"github.com/toolroom/toolroom/internal/app"
-	"github.com/toolroom/toolroom/internal/image"
 )
 
 func (a *cli) imageCommand() *cobra.Command {

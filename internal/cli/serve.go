@@ -101,6 +101,7 @@ func (a *cli) serve(ctx context.Context, listen string, stdio bool, who caller) 
 	defer a.reopenOnHangup(r)()
 	if !stdio {
 		o.Local = local.set
+		o.Reloads = func(again func() (server.Reloaded, error)) { local.reloads.Store(&again) }
 		defer a.listenCommands(ctx, r, file, local)()
 	}
 	if stdio {

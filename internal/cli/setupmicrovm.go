@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/toolroom/toolroom/internal/sandbox/microvm"
+	"github.com/toolroom/toolroom/drivers/microvm"
 )
 
 func (a *cli) setupMicroVMCommand() *cobra.Command {

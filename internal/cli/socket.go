@@ -261,6 +261,7 @@ func (s *commandServer) serve(ctx context.Context, conn net.Conn) {
 	p := s.cli.Program
 	p.In, p.Out, p.Err = in, &remoteOutput{f, frameOut, remoteTerminal(h.Out)}, &remoteOutput{f, frameErr, remoteTerminal(h.Err)}
 	p.Home, p.Config, p.Dir, p.UserConfig, p.UserHome, p.User = s.cli.home, h.Config, h.Dir, h.UserConfig, h.UserHome, h.User
+	p.reload = s.local.reload
 	p.NoColor, p.TrustConfig, p.shared, p.serving = h.NoColor, h.TrustConfig, s.room, servingNow(s.local.address(), s.started)
 	code := p.Run(ctx, h.Args)
 	_ = f.write(frameExit, []byte{byte(code)})
@@ -410,7 +411,7 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 var serverCommands = []string{
 	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
 	"toolroom sources list", "toolroom sources test", "toolroom approve", "toolroom approve rules",
-	"toolroom status", "toolroom calls", "toolroom calls show", "toolroom runs", "toolroom runs wait", "toolroom runs cancel",
+	"toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom runs", "toolroom runs wait", "toolroom runs cancel",
 }
 
 // sayRefusal tells a person on a terminal why the command does not use the server.

@@ -21,7 +21,7 @@ type Approvals struct {
 	// ask (20 s, at most limits.approval_wait). Then the call fails and names the question;
 	// the same call runs once after the answer. Many clients give up after 60 s.
 	MCPWait time.Duration `yaml:"mcp_wait,omitempty"`
-	// Approvers may answer unless a rule names others; see [approval.Terms.Approvers] for
+	// Approvers may answer unless a rule names others; see [toolroom.ApprovalTerms.Approvers] for
 	// the syntax.
 	Approvers []string `yaml:"approvers,omitempty"`
 	// Rules are tried in order. The first rule whose Match selects the tool applies.

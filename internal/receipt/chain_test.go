@@ -169,7 +169,7 @@ func chainOf(t *testing.T, ids ...string) (Chain, []Record) {
 	var at Chain
 	var links []Record
 	for _, id := range ids {
-		next, k, err := at.Next(&Draft{Receipt: toolroom.Receipt{ID: id}})
+		next, k, err := at.Next(&toolroom.Receipt{ID: id})
 		if err != nil {
 			t.Fatal(err)
 		}

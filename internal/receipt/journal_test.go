@@ -143,16 +143,18 @@ func TestAppendWaitsForTheDiskWhereItMust(t *testing.T) {
 		o    func(dir string) RecorderOptions
 		want time.Duration
 	}{
-		"the journal is enough":   {func(dir string) RecorderOptions { return RecorderOptions{Journal: NewJournal(dir, "1-2")} }, 0},
-		"the receipt is selected": {func(string) RecorderOptions { return RecorderOptions{Sync: func(*Draft) bool { return true }} }, 3 * time.Millisecond},
+		"the journal is enough": {func(dir string) RecorderOptions { return RecorderOptions{Journal: NewJournal(dir, "1-2")} }, 0},
+		"the receipt is selected": {func(string) RecorderOptions {
+			return RecorderOptions{Sync: func(*toolroom.Receipt) bool { return true }}
+		}, 3 * time.Millisecond},
 		"the journal cannot be written": {func(dir string) RecorderOptions {
 			return RecorderOptions{Journal: NewJournal(filepath.Join(dir, "file"), "1-2")}
 		}, 3 * time.Millisecond},
 		"another receipt is selected": {func(string) RecorderOptions {
-			return RecorderOptions{Sync: func(r *Draft) bool { return r.ID != "a" }}
+			return RecorderOptions{Sync: func(r *toolroom.Receipt) bool { return r.ID != "a" }}
 		}, 0},
 		"the receipt is selected and stored": {func(dir string) RecorderOptions {
-			return RecorderOptions{Journal: NewJournal(dir, "1-2"), Sync: func(*Draft) bool { return true }}
+			return RecorderOptions{Journal: NewJournal(dir, "1-2"), Sync: func(*toolroom.Receipt) bool { return true }}
 		}, 3 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +180,7 @@ func TestAppendWaitsForTheDiskWhereItMust(t *testing.T) {
 func TestAppendDoesNotWaitForAStoreThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{space: math.MaxInt64, err: errors.New("full")}
-		r := NewRecorder(store, RecorderOptions{Sync: func(*Draft) bool { return true }})
+		r := NewRecorder(store, RecorderOptions{Sync: func(*toolroom.Receipt) bool { return true }})
 		start := time.Now()
 		appendCalls(t, r, "a", "b")
 		if took := time.Since(start); took > time.Second {

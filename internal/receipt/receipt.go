@@ -32,6 +32,14 @@ type Draft struct {
 // MaxPreview is the maximum length of a preview, in bytes.
 const MaxPreview = 512
 
+// Limits of the logs of one receipt: lines, and bytes of all lines together and of what was
+// printed to one stream.
+const (
+	MaxLogLines   = 200
+	MaxLogBytes   = 16 << 10
+	MaxPrintBytes = 4 << 10
+)
+
 // Limits of a query, in receipts.
 const (
 	DefaultLimit = 50
@@ -68,6 +76,9 @@ type Store interface {
 	// call with an unfinished job has not ended: whoever takes the job over records it.
 	// SettleIntents returns their number.
 	SettleIntents(ctx context.Context, alive func(owner string) bool, settle func(*toolroom.Receipt)) (n int, err error)
+	// ReceiptSamples calls see with each receipt that q selects, oldest first, until see
+	// returns false. A limit of zero means no limit.
+	ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(Sample) bool) error
 	// ReceiptSpace returns how many bytes are free where receipts are stored, as far
 	// as that is known.
 	ReceiptSpace(ctx context.Context) (int64, error)

@@ -431,7 +431,7 @@ func TestWhatIsWrittenIsToldInOrderAndOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{space: math.MaxInt64, err: errors.New("locked")}
 		var told []string
-		r := NewRecorder(store, RecorderOptions{Group: 2, Written: func(group []*Draft) {
+		r := NewRecorder(store, RecorderOptions{Group: 2, Written: func(group []*toolroom.Receipt) {
 			for _, one := range group {
 				told = append(told, one.ID)
 			}

@@ -54,6 +54,8 @@ type Options struct {
 	Listed  func(Listing)
 	Version string
 	Log     *slog.Logger
+	// Reloads, if not nil, is called with a function that reads ConfigFile again at once.
+	Reloads func(func() (Reloaded, error))
 	// Local, if not nil, is called with a handler for clients that the caller has found to
 	// be the operator: all their requests are the operator's.
 	Local func(http.Handler)
@@ -106,6 +108,9 @@ func Serve(ctx context.Context, r *app.App, o Options) error {
 	r.Start(ctx)
 	warnPlainSecrets(o.Log, c)
 	watchConfig(ctx, r, mcp, o)
+	if o.Reloads != nil {
+		o.Reloads(func() (Reloaded, error) { return reloadNow(r, mcp, o) })
+	}
 	go watchRules(ctx, r, o.Log)
 	srv := auth.Server(o.Listen, (&ballast{}).under(handler))
 	// Calls may outlive ctx for drainWait, so requests have a context of their own.
@@ -255,7 +260,7 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 	rest := api.New(api.Options{
 		Runner: parts.Runner, Worker: parts.Worker, Approvals: parts.Approvals, Artifacts: parts.Artifacts, Sessions: parts.Sessions,
 		Releases: parts.Releases,
-		Owner:    func(e *toolroom.Event) string { return e.Identity.Key() },
+		Owner:    func(e *toolroom.Event) toolroom.Identity { return e.Identity },
 		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
 		Version: o.Version, Log: o.Log,
 	})
@@ -419,6 +424,38 @@ func reload(r *app.App, s *mcpserver.Server, c *config.Config) error {
 	}
 	s.SetExposure(expose)
 	return nil
+}
+
+// Reloaded is the outcome of a reload.
+type Reloaded struct {
+	File string `json:"file"`
+	// Changed are the keys that the reload has changed, and Restart those that differ from
+	// the config with which the server has started and that count after a restart.
+	Changed []string `json:"changed"`
+	Restart []string `json:"restart"`
+}
+
+// reloadNow reads the config again, whether or not it has changed.
+func reloadNow(r *app.App, s *mcpserver.Server, o Options) (Reloaded, error) {
+	if o.ConfigFile == "" {
+		return Reloaded{}, toolroom.Errorf(toolroom.CodeUnsupported, "the server has no config file")
+	}
+	c, err := config.LoadVerified(o.ConfigFile, o.Verify)
+	if err != nil {
+		return Reloaded{}, err
+	}
+	before := r.Config()
+	if err := reload(r, s, c); err != nil {
+		return Reloaded{}, err
+	}
+	out := Reloaded{File: o.ConfigFile, Changed: []string{}, Restart: []string{}}
+	out.Restart = append(out.Restart, r.NeedsRestart(c)...)
+	for _, key := range c.Changed(before) {
+		if !slices.Contains(out.Restart, key) {
+			out.Changed = append(out.Changed, key)
+		}
+	}
+	return out, nil
 }
 
 func watchConfig(ctx context.Context, r *app.App, s *mcpserver.Server, o Options) {

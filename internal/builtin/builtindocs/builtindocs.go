@@ -17,10 +17,12 @@ import (
 	"github.com/toolroom/toolroom/internal/builtin/cron"
 	"github.com/toolroom/toolroom/internal/builtin/file"
 	"github.com/toolroom/toolroom/internal/builtin/git"
+	"github.com/toolroom/toolroom/internal/builtin/k8s"
 	"github.com/toolroom/toolroom/internal/builtin/memory"
 	"github.com/toolroom/toolroom/internal/builtin/message"
 	"github.com/toolroom/toolroom/internal/builtin/sessions"
 	"github.com/toolroom/toolroom/internal/builtin/shell"
+	"github.com/toolroom/toolroom/internal/builtin/storage"
 	"github.com/toolroom/toolroom/internal/builtin/system"
 	"github.com/toolroom/toolroom/internal/builtin/web"
 )
@@ -30,8 +32,13 @@ func Packs() builtin.Packs {
 	s := shell.New(shell.Options{})
 	return builtin.Packs{
 		file.Pack(file.Options{}, nil), s.Pack(nil), s.ProcessPack(nil), web.Pack(web.Options{}), git.Pack(s, nil), memory.Pack(""),
-		browser.Pack(browser.Options{}), cron.Pack(cron.Options{}), message.Pack(nil), sessions.Pack(sessions.Options{}),
+		browser.Pack(browser.Options{}), cron.Pack(cron.Options{}), message.Pack(nil), sessions.Pack(sessions.Options{}), storage.Pack(storage.Options{}), k8s.Pack(k8s.Options{}),
 	}
+}
+
+// Optional reports whether a pack is off unless the config has a section for it.
+func Optional(pack string) bool {
+	return slices.Contains([]string{"storage", "k8s", "media", "google"}, pack)
 }
 
 // Tools returns the definitions of all built-in tools.
@@ -72,7 +79,9 @@ var about = map[string]string{
 	"git":      "The program git runs where `shell:exec` runs commands, with hooks, monitors, filters, external diffs, checks of signatures and the network off. A repository that sets filters can be read, but not changed. If the config has a source named `git`, the pack is off.",
 	"browser":  "Tools drive a Chromium of this machine, without a window: each session of each identity has one of its own, with an empty profile, which ends after `builtin.browser.idle` without a call. Browsers and checkpoints hold logins, so that callers of one subject with another agent, provider, skill, groups or scopes do not share them. So it needs `toolroom serve` or an MCP client, not a single `toolroom call`. Pages are shown as accessibility trees, whose elements have references; an action returns what changed. Dialogs are dismissed unless a call says otherwise; downloads become artifacts. All connections pass the [egress guard](security.md#the-browser). Results carry the label `untrusted`. As root, Chromium runs without its own sandbox: [what that means](security.md#the-browser).",
 	"sessions": "A session is the name of a conversation (`session` of a call, an MCP session) or of a code session (`session` of `code:execute`), in which programs keep variables. The tools show the caller's own sessions and calls, and those of its narrower selves. `sessions:list` counts the calls among the caller's latest 10,000. Texts of earlier calls bring their taint labels with them.",
-	"memory":   "Notes are Markdown files below `builtin/memory` in Toolroom's home, in a folder for each identity; a person may read and edit them. Search ranks paragraphs by their words.",
+	"storage":  "Buckets of MinIO, Amazon S3 or another server with the S3 protocol. The pack is off unless the config has a section for it:\n```yaml\nbuiltin:\n  storage: {url: \"https://s3.example.com\", bucket: docs, access_key: AKID, secret_key: \"secret://s3/key\"}\n```\nThe tools use `bucket` and those in `buckets` (`\"*\"` permits any), with the one key of the config, whoever calls. `minio:share` uploads a file in parts, without holding it in memory; if the transfer breaks, another call with the same file sends only what is missing. (Parts of an upload that is given up stay in the bucket until a rule of the bucket removes them.) A link works for anyone who has it, at most `max_expiry`; it is in the receipt's preview, too. `minio:ingest` and `minio:sync` read text, PDF, DOCX, HTML and CSV (each row becomes a paragraph), and go on where a broken transfer ended. What they put into memory belongs to the caller, as with `memory:write`. Texts carry the label `untrusted`.",
+	"k8s":      "The tools read a Kubernetes cluster and change nothing. The pack is off unless the config has a section for it: `builtin: {k8s: {}}` uses the file that kubectl reads, or in a Pod its service account; `kubeconfig` names another file, or a secret (`secret://k8s/config`), which may be each caller's own (`toolroom secret set k8s/config --for ann`) and must hold certificates and keys itself. Programs that a kubeconfig names for logging in are not run. What the user or service account may see, the callers may see; what RBAC refuses is told with the command that would permit it. A cluster that a caller's own kubeconfig names must pass the [egress guard](security.md#egress). Rows are those that kubectl prints. Texts carry the label `untrusted`.",
+	"memory":   "Notes are Markdown files below `builtin/memory` in Toolroom's home, in a folder for each identity (callers of one subject that are narrowed differently have different notes); a person may read and edit them. Search ranks paragraphs by their words.",
 	"message":  "Channels are those of the config, and a message goes only to their `recipients` (`\"*\"` permits any):\n```yaml\nbuiltin:\n  message:\n    channels:\n      team:  {provider: slack, key: \"secret://slack/key\", recipients: [\"#general\"]}\n      phone: {provider: telegram, key: \"secret://telegram/key\", recipients: [\"12345\"]}\n      room:  {provider: matrix, url: \"https://matrix.org\", key: \"secret://matrix/key\", recipients: [\"!abc:matrix.org\"]}\n      mail:  {provider: smtp, url: \"smtps://mail.example.com:465\", user: agent, key: \"secret://smtp/key\", from: agent@example.com, recipients: [ann@example.com]}\n      hook:  {provider: webhook, url: \"https://example.com/hook\"}\n```\nKeys are those of a bot or user: Slack's needs the scope `chat:write`. A webhook gets `{text, subject, recipient}` as JSON, with the key as bearer token. Mail goes with TLS if the server offers it, and a password never without, except to this machine. Redirects are not followed, and errors show the answer without the key and the path of the address. A message whose answer is missing is not sent again.",
 	"cron":     "A schedule belongs to the identity that makes it, and its calls have this identity: when one runs, the policy of that moment decides, a person approves if it says so, and a receipt has the surface `cron` and the schedule's id as session. It is seen, triggered and deleted by callers with the same subject that are at least as wide: their groups and scopes include its own, and they are not narrowed to another agent, provider or skill. A schedule of an identity whose tokens are all revoked makes no calls. Schedules are durable and need a running `toolroom serve`; several servers of one home make each call once. `missed` says what happens to runs whose time passes meanwhile. A run is dropped while the one before has not ended (with `missed: all` it comes after it). Runs are at least a minute apart, an identity has at most 100 schedules, and a scheduled call can neither make nor trigger one.\n\nTimes follow the clocks of the time zone (`timezone`, else `builtin.cron.timezone`, else UTC). When clocks are put forward, a run whose time is left out comes at the moment of the change; when they are put back, a time that occurs twice runs the first time only. Schedules for every hour (`*` as hour) and `@every` count real time. If this machine's clock is set back by up to three hours, nothing runs twice; if by more, times that come again run again. A clock that is set forward looks like a time without a server.",
 }

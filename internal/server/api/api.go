@@ -18,6 +18,7 @@ import (
 
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/policy"
+	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/release"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/auth"
@@ -54,9 +55,9 @@ type Options struct {
 	Explain func(ctx context.Context, tool string, who toolroom.Identity, arguments json.RawMessage) (*policy.Explanation, error)
 	// Elevator manages elevations.
 	Elevator Elevator
-	// Owner returns the [toolroom.Identity.Key] of the caller to whose call an
+	// Owner returns the identity of the caller to whose call an
 	// event belongs. If nil, only operators can follow all calls.
-	Owner func(*toolroom.Event) string
+	Owner func(*toolroom.Event) toolroom.Identity
 	// Metrics is served at /metrics; nil serves no metrics.
 	Metrics *Metrics
 
@@ -71,6 +72,7 @@ type Options struct {
 type Receipts interface {
 	Receipt(ctx context.Context, id string) (*toolroom.Receipt, error)
 	Receipts(ctx context.Context, q toolroom.ReceiptQuery) ([]*toolroom.Receipt, error)
+	receipt.Sampler
 }
 
 // Worker runs background calls.
@@ -112,6 +114,7 @@ func New(o Options) *Server {
 	s.routeCalls()
 	s.routeExecute()
 	s.routeReceipts()
+	s.routeStats()
 	s.routeRuns()
 	s.routeEvents()
 	s.routeApprovals()

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/server/auth"
 )
 
@@ -48,7 +49,7 @@ func (s *Server) grants(ctx context.Context) ([]*toolroom.Grant, error) {
 	}
 	seen := []*toolroom.Grant{}
 	for _, g := range all {
-		if who := auth.Identity(ctx); auth.IsOperator(who) || g.Identity.Key() == who.Key() {
+		if who := auth.Identity(ctx); auth.IsOperator(who) || identity.Reaches(who, g.Identity) {
 			seen = append(seen, g)
 		}
 	}

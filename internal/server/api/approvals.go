@@ -127,7 +127,7 @@ func (s *Server) answerApproval(ctx context.Context, in *answerInput) (*approval
 
 func seesApproval(ctx context.Context, a *toolroom.Approval) bool {
 	who := auth.Identity(ctx)
-	return mayRead(ctx, a.Identity.Key()) || slices.Contains(who.Groups, Approvers) || approval.IsFor(a.ApprovalTerms, who)
+	return mayRead(ctx, a.Identity) || slices.Contains(who.Groups, Approvers) || approval.IsFor(a.ApprovalTerms, who)
 }
 
 func noDesk() error { return unsupported("this server asks nobody: it has no approvals") }

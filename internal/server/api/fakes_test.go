@@ -13,6 +13,7 @@ import (
 	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/approval"
 	"github.com/toolroom/toolroom/internal/artifact"
+	"github.com/toolroom/toolroom/internal/identity"
 	"github.com/toolroom/toolroom/internal/receipt"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/server/api"
@@ -71,12 +72,23 @@ func (m *memory) Receipts(_ context.Context, q toolroom.ReceiptQuery) ([]*toolro
 	defer m.mu.Unlock()
 	var list []*toolroom.Receipt
 	for _, r := range slices.Backward(m.receipts) {
-		if (q.Tool == "" || r.Tool == q.Tool) && (q.Subject == "" || r.Identity.Key() == q.Subject) &&
+		if (q.Tool == "" || r.Tool == q.Tool) && (q.Subject == "" || r.Identity.Key() == q.Subject) && (q.ReachedBy == nil || identity.Reaches(*q.ReachedBy, r.Identity)) &&
 			(q.Status == "" || r.Status == q.Status) && (q.BeforeSeq == 0 || r.Seq < q.BeforeSeq) && len(list) < receipt.RowLimit(q) {
 			list = append(list, r)
 		}
 	}
 	return list, nil
+}
+
+func (m *memory) ReceiptSamples(ctx context.Context, q toolroom.ReceiptQuery, see func(receipt.Sample) bool) error {
+	list, err := m.Receipts(ctx, q)
+	for _, r := range slices.Backward(list) {
+		one := receipt.Sample{Seq: r.Seq, Call: r.ID, Tool: r.Tool, Subject: r.Identity.Key(), Surface: r.Surface, Status: r.Status, Started: r.Started, Queue: r.Usage.Queue, Run: r.Usage.Run}
+		if !see(one) {
+			break
+		}
+	}
+	return err
 }
 
 func (m *memory) CreateJob(_ context.Context, j *run.Job) error {
@@ -281,18 +293,18 @@ func (f *files) Put(_ context.Context, owner string, _ artifact.Kind, name, mime
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a := toolroom.Artifact{Handle: "art_" + string(rune('a'+len(f.list[owner]))) + owner, Name: name, MIMEType: mimeType, Size: int64(len(body))}
-	if f.list[owner] == nil {
-		f.list[owner] = map[string]toolroom.Artifact{}
+	a := toolroom.Artifact{Handle: "art_" + string(rune('a'+len(f.list[identity.Subject(owner)]))) + owner, Name: name, MIMEType: mimeType, Size: int64(len(body))}
+	if f.list[identity.Subject(owner)] == nil {
+		f.list[identity.Subject(owner)] = map[string]toolroom.Artifact{}
 	}
-	f.list[owner][a.Handle] = a
+	f.list[identity.Subject(owner)][a.Handle] = a
 	return a, os.WriteFile(filepath.Join(f.dir, a.Handle), body, 0o600)
 }
 
 func (f *files) Stat(_ context.Context, owner, handle string) (toolroom.Artifact, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a, ok := f.list[owner][handle]
+	a, ok := f.list[identity.Subject(owner)][handle]
 	if !ok {
 		return a, notFound("artifact")
 	}
@@ -312,7 +324,7 @@ func (f *files) List(_ context.Context, owner string) ([]toolroom.Artifact, erro
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var list []toolroom.Artifact
-	for _, a := range f.list[owner] {
+	for _, a := range f.list[identity.Subject(owner)] {
 		list = append(list, a)
 	}
 	return list, nil
@@ -324,7 +336,7 @@ func (f *files) Delete(ctx context.Context, owner, handle string) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.list[owner], handle)
+	delete(f.list[identity.Subject(owner)], handle)
 	return nil
 }
 

@@ -41,7 +41,8 @@ type Metrics struct {
 	running  prometheus.Gauge
 
 	mu    sync.Mutex
-	tools map[string]bool // the tools with metrics of their own
+	tools map[string]bool   // the tools with metrics of their own
+	now   map[string]ownRun // the calls that run, by id
 }
 
 // NewMetrics returns new metrics.
@@ -56,7 +57,7 @@ func NewMetrics(o MetricsOptions) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 10), // 0.5 ms to 131 s
 		}, []string{"source", "status"}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "toolroom_calls_running", Help: "Number of running calls."}),
-		tools:   map[string]bool{},
+		tools:   map[string]bool{}, now: map[string]ownRun{},
 	}
 	m.registry.MustRegister(m.calls, m.seconds, m.running,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -89,11 +90,38 @@ func (m *Metrics) Watch(bus *run.Bus) (stop func()) {
 	return bus.Subscribe(func(e *toolroom.Event) bool {
 		if e.Kind == toolroom.EventCalled {
 			m.running.Inc()
+			m.mu.Lock()
+			m.now[e.Call] = ownRun{Run{ID: e.Call, Tool: e.Tool, State: toolroom.JobRunning, Subject: e.Identity.Key(), Created: e.Time}, e.Identity}
+			m.mu.Unlock()
 		} else if e.Final() {
 			m.running.Dec()
+			m.mu.Lock()
+			delete(m.now, e.Call)
+			m.mu.Unlock()
 		}
 		return false
 	}).Close
+}
+
+// ownRun is a run and the caller that made it.
+type ownRun struct {
+	Run
+	maker toolroom.Identity
+}
+
+// Running returns the calls of this process that run, made by callers for whom sees is true.
+func (m *Metrics) Running(sees func(maker toolroom.Identity) bool) (list []Run) {
+	if m == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.now {
+		if sees(one.maker) {
+			list = append(list, one.Run)
+		}
+	}
+	return list
 }
 
 // Count counts a call by its receipt.
