@@ -36,6 +36,7 @@ func newOutcome(c *call, at *reached) *outcome {
 func (o *outcome) end(err error) *toolroom.Result {
 	if o.replayed != nil {
 		o.result.Result = *o.replayed
+		o.result.Replayed = true
 	} else if o.try(toolroom.PhaseShape, func() { o.conclude(err) }) != nil {
 		o.concludeBroken()
 	}
