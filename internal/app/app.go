@@ -130,6 +130,7 @@ type App struct {
 	code        *code.Service
 	releases    *release.Service
 	served      *releases
+	watching    *watching
 	schedules   *schedule.Service
 
 	// newSource creates a source from its section of the config.
@@ -329,6 +330,7 @@ func (r *App) Close() error {
 		stop()
 	}
 	r.background.Wait()
+	r.watching.close()
 	r.mu.Lock()
 	managers, packs := r.managers, r.packs
 	r.managers, r.packs = map[string]*sourceManager{}, nil

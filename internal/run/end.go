@@ -51,6 +51,7 @@ func (o *outcome) end(err error) *toolroom.Result {
 	}
 	if !suspended { // else it has not ended
 		_ = o.try(toolroom.PhaseReceipt, o.record)
+		_ = o.try(toolroom.PhaseReceipt, o.tellServed)
 	}
 
 	kind := toolroom.EventDone
@@ -63,6 +64,13 @@ func (o *outcome) end(err error) *toolroom.Result {
 		_ = o.try(toolroom.PhaseReceipt, func() { s.settle(o.ctx, r) })
 	}
 	return r
+}
+
+// tellServed reports a call of a released tool.
+func (o *outcome) tellServed() {
+	if found := o.at.resolved; o.runner.Served != nil && found != nil && found.entry.Tool.Release != nil && o.replayed == nil {
+		o.runner.Served(o.request, &found.entry.Tool, &o.result.Result)
+	}
 }
 
 // held reports whether the call holds its idempotency key.
