@@ -10,8 +10,9 @@ LDFLAGS  = -s -w -X main.version=$(VERSION)
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-build: ## build the binary into bin/
+build: ## build the programs into bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./examples/mcp-folder ./test/conformance
+	CGO_ENABLED=0 $(GO) build -C drivers -trimpath -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/...
 
 test: ## run the tests; needs only Go. SUITE=whole adds thousands of repetitions
 	$(GO) test $(SHORT) -timeout 30m ./...
