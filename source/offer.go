@@ -25,6 +25,9 @@ type Status struct {
 	Stale bool `json:"stale,omitempty"`
 	// Process is the source's running program; nil if there is none.
 	Process *Process `json:"process,omitempty"`
+	// Output is the end of what its program has written to stderr, also of one that has
+	// ended.
+	Output string `json:"output,omitempty"`
 	// Error is why the last attempt to list the tools failed.
 	Error string `json:"error,omitempty"`
 }
