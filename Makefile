@@ -86,5 +86,8 @@ dist: ## build the packages into dist/ (PLATFORMS=linux/amd64,darwin/arm64) and 
 	cd packaging && export GOWORK=off && $(GO) vet . && $(GO) test . && $(GO) run -trimpath . -version '$(VERSION)' $(if $(PLATFORMS),-platforms $(PLATFORMS))
 	./scripts/dist-test.sh
 
+firstday: ## play a newcomer's first day on the packages of dist/ (after make dist and peers; python3, git, curl)
+	./test/firstday/run.sh
+
 clean: ## remove files that the targets made
 	rm -rf bin dist .demo

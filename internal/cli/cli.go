@@ -41,6 +41,8 @@ type Program struct {
 	UserHome string
 	// User is the name under which a person answers approvals.
 	User string
+	// Editor is the command that edits a file, as VISUAL or EDITOR name it.
+	Editor string
 	// NoColor disables colours, as --no-color does.
 	NoColor bool
 	Version string

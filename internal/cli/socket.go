@@ -412,7 +412,7 @@ func (a *cli) viaServer(ctx context.Context, command string, args []string) (don
 // only through the room, stdin and stdout.
 var serverCommands = []string{
 	"toolroom call", "toolroom chain", "toolroom search", "toolroom describe", "toolroom tools", "toolroom stubs",
-	"toolroom sources list", "toolroom sources test", "toolroom approve", "toolroom approve rules",
+	"toolroom sources list", "toolroom sources test", "toolroom sources restart", "toolroom sources logs", "toolroom approve", "toolroom approve rules",
 	"toolroom status", "toolroom reload", "toolroom config check", "toolroom calls", "toolroom calls show", "toolroom runs", "toolroom runs wait", "toolroom runs cancel",
 }
 

@@ -64,7 +64,7 @@ var order = []struct {
 
 // heavy lists modules that only the packages named may import.
 var heavy = map[string][]string{
-	"github.com/modelcontextprotocol/go-sdk":       {"internal/server/mcp", "examples/mcp-folder", "test/bench"},
+	"github.com/modelcontextprotocol/go-sdk":       {"test/bench"},
 	"mvdan.cc/sh/v3":                               {"internal/effects/shell"},
 	"modernc.org/sqlite":                           {"internal/store/sqlite"},
 	"github.com/cedar-policy/cedar-go":             {"internal/policy/cedar"},

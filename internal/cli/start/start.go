@@ -3,6 +3,7 @@
 package start
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
@@ -46,6 +47,7 @@ func Program(version string) cli.Program {
 		UserConfig:  userConfig,
 		UserHome:    home,
 		User:        userName(),
+		Editor:      cmp.Or(os.Getenv("VISUAL"), os.Getenv("EDITOR")),
 		NoColor:     os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb",
 		Version:     Version(version),
 		ReleasesURL: os.Getenv("TOOLROOM_RELEASES_URL"),

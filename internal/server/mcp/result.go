@@ -5,22 +5,23 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/toolroom/toolroom/internal/jsonx"
 )
 
-// wireResult is a result that goes out member by member, so that what a source
-// sent, and what the SDK has no type for, reaches the client as it is.
-type wireResult struct {
-	// ResultBase has the metadata that is ours, and the SDK's.
-	mcp.ResultBase
+// result is a result that goes out member by member, so that what a source sent reaches
+// the client as it is.
+type result struct {
 	members object
 	// sentMeta is the metadata that the source sent.
 	sentMeta object
 	// note is what became of the call, ready to be written; nil for none.
 	note []byte
+	// named says that the client wants the name of the server in it.
+	named bool
 }
+
+// serverInfo is where results of 2026-07-28 name the server.
+const serverInfo = "io.modelcontextprotocol/serverInfo"
 
 // object is a JSON object: members that a source sent keep their order, the
 // others follow by name.
@@ -161,19 +162,18 @@ func (o object) MarshalJSON() ([]byte, error) {
 }
 
 // relayed makes a result of a JSON object as a source sent it.
-func relayed(raw json.RawMessage) (*wireResult, error) {
+func relayed(raw json.RawMessage) (*result, error) {
 	sent, err := readObject(raw)
 	if err != nil {
 		return nil, err
 	}
-	r := &wireResult{members: sent}
+	r := &result{members: sent}
 	if raw = r.members.raw("_meta"); raw != nil && string(raw) != "null" {
 		meta, err := readObject(raw)
 		if err != nil {
 			return nil, err
 		}
-		// Whose answer it is, the SDK says of us.
-		meta.drop(mcp.MetaKeyServerInfo)
+		meta.drop(serverInfo) // the answer is ours
 		meta.drop(metaResult)
 		r.sentMeta = meta
 	}
@@ -182,9 +182,10 @@ func relayed(raw json.RawMessage) (*wireResult, error) {
 
 // of fills in what results of a revision must say of themselves, and takes out
 // what older ones have no notion of.
-func (r *wireResult) of(version string) *wireResult {
+func (r *result) of(version string) *result {
+	r.named = version >= firstModern
 	switch {
-	case version < firstModern:
+	case !r.named:
 		r.members.drop("resultType")
 	case !r.members.has("resultType"):
 		r.members.set("resultType", complete)
@@ -195,17 +196,23 @@ func (r *wireResult) of(version string) *wireResult {
 var complete = json.RawMessage(`"complete"`)
 
 // MarshalJSON writes the members and the metadata.
-func (r *wireResult) MarshalJSON() ([]byte, error) { return r.append(nil) }
+func (r *result) MarshalJSON() ([]byte, error) { return r.append(nil, nil) }
 
-func (r *wireResult) append(dst []byte) ([]byte, error) {
+// append writes the members and the metadata, with the name of the server for a client
+// that wants it in each result.
+func (r *result) append(dst []byte, server json.RawMessage) ([]byte, error) {
+	if !r.named {
+		server = nil
+	}
 	var meta []byte
-	if len(r.Meta) > 0 || len(r.sentMeta.sent) > 0 || r.note != nil {
+	if server != nil || len(r.sentMeta.sent) > 0 || r.note != nil {
 		meta = make([]byte, 0, len(r.note)+256)
-		own := r.sentMeta
-		own.own = r.Meta
 		var err error
-		if meta, err = own.append(append(meta, '{'), nil); err != nil {
+		if meta, err = r.sentMeta.append(append(meta, '{'), nil); err != nil {
 			return nil, err
+		}
+		if server != nil {
+			meta = appendMember(meta, serverInfo, server)
 		}
 		if r.note != nil {
 			meta = appendMember(meta, metaResult, r.note)
@@ -216,4 +223,19 @@ func (r *wireResult) append(dst []byte) ([]byte, error) {
 	}
 	dst, err := r.members.append(append(dst, '{'), meta)
 	return append(dst, '}'), err
+}
+
+// withMember is an object with another value for one of its members, which it has
+// or gets. It is nil for what is no object.
+func withMember(object json.RawMessage, name string, value any) json.RawMessage {
+	o, err := readObject(object)
+	if err != nil {
+		return nil
+	}
+	o.set(name, value)
+	text, err := jsonx.Marshal(o)
+	if err != nil {
+		return nil
+	}
+	return text
 }
