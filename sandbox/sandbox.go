@@ -193,13 +193,15 @@ type Probe struct {
 	// Runtimes maps the runtimes that a run may choose with [Spec.Runtime] to their
 	// isolation. Nil means that a run may not choose; an empty map means that the
 	// runtimes are unknown.
-	Runtimes map[string]string `json:"runtimes,omitempty"`
+	Runtimes map[string]string `json:"runtimes,omitzero"`
 	// Holds says how each limit would be enforced here; Lacks says why a limit would not
 	// be.
 	Holds map[Limit]string `json:"holds,omitempty"`
 	Lacks map[Limit]string `json:"lacks,omitempty"`
 	// Partly says which part of a limit in Lacks is still enforced.
 	Partly map[Limit]string `json:"partly,omitempty"`
+	// DevLacks says why a limit in Holds is not enforced in the profile dev.
+	DevLacks map[Limit]string `json:"dev_lacks,omitempty"`
 	// Images means that a run may choose an image with [Spec.Image].
 	Images bool `json:"images,omitempty"`
 	// Layers means that sandboxes can show a folder of packages, [Spec.Layer].

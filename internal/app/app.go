@@ -39,6 +39,7 @@ import (
 	"github.com/toolroom/toolroom/internal/reserved"
 	"github.com/toolroom/toolroom/internal/run"
 	"github.com/toolroom/toolroom/internal/sandbox/mark"
+	"github.com/toolroom/toolroom/internal/sandbox/program"
 	"github.com/toolroom/toolroom/internal/schedule"
 	"github.com/toolroom/toolroom/internal/secret"
 	"github.com/toolroom/toolroom/internal/session"
@@ -91,13 +92,17 @@ type Options struct {
 	// Helper is the path of a binary that calls [RunHelper], usually that of this program
 	// (os.Executable). Without it, JavaScript and the built-in sandbox are not available.
 	Helper string
-	// Guest runs programs inside sandboxes; if it is empty, Helper does. Drivers creates
-	// the sandbox drivers that use external engines; nil creates none. The drivers process
-	// and host always exist.
-	Guest   Guest
+	// Guest runs programs inside sandboxes; if it is empty, Helper does.
+	Guest Guest
+	// Runner is toolroom-runner, the program with the sandbox drivers of foreign engines, as
+	// a path or as a name in PATH. It is started when it is first needed, must be of the
+	// build Version, and ends with this process. If it is empty, and the config names none,
+	// there are no such drivers; the drivers process, remote and host always exist. Drivers
+	// creates further drivers, in this process; nil creates none.
+	Runner  string
 	Drivers func(Runtimes) []sandbox.Driver
 	// Workflows creates the workflows that carry programs and chains over restarts, if the
-	// config asks for them; nil creates none.
+	// config asks for them; if it is nil, the runner carries them.
 	Workflows func(WorkflowOptions) Workflows
 	// Receipts receives a line for each call if the config logs receipts to stdout; nil
 	// discards them.
@@ -155,11 +160,14 @@ type App struct {
 	drivers     []sandbox.Driver
 	engines     []engine.Engine
 	workflows   Workflows
-	code        *code.Service
-	releases    *release.Service
-	served      *releases
-	watching    *watching
-	schedules   *schedule.Service
+	// programs have drivers; runnerProgram, if not nil, is the one of foreign engines.
+	programs      []*program.Program
+	runnerProgram *program.Program
+	code          *code.Service
+	releases      *release.Service
+	served        *releases
+	watching      *watching
+	schedules     *schedule.Service
 
 	// newSource creates a source from its section of the config.
 	newSource func(name string, s config.Source, c *config.Config) (source.Source, error)
@@ -375,6 +383,7 @@ func (r *App) Close() error {
 	wg.Wait()
 	r.engines = nil
 	errs = append(errs, ended...)
+	errs = append(errs, r.closePrograms())
 	if r.recorder != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		errs = append(errs, r.recorder.Close(ctx))

@@ -65,7 +65,7 @@ command-line programs and functions; control and record every call.`,
 	add(groupUse, a.callCommand(), a.execCommand(), a.runsCommand(), a.chainCommand(), a.searchCommand(), a.describeCommand(), a.toolsCommand(), a.toolCommand(), a.stubsCommand(), a.artifactCommand(), a.sessionCommand())
 	add(groupSetUp, a.initCommand(), a.setupCommand(), a.serveCommand(), a.reloadCommand(), a.serviceCommand(), a.runnerCommand(), a.temporalCommand(), a.sourcesCommand(), a.importCommand(), a.connectCommand(), a.configCommand(), a.trustCommand(), a.imageCommand(), a.backupCommand(), a.restoreCommand())
 	add(groupGovern, a.callsCommand(), a.auditCommand(), a.approveCommand(), a.policyCommand(), a.tokenCommand(), a.secretCommand())
-	add(groupAbout, a.statusCommand(), a.doctorCommand(), a.gcCommand(), a.benchCommand(), a.versionCommand(), a.updateCommand(), a.completionCommand())
+	add(groupAbout, a.statusCommand(), a.doctorCommand(), a.explainCommand(), a.gcCommand(), a.benchCommand(), a.versionCommand(), a.updateCommand(), a.completionCommand())
 	root.SetHelpCommandGroupID(groupAbout)
 	a.addOutputFlag(root)
 	return root

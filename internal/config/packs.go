@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/toolroom/toolroom/internal/secret"
@@ -39,6 +40,77 @@ type BuiltinK8s struct {
 	// namespace (that of the context).
 	Context   string `yaml:"context,omitempty"`
 	Namespace string `yaml:"namespace,omitempty"`
+}
+
+// BuiltinMedia configures the pack media. The pack is off unless it has a section.
+type BuiltinMedia struct {
+	Off bool `yaml:"off,omitempty"`
+	// Vision is the model of image:analyze, and Speech that of audio:transcribe.
+	Vision *BuiltinModel `yaml:"vision,omitempty"`
+	Speech *BuiltinModel `yaml:"speech,omitempty"`
+	// MaxBytes is the maximum size of one image or sound (20 MiB).
+	MaxBytes int64 `yaml:"max_bytes,omitempty"`
+}
+
+// BuiltinModel is a model of a provider.
+type BuiltinModel struct {
+	// Provider is openai (the default, and whatever speaks like it) or anthropic.
+	Provider string `yaml:"provider,omitempty"`
+	// URL is the address of the API with its version; that of the provider is the default.
+	URL   string `yaml:"url,omitempty"`
+	Model string `yaml:"model,omitempty"`
+	// Key is the key of the provider, usually a reference to a secret.
+	Key string `yaml:"key,omitempty"`
+}
+
+func (c check) media(m *BuiltinMedia) {
+	if m == nil {
+		return
+	}
+	for key, p := range map[string]*BuiltinModel{"builtin.media.speech": m.Speech, "builtin.media.vision": m.Vision} {
+		if p == nil {
+			continue
+		}
+		if p.Model == "" {
+			c.problem(key+".model", "it is missing", "write the name of a model of the provider")
+		}
+		if p.URL != "" {
+			c.webURL(key+".url", p.URL)
+		}
+		switch {
+		case p.Provider == "":
+		case key == "builtin.media.vision":
+			c.oneOf(key+".provider", p.Provider, "openai", "anthropic")
+		default:
+			c.oneOf(key+".provider", p.Provider, "openai")
+		}
+	}
+}
+
+// BuiltinGoogle configures the pack google. The pack is off unless it has a section.
+type BuiltinGoogle struct {
+	Off bool `yaml:"off,omitempty"`
+	// ClientID and ClientSecret are those of an OAuth client for desktop programs.
+	ClientID     string `yaml:"client_id,omitempty"`
+	ClientSecret string `yaml:"client_secret,omitempty"`
+	// Services are those to offer: gmail, calendar, docs, drive, tasks (all).
+	Services []string `yaml:"services,omitempty"`
+	// Shared makes all callers use one login.
+	Shared bool `yaml:"shared,omitempty"`
+	// URL is the address of all APIs and of the login, in place of Google's.
+	URL string `yaml:"url,omitempty"`
+}
+
+func (c check) google(g *BuiltinGoogle) {
+	if g == nil {
+		return
+	}
+	for i, s := range g.Services {
+		c.oneOf(fmt.Sprintf("builtin.google.services[%d]", i), s, "gmail", "calendar", "docs", "drive", "tasks")
+	}
+	if g.URL != "" {
+		c.webURL("builtin.google.url", g.URL)
+	}
 }
 
 func (c check) storage(s *BuiltinStorage) {
