@@ -36,9 +36,12 @@ type Receipt struct {
 	Warnings []Warning `json:"warnings,omitempty"`
 	// Preview is the beginning of the result's text, redacted, at most 512 bytes.
 	// ResultHash is the SHA-256, in hex, of the whole value.
-	Preview    string   `json:"preview,omitempty"`
-	ResultHash string   `json:"result_hash,omitempty"`
-	Artifacts  []string `json:"artifacts,omitempty"`
+	Preview    string `json:"preview,omitempty"`
+	ResultHash string `json:"result_hash,omitempty"`
+	// Value is the whole value, redacted, of a call that another call made, if it has at
+	// most 8 KiB: a program that becomes a tool is tested with it.
+	Value     json.RawMessage `json:"value,omitempty"`
+	Artifacts []string        `json:"artifacts,omitempty"`
 
 	// Logs are the lines that the tool logged, and LogsHidden how many more there were.
 	Logs       []LogLine `json:"logs,omitempty"`

@@ -32,6 +32,9 @@ type Draft struct {
 // MaxPreview is the maximum length of a preview, in bytes.
 const MaxPreview = 512
 
+// MaxValue is the maximum length of a recorded value, in bytes.
+const MaxValue = 8 << 10
+
 // Limits of the logs of one receipt: lines, and bytes of all lines together and of what was
 // printed to one stream.
 const (
