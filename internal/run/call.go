@@ -60,6 +60,9 @@ func (r *Runner) Refuse(ctx context.Context, request toolroom.Call, why error) *
 
 // run takes a call from its request to its result.
 func (r *Runner) run(ctx context.Context, request toolroom.Call, hooks ApprovalHooks) *toolroom.Result {
+	if around := scopeOf(ctx); around.fakes != nil && around.runner == r {
+		return around.fakes(&request)
+	}
 	c := r.begin(ctx, request)
 	c.hooks = hooks
 	return c.finish()
@@ -179,7 +182,7 @@ type decided struct {
 	effects  []toolroom.Effect // that the call is predicted to have
 	decision policy.Decision
 	// isolation is the least isolation in which the tool may run.
-	isolation policy.Isolation
+	isolation toolroom.Isolation
 	taint     []string // the labels of the call, as receipts show them
 	leaks     bool     // it would send private data after reading untrusted content
 	costly    bool     // it would spend more than policy allows without asking
