@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/toolroom/toolroom"
-	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/builtin/builtindocs"
 	"github.com/toolroom/toolroom/internal/builtin/google/googletest"
 )
@@ -216,7 +215,7 @@ func TestToolsOfServicesThroughThePipeline(t *testing.T) {
 			t.Errorf("a room without a section for it lists %s", id)
 		}
 	}
-	if r := w.Run(t.Context(), toolroom.Call{Tool: "media:send", Arguments: app.Args{"path": "chart.png"}.JSON()}); !r.OK() || len(r.Content) < 2 {
+	if r := w.Run(t.Context(), toolroom.Call{Tool: "media:send", Arguments: toolroom.Args{"path": "chart.png"}.JSON()}); !r.OK() || len(r.Content) < 2 {
 		t.Errorf("%+v", r)
 	}
 }
