@@ -6,9 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/toolroom/toolroom"
 )
 
 // chainStore is a store with a chain alone.
@@ -85,35 +82,5 @@ func TestAHeadMissesAStoreThatIsNotTheOneItNoted(t *testing.T) {
 	}
 	if err := NewHead(path).Check(t.Context(), store(0, 5, "a")); err == nil {
 		t.Error("a head that cannot be read is no news")
-	}
-}
-
-func TestAQueryNamesAVersionAndABoundedNumberOfRows(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]Query{"fn:a": {Tool: "fn:a"}, "fn:a@3": {Tool: "fn:a", Version: 3}} {
-		var q Query
-		if err := q.Select(text); err != nil || q.Tool != want.Tool || q.Version != want.Version {
-			t.Errorf("%s: %+v, %v", text, q, err)
-		}
-	}
-	for _, text := range []string{"fn:a@", "fn:a@0", "fn:a@-1", "fn:a@x"} {
-		if err := new(Query).Select(text); toolroom.CodeOf(err) != toolroom.CodeInvalidID {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-	for limit, want := range map[int]int{-1: DefaultLimit, 0: DefaultLimit, 1: 1, MaxLimit: MaxLimit, MaxLimit + 1: MaxLimit} {
-		if got := (Query{Limit: limit}).RowLimit(); got != want {
-			t.Errorf("limit %d: %d", limit, got)
-		}
-	}
-	for all, want := range map[time.Duration]time.Duration{
-		time.Second: time.Second, 3 * time.Minute: time.Second, 3*time.Minute + 1: 10 * time.Second, 24 * time.Hour: 10 * time.Minute, 180 * 24 * time.Hour: 24 * time.Hour,
-	} {
-		if got := StepFor(all); got != want {
-			t.Errorf("%v in steps of %v, want %v", all, got, want)
-		}
-	}
-	if years := 100 * 365 * 24 * time.Hour; years/StepFor(years) > 180 {
-		t.Errorf("a hundred years are %d steps", years/StepFor(years))
 	}
 }
