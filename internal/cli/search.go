@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolroom/toolroom"
 	"github.com/toolroom/toolroom/internal/app"
 	"github.com/toolroom/toolroom/internal/catalog"
 	"github.com/toolroom/toolroom/internal/visible"
@@ -44,7 +45,7 @@ func (a *cli) searchCommand() *cobra.Command {
 	return c
 }
 
-func (a *cli) printFound(found catalog.Found) error {
+func (a *cli) printFound(found toolroom.Found) error {
 	if len(found.Hits) == 0 {
 		a.screen.say("%s", found.Hint)
 		return nil

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/toolroom/toolroom"
 )
 
 // Options narrow a search. The zero value asks for the ten best.
@@ -19,16 +21,9 @@ type Options struct {
 
 // A Hit is a document that matches a query.
 type Hit struct {
-	ID    string  `json:"id"`
-	Score float64 `json:"score"` // comparable within one search only
-	Why   []Match `json:"why"`
-}
-
-// A Match says that a word of the query, or what it stands for (a synonym, the
-// right spelling), occurs in a field.
-type Match struct {
-	Term  string `json:"term"`
-	Field Field  `json:"field"`
+	ID    string           `json:"id"`
+	Score float64          `json:"score"` // comparable within one search only
+	Why   []toolroom.Match `json:"why"`
 }
 
 // Search returns the documents that best match the query, highest score first,
@@ -176,11 +171,11 @@ func (ix *Index) exact(text string) []exactMatch {
 	return found
 }
 
-func why(slot int32, q query, clauses []clause, exact []exactMatch) []Match {
-	var matches []Match
+func why(slot int32, q query, clauses []clause, exact []exactMatch) []toolroom.Match {
+	var matches []toolroom.Match
 	for _, m := range exact {
 		if m.slot == slot {
-			matches = append(matches, Match{q.text, m.field})
+			matches = append(matches, toolroom.Match{Term: q.text, Field: m.field.String()})
 		}
 	}
 	for _, c := range clauses {
@@ -189,7 +184,7 @@ func why(slot int32, q query, clauses []clause, exact []exactMatch) []Match {
 			continue
 		}
 		for f := range fieldCount {
-			if m := (Match{c.word, f}); c.postings[at].fields.has(f) && !slices.Contains(matches, m) {
+			if m := (toolroom.Match{Term: c.word, Field: f.String()}); c.postings[at].fields.has(f) && !slices.Contains(matches, m) {
 				matches = append(matches, m)
 			}
 		}
