@@ -104,6 +104,20 @@ func (w *words) problem(hint, format string, args ...any) {
 	}
 }
 
+// means reports whether the schema names a text that begins with @, such as @daily, as a
+// value of an argument: then it is no file.
+func (w *words) means(top shape, key string, raw bool, text string) bool {
+	quiet := &words{read: w.read}
+	_, s, ok := quiet.locate(top, key, raw)
+	if !ok {
+		return false
+	}
+	first, _, _ := strings.Cut(text, " ") // of @every 90m
+	return slices.Contains(s.values(), text) || slices.ContainsFunc(strings.FieldsFunc(s.description(), func(r rune) bool {
+		return strings.ContainsRune(" ,;:()`\"", r)
+	}), func(word string) bool { return strings.TrimRight(word, ".") == first })
+}
+
 // split parses one word; ok is false if it recorded a mistake in the key.
 func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
 	key, text, found := strings.Cut(arg, "=")
@@ -111,7 +125,7 @@ func (w *words) split(arg string, top shape) (parsed word, ok bool, err error) {
 	if !found || key == "" {
 		return word{}, false, usage(`key=value, key:=json, or one '{"key": "value"}'`, "%q is not an argument of a call", arg)
 	}
-	if path, ok := strings.CutPrefix(text, "@"); ok {
+	if path, ok := strings.CutPrefix(text, "@"); ok && !w.means(top, key, raw, text) {
 		data, err := w.read(path)
 		if err != nil {
 			return word{}, false, fmt.Errorf("%s: %w", key, err)

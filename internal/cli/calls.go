@@ -124,18 +124,18 @@ func (a *cli) printCalls(receipts []*toolroom.Receipt) error {
 	ids := a.screen.shortIDs(idsOf(receipts, func(r *toolroom.Receipt) string { return r.ID }))
 	rows := make([][]string, len(receipts))
 	for i, r := range receipts {
-		rows[i] = callRow(r)
+		rows[i] = a.callRow(r)
 		rows[i][0] = ids[i]
 	}
 	return a.screen.table([]string{"CALL", "STARTED", "TOOL", "STATUS", "TOOK", "BY", "VIA", "RESULT"}, rows)
 }
 
-func callRow(r *toolroom.Receipt) []string {
+func (a *cli) callRow(r *toolroom.Receipt) []string {
 	text := r.Preview
 	if r.Error != nil {
 		text = r.Error.Message
 	}
-	return []string{r.ID, whenShort(r.Started), r.Tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), 80)}
+	return []string{r.ID, a.screen.when(r.Started), r.Tool, string(r.Status), took(r.Usage.Run), r.Identity.String(), r.Surface, fit(oneLine(text), 80)}
 }
 
 // followPause is how often followCalls checks for new receipts.
@@ -152,7 +152,7 @@ func (a *cli) followCalls(ctx context.Context, r *app.App, q toolroom.ReceiptQue
 			if asJSON {
 				err = a.screen.jsonLine(one)
 			} else {
-				row := callRow(one)
+				row := a.callRow(one)
 				err = a.screen.printf("%s  %s  %-30s  %-9s  %8s  %s\n", row[0], row[1], row[2], row[3], row[4], row[7])
 			}
 			if err != nil {

@@ -62,6 +62,9 @@ func (a *cli) policyExplainCommand() *cobra.Command {
 			}
 			if explained.Unknown {
 				a.screen.say("no source has %s now, so its hints and tags are unknown", args[0])
+				if _, err := r.Parts().Runner.Catalog.Resolve(args[0], nil); err != nil {
+					a.screen.say("%s", toolroom.AsError(err).Hints())
+				}
 			}
 			if explained.Unwalled {
 				a.screen.say("%s does not run in a sandbox: its calls are refused (sandbox_unavailable)", args[0])

@@ -40,7 +40,7 @@ answer, a server or toolroom runs wait resumes it.`,
 			ids := a.screen.shortIDs(idsOf(jobs, func(j *run.Job) string { return j.ID }))
 			rows := make([][]string, len(jobs))
 			for i, j := range jobs {
-				rows[i] = []string{ids[i], j.Call.Tool, string(j.State), whenShort(j.Created), j.Identity.String(), j.Call.Surface, fit(ofJob(j), 60)}
+				rows[i] = []string{ids[i], j.Call.Tool, string(j.State), a.screen.when(j.Created), j.Identity.String(), j.Call.Surface, fit(ofJob(j), 60)}
 			}
 			return a.screen.table([]string{"RUN", "TOOL", "STATE", "SINCE", "BY", "VIA", "WAITS FOR, OR RESULT"}, rows)
 		}),

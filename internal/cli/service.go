@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -107,6 +108,9 @@ func (o *serviceFlags) service(listen, account string) (service.Service, error) 
 		s.Command = append(s.Command, "--config", file)
 	}
 	if listen != "" {
+		if _, port, err := net.SplitHostPort(listen); err != nil || port == "" {
+			return s, usage("for example --listen 127.0.0.1:7070", "--listen %q is not host:port", listen)
+		}
 		s.Command = append(s.Command, "--listen", listen)
 	}
 	return s, nil

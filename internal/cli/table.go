@@ -161,9 +161,9 @@ func when(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// whenShort is when without the date of today.
-func whenShort(t time.Time) string {
-	if now := time.Now(); !t.IsZero() && now.Format(time.DateOnly) == t.Local().Format(time.DateOnly) {
+// when is a time for a table: on a terminal without the date of today.
+func (s *screen) when(t time.Time) string {
+	if now := time.Now(); s.outTerminal && !s.wide && !t.IsZero() && now.Format(time.DateOnly) == t.Local().Format(time.DateOnly) {
 		return t.Local().Format(time.TimeOnly)
 	}
 	return when(t)

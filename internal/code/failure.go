@@ -2,6 +2,8 @@ package code
 
 import (
 	"context"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -54,7 +56,36 @@ func failed(f *bridge.Failure) *toolroom.Error {
 		}
 		e.Hint, e.Retryable = f.Tool.Hint, f.Tool.Retryable
 	}
+	if e.Hint == "" {
+		e.Hint = instead(message)
+	}
 	return e
+}
+
+var (
+	noModule = regexp.MustCompile(`No module named '([\w.]+)'`)
+	noName   = regexp.MustCompile(`(fetch|XMLHttpRequest|WebSocket|require|process|Buffer|module) is not defined`)
+	// clients are packages that programs import to reach the network.
+	clients = []string{"requests", "httpx", "aiohttp", "urllib3", "websockets", "boto3", "fetch", "XMLHttpRequest", "WebSocket"}
+)
+
+// instead says what there is in place of what a program misses.
+func instead(message string) string {
+	found := noModule.FindStringSubmatch(message)
+	if found == nil {
+		found = noName.FindStringSubmatch(message)
+	}
+	if found == nil {
+		return ""
+	}
+	name, _, _ := strings.Cut(found[1], ".")
+	if slices.Contains(clients, name) {
+		return "programs have no network of their own: call a tool that fetches, such as web:fetch, or name the hosts (egress) and run in a sandbox that has " + name
+	}
+	if noName.MatchString(message) {
+		return "this is JavaScript without Node.js: call tools for files, processes and the web; a function with npm packages can be released as a tool"
+	}
+	return "programs have the standard library and no packages: call a tool instead, or release a function that names its packages as a tool"
 }
 
 func place(f *bridge.Failure) string {

@@ -262,6 +262,10 @@ func newHandler(r *app.App, c *config.Config, o Options, self *replica.Replica) 
 		Releases: parts.Releases,
 		Owner:    func(e *toolroom.Event) toolroom.Identity { return e.Identity },
 		Receipts: r, Sources: sources, Explain: r.Explain, Elevator: r, Metrics: metrics,
+		Admin: api.Admin{Tokens: parts.Tokens, Restart: r.RestartSource, Reload: func() (api.Reloaded, error) {
+			out, err := reloadNow(r, mcp, o)
+			return api.Reloaded(out), err
+		}},
 		Version: o.Version, Log: o.Log,
 	})
 	mux := http.NewServeMux()

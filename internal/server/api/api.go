@@ -36,7 +36,7 @@ func OpenPaths() []string { return []string{"/healthz", "/readyz"} }
 // DecisionPaths returns the path prefixes of requests that decide on behalf of a
 // person: approvals with their rules, elevations, and versions of tools.
 func DecisionPaths() []string {
-	return []string{Prefix + "/approvals", Prefix + "/policy/elevations", Prefix + "/versions", Prefix + "/releases", Prefix + "/cases"}
+	return []string{Prefix + "/approvals", Prefix + "/policy/elevations", Prefix + "/versions", Prefix + "/releases", Prefix + "/cases", Prefix + "/tokens", Prefix + "/config", Prefix + "/sources"}
 }
 
 // Options are the parts of a Server. Runner is required. If another part is
@@ -61,6 +61,7 @@ type Options struct {
 	Owner func(*toolroom.Event) toolroom.Identity
 	// Metrics is served at /metrics; nil serves no metrics.
 	Metrics *Metrics
+	Admin   Admin
 
 	Version string
 	Log     *slog.Logger
@@ -110,7 +111,7 @@ func New(o Options) *Server {
 		o.KeepAlive = 15 * time.Second
 	}
 	s := &Server{o: o, mux: http.NewServeMux()}
-	s.api = humago.New(s.mux, config(o.Version))
+	s.api = humago.New(s.mux, apiConfig(o.Version))
 	s.routeTools()
 	s.routeCalls()
 	s.routeExecute()
@@ -127,8 +128,10 @@ func New(o Options) *Server {
 	s.routeSources()
 	s.routeElevations()
 	s.routeApprovalRules()
+	s.routeAdmin()
 	s.routeHealth()
 	s.routeDocument()
+	s.routeDocs()
 	s.mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {
 		if allowed := s.methods(r); len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
@@ -158,12 +161,13 @@ func (s *Server) methods(r *http.Request) []string {
 // ServeHTTP serves /api/v1, /healthz, /readyz and /metrics.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-func config(version string) huma.Config {
+func apiConfig(version string) huma.Config {
 	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	c := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
-			Info:    &huma.Info{Title: "Toolroom", Version: version, Description: "Find, call and audit tools. Errors are application/problem+json with the members of Toolroom's error object; a failed call returns the whole result envelope, with the HTTP status of its error code."},
+			Servers: []*huma.Server{{URL: "/", Description: "this server"}},
+			Info:    &huma.Info{Title: "Toolroom", Version: version, License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}, Description: "Find, call and audit tools. Errors are application/problem+json with the members of Toolroom's error object; a failed call returns the whole result envelope, with the HTTP status of its error code."},
 			Components: &huma.Components{
 				Schemas:         schemas,
 				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "created with: toolroom token create NAME; not needed on the host machine itself"}},
@@ -227,6 +231,9 @@ func register[In, Out any](s *Server, op huma.Operation, handle func(context.Con
 	op.Responses["default"] = &huma.Response{
 		Description: "Error",
 		Content:     map[string]*huma.MediaType{problem.ContentType: {Schema: s.schema(reflect.TypeFor[problem.Problem]())}},
+	}
+	if op.Responses["4XX"] == nil {
+		op.Responses["4XX"] = &huma.Response{Description: "The request was refused", Content: op.Responses["default"].Content}
 	}
 	// If huma knew the body, it would read it itself, twice and through float64, with
 	// a deadline on the connection that outlives the body and ends calls. So the

@@ -1,0 +1,168 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/toolroom/toolroom"
+	"github.com/toolroom/toolroom/internal/config"
+	"github.com/toolroom/toolroom/internal/server/auth"
+	"github.com/toolroom/toolroom/internal/token"
+)
+
+// Admin is what operators change over HTTP besides policy. A nil function is not offered.
+type Admin struct {
+	Tokens token.Store
+	// Reload reads the config again; Restart starts a source anew.
+	Reload  func() (Reloaded, error)
+	Restart func(name string) error
+}
+
+// Reloaded is the outcome of reading the config again.
+type Reloaded struct {
+	File    string   `json:"file"`
+	Changed []string `json:"changed" doc:"keys whose new values count now"`
+	Restart []string `json:"restart" doc:"keys whose new values count after a restart of the server"`
+}
+
+// TokenRequest describes a new token.
+type TokenRequest struct {
+	Name     string   `json:"name" doc:"for people"`
+	Subject  string   `json:"subject,omitempty" doc:"the identity of its bearer; the default is the name"`
+	Groups   []string `json:"groups,omitempty"`
+	Agent    string   `json:"agent,omitempty" doc:"the one agent that may use it"`
+	Provider string   `json:"provider,omitempty" doc:"the one model provider that may use it"`
+	Skill    string   `json:"skill,omitempty" doc:"the one skill that may use it"`
+	Expires  string   `json:"expires,omitempty" doc:"lifetime, such as 720h; the default is for ever"`
+}
+
+// NewToken is a token with its text, which is shown only once.
+type NewToken struct {
+	token.Token
+	Plaintext string `json:"token"`
+}
+
+type tokenPage struct {
+	Tokens []*token.Token `json:"tokens"`
+	// Next is the cursor of the next page; empty at the end of the list.
+	Next string `json:"next,omitempty"`
+}
+
+type tokensOutput struct {
+	Body tokenPage
+}
+
+type newTokenOutput struct {
+	Body NewToken
+}
+
+type reloadedOutput struct {
+	Body Reloaded
+}
+
+type nameInput struct {
+	Name string `path:"name"`
+}
+
+func (s *Server) routeAdmin() {
+	register(s, huma.Operation{
+		OperationID: "list-tokens", Method: http.MethodGet, Path: "/tokens", Tags: []string{"tokens"},
+		Summary: "List the access tokens, newest first; operators only",
+	}, s.listTokens)
+	register(s, huma.Operation{
+		OperationID: "create-token", Method: http.MethodPost, Path: "/tokens", Tags: []string{"tokens"},
+		Summary: "Create an access token, whose text is in this answer alone; operators only", DefaultStatus: http.StatusCreated,
+		RequestBody: jsonBody[TokenRequest](s),
+	}, s.createToken)
+	register(s, huma.Operation{
+		OperationID: "revoke-token", Method: http.MethodDelete, Path: "/tokens/{id}", Tags: []string{"tokens"},
+		Summary: "Revoke an access token; operators only", DefaultStatus: http.StatusNoContent,
+	}, s.revokeToken)
+	register(s, huma.Operation{
+		OperationID: "reload-config", Method: http.MethodPost, Path: "/config/reload", Tags: []string{"config"},
+		Summary: "Read the config again; operators only",
+	}, s.reloadConfig)
+	register(s, huma.Operation{
+		OperationID: "restart-source", Method: http.MethodPost, Path: "/sources/{name}/restart", Tags: []string{"sources"},
+		Summary: "Start a source anew, once its calls have ended; operators only", DefaultStatus: http.StatusNoContent,
+	}, s.restartSource)
+}
+
+// operate refuses callers that are no operators.
+func operate(ctx context.Context, what string, offered bool) error {
+	if !offered {
+		return unsupported("this server does not offer to " + what)
+	}
+	if !auth.IsOperator(auth.Identity(ctx)) {
+		return toolroom.Errorf(toolroom.CodeDenied, "only an operator may %s", what).WithHint("send a token of the group %s", auth.Operators)
+	}
+	return nil
+}
+
+func (s *Server) listTokens(ctx context.Context, in *Paging) (*tokensOutput, error) {
+	if err := operate(ctx, "see the tokens", s.o.Admin.Tokens != nil); err != nil {
+		return nil, err
+	}
+	all, err := s.o.Admin.Tokens.Tokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.Clone(all)
+	slices.Reverse(all)
+	list, next, err := page(all, *in, func(t *token.Token) string { return t.ID })
+	return &tokensOutput{Body: tokenPage{Tokens: list, Next: next}}, err
+}
+
+func (s *Server) createToken(ctx context.Context, in *bodyInput) (*newTokenOutput, error) {
+	if err := operate(ctx, "create tokens", s.o.Admin.Tokens != nil); err != nil {
+		return nil, err
+	}
+	body, err := readJSON[TokenRequest](&in.Exchange)
+	if err != nil {
+		return nil, err
+	}
+	o := token.Options{Name: body.Name, Subject: body.Subject, Groups: body.Groups, Agent: body.Agent, Provider: body.Provider, Skill: body.Skill}
+	if body.Expires != "" {
+		if o.TTL, err = time.ParseDuration(body.Expires); err != nil || o.TTL <= 0 {
+			return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "expires %q is not a duration", body.Expires).WithHint("for example 720h")
+		}
+	}
+	text, t, err := token.Create(ctx, s.o.Admin.Tokens, o)
+	if err != nil {
+		return nil, err
+	}
+	return &newTokenOutput{Body: NewToken{t, text}}, nil
+}
+
+func (s *Server) revokeToken(ctx context.Context, in *idInput) (*struct{}, error) {
+	if err := operate(ctx, "revoke tokens", s.o.Admin.Tokens != nil); err != nil {
+		return nil, err
+	}
+	return nil, s.o.Admin.Tokens.RevokeToken(ctx, in.ID, time.Now())
+}
+
+func (s *Server) reloadConfig(ctx context.Context, _ *struct{}) (*reloadedOutput, error) {
+	if err := operate(ctx, "reload the config", s.o.Admin.Reload != nil); err != nil {
+		return nil, err
+	}
+	out, err := s.o.Admin.Reload()
+	if mistakes := (*config.Errors)(nil); errors.As(err, &mistakes) {
+		return nil, toolroom.Errorf(toolroom.CodeInvalidArguments, "%w", err).WithHint("correct the file; the previous config stays in force")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &reloadedOutput{Body: out}, nil
+}
+
+func (s *Server) restartSource(ctx context.Context, in *nameInput) (*struct{}, error) {
+	if err := operate(ctx, "restart sources", s.o.Admin.Restart != nil); err != nil {
+		return nil, err
+	}
+	return nil, s.o.Admin.Restart(in.Name)
+}
