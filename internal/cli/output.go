@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -128,13 +127,4 @@ func asError(err error) *toolroom.Error {
 		return toolroom.Errorf(toolroom.CodeInvalidArguments, "%s", mistake.message).WithHint("%s", mistake.hint)
 	}
 	return toolroom.AsError(err)
-}
-
-// compactJSON returns a document on one line.
-func compactJSON(document json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Compact(&b, document) != nil {
-		return string(document)
-	}
-	return b.String()
 }

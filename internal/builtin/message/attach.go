@@ -163,7 +163,7 @@ func (c *Channel) slackFile(ctx context.Context, name, key string, l letter) (st
 	if json.Unmarshal(text, &place) != nil || !place.OK || place.UploadURL == "" {
 		return c.read(name, key, response, text)
 	}
-	if response, text, err = c.request(ctx, name, http.MethodPost, place.UploadURL, "", l.file.Kind, l.file.Data); err != nil {
+	if response, _, err = c.request(ctx, name, http.MethodPost, place.UploadURL, "", l.file.Kind, l.file.Data); err != nil {
 		return "", err
 	}
 	if response.StatusCode >= 300 {
