@@ -399,6 +399,9 @@ func TestToolroomsStateIsOutOfReach(t *testing.T) {
 	}
 }
 
+// defaultNamespaces are those of the packs that need no configuration.
+var defaultNamespaces = []string{"file", "shell", "process", "git", "memory", "system", "sessions", "cron"}
+
 // The examples in the definitions are calls that work.
 func TestExamplesOfBuiltinToolsRun(t *testing.T) {
 	t.Parallel()
@@ -421,6 +424,9 @@ func TestExamplesOfBuiltinToolsRun(t *testing.T) {
 				}
 				if strings.Contains(arguments, "4711") || slices.Contains([]string{"web", "browser", "message"}, tool.ID.Namespace) {
 					continue // these need a process, a provider, the internet, or a page
+				}
+				if !slices.Contains(defaultNamespaces, tool.ID.Namespace) {
+					continue // these are off until a service is configured
 				}
 				if r := w.Run(t.Context(), toolroom.Call{Tool: tool.ID.String(), Arguments: json.RawMessage(arguments)}); !r.OK() {
 					t.Errorf("%s %s: %+v", tool.ID, arguments, r.Error)
