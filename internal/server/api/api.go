@@ -183,13 +183,10 @@ func apiConfig(version string) huma.Config {
 	return c
 }
 
-// schemaName returns the name of a type's schema. The step of a policy gets a prefix,
-// because the step of a chain has the same name, and so do the types of releases.
+// schemaName returns the name of a type's schema. The types of releases get a prefix, because
+// other types have the same names.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
-	if t == reflect.TypeFor[toolroom.PolicyStep]() {
-		return "Policy" + name
-	}
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
