@@ -26,7 +26,7 @@ var order = []struct {
 	{name: "core types", packages: []string{""}},
 	{name: "panics as errors", packages: []string{"internal/panics"}},
 	{name: "leaves", packages: []string{"internal/jsonx", "internal/search/...", "internal/proc", "internal/nearest", "internal/reserved", "internal/pattern", "internal/listener", "internal/deadline", "internal/atomicfile", "internal/jsonpath", "internal/expression", "internal/egress/...", "internal/oauth", "internal/taint", "internal/visible", "internal/identity"}},
-	{name: "caches in files", packages: []string{"internal/probecache"}},
+	{name: "caches in files", packages: []string{"internal/probecache", "internal/embed/..."}},
 	{name: "the bridge", packages: []string{"bridge/...", "internal/code/stub"}, peers: true},
 	{name: "sandboxes", packages: []string{"sandbox"}},
 	{name: "engines and drivers", packages: []string{"sandbox/sandboxtest/...", "internal/engine/...", "internal/sandbox/...", "internal/lockdown/...", "internal/guest/...", "internal/image", "internal/netjail", "internal/restrict"}, peers: true},

@@ -27,7 +27,7 @@ func TestQualityDoesNotFall(t *testing.T) {
 	for set, floor := range floors {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
-			got, err := bench.Run(open(t, set+".tools.jsonl"), open(t, set+".queries.jsonl"))
+			got, err := bench.Run(open(t, set+".tools.jsonl"), open(t, set+".queries.jsonl"), bench.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestFiguresFollowTheirDefinitions(t *testing.T) {
 {"text":"nothing","relevant":["a:gone"]}
 {"text":"a green","relevant":["a:green"]}
 `
-	got, err := bench.Run(strings.NewReader(tools), strings.NewReader(queries))
+	got, err := bench.Run(strings.NewReader(tools), strings.NewReader(queries), bench.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestAnUnusableLineIsNamed(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := bench.Run(strings.NewReader(tt.tools), strings.NewReader(tt.queries))
+			_, err := bench.Run(strings.NewReader(tt.tools), strings.NewReader(tt.queries), bench.Options{})
 			var line *bench.LineError
 			if !errors.As(err, &line) {
 				t.Fatalf("got %v, want a LineError", err)
@@ -136,7 +136,7 @@ func TestAnUnusableLineIsNamed(t *testing.T) {
 func TestAReadErrorEndsTheRun(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk gone")
-	_, err := bench.Run(iotest.ErrReader(broken), strings.NewReader(""))
+	_, err := bench.Run(iotest.ErrReader(broken), strings.NewReader(""), bench.Options{})
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
 	}
@@ -144,7 +144,7 @@ func TestAReadErrorEndsTheRun(t *testing.T) {
 
 func TestASetWithoutQueriesIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := bench.Run(strings.NewReader(`{"id":"a"}`), strings.NewReader("\n"))
+	_, err := bench.Run(strings.NewReader(`{"id":"a"}`), strings.NewReader("\n"), bench.Options{})
 	if err == nil || !strings.Contains(err.Error(), "nothing to measure") {
 		t.Errorf("got %v", err)
 	}

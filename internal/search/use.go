@@ -1,0 +1,57 @@
+package search
+
+import "math"
+
+// Terms returns the terms of a query under which use is learned: the stems of its words,
+// without numbers and long words, which are data.
+func Terms(query string) []string {
+	var terms []string
+	for _, w := range parse(query).words {
+		if learnable(w.term) {
+			terms = append(terms, w.term)
+		}
+	}
+	return terms
+}
+
+func learnable(term string) bool { return !isNumber(term) && len(term) <= maxLearned }
+
+const maxLearned = 32 // bytes of a term
+
+var (
+	useGain = 2.0
+	useHalf = 3.0
+)
+
+// recall raises the documents that were used after searches with words of the query, and
+// returns these words by slot.
+func (ix *Index) recall(scores []tally, q query, learned func(term string) []Lesson) map[int32][]Match {
+	if learned == nil {
+		return nil
+	}
+	var why map[int32][]Match
+	n := float64(len(ix.slots))
+	for _, w := range q.words {
+		if !learnable(w.term) {
+			continue
+		}
+		lessons := learned(w.term)
+		df := float64(len(lessons))
+		if t, ok := ix.vocab.terms[w.term]; ok {
+			df = max(df, float64(len(t.postings)))
+		}
+		idf := math.Log(1 + (max(n-df, 0)+0.5)/(df+0.5))
+		for _, l := range lessons {
+			slot, ok := ix.slots[l.ID]
+			if !ok {
+				continue
+			}
+			scores[slot].score += useGain * idf * l.Weight / (l.Weight + useHalf)
+			if why == nil {
+				why = make(map[int32][]Match)
+			}
+			why[slot] = append(why[slot], Match{w.word, FieldUse})
+		}
+	}
+	return why
+}
